@@ -1,0 +1,1 @@
+"""The lab: a private PostgreSQL, workloads and emulated devices for experiments on one machine."""
