@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Write requirements.lock (what a user needs: runtime and lab) and requirements-dev.lock
+# (that, and what the tests need), with versions and hashes and no index address.
+# Needs uv, which nothing else here needs:  pip install uv && make lock
+set -eu
+cd "$(dirname "$0")/.."
+
+compile()
+{
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url --no-emit-find-links --no-annotate "$@"
+}
+
+# hatchling and editables build the editable install without another download.
+printf 'hatchling\neditables\n' |
+	compile --extra lab -o requirements.lock pyproject.toml -
+compile --extra lab --extra dev --extra browser -c requirements.lock \
+	-o requirements-dev.lock pyproject.toml requirements.lock

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Make .venv from a lock file, or do nothing if it is there and right.
+#
+#	tools/venv.sh requirements.lock | requirements-dev.lock
+#
+# .venv/.ready names what it was made from (lock file, this folder, Python) and is
+# written last, so a half-made or moved .venv is made anew.  Two makes at once wait
+# for each other.  PYTHON=... picks the interpreter.
+set -eu
+cd "$(dirname "$0")/.."
+lock=$1
+
+fail()
+{
+	printf 'pgflash: %s\n' "$@" >&2
+	exit 1
+}
+
+usable()
+{
+	"$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+python=${PYTHON:-}
+if [ -z "$python" ]; then
+	for candidate in /usr/bin/python3 python3 python3.11 python3.12 python3.13; do
+		if usable "$candidate" && "$candidate" -c 'import venv, ensurepip' 2>/dev/null; then
+			python=$candidate
+			break
+		fi
+	done
+fi
+[ -n "$python" ] || fail \
+	'Python 3.11 or later with venv and ensurepip is needed, and none was found.' \
+	'On Debian: apt-get install python3-venv   (or name one: make PYTHON=/path/to/python3)'
+usable "$python" || fail "$python is not Python 3.11 or later."
+
+exec 9>.venv.lock || fail "This folder cannot be written: work in a clone of your own."
+flock 9
+
+mark()
+{
+	printf '%s  %s  %s\n' "$(sha256sum <"$1" | cut -c1-64)" "$PWD" \
+		"$("$python" -c 'import sys; print(sys.version.split()[0], sys.executable)')"
+	sha256sum <pyproject.toml
+}
+
+# Say whether .venv was made from this lock file, here, and completely.
+ready()
+{
+	[ -x .venv/bin/python ] && [ -f ".venv/.ready-$1" ] &&
+		mark "$1" | cmp -s - ".venv/.ready-$1"
+}
+
+# The development tools come with all that a user needs.
+if ready "$lock" || ready requirements-dev.lock; then
+	exit 0
+fi
+
+echo "Installing $lock into .venv (once) ..."
+if ! ready requirements.lock; then
+	rm -rf .venv
+	"$python" -m venv .venv || fail \
+		"$python could not make a virtual environment." \
+		'On Debian: apt-get install python3-venv'
+fi
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+.venv/bin/python -m pip install --quiet --require-hashes -r "$lock" || fail \
+	'The Python packages could not be installed (is the network there?).' \
+	'Run the same command again when it is.'
+.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation -e . ||
+	fail 'pgflash itself could not be installed into .venv.'
+mark "$lock" >".venv/.ready-$lock"
