@@ -1,0 +1,653 @@
+/*
+ * calls.c
+ *		The libc names that this library replaces.
+ *
+ * Every call does the real call first and leaves its result and errno alone.  If
+ * the descriptor belongs to a device, the call then asks the device when it is
+ * finished (device.c) and sleeps until then.  The time is counted from before the
+ * real call, so the real call's own time is not added.  A call that failed or
+ * moved no byte costs nothing.
+ *
+ * Sleeping is to an absolute time, so a signal does not lengthen it, and is not
+ * cut short by one either: a process waiting for a disk cannot be interrupted.
+ * Nothing here spins, allocates or takes a lock.
+ *
+ * Direct system calls bypass the library (io_uring does, too).  The one that is
+ * looked at is cachestat(2), through syscall(): a file that a device plays has
+ * nothing in the page cache, as if it had been opened with O_DIRECT.
+ */
+/* SPDX-License-Identifier: PostgreSQL */
+#include "files.h"
+#include "streams.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EM_EXPORT __attribute__((visibility("default")))
+
+#define EM_SYS_CACHESTAT 451
+
+/* Descriptors that a program may have been started with. */
+#define EM_INHERITED_MAX 64
+
+static EmState *state;
+static EmStreams streams;
+
+/*
+ * The real calls, found once by the constructor.  A constructor of another
+ * library may come first, so each wrapper makes sure.
+ */
+static struct
+{
+	int (*open)(const char *, int, ...);
+	int (*openat)(int, const char *, int, ...);
+	int (*creat)(const char *, mode_t);
+	int (*close)(int);
+	int (*close_range)(unsigned int, unsigned int, int);
+	void (*closefrom)(int);
+	int (*fclose)(FILE *);
+	int (*dup)(int);
+	int (*dup2)(int, int);
+	int (*dup3)(int, int, int);
+	ssize_t (*read)(int, void *, size_t);
+	ssize_t (*write)(int, const void *, size_t);
+	ssize_t (*pread)(int, void *, size_t, off_t);
+	ssize_t (*pwrite)(int, const void *, size_t, off_t);
+	ssize_t (*readv)(int, const struct iovec *, int);
+	ssize_t (*writev)(int, const struct iovec *, int);
+	ssize_t (*preadv)(int, const struct iovec *, int, off_t);
+	ssize_t (*pwritev)(int, const struct iovec *, int, off_t);
+	ssize_t (*copy_file_range)(int, off_t *, int, off_t *, size_t,
+	                           unsigned int);
+	int (*fsync)(int);
+	int (*fdatasync)(int);
+	int (*sync_file_range)(int, off_t, off_t, unsigned int);
+	int (*ftruncate)(int, off_t);
+	int (*fallocate)(int, int, off_t, off_t);
+	int (*posix_fallocate)(int, off_t, off_t);
+	long (*syscall)(long, ...);
+} real;
+
+#define FIND(name) *(void **) &real.name = dlsym(RTLD_NEXT, #name)
+
+static void
+find_real_calls(void)
+{
+	FIND(open);
+	FIND(openat);
+	FIND(creat);
+	FIND(close);
+	FIND(close_range);
+	FIND(closefrom);
+	FIND(fclose);
+	FIND(dup);
+	FIND(dup2);
+	FIND(dup3);
+	FIND(read);
+	FIND(write);
+	FIND(pread);
+	FIND(pwrite);
+	FIND(readv);
+	FIND(writev);
+	FIND(preadv);
+	FIND(pwritev);
+	FIND(copy_file_range);
+	FIND(fsync);
+	FIND(fdatasync);
+	FIND(sync_file_range);
+	FIND(ftruncate);
+	FIND(fallocate);
+	FIND(posix_fallocate);
+	FIND(syscall);
+}
+
+#define ENSURE(name)                                                           \
+	do                                                                         \
+	{                                                                          \
+		if (__builtin_expect(real.name == NULL, 0))                            \
+			find_real_calls();                                                 \
+	} while (0)
+
+static void
+say_unused(const char *path, const char *reason)
+{
+	char line[EM_PATH_MAX + 256];
+	int length = snprintf(line, sizeof(line),
+	                      "pgflash emulator: no delays, state file \"%s\" is "
+	                      "not used: %s\n",
+	                      path, reason);
+
+	if (length > (int) sizeof(line) - 1)
+		length = (int) sizeof(line) - 1;
+	if (real.write(STDERR_FILENO, line, (size_t) length) < 0)
+		return; /* there is nobody left to tell */
+}
+
+/*
+ * "inherited" descriptors: a shell may have opened the file before it ran us, as
+ * in archive_command = 'gzip < %p > /archive/%f.gz'.
+ */
+static void
+enter_inherited(void)
+{
+	for (int fd = 0; fd < EM_INHERITED_MAX; fd++)
+	{
+		int flags = fcntl(fd, F_GETFL);
+
+		if (flags >= 0)
+			em_file_enter(state, fd, flags);
+	}
+}
+
+__attribute__((constructor)) static void
+load(void)
+{
+	int saved_errno = errno;
+	const char *path = getenv(EM_STATE_VARIABLE);
+	const char *reason;
+	EmState *opened;
+
+	find_real_calls();
+	if (path == NULL || path[0] == '\0')
+		say_unused("", EM_STATE_VARIABLE " is not set");
+	else if ((opened = em_state_open(path, &reason)) == NULL)
+		say_unused(path, reason);
+	else
+	{
+		/* The kernel may wake us up late by the slack: 50 us, if unset. */
+		prctl(PR_SET_TIMERSLACK, 1000);
+		state = opened;
+		enter_inherited();
+	}
+	errno = saved_errno;
+}
+
+/*
+ * From a call to the device and back.
+ */
+
+static void
+sleep_until(uint64_t end_ns)
+{
+	struct timespec end = { .tv_sec = (time_t) (end_ns / 1000000000ULL),
+		                    .tv_nsec = (long) (end_ns % 1000000000ULL) };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+		;
+}
+
+static bool
+delays_on(void)
+{
+	return atomic_load_explicit(&state->delays_on, memory_order_relaxed) != 0;
+}
+
+static EmCharge
+charge_request(const EmFile *file, EmOperation operation,
+               const EmRequest *request)
+{
+	switch (operation)
+	{
+		case EM_READ:
+			return em_device_read(file->device, request);
+		case EM_WRITE:
+			return em_device_write(file->device, request, file->syncs_writes);
+		case EM_LOG_SYNC:
+			return em_device_log_sync(file->device, request);
+		case EM_DATA_SYNC:
+			return em_device_data_sync(file->device, request);
+		case EM_METADATA:
+			return em_device_metadata(file->device, request);
+		default:
+			em_device_log_write(file->device, request);
+			return (EmCharge){ .end_ns = request->now_ns };
+	}
+}
+
+static void
+play(const EmFile *file, EmOperation operation, uint64_t began_ns,
+     uint64_t offset, uint64_t bytes)
+{
+	int saved_errno = errno;
+	EmRequest request = { .now_ns = began_ns,
+		                  .file = file->identity,
+		                  .offset = offset,
+		                  .bytes = bytes };
+	EmCharge charge = { .end_ns = began_ns };
+	uint64_t ended_ns;
+
+	/* Streams are followed with delays off, too: they do not start anew. */
+	if (operation == EM_READ || operation == EM_WRITE)
+		request.continues =
+			em_streams_note(&streams, file->identity, offset, bytes,
+		                    operation == EM_WRITE, &request.gap_bytes);
+	if (delays_on())
+		charge = charge_request(file, operation, &request);
+
+	ended_ns = em_clock_ns();
+	if (charge.end_ns > ended_ns)
+	{
+		sleep_until(charge.end_ns);
+		ended_ns = em_clock_ns();
+	}
+	em_device_count(file->device, operation, bytes, &charge,
+	                ended_ns - began_ns);
+	errno = saved_errno;
+}
+
+static void
+play_read(const EmFile *file, uint64_t began_ns, off_t offset, ssize_t result)
+{
+	if (result > 0)
+		play(file, EM_READ, began_ns, (uint64_t) offset, (uint64_t) result);
+}
+
+static void
+play_write(const EmFile *file, uint64_t began_ns, off_t offset, ssize_t result)
+{
+	if (result <= 0)
+		return;
+
+	play(file, file->is_log ? EM_LOG_WRITE : EM_WRITE, began_ns,
+	     (uint64_t) offset, (uint64_t) result);
+	if (file->is_log && file->syncs_writes)
+		play(file, EM_LOG_SYNC, began_ns, (uint64_t) offset, 0);
+}
+
+static void
+play_sync(const EmFile *file, uint64_t began_ns, int result)
+{
+	if (result == 0)
+		play(file, file->is_log ? EM_LOG_SYNC : EM_DATA_SYNC, began_ns, 0, 0);
+}
+
+static void
+play_metadata(const EmFile *file, uint64_t began_ns, int result)
+{
+	if (result == 0)
+		play(file, EM_METADATA, began_ns, 0, 0);
+}
+
+/* Where a read() or write() that moved this many bytes had begun. */
+static off_t
+began_at(int fd, ssize_t moved)
+{
+	int saved_errno = errno;
+	off_t position = lseek(fd, 0, SEEK_CUR);
+
+	errno = saved_errno;
+	return position < moved ? 0 : position - moved;
+}
+
+/*
+ * Opening and closing.
+ */
+
+static int
+entered(int fd, int flags)
+{
+	if (fd >= 0 && state != NULL)
+		em_file_enter(state, fd, flags);
+
+	return fd;
+}
+
+static mode_t
+mode_of(int flags, va_list arguments)
+{
+	if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE)
+		return va_arg(arguments, mode_t);
+
+	return 0;
+}
+
+#define DEFINE_OPEN(name)                                                      \
+	EM_EXPORT int name(const char *path, int flags, ...)                       \
+	{                                                                          \
+		va_list arguments;                                                     \
+		mode_t mode;                                                           \
+                                                                               \
+		ENSURE(open);                                                          \
+		va_start(arguments, flags);                                            \
+		mode = mode_of(flags, arguments);                                      \
+		va_end(arguments);                                                     \
+		return entered(real.open(path, flags, mode), flags);                   \
+	}
+
+#define DEFINE_OPENAT(name)                                                    \
+	EM_EXPORT int name(int folder, const char *path, int flags, ...)           \
+	{                                                                          \
+		va_list arguments;                                                     \
+		mode_t mode;                                                           \
+                                                                               \
+		ENSURE(openat);                                                        \
+		va_start(arguments, flags);                                            \
+		mode = mode_of(flags, arguments);                                      \
+		va_end(arguments);                                                     \
+		return entered(real.openat(folder, path, flags, mode), flags);         \
+	}
+
+#define DEFINE_CREAT(name)                                                     \
+	EM_EXPORT int name(const char *path, mode_t mode)                          \
+	{                                                                          \
+		ENSURE(creat);                                                         \
+		return entered(real.creat(path, mode), O_CREAT | O_WRONLY);            \
+	}
+
+#define DEFINE_OPEN_2(name)                                                    \
+	extern int name(const char *path, int flags);                              \
+	EM_EXPORT int name(const char *path, int flags)                            \
+	{                                                                          \
+		ENSURE(open);                                                          \
+		return entered(real.open(path, flags), flags);                         \
+	}
+
+#define DEFINE_OPENAT_2(name)                                                  \
+	extern int name(int folder, const char *path, int flags);                  \
+	EM_EXPORT int name(int folder, const char *path, int flags)                \
+	{                                                                          \
+		ENSURE(openat);                                                        \
+		return entered(real.openat(folder, path, flags), flags);               \
+	}
+
+DEFINE_OPEN(open)
+DEFINE_OPEN(open64)
+DEFINE_OPENAT(openat)
+DEFINE_OPENAT(openat64)
+DEFINE_CREAT(creat)
+DEFINE_CREAT(creat64)
+DEFINE_OPEN_2(__open_2)
+DEFINE_OPEN_2(__open64_2)
+DEFINE_OPENAT_2(__openat_2)
+DEFINE_OPENAT_2(__openat64_2)
+
+/* Cleared first: afterwards the number may already belong to another file. */
+EM_EXPORT int
+close(int fd)
+{
+	ENSURE(close);
+	em_file_clear(fd);
+	return real.close(fd);
+}
+
+EM_EXPORT int
+fclose(FILE *stream)
+{
+	ENSURE(fclose);
+	em_file_clear(fileno(stream));
+	return real.fclose(stream);
+}
+
+static void
+clear_range(unsigned int first, unsigned int last)
+{
+	for (unsigned int fd = first; fd <= last && fd < EM_FILES_MAX; fd++)
+		em_files[fd].device = NULL;
+}
+
+EM_EXPORT int
+close_range(unsigned int first, unsigned int last, int flags)
+{
+	int result;
+
+	ENSURE(close_range);
+	result = real.close_range(first, last, flags);
+
+	/* With any flag (close on exec, unshare) the files may stay open. */
+	if (result == 0 && flags == 0)
+		clear_range(first, last);
+	return result;
+}
+
+EM_EXPORT void
+closefrom(int first)
+{
+	ENSURE(closefrom);
+	real.closefrom(first);
+	clear_range(first < 0 ? 0 : (unsigned int) first, EM_FILES_MAX - 1);
+}
+
+EM_EXPORT int
+dup(int fd)
+{
+	int copy;
+
+	ENSURE(dup);
+	copy = real.dup(fd);
+	if (copy >= 0)
+		em_file_copy(fd, copy);
+	return copy;
+}
+
+EM_EXPORT int
+dup2(int fd, int to)
+{
+	int copy;
+
+	ENSURE(dup2);
+	copy = real.dup2(fd, to);
+	if (copy >= 0)
+		em_file_copy(fd, copy);
+	return copy;
+}
+
+EM_EXPORT int
+dup3(int fd, int to, int flags)
+{
+	int copy;
+
+	ENSURE(dup3);
+	copy = real.dup3(fd, to, flags);
+	if (copy >= 0)
+		em_file_copy(fd, copy);
+	return copy;
+}
+
+/*
+ * Reading and writing.
+ *
+ * DEFINE_TRANSFER writes one function: "call" is the real call, and "where" the
+ * offset at which it began.  Without a device it is one test and one jump.
+ */
+#define DEFINE_TRANSFER(name, parameters, slot, call, played, where)           \
+	extern ssize_t name parameters;                                            \
+	EM_EXPORT ssize_t name parameters                                          \
+	{                                                                          \
+		const EmFile *file = em_file_of(fd);                                   \
+		uint64_t began_ns;                                                     \
+		ssize_t result;                                                        \
+                                                                               \
+		ENSURE(slot);                                                          \
+		if (__builtin_expect(file == NULL, 1))                                 \
+			return call;                                                       \
+                                                                               \
+		began_ns = em_clock_ns();                                              \
+		result = call;                                                         \
+		played(file, began_ns, where, result);                                 \
+		return result;                                                         \
+	}
+
+#define READ_PARAMETERS  (int fd, void *buffer, size_t bytes)
+#define WRITE_PARAMETERS (int fd, const void *buffer, size_t bytes)
+#define PREAD_PARAMETERS (int fd, void *buffer, size_t bytes, off_t offset)
+#define PWRITE_PARAMETERS                                                      \
+	(int fd, const void *buffer, size_t bytes, off_t offset)
+#define VECTOR_PARAMETERS (int fd, const struct iovec *vector, int count)
+#define PVECTOR_PARAMETERS                                                     \
+	(int fd, const struct iovec *vector, int count, off_t offset)
+
+/* The fortified calls know the buffer's size; overrunning it ends the program. */
+#define READ_CHK_PARAMETERS (int fd, void *buffer, size_t bytes, size_t room)
+#define PREAD_CHK_PARAMETERS                                                   \
+	(int fd, void *buffer, size_t bytes, off_t offset, size_t room)
+#define CHECKED(call) (bytes > room ? (abort(), (ssize_t) - 1) : (call))
+
+#define POSITION_BEFORE (result > 0 ? began_at(fd, result) : 0)
+
+DEFINE_TRANSFER(read, READ_PARAMETERS, read, real.read(fd, buffer, bytes),
+                play_read, POSITION_BEFORE)
+DEFINE_TRANSFER(write, WRITE_PARAMETERS, write, real.write(fd, buffer, bytes),
+                play_write, POSITION_BEFORE)
+DEFINE_TRANSFER(readv, VECTOR_PARAMETERS, readv, real.readv(fd, vector, count),
+                play_read, POSITION_BEFORE)
+DEFINE_TRANSFER(writev, VECTOR_PARAMETERS, writev,
+                real.writev(fd, vector, count), play_write, POSITION_BEFORE)
+DEFINE_TRANSFER(__read_chk, READ_CHK_PARAMETERS, read,
+                CHECKED(real.read(fd, buffer, bytes)), play_read,
+                POSITION_BEFORE)
+
+DEFINE_TRANSFER(pread, PREAD_PARAMETERS, pread,
+                real.pread(fd, buffer, bytes, offset), play_read, offset)
+DEFINE_TRANSFER(pread64, PREAD_PARAMETERS, pread,
+                real.pread(fd, buffer, bytes, offset), play_read, offset)
+DEFINE_TRANSFER(__pread_chk, PREAD_CHK_PARAMETERS, pread,
+                CHECKED(real.pread(fd, buffer, bytes, offset)), play_read,
+                offset)
+DEFINE_TRANSFER(__pread64_chk, PREAD_CHK_PARAMETERS, pread,
+                CHECKED(real.pread(fd, buffer, bytes, offset)), play_read,
+                offset)
+DEFINE_TRANSFER(pwrite, PWRITE_PARAMETERS, pwrite,
+                real.pwrite(fd, buffer, bytes, offset), play_write, offset)
+DEFINE_TRANSFER(pwrite64, PWRITE_PARAMETERS, pwrite,
+                real.pwrite(fd, buffer, bytes, offset), play_write, offset)
+DEFINE_TRANSFER(preadv, PVECTOR_PARAMETERS, preadv,
+                real.preadv(fd, vector, count, offset), play_read, offset)
+DEFINE_TRANSFER(preadv64, PVECTOR_PARAMETERS, preadv,
+                real.preadv(fd, vector, count, offset), play_read, offset)
+DEFINE_TRANSFER(pwritev, PVECTOR_PARAMETERS, pwritev,
+                real.pwritev(fd, vector, count, offset), play_write, offset)
+DEFINE_TRANSFER(pwritev64, PVECTOR_PARAMETERS, pwritev,
+                real.pwritev(fd, vector, count, offset), play_write, offset)
+
+/* A copy inside the kernel is a read of one device and a write of the other. */
+EM_EXPORT ssize_t
+copy_file_range(int fd_in, off_t *offset_in, int fd_out, off_t *offset_out,
+                size_t bytes, unsigned int flags)
+{
+	const EmFile *in = em_file_of(fd_in);
+	const EmFile *out = em_file_of(fd_out);
+	uint64_t began_ns;
+	ssize_t result;
+
+	ENSURE(copy_file_range);
+	if (in == NULL && out == NULL)
+		return real.copy_file_range(fd_in, offset_in, fd_out, offset_out, bytes,
+		                            flags);
+
+	began_ns = em_clock_ns();
+	result = real.copy_file_range(fd_in, offset_in, fd_out, offset_out, bytes,
+	                              flags);
+	if (result <= 0)
+		return result;
+
+	if (in != NULL)
+		play_read(in, began_ns,
+		          offset_in != NULL ? *offset_in - result
+		                            : began_at(fd_in, result),
+		          result);
+	if (out != NULL)
+		play_write(out, began_ns,
+		           offset_out != NULL ? *offset_out - result
+		                              : began_at(fd_out, result),
+		           result);
+	return result;
+}
+
+/*
+ * Syncs and metadata: calls that answer with an int.
+ */
+#define DEFINE_INT_CALL(name, parameters, slot, call, played)                  \
+	EM_EXPORT int name parameters                                              \
+	{                                                                          \
+		const EmFile *file = em_file_of(fd);                                   \
+		uint64_t began_ns;                                                     \
+		int result;                                                            \
+                                                                               \
+		ENSURE(slot);                                                          \
+		if (__builtin_expect(file == NULL, 1))                                 \
+			return call;                                                       \
+                                                                               \
+		began_ns = em_clock_ns();                                              \
+		result = call;                                                         \
+		played(file, began_ns, result);                                        \
+		return result;                                                         \
+	}
+
+DEFINE_INT_CALL(fsync, (int fd), fsync, real.fsync(fd), play_sync)
+DEFINE_INT_CALL(fdatasync, (int fd), fdatasync, real.fdatasync(fd), play_sync)
+DEFINE_INT_CALL(ftruncate, (int fd, off_t length), ftruncate,
+                real.ftruncate(fd, length), play_metadata)
+DEFINE_INT_CALL(ftruncate64, (int fd, off_t length), ftruncate,
+                real.ftruncate(fd, length), play_metadata)
+DEFINE_INT_CALL(fallocate, (int fd, int mode, off_t offset, off_t length),
+                fallocate, real.fallocate(fd, mode, offset, length),
+                play_metadata)
+DEFINE_INT_CALL(fallocate64, (int fd, int mode, off_t offset, off_t length),
+                fallocate, real.fallocate(fd, mode, offset, length),
+                play_metadata)
+DEFINE_INT_CALL(posix_fallocate, (int fd, off_t offset, off_t length),
+                posix_fallocate, real.posix_fallocate(fd, offset, length),
+                play_metadata)
+DEFINE_INT_CALL(posix_fallocate64, (int fd, off_t offset, off_t length),
+                posix_fallocate, real.posix_fallocate(fd, offset, length),
+                play_metadata)
+
+/*
+ * Starting write-back costs nothing, the device's cache destages anyway; waiting
+ * for it is a sync.
+ */
+EM_EXPORT int
+sync_file_range(int fd, off_t offset, off_t bytes, unsigned int flags)
+{
+	const EmFile *file = em_file_of(fd);
+	uint64_t began_ns;
+	int result;
+
+	ENSURE(sync_file_range);
+	if (file == NULL || (flags & SYNC_FILE_RANGE_WAIT_AFTER) == 0)
+		return real.sync_file_range(fd, offset, bytes, flags);
+
+	began_ns = em_clock_ns();
+	result = real.sync_file_range(fd, offset, bytes, flags);
+	play_sync(file, began_ns, result);
+	return result;
+}
+
+/*
+ * syscall() with all of its six arguments.  Fewer may have been given; reading the
+ * others is harmless, as the C library's own syscall() does it, too.
+ */
+EM_EXPORT long
+syscall(long number, ...)
+{
+	va_list arguments;
+	long argument[6];
+
+	ENSURE(syscall);
+	va_start(arguments, number);
+	for (int i = 0; i < 6; i++)
+		argument[i] = va_arg(arguments, long);
+	va_end(arguments);
+
+	/* cachestat(fd, range, result of five 64-bit numbers, flags = 0) */
+	if (number == EM_SYS_CACHESTAT && em_file_of((int) argument[0]) != NULL &&
+	    argument[1] != 0 && argument[2] != 0 && argument[3] == 0)
+	{
+		memset((void *) argument[2], 0, 5 * sizeof(uint64_t));
+		return 0;
+	}
+
+	return real.syscall(number, argument[0], argument[1], argument[2],
+	                    argument[3], argument[4], argument[5]);
+}

@@ -1,0 +1,29 @@
+/*
+ * config.h
+ *		The control tool's input: devices as plain "key = value" lines.
+ *
+ *	[hdd]
+ *	profile = sas15k-raid10-6
+ *	kind = disk
+ *	layout = raid10
+ *	servers = 6
+ *	...
+ *	path = /srv/lab/data
+ *
+ * Every key is listed in config.c.  Times are in ns, sizes in bytes, shares in
+ * parts per million: the conversion from people's units is done by whoever reads
+ * the TOML profiles (python/pgflash/lab/emulator.py).
+ */
+/* SPDX-License-Identifier: PostgreSQL */
+#ifndef PGFLASH_EMULATOR_CONFIG_H
+#define PGFLASH_EMULATOR_CONFIG_H
+
+#include "state.h"
+
+/*
+ * Fill in an empty state from a file.  On failure returns false, after a message
+ * on stderr that names the line.
+ */
+extern bool em_config_read(const char *config_path, EmState *state);
+
+#endif

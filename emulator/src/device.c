@@ -1,0 +1,696 @@
+/*
+ * device.c
+ *		The model of one storage device (see device.h for locking).
+ *
+ * How a request becomes time:
+ *
+ *	read	positioning (seek and rotation, or flash latency) plus transfer on
+ *			the server of each stripe; all stripes at once.  With mirrors, on
+ *			the one that is free first.
+ *	write	goes into the write-back cache and becomes backlog of its servers.
+ *			The backlog is worked off when a server is idle, and by a fixed
+ *			share of its time while reads keep it busy: this is how writing
+ *			slows reading.  When the cache is full, the writer waits for its own
+ *			bytes to be destaged.
+ *	log		a write of the log is free; its sync is one write with its own
+ *			service time, reserved on every copy.
+ *
+ * Nobody runs in the background.  A server's idle time is the gap between the
+ * end of its last reservation and the next request, and settle() spends it on
+ * the backlog just before that request is looked at.
+ */
+/* SPDX-License-Identifier: PostgreSQL */
+#include "device.h"
+
+#include <stddef.h>
+
+#define NS_PER_S 1000000000ULL
+#define PPM      1000000ULL
+
+static uint64_t
+least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t
+most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* a * b / c without overflow of the product. */
+static uint64_t
+scale(uint64_t a, uint64_t b, uint64_t c)
+{
+	return (uint64_t) ((unsigned __int128) a * b / c);
+}
+
+/* The finalizer of splitmix64: every bit of the result hangs on every bit in. */
+static uint64_t
+mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9ULL;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebULL;
+	return x ^ (x >> 31);
+}
+
+/*
+ * A number for the next throw of the dice.  The counter is shared, so processes
+ * forked from one parent do not all draw the same series.
+ */
+static uint64_t
+chance(EmDevice *device)
+{
+	uint64_t ticket =
+		atomic_fetch_add_explicit(&device->ticket, 1, memory_order_relaxed);
+
+	return mix((ticket + 1) * 0x9e3779b97f4a7c15ULL);
+}
+
+static uint64_t
+draw(EmDevice *device, EmRange range)
+{
+	uint64_t width = range.max_ns - range.min_ns;
+
+	if (width == 0)
+		return range.min_ns;
+
+	return range.min_ns + chance(device) % (width + 1);
+}
+
+static uint64_t
+draw_position(EmDevice *device, EmRange range)
+{
+	EmRange rotation = { 0, device->profile.rotation_max_ns };
+
+	return draw(device, range) + draw(device, rotation);
+}
+
+static uint64_t
+transfer_ns(const EmDevice *device, uint64_t bytes)
+{
+	return scale(bytes, NS_PER_S, device->profile.bandwidth_bytes_s);
+}
+
+/* Take away at most "amount", never going below zero; returns what was taken. */
+static uint64_t
+take(_Atomic uint64_t *from, uint64_t amount)
+{
+	uint64_t old = atomic_load_explicit(from, memory_order_relaxed);
+	uint64_t taken;
+
+	do
+		taken = least(old, amount);
+	while (taken > 0 && !atomic_compare_exchange_weak(from, &old, old - taken));
+
+	return taken;
+}
+
+/* Work off this much of a server's backlog; returns the time it takes. */
+static uint64_t
+destage(EmServer *server, uint64_t time_ns)
+{
+	uint64_t backlog_ns = atomic_load(&server->backlog_ns);
+	uint64_t backlog_bytes = atomic_load(&server->backlog_bytes);
+	uint64_t done_ns;
+
+	if (backlog_ns == 0)
+		return 0;
+
+	done_ns = take(&server->backlog_ns, time_ns);
+	if (done_ns == backlog_ns)
+		take(&server->backlog_bytes, backlog_bytes);
+	else
+		take(&server->backlog_bytes, scale(backlog_bytes, done_ns, backlog_ns));
+
+	return done_ns;
+}
+
+/*
+ * The end of a server's last reservation.  One that is impossibly far away is
+ * forgotten, so that nothing can wedge a device.
+ */
+static uint64_t
+busy_until(EmServer *server, uint64_t now_ns)
+{
+	uint64_t busy_ns = atomic_load(&server->busy_until_ns);
+
+	if (busy_ns > now_ns + EM_QUEUE_MAX_NS)
+	{
+		atomic_compare_exchange_strong(&server->busy_until_ns, &busy_ns,
+		                               now_ns);
+		busy_ns = atomic_load(&server->busy_until_ns);
+	}
+
+	return busy_ns;
+}
+
+/*
+ * Spend a server's idle time up to now on its backlog.  Who moves busy_until
+ * owns the gap, so no two processes spend it twice.
+ */
+static void
+settle(EmServer *server, uint64_t now_ns)
+{
+	uint64_t busy_ns = busy_until(server, now_ns);
+	uint64_t backlog_ns = atomic_load(&server->backlog_ns);
+	uint64_t gap_ns;
+
+	if (busy_ns >= now_ns || backlog_ns == 0)
+		return;
+
+	gap_ns = least(now_ns - busy_ns, backlog_ns);
+	if (!atomic_compare_exchange_strong(&server->busy_until_ns, &busy_ns,
+	                                    busy_ns + gap_ns))
+		return;
+
+	destage(server, gap_ns);
+	atomic_fetch_add_explicit(&server->used_ns, gap_ns, memory_order_relaxed);
+}
+
+/* Reserve the server's next free time; returns when it ends. */
+static uint64_t
+reserve(EmServer *server, uint64_t now_ns, uint64_t time_ns)
+{
+	uint64_t busy_ns = busy_until(server, now_ns);
+	uint64_t end_ns;
+
+	do
+		end_ns = most(busy_ns, now_ns) + time_ns;
+	while (!atomic_compare_exchange_weak(&server->busy_until_ns, &busy_ns,
+	                                     end_ns));
+
+	atomic_fetch_add_explicit(&server->used_ns, time_ns, memory_order_relaxed);
+	return end_ns;
+}
+
+/*
+ * Limits of the whole device.
+ */
+
+/*
+ * When may this request start, given the IOPS limit?  A token bucket written as
+ * one word: the time at which the bucket would be full again if nobody came.
+ */
+static uint64_t
+admit(EmDevice *device, uint64_t now_ns, uint64_t bytes)
+{
+	const EmProfile *profile = &device->profile;
+	uint64_t token_ns, tokens, burst_ns, full_ns, base_ns;
+
+	if (profile->limit_iops == 0)
+		return now_ns;
+
+	token_ns = NS_PER_S / profile->limit_iops;
+	tokens = 1;
+	if (profile->limit_io_bytes > 0 && bytes > profile->limit_io_bytes)
+		tokens = (bytes - 1) / profile->limit_io_bytes + 1;
+	burst_ns = token_ns * (most(profile->limit_burst, 1) - 1);
+
+	full_ns = atomic_load(&device->admitted_until_ns);
+	do
+	{
+		base_ns = most(full_ns, now_ns);
+		if (base_ns > now_ns + EM_QUEUE_MAX_NS)
+			base_ns = now_ns;
+	} while (!atomic_compare_exchange_weak(&device->admitted_until_ns, &full_ns,
+	                                       base_ns + tokens * token_ns));
+
+	return base_ns > now_ns + burst_ns ? base_ns - burst_ns : now_ns;
+}
+
+/* When have these bytes passed the one pipe, given the bandwidth limit? */
+static uint64_t
+pass_pipe(EmDevice *device, uint64_t now_ns, uint64_t bytes)
+{
+	uint64_t limit = device->profile.limit_bytes_s;
+	uint64_t until_ns, end_ns;
+
+	if (limit == 0)
+		return now_ns;
+
+	until_ns = atomic_load(&device->pipe_until_ns);
+	do
+	{
+		end_ns = most(until_ns, now_ns);
+		if (end_ns > now_ns + EM_QUEUE_MAX_NS)
+			end_ns = now_ns;
+		end_ns += scale(bytes, NS_PER_S, limit);
+	} while (!atomic_compare_exchange_weak(&device->pipe_until_ns, &until_ns,
+	                                       end_ns));
+
+	return end_ns;
+}
+
+/*
+ * Where the bytes lie.
+ */
+
+/* A "set" is what one stripe lies on: a server, or a pair of mirrors. */
+static uint32_t
+set_count(const EmDevice *device)
+{
+	const EmProfile *profile = &device->profile;
+
+	if (profile->layout == EM_RAID10)
+		return profile->server_count / 2;
+
+	return profile->server_count;
+}
+
+static uint32_t
+first_set(const EmDevice *device, uint64_t file, uint64_t offset)
+{
+	uint64_t stripe = offset / device->profile.stripe_bytes;
+
+	return (uint32_t) ((mix(file) + stripe) % set_count(device));
+}
+
+/* Over how many sets a request is spread.  Each carries an equal part of it. */
+static uint32_t
+sets_touched(const EmDevice *device, const EmRequest *request)
+{
+	uint64_t stripe_bytes = device->profile.stripe_bytes;
+	uint64_t bytes = most(request->bytes, 1);
+	uint64_t first = request->offset / stripe_bytes;
+	uint64_t last = (request->offset + bytes - 1) / stripe_bytes;
+
+	return (uint32_t) least(last - first + 1, set_count(device));
+}
+
+/* The servers that hold a set's copies, or its data and parity; one or two. */
+static uint32_t
+holders(EmDevice *device, uint32_t set, EmServer *holder[2])
+{
+	uint32_t server_count = device->profile.server_count;
+
+	switch (device->profile.layout)
+	{
+		case EM_RAID10:
+			holder[0] = &device->server[2 * set];
+			holder[1] = &device->server[2 * set + 1];
+			return 2;
+		case EM_RAID5:
+			holder[0] = &device->server[set];
+			holder[1] = &device->server[(set + 1) % server_count];
+			return 2;
+		default:
+			holder[0] = &device->server[set];
+			return 1;
+	}
+}
+
+static EmServer *
+reader_of(EmDevice *device, uint32_t set, uint64_t now_ns)
+{
+	EmServer *holder[2];
+
+	holders(device, set, holder);
+	if (device->profile.layout == EM_RAID10 &&
+	    busy_until(holder[1], now_ns) < busy_until(holder[0], now_ns))
+		return holder[1];
+
+	return holder[0];
+}
+
+static EmCharge
+charge_until(uint64_t now_ns, uint64_t end_ns, uint64_t service_ns)
+{
+	EmCharge charge;
+
+	end_ns = most(end_ns, now_ns);
+	charge.end_ns = end_ns;
+	charge.service_ns = least(service_ns, end_ns - now_ns);
+	charge.wait_ns = end_ns - now_ns - charge.service_ns;
+	return charge;
+}
+
+/*
+ * Requests.
+ */
+
+/* The part of the backlog that a read has to let pass first. */
+static uint64_t
+destage_before(EmDevice *device, EmServer *server, uint64_t service_ns)
+{
+	uint64_t share = device->profile.destage_share_ppm;
+
+	return destage(server, scale(service_ns, share, PPM - share));
+}
+
+EmCharge
+em_device_read(EmDevice *device, const EmRequest *request)
+{
+	uint64_t start_ns = admit(device, request->now_ns, request->bytes);
+	uint32_t touched = sets_touched(device, request);
+	uint32_t first = first_set(device, request->file, request->offset);
+	uint64_t end_ns = pass_pipe(device, start_ns, request->bytes);
+	uint64_t service_max_ns = 0;
+
+	for (uint32_t i = 0; i < touched; i++)
+	{
+		uint32_t set = (first + i) % set_count(device);
+		EmServer *server = reader_of(device, set, start_ns);
+		uint64_t bytes = (request->bytes + request->gap_bytes) / touched;
+		uint64_t service_ns = transfer_ns(device, bytes);
+		uint64_t passed_ns;
+
+		if (!request->continues)
+			service_ns += draw_position(device, device->profile.read_position);
+
+		settle(server, start_ns);
+		passed_ns = destage_before(device, server, service_ns);
+		end_ns =
+			most(end_ns, reserve(server, start_ns, passed_ns + service_ns));
+		service_max_ns = most(service_max_ns, service_ns);
+	}
+
+	return charge_until(request->now_ns, end_ns, service_max_ns);
+}
+
+/*
+ * What writing one part of a request costs its holders, in the server's time.
+ *
+ * RAID-5: a small write reads the old data and parity and writes both again, so
+ * each of the two does two requests.  A stream writes whole rows of stripes:
+ * parity then costs its part of the row only.
+ */
+static uint64_t
+holder_cost_ns(EmDevice *device, const EmRequest *request, uint64_t bytes,
+               uint32_t holder, uint64_t factor_ppm)
+{
+	const EmProfile *profile = &device->profile;
+	uint64_t cost_ns = transfer_ns(device, bytes);
+	uint64_t position_ns;
+
+	if (request->continues)
+	{
+		if (profile->layout == EM_RAID5 && holder == 1)
+			cost_ns /= profile->server_count - 1;
+		return cost_ns;
+	}
+
+	position_ns = draw_position(device, profile->write_position);
+	cost_ns += scale(position_ns, factor_ppm, PPM);
+	return profile->layout == EM_RAID5 ? 2 * cost_ns : cost_ns;
+}
+
+/* Write to the servers and wait for them. */
+static EmCharge
+write_servers(EmDevice *device, const EmRequest *request, uint64_t start_ns,
+              uint64_t end_ns, uint64_t factor_ppm)
+{
+	uint32_t touched = sets_touched(device, request);
+	uint32_t first = first_set(device, request->file, request->offset);
+	uint64_t service_max_ns = 0;
+
+	for (uint32_t i = 0; i < touched; i++)
+	{
+		EmServer *holder[2];
+		uint32_t count =
+			holders(device, (first + i) % set_count(device), holder);
+
+		for (uint32_t h = 0; h < count; h++)
+		{
+			uint64_t cost_ns = holder_cost_ns(
+				device, request, request->bytes / touched, h, factor_ppm);
+
+			settle(holder[h], start_ns);
+			end_ns = most(end_ns, reserve(holder[h], start_ns, cost_ns));
+			service_max_ns = most(service_max_ns, cost_ns);
+		}
+	}
+
+	return charge_until(request->now_ns, end_ns, service_max_ns);
+}
+
+/* Put a write into the cache: it becomes backlog of its servers. */
+static void
+write_cache(EmDevice *device, const EmRequest *request, uint64_t start_ns)
+{
+	uint32_t touched = sets_touched(device, request);
+	uint32_t first = first_set(device, request->file, request->offset);
+
+	for (uint32_t i = 0; i < touched; i++)
+	{
+		EmServer *holder[2];
+		uint32_t count =
+			holders(device, (first + i) % set_count(device), holder);
+		uint64_t bytes = request->bytes / touched;
+
+		for (uint32_t h = 0; h < count; h++)
+		{
+			uint64_t cost_ns = holder_cost_ns(
+				device, request, bytes, h, device->profile.destage_factor_ppm);
+			uint64_t idle_ns;
+
+			/* A server that had nothing to do begins now, not earlier. */
+			settle(holder[h], start_ns);
+			idle_ns = atomic_load(&holder[h]->busy_until_ns);
+			if (idle_ns < start_ns && atomic_load(&holder[h]->backlog_ns) == 0)
+				atomic_compare_exchange_strong(&holder[h]->busy_until_ns,
+				                               &idle_ns, start_ns);
+
+			/* Bytes are counted once, with the first copy of them. */
+			if (h == 0)
+				atomic_fetch_add(&holder[h]->backlog_bytes, bytes);
+			atomic_fetch_add(&holder[h]->backlog_ns, cost_ns);
+		}
+	}
+}
+
+/*
+ * A write of a file that is not the log.  "write_through" is for a file opened
+ * O_SYNC or O_DSYNC.
+ */
+EmCharge
+em_device_write(EmDevice *device, const EmRequest *request, bool write_through)
+{
+	const EmProfile *profile = &device->profile;
+	uint64_t start_ns = admit(device, request->now_ns, request->bytes);
+	uint64_t end_ns = pass_pipe(device, start_ns, request->bytes);
+
+	if (profile->cache_bytes == 0 || write_through)
+		return write_servers(device, request, start_ns, end_ns, PPM);
+
+	if (em_device_dirty_bytes(device, start_ns) + request->bytes >
+	    profile->cache_bytes)
+		return write_servers(device, request, start_ns, end_ns,
+		                     profile->destage_factor_ppm);
+
+	write_cache(device, request, start_ns);
+	end_ns = most(end_ns, start_ns + profile->cache_latency_ns);
+	return charge_until(request->now_ns, end_ns, profile->cache_latency_ns);
+}
+
+void
+em_device_log_write(EmDevice *device, const EmRequest *request)
+{
+	atomic_fetch_add(&device->log_unsynced_bytes, request->bytes);
+	atomic_store(&device->log_offset, request->offset);
+}
+
+/*
+ * A sync of the log.  It writes what any process wrote into the log since the
+ * last sync, where the last of these writes went.
+ */
+EmCharge
+em_device_log_sync(EmDevice *device, const EmRequest *request)
+{
+	uint64_t bytes = atomic_exchange(&device->log_unsynced_bytes, 0);
+	uint64_t start_ns = admit(device, request->now_ns, bytes);
+	uint64_t end_ns = pass_pipe(device, start_ns, bytes);
+	uint64_t service_ns =
+		draw(device, device->profile.log_sync) + transfer_ns(device, bytes);
+	uint32_t set =
+		first_set(device, request->file, atomic_load(&device->log_offset));
+	EmServer *holder[2];
+	uint32_t count = holders(device, set, holder);
+
+	for (uint32_t h = 0; h < count; h++)
+	{
+		settle(holder[h], start_ns);
+		end_ns = most(end_ns, reserve(holder[h], start_ns, service_ns));
+	}
+
+	return charge_until(request->now_ns, end_ns, service_ns);
+}
+
+/*
+ * An fsync of a data file.  Its bytes are already in the device: in the cache,
+ * of which the profile may have a part written to the servers before fsync
+ * returns, or, without a cache, on the servers, where the file system's own
+ * record of the change remains to be written.
+ */
+EmCharge
+em_device_data_sync(EmDevice *device, const EmRequest *request)
+{
+	const EmProfile *profile = &device->profile;
+	uint64_t now_ns = request->now_ns;
+	uint64_t end_ns = now_ns + profile->cache_latency_ns;
+
+	if (profile->cache_bytes == 0)
+		return write_servers(device, request, now_ns, now_ns, PPM);
+
+	for (uint32_t s = 0; s < profile->server_count; s++)
+	{
+		EmServer *server = &device->server[s];
+		uint64_t flush_ns;
+
+		settle(server, now_ns);
+		flush_ns = destage(server, scale(atomic_load(&server->backlog_ns),
+		                                 profile->fsync_destages_ppm, PPM));
+		if (flush_ns > 0)
+			end_ns = most(end_ns, reserve(server, now_ns, flush_ns));
+	}
+
+	return charge_until(now_ns, end_ns, profile->cache_latency_ns);
+}
+
+/* Truncating or allocating: a change of metadata, absorbed like a write. */
+EmCharge
+em_device_metadata(EmDevice *device, const EmRequest *request)
+{
+	uint64_t latency_ns = device->profile.cache_latency_ns;
+
+	return charge_until(request->now_ns, request->now_ns + latency_ns,
+	                    latency_ns);
+}
+
+/*
+ * Statistics.
+ */
+
+uint64_t
+em_device_dirty_bytes(EmDevice *device, uint64_t now_ns)
+{
+	uint64_t dirty_bytes = 0;
+
+	for (uint32_t s = 0; s < device->profile.server_count; s++)
+	{
+		EmServer *server = &device->server[s];
+
+		/* Bytes without time to destage them are a killed writer's. */
+		settle(server, now_ns);
+		if (atomic_load(&server->backlog_ns) > 0)
+			dirty_bytes += atomic_load(&server->backlog_bytes);
+	}
+
+	return dirty_bytes;
+}
+
+uint64_t
+em_device_used_ns(const EmDevice *device)
+{
+	uint64_t used_ns = 0;
+
+	for (uint32_t s = 0; s < device->profile.server_count; s++)
+		used_ns += atomic_load(&device->server[s].used_ns);
+
+	return used_ns;
+}
+
+/* Every server is free and the cache is clean, as on the first day. */
+void
+em_device_forget_queues(EmDevice *device)
+{
+	for (uint32_t s = 0; s < EM_SERVERS_MAX; s++)
+	{
+		atomic_store(&device->server[s].busy_until_ns, 0);
+		atomic_store(&device->server[s].backlog_ns, 0);
+		atomic_store(&device->server[s].backlog_bytes, 0);
+	}
+	atomic_store(&device->pipe_until_ns, 0);
+	atomic_store(&device->admitted_until_ns, 0);
+	atomic_store(&device->log_unsynced_bytes, 0);
+}
+
+void
+em_device_forget_tallies(EmDevice *device)
+{
+	for (int operation = 0; operation < EM_OPERATION_COUNT; operation++)
+	{
+		EmTally *tally = &device->tally[operation];
+
+		atomic_store(&tally->count, 0);
+		atomic_store(&tally->bytes, 0);
+		atomic_store(&tally->service_ns, 0);
+		atomic_store(&tally->wait_ns, 0);
+		atomic_store(&tally->latency_ns, 0);
+		for (int bucket = 0; bucket < EM_HISTOGRAM_BUCKETS; bucket++)
+			atomic_store(&tally->histogram[bucket], 0);
+	}
+	for (uint32_t s = 0; s < EM_SERVERS_MAX; s++)
+		atomic_store(&device->server[s].used_ns, 0);
+}
+
+static int
+bucket_of(uint64_t latency_ns)
+{
+	uint64_t latency_us = latency_ns / 1000;
+	int bucket = latency_us == 0 ? 0 : 64 - __builtin_clzll(latency_us);
+
+	return bucket < EM_HISTOGRAM_BUCKETS ? bucket : EM_HISTOGRAM_BUCKETS - 1;
+}
+
+void
+em_device_count(EmDevice *device, EmOperation operation, uint64_t bytes,
+                const EmCharge *charge, uint64_t latency_ns)
+{
+	EmTally *tally = &device->tally[operation];
+	memory_order relaxed = memory_order_relaxed;
+
+	atomic_fetch_add_explicit(&tally->count, 1, relaxed);
+	atomic_fetch_add_explicit(&tally->bytes, bytes, relaxed);
+	atomic_fetch_add_explicit(&tally->service_ns, charge->service_ns, relaxed);
+	atomic_fetch_add_explicit(&tally->wait_ns, charge->wait_ns, relaxed);
+	atomic_fetch_add_explicit(&tally->latency_ns, latency_ns, relaxed);
+	atomic_fetch_add_explicit(&tally->histogram[bucket_of(latency_ns)], 1,
+	                          relaxed);
+}
+
+/*
+ * Can this profile be played?  What divides must not be zero, what is a range
+ * must not be turned round, and an array needs its spindles.
+ */
+const char *
+em_profile_check(const EmProfile *profile)
+{
+	uint32_t servers = profile->server_count;
+
+	if (servers < 1 || servers > EM_SERVERS_MAX)
+		return "servers must be between 1 and 64";
+	if (profile->layout == EM_RAID10 && servers % 2 != 0)
+		return "servers must be even with layout raid10";
+	if (profile->layout == EM_RAID5 && servers < 3)
+		return "servers must be at least 3 with layout raid5";
+	if (profile->stripe_bytes < 4096)
+		return "stripe_bytes must be at least 4096";
+	if (profile->bandwidth_bytes_s < 4096)
+		return "bandwidth_bytes_s must be at least 4096";
+	if (profile->read_position.min_ns > profile->read_position.max_ns)
+		return "read_position_max_ns must not be below its minimum";
+	if (profile->write_position.min_ns > profile->write_position.max_ns)
+		return "write_position_max_ns must not be below its minimum";
+	if (profile->log_sync.min_ns > profile->log_sync.max_ns)
+		return "log_sync_max_ns must not be below its minimum";
+	if (profile->read_position.max_ns > 10 * NS_PER_S ||
+	    profile->write_position.max_ns > 10 * NS_PER_S ||
+	    profile->log_sync.max_ns > 10 * NS_PER_S ||
+	    profile->rotation_max_ns > 10 * NS_PER_S ||
+	    profile->cache_latency_ns > 10 * NS_PER_S)
+		return "a time must not exceed ten seconds";
+	if (profile->destage_share_ppm > 900000)
+		return "destage_share_ppm must not exceed 900000";
+	if (profile->destage_factor_ppm > PPM)
+		return "destage_factor_ppm must not exceed 1000000";
+	if (profile->fsync_destages_ppm > PPM)
+		return "fsync_destages_ppm must not exceed 1000000";
+	if (profile->limit_iops > NS_PER_S)
+		return "limit_iops must not exceed 1000000000";
+
+	return NULL;
+}

@@ -1,0 +1,173 @@
+/*
+ * device.h
+ *		The model of one storage device: who waits for what, and until when.
+ *
+ * A device is a set of servers (the spindles of an array, the channels of a
+ * flash drive).  A request reserves time on the servers that hold its bytes and
+ * is finished when the last of these reservations ends; the caller sleeps until
+ * then.  Queueing is therefore not simulated but real: a later request starts
+ * where the earlier reservation ends.
+ *
+ * The model never reads a clock and never sleeps: "now" comes in, the end comes
+ * out.  So it can be tested with a clock made of numbers.
+ *
+ * Locking: none.  An EmDevice lies in memory that many processes share; every
+ * field that changes is a lock-free atomic, and every step leaves a valid state.
+ * A process killed between two steps loses at most its own few milliseconds of
+ * book-keeping.  A reservation needs nobody to end it: it ends when time passes.
+ *
+ * The words in README.md ("The model") and the fields here are the same.
+ */
+/* SPDX-License-Identifier: PostgreSQL */
+#ifndef PGFLASH_EMULATOR_DEVICE_H
+#define PGFLASH_EMULATOR_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define EM_SERVERS_MAX       64
+#define EM_NAME_MAX          64
+#define EM_HISTOGRAM_BUCKETS 32
+
+/*
+ * No request waits longer than this.  A reservation further away can only come
+ * from a state file that outlived its boot (the clock starts again at zero).
+ */
+#define EM_QUEUE_MAX_NS (120ULL * 1000 * 1000 * 1000)
+
+typedef enum EmKind
+{
+	EM_DISK,
+	EM_FLASH
+} EmKind;
+
+typedef enum EmLayout
+{
+	EM_STRIPE, /* each stripe on one server */
+	EM_RAID10, /* each stripe on a pair; reads take the less busy one */
+	EM_RAID5   /* a small write reads and writes data and parity */
+} EmLayout;
+
+/* What the statistics tell apart. */
+typedef enum EmOperation
+{
+	EM_READ,
+	EM_WRITE,     /* of any file but the log */
+	EM_LOG_WRITE, /* of a WAL segment; costs nothing until it is synced */
+	EM_LOG_SYNC,
+	EM_DATA_SYNC,
+	EM_METADATA, /* truncate, allocate */
+	EM_OPERATION_COUNT
+} EmOperation;
+
+typedef struct EmRange
+{
+	uint64_t min_ns;
+	uint64_t max_ns;
+} EmRange;
+
+/* How a device behaves.  Constant after the state file has been created. */
+typedef struct EmProfile
+{
+	char name[EM_NAME_MAX];
+	uint32_t kind;   /* EmKind */
+	uint32_t layout; /* EmLayout */
+	uint32_t server_count;
+	uint32_t padding;
+	uint64_t stripe_bytes;
+	uint64_t bandwidth_bytes_s; /* of one server */
+
+	/* Time to the first byte; a read that continues a stream skips it. */
+	EmRange read_position;
+	EmRange write_position;
+	uint64_t rotation_max_ns; /* added to both, uniform from zero */
+
+	EmRange log_sync;
+
+	/* The write-back cache; size zero means that writers wait themselves. */
+	uint64_t cache_bytes;
+	uint64_t cache_latency_ns;
+	uint64_t destage_factor_ppm; /* of a write's positioning, when sorted */
+	uint64_t destage_share_ppm;  /* of a server's time, while reads wait */
+	uint64_t fsync_destages_ppm; /* of the dirty bytes, by fsync of data */
+
+	/* Limits of the whole device; zero means none. */
+	uint64_t limit_bytes_s;
+	uint64_t limit_iops;
+	uint64_t limit_burst;    /* requests that may come at once */
+	uint64_t limit_io_bytes; /* a larger request counts as several */
+} EmProfile;
+
+typedef struct EmServer
+{
+	_Atomic uint64_t busy_until_ns;
+	_Atomic uint64_t backlog_ns;    /* destaging not yet done */
+	_Atomic uint64_t backlog_bytes; /* copies and parity not counted */
+	_Atomic uint64_t used_ns;       /* reads, syncs and destaging */
+	uint64_t padding[4];            /* one cache line each */
+} EmServer;
+
+typedef struct EmTally
+{
+	_Atomic uint64_t count;
+	_Atomic uint64_t bytes;
+	_Atomic uint64_t service_ns;
+	_Atomic uint64_t wait_ns;    /* for servers and limits, by the model */
+	_Atomic uint64_t latency_ns; /* as the caller saw it, by the clock */
+	/* Bucket b counts latencies of less than 2^b us, not in a lower bucket. */
+	_Atomic uint64_t histogram[EM_HISTOGRAM_BUCKETS];
+} EmTally;
+
+typedef struct EmDevice
+{
+	char name[EM_NAME_MAX];
+	EmProfile profile;
+	_Atomic uint64_t ticket; /* the source of chance; see chance() */
+	_Atomic uint64_t pipe_until_ns;
+	_Atomic uint64_t admitted_until_ns;
+	_Atomic uint64_t log_unsynced_bytes;
+	_Atomic uint64_t log_offset;
+	EmTally tally[EM_OPERATION_COUNT];
+	_Alignas(64) EmServer server[EM_SERVERS_MAX];
+} EmDevice;
+
+_Static_assert(sizeof(EmServer) == 64, "a server has its own cache line");
+
+typedef struct EmRequest
+{
+	uint64_t now_ns;
+	uint64_t file; /* a hash that names the file */
+	uint64_t offset;
+	uint64_t bytes;
+	bool continues;     /* a stream: no positioning */
+	uint64_t gap_bytes; /* passed over by the stream, at transfer speed */
+} EmRequest;
+
+typedef struct EmCharge
+{
+	uint64_t end_ns; /* the caller sleeps until then */
+	uint64_t service_ns;
+	uint64_t wait_ns;
+} EmCharge;
+
+/* NULL if the profile can be played, else what is wrong with it. */
+extern const char *em_profile_check(const EmProfile *profile);
+
+extern EmCharge em_device_read(EmDevice *device, const EmRequest *request);
+extern EmCharge em_device_write(EmDevice *device, const EmRequest *request,
+                                bool write_through);
+extern void em_device_log_write(EmDevice *device, const EmRequest *request);
+extern EmCharge em_device_log_sync(EmDevice *device, const EmRequest *request);
+extern EmCharge em_device_data_sync(EmDevice *device, const EmRequest *request);
+extern EmCharge em_device_metadata(EmDevice *device, const EmRequest *request);
+
+extern uint64_t em_device_dirty_bytes(EmDevice *device, uint64_t now_ns);
+extern uint64_t em_device_used_ns(const EmDevice *device);
+extern void em_device_forget_queues(EmDevice *device);
+extern void em_device_forget_tallies(EmDevice *device);
+extern void em_device_count(EmDevice *device, EmOperation operation,
+                            uint64_t bytes, const EmCharge *charge,
+                            uint64_t latency_ns);
+
+#endif

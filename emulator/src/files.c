@@ -1,0 +1,99 @@
+/*
+ * files.c
+ *		Which file descriptor of this process belongs to which device.
+ *
+ * The path is asked of the kernel after the open, not taken from the argument:
+ * PostgreSQL opens "base/5/1259" and "pg_wal/0000..." relative to its data
+ * directory, and the log and the tablespaces are symbolic links.
+ */
+/* SPDX-License-Identifier: PostgreSQL */
+#include "files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+EmFile em_files[EM_FILES_MAX];
+
+/* Writes "/proc/self/fd/N"; sprintf is not safe in a signal handler. */
+static void
+link_name(int fd, char *name)
+{
+	static const char folder[] = "/proc/self/fd/";
+	char digit[12];
+	int count = 0;
+
+	memcpy(name, folder, sizeof(folder) - 1);
+	name += sizeof(folder) - 1;
+	do
+		digit[count++] = (char) ('0' + fd % 10);
+	while ((fd /= 10) > 0);
+	while (count > 0)
+		*name++ = digit[--count];
+	*name = '\0';
+}
+
+/*
+ * A WAL segment, by its name: 24 upper-case hexadecimal digits, or one that is
+ * being made.  The name of its directory says nothing, pg_wal may be a link.
+ */
+static bool
+names_log(const char *path)
+{
+	const char *base = strrchr(path, '/');
+
+	base = base == NULL ? path : base + 1;
+	if (strncmp(base, "xlogtemp.", strlen("xlogtemp.")) == 0)
+		return true;
+
+	return strlen(base) == 24 && strspn(base, "0123456789ABCDEF") == 24;
+}
+
+void
+em_file_enter(EmState *state, int fd, int open_flags)
+{
+	int saved_errno = errno;
+	char name[32];
+	char path[EM_PATH_MAX];
+	ssize_t length;
+	struct stat status;
+	EmDevice *device;
+
+	if ((unsigned int) fd >= EM_FILES_MAX)
+		return;
+
+	em_files[fd].device = NULL;
+	link_name(fd, name);
+	length = readlink(name, path, sizeof(path) - 1);
+	if (length > 0 && path[0] == '/')
+	{
+		path[length] = '\0';
+		device = em_state_device_of(state, path);
+		if (device != NULL && fstat(fd, &status) == 0)
+		{
+			EmFile *file = &em_files[fd];
+
+			/* Never zero: that is what a free stream has. */
+			file->identity = ((uint64_t) status.st_dev << 48) ^
+			                 (uint64_t) status.st_ino ^ (1ULL << 63);
+			file->is_log = names_log(path);
+			file->syncs_writes = (open_flags & (O_SYNC | O_DSYNC)) != 0;
+			file->device = device;
+		}
+	}
+	errno = saved_errno;
+}
+
+void
+em_file_copy(int from, int to)
+{
+	if ((unsigned int) to >= EM_FILES_MAX)
+		return;
+
+	if ((unsigned int) from >= EM_FILES_MAX)
+		em_files[to].device = NULL;
+	else
+		em_files[to] = em_files[from];
+}
