@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The oltp workload: TPC-C-like, on PostgreSQL, driven by pgbench.
+
+    load(conninfo, config)                  makes and fills the schema "oltp"
+    run(install, conninfo, config, workdir) runs the mix and measures it
+    check_consistency(conninfo)             checks the specification's conditions
+
+Schema, contents, transactions, mix and random draws follow TPC-C 5.11.  What differs: no
+keying and think time, deliveries are done at once, and a terminal stands for all
+districts of its warehouses.  Results are never called TPC results (DISCLAIMER).
+"""
+
+from pgflash.lab.oltp.consistency import check_consistency
+from pgflash.lab.oltp.driver import DriverError, RunObserver, run
+from pgflash.lab.oltp.loader import LoadError, load
+from pgflash.lab.oltp.model import (
+    DISCLAIMER,
+    Access,
+    ConditionResult,
+    LoadResult,
+    OltpConfig,
+    OltpResult,
+    SecondPoint,
+    TransactionLatency,
+    ValidityFigure,
+    Verdict,
+)
+
+__all__ = [
+    "DISCLAIMER",
+    "Access",
+    "ConditionResult",
+    "DriverError",
+    "LoadError",
+    "LoadResult",
+    "OltpConfig",
+    "OltpResult",
+    "RunObserver",
+    "SecondPoint",
+    "TransactionLatency",
+    "ValidityFigure",
+    "Verdict",
+    "check_consistency",
+    "load",
+    "run",
+]

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What an oltp load and run were asked, and what came out.
+
+Plain frozen dataclasses of numbers and strings, so that a run can be stored as JSON and
+read back as the same object.  Units stand last in a name.  Shares are from 0 to 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+
+from pgflash.errors import UsageError
+
+#: To be shown wherever a result of this workload is.
+DISCLAIMER = (
+    "TPC-C-like: derived from the TPC-C specification, not audited and not comparable to "
+    "published TPC-C results. NOPM are new orders per minute, not tpmC."
+)
+
+
+class Access(StrEnum):
+    """How customers and items are drawn; a cache's hit ratio cannot be read without it."""
+
+    #: Skewed, as the specification asks (NURand).
+    NURAND = "nurand"
+    #: All alike, as some other TPC-C-like tools do.
+    UNIFORM = "uniform"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OltpConfig:
+    """Size of the database and of the load on it."""
+
+    warehouses: int = 4
+    clients: int = 8
+    #: Length of the measured window, and of the ramp-up before it that is not counted.
+    duration_s: int = 60
+    ramp_up_s: int = 10
+    access: Access = Access.NURAND
+    seed: int = 1
+    #: Declare the specification's references as constraints.  Off: it does not ask the
+    #: database to enforce them, and they cost each writer look-ups and row locks.
+    foreign_keys: bool = False
+    #: Transactions per second of an open loop; None is a closed loop without pauses.
+    rate_tps: float | None = None
+    #: pgbench's threads.
+    threads: int = 2
+    #: How often a transaction that lost to another one (deadlock) is tried.
+    tries_max: int = 10
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be loaded or run."""
+        for name in ("warehouses", "clients", "duration_s", "threads", "tries_max"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"oltp: {name} must be at least 1")
+        if self.ramp_up_s < 0:
+            raise UsageError("oltp: ramp_up_s must not be negative")
+        if self.rate_tps is not None and self.rate_tps <= 0:
+            raise UsageError("oltp: rate_tps must be above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """A finished load."""
+
+    warehouses: int
+    seed: int
+    c_last_constant: int
+    rows: int
+    size_bytes: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionResult:
+    """One consistency condition of clause 3.3.2 and how many rows violate it."""
+
+    number: int
+    condition: str
+    violations: int
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether nothing violates it."""
+        return self.violations == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionLatency:
+    """Response times of one transaction type in the measured window; "all" is all of them.
+
+    Percentiles are nearest-rank: a value that was measured, not one in between.
+    """
+
+    transaction: str
+    count: int
+    mean_ms: float
+    p50_ms: float
+    p90_ms: float
+    p95_ms: float
+    p99_ms: float
+    p999_ms: float
+    max_ms: float
+    #: (upper bound in ms, count), bounds growing by the root of two.
+    histogram: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondPoint:
+    """What ended within one second.
+
+    at_s counts from the measured window's start, so it is negative during the ramp-up.
+    """
+
+    at_s: int
+    transactions: int
+    new_orders: int
+    mean_ms: float
+    p95_ms: float
+    max_ms: float
+
+
+class Verdict(StrEnum):
+    """What a sample says about a bound of the specification."""
+
+    OK = "ok"
+    #: Outside, but by no more than chance explains (3.3 standard errors).
+    SMALL_SAMPLE = "outside, but the sample is too small to tell"
+    VIOLATED = "violated"
+    #: It cannot be measured here, remote warehouses with one warehouse for example.
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidityFigure:
+    """A figure that the specification bounds, measured over the whole run."""
+
+    name: str
+    value: float
+    least: float
+    most: float
+    sample: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OltpResult:
+    """A finished run."""
+
+    config: OltpConfig
+    #: ISO 8601, UTC.
+    started_at: str
+    #: NURand's constants of the run.
+    c_last_constant: int
+    c_customer_constant: int
+    c_item_constant: int
+
+    #: From the first transaction's start to the last one's end, by pgbench's log.
+    elapsed_s: float
+    #: The measured window, without the ramp-up.
+    window_s: float
+
+    #: Transactions that ended in the window, intended rollbacks included, per minute.
+    transactions: int
+    tpm: float
+    #: New orders that were acknowledged in the window, per minute.
+    new_orders: int
+    nopm: float
+
+    #: The same orders counted twice over the whole run: by the terminals, and by the
+    #: growth of sum(d_next_o_id).  They must be equal.
+    new_orders_acknowledged: int
+    new_orders_in_database: int
+    #: Growth of pg_stat_database over the whole run; whoever else worked in this
+    #: database is counted too.
+    database_commits: int
+    database_rollbacks: int
+    #: All transactions the terminals ended over the whole run, intended rollbacks included.
+    transactions_acknowledged: int
+    rollbacks_acknowledged: int
+    retries: int
+    failures: int
+
+    latencies: tuple[TransactionLatency, ...]
+    seconds: tuple[SecondPoint, ...]
+    validity: tuple[ValidityFigure, ...]
+    #: CPU time of pgbench over the whole run.
+    client_cpu_s: float
+    disclaimer: str = DISCLAIMER
+
+    @property
+    def counts_agree(self) -> bool:
+        """Tell whether terminals and database count the same new orders."""
+        return self.new_orders_acknowledged == self.new_orders_in_database
+
+    @property
+    def database_tpm(self) -> float:
+        """Commits of the database per minute, over the whole run.
+
+        An intended rollback counts too: the procedure's ROLLBACK ends one transaction, and
+        the CALL commits the empty one that follows.
+        """
+        return 60 * self.database_commits / self.elapsed_s
+
+    def latency(self, transaction: str = "all") -> TransactionLatency:
+        """Return the response times of one transaction type."""
+        for latency in self.latencies:
+            if latency.transaction == transaction:
+                return latency
+        raise KeyError(transaction)
+
+    def to_json(self) -> str:
+        """Return the result as JSON."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> OltpResult:
+        """Return the result that to_json() wrote."""
+        return msgspec.json.decode(text, type=cls)

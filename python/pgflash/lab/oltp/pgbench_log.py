@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Read what pgbench -l wrote: one line for each transaction a client ended.
+
+    client_id transaction_no time script_no time_epoch time_us [schedule_lag] [retries]
+
+time is the latency in microseconds, measured from the scheduled start under a rate; it
+is the word "failed" if all tries were lost, or "skipped".  time_epoch and time_us say when
+the transaction ended.  schedule_lag is there under a rate only, retries if more than one
+try is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pgflash.errors import PgflashError
+
+
+class LogError(PgflashError):
+    """A line of pgbench's log could not be read."""
+
+
+@dataclass(slots=True)
+class TransactionLog:
+    """The transactions of a run, in columns, in no order.
+
+    Columns rather than objects: a run has a million transactions.
+    """
+
+    #: Which script each successful transaction ran, when it ended, how long it took.
+    scripts: list[int]
+    ends_us: list[int]
+    latencies_us: list[int]
+    failures: int = 0
+    skipped: int = 0
+    retries: int = 0
+
+
+def read_log(lines: Iterable[str], log: TransactionLog, *, rated: bool) -> None:
+    """Add the lines of one of pgbench's log files."""
+    scripts, ends, latencies = log.scripts, log.ends_us, log.latencies_us
+    width = 8 if rated else 7
+    for number, line in enumerate(lines, start=1):
+        fields = line.split()
+        if len(fields) != width:
+            raise LogError(f"pgbench's log has an unexpected line {number}: {line.strip()!r}")
+        try:
+            log.retries += int(fields[-1])
+            if fields[2] == "failed":
+                log.failures += 1
+                continue
+            if fields[2] == "skipped":
+                log.skipped += 1
+                continue
+            latency = int(fields[2])
+            script = int(fields[3])
+            end = int(fields[4]) * 1_000_000 + int(fields[5])
+        except ValueError as error:
+            raise LogError(
+                f"pgbench's log has an unexpected line {number}: {line.strip()!r}"
+            ) from error
+        latencies.append(latency)
+        scripts.append(script)
+        ends.append(end)

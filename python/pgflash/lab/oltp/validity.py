@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Judge whether the load was the one that the specification describes.
+
+The terminals' own choices are counted from pgbench's log (rollbacks, choices by name);
+what only the database knows is counted from the rows that the run added: the lines of
+orders beyond each district's mark, and payments since the mark's time.  The mark is taken
+before the run, so nothing has to be counted while it is going on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import sqrt
+
+import psycopg
+
+from pgflash.lab.oltp.measure import judge_mean, judge_share
+from pgflash.lab.oltp.model import ValidityFigure
+from pgflash.lab.oltp.scripts import script_number
+
+#: Standard deviation of a uniform draw from 5 to 15.
+LINES_DEVIATION = sqrt((11 * 11 - 1) / 12)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """The state of a database before a run."""
+
+    warehouses: int
+    c_last_constant: int
+    #: The server's time; transactions of the run begin later.
+    at: datetime
+    next_order_sum: int
+    #: (warehouse, district, d_next_o_id) of every district.
+    next_orders: tuple[tuple[int, int, int], ...]
+    commits: int
+    rollbacks: int
+
+
+def take_mark(connection: psycopg.Connection) -> Mark:
+    """Read the state that the run's own work is told apart by."""
+    load = connection.execute("SELECT warehouses, c_last_constant FROM oltp.load").fetchone()
+    assert load is not None
+    at = connection.execute("SELECT clock_timestamp()").fetchone()
+    assert at is not None
+    districts = connection.execute(
+        "SELECT d_w_id, d_id, d_next_o_id FROM oltp.district ORDER BY 1, 2"
+    ).fetchall()
+    commits, rollbacks = count_database_transactions(connection)
+    return Mark(
+        warehouses=int(load[0]),
+        c_last_constant=int(load[1]),
+        at=at[0],
+        next_order_sum=sum(int(row[2]) for row in districts),
+        next_orders=tuple((int(w), int(d), int(o)) for w, d, o in districts),
+        commits=commits,
+        rollbacks=rollbacks,
+    )
+
+
+def count_database_transactions(connection: psycopg.Connection) -> tuple[int, int]:
+    """Return (commits, rollbacks) of the connection's database, this session's included."""
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    row = connection.execute(
+        "SELECT xact_commit, xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+    ).fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+def sum_next_orders(connection: psycopg.Connection) -> int:
+    """Return sum(d_next_o_id)."""
+    row = connection.execute("SELECT sum(d_next_o_id) FROM oltp.district").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def judge_run(
+    connection: psycopg.Connection, mark: Mark, script_counts: Sequence[int]
+) -> tuple[ValidityFigure, ...]:
+    """Return the figures that clause 5.5.1.5 bounds; script_counts are the log's, by script."""
+    entered = script_counts[script_number("new_order")]
+    rolled_back = script_counts[script_number("new_order_rollback")]
+    paid_by_name = script_counts[script_number("payment_by_name")]
+    paid_by_id = script_counts[script_number("payment_by_id")]
+    asked_by_name = script_counts[script_number("order_status_by_name")]
+    asked_by_id = script_counts[script_number("order_status_by_id")]
+    orders, lines, remote_lines = _count_lines(connection, mark)
+    payments, remote_payments = _count_payments(connection, mark)
+    one_warehouse = mark.warehouses == 1
+    return (
+        judge_share(
+            "rolled back new orders",
+            hits=rolled_back,
+            sample=entered + rolled_back,
+            least=0.009,
+            most=0.011,
+        ),
+        judge_mean(
+            "lines of a new order",
+            mean=lines / orders if orders else 0.0,
+            deviation=LINES_DEVIATION,
+            sample=orders,
+            least=9.5,
+            most=10.5,
+        ),
+        judge_share(
+            "lines from a remote warehouse",
+            hits=remote_lines,
+            sample=0 if one_warehouse else lines,
+            least=0.0095,
+            most=0.0105,
+        ),
+        judge_share(
+            "payments of a remote customer",
+            hits=remote_payments,
+            sample=0 if one_warehouse else payments,
+            least=0.14,
+            most=0.16,
+        ),
+        judge_share(
+            "payments by last name",
+            hits=paid_by_name,
+            sample=paid_by_name + paid_by_id,
+            least=0.57,
+            most=0.63,
+        ),
+        judge_share(
+            "order status by last name",
+            hits=asked_by_name,
+            sample=asked_by_name + asked_by_id,
+            least=0.57,
+            most=0.63,
+        ),
+    )
+
+
+def _count_lines(connection: psycopg.Connection, mark: Mark) -> tuple[int, int, int]:
+    """Return (orders, lines, remote lines) of the orders entered since the mark."""
+    warehouses, districts, orders = zip(*mark.next_orders, strict=True)
+    row = connection.execute(
+        """
+        SELECT count(DISTINCT (ol_w_id, ol_d_id, ol_o_id)), count(*),
+               count(*) FILTER (WHERE ol_supply_w_id <> ol_w_id)
+          FROM unnest(%s::int[], %s::int[], %s::int[]) AS mark (w_id, d_id, o_id)
+         CROSS JOIN LATERAL (
+               SELECT ol_w_id, ol_d_id, ol_o_id, ol_supply_w_id
+                 FROM oltp.order_line
+                WHERE ol_w_id = w_id AND ol_d_id = d_id AND ol_o_id >= o_id) AS line
+        """,
+        (list(warehouses), list(districts), list(orders)),
+    ).fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1]), int(row[2])
+
+
+def _count_payments(connection: psycopg.Connection, mark: Mark) -> tuple[int, int]:
+    """Return (payments, payments of remote customers) since the mark."""
+    row = connection.execute(
+        "SELECT count(*), count(*) FILTER (WHERE h_w_id <> h_c_w_id)"
+        " FROM oltp.history WHERE h_date >= %s",
+        (mark.at,),
+    ).fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1])
