@@ -1,0 +1,334 @@
+/*
+ * cache.h
+ *		The flash cache: core's door to its host.
+ *
+ * A cache is one block of shared memory (index, file dictionary, processes,
+ * counters) and one device with slot_count slots of 8 KB.  Every process of the
+ * host uses the same memory through its own FcCache handle.
+ *
+ * How a host uses it, for each call that touches a relation's file:
+ *
+ *	read	fc_read(); on FC_MISS read the file, then fc_fill() with the ticket
+ *	write	fc_change_begin(); real write; fc_change_end() on every way out;
+ *			then, if the whole block was written, fc_change_fill()
+ *	truncate the same begin and end, with the range of blocks cut off
+ *	unlink	fc_file_retire() before and again after the real call
+ *
+ * Locking: none.  Reads, fills and changes use atomics only; no call blocks on
+ * another process.  Only entering a new file takes a lock, bounded, whose holder
+ * is taken over if it died or is oneself; if it cannot be had the file is just
+ * not cached.  Every function may be called from a signal handler, in a critical
+ * section and at any point of a process's life, and may be cut off by SIGKILL
+ * anywhere.  errno is left as it was found.
+ *
+ * Always true:
+ *	- fc_read() answers FC_OK only with bytes that the file held at some moment
+ *	  during the call, provided every change of a file is bracketed as above;
+ *	- announcing a change cannot fail;
+ *	- nothing is allocated after fc_cache_create().
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_CACHE_H
+#define FCACHE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fcache/device.h"
+#include "fcache/policy.h"
+#include "fcache/status.h"
+
+#define FC_BLOCK_SIZE 8192
+
+/* As a count of blocks: to the end of the file, however long it is. */
+#define FC_BLOCKS_ALL UINT32_MAX
+
+/* As a file number: the dictionary does not know the file. */
+#define FC_FILE_NONE UINT32_MAX
+
+/* ---- files ------------------------------------------------------------- */
+
+/* A relation fork, all its segments together.  Blocks count from segment 0. */
+typedef struct FcFileId
+{
+	uint32_t tablespace;
+	uint32_t database;
+	uint32_t relation; /* relfilenumber */
+	uint32_t fork;
+} FcFileId;
+
+/*
+ * A process's handle on a file: what an fd table entry holds.  The number is
+ * good only while generation equals the shared one.
+ */
+typedef struct FcFile
+{
+	FcFileId id;
+	uint32_t number;	   /* FC_FILE_NONE until known */
+	uint64_t generation;   /* of the number */
+	uint64_t absent_epoch; /* the dictionary held no such file then; 0 = unknown */
+} FcFile;
+
+typedef struct FcFileInfo
+{
+	FcFileId id;
+	uint64_t hits;
+	uint64_t misses;
+	uint64_t disk_read_ns;
+	uint32_t cached_blocks; /* may be a little high after a crash of a process */
+} FcFileInfo;
+
+/* ---- modes ------------------------------------------------------------- */
+
+typedef enum FcMode
+{
+	FC_SERVE,		/* reads and fills */
+	FC_PASSTHROUGH, /* invalidates only, stays warm */
+	FC_OFFLINE		/* untouched until the next start */
+} FcMode;
+
+/* Why the mode is what it is; the host turns it into words. */
+typedef enum FcReason
+{
+	FC_REASON_STARTING,		  /* self-test has not passed yet */
+	FC_REASON_NONE,			  /* serving as it should */
+	FC_REASON_USER,			  /* a function call asked for it */
+	FC_REASON_SELF_TEST,	  /* file calls do not pass the hooks */
+	FC_REASON_READ_ERRORS,	  /* too many failed slot reads */
+	FC_REASON_WRITE_ERRORS,	  /* too many failed slot writes */
+	FC_REASON_CORRUPTION,	  /* too many slots with a wrong CRC32C */
+	FC_REASON_MISMATCH,		  /* verify found a block unlike its file */
+	FC_REASON_UNKNOWN_FILE,	  /* a write to an fd that could not be classified */
+	FC_REASON_HOST			  /* the host's own; it keeps the words */
+} FcReason;
+
+/* ---- the cache --------------------------------------------------------- */
+
+typedef struct FcConfig
+{
+	uint32_t slot_count;	/* a multiple of FC_WAYS, at least FC_WAYS */
+	uint32_t file_count;	/* file numbers; 0 = fc chooses from slot_count */
+	uint32_t process_count; /* processes that may fill at the same time */
+	const FcPolicy *policy;
+} FcConfig;
+
+typedef struct FcShared FcShared; /* the shared memory; see src/shared.h */
+
+/* A process's handle.  Copied by fork; see fc_process_begin(). */
+typedef struct FcCache
+{
+	FcShared *shared;
+	const FcPolicy *policy;
+	FcDevice *device;
+	uint32_t process; /* own number in the process table */
+	uint32_t token;	  /* own name as an owner; 0 = not begun */
+	void *scratch;	  /* one aligned block, for the copy that is written */
+} FcCache;
+
+extern size_t fc_cache_memory_size(const FcConfig *config);
+
+/*
+ * Lay an empty cache into memory (64-byte aligned, fc_cache_memory_size()
+ * bytes) and fill in the handle.  The mode is passthrough for FC_REASON_STARTING
+ * until the host says fc_mode_set(FC_SERVE).  FC_INVALID if the config cannot
+ * work, FC_FAILED if no memory for the scratch block is left.
+ */
+extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
+                                              const FcConfig *config,
+                                              FcDevice *device);
+
+/* Fill in a handle on memory that another process laid out. */
+extern FC_MUST_CHECK FcStatus fc_cache_attach(FcCache *cache, void *memory,
+                                              const FcPolicy *policy,
+                                              FcDevice *device);
+
+/*
+ * Take a place in the process table: once in each process, after fork, before
+ * its first fill (fc_fill() does it by itself if the token is 0).  A child must
+ * set cache->token to 0 first, or it would pass for its parent.  Places of dead
+ * processes are reused.
+ */
+extern FcStatus fc_process_begin(FcCache *cache);
+extern void fc_process_end(FcCache *cache);
+
+extern FcMode fc_mode(const FcCache *cache, FcReason *reason_out);
+
+/*
+ * Change the mode for every process at once.  FC_INVALID if it is offline now:
+ * blocks may have changed unseen since.
+ */
+extern FcStatus fc_mode_set(FcCache *cache, FcMode mode, FcReason reason);
+
+/* Drop every cached block.  Safe at any time, in any mode. */
+extern void fc_cache_clear(FcCache *cache);
+
+/*
+ * Housekeeping, to be called about once a second by one process: gives retired
+ * file numbers back, frees what dead processes held, clears the cache if file
+ * numbers ran out.  Returns at once when there is nothing to do.
+ */
+extern void fc_sweep(FcCache *cache);
+
+/* ---- files ------------------------------------------------------------- */
+
+/* A handle on the file of this name, not yet looked up. */
+extern FcFile fc_file(FcFileId id);
+
+/* Is the handle's number (still) the file's? */
+extern bool fc_file_current(const FcCache *cache, const FcFile *file);
+
+/*
+ * Find the file's number, giving it one if it has none.  FC_FULL: no number to
+ * be had; read the file without the cache.  After this the caller makes sure
+ * that the file it holds open still exists (fstat, st_nlink > 0), else calls
+ * fc_file_retire() and reads without the cache.
+ */
+extern FC_MUST_CHECK FcStatus fc_file_enter(FcCache *cache, FcFile *file);
+
+/*
+ * The file is about to be, or has just been, unlinked: forget its blocks and
+ * retire its number.  Also for a file created anew under a name.  Call it before
+ * and again after the real call.
+ */
+extern void fc_file_retire(FcCache *cache, FcFileId id);
+
+/* ---- reads ------------------------------------------------------------- */
+
+/*
+ * What a look-up noted.  After a miss it is the permission to fill with what the
+ * file held after the look-up; after a hit it names the entry that served.
+ */
+typedef struct FcTicket
+{
+	uint32_t file; /* number */
+	uint32_t block;
+	uint64_t set_generation;
+	uint64_t file_generation;
+	uint64_t mode_word;
+	uint32_t slot; /* after a hit */
+	uint64_t meta; /* after a hit */
+} FcTicket;
+
+/*
+ * Read a block from flash into page (FC_BLOCK_SIZE bytes; any alignment).
+ *
+ * FC_OK	page holds the block.
+ * FC_MISS	page may be overwritten with anything; read the file, then
+ *			fc_fill() may be called with the ticket.
+ * FC_STALE	the handle's number is not (or no longer) the file's.
+ * FC_OFF	the mode is not serve.
+ */
+extern FC_MUST_CHECK FcStatus fc_read(FcCache *cache, const FcFile *file,
+                                      uint32_t block, void *page,
+                                      FcTicket *ticket);
+
+/* Does the entry that served this hit still stand, unchanged? */
+extern bool fc_hit_holds(const FcCache *cache, const FcTicket *ticket);
+
+/* Drop the entry that served this hit (a verified mismatch). */
+extern void fc_hit_drop(FcCache *cache, const FcTicket *ticket);
+
+/* Is the block cached right now?  A hint: no I/O, not counted. */
+extern bool fc_cached(const FcCache *cache, const FcFile *file, uint32_t block);
+
+/*
+ * Put a block into the cache: page is what the real read, begun after fc_read()
+ * gave the ticket, returned.  page is copied first and may change meanwhile, as
+ * long as each of its states is one the caller would accept as the block.
+ * FC_OK, or FC_SKIP with the reason counted.
+ */
+extern FcStatus fc_fill(FcCache *cache, const FcTicket *ticket,
+                        const void *page);
+
+/* ---- changes ----------------------------------------------------------- */
+
+/* What fc_change_begin() noted; opaque to the caller. */
+typedef struct FcChange
+{
+	uint32_t first;
+	uint32_t count;
+	bool was_cached; /* one block, and it was cached before */
+	FcTicket ticket; /* of the one block; set_generation after the first bump */
+} FcChange;
+
+/*
+ * Blocks first .. first + count - 1 of the file are about to change.  Finds the
+ * file's number again if the handle's is stale; a file that the dictionary does
+ * not know has nothing cached.  Cannot fail.  Does nothing while offline.
+ */
+extern void fc_change_begin(FcCache *cache, FcFile *file, uint32_t first,
+                            uint32_t count, FcChange *change);
+
+/* The change is over, whether it worked or not. */
+extern void fc_change_end(FcCache *cache, FcFile *file, FcChange *change);
+
+/*
+ * After fc_change_end() of one whole block that was written from page: refresh
+ * the cached copy, if the block was cached before.  page must be the very bytes
+ * given to the real write, unchanged since.
+ */
+extern FcStatus fc_change_fill(FcCache *cache, const FcChange *change,
+                               const void *page);
+
+/* ---- what it has to say ------------------------------------------------- */
+
+typedef enum FcCounter
+{
+#define FC_COUNTER(name, text) FC_COUNT_##name,
+#include "fcache/counters.def"
+#undef FC_COUNTER
+	FC_COUNTER_COUNT
+} FcCounter;
+
+/* Bucket i counts times t with 2^i <= t in microseconds < 2^(i+1); 0: below 2. */
+#define FC_HISTOGRAM_BUCKETS 24
+
+typedef enum FcTimer
+{
+	FC_TIME_FLASH_READ,
+	FC_TIME_FLASH_WRITE,
+	FC_TIME_DISK_READ,
+	FC_TIMER_COUNT
+} FcTimer;
+
+typedef struct FcHistogram
+{
+	uint64_t count;
+	uint64_t total_ns;
+	uint64_t bucket[FC_HISTOGRAM_BUCKETS];
+} FcHistogram;
+
+extern void fc_count(FcCache *cache, FcCounter counter, uint64_t amount);
+extern void fc_time(FcCache *cache, FcTimer timer, uint64_t ns);
+
+/* One read of the disk for this file: counters, timer and the file's own sums. */
+extern void fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
+                         uint64_t bytes, uint64_t ns);
+
+extern uint64_t fc_counter(const FcCache *cache, FcCounter counter);
+extern void fc_histogram(const FcCache *cache, FcTimer timer,
+                         FcHistogram *out);
+
+extern size_t fc_memory_size(const FcCache *cache); /* bytes, all included */
+extern uint32_t fc_slot_count(const FcCache *cache);
+extern uint32_t fc_used_slots(const FcCache *cache);
+extern uint32_t fc_file_count(const FcCache *cache);
+
+/* The live file with this number; false if there is none. */
+extern bool fc_file_info(const FcCache *cache, uint32_t number,
+                         FcFileInfo *out);
+
+/*
+ * The block in a slot, read back and checked against its CRC32C: to verify the
+ * whole cache slot by slot.  FC_MISS: the slot is empty or changed meanwhile.
+ */
+extern FC_MUST_CHECK FcStatus fc_slot_read(FcCache *cache, uint32_t slot,
+                                           void *page, FcFileId *id_out,
+                                           FcTicket *ticket);
+
+/* Monotonic time in nanoseconds, for fc_time() and fc_disk_read(). */
+extern uint64_t fc_now_ns(void);
+
+#endif

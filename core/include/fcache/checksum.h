@@ -1,0 +1,26 @@
+/*
+ * checksum.h
+ *		CRC32C (Castagnoli), the checksum of every slot.
+ *
+ * Uses the processor's instruction where there is one and a table otherwise;
+ * both give the same values (RFC 3720, appendix B.4 holds them to it).
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_CHECKSUM_H
+#define FCACHE_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* CRC32C of length bytes, continuing from crc (0 to begin). */
+extern uint32_t fc_crc32c(uint32_t crc, const void *data, size_t length);
+
+/* The two implementations, so that a test can hold one against the other. */
+extern uint32_t fc_crc32c_portable(uint32_t crc, const void *data,
+                                   size_t length);
+extern uint32_t fc_crc32c_hardware(uint32_t crc, const void *data,
+                                   size_t length);
+extern int fc_crc32c_has_hardware(void);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * device.h
+ *		The one door to the flash: where slots are read and written.
+ *
+ * All I/O of the cache goes through FcDeviceOps, so that tests can fail, tear,
+ * delay and misdirect it.  A device knows offsets and bytes, nothing of blocks.
+ * fc_device_file_open() gives the real one: a cache file, locked, preallocated,
+ * opened with O_DIRECT where the file system allows it.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_DEVICE_H
+#define FCACHE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "fcache/status.h"
+
+/* O_DIRECT wants memory, offsets and lengths aligned to this. */
+#define FC_IO_ALIGN 4096
+
+typedef struct FcDevice FcDevice;
+
+/* Like pread and pwrite: bytes done, or -1 and errno. */
+typedef struct FcDeviceOps
+{
+	ssize_t (*read)(FcDevice *device, void *buffer, size_t size, off_t offset);
+	ssize_t (*write)(FcDevice *device, const void *buffer, size_t size,
+	                 off_t offset);
+	void (*close)(FcDevice *device);
+} FcDeviceOps;
+
+struct FcDevice
+{
+	const FcDeviceOps *ops;
+	int fd;		 /* of a cache file, else -1 */
+	bool direct; /* opened with O_DIRECT */
+	void *state; /* for the devices of tests */
+};
+
+/* Why a cache file could not be opened; errno is kept beside it. */
+typedef enum FcDeviceProblem
+{
+	FC_DEVICE_FINE,
+	FC_DEVICE_CANNOT_OPEN,	  /* errno: missing folder, no permission, ... */
+	FC_DEVICE_NOT_A_FILE,	  /* a directory, a device, a link to one */
+	FC_DEVICE_WRONG_OWNER,	  /* belongs to another user */
+	FC_DEVICE_FOREIGN,		  /* not empty and not a pgflash cache file */
+	FC_DEVICE_IN_USE,		  /* locked by another server */
+	FC_DEVICE_TOO_SMALL,	  /* size leaves no room for one set */
+	FC_DEVICE_NO_SPACE,		  /* the file system cannot hold it */
+	FC_DEVICE_CANNOT_WRITE	  /* errno: the header could not be written */
+} FcDeviceProblem;
+
+/*
+ * Open, lock and size the cache file for slot_count slots.  An existing cache
+ * file of pgflash is reused and its size adjusted; anything else that holds
+ * bytes is refused and left untouched.  Waits at most lock_wait_ms for the lock
+ * of a server that is just dying.
+ */
+extern FC_MUST_CHECK FcDeviceProblem
+fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
+                    unsigned lock_wait_ms);
+
+/* Where slot 0 begins in a cache file: after the superblock. */
+#define FC_SLOTS_OFFSET 1048576
+
+#endif

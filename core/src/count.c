@@ -1,0 +1,99 @@
+/*
+ * count.c
+ *		Counters and times.
+ *
+ * Processes add to one of a few shards, so that they do not fight for cache
+ * lines; who wants a sum adds the shards up.  Sums are exact once everybody is
+ * quiet, and never run backwards.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <string.h>
+#include <time.h>
+
+#include "shared.h"
+
+static FcShard *
+own_shard(FcCache *cache)
+{
+	return &fc_shards(cache->shared)[cache->process % FC_SHARDS];
+}
+
+static void
+add(FcAtomic64 *counter, uint64_t amount)
+{
+	atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+uint64_t
+fc_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t) now.tv_sec * 1000000000ULL + (uint64_t) now.tv_nsec;
+}
+
+void
+fc_count(FcCache *cache, FcCounter counter, uint64_t amount)
+{
+	if (amount > 0)
+		add(&own_shard(cache)->counter[counter], amount);
+}
+
+void
+fc_time(FcCache *cache, FcTimer timer, uint64_t ns)
+{
+	FcShard *shard = own_shard(cache);
+	uint64_t us = ns / 1000;
+	unsigned bucket = us < 2 ? 0 : 63 - (unsigned) __builtin_clzll(us);
+
+	if (bucket >= FC_HISTOGRAM_BUCKETS)
+		bucket = FC_HISTOGRAM_BUCKETS - 1;
+	add(&shard->timer[timer].total_ns, ns);
+	add(&shard->timer[timer].bucket[bucket], 1);
+}
+
+void
+fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
+             uint64_t bytes, uint64_t ns)
+{
+	fc_count(cache, FC_COUNT_disk_reads, blocks > 0 ? 1 : 0);
+	fc_count(cache, FC_COUNT_disk_read_bytes, bytes);
+	fc_time(cache, FC_TIME_DISK_READ, ns);
+	if (fc_file_current(cache, file))
+		add(&fc_files(cache->shared)[file->number].disk_read_ns, ns);
+}
+
+uint64_t
+fc_counter(const FcCache *cache, FcCounter counter)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < FC_SHARDS; i++)
+		sum += atomic_load_explicit(
+			&fc_shards(cache->shared)[i].counter[counter],
+			memory_order_relaxed);
+	return sum;
+}
+
+void
+fc_histogram(const FcCache *cache, FcTimer timer, FcHistogram *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (int i = 0; i < FC_SHARDS; i++)
+	{
+		FcShard *shard = &fc_shards(cache->shared)[i];
+
+		out->total_ns += atomic_load_explicit(&shard->timer[timer].total_ns,
+		                                      memory_order_relaxed);
+		for (int j = 0; j < FC_HISTOGRAM_BUCKETS; j++)
+		{
+			uint64_t count = atomic_load_explicit(
+				&shard->timer[timer].bucket[j], memory_order_relaxed);
+
+			out->bucket[j] += count;
+			out->count += count;
+		}
+	}
+}

@@ -1,0 +1,189 @@
+/*
+ * device_file.c
+ *		A cache file: opened safely, locked, given its space.
+ *
+ * "Safely" means above all: never destroy a file that is not ours.  What holds
+ * bytes and does not begin with our superblock is refused untouched, and so is
+ * what is not a plain file, or belongs to somebody else.
+ *
+ * One server per cache file: flock() goes with the open file, which all children
+ * of the server share; after a crash the last of them may take a moment to die,
+ * so the lock is tried for a while.
+ *
+ * The space is reserved at once (posix_fallocate), so that a full file system is
+ * found at start and not by a fill.  O_DIRECT is set with fcntl() after the
+ * superblock is written; it belongs to the open file, so it is on, or off, for
+ * all processes alike.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fcache/cache.h"
+#include "fcache/checksum.h"
+#include "fcache/device.h"
+#include "ondisk.h"
+
+#define LOCK_RETRY_MS 20
+
+static ssize_t
+file_read(FcDevice *device, void *buffer, size_t size, off_t offset)
+{
+	return pread(device->fd, buffer, size, offset);
+}
+
+static ssize_t
+file_write(FcDevice *device, const void *buffer, size_t size, off_t offset)
+{
+	return pwrite(device->fd, buffer, size, offset);
+}
+
+static void
+file_close(FcDevice *device)
+{
+	if (device->fd >= 0)
+		close(device->fd);
+	device->fd = -1;
+}
+
+static const FcDeviceOps file_ops = { file_read, file_write, file_close };
+
+static FcDeviceProblem
+lock_file(int fd, unsigned wait_ms)
+{
+	struct timespec pause = { .tv_nsec = LOCK_RETRY_MS * 1000000L };
+
+	for (unsigned waited = 0;; waited += LOCK_RETRY_MS)
+	{
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return FC_DEVICE_FINE;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return FC_DEVICE_CANNOT_OPEN;
+		if (waited >= wait_ms)
+			return FC_DEVICE_IN_USE;
+		nanosleep(&pause, NULL);
+	}
+}
+
+static uint32_t
+superblock_crc(const FcDiskSuperblock *superblock)
+{
+	return fc_crc32c(0, superblock, offsetof(FcDiskSuperblock, crc));
+}
+
+/* Is it a plain file of ours: empty, or begun by our superblock? */
+static FcDeviceProblem
+inspect(int fd, struct stat *st)
+{
+	FcDiskSuperblock superblock;
+
+	if (fstat(fd, st) != 0)
+		return FC_DEVICE_CANNOT_OPEN;
+	if (!S_ISREG(st->st_mode))
+		return FC_DEVICE_NOT_A_FILE;
+	if (st->st_uid != geteuid())
+		return FC_DEVICE_WRONG_OWNER;
+	if (st->st_size == 0)
+		return FC_DEVICE_FINE;
+	if (pread(fd, &superblock, sizeof(superblock), 0) !=
+	        (ssize_t) sizeof(superblock) ||
+	    memcmp(superblock.magic, FC_DISK_MAGIC, sizeof(superblock.magic)) != 0)
+		return FC_DEVICE_FOREIGN;
+	return FC_DEVICE_FINE;
+}
+
+static FcDeviceProblem
+write_superblock(int fd, uint32_t slot_count)
+{
+	FcDiskSuperblock superblock = {
+		.magic = FC_DISK_MAGIC,
+		.version = FC_DISK_VERSION,
+		.slot_size = FC_BLOCK_SIZE,
+		.slot_count = slot_count,
+	};
+
+	superblock.crc = superblock_crc(&superblock);
+	if (pwrite(fd, &superblock, sizeof(superblock), 0) !=
+	    (ssize_t) sizeof(superblock))
+		return errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;
+	return FC_DEVICE_FINE;
+}
+
+static FcDeviceProblem
+reserve(int fd, const struct stat *st, uint32_t slot_count)
+{
+	off_t size = FC_SLOTS_OFFSET + (off_t) slot_count * FC_BLOCK_SIZE;
+	int error;
+
+	if (st->st_size > size && ftruncate(fd, size) != 0)
+		return FC_DEVICE_CANNOT_WRITE;
+
+	do
+		error = posix_fallocate(fd, 0, size);
+	while (error == EINTR);
+	if (error == 0)
+		return FC_DEVICE_FINE;
+
+	/* Give back what was taken: a full file system is bad enough. */
+	if (ftruncate(fd, st->st_size < size ? st->st_size : size) != 0)
+		error = errno;
+	errno = error;
+	return error == ENOSPC || error == EDQUOT || error == EFBIG
+	           ? FC_DEVICE_NO_SPACE
+	           : FC_DEVICE_CANNOT_WRITE;
+}
+
+static FcDeviceProblem
+prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms)
+{
+	struct stat st;
+	FcDeviceProblem problem = inspect(fd, &st);
+
+	if (problem == FC_DEVICE_FINE)
+		problem = lock_file(fd, lock_wait_ms);
+	if (problem == FC_DEVICE_FINE)
+		problem = inspect(fd, &st); /* as it is now that it is ours */
+	if (problem == FC_DEVICE_FINE && fchmod(fd, 0600) != 0)
+		problem = FC_DEVICE_CANNOT_WRITE;
+	if (problem == FC_DEVICE_FINE)
+		problem = reserve(fd, &st, slot_count);
+	if (problem == FC_DEVICE_FINE)
+		problem = write_superblock(fd, slot_count);
+	return problem;
+}
+
+FcDeviceProblem
+fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
+                    unsigned lock_wait_ms)
+{
+	*device = (FcDevice){ .ops = &file_ops, .fd = -1 };
+	if (slot_count < FC_WAYS)
+		return FC_DEVICE_TOO_SMALL;
+
+	/* O_NONBLOCK: a named pipe must not hang us; a plain file does not care. */
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+
+	if (fd < 0)
+		return errno == EISDIR || errno == ENXIO ? FC_DEVICE_NOT_A_FILE
+		                                         : FC_DEVICE_CANNOT_OPEN;
+
+	FcDeviceProblem problem = prepare(fd, slot_count, lock_wait_ms);
+
+	if (problem != FC_DEVICE_FINE)
+	{
+		int saved_errno = errno;
+
+		close(fd);
+		errno = saved_errno;
+		return problem;
+	}
+	device->fd = fd;
+	device->direct = fcntl(fd, F_SETFL, O_DIRECT) == 0;
+	return FC_DEVICE_FINE;
+}

@@ -1,0 +1,554 @@
+/*
+ * index.c
+ *		Which slot holds a block: sets of 64 entries, without a lock.
+ *
+ * A block's key chooses its set; the entry's number is the slot's number.  An
+ * entry is empty, valid, or held by the one process that fills its slot:
+ *
+ *	EMPTY --claim--> FILLING --publish--> VALID --invalidate, claim-->
+ *	                 FILLING --invalidate--> DOOMED --abandon--> EMPTY
+ *
+ * Every step is one compare-and-swap of the entry's meta word, and claiming and
+ * emptying move its sequence, so a step taken by anybody else makes ours fail.
+ * A slot in FILLING or DOOMED belongs to its owner, who may be writing it: nobody
+ * else takes it until the owner lets go, or is gone.
+ *
+ * Why no stale block can be published.  A filler claims the entry and writes the
+ * key, then compares the generations it noted before the real read.  A changer
+ * moves the generation, then looks at all 64 keys.  If the changer's look came
+ * before the key was written, the filler's comparison comes after the move and
+ * fails.  If it came later, the changer finds the claim and dooms it, or finds
+ * it valid and empties it.
+ *
+ * The same block may come to lie in two ways, if two processes fill it at once;
+ * both copies are right, and invalidation, which always looks at every way,
+ * takes both.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <string.h>
+
+#include "shared.h"
+
+/* A claim lost to other processes this often counts as "writer overloaded". */
+#define CLAIM_TRIES 4
+
+/* A key no block has: file numbers end far below. */
+#define NO_KEY UINT64_MAX
+
+static FcSet *
+set_of_slot(const FcShared *shared, uint32_t slot)
+{
+	return fc_set(shared, slot / FC_WAYS);
+}
+
+static bool
+same_key(uint64_t a, uint64_t b)
+{
+	if (FC_BROKEN(FULL_KEY))
+		return (uint32_t) a == (uint32_t) b;
+	return a == b;
+}
+
+static FcCandidate
+candidate_of(const FcShared *shared, uint64_t key)
+{
+	return (FcCandidate){
+		.fingerprint = (uint32_t) fc_mix(key),
+		.relation_class = key == NO_KEY
+		                      ? 0
+		                      : (uint8_t) fc_files(shared)[fc_key_file(key)].id.fork,
+	};
+}
+
+void
+fc_index_init(FcShared *shared, const FcPolicy *policy)
+{
+	for (uint32_t number = 0; number < shared->set_count; number++)
+	{
+		FcSet *set = fc_set(shared, number);
+
+		atomic_init(&set->generation, 0);
+		for (unsigned way = 0; way < FC_WAYS; way++)
+		{
+			atomic_init(&set->key[way], NO_KEY);
+			atomic_init(&set->meta[way], FC_EMPTY);
+		}
+		policy->set_init(set->policy_state);
+	}
+}
+
+/* ---- looking ------------------------------------------------------------- */
+
+bool
+fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen)
+{
+	uint32_t number = fc_index_set_of(shared, key);
+	FcSet *set = fc_set(shared, number);
+
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		if (!same_key(atomic_load_explicit(&set->key[way],
+		                                   memory_order_relaxed),
+		              key))
+			continue;
+
+		/* The key is this entry's only if it stands between two equal metas. */
+		uint64_t meta = atomic_load(&set->meta[way]);
+
+		if (fc_meta_state(meta) != FC_VALID ||
+		    !same_key(atomic_load(&set->key[way]), key) ||
+		    atomic_load(&set->meta[way]) != meta)
+			continue;
+		seen->slot = number * FC_WAYS + way;
+		seen->meta = meta;
+		return true;
+	}
+	return false;
+}
+
+bool
+fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
+{
+	FcSet *set = set_of_slot(shared, seen->slot);
+	unsigned way = seen->slot % FC_WAYS;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load(&set->meta[way]) == seen->meta &&
+	       same_key(atomic_load(&set->key[way]), key) &&
+	       atomic_load(&set->meta[way]) == seen->meta;
+}
+
+void
+fc_index_touch(FcCache *cache, const FcSeen *seen)
+{
+	cache->policy->touched(set_of_slot(cache->shared, seen->slot)->policy_state,
+	                       seen->slot % FC_WAYS);
+}
+
+/* ---- changing -------------------------------------------------------------- */
+
+/* Empty a valid entry; the key stays, to recognise the way by. */
+static bool
+empty(const FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
+{
+	uint64_t key = atomic_load(&set->key[way]);
+
+	if (!atomic_compare_exchange_strong(&set->meta[way], &meta,
+	                                    fc_meta_next(meta, FC_EMPTY, 0)))
+		return false;
+	fc_file_block_leaves(shared, fc_key_file(key), (uint32_t) key);
+	return true;
+}
+
+/* A fill under way is no longer wanted; its owner will find out. */
+static bool
+doom(FcSet *set, unsigned way, uint64_t meta)
+{
+	if (FC_BROKEN(DOOM))
+		return true;
+	return atomic_compare_exchange_strong(
+		&set->meta[way], &meta,
+		(meta & ~FC_META_STATE_MASK) | (uint64_t) FC_DOOMED);
+}
+
+/* Take the claim away from an owner that will never come back. */
+static bool
+take_over(FcCache *cache, FcSet *set, unsigned way, uint64_t meta)
+{
+	/*
+	 * What the owner counted in stays counted: whether it did is not known, and
+	 * chunk counters may be too high but not too low.
+	 */
+	if (!atomic_compare_exchange_strong(&set->meta[way], &meta,
+	                                    fc_meta_next(meta, FC_EMPTY, 0)))
+		return false;
+	fc_count(cache, FC_COUNT_takeovers, 1);
+	return true;
+}
+
+bool
+fc_index_drop(const FcShared *shared, uint64_t key, const FcSeen *seen)
+{
+	FcSet *set = set_of_slot(shared, seen->slot);
+
+	return fc_index_holds(shared, key, seen) &&
+	       empty(shared, set, seen->slot % FC_WAYS, seen->meta);
+}
+
+/* Whatever this way holds of the block, make it go. */
+static bool
+invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
+{
+	/*
+	 * A failed swap means that somebody else moved the entry on.  If it still
+	 * has our key then, look again; if not, whoever claimed it will compare the
+	 * generation that we have already moved.
+	 */
+	while (same_key(atomic_load(&set->key[way]), key))
+	{
+		uint64_t meta = atomic_load(&set->meta[way]);
+
+		switch (fc_meta_state(meta))
+		{
+			case FC_EMPTY:
+			case FC_DOOMED:
+				return false;
+			case FC_FILLING:
+				if (doom(set, way, meta))
+					return false;
+				break;
+			case FC_VALID:
+				if (empty(cache->shared, set, way, meta))
+					return true;
+				break;
+		}
+	}
+	return false;
+}
+
+bool
+fc_index_invalidate(FcCache *cache, uint64_t key, uint64_t *generation_out)
+{
+	FcSet *set = fc_set(cache->shared, fc_index_set_of(cache->shared, key));
+	bool was_cached = false;
+
+	*generation_out = atomic_fetch_add(&set->generation, 1) + 1;
+	FC_POINT("set-generation-moved");
+	if (FC_BROKEN(INVALIDATE))
+		return false;
+
+	/* Not relaxed: no look may come before the generation's move. */
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		if (same_key(atomic_load(&set->key[way]), key) &&
+		    invalidate_way(cache, set, way, key))
+			was_cached = true;
+	}
+
+	if (was_cached)
+		fc_count(cache, FC_COUNT_eviction_invalidated, 1);
+	return was_cached;
+}
+
+/* ---- filling --------------------------------------------------------------- */
+
+/* What a filler finds in a set. */
+typedef struct Survey
+{
+	bool exists;
+	unsigned same_way; /* emptied, but the same block's; or FC_WAY_NONE */
+	uint64_t free;
+	uint64_t usable;
+	uint64_t busy;
+	uint64_t meta[FC_WAYS];
+} Survey;
+
+static void
+survey_set(FcSet *set, uint64_t key, Survey *survey)
+{
+	survey->exists = false;
+	survey->same_way = FC_WAY_NONE;
+	survey->free = survey->usable = survey->busy = 0;
+
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		uint64_t meta = atomic_load(&set->meta[way]);
+		bool ours = atomic_load(&set->key[way]) == key;
+		FcState state = fc_meta_state(meta);
+
+		survey->meta[way] = meta;
+		if (state == FC_EMPTY)
+		{
+			survey->free |= 1ULL << way;
+			if (ours)
+				survey->same_way = way;
+		}
+		else if (state == FC_VALID)
+		{
+			survey->usable |= 1ULL << way;
+			survey->exists |= ours;
+		}
+		else
+		{
+			survey->busy |= 1ULL << way;
+			survey->exists |= ours && state == FC_FILLING;
+		}
+	}
+}
+
+/* Free the ways whose owner is gone; true if there were any. */
+static bool
+free_orphans(FcCache *cache, FcSet *set, const Survey *survey)
+{
+	bool freed = false;
+
+	for (uint64_t busy = survey->busy; busy != 0; busy &= busy - 1)
+	{
+		unsigned way = (unsigned) __builtin_ctzll(busy);
+		uint64_t meta = survey->meta[way];
+
+		if ((FC_BROKEN(PIN) || fc_owner_gone(cache, fc_meta_high(meta))) &&
+		    take_over(cache, set, way, meta))
+			freed = true;
+	}
+	return freed;
+}
+
+/* The way to use, or FC_WAY_NONE with the reason counted. */
+static unsigned
+choose_way(FcCache *cache, FcSet *set, uint64_t key, const Survey *survey)
+{
+	if (survey->same_way != FC_WAY_NONE)
+		return survey->same_way;
+	if (survey->free != 0)
+		return (unsigned) __builtin_ctzll(survey->free);
+	if (survey->busy != 0)
+		fc_count(cache, FC_COUNT_eviction_buffer_pinned, 1);
+	if (survey->usable == 0)
+	{
+		fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
+		return FC_WAY_NONE;
+	}
+
+	FcCandidate candidate = candidate_of(cache->shared, key);
+	unsigned way =
+		cache->policy->choose(set->policy_state, &candidate, survey->usable);
+
+	if (way == FC_WAY_NONE)
+		fc_count(cache, FC_COUNT_insert_skip_not_useful, 1);
+	return way;
+}
+
+/* The block that lay in the way leaves, and the new one takes its place. */
+static void
+change_key(FcCache *cache, FcSet *set, unsigned way, uint64_t new_key,
+           bool was_valid)
+{
+	uint64_t old_key = atomic_load(&set->key[way]);
+
+	if (was_valid)
+	{
+		FcCandidate old = candidate_of(cache->shared, old_key);
+
+		cache->policy->evicted(set->policy_state, way, &old);
+		fc_file_block_leaves(cache->shared, fc_key_file(old_key),
+		                     (uint32_t) old_key);
+		fc_count(cache, FC_COUNT_eviction_aged_out, 1);
+	}
+	fc_file_block_enters(cache->shared, fc_key_file(new_key),
+	                     (uint32_t) new_key);
+	FC_POINT("claimed-old-key");
+	atomic_store(&set->key[way], new_key);
+	FC_POINT("claimed-new-key");
+}
+
+FcStatus
+fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim,
+               bool *same_way)
+{
+	uint64_t key = fc_key(ticket->file, ticket->block);
+	uint32_t number = fc_index_set_of(cache->shared, key);
+	FcSet *set = fc_set(cache->shared, number);
+
+	if (cache->token == 0 && fc_process_begin(cache) != FC_OK)
+	{
+		fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
+		return FC_SKIP;
+	}
+
+	for (int try = 0; try < CLAIM_TRIES; try++)
+	{
+		Survey survey;
+
+		survey_set(set, key, &survey);
+		if (survey.busy != 0 && (survey.free == 0 || survey.exists) &&
+		    free_orphans(cache, set, &survey))
+			continue;
+		if (survey.exists)
+		{
+			fc_count(cache, FC_COUNT_insert_skip_exists, 1);
+			return FC_SKIP;
+		}
+
+		unsigned way = choose_way(cache, set, key, &survey);
+
+		if (way == FC_WAY_NONE)
+			return FC_SKIP;
+
+		uint64_t meta = survey.meta[way];
+		uint64_t claimed = fc_meta_next(meta, FC_FILLING, cache->token);
+
+		if (!atomic_compare_exchange_strong(&set->meta[way], &meta, claimed))
+			continue;
+
+		claim->slot = number * FC_WAYS + way;
+		claim->meta = claimed;
+		*same_way = way == survey.same_way;
+		change_key(cache, set, way, key, fc_meta_state(meta) == FC_VALID);
+		return FC_OK;
+	}
+
+	fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
+	return FC_SKIP;
+}
+
+/* Does everything stand as the ticket noted it?  Counts what does not. */
+static bool
+ticket_holds(FcCache *cache, const FcTicket *ticket, FcSet *set)
+{
+	FcShared *shared = cache->shared;
+
+	if ((!FC_BROKEN(MODE_CHECK) &&
+	     atomic_load(&shared->mode_word) != ticket->mode_word) ||
+	    (!FC_BROKEN(FILE_GENERATION) &&
+	     atomic_load(&fc_generations(shared)[ticket->file]) !=
+	         ticket->file_generation))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
+		return false;
+	}
+	if (!FC_BROKEN(SET_GENERATION) &&
+	    atomic_load(&set->generation) != ticket->set_generation)
+	{
+		fc_count(cache, FC_COUNT_insert_skip_modification, 1);
+		return false;
+	}
+	return true;
+}
+
+FcStatus
+fc_index_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
+                 uint32_t crc, bool same_way)
+{
+	FcSet *set = set_of_slot(cache->shared, claim->slot);
+	unsigned way = claim->slot % FC_WAYS;
+	uint64_t meta = claim->meta;
+	uint64_t valid = ((uint64_t) crc << 32) | (meta & FC_META_SEQUENCE_MASK) |
+	                 (uint64_t) FC_VALID;
+
+	if (!ticket_holds(cache, ticket, set))
+	{
+		fc_index_abandon(cache, ticket, claim);
+		return FC_SKIP;
+	}
+	FC_POINT("generations-compared");
+
+	if (!same_way)
+	{
+		FcCandidate candidate =
+			candidate_of(cache->shared, fc_key(ticket->file, ticket->block));
+
+		cache->policy->filled(set->policy_state, way, &candidate);
+	}
+	if (atomic_compare_exchange_strong(&set->meta[way], &meta, valid))
+		return FC_OK;
+
+	fc_count(cache, FC_COUNT_insert_skip_modification, 1);
+	fc_index_abandon(cache, ticket, claim);
+	return FC_SKIP;
+}
+
+void
+fc_index_abandon(FcCache *cache, const FcTicket *ticket, const FcSeen *claim)
+{
+	FcSet *set = set_of_slot(cache->shared, claim->slot);
+	unsigned way = claim->slot % FC_WAYS;
+	uint64_t doomed =
+		(claim->meta & ~FC_META_STATE_MASK) | (uint64_t) FC_DOOMED;
+	uint64_t meta = atomic_load(&set->meta[way]);
+
+	while (meta == claim->meta || meta == doomed)
+	{
+		if (atomic_compare_exchange_weak(&set->meta[way], &meta,
+		                                 fc_meta_next(meta, FC_EMPTY, 0)))
+		{
+			fc_file_block_leaves(cache->shared, ticket->file, ticket->block);
+			return;
+		}
+	}
+}
+
+/* ---- walking everything ---------------------------------------------------- */
+
+void
+fc_index_invalidate_file(FcCache *cache, uint32_t number, uint32_t first,
+                         uint32_t last)
+{
+	FcShared *shared = cache->shared;
+	uint64_t dropped = 0;
+
+	for (uint32_t i = 0; i < shared->set_count; i++)
+	{
+		FcSet *set = fc_set(shared, i);
+
+		for (unsigned way = 0; way < FC_WAYS; way++)
+		{
+			uint64_t key = atomic_load(&set->key[way]);
+
+			if (fc_key_file(key) == number && (uint32_t) key >= first &&
+			    (uint32_t) key < last)
+				dropped += invalidate_way(cache, set, way, key);
+		}
+	}
+	fc_count(cache, FC_COUNT_eviction_invalidated, dropped);
+}
+
+static bool
+in_bitmap(const uint64_t *bits, uint32_t file_count, uint32_t number)
+{
+	return number < file_count &&
+	       (bits[number / 64] & (1ULL << (number % 64))) != 0;
+}
+
+void
+fc_index_sweep_files(FcCache *cache, uint64_t *retired)
+{
+	FcShared *shared = cache->shared;
+
+	for (uint32_t i = 0; i < shared->set_count; i++)
+	{
+		FcSet *set = fc_set(shared, i);
+
+		for (unsigned way = 0; way < FC_WAYS; way++)
+		{
+			uint64_t key = atomic_load(&set->key[way]);
+			uint32_t number = fc_key_file(key);
+
+			if (!in_bitmap(retired, shared->file_count, number))
+				continue;
+			invalidate_way(cache, set, way, key);
+
+			uint64_t meta = atomic_load(&set->meta[way]);
+			FcState state = fc_meta_state(meta);
+
+			if (atomic_load(&set->key[way]) != key || state == FC_EMPTY)
+				continue;
+			if ((state == FC_FILLING || state == FC_DOOMED) &&
+			    fc_owner_gone(cache, fc_meta_high(meta)) &&
+			    take_over(cache, set, way, meta))
+				continue;
+
+			/* Somebody is still at it: this number has to wait. */
+			retired[number / 64] &= ~(1ULL << (number % 64));
+		}
+	}
+}
+
+void
+fc_index_clear(FcCache *cache)
+{
+	FcShared *shared = cache->shared;
+	uint64_t dropped = 0;
+
+	for (uint32_t i = 0; i < shared->set_count; i++)
+	{
+		FcSet *set = fc_set(shared, i);
+
+		atomic_fetch_add(&set->generation, 1);
+		for (unsigned way = 0; way < FC_WAYS; way++)
+			dropped += invalidate_way(cache, set, way,
+			                          atomic_load(&set->key[way]));
+	}
+	fc_count(cache, FC_COUNT_eviction_invalidated, dropped);
+}

@@ -1,0 +1,157 @@
+/*
+ * policy_lfu.c
+ *		Least frequently used, with ageing and a ghost.
+ *
+ * Below shared_buffers recency says little: what was read a moment ago is in
+ * memory now.  Frequency says more, if it is remembered beyond a block's stay.
+ * So each way has a count of reads (0-15) and the set's clock at the last one;
+ * the lowest count goes, the oldest first.  A block that goes leaves its count
+ * in the ghost, a ring of twice as many fingerprints as ways, and takes it up
+ * again, plus one, when it comes back.  Every AGE_PERIOD reads of the set all
+ * counts are halved, so that yesterday's favourites can be overtaken.
+ *
+ * A fingerprint has 12 bits: a ghost of 128 mistakes a stranger for an old friend
+ * once in 32, which costs a good place in the queue and no more.
+ *
+ * Counts are bytes written without a lock; a lost increment is a lost increment.
+ *
+ * Figures: bench/core/policy.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <string.h>
+
+#include "fcache/policy.h"
+
+#define COUNT_MAX  15
+#define GHOST_SIZE (2 * FC_WAYS)
+
+/* Reads of a set between two halvings: 16 for each way. */
+#define AGE_PERIOD (16 * FC_WAYS)
+
+typedef struct LfuSet
+{
+	uint16_t clock;	   /* reads of the set; wraps */
+	uint16_t ghost_at; /* where the ring goes on */
+	uint16_t until_ageing;
+	uint16_t unused;
+	uint8_t count[FC_WAYS];
+	uint16_t last_read[FC_WAYS];
+	uint16_t ghost[GHOST_SIZE]; /* fingerprint << 4 | count; 0 = none */
+} LfuSet;
+
+_Static_assert(sizeof(LfuSet) % 8 == 0, "policy states lie side by side");
+
+static uint16_t
+ghost_print(const FcCandidate *candidate)
+{
+	return (uint16_t) ((candidate->fingerprint >> 20) << 4);
+}
+
+static void
+age(LfuSet *set)
+{
+	for (unsigned way = 0; way < FC_WAYS; way++)
+		set->count[way] /= 2;
+	for (unsigned i = 0; i < GHOST_SIZE; i++)
+		set->ghost[i] =
+			(uint16_t) ((set->ghost[i] & 0xfff0) | (set->ghost[i] & 0xf) / 2);
+}
+
+static void
+tick(LfuSet *set, unsigned way)
+{
+	set->last_read[way] = set->clock++;
+	if (set->until_ageing == 0)
+	{
+		age(set);
+		set->until_ageing = AGE_PERIOD;
+	}
+	set->until_ageing--;
+}
+
+static void
+lfu_init(void *state)
+{
+	LfuSet *set = state;
+
+	memset(set, 0, sizeof(*set));
+	set->until_ageing = AGE_PERIOD;
+}
+
+static void
+lfu_touched(void *state, unsigned way)
+{
+	LfuSet *set = state;
+
+	if (set->count[way] < COUNT_MAX)
+		set->count[way]++;
+	tick(set, way);
+}
+
+static unsigned
+lfu_choose(void *state, const FcCandidate *candidate, uint64_t usable)
+{
+	const LfuSet *set = state;
+	unsigned best = FC_WAY_NONE;
+	uint32_t best_rank = 0;
+
+	(void) candidate;
+	for (uint64_t ways = usable; ways != 0; ways &= ways - 1)
+	{
+		unsigned way = (unsigned) __builtin_ctzll(ways);
+		uint16_t idle = (uint16_t) (set->clock - set->last_read[way]);
+
+		/* Fewest reads first, then longest idle. */
+		uint32_t rank =
+			((uint32_t) (COUNT_MAX - set->count[way] % (COUNT_MAX + 1)) << 16) |
+			idle;
+
+		if (best == FC_WAY_NONE || rank > best_rank)
+		{
+			best = way;
+			best_rank = rank;
+		}
+	}
+	return best;
+}
+
+static void
+lfu_filled(void *state, unsigned way, const FcCandidate *candidate)
+{
+	LfuSet *set = state;
+	uint16_t print = ghost_print(candidate);
+	unsigned count = 1;
+
+	for (unsigned i = 0; i < GHOST_SIZE; i++)
+	{
+		if ((set->ghost[i] & 0xfff0) == print && (set->ghost[i] & 0xf) != 0)
+		{
+			count = (set->ghost[i] & 0xf) + 1u;
+			set->ghost[i] = 0;
+			break;
+		}
+	}
+	set->count[way] = (uint8_t) (count < COUNT_MAX ? count : COUNT_MAX);
+	tick(set, way);
+}
+
+static void
+lfu_evicted(void *state, unsigned way, const FcCandidate *old)
+{
+	LfuSet *set = state;
+	unsigned at = set->ghost_at % GHOST_SIZE;
+
+	set->ghost[at] = (uint16_t) (ghost_print(old) | (set->count[way] & 0xf));
+	set->ghost_at = (uint16_t) ((at + 1) % GHOST_SIZE);
+}
+
+const FcPolicy fc_policy_lfu = {
+	.name = "lfu",
+	.set_state_size = sizeof(LfuSet),
+	.set_init = lfu_init,
+	.touched = lfu_touched,
+	.choose = lfu_choose,
+	.filled = lfu_filled,
+	.evicted = lfu_evicted,
+};

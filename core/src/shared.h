@@ -1,0 +1,393 @@
+/*
+ * shared.h
+ *		The shared memory of a cache, and what the parts of core know of it.
+ *
+ * One block of memory, laid out once by fc_cache_create():
+ *
+ *	FcShared | processes | counter shards | file generations | files | chunks
+ *	| sets
+ *
+ * Parts name each other by offset and number, never by pointer: the same bytes
+ * are valid wherever a process has mapped them.
+ *
+ * The order of all shared accesses is sequentially consistent unless a line
+ * says otherwise.  The protocol rests on one argument, used again and again:
+ * a filler makes its claim visible, THEN compares generations; a changer moves
+ * the generation, THEN looks for claims.  Whatever the interleaving, at least
+ * one of them sees the other.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_SHARED_H
+#define FCACHE_SHARED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fcache/cache.h"
+
+#define FC_MAGIC 0x70676663616368ULL /* "pgfcach" */
+
+typedef _Atomic uint64_t FcAtomic64;
+typedef _Atomic uint32_t FcAtomic32;
+
+/* ---- assertions and sabotage ------------------------------------------- */
+
+#ifdef FC_TEST
+#include <stdlib.h>
+#define FC_ASSERT(condition) ((condition) ? (void) 0 : abort())
+#else
+#define FC_ASSERT(condition) ((void) 0)
+#endif
+
+/*
+ * Negative controls.  In a test build, fc_test_broken is a set of mechanisms
+ * that are left out, so that a test can show that it would notice; and
+ * FC_POINT(name) lets a test stop a process between any two steps of the
+ * protocol.  Neither exists in the library that is shipped.
+ */
+#ifdef FC_TEST
+enum
+{
+	FC_BREAK_INVALIDATE = 1 << 0,		/* changes drop no entry */
+	FC_BREAK_SET_GENERATION = 1 << 1,	/* fills ignore the set's generation */
+	FC_BREAK_FILE_GENERATION = 1 << 2,	/* ... the file's generation */
+	FC_BREAK_MODE_CHECK = 1 << 3,		/* ... a mode change under way */
+	FC_BREAK_ENTRY_COMPARE = 1 << 4,	/* hits do not look at the entry again */
+	FC_BREAK_CRC = 1 << 5,				/* hits are not checksummed */
+	FC_BREAK_SECOND_INVALIDATE = 1 << 6, /* nothing after the real write */
+	FC_BREAK_RESOLVE = 1 << 7,			/* stale handles are believed */
+	FC_BREAK_TAKEOVER = 1 << 8,			/* dead owners keep what they held */
+	FC_BREAK_SELF = 1 << 9,				/* ... and so does the process itself */
+	FC_BREAK_SWEEP = 1 << 10,			/* numbers are reused with fills pending */
+	FC_BREAK_DOOM = 1 << 11,			/* changes leave pending fills alone */
+	FC_BREAK_FULL_KEY = 1 << 12,		/* keys are compared in part */
+	FC_BREAK_REPLAY_FILE = 1 << 13,		/* hits ignore the file's generation */
+	FC_BREAK_PIN = 1 << 14				/* a slot being written can be given away */
+};
+
+extern unsigned fc_test_broken;
+extern void (*fc_test_point)(const char *name);
+
+#define FC_BROKEN(name) ((fc_test_broken & FC_BREAK_##name) != 0)
+#define FC_POINT(name)                                                         \
+	do                                                                         \
+	{                                                                          \
+		if (fc_test_point != NULL)                                             \
+			fc_test_point(name);                                               \
+	} while (0)
+#else
+#define FC_BROKEN(name) 0
+#define FC_POINT(name)	((void) 0)
+#endif
+
+/* ---- entries ------------------------------------------------------------ */
+
+/*
+ * An entry is two words.  key: file number << 32 | block.  meta:
+ *
+ *	bits 32-63	VALID: CRC32C of key and content; FILLING, DOOMED: owner token
+ *	bits  2-31	sequence, + 1 whenever the entry is claimed or emptied
+ *	bits  0-1	state
+ *
+ * The key changes only while the owner holds the entry in FILLING.
+ */
+typedef enum FcState
+{
+	FC_EMPTY,
+	FC_FILLING, /* the owner is writing the slot */
+	FC_DOOMED,	/* ... but the block changed: the owner will empty it */
+	FC_VALID
+} FcState;
+
+#define FC_META_STATE_MASK	  3ULL
+#define FC_META_SEQUENCE_ONE  4ULL
+#define FC_META_SEQUENCE_MASK 0xfffffffcULL
+
+static inline FcState
+fc_meta_state(uint64_t meta)
+{
+	return (FcState) (meta & FC_META_STATE_MASK);
+}
+
+static inline uint32_t
+fc_meta_high(uint64_t meta)
+{
+	return (uint32_t) (meta >> 32);
+}
+
+/* The same entry, one step on, in another state. */
+static inline uint64_t
+fc_meta_next(uint64_t meta, FcState state, uint32_t high)
+{
+	return ((uint64_t) high << 32) |
+	       ((meta + FC_META_SEQUENCE_ONE) & FC_META_SEQUENCE_MASK) |
+	       (uint64_t) state;
+}
+
+static inline uint64_t
+fc_key(uint32_t file, uint32_t block)
+{
+	return ((uint64_t) file << 32) | block;
+}
+
+static inline uint32_t
+fc_key_file(uint64_t key)
+{
+	return (uint32_t) (key >> 32);
+}
+
+/*
+ * A set: 64 entries and the policy's state behind them.  An empty set has keys
+ * of all ones, which no file number reaches.
+ */
+typedef struct FcSet
+{
+	FcAtomic64 generation; /* + 1 at every change of a block of this set */
+	FcAtomic64 key[FC_WAYS];
+	FcAtomic64 meta[FC_WAYS];
+	char policy_state[];
+} FcSet;
+
+/* ---- files --------------------------------------------------------------- */
+
+/*
+ * A file number's line.  Its tag (a hash of the id, 0 = place is free) and its
+ * generation lie in arrays of their own: tags are searched, and the generation
+ * is read at every call and must not share a cache line with counters.
+ *
+ * An even generation means the number is live, an odd one that it is retired
+ * (or was never used).  So one atomic addition retires a number and makes every
+ * handle on it stale, and nothing can come between.  Generations only grow, over
+ * all uses of a number: a handle of an earlier use can never look current.
+ */
+typedef struct FcFileEntry
+{
+	FcFileId id; /* changes only while retired and under the lock */
+	FcAtomic32 cached_blocks;
+	FcAtomic32 high; /* one past the highest block ever cached */
+	FcAtomic64 hits;
+	FcAtomic64 misses;
+	FcAtomic64 disk_read_ns;
+} FcFileEntry;
+
+_Static_assert(sizeof(FcFileEntry) == 48, "memory per file is documented");
+
+/* A file lies within this many places of its hash, or has no number. */
+#define FC_FILE_PROBES 256
+
+/* Blocks that share a counter of what is cached of them; see files.c. */
+#define FC_CHUNK_BLOCKS 1024
+
+/* ---- processes ----------------------------------------------------------- */
+
+/* token = incarnation << 16 | place; never 0 for a process that has begun. */
+typedef struct FcProcess
+{
+	FcAtomic64 start_time; /* of the process, in clock ticks since boot */
+	FcAtomic32 pid;		   /* 0 = free, UINT32_MAX = being taken */
+	FcAtomic32 token;
+} FcProcess;
+
+/* ---- counters ------------------------------------------------------------ */
+
+#define FC_SHARDS 16
+
+typedef struct FcShard
+{
+	FcAtomic64 counter[FC_COUNTER_COUNT];
+	struct
+	{
+		FcAtomic64 total_ns;
+		FcAtomic64 bucket[FC_HISTOGRAM_BUCKETS];
+	} timer[FC_TIMER_COUNT];
+} __attribute__((aligned(64))) FcShard;
+
+/* ---- the whole ----------------------------------------------------------- */
+
+struct FcShared
+{
+	uint64_t magic;
+	uint32_t set_count;
+	uint32_t set_size; /* bytes */
+	uint32_t file_count;
+	uint32_t process_count;
+	uint32_t chunk_count; /* a power of 2 */
+	uint32_t unused;
+	uint64_t memory_size;
+	uint64_t processes_offset;
+	uint64_t shards_offset;
+	uint64_t generations_offset;
+	uint64_t tags_offset;
+	uint64_t files_offset;
+	uint64_t sweep_offset; /* one bit per file, for the sweep */
+	uint64_t chunks_offset;
+	uint64_t sets_offset;
+
+	/* mode | reason << 8 | epoch << 16; one word, so that it moves as one */
+	FcAtomic64 mode_word __attribute__((aligned(64)));
+
+	FcAtomic32 file_lock __attribute__((aligned(64))); /* owner token, 0 = free */
+	FcAtomic32 clear_wanted;  /* file numbers ran out */
+	FcAtomic32 retired_count; /* numbers that wait for the sweep */
+	FcAtomic64 absent_epoch;  /* odd while a file becomes known */
+};
+
+#define FC_AT(shared, offset, type)                                            \
+	((type *) (void *) ((char *) (shared) + (shared)->offset))
+
+static inline FcProcess *
+fc_processes(const FcShared *shared)
+{
+	return FC_AT(shared, processes_offset, FcProcess);
+}
+
+static inline FcShard *
+fc_shards(const FcShared *shared)
+{
+	return FC_AT(shared, shards_offset, FcShard);
+}
+
+static inline FcAtomic64 *
+fc_generations(const FcShared *shared)
+{
+	return FC_AT(shared, generations_offset, FcAtomic64);
+}
+
+static inline FcAtomic32 *
+fc_tags(const FcShared *shared)
+{
+	return FC_AT(shared, tags_offset, FcAtomic32);
+}
+
+static inline FcFileEntry *
+fc_files(const FcShared *shared)
+{
+	return FC_AT(shared, files_offset, FcFileEntry);
+}
+
+static inline FcAtomic32 *
+fc_chunks(const FcShared *shared)
+{
+	return FC_AT(shared, chunks_offset, FcAtomic32);
+}
+
+static inline FcSet *
+fc_set(const FcShared *shared, uint32_t number)
+{
+	return (FcSet *) (void *) ((char *) shared + shared->sets_offset +
+	                           (uint64_t) number * shared->set_size);
+}
+
+/* Murmur's 64-bit finaliser: every bit of the result depends on every bit in. */
+static inline uint64_t
+fc_mix(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdULL;
+	x ^= x >> 33;
+	x *= 0xc4ceb9fe1a85ec53ULL;
+	return x ^ (x >> 33);
+}
+
+static inline FcMode
+fc_word_mode(uint64_t mode_word)
+{
+	return (FcMode) (mode_word & 0xff);
+}
+
+/* ---- process.c ----------------------------------------------------------- */
+
+/*
+ * Is the owner with this token gone, or is it the caller itself, cut off in the
+ * middle of something by a signal handler?  Either way nobody will go on.
+ */
+extern bool fc_owner_gone(const FcCache *cache, uint32_t token);
+
+/* ---- files.c ------------------------------------------------------------- */
+
+/* Make the handle current without giving the file a number; false = unknown. */
+extern bool fc_file_resolve(const FcCache *cache, FcFile *file);
+
+/* A block of a file is claimed for, or has left, the index. */
+extern void fc_file_block_enters(const FcShared *shared, uint32_t number,
+                                 uint32_t block);
+extern void fc_file_block_leaves(const FcShared *shared, uint32_t number,
+                                 uint32_t block);
+
+/* Forget a range of a file's blocks, and every fill of it that is under way. */
+extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
+                               uint32_t count);
+
+extern void fc_files_init(FcShared *shared);
+extern void fc_files_sweep(FcCache *cache);
+
+/* ---- index.c ------------------------------------------------------------- */
+
+/* An entry as it was seen. */
+typedef struct FcSeen
+{
+	uint32_t slot;
+	uint64_t meta;
+} FcSeen;
+
+static inline uint32_t
+fc_index_set_of(const FcShared *shared, uint64_t key)
+{
+	return (uint32_t) (((fc_mix(key) >> 32) * shared->set_count) >> 32);
+}
+
+extern void fc_index_init(FcShared *shared, const FcPolicy *policy);
+
+/* Find a valid entry. */
+extern bool fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen);
+
+/* Is the whole entry still as it was seen? */
+extern bool fc_index_holds(const FcShared *shared, uint64_t key,
+                           const FcSeen *seen);
+
+/* Empty the entry if it is still as it was seen. */
+extern bool fc_index_drop(const FcShared *shared, uint64_t key,
+                          const FcSeen *seen);
+
+/*
+ * The block changes: move its set's generation, empty its entry, doom fills of
+ * it.  Says whether it was cached, and the generation after the move.
+ */
+extern bool fc_index_invalidate(FcCache *cache, uint64_t key,
+                                uint64_t *generation_out);
+
+/*
+ * Claim a way for the ticket's block.  On FC_OK the caller owns the slot and
+ * must publish or abandon it.
+ */
+extern FC_MUST_CHECK FcStatus fc_index_claim(FcCache *cache,
+                                             const FcTicket *ticket,
+                                             FcSeen *claim, bool *same_way);
+
+/* Make the claimed entry valid, unless anything changed since the ticket. */
+extern FC_MUST_CHECK FcStatus fc_index_publish(FcCache *cache,
+                                               const FcTicket *ticket,
+                                               const FcSeen *claim,
+                                               uint32_t crc, bool same_way);
+extern void fc_index_abandon(FcCache *cache, const FcTicket *ticket,
+                             const FcSeen *claim);
+
+/* Walk everything: blocks of the file in the range, or of files in the bitmap. */
+extern void fc_index_invalidate_file(FcCache *cache, uint32_t number,
+                                     uint32_t first, uint32_t last);
+extern void fc_index_sweep_files(FcCache *cache, uint64_t *retired);
+extern void fc_index_clear(FcCache *cache);
+
+/* ---- cache.c ------------------------------------------------------------- */
+
+/* The first half of fc_read(), also used by the replay tool. */
+extern FC_MUST_CHECK FcStatus fc_look_up(FcCache *cache, const FcFile *file,
+                                         uint32_t block, FcTicket *ticket,
+                                         FcSeen *seen);
+
+/* The policy hears of a hit. */
+extern void fc_index_touch(FcCache *cache, const FcSeen *seen);
+
+#endif
