@@ -3,8 +3,8 @@
 #
 #	tools/venv.sh requirements.lock | requirements-dev.lock
 #
-# .venv/.ready names what it was made from (lock file, this folder, Python) and is
-# written last, so a half-made or moved .venv is made anew.  Two makes at once wait
+# .venv/.ready-LOCK names what it was made from (lock file, this folder, Python) and
+# is written last, so a half-made or moved .venv is made anew.  Two makes at once wait
 # for each other.  PYTHON=... picks the interpreter.
 set -eu
 cd "$(dirname "$0")/.."
@@ -38,11 +38,13 @@ usable "$python" || fail "$python is not Python 3.11 or later."
 exec 9>.venv.lock || fail "This folder cannot be written: work in a clone of your own."
 flock 9
 
+place="$PWD $("$python" -c 'import sys; print(sys.version.split()[0], sys.executable)')"
+
+# What a finished .venv was made from.
 mark()
 {
-	printf '%s  %s  %s\n' "$(sha256sum <"$1" | cut -c1-64)" "$PWD" \
-		"$("$python" -c 'import sys; print(sys.version.split()[0], sys.executable)')"
-	sha256sum <pyproject.toml
+	printf '%s\n' "$place"
+	sha256sum "$1" pyproject.toml
 }
 
 # Say whether .venv was made from this lock file, here, and completely.
@@ -58,11 +60,16 @@ if ready "$lock" || ready requirements-dev.lock; then
 fi
 
 echo "Installing $lock into .venv (once) ..."
-if ! ready requirements.lock; then
+# A finished .venv of this folder and this Python takes what the new lock adds in
+# place, so that what runs from it is not pulled away; anything else starts anew.
+if [ "$(cat .venv/.place 2>/dev/null)" = "$place" ] && ls .venv/.ready-* >/dev/null 2>&1; then
+	rm -f .venv/.ready-*
+else
 	rm -rf .venv
 	"$python" -m venv .venv || fail \
 		"$python could not make a virtual environment." \
 		'On Debian: apt-get install python3-venv'
+	printf '%s\n' "$place" >.venv/.place
 fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 .venv/bin/python -m pip install --quiet --require-hashes -r "$lock" || fail \

@@ -122,7 +122,7 @@ def reachable_file(path: Path) -> Path:
     if is_reachable(path):
         return path
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    copy = _reachable_dir() / f"{digest}-{path.name}"
+    copy = _our_dir() / f"{digest}-{path.name}"
     if not copy.exists():
         temporary = copy.with_name(f"{copy.name}.{os.getpid()}")
         shutil.copy(path, temporary)
@@ -131,11 +131,25 @@ def reachable_file(path: Path) -> Path:
     return copy
 
 
+def reachable_dir(path: Path) -> Path:
+    """Return PATH, made if need be, or a folder to use instead that the server's user can enter."""
+    path = path.absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if is_reachable(path.parent, mode="-x"):
+        path.mkdir(exist_ok=True)
+        return path
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    instead = _our_dir() / f"{path.name}-{digest}"
+    log.warning("%s cannot be reached by the server's user: using %s", path, instead)
+    instead.mkdir(exist_ok=True)
+    return instead
+
+
 def reachable_install(install: PgInstall) -> PgInstall:
     """Return the installation, or an up-to-date copy that the server's user can run."""
     if is_reachable(install.bindir / "postgres", mode="-x") and is_reachable(install.sharedir):
         return install
-    dest = _reachable_dir() / f"postgresql-{install.major}-{install.fingerprint()}"
+    dest = _our_dir() / f"postgresql-{install.major}-{install.fingerprint()}"
     log.warning(
         "%s cannot be reached by the server's user: running a copy in %s", install.root, dest
     )
@@ -150,7 +164,7 @@ class Server:
     ) -> None:
         """Describe a server; create() and open() are the ways to get one."""
         self.install = reachable_install(install)
-        self.base = _reachable_base(base)
+        self.base = reachable_dir(base)
         self.data = self.base / "data"
         self.log_path = self.base / "server.log"
         self.account = server_account()
@@ -748,25 +762,13 @@ def _clean_environment(install: PgInstall) -> dict[str, str]:
 # ---- folders the server's user can reach
 
 
-def _reachable_dir() -> Path:
+def _our_dir() -> Path:
     """Return our folder below REACHABLE_BASE, made so that nobody else can plant files in it."""
     folder = REACHABLE_BASE / f"pgflash-{os.geteuid()}"
     folder.mkdir(mode=0o755, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
         raise ServerError(f"{folder} belongs to somebody else", hint="Remove it.")
     return folder
-
-
-def _reachable_base(base: Path) -> Path:
-    """Return BASE, or a folder to use instead if the server's user cannot get there."""
-    base = base.absolute()
-    base.mkdir(parents=True, exist_ok=True)
-    if is_reachable(base.parent, mode="-x"):
-        return base
-    digest = hashlib.sha256(os.fsencode(base)).hexdigest()[:16]
-    instead = _reachable_dir() / f"base-{digest}"
-    log.warning("%s cannot be reached by the server's user: using %s", base, instead)
-    return instead
 
 
 # ---- texts

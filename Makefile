@@ -1,0 +1,116 @@
+# The one door for people.  Each room has a Makefile of its own (core, emulator,
+# extension); this one makes the environment, calls them in order, and runs what
+# spans rooms.  `make help` lists the targets.
+#
+#	PG=15..18       the PostgreSQL major to build and test against (18)
+#	PG_CONFIG=PATH  build against this installation instead of one of tools/pg.py
+#	V=1             show the commands and every test's name
+#	TIME=60 SEED=n  how long to fuzz; repeat one fuzz run
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+TIME ?= 60
+
+# A room is built once it stands here.
+C_ROOMS := $(patsubst %/Makefile,%,$(wildcard core/Makefile emulator/Makefile))
+PYTHON_CODE := $(wildcard python tests tools bench)
+C_CODE = $(shell git ls-files 'core/*.[ch]' 'emulator/*.[ch]' 'extension/*.[ch]')
+
+ifeq ($(V),1)
+Q :=
+else
+Q := @
+MAKEFLAGS += --no-print-directory
+endif
+
+# PG is empty unless it was asked for: then `make test` means all majors.
+MAJOR = $(or $(PG),18)
+pg_config = $(or $(PG_CONFIG),$(shell python3 tools/pg.py $(MAJOR)))
+
+.PHONY: help demo test build rooms extension check fmt fuzz soak bench \
+	postgres-check clean hooks lock venv venv-dev
+
+help:
+	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
+	@echo 'make test            all tests, on every PostgreSQL from 15 to 18 that can be had (PG=17: that one)'
+	@echo 'make build           core, emulator, extension and the pgflash command'
+	@echo 'make check           formats, lint, types, import rules, house rules, quick tests (under 3 minutes)'
+	@echo 'make fmt             clang-format and ruff format'
+	@echo 'make fuzz            random operations against a model (TIME=60 seconds, SEED=n repeats)'
+	@echo 'make soak            long crash and fuzz rounds'
+	@echo 'make bench           measure and print the tables (bench/results/)'
+	@echo 'make postgres-check  PostgreSQL'"'"'s own tests with the cache on (PG_SRC=DIR, a source tree)'
+	@echo 'make hooks           run make check before every commit'
+	@echo 'make lock            write the requirements files anew (needs uv)'
+	@echo 'make clean           remove what was built; .venv and the PostgreSQL cache stay'
+	@echo
+	@echo 'PG=15..18 picks the server, PG_CONFIG=PATH names one, V=1 is verbose.'
+
+# ---- environment
+
+venv:
+	$(Q)tools/venv.sh requirements.lock
+
+venv-dev:
+	$(Q)tools/venv.sh requirements-dev.lock
+
+lock:
+	$(Q)tools/lock.sh
+
+# ---- build
+
+build: venv rooms extension
+
+rooms:
+	$(Q)set -e; for room in $(C_ROOMS); do $(MAKE) -C $$room all; done
+
+# Tests install into private copies (tests/support); this is for the lab and for people.
+extension: venv rooms
+	$(Q)config='$(pg_config)'; test -n "$$config" && \
+		$(MAKE) -C extension install PG_CONFIG="$$config" \
+			BUILD='$(CURDIR)/build/extension/$(MAJOR)'
+
+# ---- see it, trust it
+
+demo: build
+	$(Q)'$(BIN)/pgflash' lab demo
+
+test: venv-dev rooms
+	$(Q)PG='$(PG)' V='$(V)' tools/test.sh
+
+check: venv-dev
+	$(Q)PATH='$(BIN)':"$$PATH" tools/check.sh
+
+fmt: venv-dev
+	$(Q)files='$(C_CODE)'; test -z "$$files" || '$(BIN)/clang-format' -i $$files
+	$(Q)'$(BIN)/ruff' format --quiet $(PYTHON_CODE)
+	$(Q)'$(BIN)/ruff' check --quiet --fix $(PYTHON_CODE)
+
+fuzz: rooms
+	$(Q)$(MAKE) -C core fuzz TIME=$(TIME) SEED=$(SEED)
+
+soak: venv-dev rooms
+	$(Q)$(MAKE) -C core fuzz TIME=$(or $(SOAK_TIME),1800) SEED=$(SEED)
+	$(Q)'$(BIN)/pytest' -m soak --timeout=0 --pg-major=$(MAJOR)
+
+bench: build
+	$(Q)'$(BIN)/python' bench/run.py --pg-config '$(pg_config)'
+
+postgres-check: venv-dev rooms
+	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }
+	$(Q)'$(BIN)/python' tools/postgres_check.py '$(PG_SRC)'
+
+# ---- housekeeping
+
+hooks:
+	$(Q)hook="$$(git rev-parse --git-path hooks)/pre-commit"; \
+		printf '#!/bin/sh\nexec make check\n' >"$$hook" && chmod +x "$$hook" && \
+		echo "$$hook runs make check."
+
+clean:
+	$(Q)set -e; for room in $(C_ROOMS); do $(MAKE) -C $$room clean; done
+	$(Q)rm -rf build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

