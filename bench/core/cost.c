@@ -1,0 +1,392 @@
+/*
+ * cost.c
+ *		What the cache costs: nanoseconds of CPU per call, side by side.
+ *
+ *	cost DIRECTORY [--format json]
+ *
+ * DIRECTORY holds the cache file, best on tmpfs: then a plain pread of the same
+ * bytes from the same file is the cheapest thing a hit could possibly be.  Each
+ * figure is the median of ROUNDS rounds, in which the candidates take turns, so
+ * that a noisy neighbour disturbs all of them alike.  Thread CPU time, so other
+ * processes count only by what they do to the processor's caches.  The null
+ * control is the same loop with nothing in it.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fcache/checksum.h"
+#include "shared.h"
+
+#define ROUNDS		 15
+#define CALLS		 20000
+#define BLOCKS_SMALL 32000
+#define BLOCKS_LARGE 10000000
+
+typedef struct Bench
+{
+	FcCache cache;
+	FcDevice device;
+	FcFile file;
+	uint32_t blocks; /* cached */
+	uint32_t *order; /* CALLS random blocks that are cached */
+	uint32_t *slots; /* where they lie */
+	char *page;
+	char *unaligned;
+} Bench;
+
+typedef void (*Work)(Bench *bench);
+
+static volatile uint64_t sink;
+
+static uint64_t
+cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t) now.tv_sec * 1000000000ULL + (uint64_t) now.tv_nsec;
+}
+
+static void
+die(const char *what)
+{
+	fprintf(stderr, "cost: could not %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void
+must(FcStatus status, const char *what)
+{
+	if (status != FC_OK)
+		die(what);
+}
+
+/* ---- the candidates -------------------------------------------------------- */
+
+static void
+nothing(Bench *bench)
+{
+	for (int i = 0; i < CALLS; i++)
+		sink += bench->order[i];
+}
+
+static void
+look_up_hit(Bench *bench)
+{
+	FcTicket ticket;
+	FcSeen seen;
+
+	for (int i = 0; i < CALLS; i++)
+		sink += (uint64_t) fc_look_up(&bench->cache, &bench->file,
+		                              bench->order[i], &ticket, &seen);
+}
+
+static void
+look_up_miss(Bench *bench)
+{
+	FcTicket ticket;
+	FcSeen seen;
+
+	for (int i = 0; i < CALLS; i++)
+		sink += (uint64_t) fc_look_up(&bench->cache, &bench->file,
+		                              bench->order[i] + 0x40000000, &ticket,
+		                              &seen);
+}
+
+static void
+invalidate_absent(Bench *bench)
+{
+	FcChange change;
+
+	for (int i = 0; i < CALLS; i++)
+		fc_change_begin(&bench->cache, &bench->file,
+		                bench->order[i] + 0x40000000, 1, &change);
+}
+
+static void
+plain_pread(Bench *bench)
+{
+	for (int i = 0; i < CALLS; i++)
+		if (pread(bench->device.fd, bench->page, FC_BLOCK_SIZE,
+		          FC_SLOTS_OFFSET + (off_t) bench->slots[i] * FC_BLOCK_SIZE) !=
+		    FC_BLOCK_SIZE)
+			die("read");
+}
+
+static void
+read_all(Bench *bench, void *page)
+{
+	FcTicket ticket;
+
+	for (int i = 0; i < CALLS; i++)
+		must(fc_read(&bench->cache, &bench->file, bench->order[i], page,
+		             &ticket),
+		     "hit");
+}
+
+static void
+whole_hit(Bench *bench)
+{
+	read_all(bench, bench->page);
+}
+
+static void
+whole_hit_unaligned(Bench *bench)
+{
+	read_all(bench, bench->unaligned);
+}
+
+static void
+checksum(Bench *bench)
+{
+	for (int i = 0; i < CALLS; i++)
+		sink += fc_crc32c(0, bench->page, FC_BLOCK_SIZE);
+}
+
+static void
+plain_pwrite(Bench *bench)
+{
+	for (int i = 0; i < CALLS; i++)
+		if (pwrite(bench->device.fd, bench->page, FC_BLOCK_SIZE,
+		           FC_SLOTS_OFFSET +
+		               (off_t) bench->slots[i] * FC_BLOCK_SIZE) !=
+		    FC_BLOCK_SIZE)
+			die("write");
+}
+
+/* A change and the refresh of the copy: a fill of a block known to be there. */
+static void
+change_and_fill(Bench *bench)
+{
+	FcChange change;
+
+	for (int i = 0; i < CALLS; i++)
+	{
+		fc_change_begin(&bench->cache, &bench->file, bench->order[i], 1,
+		                &change);
+		fc_change_end(&bench->cache, &bench->file, &change);
+		must(fc_change_fill(&bench->cache, &change, bench->page), "fill");
+	}
+}
+
+/* A miss and its fill into a full set: choose, evict, write, publish. */
+static void
+miss_and_fill(Bench *bench)
+{
+	static uint32_t next = 0x20000000;
+	FcTicket ticket;
+
+	for (int i = 0; i < CALLS; i++)
+	{
+		if (fc_read(&bench->cache, &bench->file, next, bench->page, &ticket) !=
+		    FC_MISS)
+			die("miss");
+		(void) fc_fill(&bench->cache, &ticket, bench->page);
+		next++;
+	}
+}
+
+/* ---- running ---------------------------------------------------------------- */
+
+static int
+by_value(const void *a, const void *b)
+{
+	double x = *(const double *) a;
+	double y = *(const double *) b;
+
+	return (x > y) - (x < y);
+}
+
+typedef struct Figure
+{
+	const char *name;
+	Work work;
+	double rounds[ROUNDS];
+	double median;
+	double low;
+	double high;
+} Figure;
+
+static void
+run(Bench *bench, Figure *figures, int count)
+{
+	for (int round = -1; round < ROUNDS; round++) /* the first warms up */
+	{
+		for (int i = 0; i < count; i++)
+		{
+			uint64_t start = cpu_ns();
+
+			figures[i].work(bench);
+			if (round >= 0)
+				figures[i].rounds[round] =
+					(double) (cpu_ns() - start) / CALLS;
+		}
+	}
+	for (int i = 0; i < count; i++)
+	{
+		qsort(figures[i].rounds, ROUNDS, sizeof(double), by_value);
+		figures[i].median = figures[i].rounds[ROUNDS / 2];
+		figures[i].low = figures[i].rounds[ROUNDS / 4];
+		figures[i].high = figures[i].rounds[ROUNDS * 3 / 4];
+	}
+}
+
+/* A cache of this many blocks, the index full, on a file if there is one. */
+static void
+make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
+{
+	uint32_t slots = (blocks + FC_WAYS - 1) / FC_WAYS * FC_WAYS;
+	FcConfig config = { .slot_count = slots,
+		                .process_count = 64,
+		                .policy = &fc_policy_lfu };
+	size_t size = fc_cache_memory_size(&config);
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	FcTicket ticket;
+	FcSeen seen;
+	bool same_way;
+
+	if (memory == MAP_FAILED)
+		die("reserve memory");
+	if (path != NULL && fc_device_file_open(&bench->device, path, slots, 0) !=
+	                        FC_DEVICE_FINE)
+		die("open the cache file");
+	must(fc_cache_create(&bench->cache, memory, &config, &bench->device),
+	     "make a cache");
+	must(fc_mode_set(&bench->cache, FC_SERVE, FC_REASON_NONE), "serve");
+	bench->file = fc_file((FcFileId){ 1663, 5, 16384, 0 });
+	must(fc_file_enter(&bench->cache, &bench->file), "enter a file");
+	bench->page = aligned_alloc(4096, FC_BLOCK_SIZE);
+	bench->unaligned = (char *) aligned_alloc(4096, 2 * FC_BLOCK_SIZE) + 8;
+	memset(bench->page, 7, FC_BLOCK_SIZE);
+
+	/* Past the size, so that every set is full. */
+	for (uint32_t block = 0; block < slots + slots / 2; block++)
+	{
+		if (fc_look_up(&bench->cache, &bench->file, block, &ticket, &seen) !=
+		    FC_MISS)
+			continue;
+		if (path != NULL)
+			(void) fc_fill(&bench->cache, &ticket, bench->page);
+		else if (fc_index_claim(&bench->cache, &ticket, &seen, &same_way) ==
+		         FC_OK)
+			must(fc_index_publish(&bench->cache, &ticket, &seen, 0, same_way),
+			     "publish");
+	}
+
+	bench->order = calloc(CALLS, sizeof(uint32_t));
+	bench->slots = calloc(CALLS, sizeof(uint32_t));
+	srandom(1);
+	for (int i = 0; i < CALLS;)
+	{
+		uint32_t block =
+			(uint32_t) random() % (slots + slots / 2);
+
+		if (fc_look_up(&bench->cache, &bench->file, block, &ticket, &seen) !=
+		    FC_OK)
+			continue;
+		bench->order[i] = block;
+		bench->slots[i] = seen.slot;
+		i++;
+	}
+	*memory_size = size;
+}
+
+static void
+print(const Figure *figures, int count, const char *cache, bool json)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (json)
+			printf("  {\"cache\": \"%s\", \"what\": \"%s\", \"ns\": %.1f, "
+			       "\"quartiles_ns\": [%.1f, %.1f]},\n",
+			       cache, figures[i].name, figures[i].median, figures[i].low,
+			       figures[i].high);
+		else
+			printf("%-12s %-34s %9.1f   %9.1f - %.1f\n", cache,
+			       figures[i].name, figures[i].median, figures[i].low,
+			       figures[i].high);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	bool json = argc == 4 && strcmp(argv[2], "--format") == 0 &&
+	            strcmp(argv[3], "json") == 0;
+	char path[4096];
+	Bench small = { 0 };
+	Bench large = { 0 };
+	uint64_t small_size;
+	uint64_t large_size;
+	Figure in_small[] = {
+		{ .name = "null control", .work = nothing },
+		{ .name = "look-up, hit", .work = look_up_hit },
+		{ .name = "look-up, miss", .work = look_up_miss },
+		{ .name = "invalidate an absent block", .work = invalidate_absent },
+		{ .name = "CRC32C of a block", .work = checksum },
+		{ .name = "plain pread", .work = plain_pread },
+		{ .name = "whole hit", .work = whole_hit },
+		{ .name = "whole hit, unaligned (15)", .work = whole_hit_unaligned },
+		{ .name = "plain pwrite", .work = plain_pwrite },
+		{ .name = "invalidate twice and refill", .work = change_and_fill },
+	};
+	Figure evicting[] = { { .name = "plain pwrite again", .work = plain_pwrite },
+		                  { .name = "miss, evict and fill",
+		                    .work = miss_and_fill } };
+	Figure in_large[] = { { .name = "null control", .work = nothing },
+		                  { .name = "look-up, hit", .work = look_up_hit },
+		                  { .name = "look-up, miss", .work = look_up_miss } };
+
+	if (argc != 2 && !json)
+	{
+		fputs("Usage: cost DIRECTORY [--format json]\n", stderr);
+		return 2;
+	}
+	snprintf(path, sizeof(path), "%s/pgflash-cost.%d", argv[1], (int) getpid());
+	make(&small, BLOCKS_SMALL, path, &small_size);
+	unlink(path);
+	run(&small, in_small, 10);
+	run(&small, evicting, 2);
+	make(&large, BLOCKS_LARGE, NULL, &large_size);
+	run(&large, in_large, 3);
+
+	double hit = in_small[6].median / in_small[5].median;
+	double refill = in_small[9].median / in_small[8].median;
+	double fill = evicting[1].median / evicting[0].median;
+
+	if (json)
+		puts("{\"figures\": [");
+	else
+		printf("%-12s %-34s %9s   %s\n", "cache", "what", "median ns",
+		       "quartiles");
+	print(in_small, 10, "32,000", json);
+	print(evicting, 2, "32,000", json);
+	print(in_large, 3, "10,000,000", json);
+	if (json)
+		printf("  {}], \"hit_over_pread\": %.3f, \"refill_over_pwrite\": %.3f, "
+		       "\"fill_over_pwrite\": %.3f, "
+		       "\"bytes_per_block\": {\"32000\": %.1f, \"10000000\": %.1f}, "
+		       "\"direct_io\": %s}\n",
+		       hit, refill, fill, (double) small_size / BLOCKS_SMALL,
+		       (double) large_size / BLOCKS_LARGE,
+		       small.device.direct ? "true" : "false");
+	else
+		printf("\nwhole hit / plain pread        %.2f\n"
+		       "refill / plain pwrite          %.2f\n"
+		       "miss, evict, fill / pwrite     %.2f\n"
+		       "memory per block, bytes        %.1f at 32,000, %.1f at "
+		       "10,000,000\n"
+		       "O_DIRECT                       %s\n",
+		       hit, refill, fill, (double) small_size / BLOCKS_SMALL,
+		       (double) large_size / BLOCKS_LARGE,
+		       small.device.direct ? "yes" : "no");
+	return 0;
+}
