@@ -18,7 +18,7 @@ TIME ?= 60
 # A room is built once it stands here.
 C_ROOMS := $(patsubst %/Makefile,%,$(wildcard core/Makefile emulator/Makefile))
 PYTHON_CODE := $(wildcard python tests tools bench)
-C_CODE = $(shell git ls-files 'core/*.[ch]' 'emulator/*.[ch]' 'extension/*.[ch]')
+C_CODE = $(shell git -c safe.directory='*' ls-files 'core/*.[ch]' 'emulator/*.[ch]' 'extension/*.[ch]')
 
 ifeq ($(V),1)
 Q :=

@@ -40,6 +40,8 @@ EXIT_UNAVAILABLE = 3
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+APT_ETC = Path("/etc/apt")
+
 #: Debian's codename after this one that has the headers of PostgreSQL 17.
 HEADERS_17_CODENAME = "trixie"
 
@@ -296,8 +298,8 @@ class _Apt:
 
     @staticmethod
     def _copy_sources(into: Path, codename: str | None) -> None:
-        etc = Path("/etc/apt")
-        files = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
+
+        files = [APT_ETC / "sources.list", *sorted((APT_ETC / "sources.list.d").glob("*"))]
         files = [path for path in files if path.suffix in {".list", ".sources"} and path.is_file()]
         own = _os_release().get("VERSION_CODENAME", "")
         if not files or _os_release().get("ID") != "debian":

@@ -1,0 +1,79 @@
+"""The house rules hold in this clone, and each rule finds what it is there to find."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+import tidy
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+#: How a good C file begins.
+ESSAY = "/*\n * SPDX-License-Identifier: PostgreSQL\n * What it is.\n */\n"
+
+
+def complaints(path: str, text: str) -> list[str]:
+    """Return what the rules say about one file."""
+    source = tidy.Source(path=PurePosixPath(path), text=text)
+    return list(tidy.complaints(iter([source])))
+
+
+def test_the_house_rules_hold() -> None:
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "tools" / "tidy.py"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+BROKEN = {
+    "core_knows_no_postgres": ("core/src/x.c", ESSAY + '#include "postgres.h"\n'),
+    "only_the_bridge_knows_both_worlds": (
+        "extension/src/reads.c",
+        ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n',
+    ),
+    "versions_are_told_apart_in_one_place": (
+        "extension/src/reads.c",
+        ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n",
+    ),
+    "c_files_open_with_an_essay": ("core/src/x.c", "int x;\n"),
+    "python_files_open_with_a_docstring": ("python/pgflash/x.py", "x = 1\n"),
+    "scripts_say_what_they_are": ("tools/x.sh", "#!/bin/sh\nset -e\n"),
+    "no_file_knows_this_machine": ("docs/x.md", "see " + "/ho" + "me/somebody/notes\n"),
+    "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
+}
+
+
+@pytest.mark.parametrize("rule", [rule.__name__ for rule in tidy.RULES])
+def test_every_rule_finds_what_breaks_it(rule: str) -> None:
+    path, text = BROKEN[rule]
+    assert any(complaint.endswith(f"[{rule}]") for complaint in complaints(path, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "download it from files." + "pythonhosted" + ".org\n",
+        "cd " + "/ro" + "ot/pgflash\n",
+    ],
+)
+def test_addresses_and_paths_of_a_machine_are_found(text: str) -> None:
+    assert complaints("docs/x.md", text)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("core/src/x.c", ESSAY + "#include <stdatomic.h>\n#include <string.h>\n"),
+        ("core/src/x.c", ESSAY + '#include "fcache/cache.h"\n'),
+        ("extension/src/bridge.c", ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n'),
+        ("extension/src/compat.h", ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n"),
+        ("core/src/x.c", ESSAY + "/* TO" + "DO(#12): later */\n"),
+        ("docs/x.md", "data lives in /srv/home/data, as ~/data and in ../work/\n"),
+    ],
+)
+def test_what_is_allowed_is_not_complained_about(path: str, text: str) -> None:
+    assert complaints(path, text) == []
