@@ -77,7 +77,7 @@ extension: venv rooms
 # ---- see it, trust it
 
 demo: build
-	$(Q)'$(BIN)/pgflash' lab demo
+	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset demo --out out/demo
 
 test: venv-dev rooms
 	$(Q)PG='$(PG)' V='$(V)' tools/test.sh

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The command line: what is asked goes to the lab, what comes back is printed here.
+
+No other room prints.  An error that the user can act on is one line and a hint, with the
+error's exit code; a traceback appears only with --debug.  Ctrl-C ends with one line and
+exit code 130, after everything that was started has been stopped.
+"""
+
+import signal
+import sys
+import traceback
+from types import FrameType
+
+import click
+
+import pgflash
+from pgflash.cli.lab import lab
+from pgflash.errors import PgflashError
+
+EXIT_INTERRUPTED = 130
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Examples: pgflash lab list; pgflash lab run oltp-approaches --preset demo",
+)
+@click.version_option(pgflash.__version__, prog_name="pgflash")
+@click.option("--debug", is_flag=True, help="Show a traceback where something fails.")
+@click.pass_context
+def command(context: click.Context, *, debug: bool) -> None:
+    """Put flash where PostgreSQL waits for its storage, and prove the gain."""
+    context.obj = {"debug": debug}
+
+
+command.add_command(lab)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    # What is sent to end us is to clean up as Ctrl-C does.
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = command.main(args=words, prog_name="pgflash", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("pgflash: interrupted; everything it had started is stopped.", err=True)
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except PgflashError as error:
+        if "--debug" in words:
+            traceback.print_exc()
+        click.echo(f"pgflash: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"HINT: {error.hint}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; nothing is left to say
+        return 1
+    except Exception as error:
+        if "--debug" in words:
+            traceback.print_exc()
+        click.echo(f"pgflash: unexpected {type(error).__name__}: {error}", err=True)
+        click.echo("HINT: run it again with --debug before the command and report it.", err=True)
+        return 1
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    return code if isinstance(code, int) else 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

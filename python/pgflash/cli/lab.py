@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash lab: list scenarios, run one, show runs, render their reports."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pgflash import api
+from pgflash.cli.screen import Screen
+from pgflash.errors import UsageError
+from pgflash.lab import store as stores
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.run import Order, run_scenario
+from pgflash.lab.scenario import load_scenario, parse_changes, scenario_names
+from pgflash.model.run import Run
+
+FORMATS = ("table", "json", "csv")
+
+#: Columns of the result: title, key in result.json, how a person reads it.
+_COLUMNS: tuple[tuple[str, str, str], ...] = (
+    ("TPM", "tpm", "{:,.0f}"),
+    ("NOPM", "nopm", "{:,.0f}"),
+    ("p50 ms", "p50_ms", "{:,.1f}"),
+    ("p95 ms", "p95_ms", "{:,.1f}"),
+    ("p99 ms", "p99_ms", "{:,.1f}"),
+    ("read ms", "read_ms", "{:,.2f}"),
+    ("hits", "hit_ratio", "{:.0%}"),
+    ("CPU ms/tx", "server_cpu_ms_per_transaction", "{:.2f}"),
+    ("server CPU", "server_cpu_share", "{:.0%}"),
+    ("foreign CPU", "foreign_cpu_share", "{:.0%}"),
+)
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _format_option(function: _Function) -> _Function:
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="How the result is printed.",
+    )(function)
+
+
+def _store_option(function: _Function) -> _Function:
+    return click.option(
+        "--store",
+        "root",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("out"),
+        show_default=True,
+        help="Folder that keeps runs and loaded databases.",
+    )(function)
+
+
+@click.group(epilog="Example: pgflash lab run oltp-approaches --preset demo --out out/demo")
+def lab() -> None:
+    """Run experiments on a private PostgreSQL, on emulated or on real devices."""
+
+
+@lab.command("list")
+@_format_option
+def list_command(*, form: str) -> None:
+    """List the scenarios, their presets and parameters."""
+    scenarios = [load_scenario(name) for name in scenario_names()]
+    if form == "table":
+        for one in scenarios:
+            click.echo(f"{one.name}: {one.title}")
+            click.echo(f"\n{one.about}\n")
+            click.echo(f"  presets: {', '.join(one.presets) or 'none'}")
+            click.echo(f"  approaches: {', '.join(a.name for a in one.approaches)}")
+            settings = ", ".join(f"{k}={v}" for k, v in one.parameters.as_text().items() if v)
+            click.echo(f"  parameters: {settings}")
+        return
+    head = ("scenario", "title", "presets", "approaches")
+    rows = [
+        (one.name, one.title, " ".join(one.presets), " ".join(a.name for a in one.approaches))
+        for one in scenarios
+    ]
+    _print_rows(form, head, rows)
+
+
+@lab.command(
+    "run",
+    epilog="Examples: pgflash lab run oltp-approaches --preset demo; "
+    "pgflash lab run oltp-approaches --hdd /mnt/disk --flash /mnt/ssd --set warehouses=50",
+)
+@click.argument("scenario")
+@click.option("--preset", default="", help="Parameters for an occasion, such as demo.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set a parameter.")
+@click.option(
+    "--pg-config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Use this PostgreSQL instead of the embedded one.",
+)
+@click.option("--hdd", type=click.Path(path_type=Path), help="A folder on the real array.")
+@click.option("--flash", type=click.Path(path_type=Path), help="A folder on the real flash.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for this run; else one in the store.",
+)
+@_store_option
+@_format_option
+def run_command(
+    *,
+    scenario: str,
+    preset: str,
+    assignments: Sequence[str],
+    pg_config: Path | None,
+    hdd: Path | None,
+    flash: Path | None,
+    out: Path | None,
+    root: Path,
+    form: str,
+) -> None:
+    """Run SCENARIO (a name, or a file that ends in .toml) and write its report.
+
+    Without --hdd and --flash both devices are emulated.
+    """
+    if (hdd is None) != (flash is None):
+        raise UsageError(
+            "--hdd and --flash go together",
+            hint="Name a folder on each device, or leave both out to use emulated devices.",
+        )
+    chosen = load_scenario(scenario, preset=preset, changes=parse_changes(assignments))
+    install = PgInstall.from_pg_config(pg_config) if pg_config else PgInstall.embedded()
+    order = Order(
+        scenario=chosen,
+        install=install,
+        store=stores.Store(root=root),
+        out=out,
+        real=(hdd, flash) if hdd is not None and flash is not None else None,
+    )
+    with Screen(Console(stderr=True)) as screen:
+        run = run_scenario(order, screen)
+    folder = out or order.store.folder(run.id)
+    _print_run(run, form)
+    click.echo(f"Report: {folder / stores.REPORT_FILE}", err=form != "table")
+
+
+@lab.command("show", epilog="Examples: pgflash lab show; pgflash lab show latest --format json")
+@click.argument("run", required=False)
+@_store_option
+@_format_option
+def show_command(*, run: str | None, root: Path, form: str) -> None:
+    """Show RUN (an id, "latest", or a path), or list the runs there are."""
+    store = stores.Store(root=root)
+    if run is not None:
+        _print_run(store.read(run), form)
+        return
+    rows = []
+    for one in (store.read(name) for name in store.ids()):
+        state = one.stopped and f"stopped: {one.stopped}"
+        rows.append((one.id, one.preset, str(len(one.attempts)), state or "finished"))
+    if not rows and form == "table":
+        click.echo(f"There is no run in {store.runs}.")
+        return
+    _print_rows(form, ("run", "preset", "attempts", "state"), rows)
+
+
+@lab.command("report", epilog="Example: pgflash lab report latest -o report.html")
+@click.argument("run")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write, - for standard output; else report.html beside the run.",
+)
+@_store_option
+def report_command(*, run: str, output: Path | None, root: Path) -> None:
+    """Render the report of RUN (an id, "latest", or a path) again."""
+    store = stores.Store(root=root)
+    stored = store.read(run)
+    if output is None:
+        path = Path(run)
+        folder = path.parent if path.is_file() else store.find(run)
+        click.echo(f"Report: {stores.write_products(folder, stored)}")
+        return
+    page = api.render_report(stored)
+    if str(output) == "-":
+        sys.stdout.write(page)
+        return
+    try:
+        output.write_text(page)
+    except OSError as error:
+        raise UsageError(f'could not write "{output}": {error.strerror}') from error
+    click.echo(f"Report: {output}")
+
+
+def _print_run(run: Run, form: str) -> None:
+    """Print what a run came to."""
+    found = api.result(run)
+    if form == "json":
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    approaches: dict[str, dict[str, Any]] = found["approaches"]
+    ratios: dict[str, float] = found["ratios"]
+    if form == "csv":
+        keys = [key for _, key, _ in _COLUMNS]
+        rows = [
+            (name, *("" if one[key] is None else str(one[key]) for key in keys))
+            for name, one in approaches.items()
+        ]
+        _print_rows(form, ("approach", *keys), rows)
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("approach")
+    for title in ("ratio", "paper", *(title for title, _, _ in _COLUMNS)):
+        table.add_column(title, justify="right")
+    for name, one in approaches.items():
+        ratio = 1.0 if name == "baseline" else ratios.get(f"{name}/baseline")
+        title = one["title"] + (" (polluted)" if one["polluted"] else "")
+        cells = [_cell(ratio, "{:.2f}"), _cell(found["paper_ratios"].get(name), "{:.2f}")]
+        cells += [_cell(one[key], shape) for _, key, shape in _COLUMNS]
+        table.add_row(title, *cells)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 160)
+    console.print(table)
+    for sentence in api.sentences_of(run):
+        click.echo(f"\n{sentence}")
+
+
+def _cell(value: float | None, shape: str) -> str:
+    return "–" if value is None else shape.format(value)
+
+
+def _print_rows(form: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print plain rows in the asked form."""
+    if form == "json":
+        click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=2))
+    elif form == "csv":
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(head)
+        writer.writerows(rows)
+        click.echo(buffer.getvalue(), nl=False)
+    else:
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        for row in (head, *rows):
+            click.echo("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip())

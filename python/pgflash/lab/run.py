@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Run a scenario: load or find its database, measure every approach and repeat, store it.
+
+The run is stored after every attempt, so an interrupt or a failure costs only the attempt
+that was under way; the stored run says that it was stopped, and why.
+"""
+
+import contextlib
+import dataclasses
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pgflash
+from pgflash.errors import PgflashError
+from pgflash.lab import devices, host, oltp, store
+from pgflash.lab.attempt import (
+    CHECK_S,
+    RAMP_UP_S,
+    RESTORE_S,
+    Lab,
+    common_settings,
+    measure,
+    needed_bytes,
+)
+from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.progress import Listener, Stage
+from pgflash.lab.scenario import Scenario
+from pgflash.lab.server import server_account
+from pgflash.lab.snapshot import Snapshot, find_snapshot, make_snapshot, snapshot_key
+from pgflash.model.run import Approach, Attempt, Device, Run
+
+#: Loading, for the time left: a constant part and one for each warehouse.
+_LOAD_S = 10.0
+_LOAD_WAREHOUSE_S = 5.0
+#: About 105 MB a warehouse, on PostgreSQL with indexes.
+_WAREHOUSE_BYTES = 110 * 2**20
+#: Start, stop, restore and check around a measurement.
+_AROUND_S = RESTORE_S + CHECK_S + RAMP_UP_S + 2.0
+
+
+class ExtensionMissingError(PgflashError):
+    """The approaches need an extension that this PostgreSQL does not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be run, and where."""
+
+    scenario: Scenario
+    install: PgInstall
+    store: store.Store
+    #: Folder of the run; None: one by the run's id in the store.
+    out: Path | None = None
+    #: Two real devices, or none: emulated ones.
+    real: tuple[Path, Path] | None = None
+
+
+def require_extension(order: Order) -> None:
+    """Refuse at once what would fail after the loading: a cache without the extension."""
+    if not any(approach.cache for approach in order.scenario.approaches):
+        return
+    library = order.install.pkglibdir / "pgflash.so"
+    control = order.install.sharedir / "extension" / "pgflash.control"
+    if library.exists() and control.exists():
+        return
+    names = ",".join(one.name for one in order.scenario.approaches if not one.cache)
+    raise ExtensionMissingError(
+        f"the extension pgflash is not installed in PostgreSQL {order.install.version} "
+        f"({order.install.pkglibdir})",
+        hint=f"Install it: make extension PG_CONFIG={order.install.pg_config}; or leave the "
+        f"cache out: --set approaches={names}.",
+    )
+
+
+def run_scenario(order: Order, listener: Listener) -> Run:
+    """Run a scenario to its end and return it; it is stored on the way."""
+    require_extension(order)
+    started = datetime.now(tz=UTC)
+    run_id = f"{started:%Y%m%d-%H%M%S}-{order.scenario.name}"
+    folder = order.out or order.store.folder(run_id)
+    began_s = time.monotonic()
+    with _folders(order) as (folders, work):
+        run = _describe(order, run_id, started, folders)
+        try:
+            snapshot = _snapshot(order, folders, listener)
+            run = dataclasses.replace(run, database_bytes=snapshot.database_bytes)
+            with _emulator(order, folders, work) as emulator:
+                lab = Lab(
+                    install=order.install,
+                    scenario=order.scenario,
+                    snapshot=snapshot,
+                    emulator=emulator,
+                    work=work,
+                    listener=listener,
+                )
+                for grown in _attempts(lab, run, folders, folder, began_s):
+                    run = grown
+                    store.write_run(folder, run)
+        except BaseException as error:
+            why = "interrupted" if isinstance(error, KeyboardInterrupt) else _first_line(error)
+            if run.attempts:
+                store.write_run(folder, dataclasses.replace(run, stopped=why, ended_at=_now()))
+            raise
+    listener.begin(Stage(title="writing the report", expected_s=2.0))
+    run = dataclasses.replace(run, ended_at=_now())
+    store.write_run(folder, run)
+    store.write_products(folder, run)
+    return run
+
+
+def _attempts(
+    lab: Lab, run: Run, folders: devices.Folders, folder: Path, began_s: float
+) -> Iterator[Run]:
+    """Measure in the scenario's order, then repeat what was polluted while time allows."""
+    todo = lab.scenario.order()
+    _plan(lab, len(todo))
+    for approach, repeat in todo:
+        run = _one(lab, run, folders, folder, approach, repeat)
+        yield run
+    limit_s = lab.scenario.parameters.repeat_polluted_until_s
+    by_name = {approach.name: approach for approach in lab.scenario.approaches}
+    for attempt in [one for one in run.attempts if one.polluted]:
+        if time.monotonic() - began_s > limit_s:
+            lab.listener.note("polluted attempts are left: there is no time to repeat them")
+            return
+        lab.listener.note(f"repeating {attempt.approach}: {attempt.polluted}")
+        _plan(lab, 1)
+        run = _one(lab, run, folders, folder, by_name[attempt.approach], attempt.repeat)
+        run = dataclasses.replace(run, attempts=supersede(run.attempts))
+        yield run
+
+
+def supersede(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
+    """Mark the worse of an attempt and its repetition: the one with more foreign CPU."""
+    last = attempts[-1]
+    marked = []
+    for one in attempts[:-1]:
+        same = (one.approach, one.repeat) == (last.approach, last.repeat) and not one.superseded
+        if same and one.cpu.foreign_share < last.cpu.foreign_share:
+            last = dataclasses.replace(last, superseded=True)
+        elif same:
+            one = dataclasses.replace(one, superseded=True)
+        marked.append(one)
+    return (*marked, last)
+
+
+def _one(
+    lab: Lab, run: Run, folders: devices.Folders, folder: Path, approach: Approach, repeat: int
+) -> Run:
+    """Measure once, and add it to the run."""
+    measured = measure(lab, approach, repeat=repeat, places=folders.places(approach))
+    store.write_waits(folder, f"{len(run.attempts) + 1:02}-{approach.name}", measured.waits)
+    attempt = measured.attempt
+    lab.listener.note(
+        f"{approach.title}, repeat {repeat}: {attempt.tpm:,.0f} TPM, "
+        f"p95 {attempt.latency.p95_ms:,.1f} ms"
+        + (f"  [polluted: {attempt.polluted}]" if attempt.polluted else "")
+    )
+    return dataclasses.replace(run, attempts=(*run.attempts, attempt))
+
+
+def _plan(lab: Lab, count: int) -> None:
+    """Tell how long the attempts will take."""
+    parameters = lab.scenario.parameters
+    lab.listener.plan(count * (parameters.warmup_s + parameters.measure_s + _AROUND_S))
+
+
+def _snapshot(order: Order, folders: devices.Folders, listener: Listener) -> Snapshot:
+    """Find the loaded database, or load it."""
+    parameters = order.scenario.parameters
+    config = oltp.OltpConfig(warehouses=parameters.warehouses, seed=parameters.seed)
+    key = snapshot_key(order.install, config)
+    found = find_snapshot(order.store.cache, key)
+    if found is not None:
+        return found
+    expected_s = _LOAD_S + _LOAD_WAREHOUSE_S * parameters.warehouses
+    attempts = len(order.scenario.approaches) * parameters.repeats
+    each_s = parameters.warmup_s + parameters.measure_s + _AROUND_S
+    listener.plan(expected_s + attempts * each_s)
+    listener.begin(
+        Stage(title=f"loading {parameters.warehouses} warehouses", expected_s=expected_s)
+    )
+
+    def tell(text: str) -> None:
+        listener.begin(Stage(title=text, expected_s=0.0))
+
+    return make_snapshot(
+        order.store.cache,
+        key,
+        install=order.install,
+        config=config,
+        work=folders.array / "load",
+        tell=tell,
+    )
+
+
+@contextlib.contextmanager
+def _folders(order: Order) -> Iterator[tuple[devices.Folders, Path]]:
+    """Yield the devices' folders and one for the driver's own files."""
+    with contextlib.ExitStack() as stack:
+        if order.real is not None:
+            hdd, flash = order.real
+            folders = stack.enter_context(devices.real_folders(hdd=hdd, flash=flash))
+        else:
+            size = order.scenario.parameters.warehouses * _WAREHOUSE_BYTES
+            folders = stack.enter_context(
+                devices.emulated_folders(
+                    order.store.root, needed_bytes=needed_bytes(order.scenario, size)
+                )
+            )
+        work = Path(tempfile.mkdtemp(prefix="pgflash-driver-"))
+        stack.callback(shutil.rmtree, work, ignore_errors=True)
+        yield folders, work
+
+
+@contextlib.contextmanager
+def _emulator(order: Order, folders: devices.Folders, work: Path) -> Iterator[Emulator | None]:
+    """Yield the emulated devices, or None if they are real."""
+    if order.real is not None:
+        yield None
+        return
+    account = server_account()
+    array, flash = _profiles(order.scenario)
+    with Emulator.create(
+        folders.array.parent / "emulator.state",
+        devices=[
+            EmulatedDevice(name="array", profile=array, paths=(folders.array,)),
+            EmulatedDevice(name="flash", profile=flash, paths=(folders.flash,)),
+        ],
+        owner=account.uid if account else None,
+        delays_on=False,
+    ) as emulator:
+        yield emulator
+
+
+def _profiles(scenario: Scenario) -> tuple[DeviceProfile, DeviceProfile]:
+    """Return the profiles of the emulated devices."""
+    parameters = scenario.parameters
+    return DeviceProfile.named(parameters.array), DeviceProfile.named(parameters.flash)
+
+
+def _describe(order: Order, run_id: str, started: datetime, folders: devices.Folders) -> Run:
+    """Return the run as it is before its first attempt."""
+    scenario = order.scenario
+    if order.real is not None:
+        hdd, flash = order.real
+        described = (devices.real_device("array", hdd), devices.real_device("flash", flash))
+    else:
+        array_profile, flash_profile = _profiles(scenario)
+        described = (
+            emulated_device("array", array_profile),
+            emulated_device("flash", flash_profile),
+        )
+    return Run(
+        id=run_id,
+        scenario=scenario.name,
+        title=scenario.title,
+        preset=scenario.preset,
+        started_at=started.isoformat(timespec="seconds"),
+        pgflash_version=pgflash.__version__,
+        postgres_version=order.install.version,
+        machine=host.machine_facts(folders.array),
+        parameters=scenario.parameters.as_text(),
+        settings=common_settings(scenario, order.install),
+        devices=described,
+        approaches=scenario.approaches,
+    )
+
+
+def emulated_device(role: str, profile: DeviceProfile) -> Device:
+    """Describe an emulated device by its profile."""
+    facts = dict(line.split(" = ", 1) for line in profile.lines())
+    return Device(
+        role=role, name=profile.name, emulated=True, summary=profile.description, facts=facts
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    """Return an error's first line, or its kind if it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _now() -> str:
+    return datetime.now(tz=UTC).isoformat(timespec="seconds")

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Where runs and snapshots are kept.
+
+    out/runs/<id>/run.json       the run, rewritten after every attempt
+    out/runs/<id>/result.json    what it came to, for programs
+    out/runs/<id>/report.html    the same for people
+    out/runs/<id>/waits-*.jsonl.gz   every look of the wait sampler
+    out/cache/<key>/             a loaded database, for the next run
+
+Every file is complete or absent: it is written under another name and renamed.
+"""
+
+import gzip
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash import api
+from pgflash.errors import PgflashError
+from pgflash.lab.sampler import WaitSample
+from pgflash.model.run import Run
+from pgflash.model.stored import StoredRunError, run_to_json
+
+RUN_FILE = "run.json"
+RESULT_FILE = "result.json"
+REPORT_FILE = "report.html"
+
+
+class StoreError(PgflashError):
+    """The store cannot be read or written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """A folder of runs."""
+
+    root: Path
+
+    @property
+    def runs(self) -> Path:
+        """The folder that holds a folder for each run."""
+        return self.root / "runs"
+
+    @property
+    def cache(self) -> Path:
+        """The folder of loaded databases."""
+        return self.root / "cache"
+
+    def folder(self, run_id: str) -> Path:
+        """Return the folder of a new run."""
+        return self.runs / run_id
+
+    def ids(self) -> list[str]:
+        """Return the ids of the stored runs, the oldest first."""
+        if not self.runs.is_dir():
+            return []
+        return sorted(path.parent.name for path in self.runs.glob(f"*/{RUN_FILE}"))
+
+    def find(self, name: str) -> Path:
+        """Return a run's folder by its id, by "latest", or by a path."""
+        if name == "latest":
+            ids = self.ids()
+            if not ids:
+                raise StoredRunError(
+                    f'there is no run in "{self.runs}"',
+                    hint="Make one: pgflash lab run oltp-approaches.",
+                )
+            return self.runs / ids[-1]
+        for candidate in (self.runs / name, Path(name)):
+            if (candidate / RUN_FILE).is_file():
+                return candidate
+        if Path(name).is_file():
+            return Path(name).parent
+        raise StoredRunError(
+            f'there is no run "{name}"', hint="'pgflash lab show' lists the runs there are."
+        )
+
+    def read(self, name: str) -> Run:
+        """Return a stored run."""
+        path = Path(name)
+        if path.is_file():
+            return api.read_run(path)
+        return api.read_run(self.find(name) / RUN_FILE)
+
+
+def write_run(folder: Path, run: Run) -> None:
+    """Write the run as far as it got."""
+    _write(folder / RUN_FILE, run_to_json(run))
+
+
+def write_products(folder: Path, run: Run) -> Path:
+    """Write what is derived from a run; return the report's path."""
+    text = json.dumps(api.result(run), indent=2, ensure_ascii=False)
+    _write(folder / RESULT_FILE, text.encode() + b"\n")
+    report = folder / REPORT_FILE
+    _write(report, api.render_report(run).encode())
+    return report
+
+
+def write_waits(folder: Path, name: str, samples: Sequence[WaitSample]) -> None:
+    """Write one attempt's wait samples, one JSON array a line."""
+    lines = (
+        json.dumps([round(s.at_s, 3), s.backend_type, s.wait_type, s.event, s.count])
+        for s in samples
+    )
+    text = "\n".join(lines) + "\n"
+    _write(folder / f"waits-{name}.jsonl.gz", gzip.compress(text.encode(), mtime=0))
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file so that it is complete or absent."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StoreError(f'could not write "{path}": {error.strerror}') from error

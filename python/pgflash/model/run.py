@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A run of a scenario: what was asked, on what, and what came out.
+
+A run holds attempts, one for each approach and repeat, in the order in which they
+were made.  Raw counts are kept rather than ratios, so that a later report can ask
+new questions; what is derived (medians, shares, ratios) is derived in summary.py.
+Times are in the unit of the name's ending; at_s counts from the start of measuring.
+"""
+
+from dataclasses import dataclass, field
+
+from pgflash.model.waits import WaitCount
+
+#: Changes whenever a stored run of the older form can no longer be read.
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A place for files, and what it is made of."""
+
+    role: str  # array or flash
+    name: str
+    emulated: bool
+    #: One line for people: spindles, seek, rotation, transfer.
+    summary: str
+    #: Every number of the profile, as text, in the profile's own order.
+    facts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Return the name, which says "emulated" whenever the device is."""
+        return f"{self.name} (emulated)" if self.emulated else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approach:
+    """Where the data and the WAL live, and whether there is a flash cache."""
+
+    name: str
+    title: str
+    data: str  # role of the device that holds the data directory
+    wal: str
+    cache: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Response times of one transaction type, or of all ("")."""
+
+    transaction: str
+    count: int
+    mean_ms: float
+    p50_ms: float
+    p90_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Second:
+    """One second of measuring."""
+
+    at_s: int
+    transactions: int
+    mean_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuSecond:
+    """Where the machine's processors were for about a second, as shares of all of them."""
+
+    at_s: float
+    user: float
+    system: float
+    iowait: float
+    idle: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheSecond:
+    """What the flash cache counted up to a moment of measuring (cumulative)."""
+
+    at_s: float
+    hits: int
+    misses: int
+    page_cache_reads: int
+    used_slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuUse:
+    """CPU seconds while measuring, by whose they were."""
+
+    cores: int
+    elapsed_s: float
+    server_user_s: float
+    server_system_s: float
+    driver_s: float
+    foreign_s: float
+
+    @property
+    def server_s(self) -> float:
+        """Return the server's CPU seconds."""
+        return self.server_user_s + self.server_system_s
+
+    @property
+    def foreign_share(self) -> float:
+        """Return the share of the machine that others took."""
+        capacity_s = self.cores * self.elapsed_s
+        return self.foreign_s / capacity_s if capacity_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """Blocks that were not in shared_buffers, and who had them."""
+
+    #: All blocks read while measuring, and the time the clients waited for them.
+    blocks: int
+    wait_ms: float
+    #: Of those; "disk" holds the page cache's share too where nothing can tell them apart,
+    #: and "flash" is whatever flash served: the cache, or the device that holds the data.
+    page_cache: int
+    flash: int
+    disk: int
+    page_cache_known: bool
+
+    @property
+    def mean_ms(self) -> float:
+        """Return the mean wait of a client for one block, wherever it came from."""
+        return self.wait_ms / self.blocks if self.blocks else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUse:
+    """The flash cache's own account of the measured phase."""
+
+    mode: str
+    mode_reason: str
+    size_bytes: int
+    slots: int
+    used_slots: int
+    #: Counters' growth while measuring, by the names of the view pgflash_cache.
+    counters: dict[str, int] = field(default_factory=dict)
+    #: Means and constants, as the view had them at the end.
+    gauges: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """Return hits over hits and misses, or None if nothing was asked."""
+        hits, misses = self.counters.get("hits", 0), self.counters.get("misses", 0)
+        return hits / (hits + misses) if hits + misses else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One approach measured once."""
+
+    approach: str
+    repeat: int
+    started_at: str  # ISO 8601, UTC
+    warmup_s: float
+    measured_s: float
+    clients: int
+    #: Of the measured window, which tpm, nopm and the response times are about.
+    transactions: int
+    #: With the ramp-up before it: processors, reads, waits and the cache are counted from
+    #: the load's first second on.
+    transactions_all: int
+    tpm: float
+    nopm: float
+    #: The same, from the database's own order numbers; must agree with nopm.
+    nopm_counted: float
+    latency: Latency
+    by_transaction: tuple[Latency, ...] = ()
+    seconds: tuple[Second, ...] = ()
+    cpu: CpuUse
+    cpu_seconds: tuple[CpuSecond, ...] = ()
+    reads: Reads
+    cache: CacheUse | None = None
+    cache_seconds: tuple[CacheSecond, ...] = ()
+    waits: tuple[WaitCount, ...] = ()
+    wait_rounds: int = 0
+    wait_hz: float = 0.0
+    wal_bytes: int = 0
+    #: Emulated devices' own statistics while measuring, by role.
+    devices: dict[str, dict[str, float]] = field(default_factory=dict)
+    #: Consistency conditions that were checked and held.
+    consistency: tuple[str, ...] = ()
+    #: Why the figures are not to be trusted; empty if they are.
+    polluted: str = ""
+    #: Replaced by a later attempt of the same approach and repeat.
+    superseded: bool = False
+
+    @property
+    def server_cpu_ms_per_transaction(self) -> float:
+        """Return the server's CPU cost of one transaction."""
+        return 1000 * self.cpu.server_s / max(self.transactions_all, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A scenario carried out, finished or not."""
+
+    id: str
+    format: int = FORMAT
+    scenario: str
+    title: str
+    preset: str
+    started_at: str
+    ended_at: str = ""
+    #: Empty if it was finished, else why not.
+    stopped: str = ""
+    pgflash_version: str
+    postgres_version: str
+    #: kernel, cores, memory, processor, file system of the lab's files.
+    machine: dict[str, str] = field(default_factory=dict)
+    #: The scenario's numbers as text: warehouses, clients, seconds, ...
+    parameters: dict[str, str] = field(default_factory=dict)
+    #: PostgreSQL settings, the same for all approaches.
+    settings: dict[str, str] = field(default_factory=dict)
+    database_bytes: int = 0
+    devices: tuple[Device, ...] = ()
+    approaches: tuple[Approach, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def emulated_devices(self) -> tuple[Device, ...]:
+        """Return the devices that were emulated."""
+        return tuple(device for device in self.devices if device.emulated)

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Charts as static SVG: Vega-Lite specifications, drawn here without a browser.
+
+Each function takes plain values and returns one <svg> that scales with its column.
+Nothing is fetched: a specification holds its data, and the drawing library is told
+that no address is allowed.  Vega writes a description for each mark (aria-label), and
+escapes every text; the names come from stored runs, which anyone may have written.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import vl_convert
+from markupsafe import Markup
+
+from pgflash.report.colours import FAINT, GRID, INK, PAPER
+
+#: The grammar's version is pinned: a newer one may draw the same thing differently.
+VEGA_LITE = "5.21"
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+WIDTH = 760
+ROW = 26
+#: Room left of a bar chart for the names.
+NAMES = 190
+
+_CONFIG: dict[str, Any] = {
+    "font": FONT,
+    "background": "transparent",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": FAINT,
+        "titleColor": FAINT,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "domainColor": GRID,
+        "gridColor": GRID,
+        "tickColor": GRID,
+        "labelLimit": NAMES,
+    },
+    "axisY": {"domain": False, "ticks": False, "labelPadding": 8},
+    "legend": {
+        "orient": "top",
+        "title": None,
+        "labelFontSize": 12,
+        "labelColor": INK,
+        "symbolType": "square",
+        "offset": 6,
+        "labelLimit": 260,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One line: its name, its look, its points."""
+
+    name: str
+    colour: str
+    dash: Sequence[int]
+    points: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One approach's bar, the paper's beside it, and a dot for each repeat."""
+
+    name: str
+    colour: str
+    value: float
+    label: str
+    paper: float | None = None
+    repeats: Sequence[float] = ()
+
+
+def ratio_bars(bars: Sequence[Bar], *, title: str) -> Markup:
+    """Draw ratios to a baseline, each with the paper's ratio under it."""
+    rows: list[dict[str, Any]] = []
+    dots: list[dict[str, Any]] = []
+    for bar in bars:
+        rows.append(
+            {"name": bar.name, "who": "1", "value": bar.value, "label": bar.label, "c": bar.colour}
+        )
+        if bar.paper is not None:
+            label = f"{bar.paper:.2f}× in the paper"
+            rows.append(
+                {"name": bar.name, "who": "2", "value": bar.paper, "label": label, "c": PAPER}
+            )
+        dots.extend({"name": bar.name, "who": "1", "value": repeat} for repeat in bar.repeats)
+    top = max((row["value"] for row in rows), default=1.0)
+    offset = {"field": "who", "type": "nominal", "scale": {"domain": ["1", "2"], "paddingInner": 0}}
+    place = {
+        "y": {
+            "field": "name",
+            "type": "nominal",
+            "sort": [bar.name for bar in bars],
+            "axis": {"title": None, "labelColor": INK, "labelFontSize": 13},
+            "scale": {"paddingInner": 0.3, "paddingOuter": 0.1},
+        },
+        "yOffset": offset,
+        "x": {
+            "field": "value",
+            "type": "quantitative",
+            "axis": {"title": title, "tickCount": 6},
+            "scale": {"domain": [0, top * 1.32], "nice": False},
+        },
+    }
+    bar_mark = {
+        "mark": {"type": "bar", "cornerRadiusEnd": 2},
+        "encoding": {**place, "color": {"field": "c", "type": "nominal", "scale": None}},
+    }
+    text = {
+        "mark": {"type": "text", "align": "left", "dx": 10, "fontSize": 12},
+        "encoding": {
+            **place,
+            "text": {"field": "label"},
+            "color": {
+                "condition": {"test": "datum.who === '1'", "value": INK},
+                "value": FAINT,
+            },
+        },
+    }
+    repeat_dots = {
+        "data": {"values": dots},
+        "mark": {
+            "type": "point",
+            "filled": True,
+            "size": 22,
+            "color": "white",
+            "opacity": 1,
+            "stroke": INK,
+            "strokeWidth": 1,
+        },
+        "encoding": place,
+    }
+    return _draw(
+        {
+            "width": WIDTH - NAMES,
+            "height": 2 * ROW * max(len(bars), 1),
+            "data": {"values": rows},
+            "layer": [bar_mark, repeat_dots, text],
+        },
+        title,
+    )
+
+
+def stacked_bars(
+    rows: Sequence[tuple[str, str, float]],
+    *,
+    colours: Mapping[str, str],
+    names: Sequence[str],
+    title: str,
+    share: bool,
+) -> Markup:
+    """Draw (name, part, value) as one stacked bar for each name; share says they add up to 1."""
+    parts = [part for part in colours if any(row[1] == part for row in rows)]
+    values = [
+        {"name": name, "part": part, "value": value, "order": parts.index(part)}
+        for name, part, value in rows
+    ]
+    axis: dict[str, Any] = {"title": title, "tickCount": 6}
+    scale: dict[str, Any] = {}
+    if share:
+        axis["format"] = "%"
+        scale = {"domain": [0, 1], "clamp": True}
+    return _draw(
+        {
+            "width": WIDTH - NAMES,
+            "height": (ROW + 6) * max(len(names), 1),
+            "data": {"values": values},
+            "mark": {"type": "bar", "stroke": "white", "strokeWidth": 1},
+            "encoding": {
+                "y": {
+                    "field": "name",
+                    "type": "nominal",
+                    "sort": list(names),
+                    "axis": {"title": None, "labelColor": INK, "labelFontSize": 13},
+                    "scale": {"paddingInner": 0.3},
+                },
+                "x": {"field": "value", "type": "quantitative", "axis": axis, "scale": scale},
+                "color": {
+                    "field": "part",
+                    "type": "nominal",
+                    "scale": {"domain": parts, "range": [colours[part] for part in parts]},
+                },
+                "order": {"field": "order", "type": "quantitative"},
+            },
+        },
+        title,
+    )
+
+
+def lines(
+    series: Sequence[Series], *, title: str, share: bool = False, log: bool = False
+) -> Markup:
+    """Draw values over the seconds of measuring, one line for each series."""
+    values = [
+        {"s": at_s, "value": value, "name": one.name}
+        for one in series
+        for at_s, value in one.points
+        if not (log and value <= 0)
+    ]
+    names = [one.name for one in series]
+    axis: dict[str, Any] = {"title": title, "tickCount": 5}
+    scale: dict[str, Any] = {"zero": True}
+    if share:
+        axis["format"] = "%"
+        scale["domain"] = [0, 1]
+    if log:
+        scale = {"type": "log"}
+        axis["format"] = "~r"
+    colour_scale = {"domain": names, "range": [one.colour for one in series]}
+    dash_scale = {"domain": names, "range": [list(one.dash) for one in series]}
+    return _draw(
+        {
+            "width": WIDTH - 70,
+            "height": 230,
+            "data": {"values": values},
+            "mark": {"type": "line", "strokeWidth": 2, "interpolate": "linear"},
+            "encoding": {
+                "x": {
+                    "field": "s",
+                    "type": "quantitative",
+                    "axis": {"title": "seconds of measuring", "grid": False, "tickCount": 10},
+                    "scale": {"nice": False},
+                },
+                "y": {"field": "value", "type": "quantitative", "axis": axis, "scale": scale},
+                "color": {
+                    "field": "name",
+                    "type": "nominal",
+                    "scale": colour_scale,
+                    "legend": {"symbolType": "stroke", "symbolSize": 400, "symbolStrokeWidth": 3},
+                },
+                "strokeDash": {"field": "name", "type": "nominal", "scale": dash_scale},
+            },
+        },
+        title,
+    )
+
+
+def areas(
+    rows: Sequence[tuple[float, str, float]], *, colours: Mapping[str, str], title: str
+) -> Markup:
+    """Draw (seconds, part, share) as areas stacked to 1."""
+    parts = list(colours)
+    return _draw(
+        {
+            "width": WIDTH // 2 - 70,
+            "height": 120,
+            "data": {
+                "values": [
+                    {"s": at_s, "part": part, "value": value, "order": parts.index(part)}
+                    for at_s, part, value in rows
+                ]
+            },
+            "mark": {"type": "area", "interpolate": "step-after"},
+            "encoding": {
+                "x": {
+                    "field": "s",
+                    "type": "quantitative",
+                    "axis": {"title": "seconds of measuring", "grid": False, "tickCount": 5},
+                    "scale": {"nice": False},
+                },
+                "y": {
+                    "field": "value",
+                    "type": "quantitative",
+                    "stack": "zero",
+                    "axis": {"title": None, "format": "%", "tickCount": 4},
+                    "scale": {"domain": [0, 1], "clamp": True},
+                },
+                "color": {
+                    "field": "part",
+                    "type": "nominal",
+                    "scale": {"domain": parts, "range": [colours[part] for part in parts]},
+                    "legend": None,
+                },
+                "order": {"field": "order", "type": "quantitative", "sort": "descending"},
+            },
+        },
+        title,
+    )
+
+
+def _draw(spec: Mapping[str, Any], title: str) -> Markup:
+    """Return the specification as an <svg> that scales with its column."""
+    full = {"description": title, "config": _CONFIG, **spec}
+    drawn = vl_convert.vegalite_to_svg(full, vl_version=VEGA_LITE, allowed_base_urls=[])
+    return Markup(_fluid(_own_ids(drawn), title))
+
+
+def _fluid(svg: str, title: str) -> str:
+    """Give the picture a name, and let it shrink with the column but never grow."""
+    found = re.match(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"', svg)
+    if found is None:  # the library's output changed its form: show it as it came
+        return svg
+    width = found.group(1)
+    head = found.group(0).replace(
+        f'width="{width}" height="{found.group(2)}"',
+        f'role="img" aria-label="{Markup.escape(title)}" style="width:100%;max-width:{width}px"',
+    )
+    return head + svg[found.end() :]
+
+
+def _own_ids(svg: str) -> str:
+    """Make the picture's ids its own: several pictures share one page's name space."""
+    ids = set(re.findall(r'\bid="([^"]+)"', svg))
+    if not ids:
+        return svg
+    prefix = f"c{_digest(svg)}-"
+    for one in ids:
+        svg = svg.replace(f'id="{one}"', f'id="{prefix}{one}"')
+        svg = svg.replace(f"url(#{one})", f"url(#{prefix}{one})")
+        svg = svg.replace(f'href="#{one}"', f'href="#{prefix}{one}"')
+    return svg
+
+
+def _digest(text: str) -> str:
+    """Return a short name for a text, the same on every machine."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: PostgreSQL
+"""One colour for each meaning, the same on every page.
+
+Chosen to stay apart under the common kinds of colour blindness (most are Okabe and
+Ito's) and against white; lines differ in their dashes as well, stacks in their order.
+Reading a disk is one blue wherever it stands: as a source of reads, as a wait.
+"""
+
+from pgflash.model.waits import WaitClass
+
+DISK = "#0072b2"
+CPU_USER = "#009e73"
+
+#: Colour and dash pattern of each approach; what is not named takes from SPARE.
+APPROACHES: dict[str, tuple[str, list[int]]] = {
+    "baseline": ("#5b6470", [1, 0]),
+    "flash-cache": ("#7c3aed", [1, 0]),
+    "wal-on-flash": ("#db2777", [5, 3]),
+    "wal-and-cache": ("#111827", [1, 0]),
+    "all-on-flash": ("#9a7400", [2, 2]),
+}
+SPARE: tuple[str, list[int]] = ("#a16207", [8, 3])
+
+WAIT_CLASSES: dict[WaitClass, str] = {
+    WaitClass.CPU: CPU_USER,
+    WaitClass.USER_IO: DISK,
+    WaitClass.COMMIT: "#e69f00",
+    WaitClass.CONFIGURATION: "#8c564b",
+    WaitClass.CONCURRENCY: "#d55e00",
+    WaitClass.APPLICATION: "#cc79a7",
+    WaitClass.NETWORK: "#999933",
+    WaitClass.OTHER: "#b8bcc2",
+}
+
+SOURCES = {"OS page cache": "#a7c7e7", "Flash": "#14b8a6", "Disk": DISK}
+
+CPU = {"User": CPU_USER, "System": "#86cfb6", "I/O wait": "#7fb2d9", "Idle": "#e5e7eb"}
+
+PAPER = "#c3c8cf"
+INK = "#1f2937"
+FAINT = "#6b7280"
+GRID = "#e8eaee"

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The result of a run as one small JSON-ready dictionary, for programs.
+
+Its keys are a promise, documented in docs/reference/result.md; add, never rename.
+"""
+
+from typing import Any
+
+from pgflash.model.paper import paper_figure
+from pgflash.model.run import Run
+from pgflash.model.summary import Summary, paired_ratio, ratio, summarize
+
+#: The ratios that a result states: name, approach above, approach below.
+RATIOS = (
+    ("flash-cache/baseline", "flash-cache", "baseline"),
+    ("wal-on-flash/baseline", "wal-on-flash", "baseline"),
+    ("wal-and-cache/baseline", "wal-and-cache", "baseline"),
+    ("all-on-flash/baseline", "all-on-flash", "baseline"),
+    ("wal-and-cache/all-on-flash", "wal-and-cache", "all-on-flash"),
+)
+
+
+def result(run: Run) -> dict[str, Any]:
+    """Return what the run came to: approaches, ratios, devices."""
+    summaries = summarize(run)
+    return {
+        "run": run.id,
+        "scenario": run.scenario,
+        "preset": run.preset,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "stopped": run.stopped,
+        "pgflash_version": run.pgflash_version,
+        "postgres_version": run.postgres_version,
+        "machine": run.machine,
+        "parameters": run.parameters,
+        "database_bytes": run.database_bytes,
+        "emulated_devices": [device.name for device in run.emulated_devices],
+        "devices": {
+            device.role: {
+                "name": device.title,
+                "emulated": device.emulated,
+                "summary": device.summary,
+            }
+            for device in run.devices
+        },
+        "approaches": {summary.approach.name: _approach(summary) for summary in summaries},
+        "ratios": {
+            name: value
+            for name, over, under in RATIOS
+            if (value := ratio(summaries, over, under)) is not None
+        },
+        "paired_ratios": {
+            name: value
+            for name, over, under in RATIOS
+            if (value := paired_ratio(run, over, under)) is not None
+        },
+        "paper_ratios": {
+            summary.approach.name: figure.ratio
+            for summary in summaries
+            if (figure := paper_figure(summary.approach.name)) is not None
+        },
+        "polluted": [
+            {"approach": a.approach, "repeat": a.repeat, "why": a.polluted}
+            for a in run.attempts
+            if a.polluted
+        ],
+    }
+
+
+def _approach(summary: Summary) -> dict[str, Any]:
+    """Return the figures of one approach, all medians over its attempts."""
+    return {
+        "title": summary.approach.title,
+        "data": summary.approach.data,
+        "wal": summary.approach.wal,
+        "cache": summary.approach.cache,
+        "attempts": len(summary.attempts),
+        "polluted": summary.polluted,
+        "tpm": summary.tpm,
+        "nopm": summary.nopm,
+        "nopm_counted": summary.nopm_counted,
+        "p50_ms": summary.p50_ms,
+        "p95_ms": summary.p95_ms,
+        "p99_ms": summary.p99_ms,
+        "read_ms": summary.read_ms,
+        "reads_per_transaction": summary.reads_per_transaction,
+        "hit_ratio": summary.hit_ratio,
+        "server_cpu_ms_per_transaction": summary.server_cpu_ms_per_transaction,
+        "server_cpu_user_ms_per_transaction": summary.server_cpu_user_ms_per_transaction,
+        "server_cpu_system_ms_per_transaction": summary.server_cpu_system_ms_per_transaction,
+        "server_cpu_share": summary.server_cpu_share,
+        "foreign_cpu_share": summary.foreign_cpu_share,
+        "spread": summary.spread,
+        "tpm_of_attempts": [attempt.tpm for attempt in summary.attempts],
+    }

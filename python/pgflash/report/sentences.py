@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What a run says in words, before any table or chart.
+
+Sentences hold back: a spread wider than the difference, an attempt marked polluted or
+a run that was stopped is said beside the figure that it weakens.
+"""
+
+from collections.abc import Sequence
+
+from pgflash.model.run import Run
+from pgflash.model.summary import Summary, paired_ratio, ratio
+
+#: What an approach does to a server, as the end of "the server did N times ...".
+MEANS = {
+    "flash-cache": "with the flash cache",
+    "wal-on-flash": "with the WAL on flash",
+    "wal-and-cache": "with the WAL on flash and the flash cache",
+    "all-on-flash": "with everything on flash",
+}
+
+
+def headline(run: Run, summaries: Sequence[Summary]) -> str:
+    """Return the result in one sentence."""
+    parts = []
+    for summary in summaries:
+        value = ratio(summaries, summary.approach.name)
+        if value is None or summary.approach.name == "baseline":
+            continue
+        means = MEANS.get(summary.approach.name, f"as {summary.approach.title!r}")
+        parts.append(f"{value:.2f} times {means}")
+    if not parts:
+        return "This run has no approach to compare with a baseline yet."
+    base = next(s for s in summaries if s.approach.name == "baseline")
+    where = "on emulated devices " if run.emulated_devices else ""
+    return (
+        f"Against {base.tpm:,.0f} transactions a minute with everything on the array, the same "
+        f"server {where}did {_joined(parts)}."
+    )
+
+
+def second_line(run: Run) -> str:
+    """Return how near the cache comes to having everything on flash, or nothing."""
+    near = paired_ratio(run, "wal-and-cache", "all-on-flash")
+    if near is None:
+        return ""
+    return (
+        f"WAL on flash and the flash cache together reach {near:.0%} of the throughput of "
+        "everything on flash (median of the paired repeats)."
+    )
+
+
+def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
+    """Return what weakens the figures, most important first."""
+    found = []
+    if run.stopped:
+        found.append(f"The run was stopped before its end: {run.stopped}.")
+    if run.emulated_devices:
+        names = " and ".join(device.name for device in run.emulated_devices)
+        found.append(
+            f"The devices were emulated ({names}): file calls were delayed as such a device "
+            "would. The ratios show how PostgreSQL behaves on them, not what any product does."
+        )
+    polluted = [summary.approach.title for summary in summaries if summary.polluted]
+    if polluted:
+        found.append(
+            f"Other programs took much of the processors in every attempt of: "
+            f"{', '.join(polluted)}. Its figures are marked and not to be relied on."
+        )
+    found.extend(
+        f"{summary.approach.title}: its repeats differ by {summary.spread:.0%}."
+        for summary in summaries
+        if summary.spread > 0.1
+    )
+    single = [summary for summary in summaries if len(summary.attempts) == 1]
+    if single:
+        found.append(
+            f"Measured only once: {', '.join(s.approach.title for s in single)}; "
+            "a median needs more."
+        )
+    return found
+
+
+def ceiling(summaries: Sequence[Summary]) -> str:
+    """Say what the ratio of everything on flash really is."""
+    value = ratio(summaries, "all-on-flash")
+    if value is None:
+        return ""
+    top = next(s for s in summaries if s.approach.name == "all-on-flash")
+    return (
+        f"Everything on flash over the baseline ({value:.2f}) is a setting, not a discovery: it is "
+        "what this machine's processors can do over what the chosen array can, and would change "
+        f"with one spindle more. There the server used {top.server_cpu_share:.0%} of the "
+        "processors."
+    )
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Join with commas and a last "and"."""
+    if len(parts) == 1:
+        return parts[0]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
