@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: PostgreSQL
 --
--- The five transactions of TPC-C 5.11 clause 2, one procedure each.
+-- The five transactions of TPC-C 5.11 clause 2: a procedure for each that writes, a
+-- function for each that only reads.
 --
--- A terminal sends one CALL a transaction, so that the workload spends its time
+-- A terminal sends one statement a transaction, so that the workload spends its time
 -- in the database and not on round trips.  Statements are set-based where that is
 -- cheaper; what is read, written and returned is what the specification asks.
 --
@@ -195,19 +196,14 @@ BEGIN
 END
 $$;
 
--- Order-Status (clause 2.6): a customer and the lines of the latest order.
-CREATE PROCEDURE oltp.order_status(
-    IN p_w_id integer, IN p_d_id smallint, IN p_c_id integer, IN p_last text,
-    INOUT c_id integer DEFAULT NULL,
-    INOUT c_first text DEFAULT NULL,
-    INOUT c_middle text DEFAULT NULL,
-    INOUT c_last text DEFAULT NULL,
-    INOUT c_balance numeric DEFAULT NULL,
-    INOUT o_id integer DEFAULT NULL,
-    INOUT entered timestamptz DEFAULT NULL,
-    INOUT carrier smallint DEFAULT NULL,
-    INOUT lines oltp.order_line[] DEFAULT NULL)
-LANGUAGE plpgsql AS $$
+-- Order-Status (clause 2.6): a customer and the lines of the latest order.  STABLE,
+-- so that all three statements see one snapshot: the order as it was at one moment.
+CREATE FUNCTION oltp.order_status(
+    p_w_id integer, p_d_id smallint, p_c_id integer, p_last text,
+    OUT c_id integer, OUT c_first text, OUT c_middle text, OUT c_last text,
+    OUT c_balance numeric, OUT o_id integer, OUT entered timestamptz,
+    OUT carrier smallint, OUT lines oltp.order_line[])
+LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     IF p_c_id IS NULL THEN
@@ -277,22 +273,23 @@ BEGIN
 END
 $$;
 
--- Stock-Level (clause 2.8): the items of the last twenty orders that run low.
-CREATE PROCEDURE oltp.stock_level(
-    IN p_w_id integer, IN p_d_id smallint, IN p_threshold smallint,
-    INOUT low_stock integer DEFAULT NULL)
-LANGUAGE plpgsql AS $$
+-- Stock-Level (clause 2.8): how many items of the last twenty orders run low.
+CREATE FUNCTION oltp.stock_level(
+    p_w_id integer, p_d_id smallint, p_threshold smallint) RETURNS integer
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_next_o_id integer;
+    v_low_stock integer;
 BEGIN
     SELECT d_next_o_id INTO STRICT v_next_o_id
       FROM oltp.district WHERE d_w_id = p_w_id AND d_id = p_d_id;
 
-    SELECT count(DISTINCT s_i_id) INTO STRICT low_stock
+    SELECT count(DISTINCT s_i_id) INTO STRICT v_low_stock
       FROM oltp.order_line
       JOIN oltp.stock ON s_w_id = p_w_id AND s_i_id = ol_i_id
      WHERE ol_w_id = p_w_id AND ol_d_id = p_d_id
        AND ol_o_id >= v_next_o_id - 20 AND ol_o_id < v_next_o_id
        AND s_quantity < p_threshold;
+    RETURN v_low_stock;
 END
 $$;

@@ -3,4 +3,4 @@
 \set w 1 + :slot + :clients * random(0, (:warehouses - 1 - :slot) / :clients)
 \set d random(1, 10)
 \set c ((random(0, :customer_a) | random(1, 3000)) + :customer_c) % 3000 + 1
-CALL oltp.order_status(:w, :d, :c, NULL);
+SELECT * FROM oltp.order_status(:w, :d, :c, NULL);

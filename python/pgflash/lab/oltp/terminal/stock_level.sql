@@ -3,4 +3,4 @@
 \set w 1 + :slot + :clients * random(0, (:warehouses - 1 - :slot) / :clients)
 \set d random(1, 10)
 \set threshold random(10, 20)
-CALL oltp.stock_level(:w, :d, :threshold);
+SELECT oltp.stock_level(:w, :d, :threshold);
