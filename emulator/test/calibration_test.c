@@ -1,0 +1,438 @@
+/*
+ * calibration_test.c
+ *		Do real processes see the device that the profile describes?
+ *
+ * Machines are noisy: a sleep ends late, never early.  So lower bounds are sharp
+ * and upper bounds are generous, times are many ms, and medians and means of many
+ * requests are compared, never a single one.
+ */
+/* SPDX-License-Identifier: PostgreSQL */
+#include "lab.h"
+#include "tap.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/time.h>
+
+#define BLOCK     8192
+#define FILE_MB   256
+#define FILE_SIZE (FILE_MB * 1024L * 1024L)
+
+/* A block takes this, and next to nothing to transfer. */
+#define DISK_10MS                                                              \
+	"kind = disk\nlayout = stripe\nservers = 1\nstripe_bytes = 65536\n"        \
+	"bandwidth_bytes_s = 2000000000\n"                                         \
+	"read_position_min_ns = 10000000\nread_position_max_ns = 10000000\n"       \
+	"write_position_min_ns = 10000000\nwrite_position_max_ns = 10000000\n"     \
+	"log_sync_min_ns = 10000000\nlog_sync_max_ns = 10000000\n"
+
+/* The array of lab.md's prototype: 4.5 ms a read on six spindles. */
+#define ARRAY_6                                                                \
+	"kind = disk\nlayout = raid10\nservers = 6\nstripe_bytes = 65536\n"        \
+	"bandwidth_bytes_s = 150000000\n"                                          \
+	"read_position_min_ns = 1000000\nread_position_max_ns = 4000000\n"         \
+	"write_position_min_ns = 1000000\nwrite_position_max_ns = 4000000\n"       \
+	"rotation_max_ns = 4000000\n"                                              \
+	"log_sync_min_ns = 2000000\nlog_sync_max_ns = 7000000\n"
+
+/*
+ * Jobs.
+ */
+
+static int
+open_file(const char *folder, const char *place)
+{
+	char path[LAB_PATH_MAX];
+	int fd;
+
+	lab_path(path, "%s/%s/file", folder, place);
+	fd = open(path, O_RDWR);
+	if (fd < 0)
+		lab_give_up("open the file");
+	return fd;
+}
+
+static long
+random_block(void)
+{
+	return random() % (FILE_SIZE / BLOCK);
+}
+
+static void
+read_block(int fd, long block)
+{
+	static char buffer[BLOCK];
+
+	if (pread(fd, buffer, BLOCK, (off_t) block * BLOCK) != BLOCK)
+		lab_give_up("read a block");
+}
+
+static void
+write_block(int fd, long block)
+{
+	static char buffer[BLOCK];
+
+	if (pwrite(fd, buffer, BLOCK, (off_t) block * BLOCK) != BLOCK)
+		lab_give_up("write a block");
+}
+
+/* Random reads; answers with the mean and the median in ms. */
+static void
+job_random_reads(const char *folder, int number, int count)
+{
+	static double latency_ms[LAB_ANSWERS_MAX];
+	double *answers = lab_map_answers(folder);
+	int fd = open_file(folder, "mapped");
+	double began_ms = lab_now_ms();
+
+	srandom((unsigned int) (1000 + number));
+	for (int i = 0; i < count; i++)
+	{
+		double before_ms = lab_now_ms();
+
+		read_block(fd, random_block());
+		latency_ms[i] = lab_now_ms() - before_ms;
+	}
+	answers[2 * number] = (lab_now_ms() - began_ms) / count;
+	answers[2 * number + 1] = lab_median(latency_ms, count);
+}
+
+static void
+job_scan(const char *folder, int number, int count)
+{
+	double *answers = lab_map_answers(folder);
+	int fd = open_file(folder, "mapped");
+	double began_ms = lab_now_ms();
+
+	/* Every third page is in somebody's buffers. */
+	for (int block = 0, read_count = 0; read_count < count; block++)
+	{
+		if (block % 3 == 2)
+			continue;
+		read_block(fd, block);
+		read_count++;
+	}
+	answers[number] = (lab_now_ms() - began_ms) / count;
+}
+
+/* Random writes; answers with the time in ms of the first and of the second half. */
+static void
+job_writes(const char *folder, int number, int count)
+{
+	double *answers = lab_map_answers(folder);
+	int fd = open_file(folder, "mapped");
+
+	for (int half = 0; half < 2; half++)
+	{
+		double began_ms = lab_now_ms();
+
+		for (int i = 0; i < count / 2; i++)
+			write_block(fd, random_block());
+		answers[2 * number + half] = lab_now_ms() - began_ms;
+	}
+}
+
+/* Reads of one byte from the page cache; answers with the CPU ns of each. */
+static void
+job_byte_reads(const char *folder, int number, int count, const char *place)
+{
+	double *answers = lab_map_answers(folder);
+	int fd = open_file(folder, place);
+	double began_ms = lab_cpu_ms();
+	char byte;
+
+	for (int i = 0; i < count; i++)
+		if (pread(fd, &byte, 1, 0) != 1)
+			lab_give_up("read a byte");
+	answers[number] = (lab_cpu_ms() - began_ms) * 1e6 / count;
+}
+
+static void
+ignore_alarm(int signal_number)
+{
+	(void) signal_number;
+}
+
+/* As random reads, while a signal arrives every 2 ms. */
+static void
+job_disturbed_reads(const char *folder, int number, int count)
+{
+	struct itimerval often = { { 0, 2000 }, { 0, 2000 } };
+	struct sigaction action = { .sa_handler = ignore_alarm };
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	job_random_reads(folder, number, count);
+}
+
+static int
+run_job(char **arguments)
+{
+	const char *job = arguments[1], *folder = arguments[2];
+	int number = atoi(arguments[3]), count = atoi(arguments[4]);
+
+	if (strcmp(job, "random reads") == 0)
+		job_random_reads(folder, number, count);
+	else if (strcmp(job, "disturbed reads") == 0)
+		job_disturbed_reads(folder, number, count);
+	else if (strcmp(job, "scan") == 0)
+		job_scan(folder, number, count);
+	else if (strcmp(job, "writes") == 0)
+		job_writes(folder, number, count);
+	else if (strcmp(job, "plain bytes") == 0)
+		job_byte_reads(folder, number, count, "plain");
+	else if (strcmp(job, "mapped bytes") == 0)
+		job_byte_reads(folder, number, count, "mapped");
+	else
+		return 1;
+
+	return 0;
+}
+
+/*
+ * Tests.
+ */
+
+static EmTally *
+reads_of(const Lab *lab)
+{
+	return &lab->state->device[0].tally[EM_READ];
+}
+
+static void
+test_one_reader(Lab *lab)
+{
+	double model_ms, seen_ms;
+
+	lab_device(lab, DISK_10MS);
+	lab_run(lab, true, "random reads", "40");
+	NOTE("one reader, 10 ms: mean %.2f ms, median %.2f ms", lab->answers[0],
+	     lab->answers[1]);
+	OK(lab->answers[1] >= 10.0, "one reader waits for its service time");
+	OK(lab->answers[1] < 13.0, "and for little more");
+
+	OK(reads_of(lab)->count == 40 && reads_of(lab)->bytes == 40 * BLOCK,
+	   "the device counts the requests that the reader made");
+	model_ms =
+		(double) (reads_of(lab)->service_ns + reads_of(lab)->wait_ns) / 40e6;
+	seen_ms = (double) reads_of(lab)->latency_ns / 40e6;
+	OK(model_ms >= 10.0 && model_ms < 10.1, "the model says 10 ms");
+	OK(seen_ms <= lab->answers[0] && seen_ms > 0.9 * lab->answers[0],
+	   "the latency that the device reports is what the reader saw");
+
+	lab_run(lab, true, "disturbed reads", "20");
+	OK(lab->answers[1] >= 10.0, "a signal does not cut the wait short");
+	OK(lab->answers[1] < 13.0, "nor does it lengthen it");
+}
+
+static void
+test_queueing(Lab *lab)
+{
+	enum
+	{
+		READERS = 20,
+		READS = 60
+	};
+	pid_t pid[READERS];
+	double began_ms, elapsed_ms, sum_ms = 0, mean_ms, service_ms, servers;
+
+	lab_device(lab, ARRAY_6);
+	lab_run(lab, true, "random reads", "100");
+	NOTE("array of 6 spindles, 1 reader: mean %.2f ms", lab->answers[0]);
+	OK(lab->answers[0] > 4.0 && lab->answers[0] < 5.5,
+	   "one reader of the array waits 4.5 ms");
+
+	lab_verb(lab, "reset");
+	began_ms = lab_now_ms();
+	for (int i = 0; i < READERS; i++)
+		pid[i] = lab_start(lab, true, "random reads", i, "60");
+	for (int i = 0; i < READERS; i++)
+		lab_wait(pid[i]);
+	elapsed_ms = lab_now_ms() - began_ms;
+	for (int i = 0; i < READERS; i++)
+		sum_ms += lab->answers[2 * i];
+
+	mean_ms = sum_ms / READERS;
+	service_ms = (double) reads_of(lab)->service_ns / 1e6 /
+	             (double) reads_of(lab)->count;
+	servers = READERS * READS * service_ms / elapsed_ms;
+	NOTE("array of 6 spindles, 20 readers: mean %.2f ms, service %.2f ms, "
+	     "%.0f reads/s, %.2f spindles' worth",
+	     mean_ms, service_ms, READERS * READS * 1000 / elapsed_ms, servers);
+	OK(reads_of(lab)->count == READERS * READS,
+	   "every request of every reader is counted");
+	OK(mean_ms > 12.7 && mean_ms < 17.7,
+	   "twenty readers of the array wait 13.7 to 16.7 ms");
+	OK(servers > 5.0 && servers <= 6.01,
+	   "twenty readers get the throughput of six spindles");
+}
+
+static void
+test_streams(Lab *lab)
+{
+	double scan_ms, random_ms;
+
+	lab_device(lab, DISK_10MS);
+	lab_run(lab, true, "scan", "400");
+	scan_ms = lab->answers[0];
+	lab_run(lab, true, "random reads", "30");
+	random_ms = lab->answers[0];
+	NOTE("scan with gaps %.3f ms a page, random %.3f ms", scan_ms, random_ms);
+	OK(random_ms > 8 * scan_ms,
+	   "a scan with pages left out is much faster than random reads");
+}
+
+static void
+test_write_cache(Lab *lab)
+{
+	double clean_ms, dirty_ms;
+
+	/* 60 blocks of cache; a block is destaged in 5 ms. */
+	lab_device(lab, DISK_10MS "cache_bytes = 491520\n"
+	                          "cache_latency_ns = 10000\n"
+	                          "destage_factor_ppm = 500000\n");
+	lab_run(lab, true, "writes", "120");
+	NOTE("60 writes into the cache %.0f ms, the next 60 %.0f ms",
+	     lab->answers[0], lab->answers[1]);
+	OK(lab->answers[0] < 60 * 5.0 / 2,
+	   "the cache absorbs writes faster than the disk can");
+	OK(lab->answers[1] > 60 * 5.0 * 0.8,
+	   "when it is full, writes have the speed of the disk");
+
+	/* A cache of 4,000 blocks gets 400, which is 2 s of work. */
+	lab_device(lab, DISK_10MS "cache_bytes = 32768000\n"
+	                          "destage_factor_ppm = 500000\n"
+	                          "destage_share_ppm = 500000\n");
+	lab_run(lab, true, "random reads", "20");
+	clean_ms = lab->answers[0];
+	lab_run(lab, true, "writes", "400");
+	lab_run(lab, true, "random reads", "20");
+	dirty_ms = lab->answers[0];
+	NOTE("a read takes %.1f ms, and %.1f ms while the cache destages", clean_ms,
+	     dirty_ms);
+	OK(dirty_ms > 1.6 * clean_ms,
+	   "destaging slows reads by its share of the spindle");
+}
+
+static void
+test_switching(Lab *lab)
+{
+	lab_device(lab, DISK_10MS);
+	lab_verb(lab, "off");
+	lab_run(lab, true, "random reads", "100");
+	OK(lab->answers[0] < 10.0 / 3, "there are no delays when they are off");
+	OK(reads_of(lab)->count == 100, "but requests are counted");
+
+	lab_verb(lab, "on");
+	lab_run(lab, true, "random reads", "20");
+	OK(lab->answers[1] >= 10.0, "there are delays when they are on again");
+	OK(reads_of(lab)->count == 120, "counting has gone on");
+
+	lab_verb(lab, "reset");
+	OK(reads_of(lab)->count == 0 && reads_of(lab)->latency_ns == 0,
+	   "a reset begins the statistics anew");
+}
+
+/* Processes die in the middle of their sleep; the disk must not notice. */
+static void
+test_killing(Lab *lab)
+{
+	enum
+	{
+		VICTIMS = 10,
+		ROUNDS = 3
+	};
+	double began_ms;
+
+	lab_device(lab, DISK_10MS);
+	for (int round = 0; round < ROUNDS; round++)
+	{
+		pid_t pid[VICTIMS];
+		uint64_t before = reads_of(lab)->count;
+
+		for (int i = 0; i < VICTIMS; i++)
+			pid[i] = lab_start(lab, true, "random reads", i, "1000");
+		while (reads_of(lab)->count < before + 2 * VICTIMS)
+			usleep(2000);
+		for (int i = 0; i < VICTIMS; i++)
+		{
+			int status;
+
+			kill(pid[i], SIGKILL);
+			waitpid(pid[i], &status, 0);
+		}
+	}
+
+	began_ms = lab_now_ms();
+	lab_run(lab, true, "random reads", "10");
+	NOTE("10 reads after %d kills: %.0f ms", VICTIMS * ROUNDS,
+	     lab_now_ms() - began_ms);
+	OK(lab_now_ms() - began_ms < 10 * 10.0 + VICTIMS * 10.0 + 400,
+	   "a killed process leaves at most its own reservation behind");
+	OK(lab->answers[1] >= 10.0 && lab->answers[1] < 13.0,
+	   "and the disk works as before");
+}
+
+/*
+ * The difference of CPU time with and without the library, in pairs run one after
+ * the other, so that a slow minute of the machine hits both.
+ */
+static double
+extra_ns(Lab *lab, const char *job, const char *count)
+{
+	enum
+	{
+		PAIRS = 9
+	};
+	double difference[PAIRS];
+
+	for (int i = 0; i < PAIRS; i++)
+	{
+		double with_ns;
+
+		lab_run(lab, true, job, count);
+		with_ns = lab->answers[0];
+		lab_run(lab, false, job, count);
+		difference[i] = with_ns - lab->answers[0];
+	}
+
+	return lab_median(difference, PAIRS);
+}
+
+static void
+test_overhead(Lab *lab)
+{
+	double plain_ns, mapped_ns;
+
+	lab_device(lab, DISK_10MS);
+	plain_ns = extra_ns(lab, "plain bytes", "100000");
+	NOTE("an unmapped path costs %.0f ns a call more", plain_ns);
+	OK(plain_ns < 100, "an unmapped path costs nothing measurable");
+
+	lab_verb(lab, "off");
+	mapped_ns = extra_ns(lab, "mapped bytes", "100000");
+	NOTE("a mapped path with delays off costs %.0f ns a call more", mapped_ns);
+	OK(mapped_ns < 5000, "counting alone takes well under 5 us");
+}
+
+int
+main(int count, char **arguments)
+{
+	Lab lab;
+
+	if (count == 5)
+		return run_job(arguments);
+
+	lab_open(&lab);
+	lab_file(lab.mapped, "file", FILE_MB);
+	lab_file(lab.plain, "file", 1);
+	test_one_reader(&lab);
+	test_queueing(&lab);
+	test_streams(&lab);
+	test_write_cache(&lab);
+	test_switching(&lab);
+	test_killing(&lab);
+	test_overhead(&lab);
+	lab_close(&lab);
+	return done();
+}
