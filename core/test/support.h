@@ -1,0 +1,285 @@
+/*
+ * support.h
+ *		What several tests share: a cache on a device in memory that can fail,
+ *		pages that say whose they are, and random numbers with a seed.
+ *
+ * Everything lies in MAP_SHARED memory, so a forked child works on the same
+ * cache as its parent.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef SUPPORT_H
+#define SUPPORT_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fcache/checksum.h"
+#include "shared.h"
+
+#define UNUSED __attribute__((unused))
+
+/* A test that cannot even set its scene up has nothing to say. */
+#define MUST(condition)                                                        \
+	do                                                                         \
+	{                                                                          \
+		if (!(condition))                                                      \
+		{                                                                      \
+			printf("Bail out! %s:%d: %s\n", __FILE__, __LINE__, #condition);   \
+			fflush(stdout);                                                    \
+			abort();                                                           \
+		}                                                                      \
+	} while (0)
+
+/* ---- random numbers --------------------------------------------------------- */
+
+typedef struct Random
+{
+	uint64_t state;
+} Random;
+
+UNUSED static uint64_t
+random_next(Random *random)
+{
+	random->state += 0x9e3779b97f4a7c15ULL;
+	return fc_mix(random->state);
+}
+
+/* 0 .. limit - 1 */
+UNUSED static uint32_t
+random_below(Random *random, uint32_t limit)
+{
+	return (uint32_t) (((random_next(random) >> 32) * limit) >> 32);
+}
+
+UNUSED static bool
+one_in(Random *random, uint32_t chances)
+{
+	return random_below(random, chances) == 0;
+}
+
+UNUSED static long
+from_environment(const char *name, long otherwise)
+{
+	const char *text = getenv(name);
+
+	return text != NULL && *text != '\0' ? atol(text) : otherwise;
+}
+
+/* ---- a device in memory -------------------------------------------------------- */
+
+typedef enum Fault
+{
+	FAULT_NONE,
+	FAULT_EIO,
+	FAULT_EINTR,
+	FAULT_SHORT,
+	FAULT_FLIP,      /* done, but for one bit */
+	FAULT_TORN,      /* write: half of it arrives, and it says all did */
+	FAULT_LOST,      /* write: nothing arrives, and it says all did */
+	FAULT_MISDIRECT, /* done at the next slot */
+	FAULT_COUNT
+} Fault;
+
+typedef struct MemoryDevice
+{
+	FcDevice device;
+	unsigned char *bytes;
+	size_t size;
+	Fault read_fault; /* of the next read */
+	Fault write_fault;
+	bool fault_stays; /* of every read and write, not of the next one */
+	unsigned reads;
+	unsigned writes;
+} MemoryDevice;
+
+static Fault
+take_fault(const MemoryDevice *flash, Fault *fault)
+{
+	Fault taken = *fault;
+
+	if (!flash->fault_stays)
+		*fault = FAULT_NONE;
+	return taken;
+}
+
+static ssize_t
+failure(int error)
+{
+	errno = error;
+	return -1;
+}
+
+static size_t
+place_on(const MemoryDevice *flash, off_t offset, size_t size, Fault fault)
+{
+	size_t place = (size_t) (offset - FC_SLOTS_OFFSET);
+
+	MUST(offset >= FC_SLOTS_OFFSET && place + size <= flash->size);
+	MUST(place % FC_BLOCK_SIZE == 0 && size == FC_BLOCK_SIZE);
+	return fault == FAULT_MISDIRECT ? (place + FC_BLOCK_SIZE) % flash->size
+	                                : place;
+}
+
+static ssize_t
+memory_read(FcDevice *device, void *buffer, size_t size, off_t offset)
+{
+	MemoryDevice *flash = device->state;
+	Fault fault = take_fault(flash, &flash->read_fault);
+
+	flash->reads++;
+	if (fault == FAULT_EIO || fault == FAULT_EINTR)
+		return failure(fault == FAULT_EIO ? EIO : EINTR);
+	memcpy(buffer, flash->bytes + place_on(flash, offset, size, fault), size);
+	if (fault == FAULT_FLIP)
+		((unsigned char *) buffer)[4711] ^= 0x10;
+	return fault == FAULT_SHORT ? (ssize_t) size - 512 : (ssize_t) size;
+}
+
+static ssize_t
+memory_write(FcDevice *device, const void *buffer, size_t size, off_t offset)
+{
+	MemoryDevice *flash = device->state;
+	Fault fault = take_fault(flash, &flash->write_fault);
+	size_t place = place_on(flash, offset, size, fault);
+
+	flash->writes++;
+	if (fault == FAULT_EIO || fault == FAULT_EINTR)
+		return failure(fault == FAULT_EIO ? EIO : EINTR);
+	if (fault == FAULT_LOST)
+		return (ssize_t) size;
+	if (fault == FAULT_TORN || fault == FAULT_SHORT)
+	{
+		memcpy(flash->bytes + place, buffer, size / 2);
+		return (ssize_t) (fault == FAULT_TORN ? size : size / 2);
+	}
+	memcpy(flash->bytes + place, buffer, size);
+	if (fault == FAULT_FLIP)
+		flash->bytes[place + 1234] ^= 0x01;
+	return (ssize_t) size;
+}
+
+static void
+memory_close(FcDevice *device)
+{
+	(void) device;
+}
+
+static const FcDeviceOps memory_ops = { memory_read, memory_write,
+	                                    memory_close };
+
+UNUSED static void *
+shared_memory(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	MUST(memory != MAP_FAILED);
+	return memory;
+}
+
+UNUSED static void
+memory_device_open(MemoryDevice *flash, uint32_t slots)
+{
+	memset(flash, 0, sizeof(*flash));
+	flash->size = (size_t) slots * FC_BLOCK_SIZE;
+	flash->bytes = shared_memory(flash->size);
+	flash->device = (FcDevice){ .ops = &memory_ops, .fd = -1, .state = flash };
+}
+
+/* ---- a cache --------------------------------------------------------------------- */
+
+typedef struct Rig
+{
+	FcCache cache;
+	MemoryDevice flash;
+	void *memory;
+	size_t memory_size;
+} Rig;
+
+UNUSED static void
+rig_open_with(Rig *rig, const FcConfig *config)
+{
+	memory_device_open(&rig->flash, config->slot_count);
+	rig->memory_size = fc_cache_memory_size(config);
+	rig->memory = shared_memory(rig->memory_size);
+	MUST(fc_cache_create(&rig->cache, rig->memory, config,
+	                     &rig->flash.device) == FC_OK);
+	MUST(fc_mode_set(&rig->cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
+}
+
+UNUSED static void
+rig_open(Rig *rig, uint32_t slots, uint32_t files)
+{
+	FcConfig config = { .slot_count = slots,
+		                .file_count = files,
+		                .process_count = 16,
+		                .policy = &fc_policy_lfu };
+
+	rig_open_with(rig, &config);
+}
+
+/* Another handle on the same cache: another process, as far as core can tell. */
+UNUSED static void
+rig_attach(Rig *rig, FcCache *other)
+{
+	MUST(fc_cache_attach(other, rig->memory, &fc_policy_lfu,
+	                     &rig->flash.device) == FC_OK);
+	MUST(fc_process_begin(other) == FC_OK);
+}
+
+UNUSED static void
+rig_detach(FcCache *other)
+{
+	fc_process_end(other);
+	free(other->scratch);
+}
+
+UNUSED static void
+rig_close(Rig *rig)
+{
+	free(rig->cache.scratch);
+	munmap(rig->memory, rig->memory_size);
+	munmap(rig->flash.bytes, rig->flash.size);
+}
+
+UNUSED static FcFileId
+file_id(uint32_t relation)
+{
+	return (
+		FcFileId){ .tablespace = 1663, .database = 5, .relation = relation };
+}
+
+/* ---- pages ------------------------------------------------------------------------- */
+
+typedef struct Page
+{
+	uint64_t word[FC_BLOCK_SIZE / 8];
+} __attribute__((aligned(FC_IO_ALIGN))) Page;
+
+/* A page no two of which are alike anywhere: of a file, a block, a version. */
+UNUSED static void
+page_make(Page *page, uint32_t file, uint32_t block, uint64_t version)
+{
+	uint64_t seed = fc_mix(fc_mix(((uint64_t) file << 32) | block) + version);
+
+	page->word[0] = version;
+	page->word[1] = ((uint64_t) file << 32) | block;
+	for (unsigned i = 2; i < FC_BLOCK_SIZE / 8; i++)
+		page->word[i] = seed + i * 0x9e3779b97f4a7c15ULL;
+}
+
+UNUSED static bool
+page_is(const Page *page, uint32_t file, uint32_t block, uint64_t version)
+{
+	static Page expected;
+
+	page_make(&expected, file, block, version);
+	return memcmp(page, &expected, sizeof(expected)) == 0;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * tap.h
+ *		The few lines a test needs: OK(condition, "sentence, printf style").
+ *
+ * A test program prints its plan at the end (tap_done()), so that one that dies
+ * half-way is a failure.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef TAP_H
+#define TAP_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+static int tap_count;
+static int tap_failures;
+
+__attribute__((format(printf, 4, 5), unused)) static bool
+tap_ok(bool good, const char *file, int line, const char *format, ...)
+{
+	va_list args;
+
+	printf("%sok %d - ", good ? "" : "not ", ++tap_count);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n");
+	if (!good)
+	{
+		tap_failures++;
+		printf("# failed at %s:%d\n", file, line);
+	}
+	fflush(stdout);
+	return good;
+}
+
+#define OK(condition, ...) tap_ok((condition), __FILE__, __LINE__, __VA_ARGS__)
+
+/* What this machine cannot show; the reason stands in the output. */
+#define SKIP(what, why)                                                        \
+	do                                                                         \
+	{                                                                          \
+		printf("ok %d - %s # SKIP %s\n", ++tap_count, (what), (why));          \
+		fflush(stdout);                                                        \
+	} while (0)
+
+__attribute__((unused)) static int
+tap_done(void)
+{
+	printf("1..%d\n", tap_count);
+	return tap_failures == 0 ? 0 : 1;
+}
+
+#endif
