@@ -17,6 +17,7 @@ TIME ?= 60
 
 # A room is built once it stands here.
 C_ROOMS := $(patsubst %/Makefile,%,$(wildcard core/Makefile emulator/Makefile))
+BENCH_ROOMS := $(patsubst %/Makefile,%,$(wildcard bench/*/Makefile))
 PYTHON_CODE := $(wildcard python tests tools bench)
 C_CODE = $(shell git -c safe.directory='*' ls-files 'core/*.[ch]' 'emulator/*.[ch]' 'extension/*.[ch]')
 
@@ -29,7 +30,7 @@ endif
 
 # PG is empty unless it was asked for: then `make test` means all majors.
 MAJOR = $(or $(PG),18)
-pg_config = $(or $(PG_CONFIG),$(shell python3 tools/pg.py $(MAJOR)))
+pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 .PHONY: help demo test build rooms extension check fmt fuzz soak bench \
 	postgres-check clean hooks lock venv venv-dev
@@ -98,7 +99,7 @@ soak: venv-dev rooms
 	$(Q)'$(BIN)/pytest' -m soak --timeout=0 --pg-major=$(MAJOR)
 
 bench: build
-	$(Q)'$(BIN)/python' bench/run.py --pg-config '$(pg_config)'
+	$(Q)set -e; for room in $(BENCH_ROOMS); do $(MAKE) -C $$room bench PG_CONFIG='$(pg_config)'; done
 
 postgres-check: venv-dev rooms
 	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }
@@ -112,5 +113,5 @@ hooks:
 		echo "$$hook runs make check."
 
 clean:
-	$(Q)set -e; for room in $(C_ROOMS); do $(MAKE) -C $$room clean; done
+	$(Q)set -e; for room in $(C_ROOMS) $(BENCH_ROOMS); do $(MAKE) -C $$room clean; done
 	$(Q)rm -rf build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

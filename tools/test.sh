@@ -43,7 +43,7 @@ pg_major()
 }
 
 for room in core emulator; do
-	step "$room" make --no-print-directory -C "$room" test
+	step "$room" make --no-print-directory -C "$room" test ${V:+PROVE_FLAGS=-v}
 done
 
 if [ -n "${PG:-}" ]; then
