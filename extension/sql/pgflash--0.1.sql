@@ -1,0 +1,228 @@
+-- pgflash 0.1: views and functions of the flash cache.
+-- SPDX-License-Identifier: PostgreSQL
+
+\echo Use "CREATE EXTENSION pgflash" to load this file. \quit
+
+-- ---- pgflash_cache: one row ------------------------------------------------
+
+CREATE FUNCTION pgflash_cache_row(
+	OUT mode text,
+	OUT mode_reason text,
+	OUT cache_file text,
+	OUT direct_io boolean,
+	OUT size_bytes bigint,
+	OUT slots bigint,
+	OUT used_slots bigint,
+	OUT used_bytes bigint,
+	OUT hits bigint,
+	OUT misses bigint,
+	OUT hit_ratio double precision,
+	OUT page_cache_reads bigint,
+	OUT inserts bigint,
+	OUT eviction_invalidated bigint,
+	OUT eviction_aged_out bigint,
+	OUT eviction_buffer_pinned bigint,
+	OUT insert_skip_not_current bigint,
+	OUT insert_skip_writer_overloaded bigint,
+	OUT insert_skip_exists bigint,
+	OUT insert_skip_not_useful bigint,
+	OUT insert_skip_modification bigint,
+	OUT insert_skip_corrupt bigint,
+	OUT bypass_reads bigint,
+	OUT updates bigint,
+	OUT invalidations bigint,
+	OUT prefetches_swallowed bigint,
+	OUT flash_reads bigint,
+	OUT flash_read_bytes bigint,
+	OUT flash_writes bigint,
+	OUT flash_write_bytes bigint,
+	OUT flash_read_errors bigint,
+	OUT flash_write_errors bigint,
+	OUT corrupt_slots bigint,
+	OUT disk_reads bigint,
+	OUT disk_read_bytes bigint,
+	OUT verify_compared bigint,
+	OUT verify_mismatches bigint,
+	OUT takeovers bigint,
+	OUT file_shortages bigint,
+	OUT clears bigint,
+	OUT flash_read_mean_ms double precision,
+	OUT disk_read_mean_ms double precision,
+	OUT flash_read_histogram bigint[],
+	OUT disk_read_histogram bigint[],
+	OUT metadata_bytes bigint,
+	OUT metadata_bytes_per_block double precision
+)
+AS 'MODULE_PATHNAME', 'pgflash_cache_row'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+
+CREATE VIEW pgflash_cache AS SELECT * FROM pgflash_cache_row();
+
+COMMENT ON FUNCTION pgflash_cache_row() IS 'What the view pgflash_cache shows.';
+COMMENT ON VIEW pgflash_cache IS
+	'The flash cache of this server, in one row. Counts run since the server started, or restarted after a crash.';
+COMMENT ON COLUMN pgflash_cache.mode IS
+	'serve: reads and fills; passthrough: only drops what changes and stays warm; offline: untouched until the next start.';
+COMMENT ON COLUMN pgflash_cache.mode_reason IS 'Why the mode is what it is, in words.';
+COMMENT ON COLUMN pgflash_cache.cache_file IS 'The setting pgflash.cache_file.';
+COMMENT ON COLUMN pgflash_cache.direct_io IS
+	'Whether the cache file is read and written without the page cache (O_DIRECT).';
+COMMENT ON COLUMN pgflash_cache.size_bytes IS 'Bytes of blocks that the cache can hold.';
+COMMENT ON COLUMN pgflash_cache.slots IS 'Blocks of 8 kB that the cache can hold.';
+COMMENT ON COLUMN pgflash_cache.used_slots IS 'Blocks that the cache holds now.';
+COMMENT ON COLUMN pgflash_cache.used_bytes IS 'Bytes of blocks that the cache holds now.';
+COMMENT ON COLUMN pgflash_cache.hits IS 'Blocks read from flash.';
+COMMENT ON COLUMN pgflash_cache.misses IS
+	'Blocks looked up and not read from flash. Blocks in the page cache are not looked up.';
+COMMENT ON COLUMN pgflash_cache.hit_ratio IS 'hits / (hits + misses); null before the first look-up.';
+COMMENT ON COLUMN pgflash_cache.page_cache_reads IS
+	'Blocks left to the page cache of the operating system, which had them.';
+COMMENT ON COLUMN pgflash_cache.inserts IS
+	'Blocks put into the cache, refreshed ones included (Oracle: flash cache inserts).';
+COMMENT ON COLUMN pgflash_cache.eviction_invalidated IS
+	'Blocks dropped because they changed (Oracle: flash cache eviction: invalidated).';
+COMMENT ON COLUMN pgflash_cache.eviction_aged_out IS
+	'Blocks dropped to make room (Oracle: flash cache eviction: aged out).';
+COMMENT ON COLUMN pgflash_cache.eviction_buffer_pinned IS
+	'Blocks that should have made room but were in use (Oracle: flash cache eviction: buffer pinned).';
+COMMENT ON COLUMN pgflash_cache.insert_skip_not_current IS
+	'Blocks not put in: their file was dropped or truncated, or the mode changed, since they were read (Oracle: flash cache insert skip: not current).';
+COMMENT ON COLUMN pgflash_cache.insert_skip_writer_overloaded IS
+	'Blocks not put in: too many were being put in (Oracle: flash cache insert skip: DBWR overloaded).';
+COMMENT ON COLUMN pgflash_cache.insert_skip_exists IS
+	'Blocks not put in: they were there already (Oracle: flash cache insert skip: exists).';
+COMMENT ON COLUMN pgflash_cache.insert_skip_not_useful IS
+	'Blocks not put in: the replacement policy expects more of what is there (Oracle: flash cache insert skip: not useful).';
+COMMENT ON COLUMN pgflash_cache.insert_skip_modification IS
+	'Blocks not put in: they, or a neighbour in the index, changed since they were read (Oracle: flash cache insert skip: modification).';
+COMMENT ON COLUMN pgflash_cache.insert_skip_corrupt IS
+	'Blocks not put in: they could not be written whole (Oracle: flash cache insert skip: corrupt).';
+COMMENT ON COLUMN pgflash_cache.bypass_reads IS
+	'Reads that were not looked up: base backups, parts of blocks, files being copied (in calls); runs of large scans (in blocks).';
+COMMENT ON COLUMN pgflash_cache.updates IS 'Of the inserts: blocks refreshed after they were written.';
+COMMENT ON COLUMN pgflash_cache.invalidations IS
+	'Changes of relation files announced to the cache, each of one block or a range.';
+COMMENT ON COLUMN pgflash_cache.prefetches_swallowed IS
+	'Requests to read ahead from disk that were dropped, since the blocks were on flash.';
+COMMENT ON COLUMN pgflash_cache.flash_reads IS 'Reads of the cache file, in calls.';
+COMMENT ON COLUMN pgflash_cache.flash_read_bytes IS 'Bytes read from the cache file.';
+COMMENT ON COLUMN pgflash_cache.flash_writes IS 'Writes of the cache file, in calls.';
+COMMENT ON COLUMN pgflash_cache.flash_write_bytes IS 'Bytes written to the cache file.';
+COMMENT ON COLUMN pgflash_cache.flash_read_errors IS 'Reads of the cache file that failed or came back short.';
+COMMENT ON COLUMN pgflash_cache.flash_write_errors IS 'Writes of the cache file that failed or came back short.';
+COMMENT ON COLUMN pgflash_cache.corrupt_slots IS 'Blocks that came back from flash with a wrong checksum; none was used.';
+COMMENT ON COLUMN pgflash_cache.disk_reads IS
+	'Reads of relation files that neither the page cache nor flash could serve, in calls.';
+COMMENT ON COLUMN pgflash_cache.disk_read_bytes IS 'Bytes of those reads.';
+COMMENT ON COLUMN pgflash_cache.verify_compared IS
+	'Blocks from flash that were compared with their file (pgflash.verify, pgflash_cache_verify).';
+COMMENT ON COLUMN pgflash_cache.verify_mismatches IS 'Of those: blocks that differed. Anything but 0 is a bug or a bad disk.';
+COMMENT ON COLUMN pgflash_cache.takeovers IS 'Slots taken over from a process that died while it filled them.';
+COMMENT ON COLUMN pgflash_cache.file_shortages IS 'Times a file could not be cached because too many others were.';
+COMMENT ON COLUMN pgflash_cache.clears IS 'Times the whole cache was cleared.';
+COMMENT ON COLUMN pgflash_cache.flash_read_mean_ms IS 'Mean time of a read of the cache file, in milliseconds; null if there was none.';
+COMMENT ON COLUMN pgflash_cache.disk_read_mean_ms IS 'Mean time of the disk reads, in milliseconds; null if there was none.';
+COMMENT ON COLUMN pgflash_cache.flash_read_histogram IS
+	'Times of reads of the cache file: element i counts those from 2^(i-1) to 2^i microseconds; the first one counts all below 2, the last one all above.';
+COMMENT ON COLUMN pgflash_cache.disk_read_histogram IS 'Times of the disk reads, in the same buckets.';
+COMMENT ON COLUMN pgflash_cache.metadata_bytes IS 'Bytes of shared memory that the cache takes, all included.';
+COMMENT ON COLUMN pgflash_cache.metadata_bytes_per_block IS 'metadata_bytes / slots.';
+
+-- ---- pgflash_cache_devices: one row for each cache file ---------------------
+
+CREATE FUNCTION pgflash_cache_devices_rows(
+	OUT cache_file text,
+	OUT reads bigint,
+	OUT writes bigint,
+	OUT read_bytes bigint,
+	OUT write_bytes bigint,
+	OUT read_mean_ms double precision,
+	OUT write_mean_ms double precision,
+	OUT read_errors bigint,
+	OUT write_errors bigint
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_cache_devices_rows'
+LANGUAGE C VOLATILE PARALLEL SAFE ROWS 1;
+
+CREATE VIEW pgflash_cache_devices AS SELECT * FROM pgflash_cache_devices_rows();
+
+COMMENT ON FUNCTION pgflash_cache_devices_rows() IS 'What the view pgflash_cache_devices shows.';
+COMMENT ON VIEW pgflash_cache_devices IS 'What was read from and written to each cache file. No row without a cache.';
+COMMENT ON COLUMN pgflash_cache_devices.cache_file IS 'Path of the cache file.';
+COMMENT ON COLUMN pgflash_cache_devices.reads IS 'Reads, in calls.';
+COMMENT ON COLUMN pgflash_cache_devices.writes IS 'Writes, in calls.';
+COMMENT ON COLUMN pgflash_cache_devices.read_bytes IS 'Bytes read.';
+COMMENT ON COLUMN pgflash_cache_devices.write_bytes IS 'Bytes written.';
+COMMENT ON COLUMN pgflash_cache_devices.read_mean_ms IS 'Mean time of a read, in milliseconds; null if there was none.';
+COMMENT ON COLUMN pgflash_cache_devices.write_mean_ms IS 'Mean time of a write, in milliseconds; null if there was none.';
+COMMENT ON COLUMN pgflash_cache_devices.read_errors IS 'Reads that failed or came back short.';
+COMMENT ON COLUMN pgflash_cache_devices.write_errors IS 'Writes that failed or came back short.';
+
+-- ---- pgflash_relations: one row for each relation fork the cache has met -----
+
+CREATE FUNCTION pgflash_relations_rows(
+	OUT relation regclass,
+	OUT fork text,
+	OUT tablespace oid,
+	OUT filenode oid,
+	OUT cached_blocks bigint,
+	OUT hits bigint,
+	OUT misses bigint,
+	OUT disk_read_time_ms double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_relations_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+CREATE VIEW pgflash_relations AS SELECT * FROM pgflash_relations_rows();
+
+COMMENT ON FUNCTION pgflash_relations_rows() IS 'What the view pgflash_relations shows.';
+COMMENT ON VIEW pgflash_relations IS
+	'Relations of the current database, and those shared by all databases, that were looked up in the cache since the server started.';
+COMMENT ON COLUMN pgflash_relations.relation IS
+	'The table, index or other relation; null if its file belongs to none that is visible now (dropped, or not committed yet).';
+COMMENT ON COLUMN pgflash_relations.fork IS 'main, fsm (free space map), vm (visibility map) or init.';
+COMMENT ON COLUMN pgflash_relations.tablespace IS 'OID of the tablespace that the file is in.';
+COMMENT ON COLUMN pgflash_relations.filenode IS 'Number of the file, as in pg_class.relfilenode.';
+COMMENT ON COLUMN pgflash_relations.cached_blocks IS 'Blocks of 8 kB in the cache now; may be a little high after a process was killed.';
+COMMENT ON COLUMN pgflash_relations.hits IS 'Blocks read from flash.';
+COMMENT ON COLUMN pgflash_relations.misses IS 'Blocks looked up and not read from flash.';
+COMMENT ON COLUMN pgflash_relations.disk_read_time_ms IS 'Time spent reading the file from disk, in milliseconds.';
+
+-- ---- functions ----------------------------------------------------------------
+
+CREATE FUNCTION pgflash_cache_set_mode(mode text) RETURNS void
+AS 'MODULE_PATHNAME', 'pgflash_cache_set_mode'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pgflash_cache_set_mode(text) IS
+	'Changes the mode of the cache for all sessions at once: serve, passthrough or offline. Offline lasts until the server restarts.';
+
+CREATE FUNCTION pgflash_cache_clear() RETURNS void
+AS 'MODULE_PATHNAME', 'pgflash_cache_clear'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pgflash_cache_clear() IS 'Drops every block from the cache.';
+
+CREATE FUNCTION pgflash_cache_verify(OUT compared bigint, OUT mismatched bigint)
+AS 'MODULE_PATHNAME', 'pgflash_cache_verify'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pgflash_cache_verify() IS
+	'Compares every cached block with its file. Blocks that change meanwhile are left out. A mismatch takes the cache offline.';
+
+-- ---- rights -------------------------------------------------------------------
+
+REVOKE ALL ON FUNCTION pgflash_cache_row() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_cache_devices_rows() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_relations_rows() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_cache_set_mode(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_cache_clear() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_cache_verify() FROM PUBLIC;
+REVOKE ALL ON pgflash_cache, pgflash_cache_devices, pgflash_relations FROM PUBLIC;
+
+GRANT EXECUTE ON FUNCTION pgflash_cache_row() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_cache_devices_rows() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_relations_rows() TO pg_monitor;
+GRANT SELECT ON pgflash_cache, pgflash_cache_devices, pgflash_relations TO pg_monitor;

@@ -1,0 +1,120 @@
+/*
+ * bridge.h
+ *		What the PostgreSQL-facing files may ask of the cache.
+ *
+ * Plain C: neither PostgreSQL's words nor core's.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_BRIDGE_H
+#define PGFLASH_BRIDGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BRIDGE_WAIT_EVENT "FlashCacheRead"
+
+/* ---- start ------------------------------------------------------------- */
+
+/*
+ * Is there going to be a cache?  Judges the settings, redirects the server's file
+ * calls.  If not, it has said why in the log (or nothing, if none was asked for).
+ */
+extern bool bridge_prepare(void);
+
+/* Shared memory to ask for, once bridge_prepare() said yes. */
+extern size_t bridge_memory_size(void);
+
+/*
+ * Open the cache file and lay out the cache in memory.  Called again in the same
+ * process after a crash of a child, then with new memory.  On failure the file calls
+ * are as if pgflash were absent, and the log says why.
+ */
+extern void bridge_create(void *memory, uint32_t wait_event);
+
+/* Shared memory is going away. */
+extern void bridge_detach(void);
+
+/* ---- the worker ---------------------------------------------------------- */
+
+/* Is there a cache in this process? */
+extern bool bridge_attached(void);
+
+/* Is the cache waiting for its self-test? */
+extern bool bridge_needs_self_test(void);
+
+/* Begin to watch which calls pass the hooks; name the first that did not. */
+extern void bridge_self_test_begin(void);
+extern const char *bridge_self_test_end(void);
+
+/* The self-test's verdict: serve, or go offline because of the named call. */
+extern void bridge_start_serving(void);
+extern void bridge_fail_self_test(const char *call);
+
+/* Housekeeping, and log what hooks could not. */
+extern void bridge_tick(void);
+
+/* ---- views ---------------------------------------------------------------- */
+
+typedef struct BridgeHistogram
+{
+	uint64_t count;
+	double mean_ms;
+	const uint64_t *bucket;
+	int bucket_count;
+} BridgeHistogram;
+
+typedef enum BridgeTimer
+{
+	BRIDGE_FLASH_READ,
+	BRIDGE_FLASH_WRITE,
+	BRIDGE_DISK_READ
+} BridgeTimer;
+
+typedef struct BridgeFile
+{
+	uint32_t tablespace;
+	uint32_t database;
+	uint32_t relation;
+	const char *fork;
+	uint32_t cached_blocks;
+	uint64_t hits;
+	uint64_t misses;
+	double disk_read_ms;
+} BridgeFile;
+
+/* The mode in a word, and why it is that; both always have text. */
+extern const char *bridge_mode(const char **reason_out);
+
+/* A counter of core's by its name; false if there is none of that name. */
+extern bool bridge_counter(const char *name, uint64_t *value_out);
+
+extern void bridge_histogram(BridgeTimer timer, BridgeHistogram *out);
+extern bool bridge_direct_io(void);
+extern uint32_t bridge_slot_count(void);
+extern uint32_t bridge_used_slots(void);
+extern size_t bridge_metadata_bytes(void);
+extern uint32_t bridge_file_count(void);
+extern bool bridge_file(uint32_t number, BridgeFile *out);
+
+/* ---- functions ------------------------------------------------------------- */
+
+/* Change the mode to the one of this name; NULL, or why it cannot be. */
+extern const char *bridge_set_mode(const char *name);
+extern void bridge_clear(void);
+
+typedef enum BridgeVerdict
+{
+	BRIDGE_NOTHING, /* the slot is empty, or changed meanwhile */
+	BRIDGE_SAME,
+	BRIDGE_DIFFERENT
+} BridgeVerdict;
+
+/* Compare one slot with its file. */
+extern BridgeVerdict bridge_verify_slot(uint32_t slot);
+
+/* A slot was different: take the cache offline, once all have been compared. */
+extern void bridge_verify_failed(void);
+
+#endif

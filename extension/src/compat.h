@@ -1,0 +1,58 @@
+/*
+ * compat.h
+ *		What differs between PostgreSQL 15, 16, 17 and 18.
+ *
+ * The only file that may ask for PG_VERSION_NUM.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_COMPAT_H
+#define PGFLASH_COMPAT_H
+
+#include "postgres.h"
+
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lwlock.h"
+#include "utils/wait_event.h"
+
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
+#error "pgflash is made for PostgreSQL 15 to 18"
+#endif
+
+/* Relation files got another name in 16. */
+#if PG_VERSION_NUM >= 160000
+#include "utils/relfilenumbermap.h"
+#define compat_relation_of_file(tablespace, number)                            \
+	RelidByRelfilenumber(tablespace, number)
+#else
+#include "utils/relfilenodemap.h"
+#define compat_relation_of_file(tablespace, number)                            \
+	RelidByRelfilenode(tablespace, number)
+#endif
+
+/*
+ * An extension's own wait event.  Since 17 it can have one by name; before, the
+ * nearest thing is a tranche of lightweight locks, which must be asked for ahead.
+ */
+static inline void
+compat_request_wait_event(const char *name)
+{
+#if PG_VERSION_NUM < 170000
+	RequestNamedLWLockTranche(name, 1);
+#else
+	(void) name;
+#endif
+}
+
+static inline uint32
+compat_wait_event(const char *name)
+{
+#if PG_VERSION_NUM < 170000
+	return PG_WAIT_LWLOCK | GetNamedLWLockTranche(name)->lock.tranche;
+#else
+	return WaitEventExtensionNew(name);
+#endif
+}
+
+#endif

@@ -1,0 +1,152 @@
+/*
+ * files.c
+ *		From a file descriptor to what the file is.
+ *
+ * A table indexed by descriptor, private to the process and inherited by fork, as
+ * the descriptors are.  open fills an entry in, close clears it before the real
+ * close (afterwards the number may already be another file's), dup copies it.
+ *
+ * An entry is a memory of a path, so it may be wrong only one way: unknown.
+ * Descriptors that no hook saw being opened (inherited, made by another library,
+ * beyond the table) are unknown.  Reads through them bypass the cache.  A change
+ * through one must not pass unseen: files_identify() asks the kernel for the name
+ * behind it, and remembers.
+ *
+ * What the kernel answers is a real path, so a tablespace shows as the directory
+ * that its symbolic link names.  paths_classify() calls a file in there an alias
+ * if it looks like a relation; see the rule there.
+ *
+ * No locking: PostgreSQL's processes have one thread that does file calls.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime.h"
+
+/* Zero pages until used: a server's few hundred descriptors cost a few of them. */
+static OpenFile table[FILES_FD_MAX];
+
+OpenFile *
+files_entry(int fd)
+{
+	return fd >= 0 && fd < FILES_FD_MAX ? &table[fd] : NULL;
+}
+
+bool
+files_first_block(const FilePlace *place, uint32_t *first_block_out)
+{
+	uint64_t first = (uint64_t) place->segment * runtime.segment_blocks;
+
+	*first_block_out = (uint32_t) first;
+	return first + runtime.segment_blocks <= UINT32_MAX;
+}
+
+static void
+remember(OpenFile *entry, const FilePlace *place, int flags)
+{
+	memset(entry, 0, sizeof(*entry));
+	entry->class = (uint8_t) place->class;
+	entry->direct = (flags & O_DIRECT) != 0;
+
+	if (place->class == FILE_RELATION)
+	{
+		entry->file = fc_file(place->id);
+
+		/* No relation has so many segments: whatever it is, do not guess. */
+		if (!files_first_block(place, &entry->first_block))
+			entry->class = FILE_ALIAS;
+	}
+}
+
+void
+files_opened(int fd, const char *path, int flags)
+{
+	OpenFile *entry = files_entry(fd);
+
+	if (entry == NULL)
+		return;
+
+	if (path == NULL)
+		memset(entry, 0, sizeof(*entry));
+	else
+	{
+		FilePlace place = paths_classify(&runtime.root, path);
+
+		remember(entry, &place, flags);
+	}
+}
+
+void
+files_closed(int fd)
+{
+	OpenFile *entry = files_entry(fd);
+
+	if (entry != NULL)
+		entry->class = FILE_UNKNOWN;
+}
+
+void
+files_copied(int from, int to)
+{
+	OpenFile *old = files_entry(from);
+	OpenFile *new = files_entry(to);
+
+	if (new == NULL || new == old)
+		return;
+	if (old == NULL)
+		new->class = FILE_UNKNOWN;
+	else
+		*new = *old;
+}
+
+bool
+files_identify(int fd, OpenFile *spare, OpenFile **entry_out)
+{
+	static const char deleted[] = " (deleted)";
+	FilePlace place = { .class = FILE_OTHER };
+	OpenFile *entry = files_entry(fd);
+	char link[64];
+	char path[PATH_MAX + sizeof(deleted)];
+	struct stat status;
+	ssize_t length;
+	int flags;
+
+	*entry_out = entry == NULL ? spare : entry;
+
+	/* Pipes and sockets are no data files; a bad descriptor changes nothing. */
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+	{
+		remember(*entry_out, &place, 0);
+		return true;
+	}
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length < 0)
+		return false;
+	if ((size_t) length == sizeof(path) - 1)
+	{
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	path[length] = '\0';
+
+	/* A dropped file that is still open: a change of it does no harm. */
+	if (status.st_nlink == 0 && (size_t) length >= sizeof(deleted) &&
+	    strcmp(path + length - (sizeof(deleted) - 1), deleted) == 0)
+		path[(size_t) length - (sizeof(deleted) - 1)] = '\0';
+
+	flags = fcntl(fd, F_GETFL);
+	place = paths_classify(&runtime.root, path);
+	remember(*entry_out, &place, flags < 0 ? 0 : flags);
+	return true;
+}

@@ -1,0 +1,62 @@
+/*
+ * files.h
+ *		From a file descriptor to what the file is.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_FILES_H
+#define PGFLASH_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fcache/cache.h"
+#include "paths.h"
+
+/* Descriptors from here on are of unknown class at every call. */
+#define FILES_FD_MAX 65536
+
+typedef struct OpenFile
+{
+	uint8_t class;		  /* a FileClass */
+	bool direct;		  /* opened with O_DIRECT */
+	bool dead;			  /* its file is unlinked: never read from the cache */
+	uint32_t first_block; /* of its segment, in the fork */
+
+	/* A run of reads, each beginning where the last one ended. */
+	uint32_t next_block;
+	uint32_t streak_blocks;
+
+	FcFile file;
+
+	/*
+	 * The generation of file for which the descriptor was seen to be of the file
+	 * that now has the name.  A change finds the number by name alone, so a
+	 * handle may be current though the descriptor's own file is long unlinked.
+	 */
+	uint64_t checked_generation;
+} OpenFile;
+
+/* Where a relation's segment begins; false if the block has no number. */
+extern bool files_first_block(const FilePlace *place, uint32_t *first_block_out);
+
+/* The entry of a descriptor as last set; NULL if it is beyond the table. */
+extern OpenFile *files_entry(int fd);
+
+/* A descriptor was opened for path.  path may be NULL: unknown. */
+extern void files_opened(int fd, const char *path, int flags);
+
+/* A descriptor is about to be closed, or was made by an unknown call. */
+extern void files_closed(int fd);
+
+/* to is a copy of from, made by dup and its kind. */
+extern void files_copied(int from, int to);
+
+/*
+ * Find out what a descriptor of unknown class is, by asking the kernel for its
+ * name.  The answer lies in *entry, which is the table's or, beyond the table,
+ * spare.  False if it cannot be told.
+ */
+extern bool files_identify(int fd, OpenFile *spare, OpenFile **entry_out);
+
+#endif

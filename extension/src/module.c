@@ -1,0 +1,65 @@
+/*
+ * module.c
+ *		Start reading here: how the extension is put together.
+ *
+ * pgflash extends shared_buffers by a second level on flash, for a PostgreSQL that
+ * knows nothing of it.  PostgreSQL has no hook for its storage, so the library
+ * points entries of the server executable's own import table at functions of its
+ * own (imports.c): when the server calls pread(), it calls us.  All of that
+ * happens once, in the postmaster, before any child is forked.
+ *
+ *	module.c	_PG_init, and the order of everything
+ *	settings.c	pgflash.cache_file, pgflash.cache_size, pgflash.verify
+ *	shmem.c		our piece of shared memory
+ *	bridge.c	where PostgreSQL and core meet; refusals and words
+ *	worker.c	self-test, housekeeping, log
+ *	views.c		SQL functions behind the views
+ *	--- up to here PostgreSQL's world; from here on libc and core only ---
+ *	imports.c	rewriting the import table
+ *	hooks.c		the functions that stand in for libc's
+ *	reads.c		page cache, then flash, then disk
+ *	changes.c	every way a file changes, announced to the cache
+ *	files.c		file descriptor -> what the file is
+ *	paths.c		path -> what the file is
+ *	runtime.h	what hooks have to hand
+ *
+ * A hook may run anywhere: in the postmaster, in a critical section, in a signal
+ * handler, in a process without shared memory.  So no hook allocates, reports,
+ * waits, or takes a lock of PostgreSQL's; what there is to say is said by the
+ * worker a second later.
+ *
+ * One law stands above all: the cache may always answer "miss".  Every failure in
+ * here ends with the query reading its block from disk.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+
+#include "bridge.h"
+#include "module.h"
+#include "settings.h"
+
+PG_MODULE_MAGIC;
+
+bool module_preloaded = false;
+
+PGDLLEXPORT void _PG_init(void);
+
+void
+_PG_init(void)
+{
+	/* Loaded later, by a function call: too late to see every file call. */
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	module_preloaded = true;
+	settings_define();
+	if (!bridge_prepare())
+		return;
+
+	shmem_install_hooks();
+	worker_register();
+}

@@ -1,0 +1,72 @@
+/*
+ * paths.h
+ *		From a path to what the file is, and back.
+ *
+ * Pure: strings in, a verdict out.  Knows PostgreSQL's layout of a data directory,
+ * and neither PostgreSQL nor the operating system.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_PATHS_H
+#define PGFLASH_PATHS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fcache/cache.h"
+
+/* PostgreSQL's fixed numbers of tablespaces. */
+#define TABLESPACE_DEFAULT 1663
+#define TABLESPACE_GLOBAL  1664
+
+/* The longest path that paths_of_block() makes, with its zero. */
+#define PATHS_MAX 256
+
+typedef enum FileClass
+{
+	FILE_UNKNOWN,		 /* not looked at yet, or not to be told by its path */
+	FILE_RELATION,		 /* a segment of a relation fork: the only ones cached */
+	FILE_TEMP_RELATION,	 /* tN_M: private to one backend */
+	FILE_TEMPORARY,		 /* in pgsql_tmp */
+	FILE_WAL,			 /* in pg_wal */
+	FILE_SLRU,			 /* pg_xact and its kind */
+	FILE_CONTROL,		 /* global/pg_control */
+	FILE_OTHER,			 /* certainly no data file */
+	FILE_DATA_DIRECTORY, /* a directory that holds data files */
+	FILE_ALIAS			 /* may be a data file under a foreign name */
+} FileClass;
+
+typedef struct FilePlace
+{
+	FileClass class;
+	FcFileId id;		 /* of a relation */
+	uint32_t segment;	 /* of a relation */
+} FilePlace;
+
+/*
+ * What the parser has to know of the server.  Directories are absolute, without
+ * a slash at the end; real is the first with its symbolic links resolved.
+ */
+typedef struct PathsRoot
+{
+	const char *directory;
+	const char *real_directory;
+	const char *version_directory; /* PG_15_202209061: below a tablespace */
+} PathsRoot;
+
+/* Classify a path as a call gave it. */
+extern FilePlace paths_classify(const PathsRoot *root, const char *path);
+
+/*
+ * The path of the segment that holds a block, relative to the data directory,
+ * and the block's number in it.  buffer has PATHS_MAX bytes.
+ */
+extern void paths_of_block(const PathsRoot *root, FcFileId id, uint32_t block,
+                           uint32_t segment_blocks, char *buffer,
+                           uint32_t *block_in_segment_out);
+
+/* main, fsm, vm or init. */
+extern const char *paths_fork_name(uint32_t fork);
+
+#endif

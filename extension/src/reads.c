@@ -1,0 +1,497 @@
+/*
+ * reads.c
+ *		Reads of relation files: page cache, then flash, then disk.
+ *
+ * A read that the operating system's page cache can serve is left to it and fills
+ * nothing: the block is in faster memory than ours, and cachestat(2) tells without
+ * side effects.  (preadv2 with RWF_NOWAIT would start the disk read.)
+ *
+ * One block: look it up; on a miss take the ticket, then read the file, then
+ * fill.  The ticket comes before the read, so whatever changes the block in
+ * between makes it void.
+ *
+ * A run of blocks (PostgreSQL 17 and later read up to 1 MB at once) is served from
+ * flash if all of it is there, block by block into place.  If not, one call reads
+ * all of it from the file, since a disk charges per call rather than per block, and
+ * the blocks that were missing are filled.
+ *
+ * Large scans must not flush the cache, so a descriptor that has read
+ * BULK_BLOCKS in a row no longer fills, nor does a run longer than RUN_FILL_BLOCKS.
+ * "In a row" allows gaps of GAP_BLOCKS: io workers share a scan out between them.
+ * Such reads are still served from flash.  Base backups (walsenders) neither look
+ * up nor fill; nor do reads that are not made of whole blocks.
+ *
+ * verify: a hit is compared with the file.  It counts as a mismatch only if the
+ * entry that served it still stands after the file was read, otherwise the block
+ * changed meanwhile and both were right.  One mismatch means that the cache is not
+ * what we think it is, so it goes offline at once.
+ *
+ * errno is on every way out what the real call left, or what it was.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "broken.h"
+#include "files.h"
+#include "runtime.h"
+#include "settings.h"
+
+/* The longest run that is looked up: PostgreSQL's largest io_max_combine_limit. */
+#define RUN_BLOCKS_MAX 128
+
+/* The longest run that is filled: PostgreSQL's default io_combine_limit. */
+#define RUN_FILL_BLOCKS 16
+
+/* So many blocks in a row are a scan. */
+#define BULK_BLOCKS 32
+
+/* What the io workers' default number can read between two runs of one of them. */
+#define GAP_BLOCKS 64
+
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+
+/* One read as the server made it: into buffer, or into iov if that is set. */
+typedef struct Call
+{
+	int fd;
+	void *buffer;
+	size_t size;
+	const struct iovec *iov;
+	int iov_count;
+	off_t offset;
+} Call;
+
+/* The blocks it is about, and where each belongs. */
+typedef struct Run
+{
+	uint32_t first;
+	unsigned count;
+	unsigned char *page[RUN_BLOCKS_MAX];
+} Run;
+
+static ssize_t
+real_read(const Call *call)
+{
+	if (call->iov != NULL)
+		return preadv(call->fd, call->iov, call->iov_count, call->offset);
+	return pread(call->fd, call->buffer, call->size, call->offset);
+}
+
+static bool
+add_pages(Run *run, void *buffer, size_t size)
+{
+	size_t count = size / FC_BLOCK_SIZE;
+
+	if (size % FC_BLOCK_SIZE != 0 || count > RUN_BLOCKS_MAX - run->count)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		run->page[run->count++] = (unsigned char *) buffer + i * FC_BLOCK_SIZE;
+	return true;
+}
+
+/* Lay the call out in blocks; false if it is not made of whole ones. */
+static bool
+run_of_call(const Call *call, const OpenFile *entry, Run *run)
+{
+	uint64_t block = (uint64_t) call->offset / FC_BLOCK_SIZE;
+
+	run->count = 0;
+	if (call->offset < 0 || call->offset % FC_BLOCK_SIZE != 0)
+		return false;
+
+	if (call->iov == NULL)
+	{
+		if (!add_pages(run, call->buffer, call->size))
+			return false;
+	}
+	for (int i = 0; call->iov != NULL && i < call->iov_count; i++)
+	{
+		if (!add_pages(run, call->iov[i].iov_base, call->iov[i].iov_len))
+			return false;
+	}
+
+	run->first = entry->first_block + (uint32_t) block;
+	return run->count > 0 && block + run->count <= runtime.segment_blocks;
+}
+
+/* Is the descriptor in the middle of a scan, this run included? */
+static bool
+note_streak(OpenFile *entry, const Run *run)
+{
+	if (run->first >= entry->next_block &&
+	    run->first - entry->next_block < GAP_BLOCKS && entry->next_block > 0)
+		entry->streak_blocks += run->count;
+	else
+		entry->streak_blocks = run->count;
+	entry->next_block = run->first + run->count;
+
+	/* Beyond this it says no more. */
+	if (entry->streak_blocks > BULK_BLOCKS)
+		entry->streak_blocks = BULK_BLOCKS;
+	return entry->streak_blocks >= BULK_BLOCKS;
+}
+
+/* Can the page cache serve the whole call?  Where one cannot ask: no. */
+static bool
+in_page_cache(const Call *call, const OpenFile *entry, size_t size)
+{
+	static bool cannot_ask;
+	static uint64_t page_size;
+	struct
+	{
+		uint64_t offset;
+		uint64_t length;
+	} range = { (uint64_t) call->offset, size };
+	struct
+	{
+		uint64_t cached;
+		uint64_t dirty;
+		uint64_t writeback;
+		uint64_t evicted;
+		uint64_t recently_evicted;
+	} pages = { 0, 0, 0, 0, 0 };
+	uint64_t wanted;
+
+	if (cannot_ask || entry->direct)
+		return false;
+
+	if (syscall(SYS_cachestat, call->fd, &range, &pages, 0u) != 0)
+	{
+		cannot_ask = errno == ENOSYS || errno == EPERM;
+		return false;
+	}
+
+	if (page_size == 0)
+		page_size = (uint64_t) sysconf(_SC_PAGESIZE);
+	wanted = (range.offset + size - 1) / page_size - range.offset / page_size + 1;
+	return pages.cached >= wanted;
+}
+
+/* Make the entry's file number good; false if the file is not to be cached. */
+static bool
+find_file(int fd, OpenFile *entry)
+{
+	struct stat status;
+
+	if (fc_file_current(&runtime.cache, &entry->file) &&
+	    entry->checked_generation == entry->file.generation)
+		return true;
+	if (entry->dead ||
+	    fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
+		return false;
+	if (FC_BROKEN(DEAD_FILE))
+	{
+		entry->checked_generation = entry->file.generation;
+		return true;
+	}
+
+	/*
+	 * The descriptor may be of a file that was dropped, and the name by now
+	 * another file's.  Whoever unlinks retires the number afterwards, so if the
+	 * file is there now, this number dies with it.
+	 */
+	if (fstat(fd, &status) == 0 && status.st_nlink > 0)
+	{
+		entry->checked_generation = entry->file.generation;
+		return true;
+	}
+	fc_file_retire(&runtime.cache, entry->file.id);
+	entry->dead = true;
+	return false;
+}
+
+static FcStatus
+look_up(int fd, OpenFile *entry, uint32_t block, void *page, FcTicket *ticket)
+{
+	uint32_t shown = runtime_wait(runtime.flash_read_event);
+	FcStatus status =
+		fc_read(&runtime.cache, &entry->file, block, page, ticket);
+
+	/* Truncated meanwhile, perhaps: once more with the number of now. */
+	if (status == FC_STALE && find_file(fd, entry))
+		status = fc_read(&runtime.cache, &entry->file, block, page, ticket);
+	runtime_wait(shown);
+	return status;
+}
+
+void
+reads_report_mismatch(FcFileId id, uint32_t block, const FcTicket *ticket)
+{
+	fc_hit_drop(&runtime.cache, ticket);
+	fc_count(&runtime.cache, FC_COUNT_verify_mismatches, 1);
+	runtime.board->mismatch_id = id;
+	runtime.board->mismatch_block = block;
+	atomic_fetch_add(&runtime.board->mismatches, 1);
+}
+
+/* Does the file hold what the hit gave?  Kept apart for its large frame. */
+static __attribute__((noinline)) bool
+compare_with_file(int fd, const OpenFile *entry, uint32_t block,
+                  const void *page, const FcTicket *ticket)
+{
+	_Alignas(FC_IO_ALIGN) unsigned char copy[FC_BLOCK_SIZE];
+	off_t offset = (off_t) (block - entry->first_block) * FC_BLOCK_SIZE;
+	ssize_t got = pread(fd, copy, sizeof(copy), offset);
+
+	/* A disk that cannot be read proves nothing, and the hit is at hand. */
+	if (got < 0)
+		return true;
+
+	fc_count(&runtime.cache, FC_COUNT_verify_compared, 1);
+	if (got == FC_BLOCK_SIZE && memcmp(copy, page, FC_BLOCK_SIZE) == 0)
+		return true;
+	if (!fc_hit_holds(&runtime.cache, ticket))
+		return true;
+
+	reads_report_mismatch(entry->file.id, block, ticket);
+	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_MISMATCH);
+	return false;
+}
+
+static bool
+hit_stands(int fd, const OpenFile *entry, uint32_t block, const void *page,
+           const FcTicket *ticket)
+{
+	static unsigned hits;
+
+	if (setting_verify == VERIFY_OFF)
+		return true;
+	if (setting_verify == VERIFY_SAMPLE && ++hits % VERIFY_SAMPLE_EVERY != 0)
+		return true;
+	return compare_with_file(fd, entry, block, page, ticket);
+}
+
+/* The real read, timed and counted for the file. */
+static ssize_t
+read_disk(const Call *call, const OpenFile *entry, const Run *run,
+          int errno_before)
+{
+	uint64_t begin = fc_now_ns();
+	ssize_t got;
+	int after;
+
+	errno = errno_before;
+	got = real_read(call);
+	after = errno;
+	fc_disk_read(&runtime.cache, &entry->file, run->count,
+	             got > 0 ? (uint64_t) got : 0, fc_now_ns() - begin);
+	errno = after;
+	return got;
+}
+
+/* Negative control: what happens if the ticket comes too late. */
+static __attribute__((noinline)) void
+take_ticket_again(int fd, OpenFile *entry, uint32_t block, FcTicket *ticket)
+{
+	unsigned char page[FC_BLOCK_SIZE];
+
+	(void) look_up(fd, entry, block, page, ticket);
+}
+
+static ssize_t
+read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
+           int errno_before)
+{
+	FcTicket ticket;
+	FcStatus status =
+		look_up(call->fd, entry, run->first, run->page[0], &ticket);
+	ssize_t got;
+
+	if (status == FC_OK &&
+	    hit_stands(call->fd, entry, run->first, run->page[0], &ticket))
+	{
+		errno = errno_before;
+		return FC_BLOCK_SIZE;
+	}
+
+	got = read_disk(call, entry, run, errno_before);
+	if (FC_BROKEN(TICKET_AFTER))
+		take_ticket_again(call->fd, entry, run->first, &ticket);
+	if (status == FC_MISS && got == FC_BLOCK_SIZE && !bulk)
+		fc_fill(&runtime.cache, &ticket, run->page[0]);
+	return got;
+}
+
+static bool
+all_cached(const OpenFile *entry, uint32_t first, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+	{
+		if (!fc_cached(&runtime.cache, &entry->file, first + i))
+			return false;
+	}
+	return true;
+}
+
+/* Serve a run from flash; false if a block of it was not there after all. */
+static bool
+read_run_from_flash(int fd, OpenFile *entry, const Run *run)
+{
+	for (unsigned i = 0; i < run->count; i++)
+	{
+		FcTicket ticket;
+
+		if (look_up(fd, entry, run->first + i, run->page[i], &ticket) !=
+		        FC_OK ||
+		    !hit_stands(fd, entry, run->first + i, run->page[i], &ticket))
+			return false;
+	}
+	return true;
+}
+
+static ssize_t
+read_run_and_fill(const Call *call, OpenFile *entry, const Run *run,
+                  int errno_before)
+{
+	FcTicket ticket[RUN_FILL_BLOCKS];
+	bool missed[RUN_FILL_BLOCKS];
+	ssize_t got;
+
+	for (unsigned i = 0; i < run->count; i++)
+	{
+		uint32_t block = run->first + i;
+
+		/* What is cached is read along, but not looked up or filled. */
+		missed[i] = !fc_cached(&runtime.cache, &entry->file, block) &&
+		            look_up(call->fd, entry, block, run->page[i],
+		                    &ticket[i]) == FC_MISS;
+	}
+
+	got = read_disk(call, entry, run, errno_before);
+	for (unsigned i = 0; i < run->count; i++)
+	{
+		if (missed[i] && got >= (ssize_t) (i + 1) * FC_BLOCK_SIZE)
+			fc_fill(&runtime.cache, &ticket[i], run->page[i]);
+	}
+	return got;
+}
+
+static ssize_t
+read_run(const Call *call, OpenFile *entry, const Run *run, bool bulk,
+         int errno_before)
+{
+	if (all_cached(entry, run->first, run->count) &&
+	    read_run_from_flash(call->fd, entry, run))
+	{
+		errno = errno_before;
+		return (ssize_t) run->count * FC_BLOCK_SIZE;
+	}
+
+	if (!bulk && run->count <= RUN_FILL_BLOCKS)
+		return read_run_and_fill(call, entry, run, errno_before);
+
+	fc_count(&runtime.cache, FC_COUNT_bypass_reads, run->count);
+	return read_disk(call, entry, run, errno_before);
+}
+
+static ssize_t
+bypass(const Call *call, int errno_before)
+{
+	fc_count(&runtime.cache, FC_COUNT_bypass_reads, 1);
+	errno = errno_before;
+	return real_read(call);
+}
+
+static ssize_t
+read_relation(const Call *call, OpenFile *entry)
+{
+	int errno_before = errno;
+	Run run;
+	bool bulk;
+
+	if (*runtime.is_walsender || !run_of_call(call, entry, &run))
+		return bypass(call, errno_before);
+
+	bulk = note_streak(entry, &run);
+	if (in_page_cache(call, entry, (size_t) run.count * FC_BLOCK_SIZE))
+	{
+		fc_count(&runtime.cache, FC_COUNT_page_cache_reads, run.count);
+		errno = errno_before;
+		return real_read(call);
+	}
+
+	if (!find_file(call->fd, entry))
+		return bypass(call, errno_before);
+
+	if (run.count == 1)
+		return read_block(call, entry, &run, bulk, errno_before);
+	return read_run(call, entry, &run, bulk, errno_before);
+}
+
+/* The entry of a relation's descriptor, if the cache has a say in it now. */
+static OpenFile *
+cached_file(int fd)
+{
+	OpenFile *entry = files_entry(fd);
+
+	if (entry == NULL || entry->class != FILE_RELATION || entry->dead)
+		return NULL;
+	if (!runtime_attached() || fc_mode(&runtime.cache, NULL) != FC_SERVE)
+		return NULL;
+	return entry;
+}
+
+ssize_t
+reads_pread(int fd, void *buffer, size_t size, off_t offset)
+{
+	Call call = { .fd = fd, .buffer = buffer, .size = size, .offset = offset };
+	OpenFile *entry = cached_file(fd);
+
+	return entry == NULL ? real_read(&call) : read_relation(&call, entry);
+}
+
+ssize_t
+reads_preadv(int fd, const struct iovec *iov, int count, off_t offset)
+{
+	Call call = { .fd = fd, .iov = iov, .iov_count = count, .offset = offset };
+	OpenFile *entry = cached_file(fd);
+
+	return entry == NULL ? real_read(&call) : read_relation(&call, entry);
+}
+
+/* A relation is read like this to be copied, once and in order. */
+ssize_t
+reads_read(int fd, void *buffer, size_t size)
+{
+	if (cached_file(fd) != NULL)
+		fc_count(&runtime.cache, FC_COUNT_bypass_reads, 1);
+	return read(fd, buffer, size);
+}
+
+/*
+ * Advice to fetch blocks that are in flash would make the disk work for nothing.
+ * An error comes back as the result; errno is not touched.
+ */
+int
+reads_fadvise(int fd, off_t offset, off_t length, int advice)
+{
+	OpenFile *entry = cached_file(fd);
+	int errno_before = errno;
+	bool swallow = false;
+
+	if (entry != NULL && advice == POSIX_FADV_WILLNEED && offset >= 0 &&
+	    offset % FC_BLOCK_SIZE == 0 && length > 0 &&
+	    length <= (off_t) RUN_BLOCKS_MAX * FC_BLOCK_SIZE &&
+	    offset / FC_BLOCK_SIZE < runtime.segment_blocks &&
+	    fc_file_current(&runtime.cache, &entry->file))
+		swallow = all_cached(
+			entry, entry->first_block + (uint32_t) (offset / FC_BLOCK_SIZE),
+			(unsigned) ((length + FC_BLOCK_SIZE - 1) / FC_BLOCK_SIZE));
+
+	if (swallow)
+		fc_count(&runtime.cache, FC_COUNT_prefetches_swallowed, 1);
+	errno = errno_before;
+	return swallow ? 0 : posix_fadvise(fd, offset, length, advice);
+}

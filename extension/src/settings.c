@@ -1,0 +1,55 @@
+/*
+ * settings.c
+ *		The extension's settings.
+ *
+ * A value that cannot work must not keep the server from starting, so the size
+ * takes any number here and is judged in bridge.c, where "the cache is off" can be
+ * said with its reason.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "utils/guc.h"
+
+#include "settings.h"
+
+char *setting_cache_file = NULL;
+int setting_cache_size_blocks;
+int setting_verify;
+
+static const struct config_enum_entry verify_options[] = {
+	{ "off", VERIFY_OFF, false },
+	{ "sample", VERIFY_SAMPLE, false },
+	{ "all", VERIFY_ALL, false },
+	{ NULL, 0, false }
+};
+
+void
+settings_define(void)
+{
+	DefineCustomStringVariable(
+		"pgflash.cache_file",
+		"Path of the cache file on a flash device; empty means no cache.",
+		"It is created if need be, and holds nothing that could be lost.",
+		&setting_cache_file, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, NULL,
+		NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.cache_size", "Size of the cache file.",
+		"Rounded down to a multiple of 512 kB. Takes about 25 bytes of shared "
+		"memory for each 8 kB.",
+		&setting_cache_size_blocks, 131072, INT_MIN, INT_MAX, PGC_POSTMASTER,
+		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
+
+	DefineCustomEnumVariable(
+		"pgflash.verify",
+		"Compares blocks read from flash with the data files: off, sample (1 of "
+		"64) or all.",
+		"A block that differs takes the cache offline.", &setting_verify,
+		VERIFY_OFF, verify_options, PGC_SUSET, 0, NULL, NULL, NULL);
+
+	MarkGUCPrefixReserved("pgflash");
+}

@@ -1,0 +1,25 @@
+/*
+ * settings.h
+ *		The extension's settings, as plain words: hooks read them too.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_SETTINGS_H
+#define PGFLASH_SETTINGS_H
+
+typedef enum Verify
+{
+	VERIFY_OFF,
+	VERIFY_SAMPLE, /* one hit in VERIFY_SAMPLE_EVERY */
+	VERIFY_ALL
+} Verify;
+
+#define VERIFY_SAMPLE_EVERY 64
+
+extern char *setting_cache_file;
+extern int setting_cache_size_blocks;
+extern int setting_verify; /* a Verify */
+
+extern void settings_define(void);
+
+#endif

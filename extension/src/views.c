@@ -1,0 +1,417 @@
+/*
+ * views.c
+ *		The SQL functions behind the views, and those that change something.
+ *
+ * A column of pgflash_cache is filled by its name: what is a counter of core's is
+ * found there, the rest in a table here.  So the order of columns is the business
+ * of the SQL file alone, and a column that nobody can fill is an error at once.
+ *
+ * Rights are given in SQL; superuser is asked for here as well, so that a careless
+ * GRANT does not let anybody change the cache.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "bridge.h"
+#include "compat.h"
+#include "module.h"
+#include "settings.h"
+
+PG_FUNCTION_INFO_V1(pgflash_cache_row);
+PG_FUNCTION_INFO_V1(pgflash_cache_devices_rows);
+PG_FUNCTION_INFO_V1(pgflash_relations_rows);
+PG_FUNCTION_INFO_V1(pgflash_cache_set_mode);
+PG_FUNCTION_INFO_V1(pgflash_cache_clear);
+PG_FUNCTION_INFO_V1(pgflash_cache_verify);
+
+#define BLOCK_BYTES 8192
+
+/* Compare so many slots between two looks at interrupts. */
+#define VERIFY_CHUNK 64
+
+static void
+require_library(void)
+{
+	if (!module_preloaded)
+		ereport(ERROR,
+		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		         errmsg("pgflash must be loaded by shared_preload_libraries"),
+		         errhint("Add pgflash to shared_preload_libraries and restart the "
+		                 "server.")));
+}
+
+static void
+require_superuser(void)
+{
+	require_library();
+	if (!superuser())
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		                errmsg("only a superuser may change the flash cache")));
+}
+
+/* ---- pgflash_cache ---------------------------------------------------------- */
+
+/* A column's value; *null_out is false beforehand. */
+typedef Datum (*Column)(bool *null_out);
+
+static Datum
+column_mode(bool *null_out)
+{
+	const char *reason;
+
+	(void) null_out;
+	return CStringGetTextDatum(bridge_mode(&reason));
+}
+
+static Datum
+column_mode_reason(bool *null_out)
+{
+	const char *reason;
+
+	(void) null_out;
+	(void) bridge_mode(&reason);
+	return CStringGetTextDatum(reason);
+}
+
+static Datum
+column_cache_file(bool *null_out)
+{
+	*null_out = setting_cache_file == NULL || setting_cache_file[0] == '\0';
+	return *null_out ? (Datum) 0 : CStringGetTextDatum(setting_cache_file);
+}
+
+static Datum
+column_direct_io(bool *null_out)
+{
+	*null_out = !bridge_attached();
+	return BoolGetDatum(bridge_direct_io());
+}
+
+static Datum
+column_size_bytes(bool *null_out)
+{
+	(void) null_out;
+	return Int64GetDatum((int64) bridge_slot_count() * BLOCK_BYTES);
+}
+
+static Datum
+column_slots(bool *null_out)
+{
+	(void) null_out;
+	return Int64GetDatum(bridge_slot_count());
+}
+
+static Datum
+column_used_slots(bool *null_out)
+{
+	(void) null_out;
+	return Int64GetDatum(bridge_used_slots());
+}
+
+static Datum
+column_used_bytes(bool *null_out)
+{
+	(void) null_out;
+	return Int64GetDatum((int64) bridge_used_slots() * BLOCK_BYTES);
+}
+
+static Datum
+column_hit_ratio(bool *null_out)
+{
+	uint64 hits;
+	uint64 misses;
+
+	(void) bridge_counter("hits", &hits);
+	(void) bridge_counter("misses", &misses);
+	*null_out = hits + misses == 0;
+	return Float8GetDatum(
+		*null_out ? 0 : (double) hits / (double) (hits + misses));
+}
+
+static Datum
+mean_ms(BridgeTimer timer, bool *null_out)
+{
+	BridgeHistogram histogram;
+
+	bridge_histogram(timer, &histogram);
+	*null_out = histogram.count == 0;
+	return Float8GetDatum(histogram.mean_ms);
+}
+
+static Datum
+buckets(BridgeTimer timer)
+{
+	BridgeHistogram histogram;
+	Datum *elements;
+
+	bridge_histogram(timer, &histogram);
+	elements = palloc(sizeof(Datum) * (size_t) histogram.bucket_count);
+	for (int i = 0; i < histogram.bucket_count; i++)
+		elements[i] = Int64GetDatum((int64) histogram.bucket[i]);
+	return PointerGetDatum(construct_array(elements, histogram.bucket_count,
+	                                       INT8OID, sizeof(int64),
+	                                       FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+static Datum
+column_flash_read_mean_ms(bool *null_out)
+{
+	return mean_ms(BRIDGE_FLASH_READ, null_out);
+}
+
+static Datum
+column_flash_write_mean_ms(bool *null_out)
+{
+	return mean_ms(BRIDGE_FLASH_WRITE, null_out);
+}
+
+static Datum
+column_disk_read_mean_ms(bool *null_out)
+{
+	return mean_ms(BRIDGE_DISK_READ, null_out);
+}
+
+static Datum
+column_flash_read_histogram(bool *null_out)
+{
+	(void) null_out;
+	return buckets(BRIDGE_FLASH_READ);
+}
+
+static Datum
+column_disk_read_histogram(bool *null_out)
+{
+	(void) null_out;
+	return buckets(BRIDGE_DISK_READ);
+}
+
+static Datum
+column_metadata_bytes(bool *null_out)
+{
+	(void) null_out;
+	return Int64GetDatum((int64) bridge_metadata_bytes());
+}
+
+static Datum
+column_metadata_bytes_per_block(bool *null_out)
+{
+	uint32 slots = bridge_slot_count();
+
+	*null_out = slots == 0;
+	return Float8GetDatum(
+		*null_out ? 0 : (double) bridge_metadata_bytes() / (double) slots);
+}
+
+static const struct
+{
+	const char *name;
+	Column value;
+} columns[] = {
+	{ "mode", column_mode },
+	{ "mode_reason", column_mode_reason },
+	{ "cache_file", column_cache_file },
+	{ "direct_io", column_direct_io },
+	{ "size_bytes", column_size_bytes },
+	{ "slots", column_slots },
+	{ "used_slots", column_used_slots },
+	{ "used_bytes", column_used_bytes },
+	{ "hit_ratio", column_hit_ratio },
+	{ "flash_read_mean_ms", column_flash_read_mean_ms },
+	{ "flash_write_mean_ms", column_flash_write_mean_ms },
+	{ "disk_read_mean_ms", column_disk_read_mean_ms },
+	{ "flash_read_histogram", column_flash_read_histogram },
+	{ "disk_read_histogram", column_disk_read_histogram },
+	{ "metadata_bytes", column_metadata_bytes },
+	{ "metadata_bytes_per_block", column_metadata_bytes_per_block },
+};
+
+static Datum
+column_value(const char *name, bool *null_out)
+{
+	uint64 counter;
+
+	*null_out = false;
+	for (size_t i = 0; i < lengthof(columns); i++)
+	{
+		if (strcmp(columns[i].name, name) == 0)
+			return columns[i].value(null_out);
+	}
+	if (bridge_counter(name, &counter))
+		return Int64GetDatum((int64) counter);
+
+	ereport(ERROR,
+	        (errcode(ERRCODE_UNDEFINED_COLUMN),
+	         errmsg("pgflash does not know the column \"%s\"", name),
+	         errhint("The extension's SQL is of another version than the library: "
+	                 "run ALTER EXTENSION pgflash UPDATE.")));
+}
+
+Datum
+pgflash_cache_row(PG_FUNCTION_ARGS)
+{
+	TupleDesc row;
+	Datum *values;
+	bool *nulls;
+
+	require_library();
+	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	values = palloc(sizeof(Datum) * (size_t) row->natts);
+	nulls = palloc(sizeof(bool) * (size_t) row->natts);
+	for (int i = 0; i < row->natts; i++)
+		values[i] =
+			column_value(NameStr(TupleDescAttr(row, i)->attname), &nulls[i]);
+
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
+}
+
+/* ---- pgflash_cache_devices ----------------------------------------------------- */
+
+static int64
+counter_value(const char *name)
+{
+	uint64 value;
+
+	if (!bridge_counter(name, &value))
+		elog(ERROR, "pgflash has no counter \"%s\"", name);
+	return (int64) value;
+}
+
+Datum
+pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Datum values[9];
+	bool nulls[9] = { false };
+
+	require_library();
+	InitMaterializedSRF(fcinfo, 0);
+	if (!bridge_attached())
+		return (Datum) 0;
+
+	values[0] = column_cache_file(&nulls[0]);
+	values[1] = Int64GetDatum(counter_value("flash_reads"));
+	values[2] = Int64GetDatum(counter_value("flash_writes"));
+	values[3] = Int64GetDatum(counter_value("flash_read_bytes"));
+	values[4] = Int64GetDatum(counter_value("flash_write_bytes"));
+	values[5] = mean_ms(BRIDGE_FLASH_READ, &nulls[5]);
+	values[6] = mean_ms(BRIDGE_FLASH_WRITE, &nulls[6]);
+	values[7] = Int64GetDatum(counter_value("flash_read_errors"));
+	values[8] = Int64GetDatum(counter_value("flash_write_errors"));
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	return (Datum) 0;
+}
+
+/* ---- pgflash_relations ----------------------------------------------------------- */
+
+static void
+add_relation(ReturnSetInfo *result, const BridgeFile *file)
+{
+	Oid relation = compat_relation_of_file(file->tablespace, file->relation);
+	Datum values[8];
+	bool nulls[8] = { false };
+
+	/* Dropped, not committed yet, or of a relation that is being rewritten. */
+	nulls[0] = !OidIsValid(relation);
+	values[0] = ObjectIdGetDatum(relation);
+	values[1] = CStringGetTextDatum(file->fork);
+	values[2] = ObjectIdGetDatum(file->tablespace);
+	values[3] = ObjectIdGetDatum(file->relation);
+	values[4] = Int64GetDatum(file->cached_blocks);
+	values[5] = Int64GetDatum((int64) file->hits);
+	values[6] = Int64GetDatum((int64) file->misses);
+	values[7] = Float8GetDatum(file->disk_read_ms);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+Datum
+pgflash_relations_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	uint32 count = bridge_file_count();
+
+	require_library();
+	InitMaterializedSRF(fcinfo, 0);
+	for (uint32 i = 0; i < count; i++)
+	{
+		BridgeFile file;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!bridge_file(i, &file))
+			continue;
+
+		/* Database 0: the catalogs that all databases share. */
+		if (file.database == MyDatabaseId || file.database == 0)
+			add_relation(result, &file);
+	}
+	return (Datum) 0;
+}
+
+/* ---- what changes something -------------------------------------------------------- */
+
+Datum
+pgflash_cache_set_mode(PG_FUNCTION_ARGS)
+{
+	char *mode = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	const char *problem;
+
+	require_superuser();
+	problem = bridge_set_mode(mode);
+	if (problem != NULL)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		                errmsg("could not set the flash cache to mode \"%s\"", mode),
+		                errdetail("The reason: %s.", problem)));
+	PG_RETURN_VOID();
+}
+
+Datum
+pgflash_cache_clear(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	require_superuser();
+	bridge_clear();
+	PG_RETURN_VOID();
+}
+
+Datum
+pgflash_cache_verify(PG_FUNCTION_ARGS)
+{
+	TupleDesc row;
+	Datum values[2];
+	bool nulls[2] = { false, false };
+	uint32 slots;
+	int64 compared = 0;
+	int64 mismatched = 0;
+
+	require_superuser();
+	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	slots = bridge_slot_count();
+	for (uint32 slot = 0; slot < slots; slot++)
+	{
+		BridgeVerdict verdict;
+
+		if (slot % VERIFY_CHUNK == 0)
+			CHECK_FOR_INTERRUPTS();
+		verdict = bridge_verify_slot(slot);
+		compared += verdict != BRIDGE_NOTHING;
+		mismatched += verdict == BRIDGE_DIFFERENT;
+	}
+	if (mismatched > 0)
+		bridge_verify_failed();
+
+	values[0] = Int64GetDatum(compared);
+	values[1] = Int64GetDatum(mismatched);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
+}
