@@ -99,7 +99,7 @@ soak: venv-dev rooms
 	$(Q)'$(BIN)/pytest' -m soak --timeout=0 --pg-major=$(MAJOR)
 
 bench: build
-	$(Q)set -e; for room in $(BENCH_ROOMS); do $(MAKE) -C $$room bench PG_CONFIG='$(pg_config)'; done
+	$(Q)set -e; for room in $(BENCH_ROOMS); do $(MAKE) -C $$room PG_CONFIG='$(pg_config)'; done
 
 postgres-check: venv-dev rooms
 	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }
