@@ -591,9 +591,10 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 	 * The copy may be refreshed if nobody but us has changed the set since we
 	 * began, and the file is still the one it was.
 	 */
-	if (generation != change->ticket.set_generation + 1 ||
-	    file->number != change->ticket.file ||
-	    file->generation != change->ticket.file_generation)
+	if (!FC_BROKEN(REFRESH) &&
+	    (generation != change->ticket.set_generation + 1 ||
+	     file->number != change->ticket.file ||
+	     file->generation != change->ticket.file_generation))
 	{
 		if (change->was_cached)
 			fc_count(cache, FC_COUNT_insert_skip_modification, 1);

@@ -140,13 +140,13 @@ fc_file_resolve(const FcCache *cache, FcFile *file)
 	uint64_t epoch = atomic_load(&shared->absent_epoch);
 
 	if (file->number == FC_FILE_NONE && file->absent_epoch != 0 &&
-	    file->absent_epoch == epoch)
+	    (FC_BROKEN(ABSENT) || file->absent_epoch == epoch))
 		return false;
 
 	file->number = find(shared, &file->id, &file->generation);
 	if (file->number != FC_FILE_NONE)
 		return true;
-	file->absent_epoch = (epoch & 1) == 0 ? epoch : 0;
+	file->absent_epoch = (epoch & 1) == 0 || FC_BROKEN(ABSENT) ? epoch : 0;
 	return false;
 }
 
@@ -324,6 +324,8 @@ fc_file_block_enters(const FcShared *shared, uint32_t number, uint32_t block)
 	FcFileEntry *entry = &fc_files(shared)[number];
 	uint32_t high = atomic_load(&entry->high);
 
+	if (FC_BROKEN(CHUNKS))
+		return;
 	while (high <= block &&
 	       !atomic_compare_exchange_weak(&entry->high, &high, block + 1))
 		;

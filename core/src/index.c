@@ -224,6 +224,8 @@ fc_index_invalidate(FcCache *cache, uint64_t key, uint64_t *generation_out)
 		if (same_key(atomic_load(&set->key[way]), key) &&
 		    invalidate_way(cache, set, way, key))
 			was_cached = true;
+		if (FC_BROKEN(EVERY_WAY) && was_cached)
+			break;
 	}
 
 	if (was_cached)

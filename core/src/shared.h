@@ -64,7 +64,11 @@ enum
 	FC_BREAK_DOOM = 1 << 11,			/* changes leave pending fills alone */
 	FC_BREAK_FULL_KEY = 1 << 12,		/* keys are compared in part */
 	FC_BREAK_REPLAY_FILE = 1 << 13,		/* hits ignore the file's generation */
-	FC_BREAK_PIN = 1 << 14				/* a slot being written can be given away */
+	FC_BREAK_PIN = 1 << 14,				/* a slot being written can be given away */
+	FC_BREAK_ABSENT = 1 << 15,			/* unknown files are unknown for ever */
+	FC_BREAK_EVERY_WAY = 1 << 16,		/* changes drop one copy of a block */
+	FC_BREAK_REFRESH = 1 << 17,			/* writers refresh what others changed */
+	FC_BREAK_CHUNKS = 1 << 18			/* what is cached of a file is not counted */
 };
 
 extern unsigned fc_test_broken;

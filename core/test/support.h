@@ -35,6 +35,9 @@
 		}                                                                      \
 	} while (0)
 
+/* For answers that must be checked, where a test does not care. */
+#define IGNORE(answer) ((void) !(answer))
+
 /* ---- random numbers --------------------------------------------------------- */
 
 typedef struct Random

@@ -1,0 +1,668 @@
+/*
+ * files_test.c
+ *		The dictionary: numbers given, retired, swept; what of a file is cached.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "support.h"
+#include "tap.h"
+
+#define FILES 64
+
+static FcFile
+entered(Rig *rig, uint32_t relation)
+{
+	FcFile file = fc_file(file_id(relation));
+
+	MUST(fc_file_enter(&rig->cache, &file) == FC_OK);
+	return file;
+}
+
+static uint64_t
+generation_of(const Rig *rig, uint32_t number)
+{
+	return atomic_load(&fc_generations(rig->cache.shared)[number]);
+}
+
+/* Put a block of the file into the cache; true if it took it. */
+static bool
+put(Rig *rig, const FcFile *file, uint32_t block)
+{
+	static Page page;
+	FcTicket ticket;
+	FcStatus status = fc_read(&rig->cache, file, block, &page, &ticket);
+
+	page_make(&page, file->id.relation, block, 1);
+	return status == FC_MISS && fc_fill(&rig->cache, &ticket, &page) == FC_OK;
+}
+
+static void
+test_names(void)
+{
+	Rig rig;
+
+	rig_open(&rig, 256, FILES);
+
+	FcFile file = fc_file(file_id(7));
+	FcFile again = file;
+	FcFile fork = file;
+
+	OK(!fc_file_current(&rig.cache, &file), "a new handle is not current");
+	OK(!fc_file_resolve(&rig.cache, &file), "an unknown file is unknown");
+	OK(fc_file_enter(&rig.cache, &file) == FC_OK &&
+	       fc_file_current(&rig.cache, &file),
+	   "a file that is entered is current");
+	OK(file.generation % 2 == 0, "the generation of a live number is even");
+	OK(fc_file_enter(&rig.cache, &again) == FC_OK &&
+	       again.number == file.number && again.generation == file.generation,
+	   "a file has one number");
+
+	fork.id.fork = 1;
+	MUST(fc_file_enter(&rig.cache, &fork) == FC_OK);
+	OK(fork.number != file.number, "another fork is another file");
+
+	FcFile other[4] = { file, file, file, file };
+
+	other[0].id.tablespace++;
+	other[1].id.database++;
+	other[2].id.relation++;
+	other[3].id.fork = 3;
+
+	bool known = false;
+
+	for (int i = 0; i < 4; i++)
+	{
+		other[i].number = FC_FILE_NONE;
+		other[i].absent_epoch = 0;
+		known |= fc_file_resolve(&rig.cache, &other[i]);
+	}
+	OK(!known, "each part of the name counts");
+
+	FcFileInfo info;
+
+	OK(fc_file_info(&rig.cache, file.number, &info) && info.id.relation == 7 &&
+	       info.cached_blocks == 0,
+	   "a live number tells its file");
+	OK(!fc_file_info(&rig.cache, fc_file_count(&rig.cache), &info),
+	   "there is no file past the last one");
+	rig_close(&rig);
+}
+
+static void
+test_retire(void)
+{
+	Rig rig;
+
+	rig_open(&rig, 256, FILES);
+
+	FcFile file = entered(&rig, 7);
+	FcFile held = file;
+	FcFileInfo info;
+
+	MUST(put(&rig, &file, 3));
+	fc_file_retire(&rig.cache, file.id);
+	OK(!fc_file_current(&rig.cache, &held), "retiring makes handles stale");
+	OK(generation_of(&rig, file.number) % 2 == 1,
+	   "the generation of a retired number is odd");
+	OK(!fc_file_resolve(&rig.cache, &held), "a retired file is unknown");
+	OK(!fc_file_info(&rig.cache, file.number, &info),
+	   "a retired number tells nothing");
+	OK(fc_used_slots(&rig.cache) == 0, "its blocks are gone");
+
+	uint64_t generation = generation_of(&rig, file.number);
+
+	fc_file_retire(&rig.cache, file.id);
+	OK(generation_of(&rig, file.number) == generation,
+	   "retiring an unknown file does nothing");
+
+	FcFile again = entered(&rig, 7);
+
+	OK(again.number != file.number,
+	   "a file created anew has another number until the sweep");
+	OK(!fc_file_current(&rig.cache, &file),
+	   "the handle on the file before it stays stale");
+	rig_close(&rig);
+}
+
+static void
+test_truncate(void)
+{
+	Rig rig;
+	FcChange change;
+
+	rig_open(&rig, 4096, FILES);
+
+	FcFile file = entered(&rig, 7);
+	FcFile held = file;
+	FcFile writer = file;
+
+	for (uint32_t block = 0; block < 300; block++)
+		MUST(put(&rig, &file, block));
+	fc_change_begin(&rig.cache, &writer, 100, FC_BLOCKS_ALL, &change);
+	OK(!fc_file_current(&rig.cache, &held), "a truncation makes handles stale");
+	fc_change_end(&rig.cache, &writer, &change);
+	OK(fc_file_resolve(&rig.cache, &held) && held.number == file.number,
+	   "but the number stays");
+	OK(held.generation % 2 == 0 && held.generation > file.generation,
+	   "and the generation grows and stays even");
+
+	unsigned wrong = 0;
+
+	for (uint32_t block = 0; block < 300; block++)
+		wrong += fc_cached(&rig.cache, &held, block) != (block < 100);
+	OK(wrong == 0, "what is cut off is forgotten, and nothing else");
+
+	fc_change_begin(&rig.cache, &writer, 0, FC_BLOCKS_ALL, &change);
+	fc_change_end(&rig.cache, &writer, &change);
+	OK(writer.number == file.number, "truncation to zero never renumbers");
+	OK(fc_used_slots(&rig.cache) == 0, "and forgets everything");
+	rig_close(&rig);
+}
+
+static void
+test_absent_files(void)
+{
+	Rig rig;
+
+	rig_open(&rig, 256, FILES);
+
+	FcFile writer = fc_file(file_id(7));
+
+	OK(!fc_file_resolve(&rig.cache, &writer) && writer.absent_epoch != 0,
+	   "a writer remembers when its file was unknown");
+
+	FcFile reader = entered(&rig, 8);
+
+	OK(!fc_file_resolve(&rig.cache, &writer), "another file is not its own");
+	reader = entered(&rig, 7);
+	OK(fc_file_resolve(&rig.cache, &writer) && writer.number == reader.number,
+	   "it finds the file as soon as a reader has entered it");
+
+	/* Killed in the middle of entering: the epoch stays odd. */
+	FcFile other = fc_file(file_id(9));
+
+	atomic_fetch_or(&rig.cache.shared->absent_epoch, 1);
+	OK(!fc_file_resolve(&rig.cache, &other) && other.absent_epoch == 0,
+	   "while a file becomes known nothing is remembered");
+	(void) entered(&rig, 10);
+	OK(atomic_load(&rig.cache.shared->absent_epoch) % 2 == 0,
+	   "the next one to enter a file sets it right");
+	rig_close(&rig);
+}
+
+/* Every number in use: who comes next is told so, and the sweep makes room. */
+static void
+test_full(void)
+{
+	Rig rig;
+	FcFile file[FILES];
+	FcFile late = fc_file(file_id(1000));
+
+	rig_open(&rig, 256, FILES);
+	for (uint32_t i = 0; i < FILES; i++)
+		file[i] = entered(&rig, i);
+	for (uint32_t i = 0; i < FILES; i++)
+		(void) put(&rig, &file[i], i);
+
+	OK(fc_file_enter(&rig.cache, &late) == FC_FULL, "a full table says so");
+	OK(late.number == FC_FILE_NONE, "and the handle names nothing");
+	OK(fc_counter(&rig.cache, FC_COUNT_file_shortages) == 1, "it is counted");
+
+	fc_sweep(&rig.cache);
+	OK(fc_counter(&rig.cache, FC_COUNT_clears) == 1,
+	   "the sweep clears the cache when numbers ran out");
+	OK(fc_file_enter(&rig.cache, &late) == FC_OK, "then there is room");
+
+	bool stale = true;
+	bool cached = false;
+
+	for (uint32_t i = 0; i < FILES; i++)
+	{
+		stale &= !fc_file_current(&rig.cache, &file[i]);
+		MUST(fc_file_enter(&rig.cache, &file[i]) == FC_OK || i == FILES - 1);
+		cached |= fc_cached(&rig.cache, &file[i], i);
+	}
+	OK(stale, "no handle of before is current");
+	OK(!cached, "no block of before is found");
+	rig_close(&rig);
+}
+
+static void
+test_sweep_of_retired_numbers(void)
+{
+	Rig rig;
+	FcFile file[FILES];
+	FcFile late = fc_file(file_id(1000));
+
+	rig_open(&rig, 256, FILES);
+	for (uint32_t i = 0; i < FILES; i++)
+		file[i] = entered(&rig, i);
+	for (uint32_t i = 0; i < FILES / 2; i++)
+		fc_file_retire(&rig.cache, file[i].id);
+	OK(fc_file_enter(&rig.cache, &late) == FC_FULL,
+	   "retired numbers are not given out before the sweep");
+	fc_sweep(&rig.cache);
+	OK(fc_counter(&rig.cache, FC_COUNT_clears) == 0,
+	   "retired numbers are room enough: nothing else goes");
+	OK(fc_file_enter(&rig.cache, &late) == FC_OK, "after the sweep they are");
+
+	bool current = true;
+
+	for (uint32_t i = FILES / 2; i < FILES; i++)
+		current &= fc_file_current(&rig.cache, &file[i]);
+	OK(current, "the living keep theirs");
+
+	/* Every number again and again: an old handle must never look current. */
+	FcFile old = file[0];
+	bool revived = false;
+
+	for (uint32_t round = 0; round < 2000; round++)
+	{
+		FcFile next = fc_file(file_id(5000 + round));
+
+		if (fc_file_enter(&rig.cache, &next) != FC_OK)
+		{
+			fc_sweep(&rig.cache);
+			continue;
+		}
+		revived |= fc_file_current(&rig.cache, &old);
+		fc_file_retire(&rig.cache, next.id);
+	}
+	OK(!revived, "a stale handle is stale over all later uses of its number");
+	OK(generation_of(&rig, old.number) > old.generation + 2,
+	   "though the number was used again");
+	rig_close(&rig);
+}
+
+static void
+test_sweep_waits_for_fills(void)
+{
+	Rig rig;
+	FcCache filler;
+	FcSeen claim;
+	bool same_way;
+	FcTicket ticket;
+	static Page page;
+
+	rig_open(&rig, 256, FILES);
+	rig_attach(&rig, &filler);
+	MUST(fc_process_begin(&rig.cache) == FC_OK);
+
+	FcFile file = entered(&rig, 7);
+
+	MUST(fc_read(&filler, &file, 3, &page, &ticket) == FC_MISS);
+	MUST(fc_index_claim(&filler, &ticket, &claim, &same_way) == FC_OK);
+	fc_file_retire(&rig.cache, file.id);
+	atomic_store(&rig.cache.shared->clear_wanted, 1);
+	fc_sweep(&rig.cache);
+	OK(atomic_load(&fc_tags(rig.cache.shared)[file.number]) != 0,
+	   "a number waits while a fill of it is pending");
+
+	OK(fc_index_publish(&filler, &ticket, &claim, 0, same_way) == FC_SKIP,
+	   "the fill comes to nothing");
+	atomic_store(&rig.cache.shared->clear_wanted, 1);
+	fc_sweep(&rig.cache);
+	OK(atomic_load(&fc_tags(rig.cache.shared)[file.number]) == 0,
+	   "after it the number is free");
+
+	/* The same with a filler that dies: its claim is taken away. */
+	file = entered(&rig, 8);
+	MUST(fc_read(&filler, &file, 3, &page, &ticket) == FC_MISS);
+	MUST(fc_index_claim(&filler, &ticket, &claim, &same_way) == FC_OK);
+	fc_file_retire(&rig.cache, file.id);
+	fc_process_end(&filler);
+	atomic_store(&rig.cache.shared->clear_wanted, 1);
+	fc_sweep(&rig.cache);
+	OK(atomic_load(&fc_tags(rig.cache.shared)[file.number]) == 0,
+	   "a number does not wait for a process that is gone");
+	free(filler.scratch);
+	rig_close(&rig);
+}
+
+/* ---- the lock ------------------------------------------------------------------ */
+
+static const char *stop_at;
+static jmp_buf cut_off;
+
+static void
+die_here(const char *name)
+{
+	if (strcmp(name, stop_at) == 0)
+		raise(SIGKILL);
+}
+
+static void
+cut_off_here(const char *name)
+{
+	if (strcmp(name, stop_at) == 0)
+	{
+		fc_test_point = NULL;
+		longjmp(cut_off, 1);
+	}
+}
+
+static void
+test_lock_of_the_dead(void)
+{
+	static const char *const points[] = { "number-written", "tag-written" };
+
+	for (int i = 0; i < 2; i++)
+	{
+		Rig rig;
+		FcFile file = fc_file(file_id(7));
+
+		rig_open(&rig, 256, FILES);
+
+		pid_t child = fork();
+
+		MUST(child >= 0);
+		if (child == 0)
+		{
+			stop_at = points[i];
+			fc_test_point = die_here;
+			IGNORE(fc_file_enter(&rig.cache, &file));
+			_exit(0);
+		}
+
+		int status;
+
+		MUST(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+		MUST(atomic_load(&rig.cache.shared->file_lock) != 0);
+
+		fc_test_broken = FC_BREAK_TAKEOVER;
+		OK(fc_file_enter(&rig.cache, &file) == FC_FULL,
+		   "control: the lock of a process dead at %s is held", points[i]);
+		fc_test_broken = 0;
+		OK(fc_file_enter(&rig.cache, &file) == FC_OK &&
+		       fc_file_current(&rig.cache, &file),
+		   "the lock of a process dead at %s is taken over", points[i]);
+		OK(atomic_load(&rig.cache.shared->file_lock) == 0, "and given back");
+		OK(atomic_load(&rig.cache.shared->absent_epoch) % 2 == 0,
+		   "and the table is whole");
+		OK(put(&rig, &file, 1), "and the file can be cached");
+		rig_close(&rig);
+	}
+}
+
+static void
+test_lock_of_oneself(void)
+{
+	static const char *const points[] = { "number-written", "tag-written" };
+
+	for (int i = 0; i < 2; i++)
+	{
+		Rig rig;
+		FcFile file = fc_file(file_id(7));
+
+		rig_open(&rig, 256, FILES);
+		stop_at = points[i];
+		fc_test_point = cut_off_here;
+		if (setjmp(cut_off) == 0)
+			IGNORE(fc_file_enter(&rig.cache, &file));
+		MUST(atomic_load(&rig.cache.shared->file_lock) == rig.cache.token);
+
+		fc_test_broken = FC_BREAK_SELF;
+		OK(fc_file_enter(&rig.cache, &file) == FC_FULL,
+		   "control: cut off at %s, a process waits for itself", points[i]);
+		fc_test_broken = 0;
+		OK(fc_file_enter(&rig.cache, &file) == FC_OK,
+		   "cut off at %s, a process takes its own lock over", points[i]);
+		OK(atomic_load(&rig.cache.shared->file_lock) == 0, "and gives it back");
+		rig_close(&rig);
+	}
+}
+
+static void
+test_lock_of_the_living(void)
+{
+	Rig rig;
+	FcCache holder;
+	FcFile file = fc_file(file_id(7));
+
+	rig_open(&rig, 256, FILES);
+	rig_attach(&rig, &holder);
+	atomic_store(&rig.cache.shared->file_lock, holder.token);
+	OK(fc_file_enter(&rig.cache, &file) == FC_FULL,
+	   "who cannot have the lock goes on without");
+	fc_sweep(&rig.cache);
+	OK(atomic_load(&rig.cache.shared->file_lock) == holder.token,
+	   "the lock of the living is respected");
+	atomic_store(&rig.cache.shared->file_lock, 0);
+	rig_detach(&holder);
+	rig_close(&rig);
+}
+
+/* ---- chunks --------------------------------------------------------------------- */
+
+/* Does each chunk counter cover what the index holds of its chunks? */
+static bool
+chunks_cover_index(const Rig *rig)
+{
+	FcShared *shared = rig->cache.shared;
+	uint32_t *held = calloc(shared->chunk_count, sizeof(*held));
+	bool good = true;
+
+	MUST(held != NULL);
+	for (uint32_t i = 0; i < shared->set_count; i++)
+	{
+		FcSet *set = fc_set(shared, i);
+
+		for (unsigned way = 0; way < FC_WAYS; way++)
+		{
+			uint64_t key = atomic_load(&set->key[way]);
+			uint64_t hash = fc_mix(((uint64_t) fc_key_file(key) << 32) |
+			                       ((uint32_t) key / FC_CHUNK_BLOCKS));
+
+			if (fc_meta_state(atomic_load(&set->meta[way])) != FC_EMPTY)
+				held[hash & (shared->chunk_count - 1)]++;
+		}
+	}
+	for (uint32_t i = 0; i < shared->chunk_count; i++)
+	{
+		uint32_t counted = atomic_load(&fc_chunks(shared)[i]);
+
+		good &= counted >= held[i] && counted <= UINT32_MAX / 2;
+	}
+	free(held);
+	return good;
+}
+
+static void
+test_chunks(Random *random)
+{
+	Rig rig;
+	FcFile file[8];
+	bool covered = true;
+	FcChange change;
+	static Page page;
+
+	rig_open(&rig, 256, FILES);
+	for (uint32_t i = 0; i < 8; i++)
+		file[i] = fc_file(file_id(i));
+
+	for (int step = 0; step < 20000; step++)
+	{
+		FcFile *of = &file[random_below(random, 8)];
+		uint32_t block = random_below(random, 6000);
+		FcTicket ticket;
+		FcSeen claim;
+		bool same_way;
+
+		switch (random_below(random, 12))
+		{
+			default:
+				if (fc_file_enter(&rig.cache, of) == FC_OK)
+					(void) put(&rig, of, block);
+				break;
+			case 0:
+				fc_change_begin(&rig.cache, of, block, 1, &change);
+				fc_change_end(&rig.cache, of, &change);
+				(void) fc_change_fill(&rig.cache, &change, &page);
+				break;
+			case 1:
+				if (one_in(random, 20))
+				{
+					fc_change_begin(&rig.cache, of, block, FC_BLOCKS_ALL,
+					                &change);
+					fc_change_end(&rig.cache, of, &change);
+				}
+				break;
+			case 2:
+				if (one_in(random, 20))
+					fc_file_retire(&rig.cache, of->id);
+				break;
+			case 3:
+				/* A claim that is left lying, as by a process cut off. */
+				if (fc_file_enter(&rig.cache, of) == FC_OK &&
+				    fc_read(&rig.cache, of, block, &page, &ticket) == FC_MISS)
+					IGNORE(
+						fc_index_claim(&rig.cache, &ticket, &claim, &same_way));
+				break;
+			case 4:
+				rig.flash.write_fault = FAULT_EIO;
+				if (one_in(random, 300))
+					fc_cache_clear(&rig.cache);
+				else if (fc_counter(&rig.cache, FC_COUNT_flash_write_errors) <
+				         20)
+					(void) put(&rig, of, block);
+				rig.flash.write_fault = FAULT_NONE;
+				break;
+			case 5:
+				atomic_store(&rig.cache.shared->clear_wanted, 1);
+				if (one_in(random, 50))
+					fc_sweep(&rig.cache);
+				break;
+		}
+		if (step % 50 == 0)
+			covered &= chunks_cover_index(&rig);
+	}
+	MUST(fc_mode(&rig.cache, NULL) == FC_SERVE);
+	OK(covered, "chunk counters are never below what the index holds");
+
+	for (uint32_t i = 0; i < 8; i++)
+		fc_file_retire(&rig.cache, file[i].id);
+
+	uint32_t valid = 0;
+
+	for (uint32_t i = 0; i < 256; i++)
+		valid +=
+			fc_meta_state(atomic_load(
+				&fc_set(rig.cache.shared, i / FC_WAYS)->meta[i % FC_WAYS])) ==
+			FC_VALID;
+	OK(valid == 0, "so that dropping every file leaves nothing behind");
+	rig_close(&rig);
+}
+
+/* A large file, little of it cached: dropping it looks at little. */
+static void
+test_invalidation_walks_what_is_cached(void)
+{
+	Rig rig;
+	FcChange change;
+
+	rig_open(&rig, 4096, FILES);
+
+	FcFile file = entered(&rig, 7);
+
+	MUST(put(&rig, &file, 0) && put(&rig, &file, 100000000));
+
+	uint64_t start = fc_now_ns();
+
+	fc_change_begin(&rig.cache, &file, 0, FC_BLOCKS_ALL, &change);
+
+	uint64_t took = fc_now_ns() - start;
+
+	fc_change_end(&rig.cache, &file, &change);
+	printf("# %.1f ms for two cached blocks of a file of 763 GB\n",
+	       (double) took / 1e6);
+	OK(fc_used_slots(&rig.cache) == 0, "both are forgotten");
+	OK(took < 5000000000ULL, "without walking a hundred million blocks");
+
+	/* Spread over more chunks than there are slots: the index is walked. */
+	uint32_t put_in = 0;
+
+	for (uint32_t i = 0; i < 200; i++)
+		put_in += put(&rig, &file, i * FC_CHUNK_BLOCKS + i);
+	MUST(put_in == 0);
+	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+	for (uint32_t i = 0; i < 200; i++)
+		put_in += put(&rig, &file, i * FC_CHUNK_BLOCKS + i);
+	MUST(put_in == 200);
+	fc_change_begin(&rig.cache, &file, 5 * FC_CHUNK_BLOCKS,
+	                100 * FC_CHUNK_BLOCKS, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+
+	unsigned wrong = 0;
+
+	for (uint32_t i = 0; i < 200; i++)
+		wrong += fc_cached(&rig.cache, &file, i * FC_CHUNK_BLOCKS + i) !=
+		         (i < 5 || i >= 105);
+	OK(wrong == 0, "a range of many chunks goes, and nothing beside it");
+	rig_close(&rig);
+}
+
+static void
+test_ends_of_ranges(void)
+{
+	Rig rig;
+	FcChange change;
+
+	rig_open(&rig, 4096, FILES);
+
+	FcFile file = entered(&rig, 7);
+	uint32_t blocks[] = { 0, 1023, 1024, 1025, 5000, UINT32_MAX - 2 };
+
+	for (int i = 0; i < 6; i++)
+		MUST(put(&rig, &file, blocks[i]));
+
+	fc_change_begin(&rig.cache, &file, 1024, UINT32_MAX - 10, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+
+	unsigned wrong = 0;
+
+	for (int i = 0; i < 6; i++)
+		wrong += fc_cached(&rig.cache, &file, blocks[i]) != (blocks[i] < 1024);
+	OK(wrong == 0,
+	   "a range that would end past the last block goes to the end");
+
+	MUST(put(&rig, &file, 1024) && put(&rig, &file, UINT32_MAX - 2));
+	fc_change_begin(&rig.cache, &file, 1023, 1, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	OK(!fc_cached(&rig.cache, &file, 1023) &&
+	       fc_cached(&rig.cache, &file, 1024),
+	   "one block is one block at the border of a chunk");
+	fc_change_begin(&rig.cache, &file, UINT32_MAX - 2, FC_BLOCKS_ALL, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+	OK(!fc_cached(&rig.cache, &file, UINT32_MAX - 2) &&
+	       fc_cached(&rig.cache, &file, 1024),
+	   "the last block of all can be cut off");
+	rig_close(&rig);
+}
+
+int
+main(void)
+{
+	Random random = { .state = 20 };
+
+	test_names();
+	test_retire();
+	test_truncate();
+	test_absent_files();
+	test_full();
+	test_sweep_of_retired_numbers();
+	test_sweep_waits_for_fills();
+	test_lock_of_the_dead();
+	test_lock_of_oneself();
+	test_lock_of_the_living();
+	test_chunks(&random);
+	test_invalidation_walks_what_is_cached();
+	test_ends_of_ranges();
+	return tap_done();
+}
