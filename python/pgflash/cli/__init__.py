@@ -14,7 +14,7 @@ from types import FrameType
 import click
 
 import pgflash
-from pgflash.cli.lab import lab
+from pgflash.cli import lab
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -32,7 +32,7 @@ def command(context: click.Context, *, debug: bool) -> None:
     context.obj = {"debug": debug}
 
 
-command.add_command(lab)
+command.add_command(lab.lab)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -21,7 +21,7 @@ from pgflash.report.colours import FAINT, GRID, INK, PAPER
 #: The grammar's version is pinned: a newer one may draw the same thing differently.
 VEGA_LITE = "5.21"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-WIDTH = 760
+WIDTH = 880
 ROW = 26
 #: Room left of a bar chart for the names.
 NAMES = 190
@@ -288,7 +288,7 @@ def _draw(spec: Mapping[str, Any], title: str) -> Markup:
     """Return the specification as an <svg> that scales with its column."""
     full = {"description": title, "config": _CONFIG, **spec}
     drawn = vl_convert.vegalite_to_svg(full, vl_version=VEGA_LITE, allowed_base_urls=[])
-    return Markup(_fluid(_own_ids(drawn), title))
+    return Markup(_fluid(_own_ids(drawn, title), title))
 
 
 def _fluid(svg: str, title: str) -> str:
@@ -304,19 +304,17 @@ def _fluid(svg: str, title: str) -> str:
     return head + svg[found.end() :]
 
 
-def _own_ids(svg: str) -> str:
-    """Make the picture's ids its own: several pictures share one page's name space."""
-    ids = set(re.findall(r'\bid="([^"]+)"', svg))
-    if not ids:
-        return svg
-    prefix = f"c{_digest(svg)}-"
-    for one in ids:
-        svg = svg.replace(f'id="{one}"', f'id="{prefix}{one}"')
-        svg = svg.replace(f"url(#{one})", f"url(#{prefix}{one})")
-        svg = svg.replace(f'href="#{one}"', f'href="#{prefix}{one}"')
+def _own_ids(svg: str, title: str) -> str:
+    """Give the picture ids of its own: several pictures share one page's name space.
+
+    Vega numbers its ids through all pictures that a process draws; ours depend on the
+    picture alone, so that the same run always gives the same page.
+    """
+    found = dict.fromkeys(re.findall(r'\bid="([^"]+)"', svg))
+    prefix = "c" + hashlib.sha256(title.encode()).hexdigest()[:8]
+    for number, one in enumerate(found, start=1):
+        new = f"{prefix}-{number}"
+        svg = svg.replace(f'id="{one}"', f'id="{new}"')
+        svg = svg.replace(f"url(#{one})", f"url(#{new})")
+        svg = svg.replace(f'href="#{one}"', f'href="#{new}"')
     return svg
-
-
-def _digest(text: str) -> str:
-    """Return a short name for a text, the same on every machine."""
-    return hashlib.sha256(text.encode()).hexdigest()[:8]

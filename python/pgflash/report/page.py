@@ -105,7 +105,7 @@ def _throughput(summaries: Sequence[Summary]) -> Section:
                     name=summary.approach.title,
                     colour=_colour(summary)[0],
                     value=value,
-                    label=f"{value:.2f}×   {summary.tpm:,.0f} TPM",
+                    label=f"{value:.2f}× · {summary.tpm:,.0f} TPM",
                     paper=figure.ratio if figure else None,
                     repeats=[attempt.tpm / base for attempt in summary.attempts],
                 )

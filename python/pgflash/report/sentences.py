@@ -64,7 +64,7 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
     if polluted:
         found.append(
             f"Other programs took much of the processors in every attempt of: "
-            f"{', '.join(polluted)}. Its figures are marked and not to be relied on."
+            f"{', '.join(polluted)}. These figures are marked, and not to be relied on."
         )
     found.extend(
         f"{summary.approach.title}: its repeats differ by {summary.spread:.0%}."
@@ -73,10 +73,7 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
     )
     single = [summary for summary in summaries if len(summary.attempts) == 1]
     if single:
-        found.append(
-            f"Measured only once: {', '.join(s.approach.title for s in single)}; "
-            "a median needs more."
-        )
+        found.append(f"Measured only once: {', '.join(s.approach.title for s in single)}.")
     return found
 
 

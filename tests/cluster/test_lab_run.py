@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A miniature scenario from end to end: on emulated devices, on real folders, interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.store import Store
+from pgflash.model.waits import WaitClass
+
+STOCK = "approaches=baseline,wal-on-flash,all-on-flash"
+TINY = ("--preset", "smoke", "--set", "measure_s=2", "--set", "clients=4")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store shared by this file's tests, so that the database is loaded once."""
+    return tmp_path_factory.mktemp("store")
+
+
+def command(install: PgInstall, store: Path, *words: str) -> list[str]:
+    lab = [sys.executable, "-m", "pgflash.cli", "lab", "run", "oltp-approaches", *TINY]
+    return [*lab, "--pg-config", str(install.pg_config), "--store", str(store), *words]
+
+
+def servers_of(store: Path) -> list[int]:
+    """Return the postmasters whose files a lab of this test made, by their ancestry-free mark."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (entry / "environ").read_bytes()
+            program = (entry / "exe").readlink().name
+        except OSError:
+            continue
+        if program.startswith(("postgres", "pgbench")) and b"PGFLASH_EMULATOR=" in environment:
+            states = [e for e in environment.split(b"\0") if e.startswith(b"PGFLASH_EMULATOR=")]
+            if any(os.fsencode(str(one)) in states[0] for one in lab_folders(store)):
+                found.append(int(entry.name))
+    return found
+
+
+def lab_folders(store: Path) -> list[Path]:
+    """Return the folders of runs that are under way, in memory or in the store."""
+    return [*Path("/dev/shm").glob("pgflash-lab-*"), *store.glob("pgflash-lab-*")]
+
+
+def wait_for(condition: Callable[[], object], what: str, *, limit_s: float = 120) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+
+
+def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -> None:
+    folder = store / "end-to-end"
+    done = subprocess.run(
+        command(pg_install, store, "--set", STOCK, "--out", str(folder), "--format", "json"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result == json.loads((folder / "result.json").read_text())
+    assert list(result["approaches"]) == ["baseline", "wal-on-flash", "all-on-flash"]
+    assert set(result["ratios"]) == {"wal-on-flash/baseline", "all-on-flash/baseline"}
+    # An array's read takes milliseconds, so no noise can turn these two around.
+    assert result["ratios"]["all-on-flash/baseline"] > 2
+    assert result["emulated_devices"] == ["sas15k-raid10-6", "nvme"]
+
+    run = Store(root=store).read(str(folder))
+    assert run.stopped == ""
+    for attempt in run.attempts:
+        assert attempt.nopm > 0
+        assert len(attempt.consistency) == 11
+        assert attempt.wait_rounds >= 10
+        assert attempt.cpu.server_s > 0
+        assert attempt.cpu_seconds
+        assert attempt.wal_bytes > 0
+    baseline, wal, everything = run.attempts
+    assert baseline.reads.disk == baseline.reads.blocks > 0
+    assert baseline.reads.mean_ms > 1
+    assert everything.reads.flash == everything.reads.blocks
+    assert everything.reads.mean_ms < baseline.reads.mean_ms
+    assert any(one.wait_class is WaitClass.USER_IO for one in baseline.waits)
+    # The emulated devices saw the calls that the placement says.
+    assert baseline.devices["flash"]["log_sync_count"] == 0
+    assert baseline.devices["array"]["log_sync_count"] > 0
+    assert wal.devices["flash"]["log_sync_count"] > 0
+    assert wal.devices["array"]["log_sync_count"] == 0
+    assert everything.devices["array"]["read_count"] == 0
+    page = (folder / "report.html").read_text()
+    assert "sas15k-raid10-6 (emulated)" in page
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing_behind(
+    pg_install: PgInstall, store: Path, tmp_path: Path, ending: signal.Signals
+) -> None:
+    before = set(lab_folders(store))
+    folder = tmp_path / "run"
+    words = ("--set", "approaches=baseline,all-on-flash", "--set", "repeats=20")
+    process = subprocess.Popen(
+        command(pg_install, store, *words, "--out", str(folder)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for((folder / "run.json").exists, "the first attempt")
+        wait_for(lambda: servers_of(store), "the second attempt's server")
+        process.send_signal(ending)
+        _, complaint = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert complaint.strip().splitlines()[-1].startswith("pgflash: interrupted")
+    assert "Traceback" not in complaint
+    wait_for(lambda: not servers_of(store), "the servers' end", limit_s=10)
+    assert set(lab_folders(store)) <= before
+    stopped = Store(root=store).read(str(folder))
+    assert stopped.stopped == "interrupted"
+    assert stopped.attempts
+
+
+def test_a_run_without_the_extension_says_how_to_install_it(
+    pg_install: PgInstall, store: Path
+) -> None:
+    if (pg_install.pkglibdir / "pgflash.so").exists():
+        pytest.skip("the extension is installed in this PostgreSQL")
+    done = subprocess.run(command(pg_install, store), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "the extension pgflash is not installed" in done.stderr
+    assert f"make extension PG_CONFIG={pg_install.pg_config}" in done.stderr
+
+
+def test_one_device_twice_is_refused(pg_install: PgInstall, store: Path, tmp_path: Path) -> None:
+    for name in ("disk", "ssd"):
+        (tmp_path / name).mkdir()
+    words = ("--hdd", str(tmp_path / "disk"), "--flash", str(tmp_path / "ssd"), "--set", STOCK)
+    done = subprocess.run(
+        command(pg_install, store, *words), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "are on the same device" in done.stderr

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The command line: forms of output, errors in one line, exit codes."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgflash.cli import main
+from pgflash.lab.store import write_run
+from pgflash.model.run import Run
+from support.runs import run_of, whole_run
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Return a store that holds one finished run."""
+    run = whole_run()
+    write_run(tmp_path / "runs" / run.id, run)
+    return tmp_path
+
+
+def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command line that must succeed, and return what it printed."""
+    assert main(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def failure(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
+    """Run a command line that must fail with a code, and return its complaint."""
+    assert main(list(words)) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+def test_the_list_names_scenarios_presets_and_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = output(capsys, "lab", "list")
+    assert "oltp-approaches: " in text
+    assert "demo" in text
+    assert "warehouses=20" in text
+
+
+def test_the_list_as_json_and_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads(output(capsys, "lab", "list", "--format", "json"))
+    assert listed[0]["scenario"] == "oltp-approaches"
+    rows = list(csv.DictReader(io.StringIO(output(capsys, "lab", "list", "--format", "csv"))))
+    assert rows[0]["approaches"].split()[0] == "baseline"
+
+
+def test_show_as_json_is_the_result(capsys: pytest.CaptureFixture[str], store: Path) -> None:
+    text = output(capsys, "lab", "show", "latest", "--store", str(store), "--format", "json")
+    found = json.loads(text)
+    assert found["ratios"]["flash-cache/baseline"] == pytest.approx(1.5)
+
+
+def test_show_as_csv_has_a_row_for_each_approach(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    text = output(capsys, "lab", "show", "latest", "--store", str(store), "--format", "csv")
+    rows = {row["approach"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert float(rows["all-on-flash"]["tpm"]) == 100_000
+    assert rows["baseline"]["hit_ratio"] == ""
+    assert len(rows) == 5
+
+
+def test_show_as_table_says_the_result_without_colour(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    text = output(capsys, "lab", "show", "latest", "--store", str(store))
+    assert "\x1b" not in text
+    assert "WAL on flash + flash cache" in text
+    assert "4.00" in text
+    assert "The devices were emulated" in text
+
+
+def test_show_without_a_run_lists_them(capsys: pytest.CaptureFixture[str], store: Path) -> None:
+    assert whole_run().id in output(capsys, "lab", "show", "--store", str(store))
+
+
+def test_an_empty_store_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "no run" in output(capsys, "lab", "show", "--store", str(tmp_path))
+    assert "there is no run" in failure(
+        capsys, 1, "lab", "show", "latest", "--store", str(tmp_path)
+    )
+
+
+def test_a_report_is_rendered_again_beside_the_run(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    folder = store / "runs" / whole_run().id
+    output(capsys, "lab", "report", "latest", "--store", str(store))
+    assert "<!DOCTYPE html>" in (folder / "report.html").read_text()[:200]
+    assert json.loads((folder / "result.json").read_text())["run"] == whole_run().id
+
+
+def test_a_report_can_go_to_a_file_or_to_standard_output(
+    capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path
+) -> None:
+    run_file = store / "runs" / whole_run().id / "run.json"
+    target = tmp_path / "page.html"
+    output(capsys, "lab", "report", str(run_file), "-o", str(target))
+    piped = output(capsys, "lab", "report", str(run_file), "-o", "-")
+    assert target.read_text() == piped
+
+
+def test_a_broken_run_is_one_line_and_a_hint(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.json"
+    path.write_text('{"id": "x"')
+    text = failure(capsys, 1, "lab", "show", str(path))
+    assert text.startswith("pgflash: ")
+    assert "is not a run" in text
+    assert "HINT:" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("lab", "run", "nothing"), 'no scenario "nothing"'),
+        (("lab", "run", "oltp-approaches", "--preset", "x"), 'no preset "x"'),
+        (("lab", "run", "oltp-approaches", "--set", "clients"), "key=value"),
+        (("lab", "run", "oltp-approaches", "--set", "clients=x"), "for clients"),
+        (("lab", "run", "oltp-approaches", "--hdd", "/tmp"), "--hdd and --flash go together"),
+        (("lab", "run", "oltp-approaches", "--format", "xml"), "'xml' is not one of"),
+        (("lab", "frobnicate"), "No such command"),
+    ],
+)
+def test_what_is_asked_wrongly_ends_with_2(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    assert message in failure(capsys, 2, *words)
+
+
+def test_a_pg_config_that_is_none_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    wrong = str(tmp_path / "pg_config")
+    words = ("lab", "run", "oltp-approaches", "--pg-config", wrong)
+    assert "could not run" in failure(capsys, 1, *words)
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("lab",), ("lab", "run"), ("lab", "show"), ("lab", "report"), ("lab", "list")]
+)
+def test_every_command_has_help_with_an_example(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    text = output(capsys, *words, "--help")
+    assert "Usage: pgflash" in text
+    assert words == ("lab", "list") or "Example" in text
+
+
+def test_an_unexpected_error_is_one_line_unless_debugging(
+    capsys: pytest.CaptureFixture[str], store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(_run: Run) -> str:
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr("pgflash.api.render_report", explode)
+    words = ("lab", "report", "latest", "--store", str(store), "-o", "-")
+    assert "unexpected ZeroDivisionError: boom" in failure(capsys, 1, *words)
+    assert main(["--debug", *words]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_with_130(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pgflash.cli.lab.load_scenario", interrupted)
+    text = failure(capsys, 130, "lab", "run", "oltp-approaches")
+    assert text.lstrip() == "pgflash: interrupted; everything it had started is stopped.\n"
+
+
+def test_a_stopped_run_is_listed_as_stopped(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_run(tmp_path / "runs" / "a", run_of(id="a", stopped="interrupted"))
+    assert "stopped: interrupted" in output(capsys, "lab", "show", "--store", str(tmp_path))
+
+
+def test_the_program_starts_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pgflash.cli", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("pgflash, version ")

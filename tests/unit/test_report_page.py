@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The report page: its sentences, its completeness, its safety."""
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from pgflash.model.run import Approach, Device
+from pgflash.model.summary import summarize
+from pgflash.report import render_page, sentences
+from pgflash.report.page import hit_points
+from support.runs import (
+    ALL,
+    APPROACHES,
+    BASELINE,
+    FLASH_CACHE,
+    attempt,
+    run_of,
+    whole_run,
+)
+
+
+class _Page(HTMLParser):
+    """The tags and the visible text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.open:
+            self.open.reverse()
+            self.open.remove(tag)
+            self.open.reverse()
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render_page(whole_run())
+
+
+def test_the_first_sentence_is_the_result(page: str) -> None:
+    assert (
+        "Against 20,000 transactions a minute with everything on the array, the same server on "
+        "emulated devices did 1.50 times with the flash cache, 1.25 times with the WAL on flash, "
+        "4.00 times with the WAL on flash and the flash cache and 5.00 times with everything on "
+        "flash."
+    ) in _Page(page).text
+
+
+def test_the_page_names_its_devices_as_emulated(page: str) -> None:
+    text = _Page(page).text
+    assert "sas15k-raid10-6 (emulated)" in text
+    assert "nvme (emulated)" in text
+    assert "The devices were emulated" in text
+
+
+def test_real_devices_are_not_called_emulated() -> None:
+    devices = tuple(
+        Device(role=role, name=f"/mnt/{role}", emulated=False, summary="ext4")
+        for role in ("array", "flash")
+    )
+    run = dataclasses.replace(whole_run(), devices=devices)
+    head = sentences.headline(run, summarize(run))
+    assert "emulated" not in head
+    assert not any("emulated" in one for one in sentences.cautions(run, summarize(run)))
+
+
+def test_the_papers_ratios_stand_beside_ours(page: str) -> None:
+    text = _Page(page).text
+    for ratio in ("1.36", "1.63", "5.17"):
+        assert f"{ratio}× in the paper" in text
+    assert "percent of the baseline" in text
+
+
+def test_everything_on_flash_is_called_a_setting(page: str) -> None:
+    assert "(5.00) is a setting, not a discovery" in _Page(page).text
+
+
+def test_the_page_loads_nothing_and_runs_nothing(page: str) -> None:
+    parsed = _Page(page)
+    assert not [tag for tag, _ in parsed.tags if tag in ("script", "iframe", "object", "embed")]
+    for tag, attributes in parsed.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on"), f"<{tag} {name}>"
+            if name in ("src", "href", "xlink:href", "action", "srcset"):
+                assert (value or "").startswith(("#", "data:")), f"<{tag} {name}={value}>"
+    for address in re.findall(r"https?://[^\"'<> ]+", page):
+        assert address in ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink")
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+
+
+def test_every_chart_has_its_table(page: str) -> None:
+    sections = re.findall(r"<section.*?</section>", page, re.DOTALL)
+    with_chart = [one for one in sections if '<figure class="chart">' in one]
+    assert len(with_chart) == 6
+    assert all("<table>" in one for one in with_chart)
+
+
+def test_every_chart_says_what_it_is(page: str) -> None:
+    figures = re.findall(r'<figure class="chart">.*?</figure>', page, re.DOTALL)
+    assert len(figures) == 6 + len(APPROACHES)
+    assert all(re.search(r'<svg [^>]*role="img" aria-label="[^"]+"', one) for one in figures)
+
+
+def test_ids_stand_once_and_links_lead_to_them(page: str) -> None:
+    tags = _Page(page).tags
+    ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for tag, attributes in tags:
+        if tag == "a":
+            assert str(attributes["href"]).removeprefix("#") in ids
+    for used in re.findall(r"url\(#([^)]+)\)", page):
+        assert used in ids
+
+
+def test_hostile_names_stay_text() -> None:
+    hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;"
+    approach = Approach(name="flash-cache", title=hostile, data="array", wal="array", cache=True)
+    run = run_of(
+        attempt(BASELINE, tpm=100, polluted=hostile),
+        attempt(dataclasses.replace(approach), tpm=200),
+        approaches=(BASELINE, approach),
+        title=hostile,
+        id=hostile,
+        stopped=hostile,
+        machine={hostile: hostile},
+        settings={hostile: hostile},
+        devices=(Device(role="array", name=hostile, emulated=True, summary=hostile),),
+    )
+    parsed = _Page(render_page(run))
+    assert not [tag for tag, _ in parsed.tags if tag in ("script", "img")]
+    assert hostile in parsed.text
+
+
+def test_a_stopped_run_says_so_first() -> None:
+    run = dataclasses.replace(whole_run(), stopped="interrupted")
+    assert "stopped before its end: interrupted" in sentences.cautions(run, summarize(run))[0]
+
+
+def test_a_run_without_attempts_still_makes_a_page() -> None:
+    page = render_page(run_of())
+    assert "no approach to compare" in _Page(page).text
+    assert "shared_buffers" in page
+
+
+def test_a_polluted_approach_is_marked_in_table_and_cautions() -> None:
+    run = run_of(
+        attempt(BASELINE, tpm=100, polluted="others took 40% of the processors"),
+        attempt(FLASH_CACHE, tpm=200),
+    )
+    text = _Page(render_page(run)).text
+    assert "Everything on the array (polluted)" in text
+    assert "others took 40% of the processors" in text
+    assert "Flash cache (polluted)" not in text
+
+
+def test_repeats_that_differ_are_called_out() -> None:
+    run = run_of(
+        attempt(ALL, tpm=100, repeat=1), attempt(ALL, tpm=150, repeat=2), approaches=APPROACHES
+    )
+    assert any("differ by 50%" in one for one in sentences.cautions(run, summarize(run)))
+
+
+def test_the_hit_ratio_over_time_is_of_each_interval() -> None:
+    one = attempt(FLASH_CACHE, tpm=6000, hit_ratio=0.5)
+    points = hit_points(one)
+    assert len(points) == len(one.cache_seconds) - 1
+    assert all(ratio == pytest.approx(0.5, abs=0.01) for _, ratio in points)
+
+
+def test_the_page_is_under_a_megabyte(page: str) -> None:
+    assert len(page.encode()) < 2**20
