@@ -1,0 +1,191 @@
+"""A real server on emulated devices: its own figures and the devices' must agree."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulator_folder
+from pgflash.lab.server import Server, make_server_dir, server_account
+from support.cluster import ClusterFactory
+
+pytestmark = pytest.mark.skipif(
+    not (emulator_folder() / "build" / "libpgflash_emulator.so").exists(),
+    reason="the emulator is not built",
+)
+
+#: How long between two looks at a condition that is waited for.
+POLL_S = 0.01
+
+#: Each page of the table holds one row, so a ctid names a page.
+PAGES = 5000
+MAKE_TABLE = f"""
+    CREATE TABLE pages (number int, filler text) WITH (autovacuum_enabled = off);
+    ALTER TABLE pages ALTER filler SET STORAGE PLAIN;
+    INSERT INTO pages SELECT n, repeat('x', 7000) FROM generate_series(1, {PAGES}) n;
+    CHECKPOINT;
+"""
+READ_AT_RANDOM = f"""
+    SELECT count(filler)
+    FROM (SELECT (random() * {PAGES - 1})::int AS page FROM generate_series(1, 400)) r,
+         LATERAL (SELECT filler FROM pages WHERE ctid = format('(%s,1)', page)::tid) p
+"""
+
+
+def disk(name: str, *, ms: float) -> DeviceProfile:
+    """Return one disk whose every request takes the same time."""
+    return DeviceProfile.from_mapping(
+        name,
+        {
+            "kind": "disk",
+            "description": "a disk without surprises",
+            "layout": "stripe",
+            "spindles": 1,
+            "stripe_kb": 64,
+            "seek_ms": [ms, ms],
+            "rotation_ms": 0,
+            "bandwidth_mb_s": 1000,
+            "log_sync_ms": [ms, ms],
+            "write_cache": {
+                "size_mb": 1000,
+                "latency_us": 0,
+                "destage_factor": 0,
+                "destage_share": 0,
+                "fsync_destages": 0,
+            },
+        },
+    )
+
+
+@contextlib.contextmanager
+def emulated(server: Server, *devices: EmulatedDevice) -> Iterator[Emulator]:
+    """Start the server on these devices, with the delays off."""
+    account = server_account()
+    with Emulator.create(
+        server.base / "emulator.state",
+        devices=devices,
+        owner=account.uid if account else None,
+        delays_on=False,
+    ) as emulator:
+        server.start(emulator.env)
+        yield emulator
+
+
+def io_settings(cluster: ClusterFactory) -> dict[str, str]:
+    """Return settings under which the backend reads by itself and measures it."""
+    settings = {"track_io_timing": "on"}
+    if cluster(start=False).install.major >= 18:
+        settings["io_method"] = "sync"
+    return settings
+
+
+def test_reads_and_their_times_agree_with_the_server_s_own(cluster: ClusterFactory) -> None:
+    server = cluster(settings=io_settings(cluster), start=False)
+    device = EmulatedDevice(name="disk", profile=disk("disk", ms=3), paths=(server.data,))
+    with emulated(server, device) as emulator:
+        with server.connect() as connection:
+            connection.autocommit = True
+            connection.execute(MAKE_TABLE)
+            connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {READ_AT_RANDOM}")
+            emulator.reset()
+            emulator.on()
+            row = connection.execute(
+                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {READ_AT_RANDOM}"
+            ).fetchone()
+            emulator.off()
+            reads = emulator.stats().device("disk").reads
+        server.stop()
+    assert row is not None
+    plan = row[0][0]["Plan"]
+    milliseconds = plan.get("Shared I/O Read Time", plan.get("I/O Read Time"))
+    assert plan["Shared Read Blocks"] > 100
+    assert reads.bytes == plan["Shared Read Blocks"] * 8192
+    assert reads.mean_ms >= 3.0
+    assert reads.latency_ms == pytest.approx(milliseconds, rel=0.1)
+
+
+def test_the_log_is_charged_to_the_device_it_lies_on(cluster: ClusterFactory) -> None:
+    wal = Path(cluster(start=False).base) / "elsewhere"
+    make_server_dir(wal)
+    server = cluster(
+        settings={**io_settings(cluster), "fsync": "on"},
+        initdb_args=[f"--waldir={wal / 'wal'}"],
+        start=False,
+    )
+    devices = (
+        EmulatedDevice(name="data", profile=disk("data", ms=1), paths=(server.data,)),
+        EmulatedDevice(name="log", profile=disk("log", ms=5), paths=(wal,)),
+    )
+    with emulated(server, *devices) as emulator:
+        with server.connect() as connection:
+            connection.autocommit = True
+            connection.execute("CREATE TABLE counter (n int)")
+            emulator.reset()
+            emulator.on()
+            for number in range(20):
+                connection.execute("INSERT INTO counter VALUES (%s)", [number])
+            emulator.off()
+            stats = emulator.stats()
+        server.stop()
+    log = stats.device("log")
+    assert log.log_syncs.count >= 20
+    assert log.log_syncs.mean_ms >= 5.0
+    assert log.operations["log_write"].count >= 20
+    assert stats.device("data").log_syncs.count == 0
+    assert stats.device("data").operations["log_write"].count == 0
+
+
+def test_a_backend_killed_while_it_waits_leaves_a_working_device(cluster: ClusterFactory) -> None:
+    server = cluster(settings=io_settings(cluster), start=False)
+    device = EmulatedDevice(name="disk", profile=disk("disk", ms=20), paths=(server.data,))
+    with emulated(server, device) as emulator:
+        with server.connect() as connection:
+            connection.autocommit = True
+            connection.execute(MAKE_TABLE)
+            connection.execute(READ_AT_RANDOM)
+            emulator.on()
+            with server.popen(["psql", "-X", "-c", READ_AT_RANDOM, "postgres"]):
+                os.kill(wait_for_reader(connection), signal.SIGKILL)
+        emulator.off()
+        wait_for_restart(server)
+        emulator.reset()
+        emulator.on()
+        with server.connect() as connection:
+            assert connection.execute("SELECT count(*) FROM pages").fetchone() == (PAGES,)
+        assert emulator.stats().device("disk").reads.count > 0
+        server.stop()
+
+
+def wait_for_reader(connection: psycopg.Connection) -> int:
+    """Return the process id of a backend that waits for a data file."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        row = connection.execute(
+            "SELECT pid FROM pg_stat_activity"
+            " WHERE wait_event = 'DataFileRead' AND query LIKE '%count(filler)%'"
+            " AND pid <> pg_backend_pid()"
+        ).fetchone()
+        if row is not None:
+            return int(row[0])
+        time.sleep(POLL_S)
+    raise AssertionError("no backend was seen reading")
+
+
+def wait_for_restart(server: Server) -> None:
+    """Return when the server takes connections again after a backend has crashed."""
+    deadline = time.monotonic() + 30
+    while "all server processes terminated; reinitializing" not in server.log_text():
+        assert time.monotonic() < deadline, "the server did not notice the crash"
+        time.sleep(POLL_S)
+    while time.monotonic() < deadline:
+        with contextlib.suppress(psycopg.OperationalError), server.connect():
+            return
+        time.sleep(POLL_S)
+    raise AssertionError("the server did not come back")
