@@ -113,5 +113,5 @@ hooks:
 		echo "$$hook runs make check."
 
 clean:
-	$(Q)set -e; for room in $(C_ROOMS) $(BENCH_ROOMS); do $(MAKE) -C $$room clean; done
+	$(Q)set -e; for room in $(C_ROOMS) $(BENCH_ROOMS) extension; do $(MAKE) -C $$room clean; done
 	$(Q)rm -rf build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

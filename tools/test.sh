@@ -42,7 +42,7 @@ pg_major()
 	fi
 }
 
-for room in core emulator; do
+for room in core emulator extension; do
 	step "$room" make --no-print-directory -C "$room" test ${V:+PROVE_FLAGS=-v}
 done
 
