@@ -76,7 +76,7 @@ static Said said;
 static bool
 stay_off(const char *why)
 {
-	strlcpy(why_off, why, sizeof(why_off));
+	snprintf(why_off, sizeof(why_off), "%s", why);
 	return false;
 }
 
@@ -119,7 +119,7 @@ real_cache_file(char *out)
 	if (realpath(setting_cache_file, out) != NULL)
 		return true;
 
-	strlcpy(directory, setting_cache_file, sizeof(directory));
+	snprintf(directory, sizeof(directory), "%s", setting_cache_file);
 	get_parent_directory(directory);
 	if (realpath(directory[0] == '\0' ? "/" : directory, real) == NULL)
 		return false;
@@ -264,11 +264,10 @@ in_child(void)
 static void
 know_server(void)
 {
-	strlcpy(data_directory, DataDir, sizeof(data_directory));
+	snprintf(data_directory, sizeof(data_directory), "%s", DataDir);
 	canonicalize_path(data_directory);
 	if (realpath(DataDir, real_data_directory) == NULL)
-		strlcpy(real_data_directory, data_directory,
-		        sizeof(real_data_directory));
+		snprintf(real_data_directory, sizeof(real_data_directory), "%s", data_directory);
 
 	runtime.root.directory = data_directory;
 	runtime.root.real_directory = real_data_directory;

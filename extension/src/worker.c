@@ -123,10 +123,10 @@ worker_register(void)
 	BackgroundWorker worker;
 
 	memset(&worker, 0, sizeof(worker));
-	strlcpy(worker.bgw_name, "pgflash", BGW_MAXLEN);
-	strlcpy(worker.bgw_type, "pgflash", BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "pgflash", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "pgflash_worker_main", BGW_MAXLEN);
+	snprintf(worker.bgw_name, BGW_MAXLEN, "%s", "pgflash");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "%s", "pgflash");
+	snprintf(worker.bgw_library_name, BGW_MAXLEN, "%s", "pgflash");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "%s", "pgflash_worker_main");
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
 	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
 	worker.bgw_restart_time = 1;
