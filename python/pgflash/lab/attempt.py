@@ -58,12 +58,24 @@ _COUNTERS = (
     "insert_skip_not_useful",
     "insert_skip_modification",
     "insert_skip_corrupt",
+    "bypass_reads",
+    "updates",
+    "invalidations",
+    "prefetches_swallowed",
+    "flash_reads",
     "flash_read_bytes",
+    "flash_writes",
     "flash_write_bytes",
+    "flash_read_errors",
+    "flash_write_errors",
+    "corrupt_slots",
+    "disk_reads",
+    "disk_read_bytes",
     "verify_compared",
     "verify_mismatches",
 )
-_GAUGES = ("flash_read_mean_ms", "disk_read_mean_ms", "metadata_bytes_per_block")
+#: Means since the server's start, and the counters that they are means over.
+_MEANS = (("flash_read_mean_ms", "flash_reads"), ("disk_read_mean_ms", "disk_reads"))
 
 
 class MeasureError(PgflashError):
@@ -418,6 +430,11 @@ def _cache_use(
     """Return the cache's account, counters as growth."""
     if before is None or after is None:
         return None
+    if after["verify_mismatches"]:
+        raise MeasureError(
+            f"{after['verify_mismatches']:,} blocks from flash differed from their file",
+            hint="This must never happen: keep the run's folder and report it.",
+        )
     return CacheUse(
         mode=str(after["mode"]),
         mode_reason=str(after["mode_reason"] or ""),
@@ -429,8 +446,26 @@ def _cache_use(
             for name in _COUNTERS
             if name in after
         },
-        gauges={name: float(after[name]) for name in _GAUGES if after.get(name) is not None},
+        gauges=_gauges(before, after),
     )
+
+
+def _gauges(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+    """Return what the cache cost, and the mean read times of the measured phase alone.
+
+    The view's means include the warm-up, when there were no delays; a mean times its
+    counter is a total, and totals can be subtracted.
+    """
+    gauges = {"metadata_bytes_per_block": float(after["metadata_bytes_per_block"] or 0)}
+    for mean, counter in _MEANS:
+        counts = [int(row[counter] or 0) for row in (before, after)]
+        totals = [
+            float(row[mean] or 0) * count
+            for row, count in zip((before, after), counts, strict=True)
+        ]
+        if counts[1] > counts[0]:
+            gauges[mean] = max(totals[1] - totals[0], 0.0) / (counts[1] - counts[0])
+    return gauges
 
 
 def _reads(
