@@ -182,8 +182,7 @@ def pgbench_command(
         f"--jobs={min(config.threads, config.clients)}",
         f"--time={config.ramp_up_s + config.duration_s}",
         f"--random-seed={config.seed}",
-        # One more than one, always: the log has its column of retries only then.
-        f"--max-tries={max(2, config.tries_max)}",
+        f"--max-tries={config.tries_max}",
     ]
     if config.rate_tps is not None:
         command.append(f"--rate={config.rate_tps:g}")
@@ -301,12 +300,12 @@ def _follow(process: subprocess.Popen[str], config: OltpConfig, observer: RunObs
             messages.append(line.rstrip())
             continue
         at_s = float(progress[1]) - config.ramp_up_s
+        latency = float(progress[3].replace("-nan", "nan"))
+        observer.second(at_s, float(progress[2]), 0.0 if math.isnan(latency) else latency)
         # pgbench reports a few ms early or late; its seconds are whole ones.
         if not measuring and at_s > -0.5:
             measuring = True
             observer.measuring_began()
-        latency = float(progress[3].replace("-nan", "nan"))
-        observer.second(at_s, float(progress[2]), 0.0 if math.isnan(latency) else latency)
     return messages
 
 

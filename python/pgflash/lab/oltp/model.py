@@ -48,14 +48,17 @@ class OltpConfig:
     rate_tps: float | None = None
     #: pgbench's threads.
     threads: int = 2
-    #: How often a transaction that lost to another one (deadlock) is tried.
+    #: How often a transaction that lost to another one (deadlock) is tried.  At least
+    #: twice: pgbench logs retries only if there may be any.
     tries_max: int = 10
 
     def __post_init__(self) -> None:
         """Refuse what could not be loaded or run."""
-        for name in ("warehouses", "clients", "duration_s", "threads", "tries_max"):
+        for name in ("warehouses", "clients", "duration_s", "threads"):
             if getattr(self, name) < 1:
                 raise UsageError(f"oltp: {name} must be at least 1")
+        if self.tries_max < 2:
+            raise UsageError("oltp: tries_max must be at least 2")
         if self.ramp_up_s < 0:
             raise UsageError("oltp: ramp_up_s must not be negative")
         if self.rate_tps is not None and self.rate_tps <= 0:

@@ -1,0 +1,60 @@
+"""Reading pgbench's transaction log."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgflash.lab.oltp.pgbench_log import LogError, TransactionLog, read_log
+
+
+def read(text: str, *, rated: bool = False) -> TransactionLog:
+    log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
+    read_log(text.splitlines(keepends=True), log, rated=rated)
+    return log
+
+
+def test_a_line_gives_script_end_and_latency() -> None:
+    log = read("0 199 2241 3 1175850568 995598 0\n3 7 90 0 1175850569 608 2\n")
+    assert log.scripts == [3, 0]
+    assert log.ends_us == [1_175_850_568_995_598, 1_175_850_569_000_608]
+    assert log.latencies_us == [2_241, 90]
+    assert log.retries == 2
+    assert log.failures == log.skipped == 0
+
+
+def test_a_failed_transaction_is_counted_and_not_measured() -> None:
+    log = read("3 0 failed 1 1499414498 84905 9\n4 0 11 2 1499414498 94905 0\n")
+    assert log.failures == 1
+    assert log.retries == 9
+    assert log.scripts == [2]
+
+
+def test_a_rate_adds_the_lag_behind_the_schedule() -> None:
+    log = read(
+        "0 81 4621 0 1412881037 912698 3005 1\n0 82 skipped 0 1412881037 914578 5217 0\n",
+        rated=True,
+    )
+    assert log.latencies_us == [4_621]
+    assert log.skipped == 1
+    assert log.retries == 1
+
+
+def test_several_files_add_up() -> None:
+    log = read("0 1 10 0 100 5 0\n")
+    read_log(["1 1 20 1 100 6 0\n"], log, rated=False)
+    assert log.latencies_us == [10, 20]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0 199 2241 0 1175850568 995598",  # no retries
+        "0 199 2241 0 1175850568 995598 17 0",  # a lag without a rate
+        "0 199 quick 0 1175850568 995598 0",
+        "0 199 2241 0 11758505",  # cut off
+        "",
+    ],
+)
+def test_a_line_of_another_shape_is_an_error_that_names_it(line: str) -> None:
+    with pytest.raises(LogError, match="unexpected line 2"):
+        read(f"0 1 10 0 100 5 0\n{line}\n")
