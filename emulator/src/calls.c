@@ -18,6 +18,7 @@
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "files.h"
+#include "prefetches.h"
 #include "streams.h"
 
 #include <dlfcn.h>
@@ -43,6 +44,7 @@
 
 static EmState *state;
 static EmStreams streams;
+static EmPrefetches prefetches;
 
 /*
  * The real calls, found once by the constructor.  A constructor of another
@@ -76,6 +78,7 @@ static struct
 	int (*ftruncate)(int, off_t);
 	int (*fallocate)(int, int, off_t, off_t);
 	int (*posix_fallocate)(int, off_t, off_t);
+	int (*posix_fadvise)(int, off_t, off_t, int);
 	long (*syscall)(long, ...);
 } real;
 
@@ -109,6 +112,7 @@ find_real_calls(void)
 	FIND(ftruncate);
 	FIND(fallocate);
 	FIND(posix_fallocate);
+	FIND(posix_fadvise);
 	FIND(syscall);
 }
 
@@ -215,6 +219,22 @@ charge_request(const EmFile *file, EmOperation operation,
 	}
 }
 
+/* Ask the device, if it has not been asked by an advice before. */
+static EmCharge
+charge_anew(const EmFile *file, EmOperation operation, EmRequest *request)
+{
+	/* Streams are followed with delays off, too: they do not start anew. */
+	if (operation == EM_READ || operation == EM_WRITE)
+		request->continues = em_streams_note(
+			&streams, request->file, request->offset, request->bytes,
+			operation == EM_WRITE, &request->gap_bytes);
+
+	if (!delays_on())
+		return (EmCharge){ .end_ns = request->now_ns };
+
+	return charge_request(file, operation, request);
+}
+
 static void
 play(const EmFile *file, EmOperation operation, uint64_t began_ns,
      uint64_t offset, uint64_t bytes)
@@ -224,16 +244,12 @@ play(const EmFile *file, EmOperation operation, uint64_t began_ns,
 		                  .file = file->identity,
 		                  .offset = offset,
 		                  .bytes = bytes };
-	EmCharge charge = { .end_ns = began_ns };
+	EmCharge charge;
 	uint64_t ended_ns;
 
-	/* Streams are followed with delays off, too: they do not start anew. */
-	if (operation == EM_READ || operation == EM_WRITE)
-		request.continues =
-			em_streams_note(&streams, file->identity, offset, bytes,
-		                    operation == EM_WRITE, &request.gap_bytes);
-	if (delays_on())
-		charge = charge_request(file, operation, &request);
+	if (operation != EM_READ ||
+	    !em_prefetches_take(&prefetches, &request, &charge))
+		charge = charge_anew(file, operation, &request);
 
 	ended_ns = em_clock_ns();
 	if (charge.end_ns > ended_ns)
@@ -623,6 +639,41 @@ sync_file_range(int fd, off_t offset, off_t bytes, unsigned int flags)
 	play_sync(file, began_ns, result);
 	return result;
 }
+
+/*
+ * An announced read begins now; it is counted when it is read.
+ */
+static void
+play_advice(const EmFile *file, off_t offset, off_t bytes)
+{
+	EmRequest request = { .now_ns = em_clock_ns(),
+		                  .file = file->identity,
+		                  .offset = (uint64_t) offset,
+		                  .bytes = (uint64_t) bytes };
+	EmCharge charge;
+
+	if (!delays_on() || !em_prefetches_accept(&request))
+		return;
+
+	charge = charge_anew(file, EM_READ, &request);
+	em_prefetches_note(&prefetches, &request, &charge);
+}
+
+#define DEFINE_ADVISE(name)                                                    \
+	EM_EXPORT int name(int fd, off_t offset, off_t bytes, int advice)          \
+	{                                                                          \
+		const EmFile *file = em_file_of(fd);                                   \
+		int result;                                                            \
+                                                                               \
+		ENSURE(posix_fadvise);                                                 \
+		result = real.posix_fadvise(fd, offset, bytes, advice);                \
+		if (file != NULL && advice == POSIX_FADV_WILLNEED && result == 0)      \
+			play_advice(file, offset, bytes);                                  \
+		return result;                                                         \
+	}
+
+DEFINE_ADVISE(posix_fadvise)
+DEFINE_ADVISE(posix_fadvise64)
 
 /*
  * syscall() with all of its six arguments.  Fewer may have been given; reading the

@@ -425,6 +425,23 @@ test_syncs(void)
 }
 
 static void
+test_advising(void)
+{
+	int fd = open_in("mapped/file", 0);
+
+	mark();
+	OK(posix_fadvise(fd, 0, BLOCK, POSIX_FADV_WILLNEED) == 0 &&
+	       posix_fadvise64(fd, 0, 0, POSIX_FADV_DONTNEED) == 0 &&
+	       counted_at_all() == 0,
+	   "an advice is not a request");
+	OK(posix_fadvise(fd, 0, BLOCK, 12345) == EINVAL,
+	   "a wrong advice is answered with its error");
+	OK(pread(fd, buffer, BLOCK, 0) == BLOCK && counted_once(EM_READ, BLOCK),
+	   "an announced read is counted when it is read");
+	close(fd);
+}
+
+static void
 test_copying(void)
 {
 	int in = open_in("mapped/file", 0);
@@ -521,6 +538,7 @@ run_preloaded(char **arguments)
 	test_descriptors();
 	test_errors();
 	test_syncs();
+	test_advising();
 	test_copying();
 	test_cachestat();
 	test_syscall();
