@@ -1,0 +1,1230 @@
+/*
+ * interleaving_test.c
+ *		The moments at which a wrong block could be served, one by one.
+ *
+ * Each scenario stops one process at a point of the protocol, lets another one
+ * do its worst there, goes on, and says whether a wrong block came out (or, for
+ * those about owners that are gone, whether something is stuck for ever).
+ *
+ * Each is run three ways: as the library is (nothing may go wrong), with the
+ * mechanism left out that guards this moment (it must go wrong: the control),
+ * and where several mechanisms back each other up, with each of them left out
+ * alone (nothing may go wrong, and the control leaves out all of them).
+ *
+ * "Another process" is a second handle with a token of its own; where death
+ * matters it is a child.  One set of 64 slots, so that everything collides.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "support.h"
+#include "tap.h"
+
+#define SLOTS     FC_WAYS
+#define RELATIONS 16
+#define BLOCKS    8192
+
+typedef struct Scene
+{
+	Rig rig;
+	FcCache *a;                       /* the process that is stopped */
+	FcCache b;                        /* the one that acts meanwhile */
+	FcFile file;                      /* relation 7, as a knows it */
+	FcFile same;                      /* the same, as b knows it */
+	uint64_t disk[RELATIONS][BLOCKS]; /* version of each block */
+	Page page;
+	Page other;
+	FcTicket ticket;
+	FcChange change;
+	bool wrong;
+} Scene;
+
+static Scene scene;
+
+/* ---- stopping ----------------------------------------------------------------- */
+
+static const char *stop_name;
+static void (*stop_act)(void);
+static jmp_buf cut_off;
+
+static void
+on_point(const char *name)
+{
+	if (stop_act == NULL || strcmp(name, stop_name) != 0)
+		return;
+
+	void (*act)(void) = stop_act;
+
+	stop_act = NULL;
+	act();
+}
+
+static void
+stop_at(const char *name, void (*act)(void))
+{
+	stop_name = name;
+	stop_act = act;
+}
+
+static void
+cut_here(void)
+{
+	longjmp(cut_off, 1);
+}
+
+/* ---- a policy that takes the way it is told ---------------------------------------- */
+
+static unsigned told_way;
+
+static void
+told_init(void *state)
+{
+	(void) state;
+}
+
+static void
+told_touched(void *state, unsigned way)
+{
+	(void) state;
+	(void) way;
+}
+
+static unsigned
+told_choose(void *state, const FcCandidate *candidate, uint64_t usable)
+{
+	(void) state;
+	(void) candidate;
+	return usable & (1ULL << told_way) ? told_way
+	                                   : (unsigned) __builtin_ctzll(usable);
+}
+
+static void
+told_moved(void *state, unsigned way, const FcCandidate *candidate)
+{
+	(void) state;
+	(void) way;
+	(void) candidate;
+}
+
+static const FcPolicy told_policy = {
+	.name = "told",
+	.set_init = told_init,
+	.touched = told_touched,
+	.choose = told_choose,
+	.filled = told_moved,
+	.evicted = told_moved,
+};
+
+/* ---- the world ------------------------------------------------------------------ */
+
+static void
+scene_open(uint32_t files)
+{
+	FcConfig config = { .slot_count = SLOTS,
+		                .file_count = files,
+		                .process_count = 8,
+		                .policy = &told_policy };
+
+	memset(&scene, 0, sizeof(scene));
+	told_way = 0;
+	rig_open_with(&scene.rig, &config);
+	scene.a = &scene.rig.cache;
+	MUST(fc_process_begin(scene.a) == FC_OK);
+	MUST(fc_cache_attach(&scene.b, scene.rig.memory, &told_policy,
+	                     &scene.rig.flash.device) == FC_OK);
+	MUST(fc_process_begin(&scene.b) == FC_OK);
+	scene.file = fc_file(file_id(7));
+	MUST(fc_file_enter(scene.a, &scene.file) == FC_OK);
+	scene.same = scene.file;
+	stop_act = NULL;
+}
+
+static void
+scene_close(void)
+{
+	rig_detach(&scene.b);
+	rig_close(&scene.rig);
+}
+
+static void
+real_read(uint32_t relation, uint32_t block, Page *page)
+{
+	page_make(page, relation, block, scene.disk[relation][block]);
+}
+
+static void
+real_write(uint32_t relation, uint32_t block)
+{
+	scene.disk[relation][block]++;
+}
+
+/* Read as a host does; fill after a miss.  True if a wrong page was served. */
+static bool
+read_block(FcCache *cache, FcFile *file, uint32_t block)
+{
+	uint32_t relation = file->id.relation;
+	Page page;
+	FcTicket ticket;
+	FcStatus status = fc_read(cache, file, block, &page, &ticket);
+
+	if (status == FC_STALE && fc_file_enter(cache, file) == FC_OK)
+		status = fc_read(cache, file, block, &page, &ticket);
+	if (status == FC_OK)
+		return !page_is(&page, relation, block, scene.disk[relation][block]);
+	if (status == FC_MISS)
+	{
+		real_read(relation, block, &page);
+		(void) fc_fill(cache, &ticket, &page);
+	}
+	return false;
+}
+
+/* Is a wrong page in the cache?  Reads only, so that nothing moves. */
+static bool
+holds_wrong(FcCache *cache, FcFile *file, uint32_t block)
+{
+	Page page;
+	FcTicket ticket;
+
+	return fc_read(cache, file, block, &page, &ticket) == FC_OK &&
+	       !page_is(&page, file->id.relation, block,
+	                scene.disk[file->id.relation][block]);
+}
+
+static bool
+is_hit(FcCache *cache, FcFile *file, uint32_t block)
+{
+	Page page;
+	FcTicket ticket;
+
+	return fc_read(cache, file, block, &page, &ticket) == FC_OK;
+}
+
+static void
+cache_block(FcCache *cache, FcFile *file, uint32_t block)
+{
+	(void) read_block(cache, file, block);
+	MUST(is_hit(cache, file, block));
+}
+
+static void
+write_block(FcCache *cache, FcFile *file, uint32_t block)
+{
+	FcChange change;
+
+	fc_change_begin(cache, file, block, 1, &change);
+	real_write(file->id.relation, block);
+	fc_change_end(cache, file, &change);
+}
+
+/* Truncate to this length and extend again with other contents. */
+static void
+replace_from(FcCache *cache, FcFile *file, uint32_t first)
+{
+	FcChange change;
+
+	fc_change_begin(cache, file, first, FC_BLOCKS_ALL, &change);
+	for (uint32_t block = first; block < BLOCKS; block++)
+		real_write(file->id.relation, block);
+	fc_change_end(cache, file, &change);
+}
+
+/* Drop the file, and create another one under its name. */
+static void
+recreate(FcCache *cache, FcFileId id)
+{
+	fc_file_retire(cache, id);
+	for (uint32_t block = 0; block < BLOCKS; block++)
+		real_write(id.relation, block);
+	fc_file_retire(cache, id);
+}
+
+/* A retirement whose process is killed before it has dropped the blocks. */
+static void
+retire_half_way(FcFileId id)
+{
+	FcCache dead = scene.b;
+
+	if (setjmp(cut_off) == 0)
+	{
+		stop_at("file-generation-moved", cut_here);
+		fc_file_retire(&dead, id);
+		MUST(!"the file was retired whole");
+	}
+}
+
+static void
+sweep(FcCache *cache)
+{
+	atomic_store(&cache->shared->clear_wanted, 1);
+	fc_sweep(cache);
+}
+
+/* Look a block up, read the file, and keep the ticket for later. */
+static void
+take_ticket(FcCache *cache, FcFile *file, uint32_t block)
+{
+	MUST(fc_read(cache, file, block, &scene.page, &scene.ticket) == FC_MISS);
+	real_read(file->id.relation, block, &scene.page);
+}
+
+/* ---- handles ---------------------------------------------------------------------- */
+
+/* The checkpointer's fd outlives a truncation and a retirement. */
+static bool
+stale_number_in_a_writer(void)
+{
+	FcFile old = scene.file;
+	FcFile new;
+
+	cache_block(scene.a, &scene.file, 3);
+	replace_from(&scene.b, &scene.same, 0);
+	recreate(&scene.b, scene.same.id);
+	new = fc_file(scene.same.id);
+	cache_block(&scene.b, &new, 3);
+	write_block(scene.a, &old, 3);
+	return read_block(&scene.b, &new, 3);
+}
+
+static bool
+stale_number_in_a_reader(void)
+{
+	FcFile old = scene.file;
+
+	cache_block(scene.a, &scene.file, 3);
+	retire_half_way(scene.file.id);
+	real_write(7, 3);
+	return read_block(scene.a, &old, 3);
+}
+
+/* ---- numbers that are used again ------------------------------------------------------ */
+
+static void
+reuse_number(void)
+{
+	FcFile next = fc_file(file_id(8));
+
+	retire_half_way(scene.file.id);
+	sweep(&scene.b);
+	IGNORE(fc_file_enter(&scene.b, &next));
+}
+
+/* With one number in all, relation 8 can only have the one relation 7 had. */
+static bool
+number_reused_with_a_fill_pending(void)
+{
+	FcFile next = fc_file(file_id(8));
+
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at("slot-written", reuse_number);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	return read_block(&scene.b, &next, 3);
+}
+
+static bool
+number_reused_before_the_fill(void)
+{
+	FcFile next = fc_file(file_id(8));
+
+	take_ticket(scene.a, &scene.file, 3);
+	fc_file_retire(&scene.b, scene.file.id);
+	sweep(&scene.b);
+	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
+	MUST(next.number == scene.file.number);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	return read_block(&scene.b, &next, 3);
+}
+
+static bool
+retired_half_way_then_swept(void)
+{
+	FcFile next = fc_file(file_id(8));
+
+	cache_block(scene.a, &scene.file, 3);
+	retire_half_way(scene.file.id);
+	sweep(&scene.b);
+	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
+	MUST(next.number == scene.file.number);
+	return read_block(&scene.b, &next, 3);
+}
+
+/* A reader opens the file by its name between the two halves of a drop. */
+static bool
+entered_between_two_retirements(void)
+{
+	FcFile between = fc_file(scene.file.id);
+
+	fc_file_retire(&scene.b, between.id);
+	MUST(fc_file_enter(scene.a, &between) == FC_OK);
+	cache_block(scene.a, &between, 3);
+	for (uint32_t block = 0; block < BLOCKS; block++)
+		real_write(7, block);
+	if ((fc_test_broken & FC_BREAK_SECOND_INVALIDATE) == 0)
+		fc_file_retire(&scene.b, between.id);
+
+	FcFile new = fc_file(scene.file.id);
+
+	return read_block(&scene.b, &new, 3);
+}
+
+/* ---- modes ------------------------------------------------------------------------ */
+
+static void
+go_offline_and_write(void)
+{
+	FcChange change;
+
+	MUST(fc_mode_set(&scene.b, FC_OFFLINE, FC_REASON_USER) == FC_OK);
+	fc_change_begin(&scene.b, &scene.same, 3, 1, &change);
+	real_write(7, 3);
+	fc_change_end(&scene.b, &scene.same, &change);
+}
+
+static bool
+offline_before_the_slot_is_read(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	stop_at("entry-found", go_offline_and_write);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static bool
+offline_after_the_slot_is_read(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	stop_at("slot-read", go_offline_and_write);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+/* Nobody serves from an offline map, but it must not hold what is wrong. */
+static bool
+map_holds_block_3(void)
+{
+	FcSeen seen;
+
+	return fc_index_find(scene.a->shared, fc_key(scene.file.number, 3), &seen);
+}
+
+static bool
+offline_before_a_fill(void)
+{
+	take_ticket(scene.a, &scene.file, 3);
+	go_offline_and_write();
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	return map_holds_block_3();
+}
+
+static bool
+offline_during_a_fill(void)
+{
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at("slot-written", go_offline_and_write);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	return map_holds_block_3();
+}
+
+static bool
+offline_during_a_write(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	fc_change_begin(scene.a, &scene.file, 3, 1, &scene.change);
+	real_write(7, 3);
+	real_read(7, 3, &scene.page);
+	fc_change_end(scene.a, &scene.file, &scene.change);
+	go_offline_and_write();
+	(void) fc_change_fill(scene.a, &scene.change, &scene.page);
+	return map_holds_block_3();
+}
+
+/* ---- unknown files ------------------------------------------------------------------- */
+
+/* The writer finds nothing to invalidate; then a reader enters the file. */
+static bool
+unknown_to_the_writer(void)
+{
+	FcFile writer = fc_file(file_id(8));
+	FcFile reader = writer;
+	FcChange change;
+
+	fc_change_begin(scene.a, &writer, 3, 1, &change);
+	MUST(fc_file_enter(&scene.b, &reader) == FC_OK);
+	cache_block(&scene.b, &reader, 3);
+	real_write(8, 3);
+	fc_change_end(scene.a, &writer, &change);
+	return read_block(&scene.b, &reader, 3);
+}
+
+static FcFile late_writer;
+
+static void
+begin_late_write(void)
+{
+	fc_change_begin(&scene.b, &late_writer, 3, 1, &scene.change);
+}
+
+/* The same, and the writer looks while the reader is just entering the file. */
+static bool
+unknown_while_entering(void)
+{
+	FcFile reader = fc_file(file_id(8));
+
+	late_writer = fc_file(file_id(8));
+	stop_at("tag-written", begin_late_write);
+	MUST(fc_file_enter(scene.a, &reader) == FC_OK);
+	cache_block(scene.a, &reader, 3);
+	real_write(8, 3);
+	fc_change_end(&scene.b, &late_writer, &scene.change);
+	return read_block(scene.a, &reader, 3);
+}
+
+/* ---- changes against fills ------------------------------------------------------------ */
+
+static void
+write_block_3(void)
+{
+	write_block(&scene.b, &scene.same, 3);
+}
+
+static void
+replace_all(void)
+{
+	replace_from(&scene.b, &scene.same, 0);
+}
+
+/* Fill block 3 of a, with something happening at a point; wrong afterwards? */
+static bool
+fill_with(const char *point, void (*act)(void))
+{
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at(point, act);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	MUST(stop_act == NULL);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static bool
+write_before_the_fill(void)
+{
+	take_ticket(scene.a, &scene.file, 3);
+	write_block_3();
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static bool
+write_between_claim_and_key(void)
+{
+	return fill_with("claimed-old-key", write_block_3);
+}
+
+static bool
+write_between_key_and_slot(void)
+{
+	return fill_with("claimed", write_block_3);
+}
+
+static bool
+write_between_slot_and_compare(void)
+{
+	return fill_with("slot-written", write_block_3);
+}
+
+static bool
+write_between_compare_and_publish(void)
+{
+	return fill_with("generations-compared", write_block_3);
+}
+
+static void
+go_on_filling(void)
+{
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+}
+
+/* The changer has moved the generation and not yet looked; then it looks. */
+static bool
+fill_inside_an_invalidation(void)
+{
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at("set-generation-moved", go_on_filling);
+	write_block(&scene.b, &scene.same, 3);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+/* Looked up and read after the first invalidation, and before the write. */
+static bool
+fill_between_two_invalidations(void)
+{
+	fc_change_begin(&scene.b, &scene.same, 3, 1, &scene.change);
+	take_ticket(scene.a, &scene.file, 3);
+	real_write(7, 3);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	fc_change_end(&scene.b, &scene.same, &scene.change);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static bool
+truncation_before_the_fill(void)
+{
+	take_ticket(scene.a, &scene.file, 3);
+	replace_all();
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static bool
+truncation_between_claim_and_key(void)
+{
+	return fill_with("claimed-old-key", replace_all);
+}
+
+static bool
+truncation_between_compare_and_publish(void)
+{
+	return fill_with("generations-compared", replace_all);
+}
+
+static bool
+truncation_after_the_fill(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	replace_all();
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static void
+fill_block_3_too(void)
+{
+	cache_block(&scene.b, &scene.same, 3);
+}
+
+/* Both copies are right, until the block changes: then both must go. */
+static bool
+two_fillers_of_one_block(void)
+{
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at("claimed-old-key", fill_block_3_too);
+	MUST(fc_fill(scene.a, &scene.ticket, &scene.page) == FC_OK);
+	write_block_3();
+	return read_block(scene.a, &scene.file, 3);
+}
+
+/* ---- changes against hits --------------------------------------------------------------- */
+
+static bool
+write_then_read(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	write_block_3();
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static bool
+write_between_slot_read_and_compare(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	stop_at("slot-read", write_block_3);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static void
+truncate_half_way(void)
+{
+	FcCache dead = scene.b;
+	FcChange change;
+
+	if (setjmp(cut_off) == 0)
+	{
+		stop_at("file-generation-moved", cut_here);
+		fc_change_begin(&dead, &scene.same, 0, FC_BLOCKS_ALL, &change);
+		MUST(!"the range was invalidated whole");
+	}
+	real_write(7, 3);
+}
+
+/* The generation has moved, the entry still stands. */
+static bool
+truncation_under_a_reader(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	stop_at("slot-read", truncate_half_way);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static void
+evict_block_3(void)
+{
+	for (uint32_t block = 100; block < 100 + SLOTS; block++)
+		(void) read_block(&scene.b, &scene.same, block);
+}
+
+/* The slot that was found holds another block when it is read. */
+static bool
+refill_under_a_reader(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	stop_at("entry-found", evict_block_3);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+/*
+ * Change the last words of a page so that its CRC32C, with its key before it,
+ * becomes the wanted one.  The CRC is linear: find out what each of 32 bits does
+ * to it, and solve.
+ */
+static void
+forge(Page *page, uint64_t key, uint32_t wanted)
+{
+	uint32_t *tail = (uint32_t *) (void *) &page->word[FC_BLOCK_SIZE / 8 - 1];
+	uint32_t seed = fc_crc32c(0, &key, sizeof(key));
+	uint32_t now = fc_crc32c(seed, page, sizeof(*page));
+	uint32_t missing = now ^ wanted;
+	uint32_t effect[32];
+	uint32_t bits[32];
+	uint32_t chosen = 0;
+
+	for (int i = 0; i < 32; i++)
+	{
+		*tail ^= 1U << i;
+		effect[i] = fc_crc32c(seed, page, sizeof(*page)) ^ now;
+		bits[i] = 1U << i;
+		*tail ^= 1U << i;
+	}
+	for (int row = 31, used = 0; row >= 0; row--)
+	{
+		int pivot = used;
+
+		while (pivot < 32 && (effect[pivot] & (1U << row)) == 0)
+			pivot++;
+		MUST(pivot < 32);
+
+		uint32_t effect_of = effect[pivot];
+		uint32_t bits_of = bits[pivot];
+
+		effect[pivot] = effect[used];
+		bits[pivot] = bits[used];
+		effect[used] = effect_of;
+		bits[used] = bits_of;
+		for (int i = used + 1; i < 32; i++)
+		{
+			if (effect[i] & (1U << row))
+			{
+				effect[i] ^= effect_of;
+				bits[i] ^= bits_of;
+			}
+		}
+		if (missing & (1U << row))
+		{
+			missing ^= effect_of;
+			chosen ^= bits_of;
+		}
+		used++;
+	}
+	*tail ^= chosen;
+	MUST(fc_crc32c(seed, page, sizeof(*page)) == wanted);
+}
+
+static uint32_t
+checksum_for(uint32_t block, const Page *page)
+{
+	uint64_t key = fc_key(scene.file.number, block);
+
+	return fc_crc32c(fc_crc32c(0, &key, sizeof(key)), page, sizeof(*page));
+}
+
+/* Put a block 4 into the slot of block 3 that would pass for block 3. */
+static void
+refill_with_same_checksum(void)
+{
+	FcTicket ticket;
+	FcSeen seen;
+
+	MUST(fc_index_find(scene.b.shared, fc_key(scene.file.number, 3), &seen));
+	real_read(7, 3, &scene.other);
+
+	uint32_t wanted = checksum_for(3, &scene.other);
+
+	for (uint32_t block = 100; fc_used_slots(&scene.b) < SLOTS; block++)
+		cache_block(&scene.b, &scene.same, block);
+	told_way = seen.slot % FC_WAYS;
+	MUST(fc_read(&scene.b, &scene.same, 4, &scene.other, &ticket) == FC_MISS);
+	real_read(7, 4, &scene.other);
+	forge(&scene.other, fc_key(scene.file.number, 3), wanted);
+	MUST(fc_fill(&scene.b, &ticket, &scene.other) == FC_OK);
+	MUST(!map_holds_block_3());
+}
+
+static bool
+refill_with_the_same_checksum_under_a_reader(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	stop_at("entry-found", refill_with_same_checksum);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+/* Two files' blocks of the same number meet in the one set there is. */
+static bool
+same_block_of_another_file(void)
+{
+	FcFile other = fc_file(file_id(8));
+
+	cache_block(scene.a, &scene.file, 3);
+	MUST(fc_file_enter(scene.a, &other) == FC_OK);
+	return read_block(scene.a, &other, 3);
+}
+
+/* ---- refreshing after a write ------------------------------------------------------------- */
+
+static bool
+foreign_change_during_a_write(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	fc_change_begin(scene.a, &scene.file, 3, 1, &scene.change);
+	real_write(7, 3);
+	real_read(7, 3, &scene.page);
+	write_block_3();
+	fc_change_end(scene.a, &scene.file, &scene.change);
+	(void) fc_change_fill(scene.a, &scene.change, &scene.page);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static bool
+foreign_change_before_a_refresh(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	fc_change_begin(scene.a, &scene.file, 3, 1, &scene.change);
+	real_write(7, 3);
+	real_read(7, 3, &scene.page);
+	fc_change_end(scene.a, &scene.file, &scene.change);
+	write_block_3();
+	(void) fc_change_fill(scene.a, &scene.change, &scene.page);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+/* ---- owners that are gone, and owners that are not ------------------------------------------ */
+
+static void
+fill_the_set(void)
+{
+	told_way = 0;
+	for (uint32_t block = 100; block < 100 + SLOTS + 8; block++)
+		(void) read_block(&scene.b, &scene.same, block);
+}
+
+/* A slot whose owner is about to write it must not be given to another block. */
+static bool
+slot_given_away_under_its_filler(void)
+{
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at("claimed", fill_the_set);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+
+	bool wrong = false;
+
+	for (uint32_t block = 100; block < 100 + SLOTS + 8; block++)
+		wrong |= holds_wrong(&scene.b, &scene.same, block);
+	return wrong;
+}
+
+/* Can every slot be used, and every block cached? */
+static bool
+something_is_stuck(FcCache *cache, FcFile *file)
+{
+	(void) read_block(cache, file, 3);
+	if (!is_hit(cache, file, 3))
+		return true;
+	fc_cache_clear(cache);
+	for (uint32_t block = 1000; block < 1000 + SLOTS; block++)
+		(void) read_block(cache, file, block);
+	for (uint32_t block = 1000; block < 1000 + SLOTS; block++)
+	{
+		if (!is_hit(cache, file, block))
+			return true;
+	}
+	return false;
+}
+
+static const char *const fill_points[] = { "claimed-old-key", "claimed-new-key",
+	                                       "claimed", "slot-written",
+	                                       "generations-compared" };
+
+#define FILL_POINTS 5
+
+static void
+cut_a_fill_off(const char *point)
+{
+	take_ticket(scene.a, &scene.file, 3);
+	if (setjmp(cut_off) == 0)
+	{
+		stop_at(point, cut_here);
+		(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+		MUST(!"the fill was not cut off");
+	}
+}
+
+/* A signal handler cuts a fill off and the process goes on, or exits there. */
+static bool
+fill_cut_off_in_oneself(void)
+{
+	for (int i = 0; i < FILL_POINTS; i++)
+	{
+		scene.file = fc_file(file_id(7));
+		MUST(fc_file_enter(scene.a, &scene.file) == FC_OK);
+		fc_cache_clear(scene.a);
+		cut_a_fill_off(fill_points[i]);
+		if (something_is_stuck(scene.a, &scene.file))
+			return true;
+
+		/* What exit hooks do: unlink.  It must come to an end. */
+		cut_a_fill_off(fill_points[i]);
+		fc_file_retire(scene.a, scene.file.id);
+		sweep(scene.a);
+		if (atomic_load(&fc_tags(scene.a->shared)[scene.file.number]) != 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+lock_cut_off_in_oneself(void)
+{
+	FcFile file = fc_file(file_id(8));
+
+	if (setjmp(cut_off) == 0)
+	{
+		stop_at("tag-written", cut_here);
+		IGNORE(fc_file_enter(scene.a, &file));
+		MUST(!"entering was not cut off");
+	}
+	file = fc_file(file_id(8));
+	return fc_file_enter(scene.a, &file) != FC_OK;
+}
+
+static void
+stop_myself(void)
+{
+	raise(SIGSTOP);
+}
+
+/* A child that has stopped itself in the middle of filling block 3. */
+static pid_t
+start_filler(const char *point)
+{
+	pid_t child = fork();
+	int status;
+
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		FcCache mine = scene.rig.cache;
+
+		mine.token = 0;
+		MUST(fc_process_begin(&mine) == FC_OK);
+		take_ticket(&mine, &scene.file, 3);
+		stop_at(point, stop_myself);
+		_exit(fc_fill(&mine, &scene.ticket, &scene.page) == FC_OK ? 0 : 1);
+	}
+	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+	return child;
+}
+
+static bool
+filler_killed(void)
+{
+	bool stuck = false;
+
+	for (int i = 0; i < FILL_POINTS; i++)
+	{
+		fc_cache_clear(scene.a);
+
+		pid_t child = start_filler(fill_points[i]);
+
+		MUST(kill(child, SIGKILL) == 0);
+		MUST(waitpid(child, NULL, 0) == child);
+		stuck |= something_is_stuck(scene.a, &scene.file);
+	}
+	return stuck;
+}
+
+/* The slot of a stopped filler stays its own; when it goes on, all is right. */
+static bool
+filler_stopped(void)
+{
+	bool wrong = false;
+
+	for (int i = 0; i < FILL_POINTS; i++)
+	{
+		int status;
+
+		fc_cache_clear(scene.a);
+
+		pid_t child = start_filler(fill_points[i]);
+
+		real_write(7, 3);
+		fc_change_begin(scene.a, &scene.file, 3, 1, &scene.change);
+		fc_change_end(scene.a, &scene.file, &scene.change);
+		(void) read_block(scene.a, &scene.file, 3);
+		fill_the_set();
+		MUST(kill(child, SIGCONT) == 0);
+		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
+		wrong |= WEXITSTATUS(status) == 0;
+		for (uint32_t block = 100; block < 100 + SLOTS + 8; block++)
+			wrong |= holds_wrong(scene.a, &scene.file, block);
+		wrong |= holds_wrong(scene.a, &scene.file, 3);
+	}
+	return wrong;
+}
+
+/* ---- the list ------------------------------------------------------------------------- */
+
+typedef struct Scenario
+{
+	const char *title;
+	bool (*play)(void);
+	uint32_t files;
+	unsigned control;   /* left out together, it goes wrong */
+	unsigned backup[4]; /* left out alone, it does not */
+} Scenario;
+
+#define B(name) FC_BREAK_##name
+
+static const Scenario scenarios[] = {
+	{ "a writer's number outlives truncation and retirement",
+	  stale_number_in_a_writer,
+	  64,
+	  B(RESOLVE),
+	  { 0 } },
+	{ "a reader's number outlives a retirement that was killed half-way",
+	  stale_number_in_a_reader,
+	  64,
+	  B(RESOLVE) | B(REPLAY_FILE),
+	  { B(RESOLVE), B(REPLAY_FILE) } },
+	{ "a number is to be used again while a fill of it is pending",
+	  number_reused_with_a_fill_pending,
+	  1,
+	  B(SWEEP) | B(FILE_GENERATION),
+	  { B(SWEEP), B(FILE_GENERATION) } },
+	{ "a number is used again before the fill of an old ticket",
+	  number_reused_before_the_fill,
+	  1,
+	  B(FILE_GENERATION),
+	  { 0 } },
+	{ "a number is swept after a retirement that was killed half-way",
+	  retired_half_way_then_swept,
+	  1,
+	  B(SWEEP),
+	  { 0 } },
+	{ "a file is entered between its two retirements",
+	  entered_between_two_retirements,
+	  64,
+	  B(SECOND_INVALIDATE),
+	  { 0 } },
+
+	{ "the mode goes offline before a hit's slot is read",
+	  offline_before_the_slot_is_read,
+	  64,
+	  B(MODE_CHECK),
+	  { 0 } },
+	{ "the mode goes offline after a hit's slot was read",
+	  offline_after_the_slot_is_read,
+	  64,
+	  B(MODE_CHECK),
+	  { 0 } },
+	{ "the mode goes offline before a fill",
+	  offline_before_a_fill,
+	  64,
+	  B(MODE_CHECK),
+	  { 0 } },
+	{ "the mode goes offline during a fill",
+	  offline_during_a_fill,
+	  64,
+	  B(MODE_CHECK),
+	  { 0 } },
+	{ "the mode goes offline between a write and its refresh",
+	  offline_during_a_write,
+	  64,
+	  B(MODE_CHECK),
+	  { 0 } },
+
+	{ "a reader enters a file that its writer took for unknown",
+	  unknown_to_the_writer,
+	  64,
+	  B(ABSENT),
+	  { 0 } },
+	{ "the writer looks while the reader is entering the file",
+	  unknown_while_entering,
+	  64,
+	  B(ABSENT),
+	  { 0 } },
+
+	{ "a write before the fill",
+	  write_before_the_fill,
+	  64,
+	  B(SET_GENERATION),
+	  { 0 } },
+	{ "a write between claim and key",
+	  write_between_claim_and_key,
+	  64,
+	  B(SET_GENERATION),
+	  { B(DOOM) } },
+	{ "a write between key and slot",
+	  write_between_key_and_slot,
+	  64,
+	  B(SET_GENERATION) | B(DOOM),
+	  { B(SET_GENERATION), B(DOOM) } },
+	{ "a write between slot and compare",
+	  write_between_slot_and_compare,
+	  64,
+	  B(SET_GENERATION) | B(DOOM),
+	  { B(SET_GENERATION), B(DOOM) } },
+	{ "a write between compare and publish",
+	  write_between_compare_and_publish,
+	  64,
+	  B(DOOM),
+	  { B(SET_GENERATION) } },
+	{ "a fill inside an invalidation",
+	  fill_inside_an_invalidation,
+	  64,
+	  B(SET_GENERATION) | B(INVALIDATE),
+	  { B(SET_GENERATION), B(INVALIDATE) } },
+	{ "a fill between the two invalidations of a write",
+	  fill_between_two_invalidations,
+	  64,
+	  B(SECOND_INVALIDATE),
+	  { 0 } },
+	{ "a truncation before the fill",
+	  truncation_before_the_fill,
+	  64,
+	  B(FILE_GENERATION),
+	  { B(SET_GENERATION) } },
+	{ "a truncation between claim and key",
+	  truncation_between_claim_and_key,
+	  64,
+	  B(FILE_GENERATION) | B(SET_GENERATION),
+	  { B(FILE_GENERATION), B(SET_GENERATION), B(CHUNKS) } },
+	{ "a truncation between compare and publish",
+	  truncation_between_compare_and_publish,
+	  64,
+	  B(DOOM),
+	  { B(FILE_GENERATION) } },
+	{ "a truncation between compare and publish, looked for by chunk",
+	  truncation_between_compare_and_publish,
+	  64,
+	  B(CHUNKS),
+	  { 0 } },
+	{ "a truncation after the fill",
+	  truncation_after_the_fill,
+	  64,
+	  B(CHUNKS),
+	  { 0 } },
+	{ "two processes fill one block, then it changes",
+	  two_fillers_of_one_block,
+	  64,
+	  B(EVERY_WAY) | B(SECOND_INVALIDATE),
+	  { B(EVERY_WAY), B(SECOND_INVALIDATE) } },
+
+	{ "a write before a read", write_then_read, 64, B(INVALIDATE), { 0 } },
+	{ "a write between slot read and compare",
+	  write_between_slot_read_and_compare,
+	  64,
+	  B(ENTRY_COMPARE),
+	  { 0 } },
+	{ "a truncation between slot read and compare",
+	  truncation_under_a_reader,
+	  64,
+	  B(REPLAY_FILE),
+	  { 0 } },
+	{ "the slot is filled with another block under a reader",
+	  refill_under_a_reader,
+	  64,
+	  B(ENTRY_COMPARE) | B(CRC),
+	  { B(ENTRY_COMPARE), B(CRC) } },
+	{ "... with another block of the same checksum",
+	  refill_with_the_same_checksum_under_a_reader,
+	  64,
+	  B(ENTRY_COMPARE),
+	  { B(CRC) } },
+	{ "the same block of another file",
+	  same_block_of_another_file,
+	  64,
+	  B(FULL_KEY) | B(CRC),
+	  { B(FULL_KEY), B(CRC) } },
+
+	{ "a foreign change during a write, which then refreshes",
+	  foreign_change_during_a_write,
+	  64,
+	  B(REFRESH),
+	  { 0 } },
+	{ "a foreign change between a write and its refresh",
+	  foreign_change_before_a_refresh,
+	  64,
+	  B(SET_GENERATION),
+	  { B(REFRESH) } },
+
+	{ "other processes want the slot that a filler is writing",
+	  slot_given_away_under_its_filler,
+	  64,
+	  B(PIN) | B(CRC),
+	  { B(PIN), B(CRC) } },
+	{ "a fill is cut off by a signal handler of its own process",
+	  fill_cut_off_in_oneself,
+	  64,
+	  B(SELF),
+	  { B(TAKEOVER) } },
+	{ "the file lock is cut off by a signal handler of its own process",
+	  lock_cut_off_in_oneself,
+	  64,
+	  B(SELF),
+	  { B(TAKEOVER) } },
+	{ "a filler is killed", filler_killed, 64, B(TAKEOVER), { B(SELF) } },
+	{ "a filler is stopped, the block changes, and it goes on",
+	  filler_stopped,
+	  64,
+	  B(SET_GENERATION),
+	  { B(CRC) } },
+	{ "a filler is stopped, its claim is doomed, and it goes on",
+	  filler_stopped,
+	  64,
+	  B(DOOM),
+	  { B(CRC) } },
+};
+
+#undef B
+
+static bool
+play(const Scenario *scenario, unsigned broken)
+{
+	scene_open(scenario->files);
+	fc_test_broken = broken;
+
+	bool wrong = scenario->play();
+
+	fc_test_broken = 0;
+	MUST(stop_act == NULL);
+	scene_close();
+	return wrong;
+}
+
+int
+main(void)
+{
+	alarm(120);
+	fc_test_point = on_point;
+	for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
+	{
+		const Scenario *scenario = &scenarios[i];
+
+		OK(!play(scenario, 0), "%s", scenario->title);
+		for (int j = 0; j < 4 && scenario->backup[j] != 0; j++)
+			OK(!play(scenario, scenario->backup[j]),
+			   "%s: held by another mechanism without 0x%x", scenario->title,
+			   scenario->backup[j]);
+		OK(play(scenario, scenario->control),
+		   "control: %s goes wrong without 0x%x", scenario->title,
+		   scenario->control);
+	}
+	return tap_done();
+}
