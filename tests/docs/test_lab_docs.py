@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the lab offers is documented: commands, parameters, results."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from pgflash.lab.scenario import Parameters, load_scenario
+from pgflash.report import result
+from support.runs import whole_run
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def named_in(page: str) -> set[str]:
+    """Return what stands in backquotes in a page."""
+    return set(re.findall(r"`([^`\n]+)`", (REPOSITORY / "docs" / page).read_text()))
+
+
+def test_the_command_reference_is_what_the_commands_say() -> None:
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "tools" / "help_to_docs.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_parameter_of_a_scenario_is_documented() -> None:
+    parameters = {one.name for one in dataclasses.fields(Parameters)}
+    assert parameters - named_in("guide/lab.md") == set()
+
+
+def test_every_approach_is_documented() -> None:
+    guide = (REPOSITORY / "docs" / "guide" / "lab.md").read_text()
+    for approach in load_scenario("oltp-approaches").approaches:
+        assert f"| {approach.name} |" in guide
+
+
+def test_every_key_of_a_result_is_documented() -> None:
+    found = result(whole_run())
+    keys = {*found, *found["ratios"], *found["approaches"]["baseline"], *found["devices"]["array"]}
+    keys |= set(result(whole_run())["polluted"] or [])
+    assert keys - named_in("reference/result.md") == set()

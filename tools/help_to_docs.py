@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: PostgreSQL
+"""Write docs/reference/cli.md from the commands' own help.
+
+tools/help_to_docs.py           write it
+tools/help_to_docs.py --check   exit 1 if it is not what the commands say
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from pgflash.cli import command
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
+
+HEAD = """\
+# The command line
+
+What each command says with `--help`; written by tools/help_to_docs.py.
+
+Exit codes: 0 done; 1 it failed; 2 it was asked wrongly; 130 it was interrupted, after everything
+that it had started was stopped. An error is one line and, where there is one, a hint;
+`pgflash --debug ...` adds the traceback.
+"""
+
+
+def commands(words: tuple[str, ...], one: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Yield a command and all below it, by their full names."""
+    yield " ".join(words), one
+    if isinstance(one, click.Group):
+        for name, below in sorted(one.commands.items()):
+            yield from commands((*words, name), below)
+
+
+def page() -> str:
+    """Return the whole page."""
+    parts = [HEAD]
+    for name, one in commands(("pgflash",), command):
+        context = click.Context(
+            one, info_name=name, terminal_width=90, help_option_names=["-h", "--help"]
+        )
+        parts.append(f"## {name}\n\n```\n{one.get_help(context).rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def main() -> int:
+    """Write or check the page."""
+    if "--check" in sys.argv[1:]:
+        if PAGE.exists() and PAGE.read_text() == page():
+            return 0
+        print(f"{PAGE.name} is not what the commands say: run tools/help_to_docs.py")
+        return 1
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
