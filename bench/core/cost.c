@@ -6,10 +6,8 @@
  *
  * DIRECTORY holds the cache file, best on tmpfs: then a plain pread of the same
  * bytes from the same file is the cheapest thing a hit could possibly be.  Each
- * figure is the median of ROUNDS rounds, in which the candidates take turns, so
- * that a noisy neighbour disturbs all of them alike.  Thread CPU time, so other
- * processes count only by what they do to the processor's caches.  The null
- * control is the same loop with nothing in it.
+ * figure is a median (measure.h).  The null control is the same loop with nothing
+ * in it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -18,14 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fcache/checksum.h"
+#include "../measure.h"
 #include "shared.h"
 
-#define ROUNDS		 15
-#define CALLS		 20000
+#define CALLS		 MEASURE_CALLS
 #define BLOCKS_SMALL 32000
 #define BLOCKS_LARGE 10000000
 
@@ -41,18 +38,7 @@ typedef struct Bench
 	char *unaligned;
 } Bench;
 
-typedef void (*Work)(Bench *bench);
-
 static volatile uint64_t sink;
-
-static uint64_t
-cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t) now.tv_sec * 1000000000ULL + (uint64_t) now.tv_nsec;
-}
 
 static void
 die(const char *what)
@@ -71,15 +57,18 @@ must(FcStatus status, const char *what)
 /* ---- the candidates -------------------------------------------------------- */
 
 static void
-nothing(Bench *bench)
+nothing(void *context)
 {
+	Bench *bench = context;
+
 	for (int i = 0; i < CALLS; i++)
 		sink += bench->order[i];
 }
 
 static void
-look_up_hit(Bench *bench)
+look_up_hit(void *context)
 {
+	Bench *bench = context;
 	FcTicket ticket;
 	FcSeen seen;
 
@@ -89,8 +78,9 @@ look_up_hit(Bench *bench)
 }
 
 static void
-look_up_miss(Bench *bench)
+look_up_miss(void *context)
 {
+	Bench *bench = context;
 	FcTicket ticket;
 	FcSeen seen;
 
@@ -101,8 +91,9 @@ look_up_miss(Bench *bench)
 }
 
 static void
-invalidate_absent(Bench *bench)
+invalidate_absent(void *context)
 {
+	Bench *bench = context;
 	FcChange change;
 
 	for (int i = 0; i < CALLS; i++)
@@ -111,8 +102,10 @@ invalidate_absent(Bench *bench)
 }
 
 static void
-plain_pread(Bench *bench)
+plain_pread(void *context)
 {
+	Bench *bench = context;
+
 	for (int i = 0; i < CALLS; i++)
 		if (pread(bench->device.fd, bench->page, FC_BLOCK_SIZE,
 		          FC_SLOTS_OFFSET + (off_t) bench->slots[i] * FC_BLOCK_SIZE) !=
@@ -132,27 +125,35 @@ read_all(Bench *bench, void *page)
 }
 
 static void
-whole_hit(Bench *bench)
+whole_hit(void *context)
 {
+	Bench *bench = context;
+
 	read_all(bench, bench->page);
 }
 
 static void
-whole_hit_unaligned(Bench *bench)
+whole_hit_unaligned(void *context)
 {
+	Bench *bench = context;
+
 	read_all(bench, bench->unaligned);
 }
 
 static void
-checksum(Bench *bench)
+checksum(void *context)
 {
+	Bench *bench = context;
+
 	for (int i = 0; i < CALLS; i++)
 		sink += fc_crc32c(0, bench->page, FC_BLOCK_SIZE);
 }
 
 static void
-plain_pwrite(Bench *bench)
+plain_pwrite(void *context)
 {
+	Bench *bench = context;
+
 	for (int i = 0; i < CALLS; i++)
 		if (pwrite(bench->device.fd, bench->page, FC_BLOCK_SIZE,
 		           FC_SLOTS_OFFSET +
@@ -163,8 +164,9 @@ plain_pwrite(Bench *bench)
 
 /* A change and the refresh of the copy: a fill of a block known to be there. */
 static void
-change_and_fill(Bench *bench)
+change_and_fill(void *context)
 {
+	Bench *bench = context;
 	FcChange change;
 
 	for (int i = 0; i < CALLS; i++)
@@ -178,8 +180,9 @@ change_and_fill(Bench *bench)
 
 /* A miss and its fill into a full set: choose, evict, write, publish. */
 static void
-miss_and_fill(Bench *bench)
+miss_and_fill(void *context)
 {
+	Bench *bench = context;
 	static uint32_t next = 0x20000000;
 	FcTicket ticket;
 
@@ -194,49 +197,6 @@ miss_and_fill(Bench *bench)
 }
 
 /* ---- running ---------------------------------------------------------------- */
-
-static int
-by_value(const void *a, const void *b)
-{
-	double x = *(const double *) a;
-	double y = *(const double *) b;
-
-	return (x > y) - (x < y);
-}
-
-typedef struct Figure
-{
-	const char *name;
-	Work work;
-	double rounds[ROUNDS];
-	double median;
-	double low;
-	double high;
-} Figure;
-
-static void
-run(Bench *bench, Figure *figures, int count)
-{
-	for (int round = -1; round < ROUNDS; round++) /* the first warms up */
-	{
-		for (int i = 0; i < count; i++)
-		{
-			uint64_t start = cpu_ns();
-
-			figures[i].work(bench);
-			if (round >= 0)
-				figures[i].rounds[round] =
-					(double) (cpu_ns() - start) / CALLS;
-		}
-	}
-	for (int i = 0; i < count; i++)
-	{
-		qsort(figures[i].rounds, ROUNDS, sizeof(double), by_value);
-		figures[i].median = figures[i].rounds[ROUNDS / 2];
-		figures[i].low = figures[i].rounds[ROUNDS / 4];
-		figures[i].high = figures[i].rounds[ROUNDS * 3 / 4];
-	}
-}
 
 /* A cache of this many blocks, the index full, on a file if there is one. */
 static void
@@ -299,23 +259,6 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	*memory_size = size;
 }
 
-static void
-print(const Figure *figures, int count, const char *cache, bool json)
-{
-	for (int i = 0; i < count; i++)
-	{
-		if (json)
-			printf("  {\"cache\": \"%s\", \"what\": \"%s\", \"ns\": %.1f, "
-			       "\"quartiles_ns\": [%.1f, %.1f]},\n",
-			       cache, figures[i].name, figures[i].median, figures[i].low,
-			       figures[i].high);
-		else
-			printf("%-12s %-34s %9.1f   %9.1f - %.1f\n", cache,
-			       figures[i].name, figures[i].median, figures[i].low,
-			       figures[i].high);
-	}
-}
-
 int
 main(int argc, char **argv)
 {
@@ -353,10 +296,10 @@ main(int argc, char **argv)
 	snprintf(path, sizeof(path), "%s/pgflash-cost.%d", argv[1], (int) getpid());
 	make(&small, BLOCKS_SMALL, path, &small_size);
 	unlink(path);
-	run(&small, in_small, 10);
-	run(&small, evicting, 2);
+	measure(in_small, 10, &small);
+	measure(evicting, 2, &small);
 	make(&large, BLOCKS_LARGE, NULL, &large_size);
-	run(&large, in_large, 3);
+	measure(in_large, 3, &large);
 
 	double hit = in_small[6].median / in_small[5].median;
 	double refill = in_small[9].median / in_small[8].median;
@@ -365,11 +308,11 @@ main(int argc, char **argv)
 	if (json)
 		puts("{\"figures\": [");
 	else
-		printf("%-12s %-34s %9s   %s\n", "cache", "what", "median ns",
+		printf("%-18s %-34s %9s   %s\n", "cache of", "what", "median ns",
 		       "quartiles");
-	print(in_small, 10, "32,000", json);
-	print(evicting, 2, "32,000", json);
-	print(in_large, 3, "10,000,000", json);
+	measure_print(in_small, 10, "32,000 blocks", json);
+	measure_print(evicting, 2, "32,000 blocks", json);
+	measure_print(in_large, 3, "10,000,000 blocks", json);
 	if (json)
 		printf("  {}], \"hit_over_pread\": %.3f, \"refill_over_pwrite\": %.3f, "
 		       "\"fill_over_pwrite\": %.3f, "
