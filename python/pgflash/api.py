@@ -32,5 +32,5 @@ def read_run(path: Path) -> Run:
 def sentences_of(run: Run) -> list[str]:
     """Return what the run says in words, as the report's head does."""
     summaries = summarize(run)
-    said = [sentences.headline(run, summaries), sentences.second_line(run)]
+    said = [sentences.headline(run, summaries), sentences.second_line(run, summaries)]
     return [sentence for sentence in (*said, *sentences.cautions(run, summaries)) if sentence]

@@ -75,13 +75,13 @@ def test_every_chart_is_drawn_inside_its_column(browser: Browser, report: Path) 
             const own = chart.getBoundingClientRect();
             const column = chart.closest('section').getBoundingClientRect();
             const marks = [...chart.querySelectorAll('.mark-rect path, .mark-line path, '
-                + '.mark-area path')].map(mark => mark.getBoundingClientRect());
+                + '.mark-area path, .mark-rule line')].map(mark => mark.getBoundingClientRect());
             return {width: own.width, height: own.height,
                 inside: own.left >= column.left && own.right <= column.right,
                 drawn: marks.some(mark => mark.width > 5)};
         })""",
     )
-    assert len(boxes) == 6 + len(APPROACHES)
+    assert len(boxes) == 7 + len(APPROACHES)
     for box in boxes:
         assert box["width"] > 200
         assert box["height"] > 80

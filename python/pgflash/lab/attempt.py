@@ -8,12 +8,13 @@ and at once if it ends by an error or an interrupt.
 """
 
 import dataclasses
+import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.rows import dict_row
@@ -31,7 +32,9 @@ from pgflash.lab.snapshot import DATABASE, Snapshot, check
 from pgflash.model.run import (
     Approach,
     Attempt,
+    CacheSecond,
     CacheUse,
+    CpuSecond,
     CpuUse,
     Latency,
     Reads,
@@ -157,6 +160,8 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
     _set_delays(lab.emulator, on=False)
     server = Server.open(lab.install, places.base, settings=lab.settings(places))
     server.restore(lab.snapshot.path, wal_dir=places.wal)
+    if lab.emulator is None:
+        os.sync()  # the copy is not to be written back while we measure
     if places.cache_file is not None:
         make_server_dir(places.cache_file.parent)
         places.cache_file.unlink(missing_ok=True)
@@ -380,16 +385,28 @@ def _attempt(
             if 0 <= one.at_s < int(result.window_s)
         ),
         cpu=cpu,
-        cpu_seconds=tuple(samples.cpu),
+        cpu_seconds=_since_ramp_up(samples.cpu),
         reads=_reads(approach, before, after, cache, emulated=lab.emulator is not None),
         cache=cache,
-        cache_seconds=tuple(samples.cache),
+        cache_seconds=_since_ramp_up(samples.cache),
         waits=samples.wait_counts(),
         wait_rounds=samples.wait_rounds,
         wait_hz=WAITS_HZ,
         wal_bytes=after.wal_bytes - before.wal_bytes,
         devices=devices,
         polluted=polluted,
+    )
+
+
+_Sampled = TypeVar("_Sampled", CpuSecond, CacheSecond)
+
+
+def _since_ramp_up(samples: Sequence[_Sampled]) -> tuple[_Sampled, ...]:
+    """Count from the measured window's start, and leave out what was before it."""
+    return tuple(
+        dataclasses.replace(one, at_s=one.at_s - RAMP_UP_S)
+        for one in samples
+        if one.at_s >= RAMP_UP_S
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pgflash.errors import UsageError
 from pgflash.lab import host
-from pgflash.lab.server import make_server_dir
+from pgflash.lab.server import make_server_dir, reachable_dir
 from pgflash.model.run import Approach, Device
 
 #: Where files in memory go, and what must stay free there.
@@ -96,8 +96,7 @@ def roomy_place(store: Path, needed_bytes: int) -> Path:
         free = min(shutil.disk_usage(MEMORY).free, host.available_memory_bytes())
         if free >= needed_bytes + SPARE_BYTES:
             return MEMORY
-    store.mkdir(parents=True, exist_ok=True)
-    return store.absolute()
+    return reachable_dir(store)
 
 
 def real_device(role: str, folder: Path) -> Device:

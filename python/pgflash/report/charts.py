@@ -147,6 +147,74 @@ def ratio_bars(bars: Sequence[Bar], *, title: str) -> Markup:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """One approach's response times."""
+
+    name: str
+    colour: str
+    p50: float
+    p95: float
+    p99: float
+
+
+def spreads(rows: Sequence[Spread], *, title: str) -> Markup:
+    """Draw a line from p50 to p99 for each approach, with a mark at each percentile."""
+    place = {
+        "y": {
+            "field": "name",
+            "type": "nominal",
+            "sort": [row.name for row in rows],
+            "axis": {"title": None, "labelColor": INK, "labelFontSize": 13},
+        },
+        "color": {"field": "colour", "type": "nominal", "scale": None},
+    }
+    # Decimal steps: a reader must be able to count them.
+    axis = {"title": title, "values": [n * 10**e for e in range(-2, 5) for n in (1, 2, 5)]}
+    scale = {"type": "log", "nice": False, "padding": 24}
+    points = [
+        {"name": row.name, "colour": row.colour, "which": which, "value": value}
+        for row in rows
+        for which, value in (("p50", row.p50), ("p95", row.p95), ("p99", row.p99))
+        if value > 0
+    ]
+    ends = [
+        {"name": row.name, "colour": row.colour, "p50": row.p50, "p99": row.p99}
+        for row in rows
+        if row.p50 > 0
+    ]
+    bar = {
+        "data": {"values": ends},
+        "mark": {"type": "rule", "strokeWidth": 6, "opacity": 0.35},
+        "encoding": {
+            **place,
+            "x": {"field": "p50", "type": "quantitative", "axis": axis, "scale": scale},
+            "x2": {"field": "p99"},
+        },
+    }
+    marks = {
+        "data": {"values": points},
+        "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
+        "encoding": {
+            **place,
+            "x": {"field": "value", "type": "quantitative"},
+            "shape": {
+                "field": "which",
+                "type": "nominal",
+                "scale": {
+                    "domain": ["p50", "p95", "p99"],
+                    "range": ["circle", "square", "triangle-right"],
+                },
+                "legend": {"symbolType": "circle", "symbolFillColor": INK},
+            },
+        },
+    }
+    return _draw(
+        {"width": WIDTH - NAMES, "height": (ROW + 6) * max(len(rows), 1), "layer": [bar, marks]},
+        title,
+    )
+
+
 def stacked_bars(
     rows: Sequence[tuple[str, str, float]],
     *,

@@ -58,7 +58,7 @@ def render_page(run: Run) -> str:
         .render(
             run=run,
             headline=sentences.headline(run, summaries),
-            second_line=sentences.second_line(run),
+            second_line=sentences.second_line(run, summaries),
             cautions=sentences.cautions(run, summaries),
             sections=sections,
         )
@@ -89,7 +89,7 @@ def _sections(run: Run, summaries: Sequence[Summary]) -> Iterator[Section | None
         yield _cpu(summaries)
         yield _repeats(run)
         yield _paper()
-    yield _devices(run)
+    yield _devices(run, summaries)
     yield _settings(run)
 
 
@@ -158,6 +158,12 @@ def _latency(summaries: Sequence[Summary]) -> Section:
         )
         for s in summaries
     ]
+    spreads = [
+        charts.Spread(
+            name=s.approach.title, colour=_colour(s)[0], p50=s.p50_ms, p95=s.p95_ms, p99=s.p99_ms
+        )
+        for s in summaries
+    ]
     kinds = [
         (
             s.approach.title,
@@ -174,6 +180,7 @@ def _latency(summaries: Sequence[Summary]) -> Section:
         id="latency",
         title="Response time",
         says=["Milliseconds a transaction takes as its client sees it, commit included."],
+        charts=[("", charts.spreads(spreads, title="response time, ms (logarithmic)"))],
         tables=[
             ("", Table(head=("approach", "p50, ms", "p95, ms", "p99, ms", "max, ms"), rows=rows))
         ],
@@ -513,7 +520,7 @@ def _paper() -> Section:
     )
 
 
-def _devices(run: Run) -> Section:
+def _devices(run: Run, summaries: Sequence[Summary]) -> Section:
     rows = [(d.role, d.title, "emulated" if d.emulated else "real", d.summary) for d in run.devices]
     facts = [
         (
@@ -537,8 +544,35 @@ def _devices(run: Run) -> Section:
                 ),
             ),
         ],
-        folded=facts,
+        folded=[*_device_work(summaries), *facts],
     )
+
+
+def _device_work(summaries: Sequence[Summary]) -> list[tuple[str, Table]]:
+    """Return what the emulated devices counted, to be held against PostgreSQL's own figures."""
+    rows = []
+    for summary in summaries:
+        for name, counted in summary.middle.devices.items():
+            if not any(counted.get(f"{one}_count") for one in ("read", "write", "log_sync")):
+                continue
+            rows.append(
+                (
+                    summary.approach.title,
+                    f"{name} (emulated)",
+                    f"{counted.get('utilisation', 0):.0%}",
+                    *(
+                        cell
+                        for one in ("read", "write", "log_sync")
+                        for cell in (
+                            f"{counted.get(f'{one}_count', 0):,.0f}",
+                            f"{counted.get(f'{one}_mean_ms', 0):.2f}",
+                        )
+                    ),
+                )
+            )
+    head = ("approach", "device", "busy", "reads", "mean, ms", "writes", "mean, ms")
+    table = Table(head=(*head, "WAL syncs", "mean, ms"), rows=rows, words=frozenset({0, 1}))
+    return [("What the emulated devices counted while measuring", table)] if rows else []
 
 
 def _settings(run: Run) -> Section:
