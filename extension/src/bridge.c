@@ -53,7 +53,8 @@
 Runtime runtime;
 
 /* Why there is no cache; empty if there is one. */
-static char why_off[512] = "the library is not loaded by shared_preload_libraries";
+static char why_off[512] =
+	"the library is not loaded by shared_preload_libraries";
 
 static FcConfig config;
 static char data_directory[MAXPGPATH];
@@ -93,10 +94,9 @@ refuse(const char *hint, const char *format, ...)
 	vsnprintf(why_off, sizeof(why_off), format, arguments);
 	va_end(arguments);
 
-	ereport(WARNING,
-	        (errmsg("pgflash is off: %s", why_off),
-	         errdetail("The server runs without the flash cache."),
-	         errhint("%s", hint)));
+	ereport(WARNING, (errmsg("pgflash is off: %s", why_off),
+	                  errdetail("The server runs without the flash cache."),
+	                  errhint("%s", hint)));
 	return false;
 }
 
@@ -183,8 +183,8 @@ judge_cache_file(void)
 static bool
 judge_size(void)
 {
-	uint64_t memory = (uint64_t) sysconf(_SC_PHYS_PAGES) *
-	                  (uint64_t) sysconf(_SC_PAGESIZE);
+	uint64_t memory =
+		(uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
 	uint64_t needed;
 
 	if (setting_cache_size_blocks < FC_WAYS)
@@ -193,9 +193,11 @@ judge_size(void)
 		              (int64) setting_cache_size_blocks *
 		                  (FC_BLOCK_SIZE / 1024));
 
-	config.slot_count = (uint32_t) setting_cache_size_blocks / FC_WAYS * FC_WAYS;
+	config.slot_count =
+		(uint32_t) setting_cache_size_blocks / FC_WAYS * FC_WAYS;
 	config.policy = &fc_policy_lfu;
-	config.process_count = 1; /* until the server knows; it hardly matters here */
+	config.process_count =
+		1; /* until the server knows; it hardly matters here */
 
 	needed = fc_cache_memory_size(&config);
 	if (needed == 0 || needed > memory / MEMORY_SHARE)
@@ -241,8 +243,9 @@ redirect_calls(void)
 		case IMPORTS_MISSING:
 			return refuse(hint, "the executable imports none of: %s", name);
 		case IMPORTS_FOREIGN:
-			return refuse(hint, "the executable imports \"%s\", which pgflash "
-			                    "does not watch",
+			return refuse(hint,
+			              "the executable imports \"%s\", which pgflash "
+			              "does not watch",
 			              name);
 		case IMPORTS_TOO_MANY:
 			return refuse(hint, "the executable's import table has too many "
@@ -267,7 +270,8 @@ know_server(void)
 	snprintf(data_directory, sizeof(data_directory), "%s", DataDir);
 	canonicalize_path(data_directory);
 	if (realpath(DataDir, real_data_directory) == NULL)
-		snprintf(real_data_directory, sizeof(real_data_directory), "%s", data_directory);
+		snprintf(real_data_directory, sizeof(real_data_directory), "%s",
+		         data_directory);
 
 	runtime.root.directory = data_directory;
 	runtime.root.real_directory = real_data_directory;
@@ -317,10 +321,10 @@ refuse_device(FcDeviceProblem problem)
 		case FC_DEVICE_FINE:
 			return true;
 		case FC_DEVICE_CANNOT_OPEN:
-			return refuse("Create the directory, and let the server's user read "
-			              "and write in it.",
-			              "could not open cache file \"%s\": %m",
-			              setting_cache_file);
+			return refuse(
+				"Create the directory, and let the server's user read "
+				"and write in it.",
+				"could not open cache file \"%s\": %m", setting_cache_file);
 		case FC_DEVICE_NOT_A_FILE:
 			return refuse("Set pgflash.cache_file to the path of a file.",
 			              "cache file \"%s\" is not a regular file",
@@ -330,10 +334,11 @@ refuse_device(FcDeviceProblem problem)
 			              "cache file \"%s\" belongs to another user",
 			              setting_cache_file);
 		case FC_DEVICE_FOREIGN:
-			return refuse("It was left untouched. Remove it if it is not needed, "
-			              "or choose another path.",
-			              "file \"%s\" is not empty and is no cache file",
-			              setting_cache_file);
+			return refuse(
+				"It was left untouched. Remove it if it is not needed, "
+				"or choose another path.",
+				"file \"%s\" is not empty and is no cache file",
+				setting_cache_file);
 		case FC_DEVICE_IN_USE:
 			return refuse("Give each server a cache file of its own.",
 			              "cache file \"%s\" is in use by another server",
@@ -343,12 +348,11 @@ refuse_device(FcDeviceProblem problem)
 			              "cache file \"%s\" would be too small",
 			              setting_cache_file);
 		case FC_DEVICE_NO_SPACE:
-			return refuse("Free some space, or set pgflash.cache_size to less.",
-			              "no room for cache file \"%s\" of " INT64_FORMAT
-			              " MB: %m",
-			              setting_cache_file,
-			              (int64) config.slot_count /
-			                  (1024 * 1024 / FC_BLOCK_SIZE));
+			return refuse(
+				"Free some space, or set pgflash.cache_size to less.",
+				"no room for cache file \"%s\" of " INT64_FORMAT " MB: %m",
+				setting_cache_file,
+				(int64) config.slot_count / (1024 * 1024 / FC_BLOCK_SIZE));
 		case FC_DEVICE_CANNOT_WRITE:
 			return refuse("Check the device and its mount options.",
 			              "could not write cache file \"%s\": %m",
@@ -363,8 +367,8 @@ open_device(void)
 {
 	if (runtime.device.fd >= 0)
 		return true;
-	return refuse_device(fc_device_file_open(&runtime.device, setting_cache_file,
-	                                         config.slot_count, LOCK_WAIT_MS));
+	return refuse_device(fc_device_file_open(
+		&runtime.device, setting_cache_file, config.slot_count, LOCK_WAIT_MS));
 }
 
 static bool
@@ -399,16 +403,18 @@ bridge_create(void *memory, uint32_t wait_event)
 	}
 
 	why_off[0] = '\0';
-	ereport(LOG,
-	        (errmsg("pgflash: cache file \"%s\" is open: %u blocks, %s, %zu bytes "
-	                "of shared memory",
-	                setting_cache_file, fc_slot_count(&runtime.cache),
-	                runtime.device.direct ? "direct I/O" : "buffered I/O",
-	                fc_memory_size(&runtime.cache))));
+	ereport(
+		LOG,
+		(errmsg("pgflash: cache file \"%s\" is open: %u blocks, %s, %zu bytes "
+	            "of shared memory",
+	            setting_cache_file, fc_slot_count(&runtime.cache),
+	            runtime.device.direct ? "direct I/O" : "buffered I/O",
+	            fc_memory_size(&runtime.cache))));
 	if (!FC_BROKEN(NONE))
-		ereport(WARNING, (errmsg("pgflash negative control %d: this build serves "
-		                         "stale blocks on purpose",
-		                         FC_BREAK)));
+		ereport(WARNING,
+		        (errmsg("pgflash negative control %d: this build serves "
+		                "stale blocks on purpose",
+		                FC_BREAK)));
 }
 
 void
@@ -480,7 +486,8 @@ reason_hint(FcReason reason)
 		case FC_REASON_CORRUPTION:
 			return "Check the flash device, then restart the server.";
 		case FC_REASON_MISMATCH:
-			return "Check the data file's device too. If both are healthy this is "
+			return "Check the data file's device too. If both are healthy this "
+			       "is "
 				   "a bug in pgflash: please report it. A restart empties the "
 				   "cache and begins anew.";
 		case FC_REASON_SELF_TEST:
@@ -532,8 +539,7 @@ const char *
 bridge_self_test_end(void)
 {
 	static const char *const names[HOOK_CALL_COUNT] = {
-		"open",		 "close",	 "pread", "pwrite",
-		"ftruncate", "truncate", "unlink"
+		"open", "close", "pread", "pwrite", "ftruncate", "truncate", "unlink"
 	};
 
 	for (int i = 0; i < HOOK_CALL_COUNT; i++)
@@ -554,10 +560,9 @@ void
 bridge_fail_self_test(const char *call)
 {
 	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_SELF_TEST);
-	ereport(WARNING,
-	        (errmsg("pgflash self-test failed: %s", call),
-	         errdetail("The server runs without the flash cache."),
-	         errhint("%s", reason_hint(FC_REASON_SELF_TEST))));
+	ereport(WARNING, (errmsg("pgflash self-test failed: %s", call),
+	                  errdetail("The server runs without the flash cache."),
+	                  errhint("%s", reason_hint(FC_REASON_SELF_TEST))));
 	(void) fc_mode(&runtime.cache, &said.reason);
 	said.mode = FC_OFFLINE;
 }
@@ -575,11 +580,12 @@ say_mismatch(void)
 	paths_of_block(&runtime.root, runtime.board->mismatch_id,
 	               runtime.board->mismatch_block, runtime.segment_blocks, path,
 	               &block);
-	ereport(WARNING,
-	        (errmsg("pgflash: block %u of file \"%s\" differed between cache and "
-	                "file",
-	                block, path),
-	         errdetail("The query got what the file holds.")));
+	ereport(
+		WARNING,
+		(errmsg("pgflash: block %u of file \"%s\" differed between cache and "
+	            "file",
+	            block, path),
+	     errdetail("The query got what the file holds.")));
 }
 
 /* Something that ought not to happen has happened: said at its first time. */
@@ -589,11 +595,12 @@ say_first(FcCounter counter, const char *what, const char *hint)
 	uint64_t now = fc_counter(&runtime.cache, counter);
 
 	if (now > 0 && said.counter[counter] == 0)
-		ereport(WARNING, (errmsg("pgflash: %s", what),
-		                  errdetail("The queries read from disk instead. Further "
-		                            "cases are counted in pgflash_cache and not "
-		                            "logged."),
-		                  errhint("%s", hint)));
+		ereport(WARNING,
+		        (errmsg("pgflash: %s", what),
+		         errdetail("The queries read from disk instead. Further "
+		                   "cases are counted in pgflash_cache and not "
+		                   "logged."),
+		         errhint("%s", hint)));
 	said.counter[counter] = now;
 }
 
@@ -609,11 +616,11 @@ say_mode(void)
 	said.reason = reason;
 
 	if (reason == FC_REASON_UNKNOWN_FILE)
-		ereport(WARNING, (errmsg("pgflash: file descriptor %d could not be "
-		                         "identified: %s",
-		                         atomic_load(&runtime.board->unknown_fd),
-		                         strerror(atomic_load(
-									 &runtime.board->unknown_errno)))));
+		ereport(WARNING,
+		        (errmsg("pgflash: file descriptor %d could not be "
+		                "identified: %s",
+		                atomic_load(&runtime.board->unknown_fd),
+		                strerror(atomic_load(&runtime.board->unknown_errno)))));
 
 	if (reason_hint(reason) != NULL)
 		ereport(WARNING, (errmsg("pgflash is %s now: %s", mode_word(mode),
@@ -672,7 +679,8 @@ void
 bridge_histogram(BridgeTimer timer, BridgeHistogram *out)
 {
 	static const FcTimer timers[] = { [BRIDGE_FLASH_READ] = FC_TIME_FLASH_READ,
-		                              [BRIDGE_FLASH_WRITE] = FC_TIME_FLASH_WRITE,
+		                              [BRIDGE_FLASH_WRITE] =
+		                                  FC_TIME_FLASH_WRITE,
 		                              [BRIDGE_DISK_READ] = FC_TIME_DISK_READ };
 	static FcHistogram histogram;
 
@@ -680,10 +688,9 @@ bridge_histogram(BridgeTimer timer, BridgeHistogram *out)
 	if (bridge_attached())
 		fc_histogram(&runtime.cache, timers[timer], &histogram);
 	out->count = histogram.count;
-	out->mean_ms =
-		histogram.count == 0
-			? 0
-			: (double) histogram.total_ns / (double) histogram.count / 1e6;
+	out->mean_ms = histogram.count == 0 ? 0
+	                                    : (double) histogram.total_ns /
+	                                          (double) histogram.count / 1e6;
 	out->bucket = histogram.bucket;
 	out->bucket_count = FC_HISTOGRAM_BUCKETS;
 }
@@ -757,8 +764,10 @@ bridge_set_mode(const char *name)
 	if (reason == FC_REASON_STARTING && mode == FC_SERVE)
 		return "the self-test has not run yet";
 	if (fc_mode_set(&runtime.cache, mode,
-	                mode == FC_SERVE ? FC_REASON_NONE : FC_REASON_USER) != FC_OK)
-		return "it is offline until the server restarts, since files have changed "
+	                mode == FC_SERVE ? FC_REASON_NONE : FC_REASON_USER) !=
+	    FC_OK)
+		return "it is offline until the server restarts, since files have "
+		       "changed "
 			   "unseen";
 	return NULL;
 }
@@ -786,7 +795,8 @@ read_from_file(FcFileId id, uint32_t block, void *page, ssize_t *got_out)
 		*got_out = 0;
 		return errno == ENOENT; /* no file, no block */
 	}
-	*got_out = pread(fd, page, FC_BLOCK_SIZE, (off_t) block_in_segment * FC_BLOCK_SIZE);
+	*got_out = pread(fd, page, FC_BLOCK_SIZE,
+	                 (off_t) block_in_segment * FC_BLOCK_SIZE);
 	close(fd);
 	return *got_out >= 0;
 }
@@ -801,7 +811,8 @@ bridge_verify_slot(uint32_t slot)
 	ssize_t got;
 
 	if (!bridge_attached() ||
-	    fc_slot_read(&runtime.cache, slot, cached.data, &id, &ticket) != FC_OK ||
+	    fc_slot_read(&runtime.cache, slot, cached.data, &id, &ticket) !=
+	        FC_OK ||
 	    !read_from_file(id, ticket.block, stored.data, &got))
 		return BRIDGE_NOTHING;
 

@@ -42,8 +42,8 @@
 
 typedef enum Scope
 {
-	SCOPE_NOTHING,	 /* no data file, or no cache */
-	SCOPE_BLOCKS,	 /* of one relation fork */
+	SCOPE_NOTHING,   /* no data file, or no cache */
+	SCOPE_BLOCKS,    /* of one relation fork */
 	SCOPE_EVERYTHING /* nobody knows which */
 } Scope;
 
@@ -95,8 +95,8 @@ changed_file(int fd, OpenFile *spare)
  * all from offset.  class is FILE_RELATION, or anything else for everything.
  */
 static void
-begin(Announced *announced, FileClass class, FcFile *file,
-      uint32_t first_block, off_t offset, off_t size)
+begin(Announced *announced, FileClass class, FcFile *file, uint32_t first_block,
+      off_t offset, off_t size)
 {
 	uint64_t first = offset <= 0 ? 0 : (uint64_t) offset / FC_BLOCK_SIZE;
 	uint64_t end = runtime.segment_blocks;
@@ -131,8 +131,8 @@ begin_entry(Announced *announced, OpenFile *entry, off_t offset, off_t size)
 	if (entry == NULL)
 		announced->scope = SCOPE_NOTHING;
 	else
-		begin(announced, entry->class, &entry->file, entry->first_block,
-		      offset, size);
+		begin(announced, entry->class, &entry->file, entry->first_block, offset,
+		      size);
 }
 
 static void
@@ -182,8 +182,8 @@ finish(Announced *announced, OpenFile *entry, bool failed)
  * for its large frame.
  */
 static __attribute__((noinline)) ssize_t
-write_and_refill(int fd, const void *buffer, off_t offset,
-                 Announced *announced, OpenFile *entry, int errno_before)
+write_and_refill(int fd, const void *buffer, off_t offset, Announced *announced,
+                 OpenFile *entry, int errno_before)
 {
 	_Alignas(FC_IO_ALIGN) unsigned char page[FC_BLOCK_SIZE];
 	ssize_t put;
@@ -246,8 +246,7 @@ changes_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	int errno_before = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry =
-		FC_BROKEN(ZERO_EXTEND) ? NULL : changed_file(fd, &spare);
+	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : changed_file(fd, &spare);
 	ssize_t put;
 
 	begin_entry(&announced, entry, offset, iov_size(iov, count));
@@ -335,8 +334,7 @@ changes_posix_fallocate(int fd, off_t offset, off_t length)
 	int errno_before = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry =
-		FC_BROKEN(ZERO_EXTEND) ? NULL : changed_file(fd, &spare);
+	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : changed_file(fd, &spare);
 	int result;
 
 	begin_entry(&announced, entry, offset, length);
@@ -352,8 +350,7 @@ changes_fallocate(int fd, int mode, off_t offset, off_t length)
 	int errno_before = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry =
-		FC_BROKEN(ZERO_EXTEND) ? NULL : changed_file(fd, &spare);
+	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : changed_file(fd, &spare);
 	bool shifts = (mode & ~FALLOC_FL_KEEP_SIZE) != 0;
 	int result;
 
@@ -394,7 +391,8 @@ begin_path(Announced *announced, FcFile *file, const char *path, off_t length)
 
 	if (path != NULL)
 		place = paths_classify(&runtime.root, path);
-	if (place.class == FILE_RELATION && !files_first_block(&place, &first_block))
+	if (place.class == FILE_RELATION &&
+	    !files_first_block(&place, &first_block))
 		place.class = FILE_ALIAS;
 	if (place.class != FILE_RELATION && place.class != FILE_ALIAS)
 		return;

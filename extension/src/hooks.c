@@ -209,10 +209,7 @@ hook_remove(const char *path)
 	return changes_remove(path);
 }
 
-#define IMPORT(name, function)                                                 \
-	{                                                                          \
-		name, (void (*)(void)) function                                        \
-	}
+#define IMPORT(name, function) { name, (void (*)(void)) function }
 
 #define IMPORT_64(name, function)                                              \
 	IMPORT(name, function), IMPORT(name "64", function)
@@ -257,16 +254,14 @@ const Import hook_imports[] = {
 const size_t hook_import_count = sizeof(hook_imports) / sizeof(hook_imports[0]);
 
 /* Without these the hooks would not see what a file goes through. */
-const char *const hook_required[] = {
-	"open|open64|__open_2|__open64_2",
-	"close",
-	"pread|pread64|__pread_chk|__pread64_chk",
-	"pwrite|pwrite64",
-	"ftruncate|ftruncate64",
-	"truncate|truncate64",
-	"unlink",
-	NULL
-};
+const char *const hook_required[] = { "open|open64|__open_2|__open64_2",
+	                                  "close",
+	                                  "pread|pread64|__pread_chk|__pread64_chk",
+	                                  "pwrite|pwrite64",
+	                                  "ftruncate|ftruncate64",
+	                                  "truncate|truncate64",
+	                                  "unlink",
+	                                  NULL };
 
 /*
  * A server that calls one of these is not the PostgreSQL whose calls were counted
@@ -274,7 +269,7 @@ const char *const hook_required[] = {
  * change a file behind the hooks.
  */
 const char *const hook_foreign[] = {
-	"pwritev2",	  "pwritev64v2", "unlinkat",  "renameat", "renameat2",
-	"sendfile",	  "sendfile64",	 "splice",	  "vmsplice", "aio_write",
-	"aio_write64", "lio_listio", "lio_listio64", NULL
+	"pwritev2",    "pwritev64v2", "unlinkat",     "renameat", "renameat2",
+	"sendfile",    "sendfile64",  "splice",       "vmsplice", "aio_write",
+	"aio_write64", "lio_listio",  "lio_listio64", NULL
 };

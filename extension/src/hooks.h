@@ -20,7 +20,7 @@ typedef enum HookCall
 {
 	HOOK_OPEN,
 	HOOK_CLOSE,
-	HOOK_READ, /* pread, preadv */
+	HOOK_READ,  /* pread, preadv */
 	HOOK_WRITE, /* pwrite, pwritev */
 	HOOK_FTRUNCATE,
 	HOOK_TRUNCATE,

@@ -35,13 +35,13 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
-#define RELOCATION_SLOT	  R_X86_64_JUMP_SLOT
+#define RELOCATION_SLOT   R_X86_64_JUMP_SLOT
 #define RELOCATION_GLOBAL R_X86_64_GLOB_DAT
-#define RELOCATION_WORD	  R_X86_64_64
+#define RELOCATION_WORD   R_X86_64_64
 #elif defined(__aarch64__)
-#define RELOCATION_SLOT	  R_AARCH64_JUMP_SLOT
+#define RELOCATION_SLOT   R_AARCH64_JUMP_SLOT
 #define RELOCATION_GLOBAL R_AARCH64_GLOB_DAT
-#define RELOCATION_WORD	  R_AARCH64_ABS64
+#define RELOCATION_WORD   R_AARCH64_ABS64
 #else
 #error "pgflash knows the import tables of x86-64 and of 64-bit ARM only"
 #endif
@@ -61,11 +61,11 @@ typedef struct Slot
 typedef struct Program
 {
 	uintptr_t base;
-	const ElfW(Phdr) *headers;
+	const ElfW(Phdr) * headers;
 	size_t header_count;
-	const ElfW(Sym) *symbols;
+	const ElfW(Sym) * symbols;
 	const char *strings;
-	const ElfW(Rela) *relocations[2];
+	const ElfW(Rela) * relocations[2];
 	size_t relocation_count[2];
 	uintptr_t readonly_begin; /* of the pages under RELRO */
 	uintptr_t readonly_end;
@@ -98,7 +98,7 @@ table_address(uintptr_t value)
 }
 
 static bool
-read_dynamic_section(const ElfW(Dyn) *dynamic)
+read_dynamic_section(const ElfW(Dyn) * dynamic)
 {
 	uintptr_t table[2] = { 0, 0 };
 	size_t bytes[2] = { 0, 0 };
@@ -108,8 +108,8 @@ read_dynamic_section(const ElfW(Dyn) *dynamic)
 		switch (dynamic->d_tag)
 		{
 			case DT_SYMTAB:
-				program.symbols = (const ElfW(Sym) *) table_address(
-					dynamic->d_un.d_ptr);
+				program.symbols =
+					(const ElfW(Sym) *) table_address(dynamic->d_un.d_ptr);
 				break;
 			case DT_STRTAB:
 				program.strings =
@@ -175,11 +175,10 @@ find_program(void)
 
 /* The name that a relocation of ours is about, or NULL. */
 static const char *
-imported_name(const ElfW(Rela) *relocation)
+imported_name(const ElfW(Rela) * relocation)
 {
 	unsigned type = (unsigned) ELF64_R_TYPE(relocation->r_info);
-	const ElfW(Sym) *symbol =
-		&program.symbols[ELF64_R_SYM(relocation->r_info)];
+	const ElfW(Sym) *symbol = &program.symbols[ELF64_R_SYM(relocation->r_info)];
 
 	if (type != RELOCATION_SLOT && type != RELOCATION_GLOBAL &&
 	    type != RELOCATION_WORD)

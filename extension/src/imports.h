@@ -22,10 +22,10 @@ typedef enum ImportsProblem
 {
 	IMPORTS_FINE,
 	IMPORTS_NO_PROGRAM, /* the main program's tables cannot be found */
-	IMPORTS_MISSING,	/* a required group of names has no slot */
-	IMPORTS_FOREIGN,	/* the program imports a name nobody here replaces */
-	IMPORTS_TOO_MANY,	/* more slots than there is room to remember */
-	IMPORTS_PROTECTED	/* memory protection could not be changed: errno */
+	IMPORTS_MISSING,    /* a required group of names has no slot */
+	IMPORTS_FOREIGN,    /* the program imports a name nobody here replaces */
+	IMPORTS_TOO_MANY,   /* more slots than there is room to remember */
+	IMPORTS_PROTECTED   /* memory protection could not be changed: errno */
 } ImportsProblem;
 
 /*

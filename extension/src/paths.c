@@ -234,10 +234,9 @@ in_tablespaces(const PathsRoot *root, const Parts *parts)
 static FilePlace
 in_data_directory(const PathsRoot *root, const Parts *parts)
 {
-	static const char *const slru[] = {
-		"pg_xact",	 "pg_multixact", "pg_subtrans",
-		"pg_serial", "pg_notify",	 "pg_commit_ts"
-	};
+	static const char *const slru[] = { "pg_xact",     "pg_multixact",
+		                                "pg_subtrans", "pg_serial",
+		                                "pg_notify",   "pg_commit_ts" };
 	const Part *top = &parts->part[0];
 
 	if (parts->count == 0)

@@ -25,23 +25,23 @@
 
 typedef enum FileClass
 {
-	FILE_UNKNOWN,		 /* not looked at yet, or not to be told by its path */
-	FILE_RELATION,		 /* a segment of a relation fork: the only ones cached */
-	FILE_TEMP_RELATION,	 /* tN_M: private to one backend */
-	FILE_TEMPORARY,		 /* in pgsql_tmp */
-	FILE_WAL,			 /* in pg_wal */
-	FILE_SLRU,			 /* pg_xact and its kind */
-	FILE_CONTROL,		 /* global/pg_control */
-	FILE_OTHER,			 /* certainly no data file */
+	FILE_UNKNOWN,       /* not looked at yet, or not to be told by its path */
+	FILE_RELATION,      /* a segment of a relation fork: the only ones cached */
+	FILE_TEMP_RELATION, /* tN_M: private to one backend */
+	FILE_TEMPORARY,     /* in pgsql_tmp */
+	FILE_WAL,           /* in pg_wal */
+	FILE_SLRU,          /* pg_xact and its kind */
+	FILE_CONTROL,       /* global/pg_control */
+	FILE_OTHER,         /* certainly no data file */
 	FILE_DATA_DIRECTORY, /* a directory that holds data files */
-	FILE_ALIAS			 /* may be a data file under a foreign name */
+	FILE_ALIAS           /* may be a data file under a foreign name */
 } FileClass;
 
 typedef struct FilePlace
 {
 	FileClass class;
-	FcFileId id;		 /* of a relation */
-	uint32_t segment;	 /* of a relation */
+	FcFileId id;      /* of a relation */
+	uint32_t segment; /* of a relation */
 } FilePlace;
 
 /*

@@ -175,7 +175,8 @@ in_page_cache(const Call *call, const OpenFile *entry, size_t size)
 
 	if (page_size == 0)
 		page_size = (uint64_t) sysconf(_SC_PAGESIZE);
-	wanted = (range.offset + size - 1) / page_size - range.offset / page_size + 1;
+	wanted =
+		(range.offset + size - 1) / page_size - range.offset / page_size + 1;
 	return pages.cached >= wanted;
 }
 
@@ -188,8 +189,7 @@ find_file(int fd, OpenFile *entry)
 	if (fc_file_current(&runtime.cache, &entry->file) &&
 	    entry->checked_generation == entry->file.generation)
 		return true;
-	if (entry->dead ||
-	    fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
+	if (entry->dead || fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
 		return false;
 	if (FC_BROKEN(DEAD_FILE))
 	{
@@ -365,8 +365,8 @@ read_run_and_fill(const Call *call, OpenFile *entry, const Run *run,
 
 		/* What is cached is read along, but not looked up or filled. */
 		missed[i] = !fc_cached(&runtime.cache, &entry->file, block) &&
-		            look_up(call->fd, entry, block, run->page[i],
-		                    &ticket[i]) == FC_MISS;
+		            look_up(call->fd, entry, block, run->page[i], &ticket[i]) ==
+		                FC_MISS;
 	}
 
 	got = read_disk(call, entry, run, errno_before);

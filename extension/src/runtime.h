@@ -39,15 +39,15 @@ typedef struct Board
 
 typedef struct Runtime
 {
-	FcCache cache;		  /* cache.shared is NULL when there is none */
+	FcCache cache; /* cache.shared is NULL when there is none */
 	FcDevice device;
 	Board *board;
 	PathsRoot root;
 	uint32_t segment_blocks;
 
 	/* PostgreSQL's variables. */
-	void *const *shared_memory;	  /* NULL in a process that has none */
-	uint32_t *const *wait_event;  /* where the current wait is shown */
+	void *const *shared_memory;  /* NULL in a process that has none */
+	uint32_t *const *wait_event; /* where the current wait is shown */
 	const bool *is_walsender;
 
 	uint32_t flash_read_event;

@@ -44,12 +44,13 @@ settings_define(void)
 		&setting_cache_size_blocks, 131072, INT_MIN, INT_MAX, PGC_POSTMASTER,
 		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
 
-	DefineCustomEnumVariable(
-		"pgflash.verify",
-		"Compares blocks read from flash with the data files: off, sample (1 of "
-		"64) or all.",
-		"A block that differs takes the cache offline.", &setting_verify,
-		VERIFY_OFF, verify_options, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pgflash.verify",
+	                         "Compares blocks read from flash with the data "
+	                         "files: off, sample (1 of "
+	                         "64) or all.",
+	                         "A block that differs takes the cache offline.",
+	                         &setting_verify, VERIFY_OFF, verify_options,
+	                         PGC_SUSET, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("pgflash");
 }

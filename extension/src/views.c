@@ -42,11 +42,12 @@ static void
 require_library(void)
 {
 	if (!module_preloaded)
-		ereport(ERROR,
-		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		         errmsg("pgflash must be loaded by shared_preload_libraries"),
-		         errhint("Add pgflash to shared_preload_libraries and restart the "
-		                 "server.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		     errmsg("pgflash must be loaded by shared_preload_libraries"),
+		     errhint("Add pgflash to shared_preload_libraries and restart the "
+		             "server.")));
 }
 
 static void
@@ -133,8 +134,8 @@ column_hit_ratio(bool *null_out)
 	(void) bridge_counter("hits", &hits);
 	(void) bridge_counter("misses", &misses);
 	*null_out = hits + misses == 0;
-	return Float8GetDatum(
-		*null_out ? 0 : (double) hits / (double) (hits + misses));
+	return Float8GetDatum(*null_out ? 0
+	                                : (double) hits / (double) (hits + misses));
 }
 
 static Datum
@@ -248,11 +249,12 @@ column_value(const char *name, bool *null_out)
 	if (bridge_counter(name, &counter))
 		return Int64GetDatum((int64) counter);
 
-	ereport(ERROR,
-	        (errcode(ERRCODE_UNDEFINED_COLUMN),
-	         errmsg("pgflash does not know the column \"%s\"", name),
-	         errhint("The extension's SQL is of another version than the library: "
-	                 "run ALTER EXTENSION pgflash UPDATE.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_UNDEFINED_COLUMN),
+	     errmsg("pgflash does not know the column \"%s\"", name),
+	     errhint("The extension's SQL is of another version than the library: "
+	             "run ALTER EXTENSION pgflash UPDATE.")));
 }
 
 Datum
@@ -368,9 +370,10 @@ pgflash_cache_set_mode(PG_FUNCTION_ARGS)
 	require_superuser();
 	problem = bridge_set_mode(mode);
 	if (problem != NULL)
-		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		                errmsg("could not set the flash cache to mode \"%s\"", mode),
-		                errdetail("The reason: %s.", problem)));
+		ereport(ERROR,
+		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		         errmsg("could not set the flash cache to mode \"%s\"", mode),
+		         errdetail("The reason: %s.", problem)));
 	PG_RETURN_VOID();
 }
 

@@ -58,8 +58,8 @@ probe(void)
 	if (file < 0)
 		return "the probe file could not be created";
 
-	good = FileWrite(file, written.data, BLCKSZ, 0, WAIT_EVENT_DATA_FILE_WRITE) ==
-	           BLCKSZ &&
+	good = FileWrite(file, written.data, BLCKSZ, 0,
+	                 WAIT_EVENT_DATA_FILE_WRITE) == BLCKSZ &&
 	       FileRead(file, got.data, BLCKSZ, 0, WAIT_EVENT_DATA_FILE_READ) ==
 	           BLCKSZ &&
 	       memcmp(written.data, got.data, BLCKSZ) == 0 &&
@@ -71,7 +71,8 @@ probe(void)
 		return "the probe file could not be written, read and removed";
 
 	unseen = bridge_self_test_end();
-	return unseen == NULL ? NULL : psprintf("%s() does not pass pgflash", unseen);
+	return unseen == NULL ? NULL
+	                      : psprintf("%s() does not pass pgflash", unseen);
 }
 
 static void
@@ -111,7 +112,8 @@ pgflash_worker_main(Datum argument)
 
 		bridge_tick();
 
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		(void) WaitLatch(MyLatch,
+		                 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 		                 TICK_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 	}

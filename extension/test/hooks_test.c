@@ -1,0 +1,781 @@
+/*
+ * hooks_test.c
+ *		The hooks, without a server: what they do to a cache when files are read and
+ *		changed.
+ *
+ * This program plays PostgreSQL: it stands in a data directory, holds the few
+ * variables hooks look at, and calls the hooks as the import table would.  The
+ * cache is core's own, on a real cache file.  The kernel's answer about the page
+ * cache is the test's (it defines syscall()).
+ *
+ * Most tests have one form: cache block 0, let something change the file, and ask for
+ * the block again.  What comes must be what the file holds.  The negative controls
+ * are this program built with FC_BREAK: the test of what is left out must fail
+ * (negative_controls.sh).
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "broken.h"
+#include "files.h"
+#include "runtime.h"
+#include "settings.h"
+#include "tap.h"
+
+#define SLOTS          1024
+#define SEGMENT_BLOCKS 131072
+#define PATH           "base/5/16384"
+
+Runtime runtime;
+int setting_verify = VERIFY_OFF;
+
+static void *server_memory;
+static uint32_t wait_shown;
+static uint32_t *wait_event = &wait_shown;
+static bool is_walsender;
+
+static bool page_cache_is_full;
+
+/* The hooks ask the kernel for the page cache by this one call. */
+long
+syscall(long number, ...)
+{
+	va_list arguments;
+	uint64_t *answer;
+
+	(void) number;
+	va_start(arguments, number);
+	(void) va_arg(arguments, int);
+	(void) va_arg(arguments, void *);
+	answer = va_arg(arguments, uint64_t *);
+	va_end(arguments);
+	answer[0] = page_cache_is_full ? 1000000 : 0;
+	return 0;
+}
+
+/* ---- the stage ------------------------------------------------------------ */
+
+typedef struct Page
+{
+	_Alignas(FC_IO_ALIGN) unsigned char bytes[FC_BLOCK_SIZE];
+} Page;
+
+static const Import *
+hook_named(const char *name)
+{
+	for (size_t i = 0; i < hook_import_count; i++)
+	{
+		if (strcmp(hook_imports[i].name, name) == 0)
+			return &hook_imports[i];
+	}
+	abort();
+}
+
+/* Call the hook that stands in for a function of libc. */
+#define HOOK(name, type) ((type) hook_named(name)->replacement)
+
+typedef int (*OpenHook)(const char *, int, ...);
+typedef int (*FdHook)(int);
+typedef int (*Fd2Hook)(int, int);
+
+static int
+server_open(const char *path, int flags)
+{
+	return HOOK("open", OpenHook)(path, flags, 0600);
+}
+
+static void
+server_close(int fd)
+{
+	HOOK("close", FdHook)(fd);
+}
+
+static uint64_t
+counter(FcCounter which)
+{
+	return fc_counter(&runtime.cache, which);
+}
+
+static bool
+page_is(const Page *page, int letter)
+{
+	for (size_t i = 0; i < FC_BLOCK_SIZE; i++)
+	{
+		if (page->bytes[i] != (unsigned char) letter)
+			return false;
+	}
+	return true;
+}
+
+static Page
+page_of(int letter)
+{
+	Page page;
+
+	memset(page.bytes, letter, sizeof(page.bytes));
+	return page;
+}
+
+/* Change a file behind the cache's back. */
+static void
+plant(const char *path, uint32_t blocks, int letter)
+{
+	Page page = page_of(letter);
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+
+	for (uint32_t i = 0; i < blocks; i++)
+	{
+		if (pwrite(fd, &page, sizeof(page), (off_t) i * FC_BLOCK_SIZE) !=
+		    FC_BLOCK_SIZE)
+			abort();
+	}
+	close(fd);
+}
+
+static ssize_t
+server_read(int fd, Page *page, uint32_t block)
+{
+	return reads_pread(fd, page, FC_BLOCK_SIZE, (off_t) block * FC_BLOCK_SIZE);
+}
+
+static void
+set_up_cache(void)
+{
+	static FcDevice device;
+	FcConfig config = { .slot_count = SLOTS,
+		                .process_count = 8,
+		                .policy = &fc_policy_lfu };
+	size_t size = fc_cache_memory_size(&config);
+
+	server_memory = aligned_alloc(128, (size + 127) / 128 * 128);
+	if (fc_device_file_open(&device, "../cache", SLOTS, 0) != FC_DEVICE_FINE ||
+	    fc_cache_create(&runtime.cache, server_memory, &config, &device) !=
+	        FC_OK ||
+	    fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE) != FC_OK)
+		abort();
+}
+
+static void
+set_up(void)
+{
+	static char top[] = "/tmp/pgflash-hooks-XXXXXX";
+	static char data[256];
+	static Board board;
+
+	if (mkdtemp(top) == NULL || chdir(top) != 0 || mkdir("data", 0700) != 0 ||
+	    chdir("data") != 0 || mkdir("base", 0700) != 0 ||
+	    mkdir("base/5", 0700) != 0 || mkdir("global", 0700) != 0 ||
+	    mkdir("pg_wal", 0700) != 0 || mkdir("../other", 0700) != 0)
+		abort();
+	snprintf(data, sizeof(data), "%s/data", top);
+
+	runtime.root.directory = data;
+	runtime.root.real_directory = data;
+	runtime.root.version_directory = "PG_18_202506291";
+	runtime.segment_blocks = SEGMENT_BLOCKS;
+	runtime.board = &board;
+	runtime.wait_event = &wait_event;
+	runtime.is_walsender = &is_walsender;
+	runtime.shared_memory = &server_memory;
+	runtime.flash_read_event = 77;
+	set_up_cache();
+}
+
+static void
+tear_down(void)
+{
+	char command[300];
+
+	snprintf(command, sizeof(command), "rm -rf %.*s",
+	         (int) (strlen(runtime.root.directory) - strlen("/data")),
+	         runtime.root.directory);
+	if (chdir("/") != 0 || system(command) != 0)
+		abort();
+}
+
+/* A relation file of 8 blocks of 'a', block 0 of it cached. */
+static int
+cached_relation(const char *path)
+{
+	Page page;
+	int fd;
+
+	unlink(path);
+	fc_cache_clear(&runtime.cache);
+	plant(path, 8, 'a');
+	fd = server_open(path, O_RDWR);
+	if (server_read(fd, &page, 0) != FC_BLOCK_SIZE ||
+	    server_read(fd, &page, 0) != FC_BLOCK_SIZE)
+		abort();
+	return fd;
+}
+
+/* Does a read of block 0 now give what the file holds? */
+static bool
+reads_true(int fd)
+{
+	Page served = page_of('?');
+	Page stored = page_of('?');
+	ssize_t got = server_read(fd, &served, 0);
+
+	return got == pread(fd, &stored, sizeof(stored), 0) &&
+	       (got != FC_BLOCK_SIZE ||
+	        memcmp(&served, &stored, sizeof(stored)) == 0);
+}
+
+/* ---- reads ------------------------------------------------------------------ */
+
+static void
+test_reads(void)
+{
+	int fd = cached_relation(PATH);
+	uint64_t hits = counter(FC_COUNT_hits);
+	Page page;
+
+	plant(PATH, 1, 'z');
+	errno = 4711;
+	OK(server_read(fd, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'a') &&
+	       counter(FC_COUNT_hits) == hits + 1,
+	   "a cached block comes from the cache, the file being changed unseen");
+	OK(errno == 4711, "a hit leaves errno alone");
+	OK(wait_shown == 0, "and the shown wait as it was");
+
+	page_cache_is_full = true;
+	OK(server_read(fd, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'z') &&
+	       counter(FC_COUNT_page_cache_reads) == 1,
+	   "what the page cache holds is left to it");
+	page_cache_is_full = false;
+
+	is_walsender = true;
+	OK(server_read(fd, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'z'),
+	   "a walsender reads the file");
+	is_walsender = false;
+
+	OK(reads_pread(fd, &page, 100, 0) == 100 && page.bytes[0] == 'z',
+	   "part of a block is read from the file");
+	OK(server_read(fd, &page, 100) == 0, "beyond the end there is nothing");
+	server_close(fd);
+
+	OK(server_read(fd, &page, 0) == -1 && errno == EBADF,
+	   "a closed descriptor is refused by the kernel");
+}
+
+static void
+test_unaligned_page(void)
+{
+	static unsigned char room[FC_BLOCK_SIZE + 1];
+	int fd = cached_relation(PATH);
+
+	plant(PATH, 1, 'z');
+	OK(reads_pread(fd, room + 1, FC_BLOCK_SIZE, 0) == FC_BLOCK_SIZE &&
+	       room[1] == 'a' && room[FC_BLOCK_SIZE] == 'a',
+	   "a buffer of any alignment is served");
+	server_close(fd);
+}
+
+static void
+test_runs(void)
+{
+	int fd = cached_relation(PATH);
+	Page pages[4];
+	struct iovec iov[2] = { { pages, FC_BLOCK_SIZE },
+		                    { pages + 1, 3 * FC_BLOCK_SIZE } };
+
+	OK(reads_preadv(fd, iov, 2, 0) == 4 * FC_BLOCK_SIZE &&
+	       page_is(&pages[3], 'a'),
+	   "a run with missing blocks is read from the file");
+	plant(PATH, 4, 'z');
+	OK(reads_preadv(fd, iov, 2, 0) == 4 * FC_BLOCK_SIZE &&
+	       page_is(&pages[0], 'a') && page_is(&pages[3], 'a'),
+	   "which filled what was missing: now all of it comes from the cache");
+	plant(PATH, 8, 'y');
+	OK(reads_pread(fd, pages, 4 * FC_BLOCK_SIZE, 4 * FC_BLOCK_SIZE) ==
+	           4 * FC_BLOCK_SIZE &&
+	       page_is(&pages[3], 'y'),
+	   "a run that is not cached comes from the file");
+	OK(reads_pread(fd, pages, 4 * FC_BLOCK_SIZE, 6 * FC_BLOCK_SIZE) ==
+	       2 * FC_BLOCK_SIZE,
+	   "a run over the end of the file is as short as the file");
+	server_close(fd);
+}
+
+static void
+test_scans_do_not_fill(void)
+{
+	uint64_t inserts;
+	Page page;
+	int fd;
+
+	unlink(PATH);
+	fc_cache_clear(&runtime.cache);
+	plant(PATH, 200, 'a');
+	fd = server_open(PATH, O_RDWR);
+	inserts = counter(FC_COUNT_inserts);
+	for (uint32_t block = 1; block < 200; block++)
+	{
+		if (server_read(fd, &page, block) != FC_BLOCK_SIZE)
+			abort();
+	}
+	OK(counter(FC_COUNT_inserts) - inserts < 40,
+	   "a scan of 199 blocks fills only the few it begins with");
+	inserts = counter(FC_COUNT_inserts);
+	for (uint32_t i = 0; i < 50; i++)
+	{
+		if (server_read(fd, &page, 199 - i * 3) != FC_BLOCK_SIZE)
+			abort();
+	}
+	OK(counter(FC_COUNT_inserts) > inserts, "jumping about fills again");
+	server_close(fd);
+}
+
+static void
+test_prefetch(void)
+{
+	int fd = cached_relation(PATH);
+
+	OK(reads_fadvise(fd, 0, FC_BLOCK_SIZE, POSIX_FADV_WILLNEED) == 0 &&
+	       counter(FC_COUNT_prefetches_swallowed) == 1,
+	   "advice to fetch a cached block is swallowed");
+	OK(reads_fadvise(fd, FC_BLOCK_SIZE, FC_BLOCK_SIZE, POSIX_FADV_WILLNEED) ==
+	           0 &&
+	       counter(FC_COUNT_prefetches_swallowed) == 1,
+	   "advice to fetch another one goes to the kernel");
+	server_close(fd);
+	OK(reads_fadvise(fd, 0, FC_BLOCK_SIZE, POSIX_FADV_WILLNEED) == EBADF,
+	   "the kernel's error is the result");
+}
+
+/* ---- changes ------------------------------------------------------------------ */
+
+static void
+test_writes(void)
+{
+	Page page = page_of('b');
+	struct iovec iov[2] = { { &page, 4096 }, { page.bytes + 4096, 4096 } };
+	int fd = cached_relation(PATH);
+	uint64_t updates = counter(FC_COUNT_updates);
+	off_t from = 0;
+	off_t to = 0;
+
+	OK(changes_pwrite(fd, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	       reads_true(fd),
+	   "WRITE: pwrite");
+	OK(FC_BROKEN(WRITE) || FC_BROKEN(CHANGE_END) ||
+	       counter(FC_COUNT_updates) == updates + 1,
+	   "a block that was cached is refreshed");
+	plant(PATH, 1, 'z');
+	OK(server_read(fd, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'b'),
+	   "WRITE: and served from the cache");
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	OK(changes_pwrite(fd, "xx", 2, 8191) == 2 && reads_true(fd),
+	   "WRITE: pwrite of two bytes over the border of two blocks");
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	OK(changes_pwritev(fd, iov, 2, 0) == FC_BLOCK_SIZE && reads_true(fd),
+	   "ZERO_EXTEND: pwritev");
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	OK(changes_write(fd, &page, sizeof(page)) == FC_BLOCK_SIZE &&
+	       reads_true(fd),
+	   "FILECOPY: write at the file's position");
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	OK(changes_writev(fd, iov, 2) == FC_BLOCK_SIZE && reads_true(fd),
+	   "FILECOPY: writev at the file's position");
+	server_close(fd);
+
+	plant("../other/source", 1, 'c');
+	fd = cached_relation(PATH);
+	int source = open("../other/source", O_RDONLY);
+
+	OK(changes_copy_range(source, &from, fd, &to, FC_BLOCK_SIZE, 0) ==
+	           FC_BLOCK_SIZE &&
+	       reads_true(fd),
+	   "FILECOPY: copy_file_range");
+	close(source);
+	server_close(fd);
+}
+
+static void
+test_failed_write(void)
+{
+	int fd = cached_relation(PATH);
+	int reader = server_open(PATH, O_RDONLY);
+	Page page = page_of('b');
+	FcFile file = fc_file((FcFileId){ 1663, 5, 16384, 0 });
+
+	OK(changes_pwrite(reader, &page, sizeof(page), FC_BLOCK_SIZE) == -1 &&
+	       errno == EBADF,
+	   "a write that fails hands the error on");
+	if (fc_file_enter(&runtime.cache, &file) != FC_OK)
+		abort();
+	OK(FC_BROKEN(WRITE) || !fc_cached(&runtime.cache, &file, 0),
+	   "and every block of the file is forgotten, also those it did not write");
+	server_close(fd);
+	server_close(reader);
+}
+
+static void
+test_allocation(void)
+{
+	int fd = cached_relation(PATH);
+
+	plant(PATH, 1, 'b');
+	OK(changes_posix_fallocate(fd, 0, FC_BLOCK_SIZE) == 0 && reads_true(fd),
+	   "ZERO_EXTEND: posix_fallocate");
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	errno = 0;
+	if (changes_fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+	                      FC_BLOCK_SIZE) == 0)
+		OK(reads_true(fd), "ZERO_EXTEND: fallocate that punches a hole");
+	else
+		SKIP("fallocate that punches a hole", "the file system has no holes");
+	server_close(fd);
+}
+
+static void
+test_truncation(void)
+{
+	int fd = cached_relation(PATH);
+	int again;
+
+	OK(changes_ftruncate(fd, 0) == 0 && reads_true(fd),
+	   "TRUNCATE: ftruncate to nothing");
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	OK(changes_ftruncate(fd, 100) == 0 && reads_true(fd),
+	   "TRUNCATE: ftruncate to part of a block");
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	OK(changes_truncate(PATH, 0) == 0 && reads_true(fd),
+	   "TRUNCATE: truncate by path");
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	again = server_open(PATH, O_RDWR | O_TRUNC);
+	OK(again >= 0 && reads_true(fd), "TRUNCATE: open with O_TRUNC");
+	server_close(again);
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	OK(changes_ftruncate(fd, 4 * FC_BLOCK_SIZE) == 0 &&
+	       counter(FC_COUNT_hits) > 0,
+	   "a truncation further on");
+	plant(PATH, 1, 'z');
+	Page page;
+
+	OK(server_read(fd, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'a'),
+	   "leaves the blocks before it cached");
+	server_close(fd);
+}
+
+static void
+test_names(void)
+{
+	int fd = cached_relation(PATH);
+	int new;
+
+	OK(changes_unlink(PATH) == 0, "a file is unlinked");
+	plant(PATH, 8, 'b');
+	new = server_open(PATH, O_RDWR);
+	OK(reads_true(new), "UNLINK: its name's next file is read anew");
+	server_close(fd);
+	server_close(new);
+
+	fd = cached_relation(PATH);
+	plant("base/5/16385", 8, 'c');
+	OK(changes_rename("base/5/16385", PATH) == 0, "a file is replaced");
+	new = server_open(PATH, O_RDWR);
+	OK(reads_true(new), "UNLINK: its name's new file is read anew");
+	server_close(fd);
+	server_close(new);
+
+	fd = cached_relation(PATH);
+	unlink(PATH);
+	new = server_open(PATH, O_RDWR | O_CREAT | O_EXCL);
+	Page page = page_of('d');
+
+	if (pwrite(new, &page, sizeof(page), 0) != FC_BLOCK_SIZE)
+		abort();
+	OK(reads_true(new), "CREATE: a file made anew starts with nothing cached");
+	server_close(fd);
+	server_close(new);
+
+	fd = cached_relation(PATH);
+	if (mkdir("base/6", 0700) != 0)
+		abort();
+	plant("base/6/16384", 8, 'e');
+	OK(changes_rename("base/5", "base/7") == 0 &&
+	       changes_rename("base/6", "base/5") == 0,
+	   "a database's directory is replaced");
+	new = server_open(PATH, O_RDWR);
+	OK(reads_true(new), "UNLINK: its files are read anew");
+	server_close(fd);
+	server_close(new);
+}
+
+/*
+ * Process A holds a descriptor of a file that was dropped; the name is by now
+ * another file's.  A's reads must not fill the new file's blocks.
+ */
+static void
+test_dead_file(void)
+{
+	int old = cached_relation(PATH);
+	Page page;
+	int new;
+
+	changes_unlink(PATH);
+	plant(PATH, 8, 'n');
+	OK(server_read(old, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'a'),
+	   "a descriptor of a dropped file goes on reading it");
+	OK(server_read(old, &page, 1) == FC_BLOCK_SIZE && page_is(&page, 'a'),
+	   "again and again");
+	new = server_open(PATH, O_RDWR);
+	OK(reads_true(new), "DEAD_FILE: without giving its blocks to the next one");
+	server_close(old);
+	server_close(new);
+}
+
+/* ---- who is who ------------------------------------------------------------------ */
+
+static void
+test_descriptors(void)
+{
+	int fd = cached_relation(PATH);
+	Page page = page_of('b');
+	int copy = HOOK("dup", FdHook)(fd);
+
+	OK(changes_pwrite(copy, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	       reads_true(fd),
+	   "WRITE: a write through a dup'ed descriptor");
+	HOOK("dup2", Fd2Hook)(copy, 600);
+	page = page_of('c');
+	OK(changes_pwrite(600, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	       reads_true(fd),
+	   "WRITE: a write through a dup2'ed descriptor");
+	server_close(600);
+	server_close(copy);
+	server_close(fd);
+
+	copy = server_open("pg_wal/000000010000000000000001", O_RDWR | O_CREAT);
+	OK(files_entry(copy)->class == FILE_WAL,
+	   "a descriptor used again is what it was opened for last");
+	server_close(copy);
+	OK(files_entry(copy)->class == FILE_UNKNOWN, "and unknown when closed");
+}
+
+static void
+test_unknown_descriptors(void)
+{
+	int fd = cached_relation(PATH);
+	Page page = page_of('b');
+	int unseen = open(PATH, O_RDWR);
+
+	OK(files_entry(unseen)->class == FILE_UNKNOWN,
+	   "a descriptor that no hook saw being opened is unknown");
+	OK(changes_pwrite(unseen, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	       reads_true(fd),
+	   "UNKNOWN_FILE: a write through it is seen all the same");
+	OK(FC_BROKEN(UNKNOWN_FILE) || files_entry(unseen)->class == FILE_RELATION,
+	   "and it is known from then on");
+	close(unseen);
+	files_closed(unseen);
+
+	unseen = fcntl(open(PATH, O_RDWR), F_DUPFD, FILES_FD_MAX + 10);
+	if (unseen >= FILES_FD_MAX)
+	{
+		page = page_of('c');
+		OK(changes_pwrite(unseen, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+		       reads_true(fd),
+		   "UNKNOWN_FILE: a write through a descriptor beyond the table");
+		close(unseen);
+	}
+	else
+		SKIP("a descriptor beyond the table",
+		     "the limit of descriptors is low");
+	server_close(fd);
+}
+
+static void
+test_aliases(void)
+{
+	int fd = cached_relation(PATH);
+	Page page = page_of('b');
+	int alias;
+
+	if (link(PATH, "../other/16384") != 0)
+		abort();
+	alias = server_open(runtime.root.directory, O_RDONLY);
+	server_close(alias);
+
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/../other/16384", runtime.root.directory);
+	alias = server_open(path, O_RDWR);
+	OK(files_entry(alias)->class == FILE_ALIAS,
+	   "a data file reached by another name is an alias");
+	OK(changes_pwrite(alias, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	       reads_true(fd),
+	   "WRITE: a write by that name clears the cache");
+	server_close(alias);
+	server_close(fd);
+
+	fd = cached_relation(PATH);
+	OK(changes_truncate(path, 0) == 0 && reads_true(fd),
+	   "TRUNCATE: and so does a truncation");
+	server_close(fd);
+	unlink("../other/16384");
+}
+
+static void
+test_pipes(void)
+{
+	int ends[2];
+
+	if (pipe(ends) != 0)
+		abort();
+	files_closed(ends[1]);
+	OK(changes_write(ends[1], "x", 1) == 1 &&
+	       files_entry(ends[1])->class == FILE_OTHER,
+	   "a pipe is no data file");
+	close(ends[0]);
+	close(ends[1]);
+	OK(fc_mode(&runtime.cache, NULL) == FC_SERVE, "and nothing goes offline");
+}
+
+/* ---- the rest ---------------------------------------------------------------------- */
+
+/* Between begin and end of a change a reader must not fill the older content. */
+static void
+test_fill_during_a_change(void)
+{
+	int fd = cached_relation(PATH);
+	FcFile file = files_entry(fd)->file;
+	FcTicket ticket;
+	Page page;
+
+	changes_ftruncate(fd, 0);
+	plant(PATH, 1, 'o');
+	if (fc_file_enter(&runtime.cache, &file) != FC_OK ||
+	    fc_read(&runtime.cache, &file, 0, &page, &ticket) != FC_MISS)
+		abort();
+	page = page_of('o'); /* what the reader's real read gave */
+
+	Page new = page_of('n');
+
+	changes_pwrite(fd, &new, sizeof(new), 0);
+	fc_fill(&runtime.cache, &ticket, &page);
+	OK(reads_true(fd), "WRITE: a fill read before a write does not survive it");
+	server_close(fd);
+}
+
+static void
+test_modes(void)
+{
+	int fd = cached_relation(PATH);
+	Page page = page_of('b');
+
+	(void) fc_mode_set(&runtime.cache, FC_PASSTHROUGH, FC_REASON_USER);
+	changes_pwrite(fd, &page, sizeof(page), 0);
+	(void) fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE);
+	OK(reads_true(fd), "WRITE: passthrough still notes what changes");
+	server_close(fd);
+}
+
+static void
+test_verify(void)
+{
+	int fd = cached_relation(PATH);
+	Page page;
+
+	setting_verify = VERIFY_ALL;
+	OK(server_read(fd, &page, 0) == FC_BLOCK_SIZE &&
+	       counter(FC_COUNT_verify_compared) == 1 &&
+	       counter(FC_COUNT_verify_mismatches) == 0,
+	   "verify compares a hit with the file");
+	plant(PATH, 1, 'z');
+	OK(server_read(fd, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'z'),
+	   "if it differs the file's bytes are served");
+	OK(counter(FC_COUNT_verify_mismatches) == 1 &&
+	       atomic_load(&runtime.board->mismatches) == 1,
+	   "it is counted and noted for the log");
+	OK(fc_mode(&runtime.cache, NULL) == FC_OFFLINE,
+	   "and the cache goes offline");
+	OK(server_read(fd, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'z'),
+	   "while reads go on");
+	setting_verify = VERIFY_OFF;
+	server_close(fd);
+}
+
+/* A process that has given its shared memory back must not touch the cache. */
+static void
+test_detached(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+	{
+		Page page = page_of('b');
+		int fd;
+
+		runtime.cache.shared = (FcShared *) 16; /* to touch it is to die */
+		server_memory = NULL;
+		fd = server_open(PATH, O_RDWR | O_CREAT | O_TRUNC);
+		if (changes_pwrite(fd, &page, sizeof(page), 0) != FC_BLOCK_SIZE ||
+		    server_read(fd, &page, 0) != FC_BLOCK_SIZE ||
+		    changes_ftruncate(fd, 0) != 0 || changes_unlink(PATH) != 0)
+			_exit(1);
+		_exit(0);
+	}
+	OK(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0,
+	   "a process without shared memory does its file calls unharmed");
+}
+
+int
+main(void)
+{
+	set_up();
+	test_reads();
+	test_unaligned_page();
+	test_runs();
+	test_scans_do_not_fill();
+	test_prefetch();
+	test_writes();
+	test_failed_write();
+	test_allocation();
+	test_truncation();
+	test_names();
+	test_dead_file();
+	test_descriptors();
+	test_unknown_descriptors();
+	test_aliases();
+	test_pipes();
+	test_fill_during_a_change();
+	test_modes();
+	test_detached();
+	test_verify(); /* last: it takes the cache offline */
+	tear_down();
+	return tap_done();
+}

@@ -1,0 +1,106 @@
+/*
+ * imports_test.c
+ *		Rewriting an import table, tried on this very program.
+ *
+ * Built three times, as distributions build PostgreSQL: lazily bound at a fixed
+ * address, bound at once with a read-only table at any address, and without a
+ * procedure linkage table.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "imports.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+#define FAKE_PPID    -42
+#define FAKE_SESSION -43
+
+static pid_t
+fake_getppid(void)
+{
+	return FAKE_PPID;
+}
+
+static pid_t
+fake_getsid(pid_t pid)
+{
+	(void) pid;
+	return FAKE_SESSION;
+}
+
+static const Import fakes[] = {
+	{ "getppid", (void (*)(void)) fake_getppid },
+	{ "getsid", (void (*)(void)) fake_getsid },
+	{ "name_that_nobody_imports", (void (*)(void)) fake_getppid },
+};
+
+#define FAKES (sizeof(fakes) / sizeof(fakes[0]))
+
+static const char *const nothing[] = { NULL };
+
+static void
+test_replace_and_restore(void)
+{
+	static const char *const required[] = { "getppid", "nope|getsid", NULL };
+	const char *culprit;
+	pid_t parent = getppid();
+	pid_t (*looked_up)(void) = (pid_t(*)(void)) dlsym(RTLD_DEFAULT, "getppid");
+
+	OK(imports_replace(fakes, FAKES, required, nothing, &culprit) ==
+	       IMPORTS_FINE,
+	   "the program's imports are found and replaced");
+	OK(imports_replaced() == 2, "one slot for each name it imports");
+	OK(getppid() == FAKE_PPID, "its calls arrive at the replacement");
+	OK(getsid(0) == FAKE_SESSION, "and so do those of the second name");
+	OK(looked_up() == parent, "libc itself is as it was");
+	imports_restore();
+	OK(getppid() == parent, "restoring brings the real function back");
+	OK(imports_replaced() == 0, "and leaves no slot behind");
+	imports_restore();
+	OK(getppid() == parent, "restoring twice does no harm");
+}
+
+static void
+test_missing(void)
+{
+	static const char *const required[] = { "getppid", "nope|nope64", NULL };
+	const char *culprit;
+	pid_t parent = getppid();
+
+	OK(imports_replace(fakes, FAKES, required, nothing, &culprit) ==
+	       IMPORTS_MISSING,
+	   "a required name without a slot is a problem");
+	OK(culprit != NULL && strcmp(culprit, "nope|nope64") == 0,
+	   "which says what is missing");
+	OK(getppid() == parent, "and nothing was replaced");
+}
+
+static void
+test_foreign(void)
+{
+	static const char *const foreign[] = { "getsid", NULL };
+	const char *culprit;
+	pid_t parent = getppid();
+
+	OK(imports_replace(fakes, FAKES, nothing, foreign, &culprit) ==
+	       IMPORTS_FOREIGN,
+	   "a name that must not be imported is a problem");
+	OK(culprit != NULL && strcmp(culprit, "getsid") == 0, "which names it");
+	OK(getppid() == parent, "and nothing was replaced");
+}
+
+int
+main(void)
+{
+	/* Before anything is bound lazily, and again afterwards. */
+	test_missing();
+	test_foreign();
+	test_replace_and_restore();
+	test_replace_and_restore();
+	return tap_done();
+}
