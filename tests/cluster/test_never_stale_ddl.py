@@ -1,0 +1,72 @@
+"""No step that moves, cuts, copies or replaces files makes the cache serve a stale block.
+
+The steps are those of support/ddl.py.  After each of them all tables are read and compared
+with a model, and every cached block with its file.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import (
+    CachedServer,
+    assert_checksums_good,
+    assert_never_stale,
+    create_cached,
+)
+from support.cluster import ClusterFactory
+from support.ddl import STEPS, Step, World
+
+pytestmark = pytest.mark.extension
+
+#: The fewest descriptors a server may be told to keep.
+FEW_FILES = {"max_files_per_process": "64"}
+
+#: Hits that a whole passage compares; it makes three times as many.
+COMPARED_MIN = 30_000
+
+
+def walk(cached: CachedServer, world: World, steps: tuple[Step, ...] = STEPS) -> None:
+    """Take the steps, each with its checks, and leave no session behind."""
+    for step in steps:
+        step(world)
+        _, mismatched = cached.verify()
+        assert mismatched == 0, f"{mismatched} stale blocks are cached after {step.__name__}"
+        world.check()
+        cached.assert_serving()
+    world.disconnect()
+
+
+def test_no_step_that_changes_files_leaves_a_stale_block(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    io_method = {"io_method": "sync"} if pgflash_install.major >= 18 else {}
+    cached = create_cached(cluster, pgflash_install, settings={**FEW_FILES, **io_method})
+    walk(cached, World(server=cached.server, space=cached.space))
+    assert_never_stale(cached, compared_min=COMPARED_MIN)
+    assert_checksums_good(cached.server)
+
+
+def test_unlogged_tables_are_empty_after_a_crash_and_not_what_the_cache_held(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(cluster, pgflash_install)
+    world = World(server=cached.server, space=cached.space)
+    for step in STEPS[:2]:
+        step(world)
+    world.create("passing", prefix="unlogged")
+    world.insert("passing", 1, 1500)
+    world.run("checkpoint")
+    world.check()
+    compared = cached.assert_serving()["verify_compared"]
+    world.disconnect()
+
+    cached.server.stop("immediate")
+    cached.start()
+    world.tables["postgres", "passing"] = {}
+    world.check()
+    world.insert("passing", 1, 900, version=2)
+    world.check()
+    world.disconnect()
+    assert_never_stale(cached, compared_min=3000, compared_before=compared)

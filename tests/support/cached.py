@@ -1,0 +1,212 @@
+"""A private server with the flash cache on, arranged so that a stale block would show.
+
+Nearly every access to a block has to become a read, and nearly every read a hit that is
+compared with the file: shared_buffers are tiny, verify is `all`, data checksums are on,
+and the server runs under the device emulator with its delays off, which plays the data
+folder as a disk whose blocks are never in the operating system's page cache.  (Asked by
+cachestat(2), a kernel would answer "cached" for every file that was just written.)
+
+assert_never_stale() is what each such test ends with: no hit differed from its file,
+enough hits were compared for that to mean something, the cache still serves, every
+cached block equals its file, and amcheck finds every heap row in every index.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server, make_server_dir
+from support.cluster import ClusterFactory, find_install
+
+#: Enough for a few clients' pins, and nothing beside.
+SHARED_BUFFERS = "1MB"
+CACHE_SIZE = "64MB"
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class CachedServer:
+    """A server, the cache file it uses, and the emulator that hides the page cache."""
+
+    server: Server
+    emulator: Emulator
+    cache_file: Path
+    #: A folder beside the data that the emulator plays as disk, too: for tablespaces.
+    space: Path
+    #: Preloaded before the emulator, and what they want to know.
+    preloads: Sequence[Path] = ()
+    preload_env: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Start the server under the emulator; make the extension if it is not there."""
+        preloads = [*map(str, self.preloads), self.emulator.env["LD_PRELOAD"]]
+        self.server.start(
+            {**self.emulator.env, **self.preload_env, "LD_PRELOAD": ":".join(preloads)}
+        )
+
+    def create_extension(self) -> None:
+        """Make the views and functions in the database postgres."""
+        with self.server.connect() as connection:
+            connection.execute("create extension if not exists pgflash")
+
+    def view(self) -> Row:
+        """Return the one row of pgflash_cache."""
+        with self.server.connect() as connection:
+            cursor = connection.execute("select * from pgflash_cache")
+            row = cursor.fetchone()
+            assert row is not None
+            assert cursor.description is not None
+            return {
+                column.name: value for column, value in zip(cursor.description, row, strict=True)
+            }
+
+    def verify(self) -> tuple[int, int]:
+        """Compare every cached block with its file: (compared, mismatched)."""
+        with self.server.connect() as connection:
+            row = connection.execute(
+                "select compared, mismatched from pgflash_cache_verify()"
+            ).fetchone()
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+    def assert_serving(self) -> Row:
+        """Fail if a hit differed from its file or the cache stopped serving; return the view."""
+        view = self.view()
+        assert view["verify_mismatches"] == 0, f"stale blocks were served: {view}"
+        assert view["mode"] == "serve", f"the cache does not serve: {view}"
+        return view
+
+
+def create_cached(
+    cluster: ClusterFactory,
+    install: PgInstall,
+    *,
+    settings: Mapping[str, str] | None = None,
+    preloads: Sequence[Path] = (),
+    preload_env: Mapping[str, str] | None = None,
+    start: bool = True,
+) -> CachedServer:
+    """Return a new server whose every hit is verified, started unless told otherwise."""
+    server = cluster(install=install, start=False)
+    cached = attach_cache(server, preloads=preloads, preload_env=preload_env)
+    server.configure({"shared_preload_libraries": "pgflash", **(settings or {})})
+    if start:
+        cached.start()
+        cached.create_extension()
+        cached.assert_serving()
+    return cached
+
+
+def attach_cache(
+    server: Server,
+    *,
+    preloads: Sequence[Path] = (),
+    preload_env: Mapping[str, str] | None = None,
+) -> CachedServer:
+    """Give a server that does not run yet a cache file and the emulator."""
+    space = make_server_dir(server.base / "space")
+    flash = make_server_dir(server.base / "flash")
+    account = server.account
+    emulator = Emulator.create(
+        server.base / "emulator.state",
+        devices=[
+            EmulatedDevice(
+                name="disk",
+                profile=DeviceProfile.named("sas15k-raid10-6"),
+                paths=(server.data, space),
+            )
+        ],
+        owner=account.uid if account is not None else None,
+        delays_on=False,
+    )
+    server.configure(
+        {
+            "shared_buffers": SHARED_BUFFERS,
+            "pgflash.cache_file": str(flash / "cache"),
+            "pgflash.cache_size": CACHE_SIZE,
+            "pgflash.verify": "all",
+        }
+    )
+    return CachedServer(
+        server=server,
+        emulator=emulator,
+        cache_file=flash / "cache",
+        space=space,
+        preloads=tuple(preloads),
+        preload_env=dict(preload_env or {}),
+    )
+
+
+def assert_never_stale(cached: CachedServer, *, compared_min: int, compared_before: int = 0) -> Row:
+    """Fail unless many hits were compared and none was stale, and nothing is now.
+
+    COMPARED_BEFORE counts hits of earlier starts, whose counters are gone.
+    """
+    view = cached.assert_serving()
+    # What verify() compared counts as compared, too, but not as a hit.
+    compared = min(view["hits"], view["verify_compared"]) + compared_before
+    assert compared >= compared_min, f"only {compared} hits were compared: {view}"
+    assert_indexes_whole(cached.server)
+    compared_now, mismatched = cached.verify()
+    assert compared_now > 0
+    assert mismatched == 0, f"{mismatched} of {compared_now} cached blocks are not their file's"
+    return cached.assert_serving()
+
+
+def assert_indexes_whole(server: Server) -> None:
+    """Fail if amcheck finds a broken table or an index that lacks a row, in any database.
+
+    A build without contrib has no amcheck; there its readings in other ways must do.
+    """
+    if not has_contrib(server.install, "amcheck"):
+        return
+    server.run(
+        ["pg_amcheck", "--all", "--install-missing", "--heapallindexed", "--on-error-stop"],
+        timeout_s=120,
+    )
+
+
+def assert_checksums_good(server: Server) -> None:
+    """Stop the server in a clean way and check every block it left on disk."""
+    server.stop()
+    server.run(["pg_checksums", "--check", "-D", server.data])
+
+
+def has_contrib(install: PgInstall, name: str) -> bool:
+    """Say whether the installation has a contrib extension."""
+    return (install.sharedir / "extension" / f"{name}.control").exists()
+
+
+def client_install(install: PgInstall) -> PgInstall:
+    """Return the installation, or one of another major if this one has no pgbench."""
+    return install if (install.bindir / "pgbench").exists() else find_install(18)
+
+
+def client_program(install: PgInstall, name: str) -> Path:
+    """Return a client program, of another major if this installation lacks it."""
+    return client_install(install).program(name)
+
+
+def run_client(
+    server: Server, name: str, *arguments: str, timeout_s: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run a client program that this installation may lack."""
+    return server.run([client_program(server.install, name), *arguments], timeout_s=timeout_s)
+
+
+def eventually(condition: Callable[[], bool], *, seconds: float = 30) -> bool:
+    """Wait until a condition holds; say whether it came to that."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,85 @@
+"""pgbench's TPC-B for tests: load it, run it, and check that its money adds up.
+
+Each transaction adds one amount to an account, a teller and a branch, and writes it into
+the history; so four sums are equal after any number of them, finished or cut off.
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+from pgflash.lab.server import Server
+from support.cached import client_program, run_client
+
+CLIENTS = 4
+
+_SUMS = """select (select sum(abalance) from pgbench_accounts),
+    (select sum(tbalance) from pgbench_tellers),
+    (select sum(bbalance) from pgbench_branches),
+    (select coalesce(sum(delta), 0) from pgbench_history),
+    (select count(*) from pgbench_accounts)"""
+
+#: A lookup far away from the updates, so that blocks come and go in shared_buffers, and
+#: the same row by two ways.
+_LOOK_UP = """\\set aid random(1, 100000 * :scale)
+select abalance from pgbench_accounts where aid = :aid;
+"""
+
+
+def load_tpcb(server: Server, *, scale: int = 1) -> None:
+    """Make TPC-B's tables; one scale is 13 MB."""
+    run_client(server, "pgbench", "--initialize", f"--scale={scale}", "--quiet", "postgres")
+
+
+def run_tpcb(server: Server, *, seconds: int) -> None:
+    """Run TPC-B and single-row look-ups beside it; fail if any client fails."""
+    arguments = ("--no-vacuum", f"--client={CLIENTS}", "--jobs=1", f"--time={seconds}")
+    script = server.base / "look_up.sql"
+    script.write_text(_LOOK_UP)
+    script.chmod(0o644)
+    done = run_client(
+        server,
+        "pgbench",
+        *(*arguments, "--builtin=tpcb-like@2", f"--file={script}@1", "--max-tries=1"),
+        "postgres",
+        timeout_s=seconds + 60,
+    )
+    assert "number of failed transactions: 0 " in done.stdout, done.stdout
+
+
+def start_tpcb(server: Server) -> subprocess.Popen[str]:
+    """Start TPC-B without an end, for as long as its server lives."""
+    return server.popen(
+        [
+            client_program(server.install, "pgbench"),
+            *("--no-vacuum", f"--client={CLIENTS}", "--jobs=1", "--time=600", "postgres"),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def count_history(server: Server) -> int:
+    """Return how many transactions have been committed."""
+    with server.connect() as connection:
+        row = connection.execute("select count(*) from pgbench_history").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def assert_balanced(server: Server, *, scale: int = 1) -> None:
+    """Fail unless accounts, tellers, branches and history agree, by table and by index."""
+    with server.connect() as connection:
+        connection.execute("set max_parallel_workers_per_gather = 0")
+        by_table = connection.execute(_SUMS).fetchone()
+        connection.execute("set enable_seqscan = off")
+        connection.execute("set enable_bitmapscan = off")
+        connection.execute("set enable_indexonlyscan = off")
+        by_index = connection.execute(
+            "select sum(abalance), count(*) from pgbench_accounts where aid > 0"
+        ).fetchone()
+    assert by_table is not None
+    accounts, tellers, branches, history, count = by_table
+    assert accounts == tellers == branches == history
+    assert count == 100_000 * scale
+    assert by_index == (accounts, count)
