@@ -411,6 +411,10 @@ read_relation(const Call *call, OpenFile *entry)
 	Run run;
 	bool bulk;
 
+	/* A name of its own lets a process count in its own corner of memory. */
+	if (runtime.cache.token == 0)
+		(void) fc_process_begin(&runtime.cache);
+
 	if (*runtime.is_walsender || !run_of_call(call, entry, &run))
 		return bypass(call, errno_before);
 

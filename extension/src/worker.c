@@ -26,7 +26,6 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
-#include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
@@ -91,7 +90,7 @@ pgflash_worker_main(Datum argument)
 {
 	(void) argument;
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	pqsignal(SIGTERM, die);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 
 	/* The cache was refused after we were registered: not to be started again. */
@@ -101,7 +100,7 @@ pgflash_worker_main(Datum argument)
 	if (bridge_needs_self_test())
 		self_test();
 
-	while (true)
+	while (!ShutdownRequestPending)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
@@ -117,6 +116,9 @@ pgflash_worker_main(Datum argument)
 		                 TICK_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 	}
+
+	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
+	proc_exit(1);
 }
 
 void
