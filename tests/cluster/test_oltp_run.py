@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from pgflash.lab.oltp import (
+    Access,
     DriverError,
     OltpConfig,
     OltpResult,
@@ -155,6 +156,35 @@ def test_an_observer_hears_the_run_in_order(finished: tuple[OltpResult, Recorder
     assert recorder.events[-1] == "ended"
     assert recorder.seconds == sorted(recorder.seconds)
     assert len(recorder.seconds) >= CONFIG.duration_s
+
+
+def test_the_samples_of_the_validity_figures_are_the_runs_rows(
+    finished: tuple[OltpResult, Recorder],
+) -> None:
+    result, _ = finished
+    sample = {figure.name: figure.sample for figure in result.validity}
+    payments = sample["payments by last name"]
+    assert sample["rolled back new orders"] == (
+        result.new_orders_acknowledged + result.rollbacks_acknowledged
+    )
+    # Rows that found room before the tables' old ends are missed, but they are few.
+    orders = sample["lines of a new order"]
+    assert 0.9 * result.new_orders_acknowledged < orders <= result.new_orders_acknowledged
+    assert 0.9 * payments < sample["payments of a remote customer"] <= payments
+    assert 9 * orders < sample["lines from a remote warehouse"] < 11 * orders
+
+
+def test_runs_on_one_load_have_the_same_hot_rows(
+    server: Server, finished: tuple[OltpResult, Recorder], tmp_path: Path
+) -> None:
+    first, _ = finished
+    config = OltpConfig(warehouses=2, clients=1, duration_s=1, ramp_up_s=0, seed=77)
+    second = run(server.install, server.conninfo(), config, tmp_path)
+    assert (second.c_last_constant, second.c_customer_constant, second.c_item_constant) == (
+        first.c_last_constant,
+        first.c_customer_constant,
+        first.c_item_constant,
+    )
 
 
 def test_a_stored_result_reads_back(finished: tuple[OltpResult, Recorder]) -> None:
@@ -329,7 +359,7 @@ def probe(
 
 
 def test_customers_and_names_are_drawn_by_nurand(server: Server, tmp_path: Path) -> None:
-    constants = choose_constants(OltpConfig(seed=9), load_constant=50)
+    constants = choose_constants(Access.NURAND, seed=9, load_constant=50)
     customers = [c for (c,) in probe(server, "payment_by_id.sql", "c", tmp_path, constants, 8_000)]
     exact = exact_nurand(1_023, 1, 3_000, constants.customer_c)
     assert chi_square(customers, exact, x=1) < CHI_SQUARE_40_BINS
@@ -350,7 +380,7 @@ def test_uniform_access_draws_customers_uniformly(server: Server, tmp_path: Path
 def test_each_client_works_for_its_own_warehouses_and_all_are_worked_for(
     server: Server, tmp_path: Path
 ) -> None:
-    constants = choose_constants(OltpConfig(), load_constant=50)
+    constants = choose_constants(Access.NURAND, seed=1, load_constant=50)
     rows = probe(server, "payment_by_id.sql", "client_id w c_w d", tmp_path, constants, 4_000)
     assert {w for client, w, _, _ in rows if client == 0} == {1, 3, 5}
     assert {w for client, w, _, _ in rows if client == 1} == {2, 4}
@@ -362,7 +392,7 @@ def test_each_client_works_for_its_own_warehouses_and_all_are_worked_for(
 
 
 def test_every_script_is_accepted_by_the_server(server: Server, tmp_path: Path) -> None:
-    constants = choose_constants(OltpConfig(warehouses=2), load_constant=50)
+    constants = choose_constants(Access.NURAND, seed=1, load_constant=50)
     config = OltpConfig(warehouses=2, clients=1, duration_s=1, ramp_up_s=0)
     for script in SCRIPTS:
         (tmp_path / script.file).write_text(read_terminal(script.file))

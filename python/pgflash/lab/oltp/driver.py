@@ -92,10 +92,14 @@ class Constants:
     item_c: int
 
 
-def choose_constants(config: OltpConfig, *, load_constant: int) -> Constants:
-    """Choose the constants for a run, the same for the same seed."""
-    random = Random(f"{config.seed} run")
-    skewed = config.access is Access.NURAND
+def choose_constants(access: Access, *, seed: int, load_constant: int) -> Constants:
+    """Choose the constants, the same for every run on one load.
+
+    They say which customers and items are hot.  Were they drawn for each run, a warm-up
+    would warm other blocks than the run after it asks for.
+    """
+    random = Random(f"{seed} run")
+    skewed = access is Access.NURAND
     return Constants(
         name_a=NAME_A if skewed else 0,
         name_c=choose_run_constant(random, load_constant=load_constant),
@@ -127,7 +131,7 @@ def run(
                 f"the database has {mark.warehouses} warehouses, not {config.warehouses}",
                 hint="Run with the number that was loaded, or load again.",
             )
-    constants = choose_constants(config, load_constant=mark.c_last_constant)
+    constants = choose_constants(config.access, seed=mark.seed, load_constant=mark.c_last_constant)
     started_at = datetime.now(tz=UTC).isoformat(timespec="seconds")
     log, client_cpu_s = _run_pgbench(
         install, conninfo, config, constants, workdir, observer or RunObserver()

@@ -40,6 +40,8 @@ class OltpConfig:
     duration_s: int = 60
     ramp_up_s: int = 10
     access: Access = Access.NURAND
+    #: Of a load: its rows, and which customers and items are hot in all runs on it.  Of a
+    #: run: the order in which its terminals draw.
     seed: int = 1
     #: Declare the specification's references as constraints.  Off: it does not ask the
     #: database to enforce them, and they cost each writer look-ups and row locks.
