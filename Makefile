@@ -96,14 +96,15 @@ fuzz: rooms
 
 soak: venv-dev rooms
 	$(Q)$(MAKE) -C core fuzz TIME=$(or $(SOAK_TIME),1800) SEED=$(SEED)
-	$(Q)'$(BIN)/pytest' -m soak --timeout=0 --pg-major=$(MAJOR)
+	$(Q)'$(BIN)/pytest' -m soak --timeout=7200 --pg-major=$(MAJOR)
 
 bench: build
 	$(Q)set -e; for room in $(BENCH_ROOMS); do $(MAKE) -C $$room PG_CONFIG='$(pg_config)'; done
 
 postgres-check: venv-dev rooms
 	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }
-	$(Q)'$(BIN)/python' tools/postgres_check.py '$(PG_SRC)'
+	$(Q)major='$(or $(PG),$(shell sed -n "s/^PACKAGE_VERSION='\([0-9]*\).*/\1/p" '$(PG_SRC)/configure' 2>/dev/null))'; \
+		'$(BIN)/pytest' -m postgres_check --pg-src='$(PG_SRC)' --pg-major="$$major"
 
 # ---- housekeeping
 

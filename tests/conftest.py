@@ -26,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=int(os.environ.get("PG") or 18),
         help="the PostgreSQL major to test against",
     )
+    parser.addoption("--pg-src", default="", help="a PostgreSQL source tree, for its own tests")
 
 
 @pytest.fixture(scope="session")

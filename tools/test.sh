@@ -47,11 +47,11 @@ for room in core emulator extension; do
 done
 
 if [ -n "${PG:-}" ]; then
-	pg_major "$PG" 'all Python tests' -m 'not soak'
+	pg_major "$PG" 'all Python tests' -m 'not soak and not postgres_check'
 else
-	pg_major 18 'all Python tests' -m 'not soak'
+	pg_major 18 'all Python tests' -m 'not soak and not postgres_check'
 	for major in 17 16 15; do
-		pg_major "$major" 'extension tests' -m 'extension and not soak'
+		pg_major "$major" 'extension tests' -m 'extension and not soak and not postgres_check'
 	done
 fi
 
