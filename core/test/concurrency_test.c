@@ -1,0 +1,625 @@
+/*
+ * concurrency_test.c
+ *		Many processes on one mapping and one cache file, killed and stopped at
+ *		random, under verification.
+ *
+ * The disk is a shared array of versions: the page of a block is made from its
+ * file, number and version.  As in PostgreSQL, one process at a time reads or
+ * writes a block (a flag with the owner's pid; the flag of a dead owner is taken
+ * over), and truncating or dropping a file takes all its blocks.  Under the flag
+ * a page that fc_read() answers must be that of the current version.  Fills and
+ * refreshes may come late, after the flag was given back.
+ *
+ * Beside that, pages are read without any flag: then the version must be one
+ * that was current during the call, that is, not older than the last change that
+ * was over when the call began.
+ *
+ * The parent kills and stops; besides, a worker dies, stops or yields by itself
+ * at the stop points of the protocol, where it hurts most.  The dead are
+ * replaced.
+ *
+ * Then the same is run with a mechanism left out, and has to find a wrong page.
+ *
+ *	SOAK_SECONDS	how long (4)
+ *	SOAK_SEED		where to begin (from the clock)
+ *	SOAK_DIR		where the cache file goes (/dev/shm, else /tmp)
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "support.h"
+#include "tap.h"
+
+#define WORKERS         6
+#define FILES           6
+#define BLOCKS          96
+#define SLOTS           (4 * FC_WAYS)
+#define LATE            4 /* fills a worker keeps for later */
+#define CONTROL_SECONDS 15
+
+typedef struct Disk
+{
+	FcAtomic64 version[FILES][BLOCKS];
+	FcAtomic64 over[FILES][BLOCKS]; /* the last version whose change is over */
+	FcAtomic32 owner[FILES][BLOCKS];
+	FcAtomic64 reads;
+	FcAtomic64 compared;
+	FcAtomic64 unflagged;
+	FcAtomic64 late_fills;
+	FcAtomic64 suicides;
+	FcAtomic32 wrong;
+	FcAtomic32 stop;
+	uint64_t wrong_version;
+	uint64_t right_version;
+} Disk;
+
+typedef struct Late
+{
+	bool used;
+	bool refresh;
+	uint32_t file;
+	uint64_t version;
+	FcTicket ticket;
+	FcChange change;
+} Late;
+
+typedef struct Worker
+{
+	FcCache cache;
+	Random random;
+	FcFile file[FILES];
+	Late late[LATE];
+	Page page;
+} Worker;
+
+static Disk *disk;
+static void *memory;
+static FcDevice flash;
+static Worker worker;
+static bool deadly; /* may workers die and stop by themselves? */
+
+/* ---- the flag of a block ---------------------------------------------------------- */
+
+static bool
+take_block(uint32_t file, uint32_t block)
+{
+	FcAtomic32 *owner = &disk->owner[file][block];
+	uint32_t me = (uint32_t) getpid();
+	uint32_t now = 0;
+
+	if (atomic_compare_exchange_strong(owner, &now, me))
+		return true;
+	return kill((pid_t) now, 0) != 0 && errno == ESRCH &&
+	       atomic_compare_exchange_strong(owner, &now, me);
+}
+
+static void
+give_block(uint32_t file, uint32_t block)
+{
+	uint32_t me = (uint32_t) getpid();
+
+	atomic_compare_exchange_strong(&disk->owner[file][block], &me, 0);
+}
+
+/* All blocks from first on, or none. */
+static bool
+take_blocks(uint32_t file, uint32_t first)
+{
+	for (uint32_t block = first; block < BLOCKS; block++)
+	{
+		int tries = 200;
+
+		while (!take_block(file, block) && --tries > 0)
+			sched_yield();
+		if (tries == 0)
+		{
+			while (block-- > first)
+				give_block(file, block);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+give_blocks(uint32_t file, uint32_t first)
+{
+	for (uint32_t block = first; block < BLOCKS; block++)
+		give_block(file, block);
+}
+
+/* ---- what a worker does -------------------------------------------------------------- */
+
+static void
+report_wrong(uint64_t version)
+{
+	if (atomic_fetch_add(&disk->wrong, 1) == 0)
+	{
+		disk->wrong_version = worker.page.word[0];
+		disk->right_version = version;
+	}
+}
+
+static void
+late_fill(Late *late)
+{
+	uint32_t block =
+		late->refresh ? late->change.ticket.block : late->ticket.block;
+
+	late->used = false;
+	page_make(&worker.page, late->file, block, late->version);
+	if (late->refresh)
+		(void) fc_change_fill(&worker.cache, &late->change, &worker.page);
+	else
+		(void) fc_fill(&worker.cache, &late->ticket, &worker.page);
+	atomic_fetch_add(&disk->late_fills, 1);
+}
+
+static void
+now_or_later(Late *late)
+{
+	late->used = true;
+	if (one_in(&worker.random, 3))
+		worker.late[random_below(&worker.random, LATE)] = *late;
+	else
+		late_fill(late);
+}
+
+static FcStatus
+look(uint32_t file, uint32_t block, FcTicket *ticket)
+{
+	FcFile *handle = &worker.file[file];
+	FcStatus status =
+		fc_read(&worker.cache, handle, block, &worker.page, ticket);
+
+	if (status != FC_STALE)
+		return status;
+	if (fc_file_enter(&worker.cache, handle) != FC_OK)
+		return FC_OFF;
+	return fc_read(&worker.cache, handle, block, &worker.page, ticket);
+}
+
+static void
+read_with_flag(uint32_t file, uint32_t block)
+{
+	Late late = { .file = file };
+
+	if (!take_block(file, block))
+		return;
+
+	FcStatus status = look(file, block, &late.ticket);
+
+	late.version = atomic_load(&disk->version[file][block]);
+	atomic_fetch_add_explicit(&disk->reads, 1, memory_order_relaxed);
+	if (status == FC_OK)
+	{
+		atomic_fetch_add_explicit(&disk->compared, 1, memory_order_relaxed);
+		if (!page_is(&worker.page, file, block, late.version))
+			report_wrong(late.version);
+	}
+
+	bool fill_first = one_in(&worker.random, 2);
+
+	if (status == FC_MISS && fill_first)
+		now_or_later(&late);
+	give_block(file, block);
+	if (status == FC_MISS && !fill_first)
+		now_or_later(&late);
+}
+
+static void
+read_without_flag(uint32_t file, uint32_t block)
+{
+	FcTicket ticket;
+	uint64_t oldest = atomic_load(&disk->over[file][block]);
+
+	if (look(file, block, &ticket) != FC_OK)
+		return;
+
+	uint64_t newest = atomic_load(&disk->version[file][block]);
+	uint64_t version = worker.page.word[0];
+
+	atomic_fetch_add_explicit(&disk->unflagged, 1, memory_order_relaxed);
+	if (version < oldest || version > newest ||
+	    !page_is(&worker.page, file, block, version))
+		report_wrong(oldest);
+}
+
+static void
+write_one(uint32_t file, uint32_t block)
+{
+	Late late = { .refresh = true, .file = file };
+
+	if (!take_block(file, block))
+		return;
+	fc_change_begin(&worker.cache, &worker.file[file], block, 1, &late.change);
+	late.version = atomic_fetch_add(&disk->version[file][block], 1) + 1;
+	fc_change_end(&worker.cache, &worker.file[file], &late.change);
+	atomic_store(&disk->over[file][block], late.version);
+	give_block(file, block);
+	now_or_later(&late);
+}
+
+static void
+really_replace(uint32_t file, uint32_t first)
+{
+	for (uint32_t block = first; block < BLOCKS; block++)
+		atomic_fetch_add(&disk->version[file][block], 1);
+}
+
+static void
+replacing_is_over(uint32_t file, uint32_t first)
+{
+	for (uint32_t block = first; block < BLOCKS; block++)
+		atomic_store(&disk->over[file][block],
+		             atomic_load(&disk->version[file][block]));
+}
+
+static void
+truncate_file(uint32_t file, uint32_t first)
+{
+	FcChange change;
+
+	if (!take_blocks(file, first))
+		return;
+	fc_change_begin(&worker.cache, &worker.file[file], first, FC_BLOCKS_ALL,
+	                &change);
+	really_replace(file, first);
+	fc_change_end(&worker.cache, &worker.file[file], &change);
+	replacing_is_over(file, first);
+	give_blocks(file, first);
+}
+
+static void
+recreate_file(uint32_t file)
+{
+	if (!take_blocks(file, 0))
+		return;
+	fc_file_retire(&worker.cache, file_id(file));
+	really_replace(file, 0);
+	fc_file_retire(&worker.cache, file_id(file));
+	replacing_is_over(file, 0);
+	give_blocks(file, 0);
+}
+
+static void
+change_mode(void)
+{
+	if (fc_mode(&worker.cache, NULL) == FC_PASSTHROUGH)
+		(void) fc_mode_set(&worker.cache, FC_SERVE, FC_REASON_NONE);
+	else if (one_in(&worker.random, 10))
+		(void) fc_mode_set(&worker.cache, FC_PASSTHROUGH, FC_REASON_USER);
+	else if (one_in(&worker.random, 10))
+		fc_cache_clear(&worker.cache);
+}
+
+static void
+work(void)
+{
+	Random *random = &worker.random;
+	uint32_t file = random_below(random, FILES);
+	uint32_t block = random_below(random, BLOCKS);
+	uint32_t dice = random_below(random, 1000);
+	Late *late = &worker.late[random_below(random, LATE)];
+
+	if (dice < 500)
+		read_with_flag(file, block);
+	else if (dice < 750)
+		read_without_flag(file, block);
+	else if (dice < 850)
+		write_one(file, block);
+	else if (dice < 950)
+	{
+		if (late->used)
+			late_fill(late);
+	}
+	else if (dice < 958)
+		truncate_file(file, block);
+	else if (dice < 962)
+		recreate_file(file);
+	else if (dice < 970)
+		fc_sweep(&worker.cache);
+	else if (dice < 973)
+		change_mode();
+	else
+		worker.file[file] = fc_file(file_id(file));
+}
+
+/* Where it hurts: between two steps of the protocol. */
+static void
+on_point(const char *name)
+{
+	struct timespec nap = { .tv_nsec = 1000000 };
+	uint32_t dice = random_below(&worker.random, 20000);
+
+	(void) name;
+	if (dice < 800)
+		sched_yield();
+	else if (dice < 840)
+		nanosleep(&nap, NULL);
+	else if (dice < 842 && deadly)
+	{
+		atomic_fetch_add(&disk->suicides, 1);
+		raise(dice == 840 ? SIGKILL : SIGSTOP);
+	}
+}
+
+static void
+be_worker(uint64_t seed)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	memset(&worker, 0, sizeof(worker));
+	worker.random.state = seed;
+	for (uint32_t i = 0; i < FILES; i++)
+		worker.file[i] = fc_file(file_id(i));
+	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_lfu, &flash) ==
+	     FC_OK);
+	fc_test_point = on_point;
+	while (atomic_load(&disk->stop) == 0)
+		work();
+	fc_process_end(&worker.cache);
+	_exit(0);
+}
+
+/* ---- the parent ------------------------------------------------------------------------ */
+
+static pid_t pid_of[WORKERS];
+static uint64_t next_seed;
+
+static void
+start_worker(int i)
+{
+	pid_t pid = fork();
+
+	MUST(pid >= 0);
+	if (pid == 0)
+		be_worker(next_seed);
+	next_seed++;
+	pid_of[i] = pid;
+}
+
+static int
+worker_of(pid_t pid)
+{
+	for (int i = 0; i < WORKERS; i++)
+	{
+		if (pid_of[i] == pid)
+			return i;
+	}
+	MUST(!"a child nobody knows");
+	return -1;
+}
+
+/* Replace the dead, and wake those that stopped by themselves. */
+static unsigned
+look_after_workers(void)
+{
+	unsigned died = 0;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0)
+	{
+		if (WIFSTOPPED(status))
+		{
+			kill(pid, SIGCONT);
+			continue;
+		}
+		if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+			atomic_store(&disk->wrong, 1000000u + (unsigned) WTERMSIG(status));
+		died++;
+		start_worker(worker_of(pid));
+	}
+	return died;
+}
+
+static void
+stop_workers(void)
+{
+	uint64_t deadline = fc_now_ns() + 20000000000ULL;
+	struct timespec nap = { .tv_nsec = 2000000 };
+
+	atomic_store(&disk->stop, 1);
+	for (int i = 0; i < WORKERS;)
+	{
+		int status;
+
+		kill(pid_of[i], SIGCONT);
+		if (waitpid(pid_of[i], &status, WNOHANG) == pid_of[i])
+		{
+			i++;
+			continue;
+		}
+		if (fc_now_ns() > deadline)
+			kill(pid_of[i], SIGKILL);
+		nanosleep(&nap, NULL);
+	}
+}
+
+/* Let them work for a while, or until a wrong page was seen. */
+static unsigned
+hammer(Random *random, long seconds)
+{
+	uint64_t end = fc_now_ns() + (uint64_t) seconds * 1000000000ULL;
+	unsigned died = 0;
+
+	for (int i = 0; i < WORKERS; i++)
+		start_worker(i);
+	while (fc_now_ns() < end && atomic_load(&disk->wrong) == 0)
+	{
+		struct timespec nap = { .tv_nsec = 1 + random_below(random, 8000000) };
+
+		nanosleep(&nap, NULL);
+		died += look_after_workers();
+		if (deadly && one_in(random, 4))
+			kill(pid_of[random_below(random, WORKERS)],
+			     one_in(random, 2) ? SIGKILL : SIGSTOP);
+	}
+	stop_workers();
+	return died;
+}
+
+static void
+open_world(const char *path)
+{
+	FcConfig config = { .slot_count = SLOTS,
+		                .file_count = 16,
+		                .process_count = 64,
+		                .policy = &fc_policy_lfu };
+	FcCache cache;
+
+	disk = shared_memory(sizeof(*disk));
+	memory = shared_memory(fc_cache_memory_size(&config));
+	unlink(path);
+	MUST(fc_device_file_open(&flash, path, SLOTS, 0) == FC_DEVICE_FINE);
+	MUST(fc_cache_create(&cache, memory, &config, &flash) == FC_OK);
+	MUST(fc_mode_set(&cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
+	for (uint32_t file = 0; file < FILES; file++)
+		really_replace(file, 0);
+	for (uint32_t file = 0; file < FILES; file++)
+		replacing_is_over(file, 0);
+	free(cache.scratch);
+}
+
+static void
+close_world(const char *path)
+{
+	flash.ops->close(&flash);
+	unlink(path);
+	munmap(disk, sizeof(*disk));
+}
+
+/* Everything once more, by one process: right, and nothing stuck. */
+static void
+check_what_is_left(void)
+{
+	unsigned wrong = 0;
+	unsigned hits = 0;
+
+	memset(&worker, 0, sizeof(worker));
+	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_lfu, &flash) ==
+	     FC_OK);
+	(void) fc_mode_set(&worker.cache, FC_SERVE, FC_REASON_NONE);
+	atomic_store(&worker.cache.shared->clear_wanted, 1);
+	fc_sweep(&worker.cache);
+	for (int pass = 0; pass < 2; pass++)
+	{
+		for (uint32_t block = 0; block < BLOCKS; block++)
+		{
+			FcTicket ticket;
+			uint64_t version = atomic_load(&disk->version[0][block]);
+
+			worker.file[0].id = file_id(0);
+			if (pass == 0 && block == 0)
+				worker.file[0] = fc_file(file_id(0));
+
+			FcStatus status = look(0, block, &ticket);
+
+			hits += pass == 1 && status == FC_OK;
+			wrong +=
+				status == FC_OK && !page_is(&worker.page, 0, block, version);
+			if (status != FC_MISS)
+				continue;
+			page_make(&worker.page, 0, block, version);
+			(void) fc_fill(&worker.cache, &ticket, &worker.page);
+		}
+	}
+	OK(wrong == 0, "what is left is right");
+	OK(hits == BLOCKS, "and no slot, number or lock is stuck: %u of %d cached",
+	   hits, BLOCKS);
+	free(worker.cache.scratch);
+}
+
+static void
+test_soak(const char *path, uint64_t seed, long seconds)
+{
+	Random random = { .state = seed };
+
+	deadly = true;
+	next_seed = seed * 1000;
+	open_world(path);
+
+	unsigned died = hammer(&random, seconds);
+
+	FcCache cache = { .shared = memory };
+
+	printf("# %lu reads under the flag, %lu hits compared; %lu hits compared "
+	       "without; %lu late fills\n",
+	       (unsigned long) atomic_load(&disk->reads),
+	       (unsigned long) atomic_load(&disk->compared),
+	       (unsigned long) atomic_load(&disk->unflagged),
+	       (unsigned long) atomic_load(&disk->late_fills));
+	printf("# %u processes killed, %lu of them or stopped at a point; %lu "
+	       "takeovers, %lu clears, %lu corrupt slots\n",
+	       died, (unsigned long) atomic_load(&disk->suicides),
+	       (unsigned long) fc_counter(&cache, FC_COUNT_takeovers),
+	       (unsigned long) fc_counter(&cache, FC_COUNT_clears),
+	       (unsigned long) fc_counter(&cache, FC_COUNT_corrupt_slots));
+	if (!OK(atomic_load(&disk->wrong) == 0, "no wrong page (SOAK_SEED=%lu)",
+	        (unsigned long) seed))
+		printf("# wrong: %u; version %lu, not %lu\n", atomic_load(&disk->wrong),
+		       (unsigned long) disk->wrong_version,
+		       (unsigned long) disk->right_version);
+	OK(atomic_load(&disk->compared) > 1000, "there were hits to compare");
+	OK(died > 0 && fc_counter(&cache, FC_COUNT_takeovers) > 0,
+	   "some died in the middle of something");
+	OK(fc_mode(&cache, NULL) != FC_OFFLINE, "the cache is still on line");
+	check_what_is_left();
+	close_world(path);
+}
+
+static const struct
+{
+	const char *name;
+	unsigned broken;
+} controls[] = {
+	{ "invalidation", FC_BREAK_INVALIDATE },
+	{ "the set's generation", FC_BREAK_SET_GENERATION },
+	{ "the file's generation", FC_BREAK_FILE_GENERATION },
+	{ "pinning and the checksum", FC_BREAK_PIN | FC_BREAK_CRC },
+	{ "the entry's comparison and the checksum",
+	  FC_BREAK_ENTRY_COMPARE | FC_BREAK_CRC },
+};
+
+static void
+test_controls(const char *path, uint64_t seed)
+{
+	deadly = false;
+	for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++)
+	{
+		Random random = { .state = seed };
+		uint64_t start = fc_now_ns();
+
+		next_seed = seed * 1000 + 500;
+		open_world(path);
+		fc_test_broken = controls[i].broken;
+		(void) hammer(&random, CONTROL_SECONDS);
+		fc_test_broken = 0;
+		OK(atomic_load(&disk->wrong) > 0,
+		   "control: without %s a wrong page is seen", controls[i].name);
+		printf("# after %.1f s\n", (double) (fc_now_ns() - start) / 1e9);
+		close_world(path);
+	}
+}
+
+int
+main(void)
+{
+	uint64_t seed = (uint64_t) from_environment("SOAK_SEED", (long) time(NULL));
+	const char *folder = getenv("SOAK_DIR");
+	char path[256];
+
+	if (folder == NULL)
+		folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+	snprintf(path, sizeof(path), "%s/pgflash_concurrency_test.%d", folder,
+	         (int) getpid());
+	printf("# SOAK_SEED=%lu\n", (unsigned long) seed);
+	test_soak(path, seed, from_environment("SOAK_SECONDS", 4));
+	test_controls(path, seed);
+	return tap_done();
+}
