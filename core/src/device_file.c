@@ -151,10 +151,11 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms)
 		problem = inspect(fd, &st); /* as it is now that it is ours */
 	if (problem == FC_DEVICE_FINE && fchmod(fd, 0600) != 0)
 		problem = FC_DEVICE_CANNOT_WRITE;
-	if (problem == FC_DEVICE_FINE)
-		problem = reserve(fd, &st, slot_count);
+	/* The superblock first: killed while it reserves, it leaves a file of ours. */
 	if (problem == FC_DEVICE_FINE)
 		problem = write_superblock(fd, slot_count);
+	if (problem == FC_DEVICE_FINE)
+		problem = reserve(fd, &st, slot_count);
 	return problem;
 }
 
