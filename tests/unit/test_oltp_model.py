@@ -82,11 +82,17 @@ def test_counts_that_differ_do_not_agree() -> None:
         {"ramp_up_s": -1},
         {"rate_tps": 0.0},
         {"tries_max": 1},
+        {"access": "zipf"},
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         OltpConfig(**wrong)
+
+
+def test_an_access_given_as_text_is_the_access_meant() -> None:
+    text: Any = "uniform"
+    assert OltpConfig(access=text).access is Access.UNIFORM
 
 
 def test_the_mix_is_45_43_4_4_4() -> None:

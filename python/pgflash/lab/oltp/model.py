@@ -41,7 +41,8 @@ class OltpConfig:
     ramp_up_s: int = 10
     access: Access = Access.NURAND
     #: Of a load: its rows, and which customers and items are hot in all runs on it.  Of a
-    #: run: the order in which its terminals draw.
+    #: run: the order of its terminals' transactions (but not the lines of their orders,
+    #: which the server draws).
     seed: int = 1
     #: Declare the specification's references as constraints.  Off: it does not ask the
     #: database to enforce them, and they cost each writer look-ups and row locks.
@@ -56,6 +57,13 @@ class OltpConfig:
 
     def __post_init__(self) -> None:
         """Refuse what could not be loaded or run."""
+        try:
+            # A plain "uniform", from a file say, means the same.
+            object.__setattr__(self, "access", Access(self.access))
+        except ValueError as error:
+            raise UsageError(
+                f"oltp: access must be one of {', '.join(Access)}, not {self.access!r}"
+            ) from error
         for name in ("warehouses", "clients", "duration_s", "threads"):
             if getattr(self, name) < 1:
                 raise UsageError(f"oltp: {name} must be at least 1")
