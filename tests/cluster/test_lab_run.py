@@ -103,6 +103,39 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
     assert "sas15k-raid10-6 (emulated)" in page
 
 
+@pytest.mark.extension
+def test_a_run_with_a_flash_cache_says_what_it_served(
+    pgflash_install: PgInstall, store: Path, tmp_path: Path
+) -> None:
+    words = ("--set", "approaches=baseline,flash-cache", "--format", "json")
+    done = subprocess.run(
+        command(pgflash_install, store, *words, "--out", str(tmp_path / "run")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    # Prefilled, the cache has every block but those that the load makes anew.
+    assert result["approaches"]["flash-cache"]["hit_ratio"] > 0.8
+    assert result["approaches"]["baseline"]["hit_ratio"] is None
+    assert result["ratios"]["flash-cache/baseline"] > 1
+
+    (baseline, cached) = Store(root=store).read(str(tmp_path / "run")).attempts
+    assert baseline.cache is None
+    assert cached.cache is not None
+    assert cached.cache.mode == "serve"
+    assert cached.cache.counters["verify_mismatches"] == 0
+    assert cached.reads.flash == cached.cache.counters["hits"] > 0
+    assert cached.devices["flash"]["read_count"] >= cached.reads.flash
+    # The means are the measured phase's own: emulated flash answers faster than the array.
+    gauges = cached.cache.gauges
+    assert gauges["flash_read_mean_ms"] < gauges["disk_read_mean_ms"]
+    seen = [one.hits for one in cached.cache_seconds]
+    assert seen == sorted(seen)
+    assert len(seen) >= 2
+
+
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing_behind(
     pg_install: PgInstall, store: Path, tmp_path: Path, ending: signal.Signals

@@ -74,7 +74,7 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Write a line that stays."""
-        self._console.print(escape(text), highlight=False)
+        self._console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 class _StageProgress(Progress):

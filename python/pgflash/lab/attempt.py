@@ -142,15 +142,23 @@ class _Mark:
 
 
 class _EndMark(oltp.RunObserver):
-    """Takes the second mark as soon as the load has ended."""
+    """Ends the watch and takes the second mark as soon as the load has ended.
 
-    def __init__(self, server: Server, *, cache: bool) -> None:
+    The driver checks its figures with queries of its own afterwards; they are no load.
+    """
+
+    def __init__(self, lab: Lab, server: Server, watch: Watch, *, cache: bool) -> None:
+        self._lab = lab
         self._server = server
+        self._watch = watch
         self._cache = cache
         self.mark: _Mark | None = None
+        self.devices: dict[str, dict[str, float]] = {}
 
     def measuring_ended(self) -> None:
+        self._watch.stop()
         self.mark = _take_mark(self._server, cache=self._cache)
+        self.devices = _device_stats(self._lab.emulator)
 
 
 def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Measured:
@@ -169,6 +177,8 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
         server.start(lab.emulator.env if lab.emulator else {})
         if approach.cache:
             _require_serving(server)
+            if lab.scenario.parameters.prefill:
+                _prefill(lab, server, title=title)
         measured = _warm_and_measure(lab, server, approach, repeat=repeat, title=title)
         lab.listener.begin(Stage(title=f"{title}: checking the database", expected_s=CHECK_S))
         _set_delays(lab.emulator, on=False)
@@ -176,7 +186,7 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
     except BaseException:
         server.stop("immediate")
         raise
-    server.stop()
+    server.stop("immediate")  # it has been checked, and is thrown away
     _clear(places)
     attempt = dataclasses.replace(measured.attempt, consistency=held)
     return dataclasses.replace(measured, attempt=attempt)
@@ -185,6 +195,14 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
 #: What the steps around a measurement take on a small machine, for the time left.
 RESTORE_S = 3.0
 CHECK_S = 4.0
+PREFILL_S = 5.0
+
+_READ_EACH_BLOCK = """
+select count(pg_prewarm(c.oid::regclass, 'buffer', 'main', b, b))
+  from pg_class c,
+       generate_series(0, pg_relation_size(c.oid) / current_setting('block_size')::int - 1) b
+ where c.relkind in ('r', 'i', 't') and c.oid >= 16384
+"""
 
 
 def _warm_and_measure(
@@ -208,11 +226,11 @@ def _warm_and_measure(
     if lab.emulator is not None:
         lab.emulator.reset()
     _set_delays(lab.emulator, on=True)
-    observer = _EndMark(server, cache=approach.cache)
-    with Watch(server.conninfo(DATABASE), cache=approach.cache) as samples:
+    with Watch(server.conninfo(DATABASE), cache=approach.cache) as watch:
+        observer = _EndMark(lab, server, watch, cache=approach.cache)
         before = _take_mark(server, cache=approach.cache)
         result = _run(lab, server, load, observer)
-        devices = _device_stats(lab.emulator)
+    samples = watch.samples
     after = observer.mark
     if after is None:
         raise MeasureError("the load ended without saying so")
@@ -224,7 +242,7 @@ def _warm_and_measure(
         )
     attempt = _attempt(
         lab, approach, repeat=repeat, result=result, before=before, after=after, samples=samples,
-        devices=devices,
+        devices=observer.devices,
     )  # fmt: skip
     return Measured(attempt=attempt, waits=tuple(samples.waits))
 
@@ -281,6 +299,21 @@ def _require_serving(server: Server) -> None:
                 hint="The server's log says more about the cache file.",
             )
         time.sleep(0.05)
+
+
+def _prefill(lab: Lab, server: Server, *, title: str) -> None:
+    """Read each block of the database once, one at a time: runs of blocks do not fill."""
+    lab.listener.begin(Stage(title=f"{title}: filling the cache", expected_s=PREFILL_S))
+    with server.connect(DATABASE) as connection:
+        row = connection.execute(
+            "select 1 from pg_available_extensions where name = 'pg_prewarm'"
+        ).fetchone()
+        if row is None:
+            lab.listener.note("the cache begins empty: this PostgreSQL has no pg_prewarm")
+            return
+        connection.execute("create extension if not exists pg_prewarm")
+        connection.execute(_READ_EACH_BLOCK)
+        connection.execute("drop extension pg_prewarm")
 
 
 def _cache_row(server: Server) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 
@@ -76,8 +76,9 @@ class Samples:
 class Watch:
     """Samples while its block runs.
 
-    with Watch(conninfo, cache=True) as samples:
+    with Watch(conninfo, cache=True) as watch:
         run the load
+    watch.samples
     """
 
     def __init__(self, conninfo: str, *, cache: bool) -> None:
@@ -89,7 +90,12 @@ class Watch:
         self._connections: list[psycopg.Connection[Any]] = []
         self._samples = Samples()
 
-    def __enter__(self) -> Samples:
+    @property
+    def samples(self) -> Samples:
+        """What has been seen; complete after stop()."""
+        return self._samples
+
+    def __enter__(self) -> Self:
         try:
             loops = [(self._cpu_look(), 1.0), (self._waits_look(), 1.0 / WAITS_HZ)]
             if self._cache:
@@ -102,7 +108,13 @@ class Watch:
             thread = threading.Thread(target=self._loop, args=(look, every_s, begin), daemon=True)
             self._threads.append(thread)
             thread.start()
-        return self._samples
+        return self
+
+    def stop(self) -> None:
+        """Look no more; may be called before the block ends, and again."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=10)
 
     def __exit__(
         self,
@@ -110,9 +122,7 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout=10)
+        self.stop()
         self._close()
         if self._errors and error is None:
             raise self._errors[0]

@@ -47,6 +47,8 @@ class Parameters:
     #: Device profiles, when devices are emulated.
     array: str
     flash: str
+    #: Read every block once before the warm-up, so that the cache holds the working set.
+    prefill: bool = True
     seed: int = 1
     #: An attempt during which others took more of the machine than this is polluted.
     foreign_cpu_max: float = 0.1

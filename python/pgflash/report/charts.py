@@ -23,6 +23,8 @@ VEGA_LITE = "5.21"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 WIDTH = 880
 ROW = 26
+#: Where a logarithmic axis is marked; a reader must be able to count the steps.
+DECIMAL_STEPS = [n * 10**e for e in range(-2, 6) for n in (1, 2, 5)]
 #: Room left of a bar chart for the names.
 NAMES = 190
 
@@ -169,8 +171,7 @@ def spreads(rows: Sequence[Spread], *, title: str) -> Markup:
         },
         "color": {"field": "colour", "type": "nominal", "scale": None},
     }
-    # Decimal steps: a reader must be able to count them.
-    axis = {"title": title, "values": [n * 10**e for e in range(-2, 5) for n in (1, 2, 5)]}
+    axis = {"title": title, "values": DECIMAL_STEPS}
     scale = {"type": "log", "nice": False, "padding": 24}
     points = [
         {"name": row.name, "colour": row.colour, "which": which, "value": value}
@@ -278,8 +279,8 @@ def lines(
         axis["format"] = "%"
         scale["domain"] = [0, 1]
     if log:
-        scale = {"type": "log"}
-        axis["format"] = "~r"
+        scale = {"type": "log", "nice": True}
+        axis["values"] = DECIMAL_STEPS
     colour_scale = {"domain": names, "range": [one.colour for one in series]}
     dash_scale = {"domain": names, "range": [list(one.dash) for one in series]}
     return _draw(
@@ -345,7 +346,7 @@ def areas(
                     "scale": {"domain": parts, "range": [colours[part] for part in parts]},
                     "legend": None,
                 },
-                "order": {"field": "order", "type": "quantitative", "sort": "descending"},
+                "order": {"field": "order", "type": "quantitative"},
             },
         },
         title,
