@@ -75,9 +75,10 @@ def source(request: pytest.FixtureRequest, pg_install: PgInstall) -> Path:
 
 def run_suite(server: Server, source: Path, suite: str) -> dict[str, bool]:
     """Run a suite against a server; return for each test whether it passed."""
-    driver, schedule = {
-        "regress": ("pg_regress", "parallel_schedule"),
-        "isolation": ("pg_isolation_regress", "isolation_schedule"),
+    # Some tests name the database, so it cannot be any.
+    driver, schedule, database = {
+        "regress": ("pg_regress", "parallel_schedule", "regression"),
+        "isolation": ("pg_isolation_regress", "isolation_schedule", "isolation_regression"),
     }[suite]
     work = server.base / suite
     shutil.copytree(source / "src" / "test" / suite, work)
@@ -101,7 +102,7 @@ def run_suite(server: Server, source: Path, suite: str) -> dict[str, bool]:
             f"--schedule={work / schedule}",
             f"--host={server.socket_dir}",
             "--user=postgres",
-            f"--dbname={suite}",
+            f"--dbname={database}",
         ],
         cwd=work,
         check=False,
