@@ -1,0 +1,334 @@
+"""Settings and cache files that cannot work: the server starts and works without the cache.
+
+Each case has one line in the log with a hint, and pgflash_cache says the same.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server, make_server_dir
+from support.cluster import ClusterFactory
+
+pytestmark = pytest.mark.extension
+
+FOREIGN_TEXT = b"somebody's only copy of something"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What to set, after what preparation, and the words expected in log and view."""
+
+    name: str
+    prepare: Callable[[Server, Path], Mapping[str, str]]
+    words: str
+
+
+def settings(file: Path | str, size: str = "16MB") -> dict[str, str]:
+    return {"pgflash.cache_file": str(file), "pgflash.cache_size": size}
+
+
+def a_missing_folder(_server: Server, flash: Path) -> Mapping[str, str]:
+    return settings(flash / "missing" / "cache")
+
+
+def a_folder(_server: Server, flash: Path) -> Mapping[str, str]:
+    return settings(flash)
+
+
+def a_device(_server: Server, _flash: Path) -> Mapping[str, str]:
+    return settings("/dev/null")
+
+
+def a_named_pipe(server: Server, flash: Path) -> Mapping[str, str]:
+    os.mkfifo(flash / "pipe", 0o666)
+    give_to_server(server, flash / "pipe")
+    return settings(flash / "pipe")
+
+
+def no_permission(_server: Server, flash: Path) -> Mapping[str, str]:
+    closed = flash / "closed"
+    closed.mkdir()
+    closed.chmod(0)
+    return settings(closed / "cache")
+
+
+def a_foreign_owner(server: Server, flash: Path) -> Mapping[str, str]:
+    if server.account is None:
+        pytest.skip("only root can give a file to somebody else")
+    path = flash / "cache"
+    path.touch()
+    path.chmod(0o666)
+    return settings(path)
+
+
+def foreign_content(server: Server, flash: Path) -> Mapping[str, str]:
+    path = flash / "precious"
+    path.write_bytes(FOREIGN_TEXT)
+    give_to_server(server, path)
+    return settings(path)
+
+
+def a_relative_path(_server: Server, _flash: Path) -> Mapping[str, str]:
+    return settings("cache")
+
+
+def inside_the_data_directory(server: Server, _flash: Path) -> Mapping[str, str]:
+    return settings(server.data / "cache")
+
+
+def a_link_into_the_data_directory(server: Server, flash: Path) -> Mapping[str, str]:
+    (flash / "link").symlink_to(server.data)
+    return settings(flash / "link" / "cache")
+
+
+def inside_a_tablespace(server: Server, flash: Path) -> Mapping[str, str]:
+    space = make_server_dir(flash.parent / "space")
+    server.start()
+    with server.connect() as connection:
+        connection.autocommit = True
+        connection.execute(f"create tablespace fast location '{space}'")
+    server.stop()
+    return settings(space / "cache")
+
+
+def too_small(_server: Server, flash: Path) -> Mapping[str, str]:
+    return settings(flash / "cache", "256kB")
+
+
+def below_zero(_server: Server, flash: Path) -> Mapping[str, str]:
+    return settings(flash / "cache", "-1")
+
+
+def more_than_memory_can_index(_server: Server, flash: Path) -> Mapping[str, str]:
+    return settings(flash / "cache", "15TB")
+
+
+CASES = (
+    Case(name="a missing folder", prepare=a_missing_folder, words="could not open cache file"),
+    Case(name="a folder", prepare=a_folder, words="is not a regular file"),
+    Case(name="a device", prepare=a_device, words="is not a regular file"),
+    Case(name="a named pipe", prepare=a_named_pipe, words="is not a regular file"),
+    Case(name="no permission", prepare=no_permission, words="Permission denied"),
+    Case(name="a foreign owner", prepare=a_foreign_owner, words="belongs to another user"),
+    Case(name="foreign content", prepare=foreign_content, words="is no cache file"),
+    Case(name="a relative path", prepare=a_relative_path, words="is not absolute"),
+    Case(
+        name="inside the data directory",
+        prepare=inside_the_data_directory,
+        words="inside the data directory",
+    ),
+    Case(
+        name="a link into the data directory",
+        prepare=a_link_into_the_data_directory,
+        words="inside the data directory",
+    ),
+    Case(name="inside a tablespace", prepare=inside_a_tablespace, words="inside a tablespace"),
+    Case(name="too small", prepare=too_small, words="is too small"),
+    Case(name="below zero", prepare=below_zero, words="is too small"),
+    Case(name="too large", prepare=more_than_memory_can_index, words="of shared memory"),
+)
+
+
+def give_to_server(server: Server, path: Path) -> None:
+    if server.account is not None:
+        os.chown(path, server.account.uid, server.account.gid)
+
+
+def mode_and_reason(server: Server) -> tuple[str, str]:
+    with server.connect() as connection:
+        connection.execute("create extension if not exists pgflash")
+        row = connection.execute("select mode, mode_reason from pgflash_cache").fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def assert_works_without_cache(server: Server, words: str) -> None:
+    """Fail unless the server works, the view says why there is no cache, and the log once."""
+    mode, reason = mode_and_reason(server)
+    assert mode == "offline"
+    assert words in reason
+    with server.connect() as connection:
+        connection.execute("create table if not exists t as select generate_series(1, 5000) n")
+        assert connection.execute("select count(*) from t").fetchone() == (5000,)
+    lines = [
+        line
+        for line in server.log_text(since_start=True).splitlines()
+        if "pgflash" in line and ("WARNING" in line or "FATAL" in line or "ERROR" in line)
+    ]
+    assert len(lines) == 1, lines
+    assert words in lines[0]
+    assert "HINT:" in server.log_text(since_start=True)
+
+
+@pytest.fixture(scope="module")
+def stopped(pgflash_install: PgInstall) -> Iterator[Server]:
+    """One cluster for all cases; each starts it with its own settings."""
+    factory = ClusterFactory(pgflash_install)
+    server = factory(preload="pgflash", start=False)
+    yield server
+    factory.close()
+
+
+@pytest.fixture
+def flash(stopped: Server) -> Path:
+    """An empty folder on "flash"."""
+    folder = stopped.base / "flash"
+    if folder.exists():
+        for inner in folder.iterdir():
+            if inner.is_dir() and not inner.is_symlink():
+                inner.chmod(0o700)
+        shutil.rmtree(folder)
+    return make_server_dir(folder)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_cache_that_cannot_be_is_said_once_and_the_server_works(
+    stopped: Server, flash: Path, case: Case
+) -> None:
+    stopped.stop()
+    stopped.configure(settings(""))
+    stopped.configure(case.prepare(stopped, flash))
+    stopped.start()
+    assert_works_without_cache(stopped, case.words)
+    stopped.stop()
+
+
+def test_a_refused_file_is_left_as_it_was(stopped: Server, flash: Path) -> None:
+    stopped.stop()
+    stopped.configure(foreign_content(stopped, flash))
+    stopped.start()
+    stopped.stop()
+    assert (flash / "precious").read_bytes() == FOREIGN_TEXT
+
+
+def test_no_cache_file_means_no_cache_and_no_word_about_it(stopped: Server) -> None:
+    stopped.stop()
+    stopped.configure(settings(""))
+    stopped.start()
+    assert mode_and_reason(stopped) == ("offline", "pgflash.cache_file is not set")
+    assert not re.search(r"pgflash( is|:)", stopped.log_text(since_start=True))
+    stopped.stop()
+
+
+def test_a_cache_file_of_another_running_server_is_refused(
+    cluster: ClusterFactory, pgflash_install: PgInstall, stopped: Server, flash: Path
+) -> None:
+    stopped.stop()
+    stopped.configure(settings(flash / "cache"))
+    stopped.start()
+    second = cluster(install=pgflash_install, preload="pgflash", settings=settings(flash / "cache"))
+    assert_works_without_cache(second, "is in use by another server")
+    assert mode_and_reason(stopped)[0] == "serve"
+    stopped.stop()
+
+
+def test_a_full_disk_is_refused_and_the_space_given_back(stopped: Server, flash: Path) -> None:
+    shim = compile_shim(
+        stopped.base,
+        """
+        #include <errno.h>
+        #include <fcntl.h>
+        #include <stdio.h>
+        #include <string.h>
+        #include <unistd.h>
+        int posix_fallocate(int fd, off_t offset, off_t size)
+        {
+            char link[64];
+            char path[4096] = "";
+
+            snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+            if (readlink(link, path, sizeof(path) - 1) < 0)
+                return EIO;
+            /* As far as there is room; not at all elsewhere than on "flash". */
+            if (ftruncate(fd, strstr(path, "/flash/cache") ? size / 2 : offset + size) != 0)
+                return EIO;
+            return strstr(path, "/flash/cache") ? ENOSPC : 0;
+        }
+        """,
+    )
+    stopped.stop()
+    stopped.configure(settings(flash / "cache", "32MB"))
+    stopped.start({"LD_PRELOAD": str(shim)})
+    assert_works_without_cache(stopped, "no room for cache file")
+    stopped.stop()
+    assert (flash / "cache").stat().st_size == 0
+
+
+def test_io_uring_is_refused(stopped: Server, flash: Path) -> None:
+    if stopped.install.major < 18:
+        pytest.skip("io_uring came with PostgreSQL 18")
+    stopped.stop()
+    stopped.configure(settings(flash / "cache"))
+    stopped.start()
+    with stopped.connect() as connection:
+        row = connection.execute(
+            "select 'io_uring' = any(enumvals) from pg_settings where name = 'io_method'"
+        ).fetchone()
+    stopped.stop()
+    if row != (True,):
+        pytest.skip("this server was built without io_uring")
+    stopped.configure({"io_method": "io_uring"})
+    try:
+        stopped.start()
+        assert_works_without_cache(stopped, "io_uring")
+        stopped.stop()
+    finally:
+        stopped.configure({"io_method": "worker"})
+
+
+def test_a_size_that_is_no_number_does_not_keep_the_server_from_starting(
+    stopped: Server, flash: Path
+) -> None:
+    stopped.stop()
+    stopped.configure(settings(flash / "cache", "lots"))
+    stopped.start()
+    assert 'invalid value for parameter "pgflash.cache_size"' in stopped.log_text(since_start=True)
+    with stopped.connect() as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    stopped.stop()
+    stopped.configure({"pgflash.cache_size": "16MB"})
+
+
+def test_an_unknown_word_for_verify_does_not_keep_the_server_from_starting(
+    stopped: Server, flash: Path
+) -> None:
+    stopped.stop()
+    stopped.configure({**settings(flash / "cache"), "pgflash.verify": "sometimes"})
+    stopped.start()
+    assert 'invalid value for parameter "pgflash.verify"' in stopped.log_text(since_start=True)
+    assert mode_and_reason(stopped)[0] == "serve"
+    stopped.stop()
+    stopped.configure({"pgflash.verify": "off"})
+
+
+def test_a_server_for_a_single_user_runs_without_the_cache(stopped: Server, flash: Path) -> None:
+    stopped.stop()
+    stopped.configure(settings(flash / "cache"))
+    stopped.start()
+    stopped.stop()
+    done = stopped.run(["postgres", "--single", "-D", str(stopped.data), "postgres"])
+    assert "pgflash" not in done.stderr
+    assert done.returncode == 0
+
+
+def compile_shim(folder: Path, source: str) -> Path:
+    """Return a small library made of SOURCE, to be preloaded into a server."""
+    path = folder / "shim.so"
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-x", "c", "-o", path, "-"],
+        input=source,
+        text=True,
+        check=True,
+    )
+    path.chmod(0o755)
+    return path
