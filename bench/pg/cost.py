@@ -79,7 +79,7 @@ def calls_per_transaction(server: Server, folder: Path, *, builtin: str) -> dict
     """Count file calls below the data directory with the emulator, delays off."""
     account = server_account()
     device = EmulatedDevice(
-        name="counted", profile=DeviceProfile.named("nvme"), prefixes=(server.data,)
+        name="counted", profile=DeviceProfile.named("nvme"), paths=(server.data,)
     )
     with Emulator.create(
         folder / "state",
