@@ -7,6 +7,7 @@ the history; so four sums are equal after any number of them, finished or cut of
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 from pgflash.lab.server import Server
 from support.cached import client_program, run_client
@@ -18,6 +19,16 @@ _SUMS = """select (select sum(abalance) from pgbench_accounts),
     (select sum(bbalance) from pgbench_branches),
     (select coalesce(sum(delta), 0) from pgbench_history),
     (select count(*) from pgbench_accounts)"""
+
+#: Files that come and go beside it, each client its own.
+_SCRATCH = """drop table if exists scratch_:client_id;
+create table scratch_:client_id as
+    select i, repeat('x', 200) as pad from generate_series(1, 300) i;
+create index on scratch_:client_id (i);
+truncate scratch_:client_id;
+insert into scratch_:client_id select i, repeat('y', 200) from generate_series(1, 500) i;
+select 1 / (count(*) = 500)::int from scratch_:client_id where pad like 'y%';
+"""
 
 #: A lookup far away from the updates, so that blocks come and go in shared_buffers, and
 #: the same row by two ways.
@@ -34,9 +45,7 @@ def load_tpcb(server: Server, *, scale: int = 1) -> None:
 def run_tpcb(server: Server, *, seconds: int) -> None:
     """Run TPC-B and single-row look-ups beside it; fail if any client fails."""
     arguments = ("--no-vacuum", f"--client={CLIENTS}", "--jobs=1", f"--time={seconds}")
-    script = server.base / "look_up.sql"
-    script.write_text(_LOOK_UP)
-    script.chmod(0o644)
+    script = _write_script(server, "look_up.sql", _LOOK_UP)
     done = run_client(
         server,
         "pgbench",
@@ -48,15 +57,24 @@ def run_tpcb(server: Server, *, seconds: int) -> None:
 
 
 def start_tpcb(server: Server) -> subprocess.Popen[str]:
-    """Start TPC-B without an end, for as long as its server lives."""
+    """Start TPC-B, with files that come and go beside it, for as long as its server lives."""
+    script = _write_script(server, "scratch.sql", _SCRATCH)
     return server.popen(
         [
             client_program(server.install, "pgbench"),
-            *("--no-vacuum", f"--client={CLIENTS}", "--jobs=1", "--time=600", "postgres"),
+            *("--no-vacuum", f"--client={CLIENTS}", "--jobs=1", "--time=600"),
+            *("--builtin=tpcb-like@9", f"--file={script}@1", "postgres"),
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+
+
+def _write_script(server: Server, name: str, text: str) -> Path:
+    path = server.base / name
+    path.write_text(text)
+    path.chmod(0o644)
+    return path
 
 
 def count_history(server: Server) -> int:
