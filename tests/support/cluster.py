@@ -108,6 +108,11 @@ class ClusterFactory:
             server.start(extra_env)
         return server
 
+    def adopt(self, server: Server) -> Server:
+        """Stop a server that was made otherwise, and remove its folder, with the others."""
+        self._servers.append((server, server.base))
+        return server
+
     def log_tails(self) -> str:
         """Return the ends of all logs, for the report of a failed test."""
         return "\n".join(

@@ -1,0 +1,101 @@
+"""Redo on a streaming standby, with a cache on both sides, leaves no stale block on either.
+
+The steps of support/ddl.py run on the primary; after each the standby replays and both are
+read and compared with the model.  In the end the standby is promoted and changed.
+"""
+
+from __future__ import annotations
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from support.cached import (
+    CachedServer,
+    assert_checksums_good,
+    assert_indexes_whole,
+    assert_never_stale,
+    attach_cache,
+    create_cached,
+    eventually,
+)
+from support.cluster import FAST_SETTINGS, ClusterFactory
+from support.ddl import (
+    STEPS,
+    Step,
+    World,
+    change_many_tables,
+    drop_many_tables,
+    make_many_tables,
+    use_temporary_tables,
+)
+
+#: What a standby does not see, or what only wears out descriptors.
+LEFT_OUT: frozenset[Step] = frozenset(
+    {use_temporary_tables, make_many_tables, change_many_tables, drop_many_tables}
+)
+
+REPLICATION = {"wal_level": "replica", "max_wal_senders": "4", "hot_standby": "on"}
+
+
+def create_standby(cluster: ClusterFactory, primary: Server) -> CachedServer:
+    """Return a started standby of a primary, with a cache file of its own."""
+    base = primary.base.parent / "standby"
+    server = cluster.adopt(
+        Server(install=primary.install, base=base, settings={**FAST_SETTINGS, **REPLICATION})
+    )
+    primary.run(["pg_basebackup", "--pgdata", server.data, "--checkpoint=fast", "--no-sync"])
+    cached = attach_cache(server)
+    conninfo = primary.conninfo()
+    server.configure(
+        {
+            "shared_preload_libraries": "pgflash",
+            "primary_conninfo": conninfo,
+            # A query that is in the way of a drop gives way at once.
+            "max_standby_streaming_delay": "0",
+        }
+    )
+    (server.data / "standby.signal").touch()
+    cached.start()
+    return cached
+
+
+def has_replayed(primary: Server, standby: Server) -> bool:
+    """Say whether the standby has replayed all that the primary has written."""
+    with primary.connect() as connection:
+        row = connection.execute("select pg_current_wal_lsn()").fetchone()
+    assert row is not None
+    with standby.connect() as connection:
+        replayed = connection.execute(
+            "select pg_last_wal_replay_lsn() >= %s::pg_lsn", row
+        ).fetchone()
+    return replayed == (True,)
+
+
+def test_redo_on_a_standby_leaves_no_stale_block(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    primary = create_cached(cluster, pgflash_install, settings=REPLICATION)
+    standby = create_standby(cluster, primary.server)
+    # Both servers are on one machine: tablespaces have to be in their own folders.
+    world = World(server=primary.server, space=None)
+    for step in STEPS:
+        if step in LEFT_OUT:
+            continue
+        step(world)
+        assert eventually(lambda: has_replayed(primary.server, standby.server))
+        world.check(standby.server)
+        _, mismatched = standby.verify()
+        assert mismatched == 0, f"{mismatched} stale blocks on the standby after {step.__name__}"
+        standby.assert_serving()
+    world.check()
+    world.disconnect()
+    assert_never_stale(primary, compared_min=2000)
+
+    with standby.server.connect() as connection:
+        connection.execute("select pg_promote()")
+    promoted = World(server=standby.server, space=None, tables=world.tables)
+    promoted.update("ledger", version=20, every=2)
+    promoted.check()
+    promoted.disconnect()
+    assert_never_stale(standby, compared_min=15_000)
+    assert_indexes_whole(standby.server)
+    assert_checksums_good(standby.server)
