@@ -1,0 +1,686 @@
+/*
+ * cache_test.c
+ *		Reads, fills and changes of one process: answers, counters, failures.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "support.h"
+#include "tap.h"
+
+static Page page;
+static Page back;
+static FcTicket ticket;
+static FcChange change;
+
+static FcFile
+entered(Rig *rig, uint32_t relation)
+{
+	FcFile file = fc_file(file_id(relation));
+
+	MUST(fc_file_enter(&rig->cache, &file) == FC_OK);
+	return file;
+}
+
+static FcStatus
+look(Rig *rig, const FcFile *file, uint32_t block)
+{
+	memset(&back, 0xee, sizeof(back));
+	return fc_read(&rig->cache, file, block, &back, &ticket);
+}
+
+/* Version 1 of the block, unless it is cached already. */
+static FcStatus
+put(Rig *rig, const FcFile *file, uint32_t block)
+{
+	FcStatus status = look(rig, file, block);
+
+	if (status != FC_MISS)
+		return status;
+	page_make(&page, file->id.relation, block, 1);
+	return fc_fill(&rig->cache, &ticket, &page);
+}
+
+static bool
+serves(Rig *rig, const FcFile *file, uint32_t block, uint64_t version)
+{
+	return look(rig, file, block) == FC_OK &&
+	       page_is(&back, file->id.relation, block, version);
+}
+
+static uint64_t
+count_of(const Rig *rig, FcCounter counter)
+{
+	return fc_counter(&rig->cache, counter);
+}
+
+/* ---- reads and fills ------------------------------------------------------------- */
+
+static void
+test_read_and_fill(void)
+{
+	Rig rig;
+	FcFileInfo info;
+	static unsigned char odd[FC_BLOCK_SIZE + 1];
+
+	rig_open(&rig, 256, 64);
+
+	FcFile file = fc_file(file_id(7));
+
+	OK(look(&rig, &file, 3) == FC_STALE, "a file not entered: stale");
+	file = entered(&rig, 7);
+	OK(look(&rig, &file, 3) == FC_MISS, "an empty cache misses");
+	page_make(&page, 7, 3, 1);
+	OK(fc_fill(&rig.cache, &ticket, &page) == FC_OK, "a miss can be filled");
+	OK(serves(&rig, &file, 3, 1), "and then hits, byte for byte");
+	OK(look(&rig, &file, 4) == FC_MISS, "its neighbour misses");
+	OK(fc_cached(&rig.cache, &file, 3) && !fc_cached(&rig.cache, &file, 4),
+	   "and so the hint says");
+
+	OK(fc_read(&rig.cache, &file, 3, odd + 1, &ticket) == FC_OK &&
+	       memcmp(odd + 1, &page, sizeof(page)) == 0,
+	   "a buffer of any alignment will do");
+	rig.flash.device.direct = true;
+	memset(odd, 0, sizeof(odd));
+	OK(fc_read(&rig.cache, &file, 3, odd + 1, &ticket) == FC_OK &&
+	       memcmp(odd + 1, &page, sizeof(page)) == 0,
+	   "with O_DIRECT too");
+
+	MUST(look(&rig, &file, 5) == FC_MISS);
+
+	FcTicket first = ticket;
+
+	OK(put(&rig, &file, 5) == FC_OK, "another process may fill it first");
+	OK(fc_fill(&rig.cache, &first, &page) == FC_SKIP &&
+	       count_of(&rig, FC_COUNT_insert_skip_exists) == 1,
+	   "then the fill is skipped, and why is counted");
+
+	OK(count_of(&rig, FC_COUNT_hits) == 3 &&
+	       count_of(&rig, FC_COUNT_misses) == 4 &&
+	       count_of(&rig, FC_COUNT_inserts) == 2,
+	   "hits, misses and inserts are counted");
+	OK(fc_file_info(&rig.cache, file.number, &info) && info.hits == 3 &&
+	       info.misses == 4 && info.cached_blocks == 2,
+	   "for the file too");
+	OK(fc_used_slots(&rig.cache) == 2, "two slots are used");
+
+	fc_disk_read(&rig.cache, &file, 2, 16384, 1000);
+	OK(fc_file_info(&rig.cache, file.number, &info) &&
+	       info.disk_read_ns == 1000 &&
+	       count_of(&rig, FC_COUNT_disk_reads) == 1 &&
+	       count_of(&rig, FC_COUNT_disk_read_bytes) == 16384,
+	   "reads of the disk are counted for file and cache");
+	rig_close(&rig);
+}
+
+static void
+test_hits_can_be_verified(void)
+{
+	Rig rig;
+	FcFileId id;
+
+	rig_open(&rig, 256, 64);
+
+	FcFile file = entered(&rig, 7);
+
+	MUST(put(&rig, &file, 3) == FC_OK && serves(&rig, &file, 3, 1));
+
+	FcTicket hit = ticket;
+
+	OK(fc_hit_holds(&rig.cache, &hit), "a hit holds");
+	OK(fc_slot_read(&rig.cache, hit.slot, &back, &id, &ticket) == FC_OK &&
+	       id.relation == 7 && ticket.block == 3 && page_is(&back, 7, 3, 1),
+	   "its slot tells the block and can be read");
+	OK(fc_slot_read(&rig.cache, (hit.slot + 1) % 256, &back, &id, &ticket) ==
+	       FC_MISS,
+	   "an empty slot cannot");
+
+	fc_change_begin(&rig.cache, &file, 3, 1, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	OK(!fc_hit_holds(&rig.cache, &hit), "after a change it does not hold");
+	OK(put(&rig, &file, 3) == FC_OK && !fc_hit_holds(&rig.cache, &hit),
+	   "nor after the block was filled again");
+	fc_hit_drop(&rig.cache, &hit);
+	OK(fc_cached(&rig.cache, &file, 3), "dropping an old hit drops nothing");
+	MUST(look(&rig, &file, 3) == FC_OK);
+	fc_hit_drop(&rig.cache, &ticket);
+	OK(!fc_cached(&rig.cache, &file, 3), "dropping a hit drops its entry");
+
+	MUST(put(&rig, &file, 3) == FC_OK && look(&rig, &file, 3) == FC_OK);
+	hit = ticket;
+	fc_change_begin(&rig.cache, &file, 500, FC_BLOCKS_ALL, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	OK(!fc_hit_holds(&rig.cache, &hit),
+	   "a hit does not hold once the file was truncated");
+	rig_close(&rig);
+}
+
+static void
+test_eviction(void)
+{
+	Rig rig;
+
+	rig_open(&rig, FC_WAYS, 64);
+
+	FcFile file = entered(&rig, 7);
+	unsigned wrong = 0;
+	unsigned cached = 0;
+
+	for (uint32_t block = 0; block < 1000; block++)
+		wrong += put(&rig, &file, block) != FC_OK;
+	OK(wrong == 0, "a full cache makes room");
+	for (uint32_t block = 0; block < 1000; block++)
+	{
+		FcStatus status = look(&rig, &file, block);
+
+		cached += status == FC_OK;
+		wrong += status == FC_OK && !page_is(&back, 7, block, 1);
+	}
+	OK(cached == FC_WAYS && wrong == 0, "and holds as many as it has slots");
+	OK(count_of(&rig, FC_COUNT_eviction_aged_out) == 1000 - FC_WAYS,
+	   "the others aged out");
+	OK(fc_used_slots(&rig.cache) == FC_WAYS, "all slots are used");
+	rig_close(&rig);
+}
+
+/* ---- changes --------------------------------------------------------------------------- */
+
+static void
+test_write_and_refresh(void)
+{
+	Rig rig;
+
+	rig_open(&rig, 256, 64);
+
+	FcFile file = entered(&rig, 7);
+
+	fc_change_begin(&rig.cache, &file, 3, 1, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	page_make(&page, 7, 3, 2);
+	OK(fc_change_fill(&rig.cache, &change, &page) == FC_SKIP &&
+	       !fc_cached(&rig.cache, &file, 3),
+	   "a block that was not cached is not put in by a write");
+
+	MUST(put(&rig, &file, 3) == FC_OK);
+	fc_change_begin(&rig.cache, &file, 3, 1, &change);
+	OK(look(&rig, &file, 3) == FC_MISS, "a block that changes is not served");
+	fc_change_end(&rig.cache, &file, &change);
+	OK(look(&rig, &file, 3) == FC_MISS, "nor when it has changed");
+	page_make(&page, 7, 3, 2);
+	OK(fc_change_fill(&rig.cache, &change, &page) == FC_OK &&
+	       serves(&rig, &file, 3, 2),
+	   "until its copy is refreshed");
+	OK(count_of(&rig, FC_COUNT_updates) == 1 &&
+	       count_of(&rig, FC_COUNT_inserts) == 2 &&
+	       count_of(&rig, FC_COUNT_invalidations) == 2 &&
+	       count_of(&rig, FC_COUNT_eviction_invalidated) == 1,
+	   "all of which is counted");
+
+	/* A write that failed: begin and end, and no refresh. */
+	fc_change_begin(&rig.cache, &file, 3, 1, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	OK(look(&rig, &file, 3) == FC_MISS, "a failed write leaves a miss");
+
+	/* Someone filled it between the two halves: that copy goes too. */
+	fc_change_begin(&rig.cache, &file, 3, 1, &change);
+	MUST(put(&rig, &file, 3) == FC_OK);
+	fc_change_end(&rig.cache, &file, &change);
+	OK(!fc_cached(&rig.cache, &file, 3), "a fill meanwhile is dropped");
+	page_make(&page, 7, 3, 3);
+	OK(fc_change_fill(&rig.cache, &change, &page) == FC_SKIP,
+	   "and gives no right to refresh");
+
+	/* Another block of the set: the ticket's generation has moved. */
+	FcFile other = entered(&rig, 8);
+	FcChange second;
+	uint32_t neighbour = 0;
+
+	while (fc_index_set_of(rig.cache.shared, fc_key(other.number, neighbour)) !=
+	       fc_index_set_of(rig.cache.shared, fc_key(file.number, 3)))
+		neighbour++;
+	MUST(put(&rig, &file, 3) == FC_OK);
+	fc_change_begin(&rig.cache, &file, 3, 1, &change);
+	fc_change_begin(&rig.cache, &other, neighbour, 1, &second);
+	fc_change_end(&rig.cache, &other, &second);
+	fc_change_end(&rig.cache, &file, &change);
+	OK(fc_change_fill(&rig.cache, &change, &page) == FC_SKIP &&
+	       count_of(&rig, FC_COUNT_insert_skip_modification) == 1,
+	   "a change of the set by somebody else forbids the refresh");
+	rig_close(&rig);
+}
+
+static void
+test_ranges(void)
+{
+	static const uint32_t counts[] = { 0, 1, 2, 100, 128, 129, 500 };
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+	{
+		Rig rig;
+		unsigned wrong = 0;
+
+		rig_open(&rig, 4096, 64);
+
+		FcFile file = entered(&rig, 7);
+
+		for (uint32_t block = 0; block < 1000; block++)
+			MUST(put(&rig, &file, block) == FC_OK);
+		fc_change_begin(&rig.cache, &file, 300, counts[i], &change);
+		for (uint32_t block = 300; block < 300 + counts[i]; block++)
+			wrong += fc_cached(&rig.cache, &file, block);
+		fc_change_end(&rig.cache, &file, &change);
+		MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+		for (uint32_t block = 0; block < 1000; block++)
+			wrong += fc_cached(&rig.cache, &file, block) ==
+			         (block >= 300 && block < 300 + counts[i]);
+		OK(wrong == 0, "a change of %u blocks drops them, and only them",
+		   counts[i]);
+		OK(counts[i] == 1 ||
+		       fc_change_fill(&rig.cache, &change, &page) == FC_SKIP,
+		   "and is not refreshed");
+		rig_close(&rig);
+	}
+}
+
+static void
+test_old_tickets(void)
+{
+	Rig rig;
+
+	rig_open(&rig, 256, 64);
+
+	FcFile file = entered(&rig, 7);
+	FcTicket old;
+
+	MUST(look(&rig, &file, 3) == FC_MISS);
+	old = ticket;
+	fc_change_begin(&rig.cache, &file, 3, 1, &change);
+	OK(fc_fill(&rig.cache, &old, &page) == FC_SKIP &&
+	       count_of(&rig, FC_COUNT_insert_skip_modification) == 1,
+	   "a ticket of before a change fills nothing");
+	fc_change_end(&rig.cache, &file, &change);
+
+	MUST(look(&rig, &file, 3) == FC_MISS);
+	old = ticket;
+	fc_change_begin(&rig.cache, &file, 900, FC_BLOCKS_ALL, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	OK(fc_fill(&rig.cache, &old, &page) == FC_SKIP &&
+	       count_of(&rig, FC_COUNT_insert_skip_not_current) == 1,
+	   "nor one of before a truncation, wherever it was");
+
+	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+	MUST(look(&rig, &file, 3) == FC_MISS);
+	old = ticket;
+	fc_cache_clear(&rig.cache);
+	OK(fc_fill(&rig.cache, &old, &page) == FC_SKIP &&
+	       count_of(&rig, FC_COUNT_insert_skip_not_current) == 2,
+	   "nor one of before the cache was cleared");
+	OK(fc_used_slots(&rig.cache) == 0, "the cache is empty");
+	rig_close(&rig);
+}
+
+/* ---- modes -------------------------------------------------------------------------------- */
+
+static void
+test_modes(void)
+{
+	Rig rig;
+	FcReason reason;
+	FcConfig config = { .slot_count = 64,
+		                .process_count = 4,
+		                .policy = &fc_policy_lfu };
+
+	memory_device_open(&rig.flash, 64);
+	rig.memory_size = fc_cache_memory_size(&config);
+	rig.memory = shared_memory(rig.memory_size);
+	MUST(fc_cache_create(&rig.cache, rig.memory, &config, &rig.flash.device) ==
+	     FC_OK);
+	OK(fc_mode(&rig.cache, &reason) == FC_PASSTHROUGH &&
+	       reason == FC_REASON_STARTING,
+	   "a new cache serves nothing until it is told to");
+
+	FcFile file = entered(&rig, 7);
+
+	OK(look(&rig, &file, 3) == FC_OFF, "so a read is told that it is off");
+	OK(fc_mode_set(&rig.cache, FC_SERVE, FC_REASON_NONE) == FC_OK &&
+	       fc_mode(&rig.cache, &reason) == FC_SERVE && reason == FC_REASON_NONE,
+	   "told to, it serves");
+
+	MUST(put(&rig, &file, 3) == FC_OK && put(&rig, &file, 4) == FC_OK);
+	MUST(look(&rig, &file, 5) == FC_MISS);
+
+	FcTicket old = ticket;
+
+	MUST(fc_mode_set(&rig.cache, FC_PASSTHROUGH, FC_REASON_USER) == FC_OK);
+	OK(look(&rig, &file, 3) == FC_OFF && !fc_cached(&rig.cache, &file, 3),
+	   "passthrough serves nothing");
+	OK(fc_fill(&rig.cache, &old, &page) == FC_SKIP, "fills nothing");
+	fc_change_begin(&rig.cache, &file, 4, 1, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	OK(fc_change_fill(&rig.cache, &change, &page) == FC_SKIP,
+	   "refreshes nothing");
+	MUST(fc_mode_set(&rig.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
+	OK(serves(&rig, &file, 3, 1), "stays warm");
+	OK(look(&rig, &file, 4) == FC_MISS, "and goes on invalidating");
+	OK(fc_fill(&rig.cache, &old, &page) == FC_SKIP,
+	   "a ticket of before it fills nothing after it");
+
+	MUST(fc_mode_set(&rig.cache, FC_OFFLINE, FC_REASON_READ_ERRORS) == FC_OK);
+	OK(fc_mode(&rig.cache, &reason) == FC_OFFLINE &&
+	       reason == FC_REASON_READ_ERRORS,
+	   "offline says why");
+	OK(fc_mode_set(&rig.cache, FC_SERVE, FC_REASON_USER) == FC_INVALID &&
+	       fc_mode_set(&rig.cache, FC_PASSTHROUGH, FC_REASON_USER) ==
+	           FC_INVALID,
+	   "there is no way back");
+	OK(fc_mode_set(&rig.cache, FC_OFFLINE, FC_REASON_USER) == FC_OK &&
+	       fc_mode(&rig.cache, &reason) == FC_OFFLINE &&
+	       reason == FC_REASON_READ_ERRORS,
+	   "the first reason stays");
+	OK(look(&rig, &file, 3) == FC_OFF, "nothing is served");
+
+	FcFileId id;
+
+	OK(fc_slot_read(&rig.cache, 0, &back, &id, &ticket) == FC_OFF,
+	   "nor verified");
+	rig_close(&rig);
+}
+
+static void
+test_configs(void)
+{
+	static const FcConfig bad[] = {
+		{ .slot_count = 0, .process_count = 1, .policy = &fc_policy_lfu },
+		{ .slot_count = 63, .process_count = 1, .policy = &fc_policy_lfu },
+		{ .slot_count = 65, .process_count = 1, .policy = &fc_policy_lfu },
+		{ .slot_count = 64, .process_count = 0, .policy = &fc_policy_lfu },
+		{ .slot_count = 64, .process_count = 65536, .policy = &fc_policy_lfu },
+		{ .slot_count = 64, .process_count = 1 },
+		{ .slot_count = 64,
+		  .file_count = 12,
+		  .process_count = 1,
+		  .policy = &fc_policy_lfu },
+	};
+	static char memory[64] __attribute__((aligned(64)));
+	FcCache cache;
+	bool refused = true;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		refused &= fc_cache_memory_size(&bad[i]) == 0 &&
+		           fc_cache_create(&cache, memory, &bad[i], NULL) == FC_INVALID;
+	OK(refused, "a config that cannot work is refused");
+	OK(fc_cache_attach(&cache, memory, &fc_policy_lfu, NULL) == FC_INVALID,
+	   "memory that holds no cache is refused");
+}
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+/* One block, put in with one fault and read with another: never wrong. */
+static void
+test_single_faults(void)
+{
+	static const char *const names[] = { "none",  "EIO",        "EINTR",
+		                                 "short", "a flip",     "torn",
+		                                 "lost",  "misdirected" };
+
+	for (int fault = FAULT_EIO; fault < FAULT_COUNT; fault++)
+	{
+		Rig rig;
+
+		rig_open(&rig, 256, 64);
+
+		FcFile file = entered(&rig, 7);
+
+		errno = ENOTTY;
+		rig.flash.write_fault = (Fault) fault;
+
+		FcStatus filled = put(&rig, &file, 3);
+		FcStatus status = look(&rig, &file, 3);
+
+		OK(status == FC_MISS, "write fault %s: a miss", names[fault]);
+		OK(filled == (fault < FAULT_FLIP ? FC_SKIP : FC_OK),
+		   "write fault %s: known at once if the device says so", names[fault]);
+		OK(!fc_cached(&rig.cache, &file, 3) && fc_used_slots(&rig.cache) == 0,
+		   "write fault %s: the slot is free again", names[fault]);
+		OK(count_of(&rig, FC_COUNT_flash_write_errors) ==
+		           (fault == FAULT_EIO || fault == FAULT_SHORT) &&
+		       count_of(&rig, FC_COUNT_corrupt_slots) == (fault >= FAULT_FLIP),
+		   "write fault %s: counted for what it is", names[fault]);
+
+		/* A misdirected write left a good copy where one could be misread. */
+		memset(rig.flash.bytes, 0, rig.flash.size);
+		MUST(put(&rig, &file, 3) == FC_OK);
+		if (fault != FAULT_TORN && fault != FAULT_LOST)
+		{
+			rig.flash.read_fault = (Fault) fault;
+			OK(look(&rig, &file, 3) == FC_MISS, "read fault %s: a miss",
+			   names[fault]);
+			OK(put(&rig, &file, 3) == FC_OK && serves(&rig, &file, 3, 1),
+			   "read fault %s: and then again a hit", names[fault]);
+			OK(count_of(&rig, FC_COUNT_flash_read_errors) ==
+			       (fault == FAULT_EIO || fault == FAULT_SHORT),
+			   "read fault %s: counted for what it is", names[fault]);
+		}
+		OK(errno == ENOTTY, "fault %s: errno is left as it was found",
+		   names[fault]);
+		rig_close(&rig);
+	}
+}
+
+/* Wherever a bit of a slot flips. */
+static void
+test_flipped_bits(Random *random)
+{
+	Rig rig;
+	unsigned wrong = 0;
+
+	rig_open(&rig, 64, 64);
+
+	FcFile file = entered(&rig, 7);
+
+	for (int round = 0; round < 200; round++)
+	{
+		MUST(put(&rig, &file, 3) == FC_OK && serves(&rig, &file, 3, 1));
+
+		size_t bit = random_below(random, FC_BLOCK_SIZE * 8);
+
+		rig.flash.bytes[(size_t) ticket.slot * FC_BLOCK_SIZE + bit / 8] ^=
+			(unsigned char) (1 << bit % 8);
+		wrong += look(&rig, &file, 3) != FC_MISS;
+	}
+	OK(wrong == 0, "a flipped bit is always found");
+	OK(count_of(&rig, FC_COUNT_corrupt_slots) == 200, "and counted");
+	rig_close(&rig);
+}
+
+/* Each is the content of a valid slot, in the wrong place. */
+static void
+test_swapped_slots(void)
+{
+	Rig rig;
+
+	rig_open(&rig, 64, 64);
+
+	FcFile file = entered(&rig, 7);
+
+	MUST(put(&rig, &file, 3) == FC_OK && look(&rig, &file, 3) == FC_OK);
+
+	unsigned char *a = rig.flash.bytes + (size_t) ticket.slot * FC_BLOCK_SIZE;
+
+	MUST(put(&rig, &file, 4) == FC_OK && look(&rig, &file, 4) == FC_OK);
+
+	unsigned char *b = rig.flash.bytes + (size_t) ticket.slot * FC_BLOCK_SIZE;
+
+	memcpy(&page, a, sizeof(page));
+	memcpy(a, b, sizeof(page));
+	memcpy(b, &page, sizeof(page));
+	OK(look(&rig, &file, 3) == FC_MISS && look(&rig, &file, 4) == FC_MISS,
+	   "two slots that changed places are found");
+
+	/* All zeros in both: the key in the checksum tells them apart. */
+	memset(&page, 0, sizeof(page));
+	for (uint32_t block = 3; block <= 4; block++)
+	{
+		MUST(look(&rig, &file, block) == FC_MISS);
+		MUST(fc_fill(&rig.cache, &ticket, &page) == FC_OK);
+	}
+	MUST(look(&rig, &file, 3) == FC_OK);
+
+	uint32_t crc = fc_meta_high(ticket.meta);
+
+	MUST(look(&rig, &file, 4) == FC_OK);
+	OK(fc_meta_high(ticket.meta) != crc,
+	   "the same bytes of another block have another checksum");
+	rig_close(&rig);
+}
+
+/* A device that does nothing but fail takes the cache offline, with a reason. */
+static void
+test_thresholds(void)
+{
+	static const struct
+	{
+		const char *name;
+		Fault read;
+		Fault write;
+		FcReason reason;
+		unsigned max;
+	} cases[] = {
+		{ "failing reads", FAULT_EIO, FAULT_NONE, FC_REASON_READ_ERRORS, 32 },
+		{ "short reads", FAULT_SHORT, FAULT_NONE, FC_REASON_READ_ERRORS, 32 },
+		{ "failing writes", FAULT_NONE, FAULT_EIO, FC_REASON_WRITE_ERRORS, 32 },
+		{ "flipped bits", FAULT_FLIP, FAULT_NONE, FC_REASON_CORRUPTION, 256 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		Rig rig;
+		FcReason reason;
+		unsigned failures = 0;
+
+		rig_open(&rig, 1024, 64);
+
+		FcFile file = entered(&rig, 7);
+
+		rig.flash.fault_stays = true;
+		while (fc_mode(&rig.cache, &reason) == FC_SERVE && failures < 1000)
+		{
+			/* A good write before a bad read; a bad write by itself. */
+			rig.flash.write_fault = cases[i].write;
+			(void) put(&rig, &file, failures);
+			rig.flash.read_fault = cases[i].read;
+			if (cases[i].write == FAULT_NONE)
+				IGNORE(look(&rig, &file, failures));
+			rig.flash.read_fault = FAULT_NONE;
+			failures++;
+		}
+		OK(failures == cases[i].max && reason == cases[i].reason &&
+		       fc_mode(&rig.cache, NULL) == FC_OFFLINE,
+		   "%u %s take the cache offline", cases[i].max, cases[i].name);
+		rig_close(&rig);
+	}
+
+	Rig rig;
+
+	rig_open(&rig, 1024, 64);
+
+	FcFile file = entered(&rig, 7);
+
+	rig.flash.fault_stays = true;
+	rig.flash.read_fault = FAULT_EINTR;
+	for (uint32_t block = 0; block < 200; block++)
+	{
+		(void) put(&rig, &file, block);
+		IGNORE(look(&rig, &file, block));
+	}
+	OK(fc_mode(&rig.cache, NULL) == FC_SERVE, "signals never do");
+	rig_close(&rig);
+}
+
+static void
+test_errno(void)
+{
+	Rig rig;
+
+	rig_open(&rig, 64, 64);
+
+	FcFile file = entered(&rig, 7);
+
+	errno = ENOTTY;
+	rig.flash.read_fault = FAULT_EIO;
+	(void) put(&rig, &file, 3);
+	IGNORE(look(&rig, &file, 3));
+	rig.flash.write_fault = FAULT_EIO;
+	(void) put(&rig, &file, 4);
+	fc_change_begin(&rig.cache, &file, 3, 1, &change);
+	rig.flash.write_fault = FAULT_EIO;
+	fc_change_end(&rig.cache, &file, &change);
+	(void) fc_change_fill(&rig.cache, &change, &page);
+	fc_file_retire(&rig.cache, file.id);
+	atomic_store(&rig.cache.shared->clear_wanted, 1);
+	fc_sweep(&rig.cache);
+	fc_cache_clear(&rig.cache);
+	OK(errno == ENOTTY, "errno is left as it was found by every call");
+	rig_close(&rig);
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static void
+test_memory(void)
+{
+	static const uint32_t sizes[] = { 32768, 131072, 10000000 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	{
+		FcConfig config = { .slot_count = sizes[i] / FC_WAYS * FC_WAYS,
+			                .process_count = 128,
+			                .policy = &fc_policy_lfu };
+		double each = (double) fc_cache_memory_size(&config) / sizes[i];
+
+		OK(each > 16 && each <= 40, "%.1f bytes of memory a block for %u", each,
+		   sizes[i]);
+	}
+
+	/* The size is the truth: nothing behind it is touched. */
+	FcConfig config = { .slot_count = 64,
+		                .file_count = 64,
+		                .process_count = 2,
+		                .policy = &fc_policy_lfu };
+	size_t size = fc_cache_memory_size(&config);
+	unsigned char *memory = aligned_alloc(64, (size + 127) / 64 * 64);
+	MemoryDevice flash;
+	FcCache cache;
+
+	MUST(memory != NULL);
+	memset(memory, 0xa5, (size + 127) / 64 * 64);
+	memory_device_open(&flash, 64);
+	MUST(fc_cache_create(&cache, memory, &config, &flash.device) == FC_OK);
+	OK(fc_memory_size(&cache) == size && memory[size] == 0xa5 &&
+	       fc_slot_count(&cache) == 64 && fc_used_slots(&cache) == 0,
+	   "a cache laid out on dirty memory is empty and keeps to its size");
+	free(cache.scratch);
+	free(memory);
+	munmap(flash.bytes, flash.size);
+}
+
+int
+main(void)
+{
+	Random random = { .state = 3 };
+
+	test_read_and_fill();
+	test_hits_can_be_verified();
+	test_eviction();
+	test_write_and_refresh();
+	test_ranges();
+	test_old_tickets();
+	test_modes();
+	test_configs();
+	test_single_faults();
+	test_flipped_bits(&random);
+	test_swapped_slots();
+	test_thresholds();
+	test_errno();
+	test_memory();
+	return tap_done();
+}
