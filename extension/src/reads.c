@@ -17,7 +17,6 @@
  *
  * Large scans must not flush the cache, so a descriptor that has read
  * BULK_BLOCKS in a row no longer fills, nor does a run longer than RUN_FILL_BLOCKS.
- * "In a row" allows gaps of GAP_BLOCKS: io workers share a scan out between them.
  * Such reads are still served from flash.  Base backups (walsenders) neither look
  * up nor fill; nor do reads that are not made of whole blocks.
  *
@@ -55,8 +54,12 @@
 /* So many blocks in a row are a scan. */
 #define BULK_BLOCKS 32
 
-/* What the io workers' default number can read between two runs of one of them. */
-#define GAP_BLOCKS 64
+/*
+ * io workers share a scan out between them, run by run, so each sees gaps of what
+ * the others read.  Single blocks with gaps between them are no scan.
+ */
+#define GAP_BLOCKS     64
+#define GAP_RUN_BLOCKS 8
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
@@ -130,11 +133,11 @@ run_of_call(const Call *call, const OpenFile *entry, Run *run)
 static bool
 note_streak(OpenFile *entry, const Run *run)
 {
-	if (run->first >= entry->next_block &&
-	    run->first - entry->next_block < GAP_BLOCKS && entry->next_block > 0)
-		entry->streak_blocks += run->count;
-	else
-		entry->streak_blocks = run->count;
+	uint32_t gap = run->first - entry->next_block;
+	bool goes_on = entry->next_block > 0 && run->first >= entry->next_block &&
+	               gap < (run->count >= GAP_RUN_BLOCKS ? GAP_BLOCKS : 1);
+
+	entry->streak_blocks = (goes_on ? entry->streak_blocks : 0) + run->count;
 	entry->next_block = run->first + run->count;
 
 	/* Beyond this it says no more. */
@@ -488,8 +491,7 @@ reads_fadvise(int fd, off_t offset, off_t length, int advice)
 	if (entry != NULL && advice == POSIX_FADV_WILLNEED && offset >= 0 &&
 	    offset % FC_BLOCK_SIZE == 0 && length > 0 &&
 	    length <= (off_t) RUN_BLOCKS_MAX * FC_BLOCK_SIZE &&
-	    offset / FC_BLOCK_SIZE < runtime.segment_blocks &&
-	    fc_file_current(&runtime.cache, &entry->file))
+	    offset / FC_BLOCK_SIZE < runtime.segment_blocks && find_file(fd, entry))
 		swallow = all_cached(
 			entry, entry->first_block + (uint32_t) (offset / FC_BLOCK_SIZE),
 			(unsigned) ((length + FC_BLOCK_SIZE - 1) / FC_BLOCK_SIZE));

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server, make_server_dir
 from support.cluster import ClusterFactory
+from support.shim import compile_shim
 
 pytestmark = pytest.mark.extension
 
@@ -235,6 +235,7 @@ def test_a_cache_file_of_another_running_server_is_refused(
 def test_a_full_disk_is_refused_and_the_space_given_back(stopped: Server, flash: Path) -> None:
     shim = compile_shim(
         stopped.base,
+        "full-disk",
         """
         #include <errno.h>
         #include <fcntl.h>
@@ -319,16 +320,3 @@ def test_a_server_for_a_single_user_runs_without_the_cache(stopped: Server, flas
     done = stopped.run(["postgres", "--single", "-D", str(stopped.data), "postgres"])
     assert "pgflash" not in done.stderr
     assert done.returncode == 0
-
-
-def compile_shim(folder: Path, source: str) -> Path:
-    """Return a small library made of SOURCE, to be preloaded into a server."""
-    path = folder / "shim.so"
-    subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-x", "c", "-o", path, "-"],
-        input=source,
-        text=True,
-        check=True,
-    )
-    path.chmod(0o755)
-    return path

@@ -1,0 +1,359 @@
+"""The cache in a running server: what bypasses it, what it shows, what it survives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer, Row, create_cached, eventually, run_client
+from support.cluster import ClusterFactory
+from support.shim import compile_shim
+
+pytestmark = pytest.mark.extension
+
+#: Bytes in front of the first slot of a cache file.
+SLOTS_OFFSET = 1024 * 1024
+BLOCK = 8192
+
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def shared_server(pgflash_install: PgInstall) -> Iterator[CachedServer]:
+    """One server for all tests here: making one takes longer than most of them."""
+    factory = ClusterFactory(pgflash_install)
+    server = create_cached(factory, pgflash_install)
+    with server.server.connect() as connection:
+        connection.execute(
+            "create table item as select n as id, n % 97 as part, repeat('x', 500) as pad"
+            f" from generate_series(1, {ROWS}) n"
+        )
+        connection.execute("alter table item add primary key (id)")
+        connection.execute("create index on item (part)")
+        connection.commit()
+        connection.autocommit = True
+        connection.execute("vacuum analyze item")
+        connection.execute("checkpoint")
+    yield server
+    factory.close()
+
+
+@pytest.fixture
+def cached(shared_server: CachedServer) -> CachedServer:
+    """The server with an empty cache that serves, and verification off."""
+    if shared_server.server.running:
+        shared_server.server.stop()
+    shared_server.server.configure({"pgflash.verify": "off"})
+    shared_server.start()
+    assert eventually(lambda: shared_server.view()["mode"] == "serve")
+    return shared_server
+
+
+def read_at_random(server: CachedServer, *, count: int = 400) -> None:
+    with server.server.connect() as connection:
+        for i in range(count):
+            row = connection.execute(
+                "select id, pad from item where id = %s", [i * 7919 % ROWS + 1]
+            ).fetchone()
+            assert row == (i * 7919 % ROWS + 1, "x" * 500)
+
+
+def difference(server: CachedServer, action: Callable[[], object]) -> Row:
+    """Return by how much each counter grew while ACTION ran."""
+    before = server.view()
+    action()
+    after = server.view()
+    return {
+        name: after[name] - before[name]
+        for name in after
+        if isinstance(after[name], int) and not isinstance(after[name], bool)
+    }
+
+
+# ---- who bypasses
+
+
+def test_a_base_backup_neither_fills_nor_is_looked_up(cached: CachedServer) -> None:
+    read_at_random(cached)
+    target = cached.server.base / "backup"
+    grown = difference(
+        cached,
+        lambda: run_client(
+            cached.server, "pg_basebackup", "-D", str(target), "--checkpoint=fast", "-X", "none"
+        ),
+    )
+    assert grown["bypass_reads"] > 100
+    # The walsender's own catalog look-ups aside, nothing happened.
+    assert grown["misses"] < 50
+    assert grown["inserts"] < 50
+
+
+def test_a_large_scan_does_not_flush_what_others_use(cached: CachedServer) -> None:
+    def scan() -> None:
+        with cached.server.connect() as connection:
+            connection.execute("set max_parallel_workers_per_gather = 0")
+            connection.execute("select sum(length(pad)) from item").fetchone()
+
+    blocks = (cached.server.data / filepath(cached)).stat().st_size // BLOCK
+    grown = difference(cached, scan)
+    assert blocks > 1000
+    assert grown["disk_read_bytes"] > blocks * BLOCK // 2
+    assert grown["inserts"] < blocks // 4
+
+
+def filepath(server: CachedServer, relation: str = "item") -> str:
+    with server.server.connect() as connection:
+        row = connection.execute("select pg_relation_filepath(%s)", [relation]).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def test_advice_to_read_ahead_is_swallowed_for_cached_blocks(cached: CachedServer) -> None:
+    if cached.server.install.major >= 18:
+        cached.server.stop()
+        cached.server.configure({"io_method": "sync"})
+        cached.start()
+        assert eventually(lambda: cached.view()["mode"] == "serve")
+
+    def bitmap_scan() -> None:
+        with cached.server.connect() as connection:
+            connection.execute("set enable_seqscan = off")
+            connection.execute("set enable_indexscan = off")
+            connection.execute("set effective_io_concurrency = 8")
+            connection.execute("select count(pad) from item where part = 13").fetchone()
+
+    bitmap_scan()
+    assert difference(cached, bitmap_scan)["prefetches_swallowed"] > 50
+
+
+# ---- what it shows
+
+
+def test_a_session_that_reads_flash_shows_it_as_its_wait(cached: CachedServer) -> None:
+    slow = compile_shim(
+        cached.server.base,
+        "slow",
+        """
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/types.h>
+        #include <time.h>
+        #include <unistd.h>
+        ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
+        {
+            ssize_t (*real)(int, void *, size_t, off_t) = dlsym(RTLD_NEXT, "pread");
+            char link[64];
+            char path[4096] = "";
+            struct timespec pause = { 0, 20000000 };
+
+            snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+            if (readlink(link, path, sizeof(path) - 1) > 0 && strstr(path, "/flash/cache"))
+                nanosleep(&pause, NULL);
+            return real(fd, buffer, size, offset);
+        }
+        """,
+    )
+    cached.server.stop()
+    cached.preloads = [slow]
+    try:
+        cached.start()
+    finally:
+        cached.preloads = []
+    assert eventually(lambda: cached.view()["mode"] == "serve")
+    read_at_random(cached, count=100)
+    expected = "LWLock" if cached.server.install.major < 17 else "Extension"
+    with cached.server.connect() as reader, cached.server.connect() as watcher:
+        watcher.autocommit = True
+        seen = watch_reads(reader, watcher)
+    assert (expected, "FlashCacheRead") in seen
+
+
+def watch_reads(reader: psycopg.Connection, watcher: psycopg.Connection) -> set[tuple[str, str]]:
+    """Let READER read while WATCHER looks at what anybody waits for."""
+
+    def read() -> None:
+        for i in range(100):
+            reader.execute("select pad from item where id = %s", [i * 7919 % ROWS + 1])
+
+    seen: set[tuple[str, str]] = set()
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        while thread.is_alive():
+            seen.update(
+                watcher.execute(
+                    "select wait_event_type, wait_event from pg_stat_activity"
+                    " where wait_event is not null and pid <> pg_backend_pid()"
+                ).fetchall()
+            )
+            thread.join(0.01)
+    finally:
+        thread.join()
+    return seen
+
+
+# ---- what it survives
+
+
+def crash_a_backend(server: CachedServer) -> None:
+    with server.server.connect() as connection:
+        os.kill(connection.info.backend_pid, signal.SIGKILL)
+        assert eventually(lambda: "all server processes terminated" in log(server))
+    assert eventually(lambda: can_connect(server))
+
+
+def can_connect(server: CachedServer) -> bool:
+    try:
+        server.server.connect().close()
+    except psycopg.Error:
+        return False
+    return True
+
+
+def log(server: CachedServer) -> str:
+    return server.server.log_text(since_start=True)
+
+
+def test_after_a_crash_of_a_backend_the_cache_serves_again_from_empty(
+    cached: CachedServer,
+) -> None:
+    read_at_random(cached)
+    used = cached.view()["used_slots"]
+    assert used > 300
+    crash_a_backend(cached)
+    assert eventually(lambda: cached.view()["mode"] == "serve")
+    # Recovery and the first sessions have read a little again.
+    assert cached.view()["used_slots"] < used // 2
+    read_at_random(cached)
+    assert difference(cached, lambda: read_at_random(cached))["hits"] > 200
+    assert cached.verify()[1] == 0
+
+
+def test_the_worker_comes_back_when_it_is_ended(cached: CachedServer) -> None:
+    def workers() -> list[int]:
+        return [
+            pid
+            for pid in cached.server.child_pids()
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"postgres: pgflash")
+        ]
+
+    assert eventually(lambda: len(workers()) == 1)
+    (first,) = workers()
+    os.kill(first, signal.SIGTERM)
+    assert eventually(lambda: len(workers()) == 1 and workers() != [first])
+    assert cached.view()["mode"] == "serve"
+
+
+def test_a_stopped_server_leaves_no_lock_on_its_cache_file(cached: CachedServer) -> None:
+    cached.server.restart({**cached.emulator.env, "LD_PRELOAD": cached.emulator.env["LD_PRELOAD"]})
+    assert eventually(lambda: cached.view()["mode"] == "serve")
+
+
+def test_a_new_setting_of_verify_takes_hold_at_a_reload(cached: CachedServer) -> None:
+    read_at_random(cached)
+    assert difference(cached, lambda: read_at_random(cached))["verify_compared"] == 0
+    cached.server.configure({"pgflash.verify": "all"})
+    cached.server.reload()
+    assert eventually(
+        lambda: difference(cached, lambda: read_at_random(cached, count=50))["verify_compared"] > 0
+    )
+    cached.server.configure({"pgflash.verify": "sample"})
+    cached.server.reload()
+    grown = difference(cached, lambda: read_at_random(cached, count=1200))
+    assert grown["hits"] > 600
+    assert grown["verify_compared"] < grown["hits"] // 20
+
+
+# ---- a device that fails
+
+
+def test_flipped_bits_are_noticed_counted_and_never_served(cached: CachedServer) -> None:
+    read_at_random(cached)
+    used = cached.view()["used_slots"]
+    assert used > 100
+    with cached.cache_file.open("r+b") as file:
+        size = cached.cache_file.stat().st_size
+        for slot in range((size - SLOTS_OFFSET) // BLOCK):
+            file.seek(SLOTS_OFFSET + slot * BLOCK + 4000)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+    read_at_random(cached)
+    view = cached.view()
+    assert view["corrupt_slots"] > 0
+    assert eventually(lambda: "came back from the cache file corrupt" in log(cached))
+    # So many are no accident: the device is not to be trusted.
+    assert view["mode"] == "offline"
+    assert "corrupt" in view["mode_reason"]
+    assert eventually(lambda: "pgflash is offline now" in log(cached))
+
+
+def test_a_cache_file_that_was_cut_off_gives_misses(cached: CachedServer) -> None:
+    read_at_random(cached)
+    os.truncate(cached.cache_file, SLOTS_OFFSET)
+    read_at_random(cached)
+    assert cached.view()["flash_read_errors"] > 0
+    assert eventually(lambda: "a read of the cache file failed" in log(cached))
+
+
+def test_a_removed_cache_file_does_no_harm(cached: CachedServer) -> None:
+    read_at_random(cached)
+    cached.cache_file.unlink()
+    assert difference(cached, lambda: read_at_random(cached))["hits"] > 200
+
+
+@pytest.mark.parametrize("call", ["pread", "pwrite"])
+def test_a_device_that_answers_with_errors_is_given_up(cached: CachedServer, call: str) -> None:
+    broken = compile_shim(
+        cached.server.base,
+        f"eio-{call}",
+        f"""
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <errno.h>
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/types.h>
+        #include <unistd.h>
+        ssize_t {call}(int fd, {"const " * (call == "pwrite")}void *buffer, size_t size,
+                       off_t offset)
+        {{
+            ssize_t (*real)(int, {"const " * (call == "pwrite")}void *, size_t, off_t) =
+                dlsym(RTLD_NEXT, "{call}");
+            char link[64];
+            char path[4096] = "";
+
+            snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+            if (offset >= {SLOTS_OFFSET} &&
+                readlink(link, path, sizeof(path) - 1) > 0 && strstr(path, "/flash/cache"))
+            {{
+                errno = EIO;
+                return -1;
+            }}
+            return real(fd, buffer, size, offset);
+        }}
+        """,
+    )
+    cached.server.stop()
+    cached.preloads = [broken]
+    try:
+        cached.start()
+    finally:
+        cached.preloads = []
+    read_at_random(cached)
+    read_at_random(cached)
+    assert eventually(lambda: cached.view()["mode"] == "offline")
+    view = cached.view()
+    failed = "flash_read_errors" if call == "pread" else "flash_write_errors"
+    assert view[failed] > 0
+    assert "of the cache file failed" in view["mode_reason"]
+    assert eventually(lambda: "pgflash is offline now" in log(cached))
