@@ -32,13 +32,14 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: help demo test build rooms extension check fmt fuzz soak bench \
+.PHONY: help demo test build rooms extension install check fmt fuzz soak bench \
 	postgres-check clean hooks lock venv venv-dev
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
 	@echo 'make test            all tests, on every PostgreSQL from 15 to 18 that can be had (PG=17: that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
+	@echo 'make install         the extension into your own server (PG_CONFIG=/usr/bin/pg_config)'
 	@echo 'make check           formats, lint, types, import rules, house rules, quick tests (under 3 minutes)'
 	@echo 'make fmt             clang-format and ruff format'
 	@echo 'make fuzz            random operations against a model (TIME=60 seconds, SEED=n repeats)'
@@ -72,8 +73,12 @@ rooms:
 # Tests install into private copies (tests/support); this is for the lab and for people.
 extension: venv rooms
 	$(Q)config='$(pg_config)'; test -n "$$config" && \
-		$(MAKE) -C extension install PG_CONFIG="$$config" \
-			BUILD='$(CURDIR)/build/extension/$(MAJOR)'
+		$(MAKE) -C extension install PG_CONFIG="$$config"
+
+# For people with a server of their own; needs no Python.
+install:
+	$(Q)test -n '$(PG_CONFIG)' || { echo 'Say which server: make install PG_CONFIG=/usr/bin/pg_config'; exit 2; }
+	$(Q)$(MAKE) -C extension install PG_CONFIG='$(PG_CONFIG)'
 
 # ---- see it, trust it
 
