@@ -72,6 +72,10 @@ class Screen:
         """Show the stage."""
         self._progress.stage(self._task, escape(stage.title), stage.expected_s)
 
+    def refresh(self) -> None:
+        """Draw now; it is drawn ten times a second anyway."""
+        self._progress.refresh()
+
     def note(self, text: str) -> None:
         """Write a line that stays."""
         self._console.print(escape(text), highlight=False, soft_wrap=True)

@@ -46,6 +46,18 @@ RAMP_UP_S = 2
 #: Clients that have ended report what they read at their very end.
 _CLIENTS_GONE_WAIT_S = 30.0
 
+#: What the steps around a measurement take on a small machine, for the time left.
+RESTORE_S = 3.0
+CHECK_S = 4.0
+PREFILL_S = 5.0
+
+_READ_EACH_BLOCK = """
+select count(pg_prewarm(c.oid::regclass, 'buffer', 'main', b, b))
+  from pg_class c,
+       generate_series(0, pg_relation_size(c.oid) / current_setting('block_size')::int - 1) b
+ where c.relkind in ('r', 'i', 't') and c.oid >= 16384
+"""
+
 #: Of the view pgflash_cache: what counts up, and what stands for itself.
 _COUNTERS = (
     "hits",
@@ -192,17 +204,12 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
     return dataclasses.replace(measured, attempt=attempt)
 
 
-#: What the steps around a measurement take on a small machine, for the time left.
-RESTORE_S = 3.0
-CHECK_S = 4.0
-PREFILL_S = 5.0
-
-_READ_EACH_BLOCK = """
-select count(pg_prewarm(c.oid::regclass, 'buffer', 'main', b, b))
-  from pg_class c,
-       generate_series(0, pg_relation_size(c.oid) / current_setting('block_size')::int - 1) b
- where c.relkind in ('r', 'i', 't') and c.oid >= 16384
-"""
+def expected_s(scenario: Scenario, approach: Approach) -> float:
+    """Return how long one attempt may take."""
+    parameters = scenario.parameters
+    fill_s = PREFILL_S if approach.cache and parameters.prefill else 0.0
+    load_s = parameters.warmup_s + RAMP_UP_S + parameters.measure_s
+    return RESTORE_S + fill_s + load_s + CHECK_S
 
 
 def _warm_and_measure(

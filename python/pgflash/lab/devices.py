@@ -5,10 +5,13 @@ Real devices are two folders that the user names.  Without them the lab puts its
 in memory (or, where memory is short, on the disk of the store) and the emulator delays
 the server's calls on them as the two device profiles say.
 
-Each device gets one folder of this run, removed when the run ends, however it ends.
+Each device gets one folder of this run, removed when the run ends, however it ends.  A
+lab that was killed cannot do that, and memory would stay taken; so a folder holds a file
+that its lab keeps locked, and the next lab removes what nobody locks any more.
 """
 
 import contextlib
+import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +26,10 @@ from pgflash.model.run import Approach, Device
 #: Where files in memory go, and what must stay free there.
 MEMORY = Path("/dev/shm")
 SPARE_BYTES = 2 * 2**30
+
+_PREFIX = "pgflash-lab-"
+#: Locked while the folder's lab lives.
+_LOCK = "in-use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +62,8 @@ class Folders:
 @contextlib.contextmanager
 def emulated_folders(store: Path, *, needed_bytes: int) -> Iterator[Folders]:
     """Yield folders for emulated devices: in memory if there is room, else in the store."""
-    root = Path(tempfile.mkdtemp(prefix="pgflash-lab-", dir=roomy_place(store, needed_bytes)))
-    try:
-        make_server_dir(root)
+    with _own_folder(roomy_place(store, needed_bytes)) as root:
         yield Folders(array=make_server_dir(root / "array"), flash=make_server_dir(root / "flash"))
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -76,18 +79,42 @@ def real_folders(*, hdd: Path, flash: Path) -> Iterator[Folders]:
             f'"{hdd}" and "{flash}" are on the same device',
             hint="Name a folder on each device, or leave both out to use emulated devices.",
         )
-    made: list[Path] = []
+    with _own_folder(hdd) as array_root, _own_folder(flash) as flash_root:
+        yield Folders(
+            array=make_server_dir(array_root / "array"),
+            flash=make_server_dir(flash_root / "flash"),
+        )
+
+
+@contextlib.contextmanager
+def _own_folder(place: Path) -> Iterator[Path]:
+    """Yield a new folder that is ours while we live, and clear those of the dead."""
+    clear_leftovers(place)
     try:
-        for device in (hdd, flash):
-            try:
-                made.append(Path(tempfile.mkdtemp(prefix="pgflash-lab-", dir=device)))
-            except OSError as error:
-                raise UsageError(f'could not write to "{device}": {error.strerror}') from error
-            make_server_dir(made[-1])
-        yield Folders(array=made[0], flash=made[1])
+        root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+    except OSError as error:
+        raise UsageError(f'could not write to "{place}": {error.strerror}') from error
+    try:
+        with (root / _LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            make_server_dir(root)
+            yield root
     finally:
-        for folder in made:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def clear_leftovers(place: Path) -> list[Path]:
+    """Remove the folders of labs that were killed; return them."""
+    cleared = []
+    for root in place.glob(f"{_PREFIX}*"):
+        try:
+            with (root / _LOCK).open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(root, ignore_errors=True)
+        except OSError:
+            continue  # in use, or none of ours
+        cleared.append(root)
+    return cleared
 
 
 def roomy_place(store: Path, needed_bytes: int) -> Path:

@@ -19,11 +19,9 @@ import pgflash
 from pgflash.errors import PgflashError
 from pgflash.lab import devices, host, oltp, store
 from pgflash.lab.attempt import (
-    CHECK_S,
-    RAMP_UP_S,
-    RESTORE_S,
     Lab,
     common_settings,
+    expected_s,
     measure,
     needed_bytes,
 )
@@ -40,8 +38,6 @@ _LOAD_S = 10.0
 _LOAD_WAREHOUSE_S = 5.0
 #: About 105 MB a warehouse, on PostgreSQL with indexes.
 _WAREHOUSE_BYTES = 110 * 2**20
-#: Start, stop, restore and check around a measurement.
-_AROUND_S = RESTORE_S + CHECK_S + RAMP_UP_S + 2.0
 
 
 class ExtensionMissingError(PgflashError):
@@ -119,7 +115,7 @@ def _attempts(
 ) -> Iterator[Run]:
     """Measure in the scenario's order, then repeat what was polluted while time allows."""
     todo = lab.scenario.order()
-    _plan(lab, len(todo))
+    lab.listener.plan(_expected_s(lab.scenario))
     for approach, repeat in todo:
         run = _one(lab, run, folders, folder, approach, repeat)
         yield run
@@ -130,7 +126,7 @@ def _attempts(
             lab.listener.note("polluted attempts are left: there is no time to repeat them")
             return
         lab.listener.note(f"repeating {attempt.approach}: {attempt.polluted}")
-        _plan(lab, 1)
+        lab.listener.plan(expected_s(lab.scenario, by_name[attempt.approach]))
         run = _one(lab, run, folders, folder, by_name[attempt.approach], attempt.repeat)
         run = dataclasses.replace(run, attempts=supersede(run.attempts))
         yield run
@@ -165,10 +161,9 @@ def _one(
     return dataclasses.replace(run, attempts=(*run.attempts, attempt))
 
 
-def _plan(lab: Lab, count: int) -> None:
-    """Tell how long the attempts will take."""
-    parameters = lab.scenario.parameters
-    lab.listener.plan(count * (parameters.warmup_s + parameters.measure_s + _AROUND_S))
+def _expected_s(scenario: Scenario) -> float:
+    """Return how long all attempts may take."""
+    return sum(expected_s(scenario, approach) for approach, _ in scenario.order())
 
 
 def _snapshot(order: Order, folders: devices.Folders, listener: Listener) -> Snapshot:
@@ -179,13 +174,9 @@ def _snapshot(order: Order, folders: devices.Folders, listener: Listener) -> Sna
     found = find_snapshot(order.store.cache, key)
     if found is not None:
         return found
-    expected_s = _LOAD_S + _LOAD_WAREHOUSE_S * parameters.warehouses
-    attempts = len(order.scenario.approaches) * parameters.repeats
-    each_s = parameters.warmup_s + parameters.measure_s + _AROUND_S
-    listener.plan(expected_s + attempts * each_s)
-    listener.begin(
-        Stage(title=f"loading {parameters.warehouses} warehouses", expected_s=expected_s)
-    )
+    load_s = _LOAD_S + _LOAD_WAREHOUSE_S * parameters.warehouses
+    listener.plan(load_s + _expected_s(order.scenario))
+    listener.begin(Stage(title=f"loading {parameters.warehouses} warehouses", expected_s=load_s))
 
     def tell(text: str) -> None:
         listener.begin(Stage(title=text, expected_s=0.0))
