@@ -126,6 +126,17 @@ def test_a_killed_postmaster_takes_its_children_along_and_recovers(server: Serve
         assert connection.execute("select count(*) from t").fetchone() == (1000,)
 
 
+def test_orphans_of_a_postmaster_that_somebody_killed_are_stopped(server: Server) -> None:
+    with server.connect() as connection:
+        backend = connection.info.backend_pid
+        # A stopped orphan cannot notice that its postmaster died.
+        os.kill(backend, signal.SIGSTOP)
+        os.kill(server.postmaster_pid or 0, signal.SIGKILL)
+        assert eventually(lambda: not server.running)
+        server.start()
+        assert not is_alive(backend)
+
+
 def test_a_server_that_cannot_start_says_why(cluster: ClusterFactory) -> None:
     server = cluster(start=False, settings={"shared_buffers": "all of it"})
     with pytest.raises(ServerError, match='invalid value for parameter "shared_buffers"'):

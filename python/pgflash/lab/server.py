@@ -38,7 +38,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +67,8 @@ SOCKET_PATH_BYTES_MAX = 107
 _POLL_S = 0.01
 _PORT = 5432
 _SUPERUSER = "postgres"
-_SIGNALS = {
+#: From soft to hard.
+_SIGNALS: dict[StopMode, signal.Signals] = {
     "smart": signal.SIGTERM,
     "fast": signal.SIGINT,
     "immediate": signal.SIGQUIT,
@@ -275,18 +276,18 @@ class Server:
         """Stop the server, harder and harder until it and its children are gone."""
         postmaster = self._postmaster
         if postmaster is not None:
-            children = _children(postmaster.pid)
-            for step, seconds in ((mode, wait_s), ("immediate", IMMEDIATE_WAIT_S)):
+            steps = list(_SIGNALS)
+            for step in steps[steps.index(mode) :]:
                 if postmaster.poll() is None:
                     postmaster.send_signal(_SIGNALS[step])
                     # A timeout is answered by the next, harder step.
                     with contextlib.suppress(subprocess.TimeoutExpired):
-                        postmaster.wait(seconds)
+                        postmaster.wait(IMMEDIATE_WAIT_S if step == "immediate" else wait_s)
             if postmaster.poll() is None:
-                children = _children(postmaster.pid)
                 postmaster.kill()
                 postmaster.wait()
-            _reap_orphans(children, wait_s=0 if mode == "immediate" else IMMEDIATE_WAIT_S)
+            # None is left, unless the postmaster was killed, by us or before.
+            self._reap_orphans()
         self._forget()
 
     def restart(self, extra_env: Mapping[str, str] | None = None) -> None:
@@ -298,37 +299,24 @@ class Server:
         """Kill the postmaster as a crash would, and wait until all its children are gone."""
         if self._postmaster is None or not self.running:
             raise ServerError("there is no running server to kill")
-        children = _children(self._postmaster.pid)
         self._postmaster.kill()
         self._postmaster.wait()
-        _reap_orphans(children, wait_s=IMMEDIATE_WAIT_S)
+        self._reap_orphans()
         self._forget()
 
     def stop_leftover(self) -> bool:
-        """Stop a server that an interrupted driver left on this base; say if there was one."""
-        try:
-            pid = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
-        except (OSError, ValueError):
-            return False
-        leftover = _Process.find(pid)
-        # A pid file outlives its server; its number may belong to somebody else now.
-        if leftover is None or not leftover.is_postmaster_of(self.data):
+        """Stop what an interrupted driver left running on this base; say if there was any.
+
+        The pid file is not asked: it outlives its server, and its number may belong to
+        somebody else by now.
+        """
+        leftover = _servers_in(self.data)
+        if not leftover:
             return False
         log.warning("stopping a server that an earlier run left in %s", self.base)
-        children = _children(pid)
-        for step, seconds in (
-            (signal.SIGQUIT, IMMEDIATE_WAIT_S),
-            (signal.SIGKILL, IMMEDIATE_WAIT_S),
-        ):
-            leftover.send(step)
-            if _wait_until(lambda: not leftover.is_alive(), seconds):
-                break
-        else:
-            raise ServerError(
-                f"could not stop process {pid}, an earlier server in {self.base}",
-                hint="Stop it as the user who started it.",
-            )
-        _reap_orphans(children, wait_s=IMMEDIATE_WAIT_S)
+        for process in leftover:
+            process.send(signal.SIGQUIT)
+        self._reap_orphans()
         return True
 
     # ---- what it is
@@ -516,6 +504,20 @@ class Server:
 
     # ---- helpers
 
+    def _reap_orphans(self) -> None:
+        """Wait until processes without a postmaster have noticed, then kill the rest.
+
+        They notice by themselves, unless they are stopped or stuck.  One may be born while
+        we look, of a postmaster that is just dying, so we look until there is none.
+        """
+        if _wait_until(lambda: not _servers_in(self.data), IMMEDIATE_WAIT_S):
+            return
+        for process in _servers_in(self.data):
+            process.send(signal.SIGKILL)
+        if not _wait_until(lambda: not _servers_in(self.data), IMMEDIATE_WAIT_S):
+            alive = ", ".join(str(process.pid) for process in _servers_in(self.data))
+            raise ServerError(f"processes {alive} of a server in {self.base} do not go away")
+
     def _require_stopped(self, doing: str) -> None:
         if self.running:
             raise ServerError(
@@ -639,14 +641,14 @@ class _Process:
                     hint="Stop it as the user who started it.",
                 ) from error
 
-    def is_postmaster_of(self, data: Path) -> bool:
-        """Say whether it is a postgres that works in this data folder."""
+    def is_server_in(self, data: Path) -> bool:
+        """Say whether it is a postgres, postmaster or child, that works in this data folder."""
         try:
             program = Path(f"/proc/{self.pid}/exe").readlink()
             folder = Path(f"/proc/{self.pid}/cwd").readlink()
         except OSError:
             return False
-        return program.name.startswith("postgres") and folder == data.resolve()
+        return program.name.startswith("postgres") and folder == data
 
     def is_backend(self) -> bool:
         """Say whether its title is that of a backend with a client on the Unix socket."""
@@ -657,25 +659,23 @@ class _Process:
         return title.startswith(b"postgres: ") and b" [local] " in title
 
 
+def _processes() -> Iterator[_Process]:
+    """Yield all processes."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        process = _Process.find(int(entry.name))
+        if process is not None:
+            yield process
+
+
 def _children(pid: int) -> list[_Process]:
     """Return the children of a process."""
-    found = (_Process.find(int(entry.name)) for entry in Path("/proc").glob("[0-9]*"))
-    return [process for process in found if process is not None and process.parent == pid]
+    return [process for process in _processes() if process.parent == pid]
 
 
-def _reap_orphans(children: Iterable[_Process], *, wait_s: float) -> None:
-    """Wait until a dead postmaster's children have noticed, then kill the rest.
-
-    They notice by themselves, unless they are stopped or stuck.
-    """
-    left = list(children)
-    if _wait_until(lambda: not any(child.is_alive() for child in left), wait_s):
-        return
-    for child in left:
-        child.send(signal.SIGKILL)
-    if not _wait_until(lambda: not any(child.is_alive() for child in left), IMMEDIATE_WAIT_S):
-        alive = ", ".join(str(child.pid) for child in left if child.is_alive())
-        raise ServerError(f"processes {alive} of a dead server do not go away")
+def _servers_in(data: Path) -> list[_Process]:
+    """Return the server processes that work in a data folder, orphans included."""
+    folder = data.resolve()
+    return [process for process in _processes() if process.is_server_in(folder)]
 
 
 def _wait_until(condition: Callable[[], bool], wait_s: float) -> bool:
