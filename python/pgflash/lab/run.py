@@ -116,13 +116,20 @@ def _attempts(
     """Measure in the scenario's order, then repeat what was polluted while time allows."""
     todo = lab.scenario.order()
     lab.listener.plan(_expected_s(lab.scenario))
+    limit_s = lab.scenario.parameters.time_limit_s
     for approach, repeat in todo:
+        ends_s = time.monotonic() - began_s + expected_s(lab.scenario, approach)
+        if limit_s and repeat > 1 and ends_s > limit_s:
+            lab.listener.note(
+                f"{len(todo) - len(run.attempts)} repeats are left out: there is no time for them"
+            )
+            return
         run = _one(lab, run, folders, folder, approach, repeat)
         yield run
-    limit_s = lab.scenario.parameters.repeat_polluted_until_s
+    until_s = lab.scenario.parameters.repeat_polluted_until_s
     by_name = {approach.name: approach for approach in lab.scenario.approaches}
     for attempt in [one for one in run.attempts if one.polluted]:
-        if time.monotonic() - began_s > limit_s:
+        if time.monotonic() - began_s > until_s:
             lab.listener.note("polluted attempts are left: there is no time to repeat them")
             return
         lab.listener.note(f"repeating {attempt.approach}: {attempt.polluted}")

@@ -54,6 +54,8 @@ class Parameters:
     foreign_cpu_max: float = 0.1
     #: Polluted attempts are repeated only while the run is younger; 0: never repeat.
     repeat_polluted_until_s: int = 0
+    #: A repeat after the first is not begun if it would end later than this; 0: no limit.
+    time_limit_s: int = 0
     #: Names of approaches, separated by commas; empty: all.
     approaches: str = ""
 
@@ -61,7 +63,7 @@ class Parameters:
         """Refuse what cannot be run."""
         for name in ("warehouses", "clients", "measure_s", "repeats"):
             _require(getattr(self, name) >= 1, name, "must be at least 1")
-        for name in ("warmup_s", "seed", "repeat_polluted_until_s"):
+        for name in ("warmup_s", "seed", "repeat_polluted_until_s", "time_limit_s"):
             _require(getattr(self, name) >= 0, name, "must not be negative")
         _require(0 < self.foreign_cpu_max <= 1, "foreign_cpu_max", "must lie between 0 and 1")
         for name in ("shared_buffers", "cache_size"):
