@@ -1,0 +1,47 @@
+"""What the reference says of the extension is complete, and the same as SQL says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from support.cluster import REPOSITORY
+
+SQL = (REPOSITORY / "extension/sql/pgflash--0.1.sql").read_text()
+VIEWS = (REPOSITORY / "docs/reference/views.md").read_text()
+SETTINGS = (REPOSITORY / "docs/reference/settings.md").read_text()
+
+COLUMNS = [
+    (view, column, text.replace("''", "'"))
+    for view, column, text in re.findall(
+        r"COMMENT ON COLUMN (\w+)\.(\w+) IS\s+'((?:[^']|'')*)'", SQL
+    )
+]
+
+
+def section(view: str) -> str:
+    """Return what stands under the heading of a view."""
+    return VIEWS.split(f"\n## {view}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize(("view", "column", "text"), COLUMNS)
+def test_every_column_is_documented_with_the_words_of_its_comment(
+    view: str, column: str, text: str
+) -> None:
+    assert re.search(rf"^\| `{column}` \| [^|]+ \| {re.escape(text)} \|$", section(view), re.M)
+
+
+def test_every_function_for_people_is_documented() -> None:
+    functions = re.findall(r"CREATE FUNCTION (\w+)\(", SQL)
+    for name in functions:
+        if not name.endswith(("_row", "_rows")):
+            assert f"### {name}(" in VIEWS
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    source = (REPOSITORY / "extension/src/settings.c").read_text()
+    names = re.findall(r'"(pgflash\.\w+)"', source)
+    assert len(names) == 3
+    for name in names:
+        assert f"\n## {name}\n" in SETTINGS
