@@ -307,6 +307,10 @@ fc_look_up(FcCache *cache, const FcFile *file, uint32_t block, FcTicket *ticket,
 	FcShared *shared = cache->shared;
 	uint64_t key = fc_key(file->number, block);
 
+	/* No file has that block, and one past it would wrap. */
+	if (block == FC_BLOCKS_ALL)
+		return FC_INVALID;
+
 	ticket->mode_word = atomic_load(&shared->mode_word);
 	if (fc_word_mode(ticket->mode_word) != FC_SERVE)
 		return FC_OFF;

@@ -29,7 +29,8 @@
 
 /*
  * Start time of a process in clock ticks since boot (field 22 of its stat file);
- * 0 if it does not exist or is a zombie, UINT64_MAX if that cannot be known.
+ * 0 if it is gone or a zombie, UINT64_MAX if that cannot be known: a file that is
+ * not there may mean that /proc hides other users' processes, or is no /proc.
  */
 static uint64_t
 start_time_of(uint32_t pid)
@@ -42,7 +43,7 @@ start_time_of(uint32_t pid)
 	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT ? 0 : UINT64_MAX;
+		return UINT64_MAX;
 	length = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	if (length <= 0)

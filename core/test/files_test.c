@@ -646,6 +646,27 @@ test_ends_of_ranges(void)
 	rig_close(&rig);
 }
 
+/* One more block than a file can have: one past it would wrap to 0. */
+static void
+test_no_such_block(void)
+{
+	Rig rig;
+	FcChange change;
+
+	rig_open(&rig, 256, FILES);
+
+	FcFile file = entered(&rig, 7);
+
+	MUST(put(&rig, &file, 500));
+	OK(!put(&rig, &file, UINT32_MAX), "no file has a block 2^32 - 1");
+	fc_change_begin(&rig.cache, &file, 100, FC_BLOCKS_ALL, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+	OK(!fc_cached(&rig.cache, &file, 500),
+	   "and asking for it does not hide the others from a truncation");
+	rig_close(&rig);
+}
+
 int
 main(void)
 {
@@ -664,5 +685,6 @@ main(void)
 	test_chunks(&random);
 	test_invalidation_walks_what_is_cached();
 	test_ends_of_ranges();
+	test_no_such_block();
 	return tap_done();
 }

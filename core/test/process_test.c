@@ -4,7 +4,9 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -212,6 +214,39 @@ test_pid_that_came_again(void)
 	rig_close(&rig);
 }
 
+/* In a child, for which /proc shows nobody; a living owner must stay one. */
+static void
+test_hidden_processes(void)
+{
+	Rig rig;
+	uint32_t token;
+	int status;
+
+	open_rig(&rig);
+
+	pid_t owner = start_child(&rig, NULL, &token);
+	pid_t child = fork();
+
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		if (unshare(CLONE_NEWNS) != 0 ||
+		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+		    mount("none", "/proc", "tmpfs", 0, NULL) != 0)
+			_exit(2);
+		_exit(fc_owner_gone(&rig.cache, token) ? 1 : 0);
+	}
+	MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	if (WEXITSTATUS(status) == 2)
+		SKIP("an owner that /proc does not show", "only root can hide /proc");
+	else
+		OK(WEXITSTATUS(status) == 0,
+		   "an owner that /proc does not show is believed to live");
+	kill(owner, SIGKILL);
+	MUST(waitpid(owner, NULL, 0) == owner);
+	rig_close(&rig);
+}
+
 static void
 test_token_never_0(void)
 {
@@ -256,6 +291,7 @@ main(void)
 	test_places_of_the_dead();
 	test_odd_names();
 	test_pid_that_came_again();
+	test_hidden_processes();
 	test_token_never_0();
 	return tap_done();
 }

@@ -219,6 +219,7 @@ typedef struct FcTicket
  *			fc_fill() may be called with the ticket.
  * FC_STALE	the handle's number is not (or no longer) the file's.
  * FC_OFF	the mode is not serve.
+ * FC_INVALID	no file has such a block.
  */
 extern FC_MUST_CHECK FcStatus fc_read(FcCache *cache, const FcFile *file,
                                       uint32_t block, void *page,
