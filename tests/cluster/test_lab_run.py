@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -175,6 +176,39 @@ def test_a_run_without_the_extension_says_how_to_install_it(
     assert done.returncode == 1
     assert "the extension pgflash is not installed" in done.stderr
     assert f"make extension PG_CONFIG={pg_install.pg_config}" in done.stderr
+
+
+def test_real_folders_are_used_and_left_empty(
+    pg_install: PgInstall, store: Path, tmp_path: Path
+) -> None:
+    memory = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if memory.stat().st_dev == disk.stat().st_dev:
+        pytest.skip("the temporary folder is in memory itself")
+    # The servers' user must be able to enter both, as it must a mount point.
+    for folder in (memory, *tmp_path.parents[:3], tmp_path, disk):
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/tmp"):
+            folder.chmod(0o755)
+    words = ("--hdd", str(disk), "--flash", str(memory), "--format", "json")
+    try:
+        done = subprocess.run(
+            command(pg_install, store, *words, "--set", "approaches=wal-on-flash"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        assert result["emulated_devices"] == []
+        assert result["devices"]["flash"]["name"] == str(memory)
+        assert result["approaches"]["wal-on-flash"]["tpm"] > 0
+        run = Store(root=store).read(result["run"])
+        assert not run.attempts[0].reads.page_cache_known
+        assert list(memory.iterdir()) == []
+        assert list(disk.iterdir()) == []
+    finally:
+        memory.rmdir()
 
 
 def test_one_device_twice_is_refused(pg_install: PgInstall, store: Path, tmp_path: Path) -> None:

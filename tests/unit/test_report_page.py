@@ -77,6 +77,10 @@ def test_real_devices_are_not_called_emulated() -> None:
     head = sentences.headline(run, summarize(run))
     assert "emulated" not in head
     assert not any("emulated" in one for one in sentences.cautions(run, summarize(run)))
+    real = dataclasses.replace(
+        run, attempts=tuple(dataclasses.replace(one, devices={}) for one in run.attempts)
+    )
+    assert "emulated" not in _Page(render_page(real)).text
 
 
 def test_the_papers_ratios_stand_beside_ours(page: str) -> None:

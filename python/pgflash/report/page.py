@@ -86,7 +86,7 @@ def _sections(run: Run, summaries: Sequence[Summary]) -> Iterator[Section | None
         yield _sources(summaries)
         yield _hit_ratio(summaries)
         yield _waits(summaries)
-        yield _cpu(summaries)
+        yield _cpu(run, summaries)
         yield _repeats(run)
         yield _paper()
     yield _devices(run, summaries)
@@ -394,7 +394,7 @@ def _waits(summaries: Sequence[Summary]) -> Section | None:
     )
 
 
-def _cpu(summaries: Sequence[Summary]) -> Section:
+def _cpu(run: Run, summaries: Sequence[Summary]) -> Section:
     rows = [
         (
             _marked(s),
@@ -447,8 +447,12 @@ def _cpu(summaries: Sequence[Summary]) -> Section:
         title="Processors",
         says=[
             "The server's CPU is that of all its processes, dead ones included. Foreign is what "
-            "was neither the server's nor the load driver's. An emulated device makes no I/O "
-            "wait: its delays are sleeps, and show as idle.",
+            "was neither the server's nor the load driver's.",
+            *(
+                ["An emulated device makes no I/O wait: its delays are sleeps, and show as idle."]
+                if run.emulated_devices
+                else []
+            ),
         ],
         charts=pictures,
         tables=[("", Table(head=head, rows=rows))],
