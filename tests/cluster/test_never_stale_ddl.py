@@ -9,42 +9,21 @@ from __future__ import annotations
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import (
-    CachedServer,
-    assert_checksums_good,
-    assert_never_stale,
-    create_cached,
-)
+from support.cached import assert_checksums_good, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
-from support.ddl import STEPS, Step, World
+from support.ddl import World, load_tables, update_rows
+from support.never_stale import walk
 
 pytestmark = pytest.mark.extension
-
-#: The fewest descriptors a server may be told to keep.
-FEW_FILES = {"max_files_per_process": "64"}
 
 #: Hits that a whole passage compares; it makes three times as many.
 COMPARED_MIN = 30_000
 
 
-def walk(cached: CachedServer, world: World, steps: tuple[Step, ...] = STEPS) -> None:
-    """Take the steps, each with its checks, and leave no session behind."""
-    for step in steps:
-        step(world)
-        _, mismatched = cached.verify()
-        assert mismatched == 0, f"{mismatched} stale blocks are cached after {step.__name__}"
-        world.check()
-        cached.assert_serving()
-    world.disconnect()
-
-
 def test_no_step_that_changes_files_leaves_a_stale_block(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    io_method = {"io_method": "sync"} if pgflash_install.major >= 18 else {}
-    cached = create_cached(cluster, pgflash_install, settings={**FEW_FILES, **io_method})
-    walk(cached, World(server=cached.server, space=cached.space))
-    assert_never_stale(cached, compared_min=COMPARED_MIN)
+    cached = walk(cluster, pgflash_install, compared_min=COMPARED_MIN)
     assert_checksums_good(cached.server)
 
 
@@ -53,8 +32,8 @@ def test_unlogged_tables_are_empty_after_a_crash_and_not_what_the_cache_held(
 ) -> None:
     cached = create_cached(cluster, pgflash_install)
     world = World(server=cached.server, space=cached.space)
-    for step in STEPS[:2]:
-        step(world)
+    load_tables(world)
+    update_rows(world)
     world.create("passing", prefix="unlogged")
     world.insert("passing", 1, 1500)
     world.run("checkpoint")

@@ -186,6 +186,12 @@ class World:
 
     # ---- looking
 
+    def size_bytes(self, name: str) -> int:
+        """Return the size of a table's main fork."""
+        row = self.session().execute("select pg_relation_size(%s)", (name,)).fetchone()
+        assert row is not None
+        return int(row[0])
+
     def churn(self) -> None:
         """Drive everything out of shared_buffers, by way of the ballast."""
         rows = self.tables.get(("postgres", "ballast"))
@@ -308,9 +314,17 @@ def checkpoint(world: World) -> None:
 
 
 def vacuum_tail(world: World) -> None:
-    """Vacuum away the tail of a table."""
+    """Vacuum away the tail of a table, which has been read and is cached."""
+    world.insert("ledger", 4000, 5500)
+    world.check()
     world.delete_from("ledger", 1500)
-    world.run("vacuum (freeze, truncate) ledger")
+    _vacuum_away(world, "ledger")
+
+
+def _vacuum_away(world: World, name: str) -> None:
+    before = world.size_bytes(name)
+    world.run("vacuum (freeze, truncate) {name}", name=name)
+    assert world.size_bytes(name) < before, f"{name} was not truncated"
 
 
 def regrow_tail(world: World) -> None:
@@ -390,7 +404,7 @@ def insert_and_roll_back(world: World) -> None:
     world.churn()
     world.run("rollback")
     world.tables["postgres", "brief"] = before
-    world.run("vacuum (freeze, truncate) brief")
+    _vacuum_away(world, "brief")
 
 
 def copy_freeze(world: World) -> None:

@@ -1,0 +1,99 @@
+"""A library with one safeguard left out is caught by the tests that the true one passes.
+
+Each is built from the same source with one FC_BREAK of extension/src/broken.h and goes
+through the same passage of support/never_stale.py.
+
+Not here, since SQL does not reach a stale block through them alone; another safeguard
+stands before or behind each of them, and the tests of extension/ and core/ must do:
+
+    ZERO_EXTEND     the blocks beyond a file's end were invalidated when it was cut
+    CREATE          a name that was removed was retired then
+    FILECOPY        files are only copied to names that were retired before
+    DEAD_FILE       a session does not read a relation that it knows to be dropped
+    UNKNOWN_FILE    the server opens all its files where the hooks see it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import create_cached
+from support.cluster import ClusterFactory
+from support.ddl import (
+    Step,
+    World,
+    checkpoint,
+    copy_database_by_wal,
+    create_templates,
+    load_tables,
+    recreate_database_by_wal,
+    regrow_tail,
+    update_rows,
+    vacuum_tail,
+)
+from support.never_stale import can_race, race, run_tpcb_cached, walk
+
+CHANGES: tuple[Step, ...] = (load_tables, update_rows, checkpoint, vacuum_tail, regrow_tail)
+DATABASES: tuple[Step, ...] = (
+    load_tables,
+    create_templates,
+    copy_database_by_wal,
+    recreate_database_by_wal,
+)
+
+Installs = Callable[[str], PgInstall]
+
+
+def test_the_true_library_passes_what_the_broken_ones_shall_not(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    walk(cluster, pgflash_install, steps=CHANGES + DATABASES[1:], compared_min=5000)
+
+
+@pytest.mark.parametrize(
+    ("fault", "steps"),
+    [("WRITE", CHANGES), ("TRUNCATE", CHANGES), ("UNLINK", DATABASES)],
+    ids=["writes", "truncation", "removal"],
+)
+def test_ddl_catches_a_library_that_forgets(
+    cluster: ClusterFactory, broken_install: Installs, fault: str, steps: tuple[Step, ...]
+) -> None:
+    with pytest.raises(AssertionError, match="stale"):
+        walk(cluster, broken_install(fault), steps=steps, compared_min=0)
+
+
+def test_the_model_of_the_tables_notices_by_itself_when_nothing_is_verified(
+    cluster: ClusterFactory, broken_install: Installs
+) -> None:
+    cached = create_cached(cluster, broken_install("WRITE"), settings={"pgflash.verify": "off"})
+    world = World(server=cached.server, space=cached.space)
+    load_tables(world)
+    world.check()
+    # It may as well be a catalog's block that is stale, and the server that is at a loss.
+    with pytest.raises((AssertionError, psycopg.Error)):
+        for step in CHANGES[1:]:
+            step(world)
+            world.check()
+    world.disconnect()
+
+
+def test_load_catches_a_library_that_forgets_writes(
+    cluster: ClusterFactory, broken_install: Installs
+) -> None:
+    with pytest.raises(AssertionError, match="stale"):
+        run_tpcb_cached(cluster, broken_install("WRITE"), seconds=3, compared_min=0)
+
+
+@pytest.mark.parametrize("fault", ["TICKET_AFTER", "CHANGE_END"])
+def test_a_race_catches_a_library_that_is_careless_about_the_order(
+    cluster: ClusterFactory, broken_install: Installs, fault: str
+) -> None:
+    install = broken_install(fault)
+    if not can_race(install):
+        pytest.skip(f"PostgreSQL {install.version} here has no pg_prewarm")
+    with pytest.raises(AssertionError, match="stale"):
+        race(cluster, install, compared_min=0)

@@ -1,0 +1,151 @@
+"""The passages in which a stale block would show: by DDL, by load, by a race.
+
+They are here and not in the tests, so that the true library and the libraries with one
+safeguard left out (tests/cluster/test_never_stale_controls.py) go through the very same ones.
+Each raises AssertionError if anything stale was served or is cached.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer, assert_never_stale, create_cached, has_contrib
+from support.cluster import ClusterFactory
+from support.ddl import STEPS, Step, World
+from support.faults import Faults
+from support.tpcb import assert_balanced, load_tpcb, run_tpcb
+
+#: The fewest descriptors a server may be told to keep.
+FEW_FILES = {"max_files_per_process": "64"}
+
+#: A checkpoint every few seconds, a busy background writer, autovacuum at work: whatever
+#: else writes shall write meanwhile.
+BUSY = {
+    "shared_buffers": "2MB",
+    "checkpoint_timeout": "30s",
+    "max_wal_size": "32MB",
+    "bgwriter_delay": "10ms",
+    "autovacuum": "on",
+    "autovacuum_naptime": "1s",
+    "fsync": "on",
+}
+
+
+# ---- by DDL
+
+
+def walk(
+    cluster: ClusterFactory,
+    install: PgInstall,
+    *,
+    steps: tuple[Step, ...] = STEPS,
+    compared_min: int,
+) -> CachedServer:
+    """Take the steps, each with its checks, on a new server, and leave no session behind."""
+    io_method = {"io_method": "sync"} if install.major >= 18 else {}
+    cached = create_cached(cluster, install, settings={**FEW_FILES, **io_method})
+    world = World(server=cached.server, space=cached.space)
+    for step in steps:
+        step(world)
+        _, mismatched = cached.verify()
+        assert mismatched == 0, f"{mismatched} stale blocks are cached after {step.__name__}"
+        world.check()
+        cached.assert_serving()
+    world.disconnect()
+    assert_never_stale(cached, compared_min=compared_min)
+    return cached
+
+
+# ---- by load
+
+
+def run_tpcb_cached(
+    cluster: ClusterFactory,
+    install: PgInstall,
+    *,
+    seconds: int,
+    compared_min: int,
+    cache_size: str = "64MB",
+) -> CachedServer:
+    """Load TPC-B on a new server, run it with several clients, check its sums."""
+    cached = create_cached(cluster, install, settings={**BUSY, "pgflash.cache_size": cache_size})
+    load_tpcb(cached.server)
+    run_tpcb(cached.server, seconds=seconds)
+    assert_balanced(cached.server)
+    assert_never_stale(cached, compared_min=compared_min)
+    return cached
+
+
+# ---- by a race
+#
+# Within one server a backend finds a block that is being written in shared_buffers and
+# does not read its file.  pg_prewarm's mode `read` does: it reads past shared_buffers.
+# So some sessions read single blocks at random while another updates and writes the same
+# blocks, and the fault library sleeps after each read has got its bytes and before each
+# write puts its own: wide moments in which a read has old bytes in its hands.
+
+BLOCKS = 8
+READERS = 3
+RACE_S = 4.0
+DELAY_US = 1000
+
+_READ = "select pg_prewarm('raced', 'read', 'main', %s::bigint, %s::bigint)"
+
+
+def can_race(install: PgInstall) -> bool:
+    """Say whether the server has a way to read past shared_buffers."""
+    return has_contrib(install, "pg_prewarm")
+
+
+def race(cluster: ClusterFactory, install: PgInstall, *, compared_min: int) -> CachedServer:
+    """Let sessions read and write the same few blocks on a new server."""
+    cached = create_cached(cluster, install, start=False)
+    faults = Faults.build(cached.server.base)
+    cached.preloads = (faults.library,)
+    cached.preload_env = faults.env(cached.server.data)
+    cached.start()
+    cached.create_extension()
+    with cached.server.connect() as session:
+        session.execute("create extension pg_prewarm")
+        # A row to a block, and room for its next versions.
+        session.execute("create table raced (id int, v int, pad text) with (fillfactor = 30)")
+        session.execute("alter table raced alter pad set storage plain")
+        session.execute(
+            "insert into raced select i, 0, repeat('x', 2000) from generate_series(1, 8) i"
+        )
+        session.execute("checkpoint")
+        faults.delay(DELAY_US)
+        deadline = time.monotonic() + RACE_S
+        with ThreadPoolExecutor(READERS + 1) as pool:
+            tasks = [pool.submit(_read, cached, seed, deadline) for seed in range(READERS)]
+            tasks.append(pool.submit(_write, cached, deadline))
+            for task in tasks:
+                task.result()
+        faults.stop()
+        for block in range(BLOCKS):
+            session.execute(_READ, (block, block))
+    assert_never_stale(cached, compared_min=compared_min)
+    return cached
+
+
+def _read(cached: CachedServer, seed: int, deadline: float) -> None:
+    choice = random.Random(seed)
+    with cached.server.connect() as session:
+        while time.monotonic() < deadline:
+            block = choice.randrange(BLOCKS)
+            session.execute(_READ, (block, block))
+
+
+def _write(cached: CachedServer, deadline: float) -> None:
+    version = 0
+    with cached.server.connect() as session:
+        while time.monotonic() < deadline:
+            version += 1
+            session.execute("update raced set v = %s", (version,))
+            session.execute("checkpoint")
+            # What is cached is refreshed by each write; a miss needs something else.
+            if version % 3 == 0:
+                session.execute("select pgflash_cache_clear()")
