@@ -25,7 +25,7 @@ ifeq ($(V),1)
 Q :=
 else
 Q := @
-MAKEFLAGS += --no-print-directory
+MAKEFLAGS += --no-print-directory --silent
 endif
 
 # PG is empty unless it was asked for: then `make test` means all majors.
