@@ -103,6 +103,7 @@ find(const FcShared *shared, const FcFileId *id, uint64_t *generation_out)
 		if (!live(generation) ||
 		    !same_id(&fc_files(shared)[number].id, id))
 			continue;
+		FC_POINT("id-compared");
 		atomic_thread_fence(memory_order_seq_cst);
 		if (atomic_load(&fc_generations(shared)[number]) != generation)
 			return find(shared, id, generation_out);
@@ -264,6 +265,7 @@ fc_file_enter(FcCache *cache, FcFile *file)
 		else
 		{
 			give_number(shared, number, &file->id);
+			FC_POINT("number-given");
 			file->number = find(shared, &file->id, &file->generation);
 			if (file->number == FC_FILE_NONE)
 				status = FC_FULL; /* unlinked at once by another process */
@@ -299,6 +301,7 @@ fc_file_retire(FcCache *cache, FcFileId id)
 	/* A truncation at the same time moves the generation: look again. */
 	while ((number = find(cache->shared, &id, &generation)) != FC_FILE_NONE)
 	{
+		FC_POINT("file-found");
 		if (retire_number(cache, number, generation))
 		{
 			fc_count(cache, FC_COUNT_invalidations, 1);

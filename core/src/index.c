@@ -189,6 +189,7 @@ invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 	{
 		uint64_t meta = atomic_load(&set->meta[way]);
 
+		FC_POINT("entry-looked-at");
 		switch (fc_meta_state(meta))
 		{
 			case FC_EMPTY:
@@ -203,6 +204,8 @@ invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 					return true;
 				break;
 		}
+		if (FC_BROKEN(LOOK_AGAIN))
+			return false;
 	}
 	return false;
 }
@@ -381,6 +384,7 @@ fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim,
 		uint64_t meta = survey.meta[way];
 		uint64_t claimed = fc_meta_next(meta, FC_FILLING, cache->token);
 
+		FC_POINT("way-chosen");
 		if (!atomic_compare_exchange_strong(&set->meta[way], &meta, claimed))
 			continue;
 

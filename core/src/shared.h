@@ -68,7 +68,8 @@ enum
 	FC_BREAK_ABSENT = 1 << 15,			/* unknown files are unknown for ever */
 	FC_BREAK_EVERY_WAY = 1 << 16,		/* changes drop one copy of a block */
 	FC_BREAK_REFRESH = 1 << 17,			/* writers refresh what others changed */
-	FC_BREAK_CHUNKS = 1 << 18			/* what is cached of a file is not counted */
+	FC_BREAK_CHUNKS = 1 << 18,			/* what is cached of a file is not counted */
+	FC_BREAK_LOOK_AGAIN = 1 << 19		/* changes look at a moving entry once */
 };
 
 extern unsigned fc_test_broken;

@@ -154,6 +154,129 @@ test_hits_can_be_verified(void)
 	rig_close(&rig);
 }
 
+static Rig *acting;
+static FcFile acting_on;
+
+static void
+write_block_3(void)
+{
+	fc_change_begin(&acting->cache, &acting_on, 3, 1, &change);
+	fc_change_end(&acting->cache, &acting_on, &change);
+}
+
+static void
+test_slots_can_be_read(void)
+{
+	Rig rig;
+	FcFileId id;
+	uint32_t slot;
+
+	rig_open(&rig, 256, 64);
+	acting = &rig;
+	acting_on = entered(&rig, 7);
+	for (int i = 0; i < 5; i++)
+	{
+		MUST(put(&rig, &acting_on, 3) == FC_OK);
+		MUST(look(&rig, &acting_on, 3) == FC_OK);
+		slot = ticket.slot;
+		switch (i)
+		{
+			case 0:
+				rig.flash.read_fault = FAULT_FLIP;
+				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				           FC_MISS &&
+				       count_of(&rig, FC_COUNT_corrupt_slots) == 1 &&
+				       !fc_cached(&rig.cache, &acting_on, 3),
+				   "a corrupt slot is found by reading it, and dropped");
+				break;
+			case 1:
+				rig.flash.read_fault = FAULT_EIO;
+				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				       FC_MISS,
+				   "a slot that cannot be read tells nothing");
+				fc_cache_clear(&rig.cache);
+				break;
+			case 2:
+				rig.flash.on_read = write_block_3;
+				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				       FC_MISS,
+				   "nor does one whose block changes meanwhile");
+				break;
+			case 3:
+				MUST(fc_mode_set(&rig.cache, FC_PASSTHROUGH, FC_REASON_USER) ==
+				     FC_OK);
+				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				           FC_OK &&
+				       page_is(&back, 7, 3, 1),
+				   "a warm slot can be verified in passthrough");
+				MUST(fc_mode_set(&rig.cache, FC_SERVE, FC_REASON_NONE) ==
+				     FC_OK);
+				fc_cache_clear(&rig.cache);
+				break;
+			case 4:
+				/* As by a process killed in fc_file_retire(). */
+				atomic_fetch_add(
+					&fc_generations(rig.cache.shared)[acting_on.number], 1);
+				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				       FC_MISS,
+				   "nor does a block of a retired file");
+				break;
+		}
+	}
+	rig_close(&rig);
+}
+
+static unsigned
+refuse(void *state, const FcCandidate *candidate, uint64_t usable)
+{
+	(void) state;
+	(void) candidate;
+	(void) usable;
+	return FC_WAY_NONE;
+}
+
+static void
+test_fills_refused(void)
+{
+	Rig rig;
+	FcPolicy picky = fc_policy_lfu;
+	FcConfig config = { .slot_count = FC_WAYS,
+		                .file_count = 64,
+		                .process_count = 2,
+		                .policy = &picky };
+	FcCache other[2];
+
+	picky.choose = refuse;
+	rig_open_with(&rig, &config);
+
+	FcFile file = entered(&rig, 7);
+
+	for (uint32_t block = 0; block < FC_WAYS; block++)
+		MUST(put(&rig, &file, block) == FC_OK);
+	OK(put(&rig, &file, 100) == FC_SKIP &&
+	       count_of(&rig, FC_COUNT_insert_skip_not_useful) == 1 &&
+	       count_of(&rig, FC_COUNT_eviction_aged_out) == 0,
+	   "a policy may refuse a block");
+
+	fc_process_end(&rig.cache);
+	for (int i = 0; i < 2; i++)
+	{
+		other[i] = rig.cache;
+		MUST(fc_process_begin(&other[i]) == FC_OK);
+	}
+	fc_cache_clear(&rig.cache);
+	OK(put(&rig, &file, 3) == FC_SKIP &&
+	       count_of(&rig, FC_COUNT_insert_skip_writer_overloaded) == 1,
+	   "a process that finds no place fills nothing");
+
+	FcFile next = fc_file(file_id(8));
+
+	OK(fc_file_enter(&rig.cache, &next) == FC_FULL, "nor enters a file");
+	OK(fc_file_enter(&rig.cache, &file) == FC_OK,
+	   "but finds one that is known");
+	rig_close(&rig);
+}
+
 static void
 test_eviction(void)
 {
@@ -670,6 +793,8 @@ main(void)
 
 	test_read_and_fill();
 	test_hits_can_be_verified();
+	test_slots_can_be_read();
+	test_fills_refused();
 	test_eviction();
 	test_write_and_refresh();
 	test_ranges();

@@ -949,6 +949,34 @@ filler_killed(void)
 	return stuck;
 }
 
+static pid_t late_filler;
+
+static void
+let_filler_finish(void)
+{
+	int status;
+
+	MUST(kill(late_filler, SIGCONT) == 0);
+	MUST(waitpid(late_filler, &status, 0) == late_filler && WIFEXITED(status));
+	MUST(WEXITSTATUS(status) == 0);
+}
+
+/*
+ * The filler has compared generations before the second invalidation moves them,
+ * and publishes between that one's look at the entry and its step.
+ */
+static bool
+publish_under_an_invalidation(void)
+{
+	fc_change_begin(scene.a, &scene.file, 3, 1, &scene.change);
+	late_filler = start_filler("generations-compared");
+	real_write(7, 3);
+	stop_at("entry-looked-at", let_filler_finish);
+	fc_change_end(scene.a, &scene.file, &scene.change);
+	MUST(stop_act == NULL);
+	return holds_wrong(scene.a, &scene.file, 3);
+}
+
 /* The slot of a stopped filler stays its own; when it goes on, all is right. */
 static bool
 filler_stopped(void)
@@ -1180,6 +1208,11 @@ static const Scenario scenarios[] = {
 	  B(SELF),
 	  { B(TAKEOVER) } },
 	{ "a filler is killed", filler_killed, 64, B(TAKEOVER), { B(SELF) } },
+	{ "a fill is published while an invalidation looks at its entry",
+	  publish_under_an_invalidation,
+	  64,
+	  B(LOOK_AGAIN),
+	  { B(SET_GENERATION) } },
 	{ "a filler is stopped, the block changes, and it goes on",
 	  filler_stopped,
 	  64,
@@ -1208,6 +1241,82 @@ play(const Scenario *scenario, unsigned broken)
 	return wrong;
 }
 
+/* ---- races that cost a miss at most ---------------------------------------------------- */
+
+static void
+fill_another_block(void)
+{
+	Page page;
+	FcTicket ticket;
+	static uint32_t block = 200;
+
+	if (fc_read(&scene.b, &scene.same, ++block, &page, &ticket) == FC_MISS)
+	{
+		real_read(7, block, &page);
+		MUST(fc_fill(&scene.b, &ticket, &page) == FC_OK);
+	}
+	stop_at("way-chosen", fill_another_block);
+}
+
+/* Others are always faster: the claim is given up after a few tries. */
+static void
+test_claim_always_lost(void)
+{
+	scene_open(64);
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at("way-chosen", fill_another_block);
+	OK(fc_fill(scene.a, &scene.ticket, &scene.page) == FC_SKIP &&
+	       fc_counter(scene.a, FC_COUNT_insert_skip_writer_overloaded) == 1,
+	   "a claim that is always lost is given up, and counted");
+	stop_act = NULL;
+	scene_close();
+}
+
+static void
+truncate_nothing(void)
+{
+	FcChange change;
+
+	fc_change_begin(&scene.b, &scene.same, BLOCKS, FC_BLOCKS_ALL, &change);
+	fc_change_end(&scene.b, &scene.same, &change);
+}
+
+static void
+retire_file(void)
+{
+	fc_file_retire(&scene.b, file_id(8));
+}
+
+static void
+test_files_that_move(void)
+{
+	FcFile found;
+	FcFile next = fc_file(file_id(8));
+
+	scene_open(64);
+	found = fc_file(scene.file.id);
+	stop_at("id-compared", truncate_nothing);
+	OK(fc_file_enter(scene.a, &found) == FC_OK &&
+	       fc_file_current(scene.a, &found) &&
+	       found.generation > scene.file.generation,
+	   "a file that is truncated while it is looked for is found as it is now");
+
+	cache_block(scene.a, &found, 3);
+	scene.same = found;
+	stop_at("file-found", truncate_nothing);
+	fc_file_retire(scene.a, found.id);
+	MUST(stop_act == NULL);
+	found = fc_file(found.id);
+	OK(!fc_file_resolve(scene.a, &found) && fc_used_slots(scene.a) == 0,
+	   "a file that is truncated while it is retired is retired");
+
+	stop_at("number-given", retire_file);
+	OK(fc_file_enter(scene.a, &next) == FC_FULL && next.number == FC_FILE_NONE,
+	   "a file that is dropped while it is entered is not entered");
+	OK(fc_file_enter(scene.a, &next) == FC_OK, "until the next time");
+	scene_close();
+}
+
 int
 main(void)
 {
@@ -1226,5 +1335,7 @@ main(void)
 		   "control: %s goes wrong without 0x%x", scenario->title,
 		   scenario->control);
 	}
+	test_claim_always_lost();
+	test_files_that_move();
 	return tap_done();
 }

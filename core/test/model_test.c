@@ -54,7 +54,9 @@ typedef struct Name
 typedef struct Handle
 {
 	FcFile file;
-	unsigned incarnation; /* of the open file; 0 = not open */
+	unsigned incarnation;    /* of the open file; 0 = not open */
+	uint32_t checked_number; /* with which the file was seen to exist */
+	uint64_t checked_generation;
 } Handle;
 
 /* A miss whose fill comes later. */
@@ -240,6 +242,30 @@ some_block(void)
 	           : random_below(&world.random, world.hot_blocks);
 }
 
+/*
+ * Make the handle current for a read, and see that the open file still exists,
+ * whoever made the handle current: a change may have, or a call that was cut off.
+ */
+static bool
+find_file(Process *me, Handle *handle, const Name *name)
+{
+	if (fc_file_current(&me->cache, &handle->file) &&
+	    handle->checked_number == handle->file.number &&
+	    handle->checked_generation == handle->file.generation)
+		return true;
+	if (fc_file_enter(&me->cache, &handle->file) != FC_OK)
+		return false;
+	if (is_open(handle, name))
+	{
+		handle->checked_number = handle->file.number;
+		handle->checked_generation = handle->file.generation;
+		return true;
+	}
+	fc_file_retire(&me->cache, handle->file.id);
+	handle->incarnation = 0;
+	return false;
+}
+
 static void
 do_read(Process *me)
 {
@@ -256,20 +282,17 @@ do_read(Process *me)
 		handle->incarnation = name->incarnation;
 	}
 
+	if (!find_file(me, handle, name))
+		return;
+
 	uint64_t oldest = oldest_allowed(name, block);
 	FcStatus status =
 		fc_read(&me->cache, &handle->file, block, &me->page, &ticket);
 
 	if (status == FC_STALE)
 	{
-		if (fc_file_enter(&me->cache, &handle->file) != FC_OK)
+		if (!find_file(me, handle, name))
 			return;
-		if (!is_open(handle, name))
-		{
-			fc_file_retire(&me->cache, handle->file.id);
-			handle->incarnation = 0;
-			return;
-		}
 		oldest = oldest_allowed(name, block);
 		status = fc_read(&me->cache, &handle->file, block, &me->page, &ticket);
 	}

@@ -96,6 +96,7 @@ typedef struct MemoryDevice
 	Fault read_fault; /* of the next read */
 	Fault write_fault;
 	bool fault_stays; /* of every read and write, not of the next one */
+	void (*on_read)(void); /* done before the next read */
 	unsigned reads;
 	unsigned writes;
 } MemoryDevice;
@@ -135,6 +136,13 @@ memory_read(FcDevice *device, void *buffer, size_t size, off_t offset)
 	Fault fault = take_fault(flash, &flash->read_fault);
 
 	flash->reads++;
+	if (flash->on_read != NULL)
+	{
+		void (*act)(void) = flash->on_read;
+
+		flash->on_read = NULL;
+		act();
+	}
 	if (fault == FAULT_EIO || fault == FAULT_EINTR)
 		return failure(fault == FAULT_EIO ? EIO : EINTR);
 	memcpy(buffer, flash->bytes + place_on(flash, offset, size, fault), size);

@@ -183,7 +183,9 @@ extern bool fc_file_current(const FcCache *cache, const FcFile *file);
  * Find the file's number, giving it one if it has none.  FC_FULL: no number to
  * be had; read the file without the cache.  After this the caller makes sure
  * that the file it holds open still exists (fstat, st_nlink > 0), else calls
- * fc_file_retire() and reads without the cache.
+ * fc_file_retire() and reads without the cache.  That holds for every number AND
+ * generation it has not checked yet, for a change may have made the handle
+ * current too, and two numbers may have the same generation.
  */
 extern FC_MUST_CHECK FcStatus fc_file_enter(FcCache *cache, FcFile *file);
 
