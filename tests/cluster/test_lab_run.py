@@ -77,7 +77,7 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
     assert set(result["ratios"]) == {"wal-on-flash/baseline", "all-on-flash/baseline"}
     # An array's read takes milliseconds, so no noise can turn these two around.
     assert result["ratios"]["all-on-flash/baseline"] > 2
-    assert result["emulated_devices"] == ["sas15k-raid10-6", "nvme"]
+    assert result["emulated_devices"] == ["sas15k-raid10-8", "nvme"]
 
     run = Store(root=store).read(str(folder))
     assert run.stopped == ""
@@ -101,7 +101,7 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
     assert wal.devices["array"]["log_sync_count"] == 0
     assert everything.devices["array"]["read_count"] == 0
     page = (folder / "report.html").read_text()
-    assert "sas15k-raid10-6 (emulated)" in page
+    assert "sas15k-raid10-8 (emulated)" in page
 
 
 @pytest.mark.extension

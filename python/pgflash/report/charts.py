@@ -84,12 +84,26 @@ def ratio_bars(bars: Sequence[Bar], *, title: str) -> Markup:
     dots: list[dict[str, Any]] = []
     for bar in bars:
         rows.append(
-            {"name": bar.name, "who": "1", "value": bar.value, "label": bar.label, "c": bar.colour}
+            {
+                "name": bar.name,
+                "who": "1",
+                "value": bar.value,
+                "edge": max(bar.value, *bar.repeats, 0),
+                "label": bar.label,
+                "c": bar.colour,
+            }
         )
         if bar.paper is not None:
             label = f"{bar.paper:.2f}× in the paper"
             rows.append(
-                {"name": bar.name, "who": "2", "value": bar.paper, "label": label, "c": PAPER}
+                {
+                    "name": bar.name,
+                    "who": "2",
+                    "value": bar.paper,
+                    "edge": bar.paper,
+                    "label": label,
+                    "c": PAPER,
+                }
             )
         dots.extend({"name": bar.name, "who": "1", "value": repeat} for repeat in bar.repeats)
     top = max((row["value"] for row in rows), default=1.0)
@@ -118,6 +132,7 @@ def ratio_bars(bars: Sequence[Bar], *, title: str) -> Markup:
         "mark": {"type": "text", "align": "left", "dx": 10, "fontSize": 12},
         "encoding": {
             **place,
+            "x": {"field": "edge", "type": "quantitative"},
             "text": {"field": "label"},
             "color": {
                 "condition": {"test": "datum.who === '1'", "value": INK},

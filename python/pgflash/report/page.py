@@ -132,7 +132,7 @@ def _throughput(summaries: Sequence[Summary]) -> Section:
         "reads / transaction",
         "mean read, ms",
         "cache hit ratio",
-        "server CPU / transaction, ms",
+        "server CPU, ms / transaction",
     )
     says = [
         "TPM is transactions a minute, NOPM new orders a minute; both are medians over the "
