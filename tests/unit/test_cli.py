@@ -190,6 +190,38 @@ def test_a_stopped_run_is_listed_as_stopped(
     assert "stopped: interrupted" in output(capsys, "lab", "show", "--store", str(tmp_path))
 
 
+def test_a_broken_run_among_others_is_listed_as_such(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    broken = store / "runs" / "0-broken" / "run.json"
+    broken.parent.mkdir()
+    broken.write_text("{")
+    text = output(capsys, "lab", "show", "--store", str(store))
+    assert "0-broken" in text
+    assert "cannot be read" in text
+    assert whole_run().id in text
+
+
+def test_a_folder_that_cannot_be_written_is_known_before_the_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgflash.lab.run.library_path", lambda: Path("built"))
+    (tmp_path / "file").touch()
+    words = ("--set", "approaches=baseline", "--out", str(tmp_path / "file" / "run"))
+    complaint = failure(capsys, 1, "lab", "run", "oltp-approaches", *words)
+    assert "could not write to" in complaint
+    assert "--out" in complaint
+
+
+def test_an_emulator_that_is_not_built_is_known_before_the_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGFLASH_EMULATOR_FOLDER", str(tmp_path))
+    words = ("--set", "approaches=baseline", "--store", str(tmp_path))
+    complaint = failure(capsys, 1, "lab", "run", "oltp-approaches", *words)
+    assert "libpgflash_emulator.so" in complaint
+
+
 def test_the_program_starts_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pgflash.cli", "--version"],

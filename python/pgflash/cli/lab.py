@@ -21,6 +21,7 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.run import Order, run_scenario
 from pgflash.lab.scenario import load_scenario, parse_changes, scenario_names
 from pgflash.model.run import Run
+from pgflash.model.stored import StoredRunError
 
 FORMATS = ("table", "json", "csv")
 
@@ -160,9 +161,14 @@ def show_command(*, run: str | None, root: Path, form: str) -> None:
         _print_run(store.read(run), form)
         return
     rows = []
-    for one in (store.read(name) for name in store.ids()):
-        state = one.stopped and f"stopped: {one.stopped}"
-        rows.append((one.id, one.preset, str(len(one.attempts)), state or "finished"))
+    for name in store.ids():
+        try:
+            one = store.read(name)
+        except StoredRunError as error:
+            rows.append((name, "", "", f"cannot be read: {error.message}"))
+            continue
+        state = f"stopped: {one.stopped}" if one.stopped else "finished"
+        rows.append((name, one.preset, str(len(one.attempts)), state))
     if not rows and form == "table":
         click.echo(f"There is no run in {store.runs}.")
         return

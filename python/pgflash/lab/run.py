@@ -25,7 +25,7 @@ from pgflash.lab.attempt import (
     measure,
     needed_bytes,
 )
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, library_path
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.scenario import Scenario
@@ -77,9 +77,12 @@ def require_extension(order: Order) -> None:
 def run_scenario(order: Order, listener: Listener) -> Run:
     """Run a scenario to its end and return it; it is stored on the way."""
     require_extension(order)
+    if order.real is None:
+        library_path()  # built, or an error now rather than after the loading
     started = datetime.now(tz=UTC)
     run_id = f"{started:%Y%m%d-%H%M%S}-{order.scenario.name}"
     folder = order.out or order.store.folder(run_id)
+    store.make_folder(folder)
     began_s = time.monotonic()
     with _folders(order) as (folders, work):
         run = _describe(order, run_id, started, folders)

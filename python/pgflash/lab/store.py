@@ -85,6 +85,19 @@ class Store:
         return api.read_run(self.find(name) / RUN_FILE)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a run's folder, so that one that cannot be made is known before the run."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise StoreError(
+            f'could not write to "{folder}": {error.strerror}', hint="Name another with --out."
+        ) from error
+
+
 def write_run(folder: Path, run: Run) -> None:
     """Write the run as far as it got."""
     _write(folder / RUN_FILE, run_to_json(run))
