@@ -471,7 +471,9 @@ reason_words(FcReason reason)
 		case FC_REASON_UNKNOWN_FILE:
 			return "a file was written that could not be identified";
 		case FC_REASON_HOST:
-			return "the server asked for it";
+			return "data files were moved, or written as a stream, while the "
+			       "server "
+				   "ran";
 	}
 	return "?";
 }
@@ -487,12 +489,16 @@ reason_hint(FcReason reason)
 			return "Check the flash device, then restart the server.";
 		case FC_REASON_MISMATCH:
 			return "Check the data file's device too. If both are healthy this "
-			       "is "
+				   "is "
 				   "a bug in pgflash: please report it. A restart empties the "
 				   "cache and begins anew.";
 		case FC_REASON_SELF_TEST:
 			return "Another library may have redirected the same calls; see "
 				   "shared_preload_libraries and LD_PRELOAD.";
+		case FC_REASON_HOST:
+			return "Leave the files of relations to PostgreSQL. Restart the "
+			       "server "
+				   "to have the cache back.";
 		case FC_REASON_UNKNOWN_FILE:
 			return "Check that /proc is mounted, then restart the server.";
 		default:
@@ -767,7 +773,7 @@ bridge_set_mode(const char *name)
 	                mode == FC_SERVE ? FC_REASON_NONE : FC_REASON_USER) !=
 	    FC_OK)
 		return "it is offline until the server restarts, since files have "
-		       "changed "
+			   "changed "
 			   "unseen";
 	return NULL;
 }

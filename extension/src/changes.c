@@ -20,9 +20,10 @@
  * be set in a page while it is written, so the page is copied first and the copy
  * is what goes to the file and to the cache.
  *
- * A file under a foreign name (FILE_ALIAS) or a directory that is moved with its data
- * files: the whole cache is cleared before and after.  A descriptor that cannot
- * be told what it is: the cache goes offline.
+ * A file under a foreign name (FILE_ALIAS), or a directory of data files that goes
+ * (a tablespace's link): the whole cache is cleared before and after.  What cannot
+ * be followed takes the cache offline: a descriptor that does not tell what it is, a
+ * stream opened to write a data file, a directory of data files that is moved.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -471,19 +472,50 @@ changes_remove(const char *path)
 	return result;
 }
 
+/*
+ * PostgreSQL moves no data files.  One moved under a name that other processes
+ * have open is handled; a whole directory would need all their descriptors
+ * looked at, so the cache stops.
+ */
+static void
+forget_moved(const char *path)
+{
+	if (!FC_BROKEN(UNLINK) && runtime_attached() &&
+	    paths_classify(&runtime.root, path).class == FILE_DATA_DIRECTORY)
+		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+	else
+		forget_name(path);
+}
+
 int
 changes_rename(const char *from, const char *to)
 {
 	int errno_before = errno;
 	int result;
 
-	forget_name(from);
-	forget_name(to);
+	forget_moved(from);
+	forget_moved(to);
 	errno = errno_before;
 	result = rename(from, to);
 	forget_name_after(from);
 	forget_name_after(to);
 	return result;
+}
+
+/*
+ * Streams are written by libc itself, which passes no hook.  Nobody but a
+ * superuser's COPY TO can aim one at a data file; then the cache stops.
+ */
+FILE *
+changes_fopen(const char *path, const char *mode)
+{
+	int errno_before = errno;
+
+	if (strpbrk(mode, "wa+") != NULL && runtime_attached() &&
+	    paths_classify(&runtime.root, path).class == FILE_RELATION)
+		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+	errno = errno_before;
+	return fopen(path, mode);
 }
 
 int

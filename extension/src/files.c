@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,21 +51,36 @@ files_first_block(const FilePlace *place, uint32_t *first_block_out)
 	return first + runtime.segment_blocks <= UINT32_MAX;
 }
 
+/*
+ * A process may leave from inside a signal handler, and its exit callbacks use
+ * files: so an entry has no class while it is not whole.
+ */
+static void
+set_class(OpenFile *entry, FileClass class)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	entry->class = (uint8_t) class;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
 static void
 remember(OpenFile *entry, const FilePlace *place, int flags)
 {
+	FileClass class = place->class;
+
+	set_class(entry, FILE_UNKNOWN);
 	memset(entry, 0, sizeof(*entry));
-	entry->class = (uint8_t) place->class;
 	entry->direct = (flags & O_DIRECT) != 0;
 
-	if (place->class == FILE_RELATION)
+	if (class == FILE_RELATION)
 	{
 		entry->file = fc_file(place->id);
 
 		/* No relation has so many segments: whatever it is, do not guess. */
 		if (!files_first_block(place, &entry->first_block))
-			entry->class = FILE_ALIAS;
+			class = FILE_ALIAS;
 	}
+	set_class(entry, class);
 }
 
 void
@@ -76,7 +92,7 @@ files_opened(int fd, const char *path, int flags)
 		return;
 
 	if (path == NULL)
-		memset(entry, 0, sizeof(*entry));
+		set_class(entry, FILE_UNKNOWN);
 	else
 	{
 		FilePlace place = paths_classify(&runtime.root, path);
@@ -91,7 +107,7 @@ files_closed(int fd)
 	OpenFile *entry = files_entry(fd);
 
 	if (entry != NULL)
-		entry->class = FILE_UNKNOWN;
+		set_class(entry, FILE_UNKNOWN);
 }
 
 void
@@ -102,10 +118,15 @@ files_copied(int from, int to)
 
 	if (new == NULL || new == old)
 		return;
-	if (old == NULL)
-		new->class = FILE_UNKNOWN;
-	else
-		*new = *old;
+	set_class(new, FILE_UNKNOWN);
+	if (old != NULL)
+	{
+		OpenFile copy = *old;
+
+		copy.class = FILE_UNKNOWN;
+		*new = copy;
+		set_class(new, (FileClass) old->class);
+	}
 }
 
 bool

@@ -246,6 +246,7 @@ const Import hook_imports[] = {
 	IMPORT("unlink", hook_unlink),
 	IMPORT("remove", hook_remove),
 	IMPORT("rename", changes_rename),
+	IMPORT_64("fopen", changes_fopen),
 	IMPORT("fsync", changes_fsync),
 	IMPORT("fdatasync", changes_fdatasync),
 	IMPORT("sync_file_range", changes_sync_file_range),

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -63,6 +64,7 @@ extern int changes_truncate(const char *path, off_t length);
 extern int changes_unlink(const char *path);
 extern int changes_remove(const char *path);
 extern int changes_rename(const char *from, const char *to);
+extern FILE *changes_fopen(const char *path, const char *mode);
 extern int changes_fsync(int fd);
 extern int changes_fdatasync(int fd);
 extern int changes_sync_file_range(int fd, off_t offset, off_t length,

@@ -183,34 +183,46 @@ in_page_cache(const Call *call, const OpenFile *entry, size_t size)
 	return pages.cached >= wanted;
 }
 
-/* Make the entry's file number good; false if the file is not to be cached. */
+/*
+ * Is the open file still the one of its name?  It may have been dropped, and the
+ * name may by now be another file's.  *gone_out: nothing has the name.
+ */
+static bool
+has_its_name(int fd, const OpenFile *entry, bool *gone_out)
+{
+	char path[PATHS_MAX];
+	uint32_t in_segment;
+	struct stat opened;
+	struct stat named;
+
+	paths_of_block(&runtime.root, entry->file.id, entry->first_block,
+	               runtime.segment_blocks, path, &in_segment);
+	*gone_out = stat(path, &named) != 0;
+	return !*gone_out && fstat(fd, &opened) == 0 &&
+	       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/*
+ * Make the entry's file number good; false if the file is not to be cached.
+ *
+ * The order matters: first the number, then the look at the name.  Whoever
+ * unlinks a file retires its number afterwards, so if the name is still right, what
+ * happens to it later makes this number stale.
+ */
 static bool
 find_file(int fd, OpenFile *entry)
 {
-	struct stat status;
+	bool gone;
 
-	if (fc_file_current(&runtime.cache, &entry->file) &&
-	    entry->checked_generation == entry->file.generation)
+	if (fc_file_current(&runtime.cache, &entry->file))
 		return true;
 	if (entry->dead || fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
 		return false;
-	if (FC_BROKEN(DEAD_FILE))
-	{
-		entry->checked_generation = entry->file.generation;
+	if (FC_BROKEN(DEAD_FILE) || has_its_name(fd, entry, &gone))
 		return true;
-	}
 
-	/*
-	 * The descriptor may be of a file that was dropped, and the name by now
-	 * another file's.  Whoever unlinks retires the number afterwards, so if the
-	 * file is there now, this number dies with it.
-	 */
-	if (fstat(fd, &status) == 0 && status.st_nlink > 0)
-	{
-		entry->checked_generation = entry->file.generation;
-		return true;
-	}
-	fc_file_retire(&runtime.cache, entry->file.id);
+	if (gone)
+		fc_file_retire(&runtime.cache, entry->file.id);
 	entry->dead = true;
 	return false;
 }

@@ -521,16 +521,67 @@ test_names(void)
 	server_close(new);
 
 	fd = cached_relation(PATH);
-	if (mkdir("base/6", 0700) != 0)
-		abort();
-	plant("base/6/16384", 8, 'e');
-	OK(changes_rename("base/5", "base/7") == 0 &&
-	       changes_rename("base/6", "base/5") == 0,
-	   "a database's directory is replaced");
+	OK(changes_rename(PATH, "base/5/16399") == 0, "a file is moved away");
+	plant(PATH, 8, 'e');
+
+	Page page2;
+
+	(void) server_read(fd, &page2, 0);
 	new = server_open(PATH, O_RDWR);
-	OK(reads_true(new), "UNLINK: its files are read anew");
+	OK(reads_true(new), "DEAD_FILE: who has it open does not fill its name's "
+	                    "next file");
 	server_close(fd);
 	server_close(new);
+	unlink("base/5/16399");
+}
+
+/* In a child, whose cache is a copy: what takes a cache offline. */
+static bool
+goes_offline(bool (*action)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(action() && fc_mode(&runtime.cache, NULL) == FC_OFFLINE ? 0 : 1);
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
+}
+
+static bool
+move_a_database(void)
+{
+	return changes_rename("base/5", "base/7") == 0 &&
+	       changes_rename("base/7", "base/5") == 0;
+}
+
+static bool
+write_a_stream(void)
+{
+	FILE *stream = changes_fopen(PATH, "r+");
+
+	return stream != NULL && fclose(stream) == 0;
+}
+
+static bool
+read_a_stream(void)
+{
+	FILE *stream = changes_fopen(PATH, "r");
+
+	return stream != NULL && fclose(stream) == 0;
+}
+
+static void
+test_what_cannot_be_followed(void)
+{
+	int fd = cached_relation(PATH);
+
+	OK(goes_offline(move_a_database),
+	   "UNLINK: a database's directory that is moved takes the cache offline");
+	OK(goes_offline(write_a_stream),
+	   "a stream opened to write a data file takes the cache offline");
+	OK(!goes_offline(read_a_stream), "one opened to read does not");
+	server_close(fd);
 }
 
 /*
@@ -767,6 +818,7 @@ main(void)
 	test_allocation();
 	test_truncation();
 	test_names();
+	test_what_cannot_be_followed();
 	test_dead_file();
 	test_descriptors();
 	test_unknown_descriptors();
