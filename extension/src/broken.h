@@ -19,10 +19,12 @@
 #define FC_BREAK_UNLINK       4  /* unlink, rename */
 #define FC_BREAK_CREATE       5  /* open with O_CREAT | O_EXCL */
 #define FC_BREAK_FILECOPY     6  /* write(), copy_file_range */
-#define FC_BREAK_DEAD_FILE    7  /* fstat after a file was entered */
+#define FC_BREAK_DEAD_FILE    7  /* look at the name after a file was entered */
 #define FC_BREAK_TICKET_AFTER 8  /* the ticket is taken before the real read */
 #define FC_BREAK_CHANGE_END   9  /* the second invalidation of a write */
 #define FC_BREAK_UNKNOWN_FILE 10 /* classify an unknown fd at its first write */
+
+#define FC_BREAK_CHECKED      11 /* believe a number that a change found by name */
 
 #ifndef FC_BREAK
 #define FC_BREAK FC_BREAK_NONE

@@ -31,6 +31,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "broken.h"
 #include "runtime.h"
 
 /* Zero pages until used: a server's few hundred descriptors cost a few of them. */
@@ -170,4 +171,57 @@ files_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 	place = paths_classify(&runtime.root, path);
 	remember(*entry_out, &place, flags < 0 ? 0 : flags);
 	return true;
+}
+
+/*
+ * Is the open file still the one of its name?  It may have been dropped, and the
+ * name may by now be another file's.  *gone_out: nothing has the name.
+ */
+static bool
+has_its_name(int fd, const OpenFile *entry, bool *gone_out)
+{
+	char path[PATHS_MAX];
+	uint32_t in_segment;
+	struct stat opened;
+	struct stat named;
+
+	paths_of_block(&runtime.root, entry->file.id, entry->first_block,
+	               runtime.segment_blocks, path, &in_segment);
+	*gone_out = stat(path, &named) != 0;
+	return !*gone_out && fstat(fd, &opened) == 0 &&
+	       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/*
+ * The order matters: first the number, then the look at the name.  Whoever
+ * unlinks a file retires its number afterwards, so if the name is still right, what
+ * happens to it later makes this number stale.
+ *
+ * A number that is current but was not looked at through this descriptor is not
+ * enough: a change of a dropped file finds the number of the file that has the
+ * name now.
+ */
+bool
+files_number(int fd, OpenFile *entry)
+{
+	bool gone = false;
+
+	if (fc_file_current(&runtime.cache, &entry->file) &&
+	    (FC_BROKEN(CHECKED) ||
+	     (entry->checked_number == entry->file.number &&
+	      entry->checked_generation == entry->file.generation)))
+		return true;
+	if (entry->dead || fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
+		return false;
+	if (FC_BROKEN(DEAD_FILE) || has_its_name(fd, entry, &gone))
+	{
+		entry->checked_number = entry->file.number;
+		entry->checked_generation = entry->file.generation;
+		return true;
+	}
+
+	if (gone)
+		fc_file_retire(&runtime.cache, entry->file.id);
+	entry->dead = true;
+	return false;
 }

@@ -30,10 +30,11 @@ typedef struct OpenFile
 	FcFile file;
 
 	/*
-	 * The generation of file for which the descriptor was seen to be of the file
-	 * that now has the name.  A change finds the number by name alone, so a
+	 * The number and generation for which the descriptor was seen to be of the
+	 * file that has the name.  A change finds the number by name alone, so a
 	 * handle may be current though the descriptor's own file is long unlinked.
 	 */
+	uint32_t checked_number;
 	uint64_t checked_generation;
 } OpenFile;
 
@@ -59,5 +60,11 @@ extern void files_copied(int from, int to);
  * spare.  False if it cannot be told.
  */
 extern bool files_identify(int fd, OpenFile *spare, OpenFile **entry_out);
+
+/*
+ * Make the entry's file number good, for reading and filling through fd; false if
+ * the file is not to be cached.
+ */
+extern bool files_number(int fd, OpenFile *entry);
 
 #endif

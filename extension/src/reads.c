@@ -183,50 +183,6 @@ in_page_cache(const Call *call, const OpenFile *entry, size_t size)
 	return pages.cached >= wanted;
 }
 
-/*
- * Is the open file still the one of its name?  It may have been dropped, and the
- * name may by now be another file's.  *gone_out: nothing has the name.
- */
-static bool
-has_its_name(int fd, const OpenFile *entry, bool *gone_out)
-{
-	char path[PATHS_MAX];
-	uint32_t in_segment;
-	struct stat opened;
-	struct stat named;
-
-	paths_of_block(&runtime.root, entry->file.id, entry->first_block,
-	               runtime.segment_blocks, path, &in_segment);
-	*gone_out = stat(path, &named) != 0;
-	return !*gone_out && fstat(fd, &opened) == 0 &&
-	       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
-/*
- * Make the entry's file number good; false if the file is not to be cached.
- *
- * The order matters: first the number, then the look at the name.  Whoever
- * unlinks a file retires its number afterwards, so if the name is still right, what
- * happens to it later makes this number stale.
- */
-static bool
-find_file(int fd, OpenFile *entry)
-{
-	bool gone;
-
-	if (fc_file_current(&runtime.cache, &entry->file))
-		return true;
-	if (entry->dead || fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
-		return false;
-	if (FC_BROKEN(DEAD_FILE) || has_its_name(fd, entry, &gone))
-		return true;
-
-	if (gone)
-		fc_file_retire(&runtime.cache, entry->file.id);
-	entry->dead = true;
-	return false;
-}
-
 static FcStatus
 look_up(int fd, OpenFile *entry, uint32_t block, void *page, FcTicket *ticket)
 {
@@ -235,7 +191,7 @@ look_up(int fd, OpenFile *entry, uint32_t block, void *page, FcTicket *ticket)
 		fc_read(&runtime.cache, &entry->file, block, page, ticket);
 
 	/* Truncated meanwhile, perhaps: once more with the number of now. */
-	if (status == FC_STALE && find_file(fd, entry))
+	if (status == FC_STALE && files_number(fd, entry))
 		status = fc_read(&runtime.cache, &entry->file, block, page, ticket);
 	runtime_wait(shown);
 	return status;
@@ -441,7 +397,7 @@ read_relation(const Call *call, OpenFile *entry)
 		return real_read(call);
 	}
 
-	if (!find_file(call->fd, entry))
+	if (!files_number(call->fd, entry))
 		return bypass(call, errno_before);
 
 	if (run.count == 1)
@@ -503,7 +459,7 @@ reads_fadvise(int fd, off_t offset, off_t length, int advice)
 	if (entry != NULL && advice == POSIX_FADV_WILLNEED && offset >= 0 &&
 	    offset % FC_BLOCK_SIZE == 0 && length > 0 &&
 	    length <= (off_t) RUN_BLOCKS_MAX * FC_BLOCK_SIZE &&
-	    offset / FC_BLOCK_SIZE < runtime.segment_blocks && find_file(fd, entry))
+	    offset / FC_BLOCK_SIZE < runtime.segment_blocks && files_number(fd, entry))
 		swallow = all_cached(
 			entry, entry->first_block + (uint32_t) (offset / FC_BLOCK_SIZE),
 			(unsigned) ((length + FC_BLOCK_SIZE - 1) / FC_BLOCK_SIZE));

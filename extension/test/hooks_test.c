@@ -607,6 +607,31 @@ test_dead_file(void)
 	server_close(new);
 }
 
+/* A change finds a file's number by its name, whoever's file that is by now. */
+static void
+test_change_of_dead_file(void)
+{
+	int old = cached_relation(PATH);
+	Page page = page_of('w');
+	int new;
+
+	changes_unlink(PATH);
+	plant(PATH, 8, 'n');
+	new = server_open(PATH, O_RDWR);
+	OK(reads_true(new) && reads_true(new), "the name's next file is cached");
+
+	OK(changes_pwrite(old, &page, sizeof(page), 0) == FC_BLOCK_SIZE,
+	   "who has the dropped file open writes it");
+	OK(reads_true(new), "CHECKED: that does not refresh the next file's copy");
+
+	fc_cache_clear(&runtime.cache);
+	OK(server_read(old, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'w'),
+	   "and reads it");
+	OK(reads_true(new), "CHECKED: that does not fill the next file's blocks");
+	server_close(old);
+	server_close(new);
+}
+
 /* ---- who is who ------------------------------------------------------------------ */
 
 static void
@@ -820,6 +845,7 @@ main(void)
 	test_names();
 	test_what_cannot_be_followed();
 	test_dead_file();
+	test_change_of_dead_file();
 	test_descriptors();
 	test_unknown_descriptors();
 	test_aliases();
