@@ -196,7 +196,7 @@ class World:
         """Drive everything out of shared_buffers, by way of the ballast."""
         rows = self.tables.get(("postgres", "ballast"))
         if rows:
-            _read_single_rows(self.session(), "ballast", rows, len(rows))
+            read_single_rows(self.session(), "ballast", rows, len(rows))
 
     def check(self, server: Server | None = None) -> None:
         """Fail unless every table holds what it must, in an old session and in a new one.
@@ -226,7 +226,7 @@ def compare(session: Connection, name: str, rows: dict[int, int]) -> None:
             got = session.execute(query(text, name=name)).fetchone()
         wanted = values if expected == "values" else ids
         assert got == wanted, f"{what} of {name}: {got} instead of {wanted}"
-    _read_single_rows(session, name, rows, SINGLE_ROWS)
+    read_single_rows(session, name, rows, SINGLE_ROWS)
 
 
 _SUMS = """count(*), coalesce(sum(id), 0)::bigint, coalesce(sum(v), 0)::bigint,
@@ -261,7 +261,8 @@ _READINGS = (
 )
 
 
-def _read_single_rows(session: Connection, name: str, rows: dict[int, int], count: int) -> None:
+def read_single_rows(session: Connection, name: str, rows: dict[int, int], count: int) -> None:
+    """Fail unless so many of these rows, read one by one in a scattered order, are right."""
     order = scattered(rows)[:count]
     with session.transaction():
         # A row at a time, by its index, in the order of the array.
