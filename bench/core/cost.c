@@ -22,7 +22,7 @@
 #include "../measure.h"
 #include "shared.h"
 
-#define CALLS		 MEASURE_CALLS
+#define CALLS        MEASURE_CALLS
 #define BLOCKS_SMALL 32000
 #define BLOCKS_LARGE 10000000
 
@@ -85,9 +85,9 @@ look_up_miss(void *context)
 	FcSeen seen;
 
 	for (int i = 0; i < CALLS; i++)
-		sink += (uint64_t) fc_look_up(&bench->cache, &bench->file,
-		                              bench->order[i] + 0x40000000, &ticket,
-		                              &seen);
+		sink +=
+			(uint64_t) fc_look_up(&bench->cache, &bench->file,
+		                          bench->order[i] + 0x40000000, &ticket, &seen);
 }
 
 static void
@@ -156,8 +156,7 @@ plain_pwrite(void *context)
 
 	for (int i = 0; i < CALLS; i++)
 		if (pwrite(bench->device.fd, bench->page, FC_BLOCK_SIZE,
-		           FC_SLOTS_OFFSET +
-		               (off_t) bench->slots[i] * FC_BLOCK_SIZE) !=
+		           FC_SLOTS_OFFSET + (off_t) bench->slots[i] * FC_BLOCK_SIZE) !=
 		    FC_BLOCK_SIZE)
 			die("write");
 }
@@ -215,8 +214,8 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 
 	if (memory == MAP_FAILED)
 		die("reserve memory");
-	if (path != NULL && fc_device_file_open(&bench->device, path, slots, 0) !=
-	                        FC_DEVICE_FINE)
+	if (path != NULL &&
+	    fc_device_file_open(&bench->device, path, slots, 0) != FC_DEVICE_FINE)
 		die("open the cache file");
 	must(fc_cache_create(&bench->cache, memory, &config, &bench->device),
 	     "make a cache");
@@ -246,8 +245,7 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	srandom(1);
 	for (int i = 0; i < CALLS;)
 	{
-		uint32_t block =
-			(uint32_t) random() % (slots + slots / 2);
+		uint32_t block = (uint32_t) random() % (slots + slots / 2);
 
 		if (fc_look_up(&bench->cache, &bench->file, block, &ticket, &seen) !=
 		    FC_OK)
@@ -281,9 +279,10 @@ main(int argc, char **argv)
 		{ .name = "plain pwrite", .work = plain_pwrite },
 		{ .name = "invalidate twice and refill", .work = change_and_fill },
 	};
-	Figure evicting[] = { { .name = "plain pwrite again", .work = plain_pwrite },
-		                  { .name = "miss, evict and fill",
-		                    .work = miss_and_fill } };
+	Figure evicting[] = {
+		{ .name = "plain pwrite again", .work = plain_pwrite },
+		{ .name = "miss, evict and fill", .work = miss_and_fill }
+	};
 	Figure in_large[] = { { .name = "null control", .work = nothing },
 		                  { .name = "look-up, hit", .work = look_up_hit },
 		                  { .name = "look-up, miss", .work = look_up_miss } };

@@ -80,14 +80,13 @@ lay_out(const FcConfig *config, FcShared *shared)
 	memset(shared, 0, sizeof(*shared));
 	shared->magic = FC_MAGIC;
 	shared->set_count = config->slot_count / FC_WAYS;
-	shared->set_size = (uint32_t) ((sizeof(FcSet) +
-	                                config->policy->set_state_size + 7) &
-	                               ~7ULL);
+	shared->set_size =
+		(uint32_t) ((sizeof(FcSet) + config->policy->set_state_size + 7) &
+	                ~7ULL);
 	shared->process_count = config->process_count;
-	shared->file_count =
-		config->file_count != 0
-			? config->file_count
-			: power_of_2(config->slot_count / 8, 4096, 262144);
+	shared->file_count = config->file_count != 0
+	                         ? config->file_count
+	                         : power_of_2(config->slot_count / 8, 4096, 262144);
 	shared->chunk_count = power_of_2(config->slot_count / 16, 1024, 1U << 30);
 
 	shared->processes_offset =
@@ -197,8 +196,8 @@ fc_mode_set(FcCache *cache, FcMode mode, FcReason reason)
 	{
 		if (fc_word_mode(old) == FC_OFFLINE)
 			return mode == FC_OFFLINE ? FC_OK : FC_INVALID;
-		new = ((old >> 16) + 1) << 16 | (uint64_t) reason << 8 |
-		      (uint64_t) mode;
+		new =
+			((old >> 16) + 1) << 16 | (uint64_t) reason << 8 | (uint64_t) mode;
 	} while (!atomic_compare_exchange_weak(mode_word, &old, new));
 	FC_POINT("mode-changed");
 	return FC_OK;
@@ -231,8 +230,7 @@ static void
 count_failure(FcCache *cache, FcCounter counter, uint64_t max, FcReason reason)
 {
 	fc_count(cache, counter, 1);
-	if (fc_counter(cache, counter) >= max &&
-	    fc_mode(cache, NULL) != FC_OFFLINE)
+	if (fc_counter(cache, counter) >= max && fc_mode(cache, NULL) != FC_OFFLINE)
 		(void) fc_mode_set(cache, FC_OFFLINE, reason);
 }
 

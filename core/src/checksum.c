@@ -49,8 +49,8 @@ make_tables(void)
 	for (uint32_t byte = 0; byte < 256; byte++)
 	{
 		for (int k = 1; k < 8; k++)
-			step[k][byte] = (step[k - 1][byte] >> 8) ^
-			                step[0][step[k - 1][byte] & 0xff];
+			step[k][byte] =
+				(step[k - 1][byte] >> 8) ^ step[0][step[k - 1][byte] & 0xff];
 	}
 
 	/* Where each single bit of a checksum goes; all else is their sum. */

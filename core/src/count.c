@@ -71,9 +71,9 @@ fc_counter(const FcCache *cache, FcCounter counter)
 	uint64_t sum = 0;
 
 	for (int i = 0; i < FC_SHARDS; i++)
-		sum += atomic_load_explicit(
-			&fc_shards(cache->shared)[i].counter[counter],
-			memory_order_relaxed);
+		sum +=
+			atomic_load_explicit(&fc_shards(cache->shared)[i].counter[counter],
+		                         memory_order_relaxed);
 	return sum;
 }
 

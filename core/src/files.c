@@ -100,8 +100,7 @@ find(const FcShared *shared, const FcFileId *id, uint64_t *generation_out)
 		/* The id is good only if the number stayed live while we read it. */
 		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
 
-		if (!live(generation) ||
-		    !same_id(&fc_files(shared)[number].id, id))
+		if (!live(generation) || !same_id(&fc_files(shared)[number].id, id))
 			continue;
 		FC_POINT("id-compared");
 		atomic_thread_fence(memory_order_seq_cst);
@@ -281,9 +280,8 @@ fc_file_enter(FcCache *cache, FcFile *file)
 static bool
 retire_number(FcCache *cache, uint32_t number, uint64_t generation)
 {
-	if (!atomic_compare_exchange_strong(
-	        &fc_generations(cache->shared)[number], &generation,
-	        generation + 1))
+	if (!atomic_compare_exchange_strong(&fc_generations(cache->shared)[number],
+	                                    &generation, generation + 1))
 		return false;
 	atomic_fetch_add(&cache->shared->retired_count, 1);
 	return true;
@@ -345,9 +343,8 @@ fc_file_block_leaves(const FcShared *shared, uint32_t number, uint32_t block)
 	atomic_fetch_sub(chunk_of(shared, number, block), 1);
 
 	/* The line may have been given to another file since: stop at zero. */
-	while (cached > 0 &&
-	       !atomic_compare_exchange_weak(&entry->cached_blocks, &cached,
-	                                     cached - 1))
+	while (cached > 0 && !atomic_compare_exchange_weak(&entry->cached_blocks,
+	                                                   &cached, cached - 1))
 		;
 }
 
@@ -364,16 +361,15 @@ fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
 		return;
 
 	uint32_t high = atomic_load(&fc_files(shared)[number].high);
-	uint32_t last = count == FC_BLOCKS_ALL || first + count < first ||
-	                        first + count > high
-	                    ? high
-	                    : first + count;
+	uint32_t last =
+		count == FC_BLOCKS_ALL || first + count < first || first + count > high
+			? high
+			: first + count;
 	uint64_t probed = 0;
 
 	for (uint32_t block = first; block < last;)
 	{
-		uint32_t chunk_end =
-			(block / FC_CHUNK_BLOCKS + 1) * FC_CHUNK_BLOCKS;
+		uint32_t chunk_end = (block / FC_CHUNK_BLOCKS + 1) * FC_CHUNK_BLOCKS;
 
 		if (chunk_end > last || chunk_end < block)
 			chunk_end = last;
@@ -438,8 +434,7 @@ fc_used_slots(const FcCache *cache)
 
 	for (uint32_t number = 0; number < cache->shared->file_count; number++)
 		used += atomic_load(&fc_files(cache->shared)[number].cached_blocks);
-	return used > fc_slot_count(cache) ? fc_slot_count(cache)
-	                                   : (uint32_t) used;
+	return used > fc_slot_count(cache) ? fc_slot_count(cache) : (uint32_t) used;
 }
 
 /* ---- the sweep ------------------------------------------------------------ */
@@ -460,8 +455,7 @@ retire_all(FcCache *cache)
 	{
 		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
 
-		while (live(generation) &&
-		       !retire_number(cache, number, generation))
+		while (live(generation) && !retire_number(cache, number, generation))
 			generation = atomic_load(&fc_generations(shared)[number]);
 	}
 	fc_count(cache, FC_COUNT_clears, 1);

@@ -55,9 +55,10 @@ candidate_of(const FcShared *shared, uint64_t key)
 {
 	return (FcCandidate){
 		.fingerprint = (uint32_t) fc_mix(key),
-		.relation_class = key == NO_KEY
-		                      ? 0
-		                      : (uint8_t) fc_files(shared)[fc_key_file(key)].id.fork,
+		.relation_class =
+			key == NO_KEY
+				? 0
+				: (uint8_t) fc_files(shared)[fc_key_file(key)].id.fork,
 	};
 }
 
@@ -88,9 +89,9 @@ fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen)
 
 	for (unsigned way = 0; way < FC_WAYS; way++)
 	{
-		if (!same_key(atomic_load_explicit(&set->key[way],
-		                                   memory_order_relaxed),
-		              key))
+		if (!same_key(
+				atomic_load_explicit(&set->key[way], memory_order_relaxed),
+				key))
 			continue;
 
 		/* The key is this entry's only if it stands between two equal metas. */
@@ -147,9 +148,9 @@ doom(FcSet *set, unsigned way, uint64_t meta)
 {
 	if (FC_BROKEN(DOOM))
 		return true;
-	return atomic_compare_exchange_strong(
-		&set->meta[way], &meta,
-		(meta & ~FC_META_STATE_MASK) | (uint64_t) FC_DOOMED);
+	return atomic_compare_exchange_strong(&set->meta[way], &meta,
+	                                      (meta & ~FC_META_STATE_MASK) |
+	                                          (uint64_t) FC_DOOMED);
 }
 
 /* Take the claim away from an owner that will never come back. */
@@ -553,8 +554,8 @@ fc_index_clear(FcCache *cache)
 
 		atomic_fetch_add(&set->generation, 1);
 		for (unsigned way = 0; way < FC_WAYS; way++)
-			dropped += invalidate_way(cache, set, way,
-			                          atomic_load(&set->key[way]));
+			dropped +=
+				invalidate_way(cache, set, way, atomic_load(&set->key[way]));
 	}
 	fc_count(cache, FC_COUNT_eviction_invalidated, dropped);
 }

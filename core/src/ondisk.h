@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define FC_DISK_MAGIC	"pgflash\n"
+#define FC_DISK_MAGIC   "pgflash\n"
 #define FC_DISK_VERSION 1
 
 typedef struct FcDiskSuperblock

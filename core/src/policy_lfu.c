@@ -31,7 +31,7 @@
 
 typedef struct LfuSet
 {
-	uint16_t clock;	   /* reads of the set; wraps */
+	uint16_t clock;    /* reads of the set; wraps */
 	uint16_t ghost_at; /* where the ring goes on */
 	uint16_t until_ageing;
 	uint16_t unused;

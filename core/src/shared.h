@@ -50,26 +50,26 @@ typedef _Atomic uint32_t FcAtomic32;
 #ifdef FC_TEST
 enum
 {
-	FC_BREAK_INVALIDATE = 1 << 0,		/* changes drop no entry */
-	FC_BREAK_SET_GENERATION = 1 << 1,	/* fills ignore the set's generation */
-	FC_BREAK_FILE_GENERATION = 1 << 2,	/* ... the file's generation */
-	FC_BREAK_MODE_CHECK = 1 << 3,		/* ... a mode change under way */
-	FC_BREAK_ENTRY_COMPARE = 1 << 4,	/* hits do not look at the entry again */
-	FC_BREAK_CRC = 1 << 5,				/* hits are not checksummed */
+	FC_BREAK_INVALIDATE = 1 << 0,      /* changes drop no entry */
+	FC_BREAK_SET_GENERATION = 1 << 1,  /* fills ignore the set's generation */
+	FC_BREAK_FILE_GENERATION = 1 << 2, /* ... the file's generation */
+	FC_BREAK_MODE_CHECK = 1 << 3,      /* ... a mode change under way */
+	FC_BREAK_ENTRY_COMPARE = 1 << 4,   /* hits do not look at the entry again */
+	FC_BREAK_CRC = 1 << 5,             /* hits are not checksummed */
 	FC_BREAK_SECOND_INVALIDATE = 1 << 6, /* nothing after the real write */
-	FC_BREAK_RESOLVE = 1 << 7,			/* stale handles are believed */
-	FC_BREAK_TAKEOVER = 1 << 8,			/* dead owners keep what they held */
-	FC_BREAK_SELF = 1 << 9,				/* ... and so does the process itself */
-	FC_BREAK_SWEEP = 1 << 10,			/* numbers are reused with fills pending */
-	FC_BREAK_DOOM = 1 << 11,			/* changes leave pending fills alone */
-	FC_BREAK_FULL_KEY = 1 << 12,		/* keys are compared in part */
-	FC_BREAK_REPLAY_FILE = 1 << 13,		/* hits ignore the file's generation */
-	FC_BREAK_PIN = 1 << 14,				/* a slot being written can be given away */
-	FC_BREAK_ABSENT = 1 << 15,			/* unknown files are unknown for ever */
-	FC_BREAK_EVERY_WAY = 1 << 16,		/* changes drop one copy of a block */
-	FC_BREAK_REFRESH = 1 << 17,			/* writers refresh what others changed */
-	FC_BREAK_CHUNKS = 1 << 18,			/* what is cached of a file is not counted */
-	FC_BREAK_LOOK_AGAIN = 1 << 19		/* changes look at a moving entry once */
+	FC_BREAK_RESOLVE = 1 << 7,           /* stale handles are believed */
+	FC_BREAK_TAKEOVER = 1 << 8,          /* dead owners keep what they held */
+	FC_BREAK_SELF = 1 << 9,         /* ... and so does the process itself */
+	FC_BREAK_SWEEP = 1 << 10,       /* numbers are reused with fills pending */
+	FC_BREAK_DOOM = 1 << 11,        /* changes leave pending fills alone */
+	FC_BREAK_FULL_KEY = 1 << 12,    /* keys are compared in part */
+	FC_BREAK_REPLAY_FILE = 1 << 13, /* hits ignore the file's generation */
+	FC_BREAK_PIN = 1 << 14,         /* a slot being written can be given away */
+	FC_BREAK_ABSENT = 1 << 15,      /* unknown files are unknown for ever */
+	FC_BREAK_EVERY_WAY = 1 << 16,   /* changes drop one copy of a block */
+	FC_BREAK_REFRESH = 1 << 17,     /* writers refresh what others changed */
+	FC_BREAK_CHUNKS = 1 << 18,    /* what is cached of a file is not counted */
+	FC_BREAK_LOOK_AGAIN = 1 << 19 /* changes look at a moving entry once */
 };
 
 extern unsigned fc_test_broken;
@@ -84,7 +84,7 @@ extern void (*fc_test_point)(const char *name);
 	} while (0)
 #else
 #define FC_BROKEN(name) 0
-#define FC_POINT(name)	((void) 0)
+#define FC_POINT(name)  ((void) 0)
 #endif
 
 /* ---- entries ------------------------------------------------------------ */
@@ -102,11 +102,11 @@ typedef enum FcState
 {
 	FC_EMPTY,
 	FC_FILLING, /* the owner is writing the slot */
-	FC_DOOMED,	/* ... but the block changed: the owner will empty it */
+	FC_DOOMED,  /* ... but the block changed: the owner will empty it */
 	FC_VALID
 } FcState;
 
-#define FC_META_STATE_MASK	  3ULL
+#define FC_META_STATE_MASK    3ULL
 #define FC_META_SEQUENCE_ONE  4ULL
 #define FC_META_SEQUENCE_MASK 0xfffffffcULL
 
@@ -191,7 +191,7 @@ _Static_assert(sizeof(FcFileEntry) == 48, "memory per file is documented");
 typedef struct FcProcess
 {
 	FcAtomic64 start_time; /* of the process, in clock ticks since boot */
-	FcAtomic32 pid;		   /* 0 = free, UINT32_MAX = being taken */
+	FcAtomic32 pid;        /* 0 = free, UINT32_MAX = being taken */
 	FcAtomic32 token;
 } FcProcess;
 
@@ -233,10 +233,11 @@ struct FcShared
 	/* mode | reason << 8 | epoch << 16; one word, so that it moves as one */
 	FcAtomic64 mode_word __attribute__((aligned(64)));
 
-	FcAtomic32 file_lock __attribute__((aligned(64))); /* owner token, 0 = free */
-	FcAtomic32 clear_wanted;  /* file numbers ran out */
-	FcAtomic32 retired_count; /* numbers that wait for the sweep */
-	FcAtomic64 absent_epoch;  /* odd while a file becomes known */
+	FcAtomic32 file_lock
+		__attribute__((aligned(64))); /* owner token, 0 = free */
+	FcAtomic32 clear_wanted;          /* file numbers ran out */
+	FcAtomic32 retired_count;         /* numbers that wait for the sweep */
+	FcAtomic64 absent_epoch;          /* odd while a file becomes known */
 };
 
 #define FC_AT(shared, offset, type)                                            \

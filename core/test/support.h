@@ -95,7 +95,7 @@ typedef struct MemoryDevice
 	size_t size;
 	Fault read_fault; /* of the next read */
 	Fault write_fault;
-	bool fault_stays; /* of every read and write, not of the next one */
+	bool fault_stays;      /* of every read and write, not of the next one */
 	void (*on_read)(void); /* done before the next read */
 	unsigned reads;
 	unsigned writes;

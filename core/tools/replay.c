@@ -45,11 +45,12 @@ typedef struct Totals
 static void
 usage(FILE *out)
 {
-	fputs("Usage: replay TRACE.u32 [--classes FILE] [--reads-only] --blocks N"
-	      " [--format json|table]\n"
-	      "Runs a block reference stream through the cache's index and policy.\n"
-	      "Example: replay oltp.u32 --blocks 65536 --format json\n",
-	      out);
+	fputs(
+		"Usage: replay TRACE.u32 [--classes FILE] [--reads-only] --blocks N"
+		" [--format json|table]\n"
+		"Runs a block reference stream through the cache's index and policy.\n"
+		"Example: replay oltp.u32 --blocks 65536 --format json\n",
+		out);
 }
 
 static void
@@ -113,8 +114,7 @@ parse(int argc, char **argv)
 			if (*end != '\0' || n == 0 || n > 1ULL << 31)
 				misuse("blocks must be a number from 1 to 2147483648, not",
 				       value);
-			options.blocks =
-				(uint32_t) ((n + FC_WAYS - 1) / FC_WAYS * FC_WAYS);
+			options.blocks = (uint32_t) ((n + FC_WAYS - 1) / FC_WAYS * FC_WAYS);
 		}
 		else
 			misuse("unknown option", arg);
@@ -137,8 +137,10 @@ load(const char *path, size_t unit, size_t *count)
 		fail("could not read", path);
 	if ((size_t) size % unit != 0)
 	{
-		fprintf(stderr, "replay: \"%s\" has %ld bytes, not whole numbers of"
-		                " %zu\n", path, size, unit);
+		fprintf(stderr,
+		        "replay: \"%s\" has %ld bytes, not whole numbers of"
+		        " %zu\n",
+		        path, size, unit);
 		exit(1);
 	}
 
@@ -223,9 +225,8 @@ main(int argc, char **argv)
 	size_t count;
 	size_t class_count = 0;
 	uint32_t *requests = load(options.trace, sizeof(uint32_t), &count);
-	uint8_t *classes = options.classes == NULL
-	                       ? NULL
-	                       : load(options.classes, 1, &class_count);
+	uint8_t *classes =
+		options.classes == NULL ? NULL : load(options.classes, 1, &class_count);
 	FcCache cache = make_cache(options.blocks);
 	FcFile files[256];
 	Totals totals = { 0 };

@@ -19,7 +19,9 @@
  * is taken over if it died or is oneself; if it cannot be had the file is just
  * not cached.  Every function may be called from a signal handler, in a critical
  * section and at any point of a process's life, and may be cut off by SIGKILL
- * anywhere.  errno is left as it was found.
+ * anywhere.  A handler that cut off a call of ours and then calls in must not
+ * return to it (PostgreSQL's either set a flag or end the process): what the cut
+ * off call held is taken over.  errno is left as it was found.
  *
  * Always true:
  *	- fc_read() answers FC_OK only with bytes that the file held at some moment
@@ -66,9 +68,10 @@ typedef struct FcFileId
 typedef struct FcFile
 {
 	FcFileId id;
-	uint32_t number;	   /* FC_FILE_NONE until known */
-	uint64_t generation;   /* of the number */
-	uint64_t absent_epoch; /* the dictionary held no such file then; 0 = unknown */
+	uint32_t number;     /* FC_FILE_NONE until known */
+	uint64_t generation; /* of the number */
+	uint64_t
+		absent_epoch; /* the dictionary held no such file then; 0 = unknown */
 } FcFile;
 
 typedef struct FcFileInfo
@@ -77,39 +80,40 @@ typedef struct FcFileInfo
 	uint64_t hits;
 	uint64_t misses;
 	uint64_t disk_read_ns;
-	uint32_t cached_blocks; /* may be a little high after a crash of a process */
+	uint32_t
+		cached_blocks; /* may be a little high after a crash of a process */
 } FcFileInfo;
 
 /* ---- modes ------------------------------------------------------------- */
 
 typedef enum FcMode
 {
-	FC_SERVE,		/* reads and fills */
+	FC_SERVE,       /* reads and fills */
 	FC_PASSTHROUGH, /* invalidates only, stays warm */
-	FC_OFFLINE		/* untouched until the next start */
+	FC_OFFLINE      /* untouched until the next start */
 } FcMode;
 
 /* Why the mode is what it is; the host turns it into words. */
 typedef enum FcReason
 {
-	FC_REASON_STARTING,		  /* self-test has not passed yet */
-	FC_REASON_NONE,			  /* serving as it should */
-	FC_REASON_USER,			  /* a function call asked for it */
-	FC_REASON_SELF_TEST,	  /* file calls do not pass the hooks */
-	FC_REASON_READ_ERRORS,	  /* too many failed slot reads */
-	FC_REASON_WRITE_ERRORS,	  /* too many failed slot writes */
-	FC_REASON_CORRUPTION,	  /* too many slots with a wrong CRC32C */
-	FC_REASON_MISMATCH,		  /* verify found a block unlike its file */
-	FC_REASON_UNKNOWN_FILE,	  /* a write to an fd that could not be classified */
-	FC_REASON_HOST			  /* the host's own; it keeps the words */
+	FC_REASON_STARTING,     /* self-test has not passed yet */
+	FC_REASON_NONE,         /* serving as it should */
+	FC_REASON_USER,         /* a function call asked for it */
+	FC_REASON_SELF_TEST,    /* file calls do not pass the hooks */
+	FC_REASON_READ_ERRORS,  /* too many failed slot reads */
+	FC_REASON_WRITE_ERRORS, /* too many failed slot writes */
+	FC_REASON_CORRUPTION,   /* too many slots with a wrong CRC32C */
+	FC_REASON_MISMATCH,     /* verify found a block unlike its file */
+	FC_REASON_UNKNOWN_FILE, /* a write to an fd that could not be classified */
+	FC_REASON_HOST          /* the host's own; it keeps the words */
 } FcReason;
 
 /* ---- the cache --------------------------------------------------------- */
 
 typedef struct FcConfig
 {
-	uint32_t slot_count;	/* a multiple of FC_WAYS, at least FC_WAYS */
-	uint32_t file_count;	/* file numbers; 0 = fc chooses from slot_count */
+	uint32_t slot_count;    /* a multiple of FC_WAYS, at least FC_WAYS */
+	uint32_t file_count;    /* file numbers; 0 = fc chooses from slot_count */
 	uint32_t process_count; /* processes that may fill at the same time */
 	const FcPolicy *policy;
 } FcConfig;
@@ -123,8 +127,8 @@ typedef struct FcCache
 	const FcPolicy *policy;
 	FcDevice *device;
 	uint32_t process; /* own number in the process table */
-	uint32_t token;	  /* own name as an owner; 0 = not begun */
-	void *scratch;	  /* one aligned block, for the copy that is written */
+	uint32_t token;   /* own name as an owner; 0 = not begun */
+	void *scratch;    /* one aligned block, for the copy that is written */
 } FcCache;
 
 extern size_t fc_cache_memory_size(const FcConfig *config);
@@ -311,8 +315,7 @@ extern void fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
                          uint64_t bytes, uint64_t ns);
 
 extern uint64_t fc_counter(const FcCache *cache, FcCounter counter);
-extern void fc_histogram(const FcCache *cache, FcTimer timer,
-                         FcHistogram *out);
+extern void fc_histogram(const FcCache *cache, FcTimer timer, FcHistogram *out);
 
 extern size_t fc_memory_size(const FcCache *cache); /* bytes, all included */
 extern uint32_t fc_slot_count(const FcCache *cache);

@@ -36,7 +36,7 @@ typedef struct FcDeviceOps
 struct FcDevice
 {
 	const FcDeviceOps *ops;
-	int fd;		 /* of a cache file, else -1 */
+	int fd;      /* of a cache file, else -1 */
 	bool direct; /* opened with O_DIRECT */
 	void *state; /* for the devices of tests */
 };
@@ -45,14 +45,14 @@ struct FcDevice
 typedef enum FcDeviceProblem
 {
 	FC_DEVICE_FINE,
-	FC_DEVICE_CANNOT_OPEN,	  /* errno: missing folder, no permission, ... */
-	FC_DEVICE_NOT_A_FILE,	  /* a directory, a device, a link to one */
-	FC_DEVICE_WRONG_OWNER,	  /* belongs to another user */
-	FC_DEVICE_FOREIGN,		  /* not empty and not a pgflash cache file */
-	FC_DEVICE_IN_USE,		  /* locked by another server */
-	FC_DEVICE_TOO_SMALL,	  /* size leaves no room for one set */
-	FC_DEVICE_NO_SPACE,		  /* the file system cannot hold it */
-	FC_DEVICE_CANNOT_WRITE	  /* errno: the header could not be written */
+	FC_DEVICE_CANNOT_OPEN, /* errno: missing folder, no permission, ... */
+	FC_DEVICE_NOT_A_FILE,  /* a directory, a device, a link to one */
+	FC_DEVICE_WRONG_OWNER, /* belongs to another user */
+	FC_DEVICE_FOREIGN,     /* not empty and not a pgflash cache file */
+	FC_DEVICE_IN_USE,      /* locked by another server */
+	FC_DEVICE_TOO_SMALL,   /* size leaves no room for one set */
+	FC_DEVICE_NO_SPACE,    /* the file system cannot hold it */
+	FC_DEVICE_CANNOT_WRITE /* errno: the header could not be written */
 } FcDeviceProblem;
 
 /*
@@ -61,9 +61,10 @@ typedef enum FcDeviceProblem
  * bytes is refused and left untouched.  Waits at most lock_wait_ms for the lock
  * of a server that is just dying.
  */
-extern FC_MUST_CHECK FcDeviceProblem
-fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
-                    unsigned lock_wait_ms);
+extern FC_MUST_CHECK FcDeviceProblem fc_device_file_open(FcDevice *device,
+                                                         const char *path,
+                                                         uint32_t slot_count,
+                                                         unsigned lock_wait_ms);
 
 /* Where slot 0 begins in a cache file: after the superblock. */
 #define FC_SLOTS_OFFSET 1048576

@@ -17,13 +17,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FC_WAYS		64
+#define FC_WAYS     64
 #define FC_WAY_NONE 64
 
 /* What a policy may know of a block: enough to recognise it, not to find it. */
 typedef struct FcCandidate
 {
-	uint32_t fingerprint;	/* of file and block, well mixed */
+	uint32_t fingerprint;   /* of file and block, well mixed */
 	uint8_t relation_class; /* what kind of relation; 0 = unknown */
 } FcCandidate;
 
