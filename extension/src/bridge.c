@@ -472,7 +472,7 @@ reason_words(FcReason reason)
 			return "a file was written that could not be identified";
 		case FC_REASON_HOST:
 			return "data files were moved, or written as a stream, while the "
-			       "server "
+				   "server "
 				   "ran";
 	}
 	return "?";
@@ -497,7 +497,7 @@ reason_hint(FcReason reason)
 				   "shared_preload_libraries and LD_PRELOAD.";
 		case FC_REASON_HOST:
 			return "Leave the files of relations to PostgreSQL. Restart the "
-			       "server "
+				   "server "
 				   "to have the cache back.";
 		case FC_REASON_UNKNOWN_FILE:
 			return "Check that /proc is mounted, then restart the server.";
@@ -527,10 +527,8 @@ bridge_mode(const char **reason_out)
 bool
 bridge_needs_self_test(void)
 {
-	FcReason reason;
-
-	(void) fc_mode(&runtime.cache, &reason);
-	return reason == FC_REASON_STARTING;
+	return !atomic_load(&runtime.board->self_tested) &&
+	       fc_mode(&runtime.cache, NULL) != FC_OFFLINE;
 }
 
 static uint64_t calls_before[HOOK_CALL_COUNT];
@@ -559,7 +557,14 @@ bridge_self_test_end(void)
 void
 bridge_start_serving(void)
 {
-	(void) fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE);
+	FcReason reason;
+
+	atomic_store(&runtime.board->self_tested, true);
+
+	/* Unless somebody has chosen another mode meanwhile. */
+	(void) fc_mode(&runtime.cache, &reason);
+	if (reason == FC_REASON_STARTING)
+		(void) fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE);
 }
 
 void
@@ -755,7 +760,6 @@ const char *
 bridge_set_mode(const char *name)
 {
 	FcMode mode = FC_OFFLINE;
-	FcReason reason;
 
 	if (!bridge_attached())
 		return why_off;
@@ -766,15 +770,12 @@ bridge_set_mode(const char *name)
 			return "the modes are serve, passthrough and offline";
 	}
 
-	(void) fc_mode(&runtime.cache, &reason);
-	if (reason == FC_REASON_STARTING && mode == FC_SERVE)
-		return "the self-test has not run yet";
+	if (mode == FC_SERVE && bridge_needs_self_test())
+		return "the self-test has not passed yet";
 	if (fc_mode_set(&runtime.cache, mode,
 	                mode == FC_SERVE ? FC_REASON_NONE : FC_REASON_USER) !=
 	    FC_OK)
-		return "it is offline until the server restarts, since files have "
-			   "changed "
-			   "unseen";
+		return "it stays offline until the server restarts";
 	return NULL;
 }
 

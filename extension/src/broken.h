@@ -24,7 +24,7 @@
 #define FC_BREAK_CHANGE_END   9  /* the second invalidation of a write */
 #define FC_BREAK_UNKNOWN_FILE 10 /* classify an unknown fd at its first write */
 
-#define FC_BREAK_CHECKED      11 /* believe a number that a change found by name */
+#define FC_BREAK_CHECKED 11 /* believe a number that a change found by name */
 
 #ifndef FC_BREAK
 #define FC_BREAK FC_BREAK_NONE

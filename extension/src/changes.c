@@ -221,8 +221,7 @@ changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	begin_entry(&announced, entry, offset, (off_t) size);
 	if (announced.scope == SCOPE_BLOCKS && size == FC_BLOCK_SIZE &&
 	    offset % FC_BLOCK_SIZE == 0 && announced.change.was_cached &&
-	    fc_mode(&runtime.cache, NULL) == FC_SERVE &&
-	    files_number(fd, entry))
+	    fc_mode(&runtime.cache, NULL) == FC_SERVE && files_number(fd, entry))
 		return write_and_refill(fd, buffer, offset, &announced, entry,
 		                        errno_before);
 

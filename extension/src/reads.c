@@ -459,7 +459,8 @@ reads_fadvise(int fd, off_t offset, off_t length, int advice)
 	if (entry != NULL && advice == POSIX_FADV_WILLNEED && offset >= 0 &&
 	    offset % FC_BLOCK_SIZE == 0 && length > 0 &&
 	    length <= (off_t) RUN_BLOCKS_MAX * FC_BLOCK_SIZE &&
-	    offset / FC_BLOCK_SIZE < runtime.segment_blocks && files_number(fd, entry))
+	    offset / FC_BLOCK_SIZE < runtime.segment_blocks &&
+	    files_number(fd, entry))
 		swallow = all_cached(
 			entry, entry->first_block + (uint32_t) (offset / FC_BLOCK_SIZE),
 			(unsigned) ((length + FC_BLOCK_SIZE - 1) / FC_BLOCK_SIZE));

@@ -32,6 +32,9 @@ typedef struct Board
 	FcFileId mismatch_id;
 	uint32_t mismatch_block;
 
+	/* File calls were seen to pass the hooks: nothing is served before. */
+	_Atomic bool self_tested;
+
 	/* The fd that could not be classified, for the log line. */
 	_Atomic int unknown_fd;
 	_Atomic int unknown_errno;

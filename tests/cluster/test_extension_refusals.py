@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server, make_server_dir
-from support.cluster import ClusterFactory
+from support.cached import eventually
+from support.cluster import REPOSITORY, ClusterFactory
 from support.shim import compile_shim
 
 pytestmark = pytest.mark.extension
@@ -320,3 +323,56 @@ def test_a_server_for_a_single_user_runs_without_the_cache(stopped: Server, flas
     done = stopped.run(["postgres", "--single", "-D", str(stopped.data), "postgres"])
     assert "pgflash" not in done.stderr
     assert done.returncode == 0
+
+
+def test_a_library_that_takes_a_call_away_from_pgflash_is_found_out(
+    stopped: Server, flash: Path
+) -> None:
+    thief = stopped.base / "thief.so"
+    subprocess.run(
+        [
+            *("gcc", "-O1", "-D_GNU_SOURCE", "-shared", "-fPIC", "-fvisibility=hidden"),
+            *("-x", "c", "-o", thief, "-", REPOSITORY / "extension/src/imports.c", "-ldl"),
+            f"-I{REPOSITORY / 'extension/src'}",
+            f"-I{stopped.install.includedir_server}",
+        ],
+        input="""
+        #include "postgres.h"
+        #include "fmgr.h"
+        #include <sys/uio.h>
+        #include <unistd.h>
+        #include "imports.h"
+
+        __attribute__((visibility("default"))) const Pg_magic_struct *Pg_magic_func(void);
+        PG_MODULE_MAGIC;
+        __attribute__((visibility("default"))) void _PG_init(void);
+
+        /* Point the reads of the server back to libc. */
+        void _PG_init(void)
+        {
+            static const char *const nothing[] = { NULL };
+            const char *name;
+            Import imports[] = { { "pread", (void (*)(void)) pread },
+                                 { "preadv", (void (*)(void)) preadv } };
+
+            (void) imports_replace(imports, 2, nothing, nothing, &name);
+        }
+        """,
+        text=True,
+        check=True,
+    )
+    thief.chmod(0o755)
+    stopped.stop()
+    stopped.configure({**settings(flash / "cache"), "shared_preload_libraries": f"pgflash,{thief}"})
+    try:
+        stopped.start()
+        assert eventually(lambda: mode_and_reason(stopped)[0] == "offline")
+        assert "self-test failed" in mode_and_reason(stopped)[1]
+        assert "pread() does not pass pgflash" in stopped.log_text(since_start=True)
+        with stopped.connect() as connection:
+            connection.autocommit = True
+            with pytest.raises(psycopg.Error, match="could not set the flash cache"):
+                connection.execute("select pgflash_cache_set_mode('serve')")
+        stopped.stop()
+    finally:
+        stopped.configure({"shared_preload_libraries": "pgflash"})
