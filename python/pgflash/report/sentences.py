@@ -65,9 +65,10 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
         )
     polluted = [summary.approach.title for summary in summaries if summary.polluted]
     if polluted:
+        whose = "every approach" if len(polluted) == len(summaries) else ", ".join(polluted)
         found.append(
-            f"Other programs took much of the processors in every attempt of: "
-            f"{', '.join(polluted)}. These figures are marked, and not to be relied on."
+            f"Other programs took much of the processors in every attempt of {whose}. These "
+            "figures are marked, and not to be relied on."
         )
     found.extend(
         f"{summary.approach.title}: its repeats differ by {summary.spread:.0%}."
@@ -76,7 +77,12 @@ def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
     )
     single = [summary for summary in summaries if len(summary.attempts) == 1]
     if single:
-        found.append(f"Measured only once: {', '.join(s.approach.title for s in single)}.")
+        which = (
+            "every approach"
+            if len(single) == len(summaries)
+            else ", ".join(s.approach.title for s in single)
+        )
+        found.append(f"Measured only once: {which}.")
     return found
 
 
