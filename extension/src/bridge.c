@@ -471,9 +471,7 @@ reason_words(FcReason reason)
 		case FC_REASON_UNKNOWN_FILE:
 			return "a file was written that could not be identified";
 		case FC_REASON_HOST:
-			return "data files were moved, or written as a stream, while the "
-				   "server "
-				   "ran";
+			return "data files were moved, or written as a stream";
 	}
 	return "?";
 }
@@ -488,17 +486,17 @@ reason_hint(FcReason reason)
 		case FC_REASON_CORRUPTION:
 			return "Check the flash device, then restart the server.";
 		case FC_REASON_MISMATCH:
-			return "Check the data file's device too. If both are healthy this "
-				   "is "
-				   "a bug in pgflash: please report it. A restart empties the "
-				   "cache and begins anew.";
+			return "Check the device of the data file, too. If both devices "
+			       "are "
+				   "healthy this is a bug in pgflash: please report it. A "
+				   "restart empties the cache.";
 		case FC_REASON_SELF_TEST:
 			return "Another library may have redirected the same calls; see "
 				   "shared_preload_libraries and LD_PRELOAD.";
 		case FC_REASON_HOST:
-			return "Leave the files of relations to PostgreSQL. Restart the "
-				   "server "
-				   "to have the cache back.";
+			return "Leave the files of relations to PostgreSQL. A restart "
+			       "brings "
+				   "the cache back.";
 		case FC_REASON_UNKNOWN_FILE:
 			return "Check that /proc is mounted, then restart the server.";
 		default:
