@@ -486,17 +486,15 @@ reason_hint(FcReason reason)
 		case FC_REASON_CORRUPTION:
 			return "Check the flash device, then restart the server.";
 		case FC_REASON_MISMATCH:
-			return "Check the device of the data file, too. If both devices "
-			       "are "
-				   "healthy this is a bug in pgflash: please report it. A "
-				   "restart empties the cache.";
+			return "Check the device of the data file, too. If it is healthy "
+				   "this is a bug in pgflash: please report it. A restart "
+				   "empties the cache.";
 		case FC_REASON_SELF_TEST:
 			return "Another library may have redirected the same calls; see "
 				   "shared_preload_libraries and LD_PRELOAD.";
 		case FC_REASON_HOST:
-			return "Leave the files of relations to PostgreSQL. A restart "
-			       "brings "
-				   "the cache back.";
+			return "Leave the files of relations to PostgreSQL. The cache is "
+				   "back after a restart.";
 		case FC_REASON_UNKNOWN_FILE:
 			return "Check that /proc is mounted, then restart the server.";
 		default:
