@@ -167,17 +167,6 @@ def test_an_interrupted_run_leaves_nothing_behind(
     assert stopped.attempts
 
 
-def test_a_run_without_the_extension_says_how_to_install_it(
-    pg_install: PgInstall, store: Path
-) -> None:
-    if (pg_install.pkglibdir / "pgflash.so").exists():
-        pytest.skip("the extension is installed in this PostgreSQL")
-    done = subprocess.run(command(pg_install, store), capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "the extension pgflash is not installed" in done.stderr
-    assert f"make extension PG_CONFIG={pg_install.pg_config}" in done.stderr
-
-
 def test_real_folders_are_used_and_left_empty(
     pg_install: PgInstall, store: Path, tmp_path: Path
 ) -> None:

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What is refused before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.run import ExtensionMissingError, Order, require_extension
+from pgflash.lab.scenario import load_scenario
+from pgflash.lab.store import Store
+
+
+def order(root: Path, **changes: str) -> Order:
+    """Return an order on an installation of empty folders."""
+    install = PgInstall(
+        bindir=root / "bin",
+        libdir=root / "lib",
+        pkglibdir=root / "lib",
+        sharedir=root / "share",
+        includedir_server=root / "include",
+        version="18.6",
+        major=18,
+    )
+    scenario = load_scenario("oltp-approaches", preset="smoke", changes=changes)
+    return Order(scenario=scenario, install=install, store=Store(root=root))
+
+
+def test_a_missing_extension_is_said_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    with pytest.raises(ExtensionMissingError, match="is not installed") as caught:
+        require_extension(order(tmp_path))
+    assert f"make extension PG_CONFIG={tmp_path}/bin/pg_config" in caught.value.hint
+    assert "--set approaches=baseline,wal-on-flash,all-on-flash" in caught.value.hint
+
+
+def test_approaches_without_a_cache_need_no_extension(tmp_path: Path) -> None:
+    require_extension(order(tmp_path, approaches="baseline,wal-on-flash"))
+
+
+def test_an_installed_extension_is_found(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "share" / "extension").mkdir(parents=True)
+    (tmp_path / "lib" / "pgflash.so").touch()
+    with pytest.raises(ExtensionMissingError):  # half of it is not enough
+        require_extension(order(tmp_path))
+    (tmp_path / "share" / "extension" / "pgflash.control").touch()
+    require_extension(order(tmp_path))
