@@ -156,64 +156,16 @@ fc_cache_attach(FcCache *cache, void *memory, const FcPolicy *policy,
 	return open_handle(cache, shared, policy, device);
 }
 
-uint32_t
-fc_slot_count(const FcCache *cache)
-{
-	return cache->shared->set_count * FC_WAYS;
-}
-
 size_t
 fc_memory_size(const FcCache *cache)
 {
 	return cache->shared->memory_size;
 }
 
-/* ---- modes ------------------------------------------------------------------ */
-
-FcMode
-fc_mode(const FcCache *cache, FcReason *reason_out)
-{
-	uint64_t word = atomic_load(&cache->shared->mode_word);
-
-	if (reason_out != NULL)
-		*reason_out = (FcReason) ((word >> 8) & 0xff);
-	return fc_word_mode(word);
-}
-
-FcStatus
-fc_mode_set(FcCache *cache, FcMode mode, FcReason reason)
-{
-	FcAtomic64 *mode_word = &cache->shared->mode_word;
-	uint64_t old = atomic_load(mode_word);
-	uint64_t new;
-
-	/*
-	 * The epoch moves with every change, so that a hit or a fill that began
-	 * before it does not count: this is what spoils the map before the first
-	 * change goes by unannounced.
-	 */
-	do
-	{
-		if (fc_word_mode(old) == FC_OFFLINE)
-			return mode == FC_OFFLINE ? FC_OK : FC_INVALID;
-		new =
-			((old >> 16) + 1) << 16 | (uint64_t) reason << 8 | (uint64_t) mode;
-	} while (!atomic_compare_exchange_weak(mode_word, &old, new));
-	FC_POINT("mode-changed");
-	return FC_OK;
-}
-
-/* The epoch alone moves: whatever began before does not count. */
-static void
-new_epoch(FcShared *shared)
-{
-	atomic_fetch_add(&shared->mode_word, 1ULL << 16);
-}
-
 void
 fc_cache_clear(FcCache *cache)
 {
-	new_epoch(cache->shared);
+	fc_mode_new_epoch(cache->shared);
 	fc_index_clear(cache);
 	fc_count(cache, FC_COUNT_clears, 1);
 }
@@ -483,6 +435,19 @@ fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 		return FC_MISS;
 	}
 	return FC_OK;
+}
+
+void
+fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
+             uint64_t bytes, uint64_t ns)
+{
+	fc_count(cache, FC_COUNT_disk_reads, blocks > 0 ? 1 : 0);
+	fc_count(cache, FC_COUNT_disk_read_bytes, bytes);
+	fc_time(cache, FC_TIME_DISK_READ, ns);
+	if (fc_file_current(cache, file))
+		atomic_fetch_add_explicit(
+			&fc_files(cache->shared)[file->number].disk_read_ns, ns,
+			memory_order_relaxed);
 }
 
 /* ---- fills ------------------------------------------------------------------- */

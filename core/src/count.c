@@ -54,17 +54,6 @@ fc_time(FcCache *cache, FcTimer timer, uint64_t ns)
 	add(&shard->timer[timer].bucket[bucket], 1);
 }
 
-void
-fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
-             uint64_t bytes, uint64_t ns)
-{
-	fc_count(cache, FC_COUNT_disk_reads, blocks > 0 ? 1 : 0);
-	fc_count(cache, FC_COUNT_disk_read_bytes, bytes);
-	fc_time(cache, FC_TIME_DISK_READ, ns);
-	if (fc_file_current(cache, file))
-		add(&fc_files(cache->shared)[file->number].disk_read_ns, ns);
-}
-
 uint64_t
 fc_counter(const FcCache *cache, FcCounter counter)
 {

@@ -23,11 +23,6 @@
  * or the reader's read begins after the write.  absent_epoch spares the writer
  * the search: while it is even and unchanged, no file has become known.
  *
- * Chunks: a counter for each 1024 blocks of a file (hashed, so files may share
- * one) tells how many of them are in the index or on their way.  Counters go up
- * before a block enters and down after it left: they may be too high (a process
- * was killed, or files share one), never too low.
- *
  * Locking: the file lock is a word with the owner's token.  Waiting for it is
  * bounded; an owner that died, or is the caller itself, is taken over, which is
  * safe because each step leaves the table whole.
@@ -310,44 +305,6 @@ fc_file_retire(FcCache *cache, FcFileId id)
 
 /* ---- what of a file is cached --------------------------------------------- */
 
-static FcAtomic32 *
-chunk_of(const FcShared *shared, uint32_t number, uint32_t block)
-{
-	uint64_t hash =
-		fc_mix(((uint64_t) number << 32) | (block / FC_CHUNK_BLOCKS));
-
-	return &fc_chunks(shared)[hash & (shared->chunk_count - 1)];
-}
-
-void
-fc_file_block_enters(const FcShared *shared, uint32_t number, uint32_t block)
-{
-	FcFileEntry *entry = &fc_files(shared)[number];
-	uint32_t high = atomic_load(&entry->high);
-
-	if (FC_BROKEN(CHUNKS))
-		return;
-	while (high <= block &&
-	       !atomic_compare_exchange_weak(&entry->high, &high, block + 1))
-		;
-	atomic_fetch_add(&entry->cached_blocks, 1);
-	atomic_fetch_add(chunk_of(shared, number, block), 1);
-}
-
-void
-fc_file_block_leaves(const FcShared *shared, uint32_t number, uint32_t block)
-{
-	FcFileEntry *entry = &fc_files(shared)[number];
-	uint32_t cached = atomic_load(&entry->cached_blocks);
-
-	atomic_fetch_sub(chunk_of(shared, number, block), 1);
-
-	/* The line may have been given to another file since: stop at zero. */
-	while (cached > 0 && !atomic_compare_exchange_weak(&entry->cached_blocks,
-	                                                   &cached, cached - 1))
-		;
-}
-
 void
 fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                    uint32_t count)
@@ -374,7 +331,7 @@ fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
 		if (chunk_end > last || chunk_end < block)
 			chunk_end = last;
 
-		if (atomic_load(chunk_of(shared, number, block)) == 0)
+		if (atomic_load(fc_chunk_of(shared, number, block)) == 0)
 		{
 			block = chunk_end;
 			continue;
@@ -425,6 +382,12 @@ uint32_t
 fc_file_count(const FcCache *cache)
 {
 	return cache->shared->file_count;
+}
+
+uint32_t
+fc_slot_count(const FcCache *cache)
+{
+	return cache->shared->set_count * FC_WAYS;
 }
 
 uint32_t

@@ -182,7 +182,7 @@ _Static_assert(sizeof(FcFileEntry) == 48, "memory per file is documented");
 /* A file lies within this many places of its hash, or has no number. */
 #define FC_FILE_PROBES 256
 
-/* Blocks that share a counter of what is cached of them; see files.c. */
+/* Blocks that share a counter of what is cached of them; see chunks.c. */
 #define FC_CHUNK_BLOCKS 1024
 
 /* ---- processes ----------------------------------------------------------- */
@@ -311,16 +311,27 @@ fc_word_mode(uint64_t mode_word)
  */
 extern bool fc_owner_gone(const FcCache *cache, uint32_t token);
 
-/* ---- files.c ------------------------------------------------------------- */
+/* ---- mode.c -------------------------------------------------------------- */
 
-/* Make the handle current without giving the file a number; false = unknown. */
-extern bool fc_file_resolve(const FcCache *cache, FcFile *file);
+/* The epoch alone moves: whatever began before does not count. */
+extern void fc_mode_new_epoch(FcShared *shared);
+
+/* ---- chunks.c ------------------------------------------------------------ */
+
+/* How many of the blocks around this one are, or may be, in the index. */
+extern FcAtomic32 *fc_chunk_of(const FcShared *shared, uint32_t number,
+                               uint32_t block);
 
 /* A block of a file is claimed for, or has left, the index. */
 extern void fc_file_block_enters(const FcShared *shared, uint32_t number,
                                  uint32_t block);
 extern void fc_file_block_leaves(const FcShared *shared, uint32_t number,
                                  uint32_t block);
+
+/* ---- files.c ------------------------------------------------------------- */
+
+/* Make the handle current without giving the file a number; false = unknown. */
+extern bool fc_file_resolve(const FcCache *cache, FcFile *file);
 
 /* Forget a range of a file's blocks, and every fill of it that is under way. */
 extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
