@@ -109,7 +109,9 @@ bench: build
 postgres-check: venv-dev rooms
 	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }
 	$(Q)major='$(or $(PG),$(shell sed -n "s/^PACKAGE_VERSION='\([0-9]*\).*/\1/p" '$(PG_SRC)/configure' 2>/dev/null))'; \
-		'$(BIN)/pytest' -m postgres_check --pg-src='$(PG_SRC)' --pg-major="$$major"
+		rm -rf out/postgres-check; \
+		'$(BIN)/pytest' -m postgres_check --pg-src='$(PG_SRC)' --pg-major="$$major"; code=$$?; \
+		cat out/postgres-check/*.txt; exit $$code
 
 # ---- housekeeping
 
