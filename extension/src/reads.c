@@ -56,10 +56,10 @@
 
 /*
  * io workers share a scan out between them, run by run, so each sees gaps of what
- * the others read.  Single blocks with gaps between them are no scan.
+ * the others read.  PostgreSQL 18 has 3 of them by default, and now and then the
+ * backend reads for itself.
  */
-#define GAP_BLOCKS     64
-#define GAP_RUN_BLOCKS 8
+#define GAP_RUNS 4
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
@@ -135,9 +135,12 @@ note_streak(OpenFile *entry, const Run *run)
 {
 	uint32_t gap = run->first - entry->next_block;
 	bool goes_on = entry->next_block > 0 && run->first >= entry->next_block &&
-	               gap < (run->count >= GAP_RUN_BLOCKS ? GAP_BLOCKS : 1);
+	               gap < GAP_RUNS * run->count;
 
-	entry->streak_blocks = (goes_on ? entry->streak_blocks : 0) + run->count;
+	/* Halved, not forgotten: one odd gap makes no scan look like anything else. */
+	if (!goes_on)
+		entry->streak_blocks /= 2;
+	entry->streak_blocks += run->count;
 	entry->next_block = run->first + run->count;
 
 	/* Beyond this it says no more. */
