@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from support.cached import (
 )
 from support.cluster import ClusterFactory
 from support.never_stale import BUSY, run_tpcb_cached
+from support.tpcb import assert_balanced, load_tpcb, run_tpcb
 
 
 @pytest.mark.extension
@@ -34,6 +37,32 @@ def test_a_cache_that_keeps_evicting_serves_nothing_stale(
         cluster, pgflash_install, seconds=4, compared_min=500, cache_size="4MB"
     )
     assert cached.view()["eviction_aged_out"] > 100
+
+
+def test_a_cache_switched_and_cleared_under_load_serves_nothing_stale(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(cluster, pgflash_install, settings=BUSY)
+    load_tpcb(cached.server)
+    switches = (
+        "select pgflash_cache_set_mode('passthrough')",
+        "select pgflash_cache_set_mode('serve')",
+        "select pgflash_cache_set_mode('passthrough')",
+        "select pgflash_cache_set_mode('serve')",
+        "select pgflash_cache_clear()",
+    )
+    with ThreadPoolExecutor(1) as pool, cached.server.connect() as session:
+        load = pool.submit(run_tpcb, cached.server, seconds=4)
+        for switch in itertools.cycle(switches):
+            session.execute(switch)
+            # The load goes on for a while in this mode, and ends in whichever.
+            if wait([load], timeout=0.05).done:
+                break
+        load.result()
+        session.execute("select pgflash_cache_set_mode('serve')")
+    assert_balanced(cached.server)
+    view = assert_never_stale(cached, compared_min=500)
+    assert view["clears"] >= 3
 
 
 def test_oltp_keeps_its_consistency_conditions_and_reads_nothing_stale(
