@@ -222,8 +222,11 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 	atomic_fetch_or(&shared->absent_epoch, 1);
 	atomic_store(&fc_tags(shared)[number], tag_of(hash_of(id)));
 	FC_POINT("tag-written");
-	atomic_fetch_add(&fc_generations(shared)[number], 1);
-	FC_ASSERT(live(atomic_load(&fc_generations(shared)[number])));
+
+	uint64_t retired = atomic_fetch_add(&fc_generations(shared)[number], 1);
+
+	FC_ASSERT(!live(retired));
+	(void) retired;
 	atomic_fetch_add(&shared->absent_epoch, 1);
 }
 

@@ -7,10 +7,11 @@
  * whether its owner still exists: a pid alone would not do, since pids come
  * again, so it is compared with the start time of the process.
  *
- * A place is taken by one compare-and-swap of its pid and needs no clean-up by
- * its owner: places of dead processes are taken again.  A process killed in the
- * few instructions between taking a place and signing it loses that place for
- * good; the table has room to spare.
+ * Pid, start time and use count lie in one word, and a place is taken by one
+ * compare-and-swap of it.  So wherever a process is killed, the place is either
+ * its own or still the one before it's, and places of the dead are taken again.
+ * The start time keeps 26 bits: a pid that comes again 7.7 days later to the
+ * hundredth of a second would pass for its predecessor, which costs a slot.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -24,8 +25,8 @@
 
 #include "shared.h"
 
-/* A place somebody is just moving into. */
-#define PID_TAKING UINT32_MAX
+#define START_BITS 26
+#define START_MASK ((1U << START_BITS) - 1)
 
 /*
  * Start time of a process in clock ticks since boot (field 22 of its stat file);
@@ -69,18 +70,58 @@ start_time_of(uint32_t pid)
 	return strtoull(field, NULL, 10);
 }
 
-static bool
-alive(uint32_t pid, uint64_t start_time)
+/* The same in as many bits as a place has; 0 if it cannot be known. */
+static uint32_t
+short_start(uint64_t start_time)
 {
-	/* Where there is no /proc, believe the pid. */
-	if (kill((pid_t) pid, 0) != 0 && errno == ESRCH)
+	uint32_t start = (uint32_t) start_time & START_MASK;
+
+	if (start_time == UINT64_MAX)
+		return 0;
+	return start != 0 ? start : 1;
+}
+
+static uint64_t
+word_of(uint32_t pid, uint32_t start, uint32_t incarnation)
+{
+	return (uint64_t) pid << (START_BITS + 16) | (uint64_t) start << 16 |
+	       incarnation;
+}
+
+static uint32_t
+pid_of(uint64_t word)
+{
+	return (uint32_t) (word >> (START_BITS + 16));
+}
+
+static uint32_t
+start_of(uint64_t word)
+{
+	return (uint32_t) (word >> 16) & START_MASK;
+}
+
+static uint32_t
+incarnation_of(uint64_t word)
+{
+	return (uint32_t) word & 0xffff;
+}
+
+/* Does the process that has, or had, the place still exist? */
+static bool
+alive(uint64_t word)
+{
+	if (pid_of(word) == 0)
 		return false;
 
-	uint64_t now = start_time_of(pid);
+	/* Where there is no /proc, believe the pid. */
+	if (kill((pid_t) pid_of(word), 0) != 0 && errno == ESRCH)
+		return false;
 
-	if (now == UINT64_MAX || start_time == UINT64_MAX)
+	uint64_t start_time = start_time_of(pid_of(word));
+
+	if (start_time == UINT64_MAX || start_of(word) == 0)
 		return true;
-	return now == start_time;
+	return start_time != 0 && short_start(start_time) == start_of(word);
 }
 
 bool
@@ -88,7 +129,6 @@ fc_owner_gone(const FcCache *cache, uint32_t token)
 {
 	int saved_errno = errno;
 	uint32_t place = token & 0xffff;
-	bool gone;
 
 	if (FC_BROKEN(TAKEOVER) && token != cache->token)
 		return false;
@@ -97,40 +137,28 @@ fc_owner_gone(const FcCache *cache, uint32_t token)
 
 	FC_ASSERT(place < cache->shared->process_count);
 
-	FcProcess *process = &fc_processes(cache->shared)[place];
-	uint32_t pid = atomic_load(&process->pid);
-	uint64_t start_time = atomic_load(&process->start_time);
-
-	if (atomic_load(&process->token) != token)
-		gone = true; /* the place has moved on */
-	else if (pid == PID_TAKING)
-		gone = false; /* not known yet */
-	else
-		gone = pid == 0 || !alive(pid, start_time);
+	uint64_t word = atomic_load(&fc_processes(cache->shared)[place].word);
+	bool gone = incarnation_of(word) != token >> 16 || !alive(word);
 
 	errno = saved_errno;
 	return gone;
 }
 
-/* Try to move into a place that held the given pid. */
+/* Try to move into a place that was seen free, or its process dead. */
 static bool
-take_place(FcCache *cache, uint32_t place, uint32_t old_pid)
+take_place(FcCache *cache, uint32_t place, uint64_t seen)
 {
-	FcProcess *process = &fc_processes(cache->shared)[place];
+	uint32_t pid = (uint32_t) getpid();
+	uint32_t incarnation = (incarnation_of(seen) + 1) & 0xffff;
 
-	if (!atomic_compare_exchange_strong(&process->pid, &old_pid, PID_TAKING))
+	if (incarnation == 0)
+		incarnation = 1;
+	if (!atomic_compare_exchange_strong(
+			&fc_processes(cache->shared)[place].word, &seen,
+			word_of(pid, short_start(start_time_of(pid)), incarnation)))
 		return false;
-
-	uint32_t incarnation = (atomic_load(&process->token) >> 16) + 1;
-	uint32_t token = (incarnation << 16) | place;
-
-	if ((incarnation & 0xffff) == 0)
-		token |= 1U << 16; /* never 0 */
-	atomic_store(&process->token, token);
-	atomic_store(&process->start_time, start_time_of((uint32_t) getpid()));
-	atomic_store(&process->pid, (uint32_t) getpid());
 	cache->process = place;
-	cache->token = token;
+	cache->token = incarnation << 16 | place;
 	return true;
 }
 
@@ -138,7 +166,6 @@ FcStatus
 fc_process_begin(FcCache *cache)
 {
 	FcShared *shared = cache->shared;
-	FcProcess *processes = fc_processes(shared);
 	int saved_errno = errno;
 	uint32_t start = (uint32_t) getpid() % shared->process_count;
 
@@ -150,14 +177,12 @@ fc_process_begin(FcCache *cache)
 		for (uint32_t i = 0; i < shared->process_count; i++)
 		{
 			uint32_t place = (start + i) % shared->process_count;
-			uint32_t pid = atomic_load(&processes[place].pid);
-			uint64_t start_time = atomic_load(&processes[place].start_time);
+			uint64_t seen = atomic_load(&fc_processes(shared)[place].word);
 
 			/* First the free places, then those of the dead. */
-			if (pass == 0 ? pid != 0
-			              : pid == PID_TAKING || alive(pid, start_time))
+			if (pass == 0 ? pid_of(seen) != 0 : alive(seen))
 				continue;
-			if (take_place(cache, place, pid))
+			if (take_place(cache, place, seen))
 			{
 				errno = saved_errno;
 				return FC_OK;
@@ -174,6 +199,13 @@ fc_process_end(FcCache *cache)
 {
 	if (cache->token == 0)
 		return;
-	atomic_store(&fc_processes(cache->shared)[cache->process].pid, 0);
+
+	FcAtomic64 *word = &fc_processes(cache->shared)[cache->process].word;
+	uint64_t mine = atomic_load(word);
+
+	/* The incarnation stays: the next one has to differ. */
+	if (incarnation_of(mine) == cache->token >> 16)
+		atomic_compare_exchange_strong(word, &mine,
+		                               word_of(0, 0, incarnation_of(mine)));
 	cache->token = 0;
 }

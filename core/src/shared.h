@@ -187,12 +187,18 @@ _Static_assert(sizeof(FcFileEntry) == 48, "memory per file is documented");
 
 /* ---- processes ----------------------------------------------------------- */
 
-/* token = incarnation << 16 | place; never 0 for a process that has begun. */
+/*
+ * A place in the table of processes: who has it, in one word.
+ *
+ *	bits 42-63	pid; 0 = free (Linux has no pid beyond 2^22)
+ *	bits 16-41	when it was started, in clock ticks since boot; 0 = not known
+ *	bits  0-15	incarnation: + 1 whenever the place is taken, never 0
+ *
+ * An owner's token is incarnation << 16 | place.
+ */
 typedef struct FcProcess
 {
-	FcAtomic64 start_time; /* of the process, in clock ticks since boot */
-	FcAtomic32 pid;        /* 0 = free, UINT32_MAX = being taken */
-	FcAtomic32 token;
+	FcAtomic64 word;
 } FcProcess;
 
 /* ---- counters ------------------------------------------------------------ */
