@@ -17,13 +17,14 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
-from pgflash.lab.host import server_cpu
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, server_account
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash.lab.host import server_cpu
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server, make_server_dir, server_account
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
@@ -39,11 +40,14 @@ SETTINGS = {
     "autovacuum": "off",
     "checkpoint_timeout": "1h",
 }
-VARIANTS = {
+#: Without a cache file no hook is installed, so "offline" is what hooks cost by themselves.
+VARIANTS: dict[str, dict[str, str]] = {
     "stock": {},
     "stock again": {},
-    "loaded, cache off": {"shared_preload_libraries": "pgflash"},
+    "loaded, no cache file": {"shared_preload_libraries": "pgflash"},
+    "cache offline": {"shared_preload_libraries": "pgflash", "pgflash.cache_size": "64MB"},
 }
+OFFLINE = "cache offline"
 
 
 def pgbench(server: Server, *, builtin: str) -> tuple[int, float]:
@@ -60,14 +64,27 @@ def pgbench(server: Server, *, builtin: str) -> tuple[int, float]:
     return int(found[1]), after.user_s - before.user_s + after.system_s - before.system_s
 
 
-def cpu_per_transaction(server: Server, *, builtin: str) -> dict[str, list[float]]:
+def start(server: Server, variant: str, cache_file: Path) -> None:
+    """Start the server as a variant has it, its cache offline if it has one."""
+    none = {"shared_preload_libraries": None, "pgflash.cache_size": None}
+    file = str(cache_file) if variant == OFFLINE else None
+    server.configure({**none, "pgflash.cache_file": file, **VARIANTS[variant]})
+    server.start()
+    if variant == OFFLINE:
+        with server.connect() as connection:
+            connection.execute("create extension if not exists pgflash")
+            connection.execute("select pgflash_cache_set_mode('offline')")
+
+
+def cpu_per_transaction(
+    server: Server, cache_file: Path, *, builtin: str
+) -> dict[str, list[float]]:
     """Return microseconds of server CPU per transaction, per variant, round by round."""
     rounds: dict[str, list[float]] = {name: [] for name in VARIANTS}
     for number in track(range(ROUNDS), description=f"{builtin}: variants in turn"):
         names = list(VARIANTS)
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            server.configure({"shared_preload_libraries": None, **VARIANTS[name]})
-            server.start()
+            start(server, name, cache_file)
             pgbench(server, builtin=builtin)
             transactions, cpu_s = pgbench(server, builtin=builtin)
             rounds[name].append(cpu_s / transactions * 1e6)
@@ -78,6 +95,13 @@ def cpu_per_transaction(server: Server, *, builtin: str) -> dict[str, list[float
 def calls_per_transaction(server: Server, folder: Path, *, builtin: str) -> dict[str, float]:
     """Count file calls below the data directory with the emulator, delays off."""
     account = server_account()
+    server.configure(
+        {
+            "shared_preload_libraries": None,
+            "pgflash.cache_file": None,
+            "pgflash.cache_size": None,
+        }
+    )
     device = EmulatedDevice(
         name="counted", profile=DeviceProfile.named("nvme"), paths=(server.data,)
     )
@@ -93,9 +117,7 @@ def calls_per_transaction(server: Server, folder: Path, *, builtin: str) -> dict
         transactions, _cpu_s = pgbench(server, builtin=builtin)
         stats = emulator.stats().device("counted")
         server.stop()
-    return {
-        name: operation.count / transactions for name, operation in stats.operations.items()
-    }
+    return {name: operation.count / transactions for name, operation in stats.operations.items()}
 
 
 def hook_costs() -> dict[str, dict[str, float]]:
@@ -124,13 +146,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pgflash-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
+        cache_file = make_server_dir(folder / "flash") / "cache"
         server = Server.create(install, folder / "server", settings=SETTINGS)
         with server:
             server.start()
             server.run(["pgbench", "-i", "-q", f"-s{SCALE}"])
             server.stop()
             for builtin in ("tpcb-like", "select-only"):
-                rounds = cpu_per_transaction(server, builtin=builtin)
+                rounds = cpu_per_transaction(server, cache_file, builtin=builtin)
                 stock = statistics.median(rounds["stock"])
                 for variant, values in rounds.items():
                     ratio = statistics.median(
@@ -139,7 +162,6 @@ def main() -> None:
                     table.add_row(
                         builtin, variant, f"{statistics.median(values):.1f}", f"{ratio:.3f}"
                     )
-                server.configure({"shared_preload_libraries": None})
                 calls = calls_per_transaction(server, folder, builtin=builtin)
                 count = sum(calls.values())
                 added = max(hooks["off"]["pread"], hooks["off"]["pwrite"])
