@@ -164,7 +164,7 @@ def main() -> None:
                     )
                 calls = calls_per_transaction(server, folder, builtin=builtin)
                 count = sum(calls.values())
-                added = max(hooks["off"]["pread"], hooks["off"]["pwrite"])
+                added = max(cost[call] for cost in hooks.values() for call in ("pread", "pwrite"))
                 share = count * added / (stock * 1000)
                 null = count * abs(hooks["off"]["null"]) / (stock * 1000)
                 shares.add_row(
