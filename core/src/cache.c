@@ -29,10 +29,12 @@
 #include "shared.h"
 
 /*
- * A device gets this many failed calls, and this many corrupt slots, before the
- * cache goes offline.  A single flipped bit costs its slot; a device that has
- * lost its mind costs a few dozen misses.
+ * A device gets this many failed calls, and this many corrupt slots, in an hour
+ * before the cache goes offline.  A single flipped bit costs its slot, one a day
+ * costs nothing more for ever; a device that has lost its mind costs a few dozen
+ * misses.
  */
+#define FAILURE_WINDOW_NS 3600000000000ULL
 #define DEVICE_ERRORS_MAX 32
 #define CORRUPT_SLOTS_MAX 256
 
@@ -86,7 +88,7 @@ lay_out(const FcConfig *config, FcShared *shared)
 	shared->process_count = config->process_count;
 	shared->file_count = config->file_count != 0
 	                         ? config->file_count
-	                         : power_of_2(config->slot_count / 8, 4096, 262144);
+	                         : power_of_2(config->slot_count / 8, 1024, 262144);
 	shared->chunk_count = power_of_2(config->slot_count / 16, 1024, 1U << 30);
 
 	shared->processes_offset =
@@ -177,12 +179,24 @@ fc_sweep(FcCache *cache)
 		fc_files_sweep(cache);
 }
 
-/* A failure of the device: when there are too many, stop using it. */
+/*
+ * A failure of the device: when there are too many in a window, stop using it.
+ * Two processes may begin a window at once; then a failure or two is forgotten.
+ */
 static void
-count_failure(FcCache *cache, FcCounter counter, uint64_t max, FcReason reason)
+count_failure(FcCache *cache, FcCounter counter, uint32_t max, FcReason reason)
 {
+	FcFailures *failures = &cache->shared->failures[reason];
+	uint64_t now = fc_now_ns();
+
 	fc_count(cache, counter, 1);
-	if (fc_counter(cache, counter) >= max && fc_mode(cache, NULL) != FC_OFFLINE)
+	if (now - atomic_load(&failures->window_start_ns) > FAILURE_WINDOW_NS)
+	{
+		atomic_store(&failures->window_start_ns, now);
+		atomic_store(&failures->count, 0);
+	}
+	if (atomic_fetch_add(&failures->count, 1) + 1 >= max &&
+	    fc_mode(cache, NULL) != FC_OFFLINE)
 		(void) fc_mode_set(cache, FC_OFFLINE, reason);
 }
 

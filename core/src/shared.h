@@ -215,6 +215,13 @@ typedef struct FcShard
 	} timer[FC_TIMER_COUNT];
 } __attribute__((aligned(64))) FcShard;
 
+/* Failures of one kind in the present window of time; see cache.c. */
+typedef struct FcFailures
+{
+	FcAtomic64 window_start_ns;
+	FcAtomic32 count;
+} FcFailures;
+
 /* ---- the whole ----------------------------------------------------------- */
 
 struct FcShared
@@ -244,6 +251,8 @@ struct FcShared
 	FcAtomic32 clear_wanted;          /* file numbers ran out */
 	FcAtomic32 retired_count;         /* numbers that wait for the sweep */
 	FcAtomic64 absent_epoch;          /* odd while a file becomes known */
+
+	FcFailures failures[FC_REASON_COUNT]; /* by what they would lead to */
 };
 
 #define FC_AT(shared, offset, type)                                            \

@@ -719,6 +719,34 @@ test_thresholds(void)
 	rig_close(&rig);
 }
 
+/* Failures that come seldom enough are no reason to stop. */
+static void
+test_seldom_failures(void)
+{
+	Rig rig;
+
+	rig_open(&rig, 1024, 64);
+
+	FcFile file = entered(&rig, 7);
+	FcAtomic64 *start =
+		&rig.cache.shared->failures[FC_REASON_READ_ERRORS].window_start_ns;
+
+	rig.flash.fault_stays = true;
+	rig.flash.read_fault = FAULT_EIO;
+	for (uint32_t block = 0; block < 200; block++)
+	{
+		/* As if an hour went by after every 20. */
+		if (block % 20 == 0)
+			atomic_store(start, fc_now_ns() - 3601000000000ULL);
+		(void) put(&rig, &file, block);
+		IGNORE(look(&rig, &file, block));
+	}
+	OK(count_of(&rig, FC_COUNT_flash_read_errors) == 200 &&
+	       fc_mode(&rig.cache, NULL) == FC_SERVE,
+	   "20 failures an hour do not take the cache offline");
+	rig_close(&rig);
+}
+
 static void
 test_errno(void)
 {
@@ -805,6 +833,7 @@ main(void)
 	test_flipped_bits(&random);
 	test_swapped_slots();
 	test_thresholds();
+	test_seldom_failures();
 	test_errno();
 	test_memory();
 	return tap_done();

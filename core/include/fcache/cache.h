@@ -108,6 +108,8 @@ typedef enum FcReason
 	FC_REASON_HOST          /* the host's own; it keeps the words */
 } FcReason;
 
+#define FC_REASON_COUNT (FC_REASON_HOST + 1)
+
 /* ---- the cache --------------------------------------------------------- */
 
 typedef struct FcConfig
