@@ -7,6 +7,7 @@ the mark `extension` and are repeated on every major that can be had.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
 
@@ -16,6 +17,11 @@ from pgflash.lab.postgres import MAJORS, PgInstall
 from support.cluster import ClusterFactory, build_install, find_install
 
 _failed = pytest.StashKey[bool]()
+
+# A shell that runs the tests in the background makes them ignore Ctrl-C, and the programs
+# they start, which tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
