@@ -26,7 +26,6 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include <string.h>
 
 #include "shared.h"
 
