@@ -75,7 +75,8 @@ lay_out(const FcConfig *config, FcShared *shared)
 	if (config->slot_count < FC_WAYS || config->slot_count % FC_WAYS != 0 ||
 	    config->policy == NULL || config->process_count == 0 ||
 	    config->process_count > 0xffff ||
-	    (config->file_count & (config->file_count - 1)) != 0)
+	    (config->file_count & (config->file_count - 1)) != 0 ||
+	    config->file_count == 1)
 		return false;
 
 	memset(shared, 0, sizeof(*shared));
@@ -134,13 +135,12 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	FcShared *shared = memory;
 	FcShared layout;
 
-	if (!lay_out(config, &layout))
+	/* What holds a cache already is not zeros. */
+	if (!lay_out(config, &layout) || shared->magic != 0)
 		return FC_INVALID;
 
-	memset(memory, 0, layout.sets_offset);
 	memcpy(memory, &layout, sizeof(layout));
-	fc_files_init(shared);
-	fc_index_init(shared, config->policy);
+	atomic_store(&shared->absent_epoch, 2); /* 0 means "not noted" */
 	atomic_store(&shared->mode_word,
 	             (uint64_t) FC_PASSTHROUGH | (FC_REASON_STARTING << 8));
 	return open_handle(cache, shared, config->policy, device);

@@ -12,10 +12,11 @@
  * searching needs no lock: it looks through all the places.  Only giving a
  * number (fc_file_enter) and taking numbers back (the sweep) hold the file lock.
  *
- * Life of a number: free (tag 0, generation odd), live (tag set, generation
- * even), retired (tag set, generation odd), swept: free again.  The step from
- * live to retired is one atomic addition, so it is whole wherever a process is
- * killed, and every handle on the number is stale from that moment.
+ * Life of a number: free (tag 0, generation even), live (tag set, generation
+ * odd), retired (tag set, generation even), swept: free again.  The step from live
+ * to retired is one atomic addition, so it is whole wherever a process is killed,
+ * and every handle on the number is stale from that moment.  Number 0 is never
+ * given, so that no key is 0.
  *
  * A writer need not enter a file: what the dictionary does not know has nothing
  * cached.  The order matters: a reader enters the file BEFORE its real read, a
@@ -75,7 +76,7 @@ probes_of(const FcShared *shared)
 static bool
 live(uint64_t generation)
 {
-	return (generation & 1) == 0;
+	return (generation & 1) != 0;
 }
 
 /* The number of a live file, with its generation; or FC_FILE_NONE. */
@@ -198,7 +199,8 @@ free_place(const FcShared *shared, uint64_t hash)
 	{
 		uint32_t number = place_of(shared, hash, probe);
 
-		if (atomic_load(&fc_tags(shared)[number]) == 0)
+		if (number != FC_FILE_NONE &&
+		    atomic_load(&fc_tags(shared)[number]) == 0)
 			return number;
 	}
 	return FC_FILE_NONE;
@@ -477,13 +479,4 @@ fc_files_sweep(FcCache *cache)
 	}
 	atomic_store(&shared->retired_count, waiting);
 	unlock_files(cache);
-}
-
-void
-fc_files_init(FcShared *shared)
-{
-	/* Odd: never used.  An epoch of 0 would mean "not noted". */
-	for (uint32_t number = 0; number < shared->file_count; number++)
-		atomic_store(&fc_generations(shared)[number], 1);
-	atomic_store(&shared->absent_epoch, 2);
 }

@@ -32,9 +32,6 @@
 /* A claim lost to other processes this often counts as "writer overloaded". */
 #define CLAIM_TRIES 4
 
-/* A key no block has: file numbers end far below. */
-#define NO_KEY UINT64_MAX
-
 static FcSet *
 set_of_slot(const FcShared *shared, uint32_t slot)
 {
@@ -54,28 +51,8 @@ candidate_of(const FcShared *shared, uint64_t key)
 {
 	return (FcCandidate){
 		.fingerprint = (uint32_t) fc_mix(key),
-		.relation_class =
-			key == NO_KEY
-				? 0
-				: (uint8_t) fc_files(shared)[fc_key_file(key)].id.fork,
+		.relation_class = (uint8_t) fc_files(shared)[fc_key_file(key)].id.fork,
 	};
-}
-
-void
-fc_index_init(FcShared *shared, const FcPolicy *policy)
-{
-	for (uint32_t number = 0; number < shared->set_count; number++)
-	{
-		FcSet *set = fc_set(shared, number);
-
-		atomic_init(&set->generation, 0);
-		for (unsigned way = 0; way < FC_WAYS; way++)
-		{
-			atomic_init(&set->key[way], NO_KEY);
-			atomic_init(&set->meta[way], FC_EMPTY);
-		}
-		policy->set_init(set->policy_state);
-	}
 }
 
 /* ---- looking ------------------------------------------------------------- */

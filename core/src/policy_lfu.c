@@ -19,8 +19,6 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include <string.h>
-
 #include "fcache/policy.h"
 
 #define COUNT_MAX  15
@@ -31,9 +29,9 @@
 
 typedef struct LfuSet
 {
-	uint16_t clock;    /* reads of the set; wraps */
-	uint16_t ghost_at; /* where the ring goes on */
-	uint16_t until_ageing;
+	uint16_t clock;        /* reads of the set; wraps */
+	uint16_t ghost_at;     /* where the ring goes on */
+	uint16_t since_ageing; /* reads */
 	uint16_t unused;
 	uint8_t count[FC_WAYS];
 	uint16_t last_read[FC_WAYS];
@@ -62,21 +60,11 @@ static void
 tick(LfuSet *set, unsigned way)
 {
 	set->last_read[way] = set->clock++;
-	if (set->until_ageing == 0)
+	if (++set->since_ageing > AGE_PERIOD)
 	{
 		age(set);
-		set->until_ageing = AGE_PERIOD;
+		set->since_ageing = 1;
 	}
-	set->until_ageing--;
-}
-
-static void
-lfu_init(void *state)
-{
-	LfuSet *set = state;
-
-	memset(set, 0, sizeof(*set));
-	set->until_ageing = AGE_PERIOD;
 }
 
 static void
@@ -149,7 +137,6 @@ lfu_evicted(void *state, unsigned way, const FcCandidate *old)
 const FcPolicy fc_policy_lfu = {
 	.name = "lfu",
 	.set_state_size = sizeof(LfuSet),
-	.set_init = lfu_init,
 	.touched = lfu_touched,
 	.choose = lfu_choose,
 	.filled = lfu_filled,

@@ -2,13 +2,17 @@
  * shared.h
  *		The shared memory of a cache, and what the parts of core know of it.
  *
- * One block of memory, laid out once by fc_cache_create():
+ * One block of memory, zeros but for its head when fc_cache_create() has laid
+ * it out:
  *
  *	FcShared | processes | counter shards | file generations | files | chunks
  *	| sets
  *
  * Parts name each other by offset and number, never by pointer: the same bytes
- * are valid wherever a process has mapped them.
+ * are valid wherever a process has mapped them.  All zeros is an empty cache, so
+ * that making one of 100 GB touches one page and takes no time: no key is 0, since
+ * file numbers begin at 1; an entry of zeros is empty, a file's generation of 0
+ * was never used, and every policy begins with a state of zeros.
  *
  * The order of all shared accesses is sequentially consistent unless a line
  * says otherwise.  The protocol rests on one argument, used again and again:
@@ -143,10 +147,7 @@ fc_key_file(uint64_t key)
 	return (uint32_t) (key >> 32);
 }
 
-/*
- * A set: 64 entries and the policy's state behind them.  An empty set has keys
- * of all ones, which no file number reaches.
- */
+/* A set: 64 entries and the policy's state behind them. */
 typedef struct FcSet
 {
 	FcAtomic64 generation; /* + 1 at every change of a block of this set */
@@ -162,8 +163,8 @@ typedef struct FcSet
  * generation lie in arrays of their own: tags are searched, and the generation
  * is read at every call and must not share a cache line with counters.
  *
- * An even generation means the number is live, an odd one that it is retired
- * (or was never used).  So one atomic addition retires a number and makes every
+ * An odd generation means the number is live, an even one that it is retired (or
+ * was never used: 0).  So one atomic addition retires a number and makes every
  * handle on it stale, and nothing can come between.  Generations only grow, over
  * all uses of a number: a handle of an earlier use can never look current.
  */
@@ -352,7 +353,6 @@ extern bool fc_file_resolve(const FcCache *cache, FcFile *file);
 extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                                uint32_t count);
 
-extern void fc_files_init(FcShared *shared);
 extern void fc_files_sweep(FcCache *cache);
 
 /* ---- index.c ------------------------------------------------------------- */
@@ -369,8 +369,6 @@ fc_index_set_of(const FcShared *shared, uint64_t key)
 {
 	return (uint32_t) (((fc_mix(key) >> 32) * shared->set_count) >> 32);
 }
-
-extern void fc_index_init(FcShared *shared, const FcPolicy *policy);
 
 /* Find a valid entry. */
 extern bool fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen);

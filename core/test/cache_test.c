@@ -522,6 +522,10 @@ test_configs(void)
 		  .file_count = 12,
 		  .process_count = 1,
 		  .policy = &fc_policy_lfu },
+		{ .slot_count = 64,
+		  .file_count = 1,
+		  .process_count = 1,
+		  .policy = &fc_policy_lfu },
 	};
 	static char memory[64] __attribute__((aligned(64)));
 	FcCache cache;
@@ -804,13 +808,67 @@ test_memory(void)
 
 	MUST(memory != NULL);
 	memset(memory, 0xa5, (size + 127) / 64 * 64);
+	memset(memory, 0, size);
 	memory_device_open(&flash, 64);
 	MUST(fc_cache_create(&cache, memory, &config, &flash.device) == FC_OK);
 	OK(fc_memory_size(&cache) == size && memory[size] == 0xa5 &&
 	       fc_slot_count(&cache) == 64 && fc_used_slots(&cache) == 0,
-	   "a cache laid out on dirty memory is empty and keeps to its size");
+	   "a new cache is empty and keeps to its size");
+
+	FcCache again;
+
+	OK(fc_cache_create(&again, memory, &config, &flash.device) == FC_INVALID,
+	   "memory that holds a cache already is refused");
 	free(cache.scratch);
 	free(memory);
+	munmap(flash.bytes, flash.size);
+}
+
+/* Pages of memory that are there, not only promised. */
+static size_t
+resident_pages(void *memory, size_t size)
+{
+	size_t pages = (size + 4095) / 4096;
+	unsigned char *there = malloc(pages);
+	size_t count = 0;
+
+	MUST(there != NULL && mincore(memory, size, there) == 0);
+	for (size_t i = 0; i < pages; i++)
+		count += there[i] & 1;
+	free(there);
+	return count;
+}
+
+/* The size of an index must not cost the start of a server anything. */
+static void
+test_creation_writes_the_head_only(void)
+{
+	FcConfig config = { .slot_count = 100U << 17, /* of 8 KB: 100 GB */
+		                .process_count = 1000,
+		                .policy = &fc_policy_lfu };
+	size_t size = fc_cache_memory_size(&config);
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t start = fc_now_ns();
+	MemoryDevice flash;
+	FcCache cache;
+
+	MUST(memory != MAP_FAILED);
+	memory_device_open(&flash, FC_WAYS);
+	MUST(fc_cache_create(&cache, memory, &config, &flash.device) == FC_OK);
+	printf("# %.2f ms for a cache of 100 GB, %zu bytes of memory\n",
+	       (double) (fc_now_ns() - start) / 1e6, size);
+	OK(resident_pages(memory, size) <= 2,
+	   "making a cache of 100 GB writes the head of its memory");
+
+	FcFile file = fc_file(file_id(7));
+
+	OK(fc_mode_set(&cache, FC_SERVE, FC_REASON_NONE) == FC_OK &&
+	       fc_file_enter(&cache, &file) == FC_OK && file.number != 0 &&
+	       !fc_cached(&cache, &file, 0),
+	   "the untouched rest is an empty dictionary and an empty index");
+	free(cache.scratch);
+	munmap(memory, size);
 	munmap(flash.bytes, flash.size);
 }
 
@@ -836,5 +894,6 @@ main(void)
 	test_seldom_failures();
 	test_errno();
 	test_memory();
+	test_creation_writes_the_head_only();
 	return tap_done();
 }

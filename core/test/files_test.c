@@ -13,6 +13,9 @@
 
 #define FILES 64
 
+/* Number 0 is never given. */
+#define NUMBERS (FILES - 1)
+
 static FcFile
 entered(Rig *rig, uint32_t relation)
 {
@@ -56,7 +59,7 @@ test_names(void)
 	OK(fc_file_enter(&rig.cache, &file) == FC_OK &&
 	       fc_file_current(&rig.cache, &file),
 	   "a file that is entered is current");
-	OK(file.generation % 2 == 0, "the generation of a live number is even");
+	OK(file.generation % 2 == 1, "the generation of a live number is odd");
 	OK(fc_file_enter(&rig.cache, &again) == FC_OK &&
 	       again.number == file.number && again.generation == file.generation,
 	   "a file has one number");
@@ -106,8 +109,8 @@ test_retire(void)
 	MUST(put(&rig, &file, 3));
 	fc_file_retire(&rig.cache, file.id);
 	OK(!fc_file_current(&rig.cache, &held), "retiring makes handles stale");
-	OK(generation_of(&rig, file.number) % 2 == 1,
-	   "the generation of a retired number is odd");
+	OK(generation_of(&rig, file.number) % 2 == 0,
+	   "the generation of a retired number is even");
 	OK(!fc_file_resolve(&rig.cache, &held), "a retired file is unknown");
 	OK(!fc_file_info(&rig.cache, file.number, &info),
 	   "a retired number tells nothing");
@@ -147,8 +150,8 @@ test_truncate(void)
 	fc_change_end(&rig.cache, &writer, &change);
 	OK(fc_file_resolve(&rig.cache, &held) && held.number == file.number,
 	   "but the number stays");
-	OK(held.generation % 2 == 0 && held.generation > file.generation,
-	   "and the generation grows and stays even");
+	OK(held.generation % 2 == 1 && held.generation > file.generation,
+	   "and the generation grows and stays odd");
 
 	unsigned wrong = 0;
 
@@ -199,13 +202,13 @@ static void
 test_full(void)
 {
 	Rig rig;
-	FcFile file[FILES];
+	FcFile file[NUMBERS];
 	FcFile late = fc_file(file_id(1000));
 
 	rig_open(&rig, 256, FILES);
-	for (uint32_t i = 0; i < FILES; i++)
+	for (uint32_t i = 0; i < NUMBERS; i++)
 		file[i] = entered(&rig, i);
-	for (uint32_t i = 0; i < FILES; i++)
+	for (uint32_t i = 0; i < NUMBERS; i++)
 		(void) put(&rig, &file[i], i);
 
 	OK(fc_file_enter(&rig.cache, &late) == FC_FULL, "a full table says so");
@@ -220,10 +223,10 @@ test_full(void)
 	bool stale = true;
 	bool cached = false;
 
-	for (uint32_t i = 0; i < FILES; i++)
+	for (uint32_t i = 0; i < NUMBERS; i++)
 	{
 		stale &= !fc_file_current(&rig.cache, &file[i]);
-		MUST(fc_file_enter(&rig.cache, &file[i]) == FC_OK || i == FILES - 1);
+		MUST(fc_file_enter(&rig.cache, &file[i]) == FC_OK || i == NUMBERS - 1);
 		cached |= fc_cached(&rig.cache, &file[i], i);
 	}
 	OK(stale, "no handle of before is current");
@@ -235,13 +238,13 @@ static void
 test_sweep_of_retired_numbers(void)
 {
 	Rig rig;
-	FcFile file[FILES];
+	FcFile file[NUMBERS];
 	FcFile late = fc_file(file_id(1000));
 
 	rig_open(&rig, 256, FILES);
-	for (uint32_t i = 0; i < FILES; i++)
+	for (uint32_t i = 0; i < NUMBERS; i++)
 		file[i] = entered(&rig, i);
-	for (uint32_t i = 0; i < FILES / 2; i++)
+	for (uint32_t i = 0; i < NUMBERS / 2; i++)
 		fc_file_retire(&rig.cache, file[i].id);
 	OK(fc_file_enter(&rig.cache, &late) == FC_FULL,
 	   "retired numbers are not given out before the sweep");
@@ -252,7 +255,7 @@ test_sweep_of_retired_numbers(void)
 
 	bool current = true;
 
-	for (uint32_t i = FILES / 2; i < FILES; i++)
+	for (uint32_t i = NUMBERS / 2; i < NUMBERS; i++)
 		current &= fc_file_current(&rig.cache, &file[i]);
 	OK(current, "the living keep theirs");
 

@@ -80,12 +80,6 @@ cut_here(void)
 static unsigned told_way;
 
 static void
-told_init(void *state)
-{
-	(void) state;
-}
-
-static void
 told_touched(void *state, unsigned way)
 {
 	(void) state;
@@ -111,7 +105,6 @@ told_moved(void *state, unsigned way, const FcCandidate *candidate)
 
 static const FcPolicy told_policy = {
 	.name = "told",
-	.set_init = told_init,
 	.touched = told_touched,
 	.choose = told_choose,
 	.filled = told_moved,
@@ -312,7 +305,7 @@ reuse_number(void)
 	IGNORE(fc_file_enter(&scene.b, &next));
 }
 
-/* With one number in all, relation 8 can only have the one relation 7 had. */
+/* With one number to give, relation 8 can only have the one relation 7 had. */
 static bool
 number_reused_with_a_fill_pending(void)
 {
@@ -1032,17 +1025,17 @@ static const Scenario scenarios[] = {
 	  { B(RESOLVE), B(REPLAY_FILE) } },
 	{ "a number is to be used again while a fill of it is pending",
 	  number_reused_with_a_fill_pending,
-	  1,
+	  2,
 	  B(SWEEP) | B(FILE_GENERATION),
 	  { B(SWEEP), B(FILE_GENERATION) } },
 	{ "a number is used again before the fill of an old ticket",
 	  number_reused_before_the_fill,
-	  1,
+	  2,
 	  B(FILE_GENERATION),
 	  { 0 } },
 	{ "a number is swept after a retirement that was killed half-way",
 	  retired_half_way_then_swept,
-	  1,
+	  2,
 	  B(SWEEP),
 	  { 0 } },
 	{ "a file is entered between its two retirements",

@@ -53,7 +53,7 @@ begin(void)
 	MUST(fc_policy_lfu.set_state_size <= sizeof(state));
 	MUST(fc_policy_lfu.set_state_size % 8 == 0);
 	memset(state, 0xa5, sizeof(state));
-	fc_policy_lfu.set_init(state);
+	memset(state, 0, fc_policy_lfu.set_state_size);
 }
 
 static void

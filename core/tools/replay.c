@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "shared.h"
@@ -160,10 +161,11 @@ make_cache(uint32_t blocks)
 		                .process_count = 1,
 		                .policy = &fc_policy_lfu };
 	size_t size = fc_cache_memory_size(&config);
-	void *memory = aligned_alloc(64, (size + 63) / 64 * 64);
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	FcCache cache;
 
-	if (memory == NULL ||
+	if (memory == MAP_FAILED ||
 	    fc_cache_create(&cache, memory, &config, NULL) != FC_OK ||
 	    fc_mode_set(&cache, FC_SERVE, FC_REASON_NONE) != FC_OK)
 		fail("could not make a cache for", "the stream");

@@ -5,7 +5,9 @@
  * Asked for before it is laid out (shmem_request_hook), filled when it is there
  * (shmem_startup_hook).  When a child crashes the postmaster gives the memory back
  * and makes it anew, and we begin with an empty cache again: what the dying
- * processes left undone is nobody's worry then.
+ * processes left undone is nobody's worry then.  Either way the memory is fresh
+ * from the operating system (mmap or shmget) and never handed out twice, so it is
+ * all zeros, which is what core wants of it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -227,9 +227,14 @@ def log(server: CachedServer) -> str:
     return server.server.log_text(since_start=True)
 
 
+@pytest.mark.parametrize("memory", ["sysv", "mmap"])
 def test_after_a_crash_of_a_backend_the_cache_serves_again_from_empty(
-    cached: CachedServer,
+    cached: CachedServer, memory: str
 ) -> None:
+    cached.server.stop()
+    cached.server.configure({"shared_memory_type": memory})
+    cached.start()
+    assert eventually(lambda: cached.view()["mode"] == "serve")
     read_at_random(cached)
     used = cached.view()["used_slots"]
     assert used > 300

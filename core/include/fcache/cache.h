@@ -48,7 +48,7 @@
 #define FC_BLOCKS_ALL UINT32_MAX
 
 /* As a file number: the dictionary does not know the file. */
-#define FC_FILE_NONE UINT32_MAX
+#define FC_FILE_NONE 0
 
 /* ---- files ------------------------------------------------------------- */
 
@@ -115,7 +115,7 @@ typedef enum FcReason
 typedef struct FcConfig
 {
 	uint32_t slot_count;    /* a multiple of FC_WAYS, at least FC_WAYS */
-	uint32_t file_count;    /* file numbers; 0 = fc chooses from slot_count */
+	uint32_t file_count;    /* a power of 2; 0 = chosen from slot_count */
 	uint32_t process_count; /* processes that may fill at the same time */
 	const FcPolicy *policy;
 } FcConfig;
@@ -136,10 +136,11 @@ typedef struct FcCache
 extern size_t fc_cache_memory_size(const FcConfig *config);
 
 /*
- * Lay an empty cache into memory (64-byte aligned, fc_cache_memory_size()
- * bytes) and fill in the handle.  The mode is passthrough for FC_REASON_STARTING
- * until the host says fc_mode_set(FC_SERVE).  FC_INVALID if the config cannot
- * work, FC_FAILED if no memory for the scratch block is left.
+ * Lay an empty cache into memory (64-byte aligned, fc_cache_memory_size() bytes,
+ * all of them zero: only the head is written) and fill in the handle.  The mode
+ * is passthrough for FC_REASON_STARTING until the host says
+ * fc_mode_set(FC_SERVE).  FC_INVALID if the config cannot work or the memory
+ * holds a cache already, FC_FAILED if no memory for the scratch block is left.
  */
 extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
                                               const FcConfig *config,

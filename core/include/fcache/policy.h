@@ -7,7 +7,8 @@
  * to remember of blocks that have left.  Its state lies in shared memory and is
  * touched by several processes at once without a lock: every function must
  * stand torn or lost updates, must not block, allocate, call out or fail, and a
- * wrong choice may cost a hit but never a wrong block.
+ * wrong choice may cost a hit but never a wrong block.  A set begins with a state
+ * of zeros.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -31,8 +32,6 @@ typedef struct FcPolicy
 {
 	const char *name;
 	size_t set_state_size; /* bytes per set, a multiple of 8 */
-
-	void (*set_init)(void *state);
 
 	/* A read was served from this way. */
 	void (*touched)(void *state, unsigned way);
