@@ -52,7 +52,9 @@ file_close(FcDevice *device)
 	device->fd = -1;
 }
 
-static const FcDeviceOps file_ops = { file_read, file_write, file_close };
+static const FcDeviceOps file_ops = { .read = file_read,
+	                                  .write = file_write,
+	                                  .close = file_close };
 
 static FcDeviceProblem
 lock_file(int fd, unsigned wait_ms)

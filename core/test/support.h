@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "fcache/checksum.h"
+#include "queue.h"
 #include "shared.h"
 
 #define UNUSED __attribute__((unused))
@@ -99,6 +100,17 @@ typedef struct MemoryDevice
 	void (*on_read)(void); /* done before the next read */
 	unsigned reads;
 	unsigned writes;
+
+	/* Of a device that takes its time; see memory_device_defer(). */
+	bool holds;        /* nothing gets done */
+	bool last_first;   /* the last to come is done first */
+	unsigned delay_us; /* from the start of a transfer to its end */
+	unsigned deferred_count;
+	struct
+	{
+		FcTransfer *transfer;
+		uint64_t start_ns;
+	} deferred[FC_QUEUE_DEPTH_MAX];
 } MemoryDevice;
 
 static Fault
@@ -180,8 +192,59 @@ memory_close(FcDevice *device)
 	(void) device;
 }
 
-static const FcDeviceOps memory_ops = { memory_read, memory_write,
-	                                    memory_close };
+static const FcDeviceOps memory_ops = { .read = memory_read,
+	                                    .write = memory_write,
+	                                    .close = memory_close };
+
+static void
+deferred_start(FcDevice *device, FcTransfer *transfer)
+{
+	MemoryDevice *flash = device->state;
+	unsigned i = flash->deferred_count++;
+
+	MUST(i < FC_QUEUE_DEPTH_MAX);
+	flash->deferred[i].transfer = transfer;
+	flash->deferred[i].start_ns = fc_now_ns();
+}
+
+/* Bytes move when a transfer is done, not when it begins: as late as they can. */
+static FcTransfer *
+deferred_finished(FcDevice *device)
+{
+	MemoryDevice *flash = device->state;
+	unsigned i = flash->last_first ? flash->deferred_count - 1 : 0;
+
+	if (flash->holds || flash->deferred_count == 0 ||
+	    fc_now_ns() - flash->deferred[i].start_ns < flash->delay_us * 1000ULL)
+		return NULL;
+
+	FcTransfer *transfer = flash->deferred[i].transfer;
+
+	flash->deferred_count--;
+	memmove(&flash->deferred[i], &flash->deferred[i + 1],
+	        (flash->deferred_count - i) * sizeof(flash->deferred[0]));
+	transfer->result = transfer->write
+	                       ? memory_write(device, transfer->page, FC_BLOCK_SIZE,
+	                                      transfer->offset)
+	                       : memory_read(device, transfer->page, FC_BLOCK_SIZE,
+	                                     transfer->offset);
+	if (transfer->result < 0)
+		transfer->result = -errno;
+	return transfer;
+}
+
+static const FcDeviceOps deferred_ops = { .read = memory_read,
+	                                      .write = memory_write,
+	                                      .close = memory_close,
+	                                      .start = deferred_start,
+	                                      .finished = deferred_finished };
+
+/* From now on transfers take their time, as holds, last_first and delay_us say. */
+UNUSED static void
+memory_device_defer(MemoryDevice *flash)
+{
+	flash->device.ops = &deferred_ops;
+}
 
 UNUSED static void *
 shared_memory(size_t size)

@@ -22,15 +22,36 @@
 /* O_DIRECT wants memory, offsets and lengths aligned to this. */
 #define FC_IO_ALIGN 4096
 
+/* A cache is striped over so many cache files at most. */
+#define FC_DEVICES_MAX 16
+
 typedef struct FcDevice FcDevice;
 
-/* Like pread and pwrite: bytes done, or -1 and errno. */
+/* One slot on its way; see src/queue.h. */
+typedef struct FcTransfer
+{
+	FcDevice *device;
+	bool write;
+	void *page; /* FC_BLOCK_SIZE bytes, aligned to FC_IO_ALIGN */
+	off_t offset;
+	void *tag;      /* the caller's own */
+	ssize_t result; /* once it is done: bytes, or -errno */
+} FcTransfer;
+
+/*
+ * read and write are like pread and pwrite: bytes done, or -1 and errno.  Most
+ * slots go through a queue, which hands the files of real devices to the kernel.
+ * A device of a test may take them itself: start begins a transfer, finished
+ * gives one that is done, its result set, or NULL.  Both are NULL otherwise.
+ */
 typedef struct FcDeviceOps
 {
 	ssize_t (*read)(FcDevice *device, void *buffer, size_t size, off_t offset);
 	ssize_t (*write)(FcDevice *device, const void *buffer, size_t size,
 	                 off_t offset);
 	void (*close)(FcDevice *device);
+	void (*start)(FcDevice *device, FcTransfer *transfer);
+	FcTransfer *(*finished)(FcDevice *device);
 } FcDeviceOps;
 
 struct FcDevice

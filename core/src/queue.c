@@ -1,0 +1,299 @@
+/*
+ * queue.c
+ *		The engine: Linux AIO, by the bare system calls.
+ *
+ * AIO because containers that forbid io_uring allow it, because one call begins
+ * any number of transfers and one waits for them with a limit, because the kernel
+ * does not let a process go before its transfers are done (so a slot whose owner
+ * is gone is written by nobody), and because syscall(2) is a door at which the
+ * lab can play a device.  docs/decisions has the figures.
+ *
+ * AIO is truly asynchronous with O_DIRECT only: a file opened without it is read
+ * within io_submit(), and no limit of time holds.  The same is true of the plain
+ * engine, which is there for machines without AIO.
+ *
+ * Devices of tests have a way of their own (FcDeviceOps.start and .finished), with
+ * which they delay, reorder and hang; they are asked over and over.
+ *
+ * Whoever forks: the kernel's queue belongs to the parent's memory and does not
+ * exist in the child, which has to begin with a queue that is all zeros.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "queue.h"
+
+#include <errno.h>
+#include <linux/aio_abi.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fcache/cache.h"
+
+/* Below this a queue is not worth having; then the plain engine it is. */
+#define DEPTH_MIN 4
+
+/* How long to leave a device of a test alone before it is asked again. */
+#define OWN_WAY_NAP_NS 20000
+
+void
+fc_queue_open(FcQueue *queue, unsigned depth)
+{
+	memset(queue, 0, sizeof(*queue));
+	queue->depth = depth < FC_QUEUE_DEPTH_MAX ? depth : FC_QUEUE_DEPTH_MAX;
+
+	/* fs.aio-max-nr limits the sum of all depths on the machine. */
+	for (unsigned less = queue->depth; less >= DEPTH_MIN; less /= 2)
+	{
+		if (syscall(SYS_io_setup, (long) less, &queue->context) == 0)
+		{
+			queue->engine = FC_QUEUE_AIO;
+			queue->depth = less;
+			return;
+		}
+		if (errno != EAGAIN)
+			return;
+	}
+}
+
+void
+fc_queue_close(FcQueue *queue)
+{
+	if (queue->engine == FC_QUEUE_AIO)
+		syscall(SYS_io_destroy, queue->context);
+	memset(queue, 0, sizeof(*queue));
+}
+
+/* ---- beginning --------------------------------------------------------------- */
+
+static void
+finish(FcQueue *queue, FcTransfer *transfer, ssize_t result)
+{
+	transfer->result = result;
+	queue->done[queue->done_count++] = transfer;
+}
+
+static void
+do_now(FcQueue *queue, FcTransfer *transfer)
+{
+	FcDevice *device = transfer->device;
+	ssize_t result = transfer->write
+	                     ? device->ops->write(device, transfer->page,
+	                                          FC_BLOCK_SIZE, transfer->offset)
+	                     : device->ops->read(device, transfer->page,
+	                                         FC_BLOCK_SIZE, transfer->offset);
+
+	finish(queue, transfer, result < 0 ? -errno : result);
+}
+
+static void
+start_own_way(FcQueue *queue, FcTransfer *transfer)
+{
+	FcDevice *device = transfer->device;
+	unsigned i = 0;
+
+	while (i < queue->own_way_count && queue->own_way[i] != device)
+		i++;
+	if (i == queue->own_way_count)
+		queue->own_way[queue->own_way_count++] = device;
+	device->ops->start(device, transfer);
+}
+
+static struct iocb
+request_of(const FcTransfer *transfer)
+{
+	return (struct iocb){
+		.aio_data = (uint64_t) (uintptr_t) transfer,
+		.aio_lio_opcode = transfer->write ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD,
+		.aio_fildes = (uint32_t) transfer->device->fd,
+		.aio_buf = (uint64_t) (uintptr_t) transfer->page,
+		.aio_nbytes = FC_BLOCK_SIZE,
+		.aio_offset = transfer->offset,
+	};
+}
+
+/* The kernel copies the requests, so they need not outlive the call. */
+static unsigned
+aio_submit(FcQueue *queue, FcTransfer *const transfer[], unsigned count)
+{
+	struct iocb request[FC_QUEUE_DEPTH_MAX];
+	struct iocb *requests[FC_QUEUE_DEPTH_MAX];
+	unsigned taken = 0;
+
+	for (unsigned i = 0; i < count; i++)
+	{
+		request[i] = request_of(transfer[i]);
+		requests[i] = &request[i];
+	}
+
+	while (taken < count)
+	{
+		long begun = syscall(SYS_io_submit, queue->context,
+		                     (long) (count - taken), &requests[taken]);
+
+		if (begun > 0)
+		{
+			queue->in_kernel += (unsigned) begun;
+			taken += (unsigned) begun;
+		}
+		else if (begun < 0 && errno == EAGAIN)
+			break;
+		else
+		{
+			/* It stops at the first that it refuses. */
+			finish(queue, transfer[taken], begun < 0 ? -errno : -EIO);
+			taken++;
+		}
+	}
+	return taken;
+}
+
+static bool
+for_kernel(const FcQueue *queue, const FcTransfer *transfer)
+{
+	return queue->engine == FC_QUEUE_AIO && transfer->device->fd >= 0 &&
+	       transfer->device->ops->start == NULL;
+}
+
+unsigned
+fc_queue_submit(FcQueue *queue, FcTransfer *const transfer[], unsigned count)
+{
+	unsigned room = queue->depth - queue->in_flight;
+	unsigned taken = 0;
+
+	if (count > room)
+		count = room;
+	while (taken < count)
+	{
+		unsigned run = 0;
+
+		while (taken + run < count && for_kernel(queue, transfer[taken + run]))
+			run++;
+		if (run > 0)
+		{
+			unsigned begun = aio_submit(queue, transfer + taken, run);
+
+			taken += begun;
+			if (begun < run)
+				break;
+			continue;
+		}
+
+		if (transfer[taken]->device->ops->start != NULL)
+			start_own_way(queue, transfer[taken]);
+		else
+			do_now(queue, transfer[taken]);
+		taken++;
+	}
+	queue->in_flight += taken;
+	return taken;
+}
+
+/* ---- waiting --------------------------------------------------------------------- */
+
+static unsigned
+take_done(FcQueue *queue, FcTransfer *done[], unsigned max)
+{
+	unsigned count = queue->done_count < max ? queue->done_count : max;
+
+	memcpy(done, queue->done, count * sizeof(FcTransfer *));
+	queue->done_count -= count;
+	memmove(queue->done, queue->done + count,
+	        queue->done_count * sizeof(FcTransfer *));
+	return count;
+}
+
+static unsigned
+take_own_way(FcQueue *queue, FcTransfer *done[], unsigned max)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < queue->own_way_count; i++)
+	{
+		FcDevice *device = queue->own_way[i];
+
+		while (count < max &&
+		       (done[count] = device->ops->finished(device)) != NULL)
+			count++;
+	}
+	return count;
+}
+
+static unsigned
+take_from_kernel(FcQueue *queue, unsigned min, uint64_t timeout_ns,
+                 FcTransfer *done[], unsigned max)
+{
+	struct io_event event[FC_QUEUE_DEPTH_MAX];
+	struct timespec timeout = { .tv_sec = (time_t) (timeout_ns / 1000000000),
+		                        .tv_nsec = (long) (timeout_ns % 1000000000) };
+	long got;
+
+	if (max > FC_QUEUE_DEPTH_MAX)
+		max = FC_QUEUE_DEPTH_MAX;
+	got = syscall(SYS_io_getevents, queue->context, (long) min, (long) max,
+	              event, &timeout);
+	if (got < 0)
+		return 0;
+	for (long i = 0; i < got; i++)
+	{
+		done[i] = (FcTransfer *) (uintptr_t) event[i].data;
+		done[i]->result = event[i].res;
+	}
+	queue->in_kernel -= (unsigned) got;
+	return (unsigned) got;
+}
+
+/* One look at everything; it waits only if there is nothing but the kernel. */
+static unsigned
+take(FcQueue *queue, unsigned min, uint64_t timeout_ns, FcTransfer *done[],
+     unsigned max)
+{
+	unsigned count = take_done(queue, done, max);
+
+	if (queue->own_way_count > 0)
+		count += take_own_way(queue, done + count, max - count);
+	if (queue->in_kernel > 0 && count < max)
+	{
+		unsigned more = min > count ? min - count : 0;
+
+		if (more > queue->in_kernel)
+			more = queue->in_kernel;
+		count += take_from_kernel(
+			queue, more, more > 0 && queue->own_way_count == 0 ? timeout_ns : 0,
+			done + count, max - count);
+	}
+	return count;
+}
+
+unsigned
+fc_queue_reap(FcQueue *queue, unsigned min, uint64_t timeout_ns,
+              FcTransfer *done[], unsigned max)
+{
+	uint64_t begin = min > 0 ? fc_now_ns() : 0;
+	uint64_t left = timeout_ns;
+	unsigned count = 0;
+
+	if (min > max)
+		min = max;
+	if (min > queue->in_flight)
+		min = queue->in_flight;
+
+	for (;;)
+	{
+		count += take(queue, min - count, left, done + count, max - count);
+		if (count >= min)
+			break;
+
+		/* A signal, the limit, or a device that is asked again and again. */
+		uint64_t waited = fc_now_ns() - begin;
+
+		if (waited >= timeout_ns)
+			break;
+		left = timeout_ns - waited;
+		if (queue->own_way_count > 0)
+			nanosleep(&(struct timespec){ .tv_nsec = OWN_WAY_NAP_NS }, NULL);
+	}
+	queue->in_flight -= count;
+	return count;
+}

@@ -1,0 +1,74 @@
+/*
+ * queue.h
+ *		Many reads and writes of slots at once, and waiting for them with a limit.
+ *
+ * A queue belongs to one process, which alone uses it; nothing of it may be
+ * used in a child.  Transfers are handed over with fc_queue_submit() and come
+ * back, in whatever order they are done, from fc_queue_reap().  Until then the
+ * transfer and its page belong to the queue, however long the device takes: who
+ * stops waiting has to leave both alone.
+ *
+ * Nothing is allocated; errno is not preserved.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_QUEUE_H
+#define FCACHE_QUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fcache/device.h"
+
+#define FC_QUEUE_DEPTH_READER 32
+#define FC_QUEUE_DEPTH_WRITER 64
+#define FC_QUEUE_DEPTH_MAX    64
+
+/* How a file's transfers are done. */
+typedef enum FcQueueEngine
+{
+	FC_QUEUE_PLAIN, /* pread and pwrite, one after the other, at the submit */
+	FC_QUEUE_AIO    /* Linux AIO: all at once */
+} FcQueueEngine;
+
+typedef struct FcQueue
+{
+	FcQueueEngine engine;
+	unsigned depth;        /* transfers that may be under way; 0 = not open */
+	unsigned in_flight;    /* submitted, not reaped */
+	unsigned in_kernel;    /* ... of them, given to AIO */
+	unsigned done_count;   /* ... of them, done already */
+	unsigned long context; /* the kernel's name for an AIO queue */
+
+	/* Devices with a way of their own that have been given something. */
+	unsigned own_way_count;
+	FcDevice *own_way[FC_DEVICES_MAX];
+
+	FcTransfer *done[FC_QUEUE_DEPTH_MAX];
+} FcQueue;
+
+/*
+ * Make a queue for depth transfers.  Never fails: where AIO cannot be had the
+ * engine is plain, and where the machine is short of it, depth may be less.
+ */
+extern void fc_queue_open(FcQueue *queue, unsigned depth);
+
+/* Wait for what is under way, and forget it. */
+extern void fc_queue_close(FcQueue *queue);
+
+/*
+ * Begin transfers, on any devices.  Says how many of them, from the first on, it
+ * took: fewer than count if the queue, or the kernel, is full.  One that fails at
+ * once is taken, and reaped with its error.
+ */
+extern FC_MUST_CHECK unsigned
+fc_queue_submit(FcQueue *queue, FcTransfer *const transfer[], unsigned count);
+
+/*
+ * Fetch up to max transfers that are done, waiting at most timeout_ns for min of
+ * them, or for all that there are if that is less.  Says how many.
+ */
+extern unsigned fc_queue_reap(FcQueue *queue, unsigned min, uint64_t timeout_ns,
+                              FcTransfer *done[], unsigned max);
+
+#endif

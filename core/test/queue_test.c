@@ -1,0 +1,431 @@
+/*
+ * queue_test.c
+ *		The queue: with a real file, by AIO and without, and with devices that
+ *		are late, out of order, failing or hung.
+ *
+ * syscall() is replaced, so that the machine may seem to have no AIO, or little
+ * of it left, and so that calls can be counted.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include "support.h"
+#include "tap.h"
+
+#define SLOTS 128
+#define MS    1000000ULL
+
+static char path[] = "/tmp/pgflash_queue_test.XXXXXX";
+static FcDevice file;
+
+/* ---- the machine ---------------------------------------------------------------- */
+
+static int setup_errno;      /* what io_setup fails with */
+static long setup_depth_max; /* or the most that it gives; 0 = any */
+static long submit_max;      /* transfers that io_submit takes before EAGAIN */
+static unsigned submits;
+
+static long
+real_syscall(long number, const long a[6])
+{
+	long result;
+	register long r10 __asm__("r10") = a[3];
+	register long r8 __asm__("r8") = a[4];
+	register long r9 __asm__("r9") = a[5];
+
+	__asm__ volatile("syscall"
+	                 : "=a"(result)
+	                 : "a"(number), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10),
+	                   "r"(r8), "r"(r9)
+	                 : "rcx", "r11", "memory");
+	if (result < 0 && result > -4096)
+	{
+		errno = (int) -result;
+		return -1;
+	}
+	return result;
+}
+
+long
+syscall(long number, ...)
+{
+	long a[6];
+	va_list arguments;
+
+	va_start(arguments, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(arguments, long);
+	va_end(arguments);
+
+	if (number == SYS_io_setup && setup_errno != 0)
+		return failure(setup_errno);
+	if (number == SYS_io_setup && setup_depth_max != 0 &&
+	    a[0] > setup_depth_max)
+		return failure(EAGAIN);
+	if (number == SYS_io_submit)
+	{
+		submits++;
+		if (submit_max == 0)
+			return failure(EAGAIN);
+		if (submit_max > 0 && a[1] > submit_max)
+			a[1] = submit_max;
+		if (submit_max > 0)
+			submit_max -= a[1];
+	}
+	return real_syscall(number, a);
+}
+
+/* ---- transfers --------------------------------------------------------------------- */
+
+static Page pages[FC_QUEUE_DEPTH_MAX + 1];
+static FcTransfer transfers[FC_QUEUE_DEPTH_MAX + 1];
+static FcTransfer *all[FC_QUEUE_DEPTH_MAX + 1];
+
+static off_t
+offset_of(unsigned slot)
+{
+	return FC_SLOTS_OFFSET + (off_t) slot * FC_BLOCK_SIZE;
+}
+
+/* One transfer of each of the slots first .. first + count - 1. */
+static void
+prepare(FcDevice *device, bool write, unsigned first, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+	{
+		transfers[i] = (FcTransfer){ .device = device,
+			                         .write = write,
+			                         .page = &pages[i],
+			                         .offset = offset_of(first + i),
+			                         .tag = &transfers[i],
+			                         .result = -4711 };
+		all[i] = &transfers[i];
+		if (write)
+			page_make(&pages[i], 1, first + i, 1);
+		else
+			memset(&pages[i], 0, sizeof(pages[i]));
+	}
+}
+
+/* Each came back once, whole, its page the slot's. */
+static bool
+all_done(FcTransfer *const done[], unsigned count, unsigned first)
+{
+	bool seen[FC_QUEUE_DEPTH_MAX] = { false };
+
+	for (unsigned i = 0; i < count; i++)
+	{
+		unsigned which = (unsigned) (done[i] - transfers);
+
+		if (which >= count || seen[which] || done[i]->tag != done[i] ||
+		    done[i]->result != FC_BLOCK_SIZE ||
+		    !page_is(&pages[which], 1, first + which, 1))
+			return false;
+		seen[which] = true;
+	}
+	return true;
+}
+
+static bool
+round_trip(FcQueue *queue, FcDevice *device, bool write, unsigned first,
+           unsigned count)
+{
+	FcTransfer *done[FC_QUEUE_DEPTH_MAX];
+
+	prepare(device, write, first, count);
+	return fc_queue_submit(queue, all, count) == count &&
+	       fc_queue_reap(queue, count, 5000 * MS, done, count) == count &&
+	       all_done(done, count, first) && queue->in_flight == 0;
+}
+
+static void
+test_file(const char *engine, FcQueueEngine expected)
+{
+	FcQueue queue;
+	FcTransfer *done[FC_QUEUE_DEPTH_MAX];
+
+	fc_queue_open(&queue, FC_QUEUE_DEPTH_WRITER);
+	OK(queue.engine == expected && queue.depth == FC_QUEUE_DEPTH_WRITER,
+	   "%s: that is the engine", engine);
+	OK(round_trip(&queue, &file, true, 3, 64), "%s: 64 slots written at once",
+	   engine);
+	submits = 0;
+	OK(round_trip(&queue, &file, false, 3, 64), "%s: 64 slots read at once",
+	   engine);
+	OK(submits == (expected == FC_QUEUE_AIO ? 1 : 0),
+	   "%s: with as few calls as can be", engine);
+	OK(round_trip(&queue, &file, false, 11, 1), "%s: one alone", engine);
+	OK(fc_queue_reap(&queue, 1, 5000 * MS, done, 1) == 0,
+	   "%s: nobody waits for nothing", engine);
+
+	prepare(&file, false, 3, 65);
+	OK(fc_queue_submit(&queue, all, 65) == 64 && queue.in_flight == 64,
+	   "%s: no more than the depth are taken", engine);
+	OK(fc_queue_submit(&queue, all + 64, 1) == 0, "%s: a full queue takes none",
+	   engine);
+	OK(fc_queue_reap(&queue, 5, 5000 * MS, done, 5) == 5 &&
+	       fc_queue_reap(&queue, 64, 5000 * MS, done + 5, 64) == 59 &&
+	       all_done(done, 64, 3),
+	   "%s: they can be fetched a few at a time", engine);
+
+	prepare(&file, false, SLOTS, 1);
+	OK(fc_queue_submit(&queue, all, 1) == 1 &&
+	       fc_queue_reap(&queue, 1, 5000 * MS, done, 1) == 1 &&
+	       done[0]->result == 0,
+	   "%s: there is nothing after the last slot", engine);
+	fc_queue_close(&queue);
+}
+
+/* The first of three fails at once; the others are done. */
+static void
+test_refused(const char *engine)
+{
+	FcQueue queue;
+	FcTransfer *done[3];
+	FcDevice bad = file;
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	MUST(fd >= 0);
+	close(fd);
+	bad.fd = fd;
+	fc_queue_open(&queue, 8);
+	prepare(&file, false, 3, 3);
+	transfers[0].device = &bad;
+	OK(fc_queue_submit(&queue, all, 3) == 3 &&
+	       fc_queue_reap(&queue, 3, 5000 * MS, done, 3) == 3 &&
+	       transfers[0].result == -EBADF,
+	   "%s: what fails at once comes back with its error", engine);
+	OK(transfers[1].result == FC_BLOCK_SIZE && page_is(&pages[1], 1, 4, 1) &&
+	       transfers[2].result == FC_BLOCK_SIZE && page_is(&pages[2], 1, 5, 1),
+	   "%s: and keeps the others from nothing", engine);
+	fc_queue_close(&queue);
+}
+
+static void
+test_kernel_full(void)
+{
+	FcQueue queue;
+	FcTransfer *done[8];
+
+	fc_queue_open(&queue, 8);
+	prepare(&file, false, 3, 8);
+	submit_max = 3;
+	OK(fc_queue_submit(&queue, all, 8) == 3 && queue.in_flight == 3,
+	   "what the kernel has no room for is not taken");
+	submit_max = -1;
+	OK(fc_queue_reap(&queue, 8, 5000 * MS, done, 8) == 3,
+	   "what it took comes back");
+	OK(round_trip(&queue, &file, false, 3, 8), "and later there is room");
+	fc_queue_close(&queue);
+}
+
+static void
+test_engines(void)
+{
+	FcQueue queue;
+	const int refusals[] = { ENOSYS, EPERM };
+
+	setup_depth_max = 16;
+	fc_queue_open(&queue, FC_QUEUE_DEPTH_READER);
+	OK(queue.engine == FC_QUEUE_AIO && queue.depth == 16,
+	   "where the machine is short of AIO, less of it will do");
+	OK(round_trip(&queue, &file, false, 3, 16), "and works");
+	fc_queue_close(&queue);
+	setup_depth_max = 1;
+	fc_queue_open(&queue, FC_QUEUE_DEPTH_READER);
+	OK(queue.engine == FC_QUEUE_PLAIN && queue.depth == FC_QUEUE_DEPTH_READER,
+	   "where it has none left, plain reads will do");
+	fc_queue_close(&queue);
+	setup_depth_max = 0;
+
+	for (int i = 0; i < 2; i++)
+	{
+		setup_errno = refusals[i];
+		fc_queue_open(&queue, FC_QUEUE_DEPTH_READER);
+		OK(queue.engine == FC_QUEUE_PLAIN, "so too where it is forbidden: %s",
+		   strerror(refusals[i]));
+		fc_queue_close(&queue);
+	}
+	test_file("plain", FC_QUEUE_PLAIN);
+	test_refused("plain");
+	setup_errno = 0;
+}
+
+/* ---- a child ----------------------------------------------------------------------- */
+
+static void
+test_child(void)
+{
+	FcQueue queue;
+	int status;
+
+	fc_queue_open(&queue, 8);
+
+	pid_t child = fork();
+
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		/* The parent's is of no use here, and using it does no harm. */
+		prepare(&file, false, 3, 1);
+		if (fc_queue_submit(&queue, all, 1) != 1 ||
+		    transfers[0].result != -EINVAL)
+			_exit(1);
+		memset(&queue, 0, sizeof(queue));
+		fc_queue_open(&queue, 8);
+		_exit(round_trip(&queue, &file, false, 3, 8) ? 0 : 2);
+	}
+	MUST(waitpid(child, &status, 0) == child);
+	OK(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	   "a child has a queue of its own");
+	OK(round_trip(&queue, &file, false, 3, 8), "which the parent's outlives");
+	fc_queue_close(&queue);
+}
+
+/* ---- devices that take their time -------------------------------------------------- */
+
+static void
+test_late(void)
+{
+	MemoryDevice flash;
+	MemoryDevice other;
+	FcQueue queue;
+	FcTransfer *done[9];
+	uint64_t start;
+
+	memory_device_open(&flash, SLOTS);
+	memory_device_open(&other, SLOTS);
+	fc_queue_open(&queue, 16);
+	MUST(round_trip(&queue, &flash.device, true, 0, 8));
+	MUST(round_trip(&queue, &other.device, true, 0, 16));
+
+	memory_device_defer(&flash);
+	flash.last_first = true;
+	prepare(&flash.device, false, 0, 8);
+	OK(fc_queue_submit(&queue, all, 8) == 8 &&
+	       fc_queue_reap(&queue, 8, 5000 * MS, done, 9) == 8 &&
+	       all_done(done, 8, 0) && done[0] == all[7] && done[7] == all[0],
+	   "transfers come back in the order they are done");
+
+	flash.holds = true;
+	prepare(&flash.device, false, 0, 8);
+	MUST(fc_queue_submit(&queue, all, 8) == 8);
+	start = fc_now_ns();
+	OK(fc_queue_reap(&queue, 8, 20 * MS, done, 9) == 0,
+	   "a device that hangs gives nothing");
+	OK(fc_now_ns() - start >= 20 * MS && fc_now_ns() - start < 2000 * MS,
+	   "and is waited for as long as was said");
+	start = fc_now_ns();
+	OK(fc_queue_reap(&queue, 0, 5000 * MS, done, 9) == 0 &&
+	       fc_now_ns() - start < 2000 * MS,
+	   "who asks for none does not wait");
+	OK(queue.in_flight == 8, "what was not fetched is under way");
+
+	/* Another device is not held up. */
+	transfers[8] = (FcTransfer){ .device = &other.device,
+		                         .page = &pages[8],
+		                         .offset = offset_of(8),
+		                         .tag = &transfers[8] };
+	all[8] = &transfers[8];
+	OK(fc_queue_submit(&queue, all + 8, 1) == 1 &&
+	       fc_queue_reap(&queue, 1, 5000 * MS, done, 9) == 1 &&
+	       done[0] == all[8] && page_is(&pages[8], 1, 8, 1),
+	   "a device that hangs holds up no other");
+
+	flash.holds = false;
+	flash.read_fault = FAULT_EIO;
+	OK(fc_queue_reap(&queue, 8, 5000 * MS, done, 9) == 8 &&
+	       done[0]->result == -EIO && done[1]->result == FC_BLOCK_SIZE,
+	   "late transfers come back, each with its own end");
+
+	fc_queue_close(&queue);
+	munmap(flash.bytes, flash.size);
+	munmap(other.bytes, other.size);
+}
+
+/* ---- signals while the kernel is waited for ----------------------------------------- */
+
+static volatile sig_atomic_t alarms;
+
+static void
+on_alarm(int signal_number)
+{
+	(void) signal_number;
+	alarms++;
+}
+
+/*
+ * Waiting for an event that nobody sends is the one request that ends when the
+ * test wants it to: the kernel really waits, and signals really interrupt it.
+ */
+static void
+test_signals(void)
+{
+	FcQueue queue;
+	FcTransfer *done[1];
+	int fd = eventfd(0, EFD_CLOEXEC);
+	struct iocb request = { .aio_data = (uint64_t) (uintptr_t) &transfers[0],
+		                    .aio_lio_opcode = IOCB_CMD_POLL,
+		                    .aio_fildes = (uint32_t) fd,
+		                    .aio_buf = POLLIN };
+	struct iocb *requests[] = { &request };
+	struct sigaction action = { .sa_handler = on_alarm };
+	struct itimerval tick = { .it_interval.tv_usec = 2000,
+		                      .it_value.tv_usec = 2000 };
+
+	MUST(fd >= 0 && sigaction(SIGALRM, &action, NULL) == 0);
+	fc_queue_open(&queue, 8);
+	MUST(queue.engine == FC_QUEUE_AIO);
+	MUST(syscall(SYS_io_submit, queue.context, 1L, requests) == 1);
+	queue.in_flight = queue.in_kernel = 1;
+
+	MUST(setitimer(ITIMER_REAL, &tick, NULL) == 0);
+
+	uint64_t start = fc_now_ns();
+	bool none = fc_queue_reap(&queue, 1, 50 * MS, done, 1) == 0;
+	uint64_t waited = fc_now_ns() - start;
+
+	OK(none && waited >= 50 * MS && alarms > 1,
+	   "signals do not shorten the wait (%d of them)", (int) alarms);
+	OK(waited < 2000 * MS, "nor do they make it endless");
+	MUST(write(fd, &(uint64_t){ 1 }, 8) == 8);
+	OK(fc_queue_reap(&queue, 1, 5000 * MS, done, 1) == 1 &&
+	       done[0] == &transfers[0],
+	   "what comes late can still be fetched");
+	MUST(setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL) == 0);
+	fc_queue_close(&queue);
+	close(fd);
+}
+
+int
+main(void)
+{
+	int fd = mkstemp(path);
+
+	submit_max = -1;
+	MUST(fd >= 0);
+	close(fd);
+	MUST(fc_device_file_open(&file, path, SLOTS, 0) == FC_DEVICE_FINE);
+	printf("# %s I/O\n", file.direct ? "direct" : "buffered");
+
+	test_file("AIO", FC_QUEUE_AIO);
+	test_refused("AIO");
+	test_kernel_full();
+	test_engines();
+	test_child();
+	test_late();
+	test_signals();
+
+	file.ops->close(&file);
+	unlink(path);
+	return tap_done();
+}
