@@ -4,22 +4,18 @@
  *
  * Every call does the real call first and leaves its result and errno alone.  If
  * the descriptor belongs to a device, the call then asks the device when it is
- * finished (device.c) and sleeps until then.  The time is counted from before the
+ * finished and sleeps until then (play.c).  The time is counted from before the
  * real call, so the real call's own time is not added.  A call that failed or
  * moved no byte costs nothing.
  *
- * Sleeping is to an absolute time, so a signal does not lengthen it, and is not
- * cut short by one either: a process waiting for a disk cannot be interrupted.
- * Nothing here spins, allocates or takes a lock.
- *
- * Direct system calls bypass the library (io_uring does, too).  The one that is
- * looked at is cachestat(2), through syscall(): a file that a device plays has
- * nothing in the page cache, as if it had been opened with O_DIRECT.
+ * Direct system calls bypass the library, but for some that have no libc name
+ * and are made through syscall(): Linux AIO (async.c), io_uring, which there is
+ * none of, and cachestat(2): a file that a device plays has nothing in the page
+ * cache, as if it had been opened with O_DIRECT.
  */
 /* SPDX-License-Identifier: PostgreSQL */
-#include "files.h"
-#include "prefetches.h"
-#include "streams.h"
+#include "async.h"
+#include "play.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,10 +37,6 @@
 
 /* Descriptors that a program may have been started with. */
 #define EM_INHERITED_MAX 64
-
-static EmState *state;
-static EmStreams streams;
-static EmPrefetches prefetches;
 
 /*
  * The real calls, found once by the constructor.  A constructor of another
@@ -150,7 +142,7 @@ enter_inherited(void)
 		int flags = fcntl(fd, F_GETFL);
 
 		if (flags >= 0)
-			em_file_enter(state, fd, flags);
+			em_file_enter(em_state, fd, flags);
 	}
 }
 
@@ -171,128 +163,10 @@ load(void)
 	{
 		/* The kernel may wake us up late by the slack: 50 us, if unset. */
 		prctl(PR_SET_TIMERSLACK, 1000);
-		state = opened;
+		em_state = opened;
 		enter_inherited();
 	}
 	errno = saved_errno;
-}
-
-/*
- * From a call to the device and back.
- */
-
-static void
-sleep_until(uint64_t end_ns)
-{
-	struct timespec end = { .tv_sec = (time_t) (end_ns / 1000000000ULL),
-		                    .tv_nsec = (long) (end_ns % 1000000000ULL) };
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
-		;
-}
-
-static bool
-delays_on(void)
-{
-	return atomic_load_explicit(&state->delays_on, memory_order_relaxed) != 0;
-}
-
-static EmCharge
-charge_request(const EmFile *file, EmOperation operation,
-               const EmRequest *request)
-{
-	switch (operation)
-	{
-		case EM_READ:
-			return em_device_read(file->device, request);
-		case EM_WRITE:
-			return em_device_write(file->device, request, file->syncs_writes);
-		case EM_LOG_SYNC:
-			return em_device_log_sync(file->device, request);
-		case EM_DATA_SYNC:
-			return em_device_data_sync(file->device, request);
-		case EM_METADATA:
-			return em_device_metadata(file->device, request);
-		default:
-			em_device_log_write(file->device, request);
-			return (EmCharge){ .end_ns = request->now_ns };
-	}
-}
-
-/* Ask the device, if it has not been asked by an advice before. */
-static EmCharge
-charge_anew(const EmFile *file, EmOperation operation, EmRequest *request)
-{
-	/* Streams are followed with delays off, too: they do not start anew. */
-	if (operation == EM_READ || operation == EM_WRITE)
-		request->continues = em_streams_note(
-			&streams, request->file, request->offset, request->bytes,
-			operation == EM_WRITE, &request->gap_bytes);
-
-	if (!delays_on())
-		return (EmCharge){ .end_ns = request->now_ns };
-
-	return charge_request(file, operation, request);
-}
-
-static void
-play(const EmFile *file, EmOperation operation, uint64_t began_ns,
-     uint64_t offset, uint64_t bytes)
-{
-	int saved_errno = errno;
-	EmRequest request = { .now_ns = began_ns,
-		                  .file = file->identity,
-		                  .offset = offset,
-		                  .bytes = bytes };
-	EmCharge charge;
-	uint64_t ended_ns;
-
-	if (operation != EM_READ ||
-	    !em_prefetches_take(&prefetches, &request, &charge))
-		charge = charge_anew(file, operation, &request);
-
-	ended_ns = em_clock_ns();
-	if (charge.end_ns > ended_ns)
-	{
-		sleep_until(charge.end_ns);
-		ended_ns = em_clock_ns();
-	}
-	em_device_count(file->device, operation, bytes, &charge,
-	                ended_ns - began_ns);
-	errno = saved_errno;
-}
-
-static void
-play_read(const EmFile *file, uint64_t began_ns, off_t offset, ssize_t result)
-{
-	if (result > 0)
-		play(file, EM_READ, began_ns, (uint64_t) offset, (uint64_t) result);
-}
-
-static void
-play_write(const EmFile *file, uint64_t began_ns, off_t offset, ssize_t result)
-{
-	if (result <= 0)
-		return;
-
-	play(file, file->is_log ? EM_LOG_WRITE : EM_WRITE, began_ns,
-	     (uint64_t) offset, (uint64_t) result);
-	if (file->is_log && file->syncs_writes)
-		play(file, EM_LOG_SYNC, began_ns, (uint64_t) offset, 0);
-}
-
-static void
-play_sync(const EmFile *file, uint64_t began_ns, int result)
-{
-	if (result == 0)
-		play(file, file->is_log ? EM_LOG_SYNC : EM_DATA_SYNC, began_ns, 0, 0);
-}
-
-static void
-play_metadata(const EmFile *file, uint64_t began_ns, int result)
-{
-	if (result == 0)
-		play(file, EM_METADATA, began_ns, 0, 0);
 }
 
 /* Where a read() or write() that moved this many bytes had begun. */
@@ -313,8 +187,8 @@ began_at(int fd, ssize_t moved)
 static int
 entered(int fd, int flags)
 {
-	if (fd >= 0 && state != NULL)
-		em_file_enter(state, fd, flags);
+	if (fd >= 0 && em_state != NULL)
+		em_file_enter(em_state, fd, flags);
 
 	return fd;
 }
@@ -512,39 +386,39 @@ dup3(int fd, int to, int flags)
 #define POSITION_BEFORE (result > 0 ? began_at(fd, result) : 0)
 
 DEFINE_TRANSFER(read, READ_PARAMETERS, read, real.read(fd, buffer, bytes),
-                play_read, POSITION_BEFORE)
+                em_play_read, POSITION_BEFORE)
 DEFINE_TRANSFER(write, WRITE_PARAMETERS, write, real.write(fd, buffer, bytes),
-                play_write, POSITION_BEFORE)
+                em_play_write, POSITION_BEFORE)
 DEFINE_TRANSFER(readv, VECTOR_PARAMETERS, readv, real.readv(fd, vector, count),
-                play_read, POSITION_BEFORE)
+                em_play_read, POSITION_BEFORE)
 DEFINE_TRANSFER(writev, VECTOR_PARAMETERS, writev,
-                real.writev(fd, vector, count), play_write, POSITION_BEFORE)
+                real.writev(fd, vector, count), em_play_write, POSITION_BEFORE)
 DEFINE_TRANSFER(__read_chk, READ_CHK_PARAMETERS, read,
-                CHECKED(real.read(fd, buffer, bytes)), play_read,
+                CHECKED(real.read(fd, buffer, bytes)), em_play_read,
                 POSITION_BEFORE)
 
 DEFINE_TRANSFER(pread, PREAD_PARAMETERS, pread,
-                real.pread(fd, buffer, bytes, offset), play_read, offset)
+                real.pread(fd, buffer, bytes, offset), em_play_read, offset)
 DEFINE_TRANSFER(pread64, PREAD_PARAMETERS, pread,
-                real.pread(fd, buffer, bytes, offset), play_read, offset)
+                real.pread(fd, buffer, bytes, offset), em_play_read, offset)
 DEFINE_TRANSFER(__pread_chk, PREAD_CHK_PARAMETERS, pread,
-                CHECKED(real.pread(fd, buffer, bytes, offset)), play_read,
+                CHECKED(real.pread(fd, buffer, bytes, offset)), em_play_read,
                 offset)
 DEFINE_TRANSFER(__pread64_chk, PREAD_CHK_PARAMETERS, pread,
-                CHECKED(real.pread(fd, buffer, bytes, offset)), play_read,
+                CHECKED(real.pread(fd, buffer, bytes, offset)), em_play_read,
                 offset)
 DEFINE_TRANSFER(pwrite, PWRITE_PARAMETERS, pwrite,
-                real.pwrite(fd, buffer, bytes, offset), play_write, offset)
+                real.pwrite(fd, buffer, bytes, offset), em_play_write, offset)
 DEFINE_TRANSFER(pwrite64, PWRITE_PARAMETERS, pwrite,
-                real.pwrite(fd, buffer, bytes, offset), play_write, offset)
+                real.pwrite(fd, buffer, bytes, offset), em_play_write, offset)
 DEFINE_TRANSFER(preadv, PVECTOR_PARAMETERS, preadv,
-                real.preadv(fd, vector, count, offset), play_read, offset)
+                real.preadv(fd, vector, count, offset), em_play_read, offset)
 DEFINE_TRANSFER(preadv64, PVECTOR_PARAMETERS, preadv,
-                real.preadv(fd, vector, count, offset), play_read, offset)
+                real.preadv(fd, vector, count, offset), em_play_read, offset)
 DEFINE_TRANSFER(pwritev, PVECTOR_PARAMETERS, pwritev,
-                real.pwritev(fd, vector, count, offset), play_write, offset)
+                real.pwritev(fd, vector, count, offset), em_play_write, offset)
 DEFINE_TRANSFER(pwritev64, PVECTOR_PARAMETERS, pwritev,
-                real.pwritev(fd, vector, count, offset), play_write, offset)
+                real.pwritev(fd, vector, count, offset), em_play_write, offset)
 
 /* A copy inside the kernel is a read of one device and a write of the other. */
 EM_EXPORT ssize_t
@@ -568,15 +442,15 @@ copy_file_range(int fd_in, off_t *offset_in, int fd_out, off_t *offset_out,
 		return result;
 
 	if (in != NULL)
-		play_read(in, began_ns,
-		          offset_in != NULL ? *offset_in - result
-		                            : began_at(fd_in, result),
-		          result);
+		em_play_read(in, began_ns,
+		             offset_in != NULL ? *offset_in - result
+		                               : began_at(fd_in, result),
+		             result);
 	if (out != NULL)
-		play_write(out, began_ns,
-		           offset_out != NULL ? *offset_out - result
-		                              : began_at(fd_out, result),
-		           result);
+		em_play_write(out, began_ns,
+		              offset_out != NULL ? *offset_out - result
+		                                 : began_at(fd_out, result),
+		              result);
 	return result;
 }
 
@@ -600,24 +474,25 @@ copy_file_range(int fd_in, off_t *offset_in, int fd_out, off_t *offset_out,
 		return result;                                                         \
 	}
 
-DEFINE_INT_CALL(fsync, (int fd), fsync, real.fsync(fd), play_sync)
-DEFINE_INT_CALL(fdatasync, (int fd), fdatasync, real.fdatasync(fd), play_sync)
+DEFINE_INT_CALL(fsync, (int fd), fsync, real.fsync(fd), em_play_sync)
+DEFINE_INT_CALL(fdatasync, (int fd), fdatasync, real.fdatasync(fd),
+                em_play_sync)
 DEFINE_INT_CALL(ftruncate, (int fd, off_t length), ftruncate,
-                real.ftruncate(fd, length), play_metadata)
+                real.ftruncate(fd, length), em_play_metadata)
 DEFINE_INT_CALL(ftruncate64, (int fd, off_t length), ftruncate,
-                real.ftruncate(fd, length), play_metadata)
+                real.ftruncate(fd, length), em_play_metadata)
 DEFINE_INT_CALL(fallocate, (int fd, int mode, off_t offset, off_t length),
                 fallocate, real.fallocate(fd, mode, offset, length),
-                play_metadata)
+                em_play_metadata)
 DEFINE_INT_CALL(fallocate64, (int fd, int mode, off_t offset, off_t length),
                 fallocate, real.fallocate(fd, mode, offset, length),
-                play_metadata)
+                em_play_metadata)
 DEFINE_INT_CALL(posix_fallocate, (int fd, off_t offset, off_t length),
                 posix_fallocate, real.posix_fallocate(fd, offset, length),
-                play_metadata)
+                em_play_metadata)
 DEFINE_INT_CALL(posix_fallocate64, (int fd, off_t offset, off_t length),
                 posix_fallocate, real.posix_fallocate(fd, offset, length),
-                play_metadata)
+                em_play_metadata)
 
 /*
  * Starting write-back costs nothing, the device's cache destages anyway; waiting
@@ -636,27 +511,8 @@ sync_file_range(int fd, off_t offset, off_t bytes, unsigned int flags)
 
 	began_ns = em_clock_ns();
 	result = real.sync_file_range(fd, offset, bytes, flags);
-	play_sync(file, began_ns, result);
+	em_play_sync(file, began_ns, result);
 	return result;
-}
-
-/*
- * An announced read begins now; it is counted when it is read.
- */
-static void
-play_advice(const EmFile *file, off_t offset, off_t bytes)
-{
-	EmRequest request = { .now_ns = em_clock_ns(),
-		                  .file = file->identity,
-		                  .offset = (uint64_t) offset,
-		                  .bytes = (uint64_t) bytes };
-	EmCharge charge;
-
-	if (!delays_on() || !em_prefetches_accept(&request))
-		return;
-
-	charge = charge_anew(file, EM_READ, &request);
-	em_prefetches_note(&prefetches, &request, &charge);
 }
 
 #define DEFINE_ADVISE(name)                                                    \
@@ -668,7 +524,7 @@ play_advice(const EmFile *file, off_t offset, off_t bytes)
 		ENSURE(posix_fadvise);                                                 \
 		result = real.posix_fadvise(fd, offset, bytes, advice);                \
 		if (file != NULL && advice == POSIX_FADV_WILLNEED && result == 0)      \
-			play_advice(file, offset, bytes);                                  \
+			em_play_advice(file, offset, bytes);                               \
 		return result;                                                         \
 	}
 
@@ -698,6 +554,9 @@ syscall(long number, ...)
 		memset((void *) argument[2], 0, 5 * sizeof(uint64_t));
 		return 0;
 	}
+
+	if (em_state != NULL && em_async_plays(number))
+		return em_async_call(real.syscall, number, argument);
 
 	return real.syscall(number, argument[0], argument[1], argument[2],
 	                    argument[3], argument[4], argument[5]);
