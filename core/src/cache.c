@@ -90,6 +90,7 @@ lay_out(const FcConfig *config, FcShared *shared)
 	                         ? config->file_count
 	                         : power_of_2(config->slot_count / 8, 1024, 262144);
 	shared->chunk_count = power_of_2(config->slot_count / 16, 1024, 1U << 30);
+	shared->class_count = power_of_2(config->slot_count / 64, 1024, 65536);
 
 	shared->processes_offset =
 		place(&end, shared->process_count * sizeof(FcProcess));
@@ -102,6 +103,8 @@ lay_out(const FcConfig *config, FcShared *shared)
 	shared->sweep_offset = place(&end, (shared->file_count + 63) / 64 * 8);
 	shared->chunks_offset =
 		place(&end, shared->chunk_count * sizeof(FcAtomic32));
+	shared->classes_offset =
+		place(&end, shared->class_count * sizeof(FcClassEntry));
 	shared->sets_offset =
 		place(&end, (uint64_t) shared->set_count * shared->set_size);
 	shared->memory_size = end;
@@ -175,7 +178,10 @@ void
 fc_sweep(FcCache *cache)
 {
 	if (fc_mode(cache, NULL) != FC_OFFLINE)
+	{
+		fc_classes_sweep(cache);
 		fc_files_sweep(cache);
+	}
 }
 
 /*
@@ -279,6 +285,12 @@ fc_look_up(FcCache *cache, const FcFile *file, uint32_t block, FcTicket *ticket,
 		return FC_OFF;
 	if (!fc_file_current(cache, file))
 		return FC_STALE;
+	if (!FC_BROKEN(CLASS_NONE) &&
+	    fc_class_of_file(shared, file->number) == FC_CLASS_NONE)
+	{
+		fc_count(cache, FC_COUNT_bypass_reads, 1);
+		return FC_OFF;
+	}
 
 	/* What is noted here must not have moved when the fill is published. */
 	ticket->file = file->number;
@@ -397,6 +409,7 @@ fc_cached(const FcCache *cache, const FcFile *file, uint32_t block)
 	FcSeen seen;
 
 	return fc_mode(cache, NULL) == FC_SERVE && fc_file_current(cache, file) &&
+	       fc_class_of_file(cache->shared, file->number) != FC_CLASS_NONE &&
 	       fc_index_find(cache->shared, fc_key(file->number, block), &seen);
 }
 

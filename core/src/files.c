@@ -148,8 +148,8 @@ fc_file_resolve(const FcCache *cache, FcFile *file)
 
 /* ---- the file lock ------------------------------------------------------- */
 
-static bool
-lock_files(FcCache *cache)
+bool
+fc_files_lock(FcCache *cache)
 {
 	FcAtomic32 *lock = &cache->shared->file_lock;
 
@@ -180,8 +180,8 @@ lock_files(FcCache *cache)
 	return false;
 }
 
-static void
-unlock_files(FcCache *cache)
+void
+fc_files_unlock(FcCache *cache)
 {
 	uint32_t mine = cache->token;
 
@@ -218,6 +218,9 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 	atomic_store(&entry->hits, 0);
 	atomic_store(&entry->misses, 0);
 	atomic_store(&entry->disk_read_ns, 0);
+	atomic_store(&entry->file_class, FC_BROKEN(CLASS_ENTER)
+	                                     ? FC_CLASS_DEFAULT
+	                                     : fc_class_of(shared, id));
 	FC_POINT("number-written");
 
 	/* Odd already if an earlier owner of the lock died in between. */
@@ -246,7 +249,7 @@ fc_file_enter(FcCache *cache, FcFile *file)
 	if (file->number != FC_FILE_NONE)
 		return FC_OK;
 
-	if (!lock_files(cache))
+	if (!fc_files_lock(cache))
 		return FC_FULL;
 
 	/* Somebody else may have entered it while we waited. */
@@ -270,7 +273,7 @@ fc_file_enter(FcCache *cache, FcFile *file)
 				status = FC_FULL; /* unlinked at once by another process */
 		}
 	}
-	unlock_files(cache);
+	fc_files_unlock(cache);
 	return status;
 }
 
@@ -375,6 +378,7 @@ fc_file_info(const FcCache *cache, uint32_t number, FcFileInfo *out)
 	out->misses = atomic_load(&entry->misses);
 	out->disk_read_ns = atomic_load(&entry->disk_read_ns);
 	out->cached_blocks = atomic_load(&entry->cached_blocks);
+	out->file_class = (FcClass) atomic_load(&entry->file_class);
 	atomic_thread_fence(memory_order_seq_cst);
 
 	/* A truncation moves the generation and leaves the name: that is fine. */
@@ -443,7 +447,7 @@ fc_files_sweep(FcCache *cache)
 
 	if (!clear && atomic_load(&shared->retired_count) < shared->file_count / 8)
 		return;
-	if (!lock_files(cache))
+	if (!fc_files_lock(cache))
 		return;
 
 	/* Retired numbers may be room enough; else everything has to go. */
@@ -478,5 +482,5 @@ fc_files_sweep(FcCache *cache)
 			waiting++;
 	}
 	atomic_store(&shared->retired_count, waiting);
-	unlock_files(cache);
+	fc_files_unlock(cache);
 }

@@ -277,6 +277,16 @@ free_orphans(FcCache *cache, FcSet *set, const Survey *survey)
 	return freed;
 }
 
+/* One of the ways, which is not empty, by chance. */
+static unsigned
+any_of(uint64_t ways, uint32_t chance)
+{
+	for (unsigned skip = chance % (unsigned) __builtin_popcountll(ways);
+	     skip > 0; skip--)
+		ways &= ways - 1;
+	return (unsigned) __builtin_ctzll(ways);
+}
+
 /* The way to use, or FC_WAY_NONE with the reason counted. */
 static unsigned
 choose_way(FcCache *cache, FcSet *set, uint64_t key, const Survey *survey)
@@ -294,9 +304,16 @@ choose_way(FcCache *cache, FcSet *set, uint64_t key, const Survey *survey)
 	}
 
 	FcCandidate candidate = candidate_of(cache->shared, key);
-	unsigned way =
-		cache->policy->choose(set->policy_state, &candidate, survey->usable);
+	bool must;
+	uint64_t usable = fc_class_usable(cache->shared, set, fc_key_file(key),
+	                                  survey->usable, &must);
+	unsigned way = usable == 0 ? FC_WAY_NONE
+	                           : cache->policy->choose(set->policy_state,
+	                                                   &candidate, usable);
 
+	/* The policy would rather not; then it is all the same who goes. */
+	if (way == FC_WAY_NONE && must)
+		way = any_of(usable, candidate.fingerprint);
 	if (way == FC_WAY_NONE)
 		fc_count(cache, FC_COUNT_insert_skip_not_useful, 1);
 	return way;

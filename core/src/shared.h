@@ -6,7 +6,7 @@
  * it out:
  *
  *	FcShared | processes | counter shards | file generations | files | chunks
- *	| sets
+ *	| classes | sets
  *
  * Parts name each other by offset and number, never by pointer: the same bytes
  * are valid wherever a process has mapped them.  All zeros is an empty cache, so
@@ -72,8 +72,13 @@ enum
 	FC_BREAK_ABSENT = 1 << 15,      /* unknown files are unknown for ever */
 	FC_BREAK_EVERY_WAY = 1 << 16,   /* changes drop one copy of a block */
 	FC_BREAK_REFRESH = 1 << 17,     /* writers refresh what others changed */
-	FC_BREAK_CHUNKS = 1 << 18,    /* what is cached of a file is not counted */
-	FC_BREAK_LOOK_AGAIN = 1 << 19 /* changes look at a moving entry once */
+	FC_BREAK_CHUNKS = 1 << 18,     /* what is cached of a file is not counted */
+	FC_BREAK_LOOK_AGAIN = 1 << 19, /* changes look at a moving entry once */
+	FC_BREAK_KEEP = 1 << 20,       /* keep protects nothing */
+	FC_BREAK_KEEP_SHARE = 1 << 21, /* ... or everything, without a limit */
+	FC_BREAK_CLASS_NONE = 1 << 22, /* files of class none are looked up */
+	FC_BREAK_CLASS_DROP = 1 << 23, /* ... and keep the blocks they have */
+	FC_BREAK_CLASS_ENTER = 1 << 24 /* new numbers do not ask for their class */
 };
 
 extern unsigned fc_test_broken;
@@ -172,19 +177,34 @@ typedef struct FcFileEntry
 {
 	FcFileId id; /* changes only while retired and under the lock */
 	FcAtomic32 cached_blocks;
-	FcAtomic32 high; /* one past the highest block ever cached */
+	FcAtomic32 high;       /* one past the highest block ever cached */
+	FcAtomic32 file_class; /* an FcClass; see classes.c */
 	FcAtomic64 hits;
 	FcAtomic64 misses;
 	FcAtomic64 disk_read_ns;
 } FcFileEntry;
 
-_Static_assert(sizeof(FcFileEntry) == 48, "memory per file is documented");
+_Static_assert(sizeof(FcFileEntry) == 56, "memory per file is documented");
 
 /* A file lies within this many places of its hash, or has no number. */
 #define FC_FILE_PROBES 256
 
 /* Blocks that share a counter of what is cached of them; see chunks.c. */
 #define FC_CHUNK_BLOCKS 1024
+
+/* ---- classes -------------------------------------------------------------- */
+
+/* A relation whose class is not the default; see classes.c. */
+typedef struct FcClassEntry
+{
+	uint32_t tablespace;
+	uint32_t database;
+	uint32_t relation;
+	FcAtomic32 word;
+} FcClassEntry;
+
+/* A class lies within this many places of its hash. */
+#define FC_CLASS_PROBES 64
 
 /* ---- processes ----------------------------------------------------------- */
 
@@ -233,7 +253,7 @@ struct FcShared
 	uint32_t file_count;
 	uint32_t process_count;
 	uint32_t chunk_count; /* a power of 2 */
-	uint32_t unused;
+	uint32_t class_count; /* a power of 2 */
 	uint64_t memory_size;
 	uint64_t processes_offset;
 	uint64_t shards_offset;
@@ -242,6 +262,7 @@ struct FcShared
 	uint64_t files_offset;
 	uint64_t sweep_offset; /* one bit per file, for the sweep */
 	uint64_t chunks_offset;
+	uint64_t classes_offset;
 	uint64_t sets_offset;
 
 	/* mode | reason << 8 | epoch << 16; one word, so that it moves as one */
@@ -252,6 +273,11 @@ struct FcShared
 	FcAtomic32 clear_wanted;          /* file numbers ran out */
 	FcAtomic32 retired_count;         /* numbers that wait for the sweep */
 	FcAtomic64 absent_epoch;          /* odd while a file becomes known */
+
+	FcAtomic32 classes_used;      /* a class other than the default was set */
+	FcAtomic32 classes_changed;   /* ... and numbers' copies do not know yet */
+	FcAtomic32 class_drop_wanted; /* a file of class none may have blocks */
+	FcAtomic32 keep_ways;         /* of a set, for keep: its share */
 
 	FcFailures failures[FC_REASON_COUNT]; /* by what they would lead to */
 };
@@ -293,6 +319,12 @@ static inline FcAtomic32 *
 fc_chunks(const FcShared *shared)
 {
 	return FC_AT(shared, chunks_offset, FcAtomic32);
+}
+
+static inline FcClassEntry *
+fc_classes(const FcShared *shared)
+{
+	return FC_AT(shared, classes_offset, FcClassEntry);
 }
 
 static inline FcSet *
@@ -344,7 +376,30 @@ extern void fc_file_block_enters(const FcShared *shared, uint32_t number,
 extern void fc_file_block_leaves(const FcShared *shared, uint32_t number,
                                  uint32_t block);
 
+/* ---- classes.c ----------------------------------------------------------- */
+
+/* What the table says of a relation: for a number that is being given. */
+extern FcClass fc_class_of(const FcShared *shared, const FcFileId *id);
+
+/* What a number's line says. */
+extern FcClass fc_class_of_file(const FcShared *shared, uint32_t number);
+
+/*
+ * Of the usable ways, those that a block of this file may take; may be none.
+ * *must_out: it has to be one of them, whatever the policy thinks of the block.
+ */
+extern uint64_t fc_class_usable(const FcShared *shared, const FcSet *set,
+                                uint32_t number, uint64_t usable,
+                                bool *must_out);
+
+/* Housekeeping: classes reach the numbers, files of class none lose theirs. */
+extern void fc_classes_sweep(FcCache *cache);
+
 /* ---- files.c ------------------------------------------------------------- */
+
+/* The file lock; false if it cannot be had soon. */
+extern bool fc_files_lock(FcCache *cache);
+extern void fc_files_unlock(FcCache *cache);
 
 /* Make the handle current without giving the file a number; false = unknown. */
 extern bool fc_file_resolve(const FcCache *cache, FcFile *file);

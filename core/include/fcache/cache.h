@@ -74,9 +74,18 @@ typedef struct FcFile
 		absent_epoch; /* the dictionary held no such file then; 0 = unknown */
 } FcFile;
 
+/* What the host wants of a relation; see fc_file_class_set(). */
+typedef enum FcClass
+{
+	FC_CLASS_DEFAULT,
+	FC_CLASS_KEEP, /* evicted only for others of the class, up to a share */
+	FC_CLASS_NONE  /* not looked up, not filled */
+} FcClass;
+
 typedef struct FcFileInfo
 {
 	FcFileId id;
+	FcClass file_class;
 	uint64_t hits;
 	uint64_t misses;
 	uint64_t disk_read_ns;
@@ -203,6 +212,38 @@ extern FC_MUST_CHECK FcStatus fc_file_enter(FcCache *cache, FcFile *file);
  */
 extern void fc_file_retire(FcCache *cache, FcFileId id);
 
+/* ---- classes ----------------------------------------------------------- */
+
+/*
+ * Set the class of a relation, whether it has file numbers or not: all forks of
+ * tablespace, database and relation of the id.  round (24 bits) marks the entry
+ * for fc_file_classes_forget().  FC_FULL: no place for another class that is not
+ * the default; FC_SKIP: the lock could not be had, try again.  Takes effect with
+ * fc_file_classes_apply(), or the next fc_sweep().
+ */
+extern FC_MUST_CHECK FcStatus fc_file_class_set(FcCache *cache, FcFileId id,
+                                                FcClass class, uint32_t round);
+
+/*
+ * All relations of the database have the default class again, but those set in
+ * this round.  False: the lock could not be had, try again.
+ */
+extern bool fc_file_classes_forget(FcCache *cache, uint32_t database,
+                                   uint32_t round);
+
+/* Make what was set take effect; false as above. */
+extern bool fc_file_classes_apply(FcCache *cache);
+
+/* The class at a place of the table (default: free); false beyond its end. */
+extern bool fc_file_class_info(const FcCache *cache, uint32_t place,
+                               FcFileId *id_out, FcClass *class_out);
+
+/* The share of the cache that keep may hold against others, in percent. */
+extern void fc_keep_share_set(FcCache *cache, unsigned percent);
+
+/* Cached blocks of files of class keep. */
+extern uint64_t fc_keep_blocks(const FcCache *cache);
+
 /* ---- reads ------------------------------------------------------------- */
 
 /*
@@ -227,7 +268,7 @@ typedef struct FcTicket
  * FC_MISS	page may be overwritten with anything; read the file, then
  *			fc_fill() may be called with the ticket.
  * FC_STALE	the handle's number is not (or no longer) the file's.
- * FC_OFF	the mode is not serve.
+ * FC_OFF	the mode is not serve, or the file is of class none.
  * FC_INVALID	no file has such a block.
  */
 extern FC_MUST_CHECK FcStatus fc_read(FcCache *cache, const FcFile *file,
