@@ -397,19 +397,26 @@ fetch_finished(Getting *getting)
 	return true;
 }
 
-/* The answered request whose device is finished first, or -1. */
+/* The answered request that is due first, and when; -1 if there is none. */
 static int
-find_first(aio_context_t context)
+find_first(aio_context_t context, uint64_t now_ns, uint64_t *due_ns_out)
 {
 	int first = -1;
 
+	*due_ns_out = UINT64_MAX;
 	for (int i = 0; i < table->used_count; i++)
 	{
 		const Pending *pending = used(i);
+		uint64_t due_ns;
 
-		if (pending->answered && pending->context == context &&
-		    (first < 0 || pending->charge.end_ns < used(first)->charge.end_ns))
+		if (!pending->answered || pending->context != context)
+			continue;
+		due_ns = em_device_due(pending->device, pending->charge.end_ns, now_ns);
+		if (first < 0 || due_ns < *due_ns_out)
+		{
 			first = i;
+			*due_ns_out = due_ns;
+		}
 	}
 
 	return first;
@@ -420,17 +427,17 @@ static uint64_t
 give_due(Getting *getting)
 {
 	uint64_t now_ns = em_clock_ns();
+	uint64_t due_ns;
 	int first;
 
-	while ((first = find_first(getting->context)) >= 0)
+	while ((first = find_first(getting->context, now_ns, &due_ns)) >= 0 &&
+	       getting->room > 0 && due_ns <= now_ns)
 	{
-		if (getting->room == 0 || used(first)->charge.end_ns > now_ns)
-			return used(first)->charge.end_ns;
 		give_pending(getting, used(first), now_ns);
 		free_place(first);
 	}
 
-	return UINT64_MAX;
+	return due_ns;
 }
 
 static long
@@ -483,7 +490,7 @@ destroy(EmKernel kernel, aio_context_t context)
 			continue;
 		em_device_count(pending->device, pending->operation,
 		                bytes_of(&pending->copy), &pending->charge,
-		                em_play_wait(pending->charge.end_ns) -
+		                em_play_wait(pending->device, pending->charge.end_ns) -
 		                    pending->began_ns);
 		free_place(i);
 	}

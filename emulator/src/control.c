@@ -6,6 +6,8 @@
  *	pgflash-emulator create STATE CONFIG [--owner UID] [--off]
  *	pgflash-emulator on|off STATE
  *	pgflash-emulator reset STATE
+ *	pgflash-emulator stall STATE DEVICE MS
+ *	pgflash-emulator slow STATE DEVICE PPM
  *	pgflash-emulator stats STATE
  *	pgflash-emulator destroy STATE
  *
@@ -25,9 +27,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NS_PER_MS 1000000ULL
+
 static const char usage[] =
 	"usage: pgflash-emulator create STATE CONFIG [--owner UID] [--off]\n"
-	"       pgflash-emulator on|off|reset|stats|destroy STATE\n";
+	"       pgflash-emulator on|off|reset|stats|destroy STATE\n"
+	"       pgflash-emulator stall STATE DEVICE MS\n"
+	"       pgflash-emulator slow STATE DEVICE PPM\n";
+
+static int
+bad_arguments(void)
+{
+	fputs(usage, stderr);
+	return 2;
+}
 
 static int
 fail(const char *doing, const char *path)
@@ -130,8 +143,7 @@ create(int count, char **arguments)
 		if (end != NULL && (*end != '\0' || owner < 0))
 		{
 			free(state);
-			fputs(usage, stderr);
-			return 2;
+			return bad_arguments();
 		}
 	}
 
@@ -172,6 +184,44 @@ reset(const char *path)
 	return 0;
 }
 
+/*
+ * "stall": nothing of the device is finished for so long; 0 ends a stall.
+ * "slow": all of it takes 1,000,000ths of the profile's time from now on.
+ */
+static int
+misbehave(char **arguments, bool stalls)
+{
+	const uint64_t most =
+		stalls ? EM_QUEUE_MAX_NS / NS_PER_MS : EM_SLOWNESS_MAX;
+	EmDevice *device = NULL;
+	EmState *state;
+	char *end;
+	unsigned long long number = strtoull(arguments[2], &end, 10);
+
+	if (arguments[2][0] < '0' || arguments[2][0] > '9' || *end != '\0' ||
+	    number > most || (!stalls && number == 0))
+		return bad_arguments();
+	state = open_state(arguments[0]);
+	if (state == NULL)
+		return 1;
+
+	for (uint32_t i = 0; i < state->device_count; i++)
+		if (strcmp(state->device[i].name, arguments[1]) == 0)
+			device = &state->device[i];
+	if (device == NULL)
+	{
+		fprintf(stderr, "pgflash-emulator: there is no device \"%s\"\n",
+		        arguments[1]);
+		return 1;
+	}
+
+	if (stalls)
+		em_device_stall(device, em_clock_ns() + number * NS_PER_MS);
+	else
+		em_device_slow(device, number);
+	return 0;
+}
+
 static void
 print_tally(const char *name, EmTally *tally)
 {
@@ -195,16 +245,22 @@ print_device(EmDevice *device, uint64_t elapsed_ns, uint64_t now_ns)
 	};
 	uint64_t dirty_bytes = em_device_dirty_bytes(device, now_ns);
 	uint64_t used_ns = em_device_used_ns(device);
+	uint64_t stalled_until_ns = em_device_stalled_until(device, now_ns);
+	uint64_t slowness_ppm = atomic_load(&device->slowness_ppm);
 	double capacity_ns =
 		(double) elapsed_ns * (double) device->profile.server_count;
 
 	printf("{\"name\":\"%s\",\"profile\":\"%s\",\"kind\":\"%s\","
 	       "\"servers\":%" PRIu32 ",\"used_ns\":%" PRIu64
-	       ",\"utilisation\":%.6f,\"dirty_bytes\":%" PRIu64 ",\"operations\":{",
+	       ",\"utilisation\":%.6f,\"dirty_bytes\":%" PRIu64
+	       ",\"stalled_ns\":%" PRIu64 ",\"slowness_ppm\":%" PRIu64
+	       ",\"operations\":{",
 	       device->name, device->profile.name,
 	       device->profile.kind == EM_DISK ? "disk" : "flash",
 	       device->profile.server_count, used_ns,
-	       capacity_ns > 0 ? (double) used_ns / capacity_ns : 0.0, dirty_bytes);
+	       capacity_ns > 0 ? (double) used_ns / capacity_ns : 0.0, dirty_bytes,
+	       stalled_until_ns > now_ns ? stalled_until_ns - now_ns : 0,
+	       slowness_ppm > 0 ? slowness_ppm : EM_SLOWNESS_NONE);
 	for (int operation = 0; operation < EM_OPERATION_COUNT; operation++)
 	{
 		if (operation > 0)
@@ -271,6 +327,8 @@ main(int count, char **arguments)
 			return destroy(arguments[2]);
 	}
 
-	fputs(usage, stderr);
-	return 2;
+	if (count == 5 && (strcmp(verb, "stall") == 0 || strcmp(verb, "slow") == 0))
+		return misbehave(arguments + 2, strcmp(verb, "stall") == 0);
+
+	return bad_arguments();
 }

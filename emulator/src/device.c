@@ -70,15 +70,26 @@ chance(EmDevice *device)
 	return mix((ticket + 1) * 0x9e3779b97f4a7c15ULL);
 }
 
+/* What takes so long on this device today. */
+static uint64_t
+slowed(const EmDevice *device, uint64_t time_ns)
+{
+	uint64_t slowness_ppm =
+		atomic_load_explicit(&device->slowness_ppm, memory_order_relaxed);
+
+	return slowness_ppm == 0 ? time_ns : scale(time_ns, slowness_ppm, PPM);
+}
+
 static uint64_t
 draw(EmDevice *device, EmRange range)
 {
 	uint64_t width = range.max_ns - range.min_ns;
+	uint64_t drawn_ns = range.min_ns;
 
-	if (width == 0)
-		return range.min_ns;
+	if (width > 0)
+		drawn_ns += chance(device) % (width + 1);
 
-	return range.min_ns + chance(device) % (width + 1);
+	return slowed(device, drawn_ns);
 }
 
 static uint64_t
@@ -92,7 +103,14 @@ draw_position(EmDevice *device, EmRange range)
 static uint64_t
 transfer_ns(const EmDevice *device, uint64_t bytes)
 {
-	return scale(bytes, NS_PER_S, device->profile.bandwidth_bytes_s);
+	return slowed(device,
+	              scale(bytes, NS_PER_S, device->profile.bandwidth_bytes_s));
+}
+
+static uint64_t
+cache_latency_ns(const EmDevice *device)
+{
+	return slowed(device, device->profile.cache_latency_ns);
 }
 
 /* Take away at most "amount", never going below zero; returns what was taken. */
@@ -204,7 +222,7 @@ admit(EmDevice *device, uint64_t now_ns, uint64_t bytes)
 	if (profile->limit_iops == 0)
 		return now_ns;
 
-	token_ns = NS_PER_S / profile->limit_iops;
+	token_ns = slowed(device, NS_PER_S / profile->limit_iops);
 	tokens = 1;
 	if (profile->limit_io_bytes > 0 && bytes > profile->limit_io_bytes)
 		tokens = (bytes - 1) / profile->limit_io_bytes + 1;
@@ -238,7 +256,7 @@ pass_pipe(EmDevice *device, uint64_t now_ns, uint64_t bytes)
 		end_ns = most(until_ns, now_ns);
 		if (end_ns > now_ns + EM_QUEUE_MAX_NS)
 			end_ns = now_ns;
-		end_ns += scale(bytes, NS_PER_S, limit);
+		end_ns += slowed(device, scale(bytes, NS_PER_S, limit));
 	} while (!atomic_compare_exchange_weak(&device->pipe_until_ns, &until_ns,
 	                                       end_ns));
 
@@ -482,8 +500,8 @@ em_device_write(EmDevice *device, const EmRequest *request, bool write_through)
 		                     profile->destage_factor_ppm);
 
 	write_cache(device, request, start_ns);
-	end_ns = most(end_ns, start_ns + profile->cache_latency_ns);
-	return charge_until(request->now_ns, end_ns, profile->cache_latency_ns);
+	end_ns = most(end_ns, start_ns + cache_latency_ns(device));
+	return charge_until(request->now_ns, end_ns, cache_latency_ns(device));
 }
 
 void
@@ -530,7 +548,7 @@ em_device_data_sync(EmDevice *device, const EmRequest *request)
 {
 	const EmProfile *profile = &device->profile;
 	uint64_t now_ns = request->now_ns;
-	uint64_t end_ns = now_ns + profile->cache_latency_ns;
+	uint64_t end_ns = now_ns + cache_latency_ns(device);
 
 	if (profile->cache_bytes == 0)
 		return write_servers(device, request, now_ns, now_ns, PPM);
@@ -547,17 +565,53 @@ em_device_data_sync(EmDevice *device, const EmRequest *request)
 			end_ns = most(end_ns, reserve(server, now_ns, flush_ns));
 	}
 
-	return charge_until(now_ns, end_ns, profile->cache_latency_ns);
+	return charge_until(now_ns, end_ns, cache_latency_ns(device));
 }
 
 /* Truncating or allocating: a change of metadata, absorbed like a write. */
 EmCharge
 em_device_metadata(EmDevice *device, const EmRequest *request)
 {
-	uint64_t latency_ns = device->profile.cache_latency_ns;
+	uint64_t latency_ns = cache_latency_ns(device);
 
 	return charge_until(request->now_ns, request->now_ns + latency_ns,
 	                    latency_ns);
+}
+
+/*
+ * Misbehaviour.
+ */
+
+void
+em_device_stall(EmDevice *device, uint64_t until_ns)
+{
+	atomic_store(&device->stalled_until_ns, until_ns);
+}
+
+uint64_t
+em_device_stalled_until(const EmDevice *device, uint64_t now_ns)
+{
+	uint64_t until_ns = atomic_load(&device->stalled_until_ns);
+
+	/* Further away than any stall may be: from before a boot. */
+	return until_ns > now_ns + EM_QUEUE_MAX_NS ? 0 : until_ns;
+}
+
+void
+em_device_slow(EmDevice *device, uint64_t slowness_ppm)
+{
+	atomic_store(&device->slowness_ppm, slowness_ppm);
+}
+
+uint64_t
+em_device_due(const EmDevice *device, uint64_t end_ns, uint64_t now_ns)
+{
+	uint64_t stalled_until_ns = em_device_stalled_until(device, now_ns);
+
+	if (stalled_until_ns > now_ns)
+		return least(stalled_until_ns, now_ns + EM_STALL_LOOK_NS);
+
+	return end_ns;
 }
 
 /*

@@ -36,6 +36,13 @@
  */
 #define EM_QUEUE_MAX_NS (120ULL * 1000 * 1000 * 1000)
 
+/* Who waits for a stalled device looks so often whether the stall was ended. */
+#define EM_STALL_LOOK_NS (10ULL * 1000 * 1000)
+
+/* A device as its profile says has this slowness; ten times it is ten times slower. */
+#define EM_SLOWNESS_NONE ((uint64_t) 1000000)
+#define EM_SLOWNESS_MAX  (1000 * EM_SLOWNESS_NONE)
+
 typedef enum EmKind
 {
 	EM_DISK,
@@ -124,6 +131,8 @@ typedef struct EmDevice
 	char name[EM_NAME_MAX];
 	EmProfile profile;
 	_Atomic uint64_t ticket; /* the source of chance; see chance() */
+	_Atomic uint64_t stalled_until_ns;
+	_Atomic uint64_t slowness_ppm; /* zero: none */
 	_Atomic uint64_t pipe_until_ns;
 	_Atomic uint64_t admitted_until_ns;
 	_Atomic uint64_t log_unsynced_bytes;
@@ -161,6 +170,23 @@ extern void em_device_log_write(EmDevice *device, const EmRequest *request);
 extern EmCharge em_device_log_sync(EmDevice *device, const EmRequest *request);
 extern EmCharge em_device_data_sync(EmDevice *device, const EmRequest *request);
 extern EmCharge em_device_metadata(EmDevice *device, const EmRequest *request);
+
+/*
+ * Misbehaviour, changed while the device is in use.  While it is stalled nothing
+ * is finished, whatever was reserved; at the end of the stall all that would have
+ * been finished is, at once.
+ */
+extern void em_device_stall(EmDevice *device, uint64_t until_ns);
+extern uint64_t em_device_stalled_until(const EmDevice *device,
+                                        uint64_t now_ns);
+extern void em_device_slow(EmDevice *device, uint64_t slowness_ppm);
+
+/*
+ * When is a request finished whose reservation ends then?  A time that has not
+ * come yet is to be asked for again: a stall may begin and end meanwhile.
+ */
+extern uint64_t em_device_due(const EmDevice *device, uint64_t end_ns,
+                              uint64_t now_ns);
 
 extern uint64_t em_device_dirty_bytes(EmDevice *device, uint64_t now_ns);
 extern uint64_t em_device_used_ns(const EmDevice *device);

@@ -24,19 +24,29 @@ delays_on(void)
 	       0;
 }
 
-uint64_t
-em_play_wait(uint64_t end_ns)
+static void
+sleep_until(uint64_t end_ns)
 {
 	struct timespec end = { .tv_sec = (time_t) (end_ns / 1000000000ULL),
 		                    .tv_nsec = (long) (end_ns % 1000000000ULL) };
-	uint64_t now_ns = em_clock_ns();
-
-	if (end_ns <= now_ns)
-		return now_ns;
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
 		;
-	return em_clock_ns();
+}
+
+uint64_t
+em_play_wait(const EmDevice *device, uint64_t end_ns)
+{
+	uint64_t now_ns = em_clock_ns();
+	uint64_t due_ns;
+
+	while ((due_ns = em_device_due(device, end_ns, now_ns)) > now_ns)
+	{
+		sleep_until(due_ns);
+		now_ns = em_clock_ns();
+	}
+
+	return now_ns;
 }
 
 static EmCharge
@@ -100,7 +110,7 @@ play(const EmFile *file, EmOperation operation, uint64_t began_ns,
 	EmCharge charge = em_play_reserve(file, operation, &request);
 
 	em_device_count(file->device, operation, bytes, &charge,
-	                em_play_wait(charge.end_ns) - began_ns);
+	                em_play_wait(file->device, charge.end_ns) - began_ns);
 	errno = saved_errno;
 }
 

@@ -27,8 +27,8 @@ extern EmState *em_state;
 extern EmCharge em_play_reserve(const EmFile *file, EmOperation operation,
                                 EmRequest *request);
 
-/* Sleep until this time; returns what time it is then. */
-extern uint64_t em_play_wait(uint64_t end_ns);
+/* Sleep until the device is finished; returns what time it is then. */
+extern uint64_t em_play_wait(const EmDevice *device, uint64_t end_ns);
 
 /* A call that began then, and has been made: wait for its device, and count it. */
 extern void em_play_read(const EmFile *file, uint64_t began_ns, off_t offset,

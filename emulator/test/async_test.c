@@ -289,6 +289,38 @@ test_off(void)
 	close(fd);
 }
 
+/* With delays off, so that only the stall is left to wait for. */
+static void
+test_stall(void)
+{
+	int fd = open_in("mapped/file"), other = open_in("mapped/inner/file");
+	double began_ms = lab_now_ms();
+
+	atomic_store(&state->delays_on, 0);
+	em_device_stall(&state->device[0], em_clock_ns() + 200000000);
+	submit_reads(fd, 2);
+	make(2, IOCB_CMD_PREAD, other, 0);
+	request[0] = request[2];
+	if (submit(1) != 1)
+		lab_give_up("submit");
+	OK(get(1, DEPTH, 60) == 1 && answer[0].data == 1002,
+	   "a stalled device does not hold up another one");
+	OK(get(1, DEPTH, 60) == 0, "nor a caller whose patience ends before");
+	drain(2);
+	OK(lab_now_ms() - began_ms >= 200.0, "it answers when the stall is over");
+
+	began_ms = lab_now_ms();
+	em_device_stall(&state->device[0], em_clock_ns() + 60000000000);
+	submit_reads(fd, 2);
+	OK(get(2, DEPTH, 20) == 0, "a long stall begins");
+	em_device_stall(&state->device[0], 0);
+	drain(2);
+	OK(lab_now_ms() - began_ms < 30000.0, "and is ended");
+	atomic_store(&state->delays_on, 1);
+	close(fd);
+	close(other);
+}
+
 static void
 test_contexts(void)
 {
@@ -437,6 +469,7 @@ run_preloaded(char **arguments)
 	test_waiting();
 	test_parallel();
 	test_off();
+	test_stall();
 	test_contexts();
 	test_signal();
 	test_fork();

@@ -385,6 +385,41 @@ test_switching(Lab *lab)
 	   "a reset begins the statistics anew");
 }
 
+static void
+test_stalling(Lab *lab)
+{
+	EmDevice *device;
+	double began_ms;
+	pid_t pid;
+
+	lab_device(lab, DISK_10MS);
+	lab_verb(lab, "off");
+	device = &lab->state->device[0];
+	em_device_stall(device, em_clock_ns() + 300000000);
+	began_ms = lab_now_ms();
+	lab_run(lab, true, "random reads", "1");
+	OK(lab_now_ms() - began_ms >= 300.0,
+	   "a read of a stalled device returns after the stall, delays on or off");
+
+	em_device_stall(device, em_clock_ns() + 60000000000);
+	began_ms = lab_now_ms();
+	pid = lab_start(lab, true, "random reads", 0, "1");
+	usleep(50000);
+	OK(waitpid(pid, NULL, WNOHANG) == 0, "a reader waits for a long stall");
+	em_device_stall(device, 0);
+	lab_wait(pid);
+	OK(lab_now_ms() - began_ms < 30000.0, "and goes on when it is ended");
+
+	lab_verb(lab, "on");
+	em_device_slow(device, 3 * EM_SLOWNESS_NONE);
+	lab_run(lab, true, "random reads", "10");
+	OK(lab->answers[1] >= 30.0, "a device can become slower");
+	em_device_slow(device, EM_SLOWNESS_NONE);
+	lab_run(lab, true, "random reads", "10");
+	NOTE("a read of a device that has recovered: %.1f ms", lab->answers[1]);
+	OK(lab->answers[1] >= 10.0 && lab->answers[1] < 30.0, "and recover");
+}
+
 /* Processes die in the middle of their sleep; the disk must not notice. */
 static void
 test_killing(Lab *lab)
@@ -484,6 +519,7 @@ main(int count, char **arguments)
 	test_prefetching(&lab);
 	test_write_cache(&lab);
 	test_switching(&lab);
+	test_stalling(&lab);
 	test_killing(&lab);
 	test_overhead(&lab);
 	lab_close(&lab);

@@ -100,6 +100,38 @@ test_verbs(void)
 		lab.state_path);
 	OK(lab_control(&lab, arguments) == 0, "stats prints JSON");
 
+	snprintf(arguments, sizeof(arguments), "stall '%s' disk 5000",
+	         lab.state_path);
+	OK(lab_control(&lab, arguments) == 0 &&
+	       em_device_stalled_until(&lab.state->device[0], em_clock_ns()) >
+	           em_clock_ns() + 1000000000,
+	   "stall stalls a device");
+	snprintf(arguments, sizeof(arguments), "stall '%s' disk 0", lab.state_path);
+	OK(lab_control(&lab, arguments) == 0 &&
+	       em_device_stalled_until(&lab.state->device[0], em_clock_ns()) <=
+	           em_clock_ns(),
+	   "and ends a stall");
+	snprintf(arguments, sizeof(arguments), "slow '%s' disk 5000000",
+	         lab.state_path);
+	OK(lab_control(&lab, arguments) == 0 &&
+	       lab.state->device[0].slowness_ppm == 5000000,
+	   "slow makes a device slower");
+	snprintf(arguments, sizeof(arguments),
+	         "slow '%s' tape 5000000 2> /dev/null", lab.state_path);
+	OK(lab_control(&lab, arguments) == 1, "an unknown device is a failure");
+	for (int i = 0; i < 3; i++)
+	{
+		static const char *const wrong[] = { "-1", "120001", "soon" };
+
+		snprintf(arguments, sizeof(arguments),
+		         "stall '%s' disk %s 2> /dev/null", lab.state_path, wrong[i]);
+		OK(lab_control(&lab, arguments) == 2, "a stall of %s ms is none",
+		   wrong[i]);
+	}
+	snprintf(arguments, sizeof(arguments), "slow '%s' disk 0 2> /dev/null",
+	         lab.state_path);
+	OK(lab_control(&lab, arguments) == 2, "nothing is infinitely fast");
+
 	lab_path(passwd, "%s/precious", lab.folder);
 	lab_file(lab.folder, "precious", 1);
 	snprintf(arguments, sizeof(arguments), "destroy '%s' 2> /dev/null", passwd);

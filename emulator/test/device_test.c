@@ -425,6 +425,48 @@ test_counting(void)
 }
 
 static void
+test_misbehaviour(void)
+{
+	EmProfile *profile = set_up(1, EM_STRIPE);
+
+	OK(em_device_due(device, START + 5 * MS, START) == START + 5 * MS,
+	   "a request is due when its reservation ends");
+	em_device_stall(device, START + 100 * MS);
+	OK(em_device_due(device, START, START + 98 * MS) == START + 100 * MS &&
+	       em_device_due(device, START + 200 * MS, START + 98 * MS) ==
+	           START + 100 * MS,
+	   "on a stalled device nothing is, until the end of the stall");
+	OK(em_device_due(device, START, START) == START + EM_STALL_LOOK_NS,
+	   "and who waits looks again before that");
+	OK(em_device_due(device, START + 5 * MS, START + 100 * MS) ==
+	       START + 5 * MS,
+	   "after the stall the reservation counts again");
+	em_device_stall(device, 0);
+	OK(em_device_due(device, START, START) == START, "a stall can be ended");
+	em_device_stall(device, START + 2 * EM_QUEUE_MAX_NS);
+	OK(em_device_due(device, START, START) == START,
+	   "a stall from before a boot is none");
+	em_device_stall(device, 0);
+
+	em_device_slow(device, 10 * EM_SLOWNESS_NONE);
+	OK(end_ms(read_at(START, 0)) == 50.0,
+	   "ten times slower: positioning and transfer are");
+	em_device_slow(device, EM_SLOWNESS_NONE);
+	OK(end_ms(read_at(START + 50 * MS, 0)) == 55.0, "as fast as before again");
+
+	profile = set_up_cache(4);
+	profile->cache_latency_ns = MS;
+	em_device_slow(device, 3 * EM_SLOWNESS_NONE);
+	OK(end_ms(write_at(START, 0)) == 3.0, "a slow device's cache is slow, too");
+
+	profile = set_up(64, EM_STRIPE);
+	profile->limit_iops = 1000;
+	em_device_slow(device, 20 * EM_SLOWNESS_NONE);
+	read_at(START, 0);
+	OK(end_ms(read_at(START, 8)) == 20.0 + 20 * 5.0, "and its limits are low");
+}
+
+static void
 test_checking(void)
 {
 	EmProfile *profile = set_up(4, EM_RAID10);
@@ -471,6 +513,7 @@ main(void)
 	test_safety();
 	test_concurrency();
 	test_counting();
+	test_misbehaviour();
 	test_checking();
 	free(device);
 	return done();

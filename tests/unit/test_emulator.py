@@ -176,6 +176,24 @@ def test_delays_are_switched_and_reported(tmp_path: Path) -> None:
 
 
 @needs_build
+def test_a_device_is_stalled_and_slowed_and_both_are_reported(tmp_path: Path) -> None:
+    device = EmulatedDevice(name="disk", profile=profile(DISK), paths=(tmp_path,))
+    with Emulator.create(tmp_path / "state", devices=[device]) as emulator:
+        sound = emulator.stats().device("disk")
+        assert (sound.stalled_s, sound.slowness) == (0, 1)
+        emulator.stall("disk", seconds=100)
+        emulator.slow("disk", factor=2.5)
+        ill = emulator.stats().device("disk")
+        assert 50 < ill.stalled_s <= 100
+        assert ill.slowness == 2.5
+        emulator.stall("disk", seconds=0)
+        emulator.slow("disk", factor=1)
+        assert emulator.stats().device("disk") == sound
+        with pytest.raises(EmulatorError, match='no device "tape"'):
+            emulator.stall("tape", seconds=1)
+
+
+@needs_build
 def test_what_the_control_tool_refuses_is_an_error_with_its_words(tmp_path: Path) -> None:
     device = EmulatedDevice(name="disk", profile=profile(DISK), paths=(tmp_path / "absent",))
     with pytest.raises(EmulatorError, match="does not exist"):

@@ -223,6 +223,10 @@ class DeviceStats:
     #: Part of all servers' time that requests and destaging have taken.
     utilisation: float
     dirty_bytes: int
+    #: How long it goes on being stalled.
+    stalled_s: float
+    #: 1 is as its profile says, 10 ten times slower.
+    slowness: float
     operations: Mapping[Operation, OperationStats]
 
     @property
@@ -315,6 +319,17 @@ class Emulator:
     def reset(self) -> None:
         """Start the statistics anew."""
         _control("reset", str(self.state_path))
+
+    def stall(self, device: str, *, seconds: float) -> None:
+        """Let no call and no request of a device be finished for so long, from now on.
+
+        That is so with delays on and off.  0 ends a stall.
+        """
+        _control("stall", str(self.state_path), device, str(round(seconds * 1000)))
+
+    def slow(self, device: str, *, factor: float) -> None:
+        """Make a device so many times slower than its profile from now on; 1 is as it was."""
+        _control("slow", str(self.state_path), device, str(round(factor * _PPM)))
 
     def stats(self) -> EmulatorStats:
         """Read the statistics since the last reset."""
@@ -542,6 +557,8 @@ def _parse_stats(text: str) -> EmulatorStats:
                 servers=device["servers"],
                 utilisation=device["utilisation"],
                 dirty_bytes=device["dirty_bytes"],
+                stalled_s=device["stalled_ns"] / 1e9,
+                slowness=device["slowness_ppm"] / _PPM,
                 operations={
                     name: OperationStats(
                         count=tally["count"],
