@@ -1,6 +1,6 @@
 /*
  * files.c
- *		The file dictionary: which number stands for which relation fork.
+ *		The file dictionary: which number stands for which segment file.
  *
  * Entries of the index name a file by number.  The dictionary gives numbers out,
  * takes them back when the file is unlinked, and knows how much of each file is
@@ -44,7 +44,8 @@ hash_of(const FcFileId *id)
 {
 	uint64_t hash = fc_mix(((uint64_t) id->tablespace << 32) | id->database);
 
-	return fc_mix(hash ^ (((uint64_t) id->relation << 32) | id->fork));
+	hash = fc_mix(hash ^ (((uint64_t) id->relation << 32) | id->segment));
+	return fc_mix(hash ^ id->fork);
 }
 
 static uint32_t
@@ -57,7 +58,8 @@ static bool
 same_id(const FcFileId *a, const FcFileId *b)
 {
 	return a->tablespace == b->tablespace && a->database == b->database &&
-	       a->relation == b->relation && a->fork == b->fork;
+	       a->relation == b->relation && a->fork == b->fork &&
+	       a->segment == b->segment;
 }
 
 static uint32_t

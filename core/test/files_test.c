@@ -68,16 +68,17 @@ test_names(void)
 	MUST(fc_file_enter(&rig.cache, &fork) == FC_OK);
 	OK(fork.number != file.number, "another fork is another file");
 
-	FcFile other[4] = { file, file, file, file };
+	FcFile other[5] = { file, file, file, file, file };
 
 	other[0].id.tablespace++;
 	other[1].id.database++;
 	other[2].id.relation++;
 	other[3].id.fork = 3;
+	other[4].id.segment = 1;
 
 	bool known = false;
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 	{
 		other[i].number = FC_FILE_NONE;
 		other[i].absent_epoch = 0;

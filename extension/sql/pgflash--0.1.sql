@@ -175,9 +175,21 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'pgflash_relations_rows'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
-CREATE VIEW pgflash_relations AS SELECT * FROM pgflash_relations_rows();
+-- A relation's fork is as many files as it has gigabytes.
+CREATE VIEW pgflash_relations AS
+SELECT
+	relation,
+	fork,
+	tablespace,
+	filenode,
+	sum(cached_blocks)::bigint AS cached_blocks,
+	sum(hits)::bigint AS hits,
+	sum(misses)::bigint AS misses,
+	sum(disk_read_time_ms) AS disk_read_time_ms
+FROM pgflash_relations_rows()
+GROUP BY relation, fork, tablespace, filenode;
 
-COMMENT ON FUNCTION pgflash_relations_rows() IS 'What the view pgflash_relations shows.';
+COMMENT ON FUNCTION pgflash_relations_rows() IS 'What the view pgflash_relations shows, by segment file.';
 COMMENT ON VIEW pgflash_relations IS
 	'Relations of the current database, and those shared by all databases, that were looked up in the cache since the server started.';
 COMMENT ON COLUMN pgflash_relations.relation IS

@@ -579,19 +579,16 @@ say_mismatch(void)
 {
 	uint64_t now = atomic_load(&runtime.board->mismatches);
 	char path[PATHS_MAX];
-	uint32_t block;
 
 	if (now == said.mismatches)
 		return;
 	said.mismatches = now;
-	paths_of_block(&runtime.root, runtime.board->mismatch_id,
-	               runtime.board->mismatch_block, runtime.segment_blocks, path,
-	               &block);
+	paths_of_file(&runtime.root, runtime.board->mismatch_id, path);
 	ereport(
 		WARNING,
 		(errmsg("pgflash: block %u of file \"%s\" differed between cache and "
 	            "file",
-	            block, path),
+	            runtime.board->mismatch_block, path),
 	     errdetail("The query got what the file holds.")));
 }
 
@@ -787,19 +784,16 @@ static bool
 read_from_file(FcFileId id, uint32_t block, void *page, ssize_t *got_out)
 {
 	char path[PATHS_MAX];
-	uint32_t block_in_segment;
 	int fd;
 
-	paths_of_block(&runtime.root, id, block, runtime.segment_blocks, path,
-	               &block_in_segment);
+	paths_of_file(&runtime.root, id, path);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 	{
 		*got_out = 0;
 		return errno == ENOENT; /* no file, no block */
 	}
-	*got_out = pread(fd, page, FC_BLOCK_SIZE,
-	                 (off_t) block_in_segment * FC_BLOCK_SIZE);
+	*got_out = pread(fd, page, FC_BLOCK_SIZE, (off_t) block * FC_BLOCK_SIZE);
 	close(fd);
 	return *got_out >= 0;
 }

@@ -11,9 +11,9 @@
  *	pwrite, pwritev, write, writev, copy_file_range		the blocks written
  *	posix_fallocate, fallocate							the blocks allocated
  *	ftruncate, truncate, open with O_TRUNC				the blocks cut off
- *	unlink, rename, remove								the whole fork: it is retired
+ *	unlink, rename, remove								the whole file: it is retired
  *	open with O_CREAT | O_EXCL							likewise: the name is new
- *	a failed write, fsync, fdatasync, sync_file_range	the whole fork: the kernel may
+ *	a failed write, fsync, fdatasync, sync_file_range	the whole file: the kernel may
  *														have dropped what was written
  *
  * A single block that was cached is refreshed after it was written.  Hint bits may
@@ -44,7 +44,7 @@
 typedef enum Scope
 {
 	SCOPE_NOTHING,   /* no data file, or no cache */
-	SCOPE_BLOCKS,    /* of one relation fork */
+	SCOPE_BLOCKS,    /* of one segment of a relation */
 	SCOPE_EVERYTHING /* nobody knows which */
 } Scope;
 
@@ -96,8 +96,8 @@ changed_file(int fd, OpenFile *spare)
  * all from offset.  class is FILE_RELATION, or anything else for everything.
  */
 static void
-begin(Announced *announced, FileClass class, FcFile *file, uint32_t first_block,
-      off_t offset, off_t size)
+begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
+      off_t size)
 {
 	uint64_t first = offset <= 0 ? 0 : (uint64_t) offset / FC_BLOCK_SIZE;
 	uint64_t end = runtime.segment_blocks;
@@ -122,7 +122,7 @@ begin(Announced *announced, FileClass class, FcFile *file, uint32_t first_block,
 
 	announced->scope = SCOPE_BLOCKS;
 	announced->file = file;
-	fc_change_begin(&runtime.cache, file, first_block + (uint32_t) first,
+	fc_change_begin(&runtime.cache, file, (uint32_t) first,
 	                (uint32_t) (end - first), &announced->change);
 }
 
@@ -132,8 +132,7 @@ begin_entry(Announced *announced, OpenFile *entry, off_t offset, off_t size)
 	if (entry == NULL)
 		announced->scope = SCOPE_NOTHING;
 	else
-		begin(announced, entry->class, &entry->file, entry->first_block, offset,
-		      size);
+		begin(announced, entry->class, &entry->file, offset, size);
 }
 
 static void
@@ -384,7 +383,6 @@ static void
 begin_path(Announced *announced, FcFile *file, const char *path, off_t length)
 {
 	FilePlace place = { .class = FILE_ALIAS };
-	uint32_t first_block = 0;
 
 	announced->scope = SCOPE_NOTHING;
 	if (!runtime_attached())
@@ -392,14 +390,11 @@ begin_path(Announced *announced, FcFile *file, const char *path, off_t length)
 
 	if (path != NULL)
 		place = paths_classify(&runtime.root, path);
-	if (place.class == FILE_RELATION &&
-	    !files_first_block(&place, &first_block))
-		place.class = FILE_ALIAS;
 	if (place.class != FILE_RELATION && place.class != FILE_ALIAS)
 		return;
 
 	*file = fc_file(place.id);
-	begin(announced, place.class, file, first_block, length, -1);
+	begin(announced, place.class, file, length, -1);
 }
 
 int

@@ -43,15 +43,6 @@ files_entry(int fd)
 	return fd >= 0 && fd < FILES_FD_MAX ? &table[fd] : NULL;
 }
 
-bool
-files_first_block(const FilePlace *place, uint32_t *first_block_out)
-{
-	uint64_t first = (uint64_t) place->segment * runtime.segment_blocks;
-
-	*first_block_out = (uint32_t) first;
-	return first + runtime.segment_blocks <= UINT32_MAX;
-}
-
 /*
  * A process may leave from inside a signal handler, and its exit callbacks use
  * files: so an entry has no class while it is not whole.
@@ -67,21 +58,13 @@ set_class(OpenFile *entry, FileClass class)
 static void
 remember(OpenFile *entry, const FilePlace *place, int flags)
 {
-	FileClass class = place->class;
-
 	set_class(entry, FILE_UNKNOWN);
 	memset(entry, 0, sizeof(*entry));
 	entry->direct = (flags & O_DIRECT) != 0;
 
-	if (class == FILE_RELATION)
-	{
+	if (place->class == FILE_RELATION)
 		entry->file = fc_file(place->id);
-
-		/* No relation has so many segments: whatever it is, do not guess. */
-		if (!files_first_block(place, &entry->first_block))
-			class = FILE_ALIAS;
-	}
-	set_class(entry, class);
+	set_class(entry, place->class);
 }
 
 void
@@ -181,12 +164,10 @@ static bool
 has_its_name(int fd, const OpenFile *entry, bool *gone_out)
 {
 	char path[PATHS_MAX];
-	uint32_t in_segment;
 	struct stat opened;
 	struct stat named;
 
-	paths_of_block(&runtime.root, entry->file.id, entry->first_block,
-	               runtime.segment_blocks, path, &in_segment);
+	paths_of_file(&runtime.root, entry->file.id, path);
 	*gone_out = stat(path, &named) != 0;
 	return !*gone_out && fstat(fd, &opened) == 0 &&
 	       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;

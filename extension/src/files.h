@@ -18,10 +18,9 @@
 
 typedef struct OpenFile
 {
-	uint8_t class;        /* a FileClass */
-	bool direct;          /* opened with O_DIRECT */
-	bool dead;            /* its file is unlinked: never read from the cache */
-	uint32_t first_block; /* of its segment, in the fork */
+	uint8_t class; /* a FileClass */
+	bool direct;   /* opened with O_DIRECT */
+	bool dead;     /* its file is unlinked: never read from the cache */
 
 	/* A run of reads, each beginning where the last one ended. */
 	uint32_t next_block;
@@ -37,10 +36,6 @@ typedef struct OpenFile
 	uint32_t checked_number;
 	uint64_t checked_generation;
 } OpenFile;
-
-/* Where a relation's segment begins; false if the block has no number. */
-extern bool files_first_block(const FilePlace *place,
-                              uint32_t *first_block_out);
 
 /* The entry of a descriptor as last set; NULL if it is beyond the table. */
 extern OpenFile *files_entry(int fd);

@@ -142,13 +142,13 @@ relation_name(const Part *part, FilePlace *place)
 		}
 	}
 
-	place->segment = 0;
+	place->id.segment = 0;
 	if (left == 0)
 		return true;
 
 	if (text[0] != '.')
 		return false;
-	used = read_number(text + 1, left - 1, &place->segment);
+	used = read_number(text + 1, left - 1, &place->id.segment);
 	return used > 0 && used == left - 1;
 }
 
@@ -336,11 +336,8 @@ paths_fork_name(uint32_t fork)
 }
 
 void
-paths_of_block(const PathsRoot *root, FcFileId id, uint32_t block,
-               uint32_t segment_blocks, char *buffer,
-               uint32_t *block_in_segment_out)
+paths_of_file(const PathsRoot *root, FcFileId id, char *buffer)
 {
-	uint32_t segment = block / segment_blocks;
 	char directory[PATHS_MAX / 2];
 	char fork[16] = "";
 	char suffix[16] = "";
@@ -355,10 +352,9 @@ paths_of_block(const PathsRoot *root, FcFileId id, uint32_t block,
 
 	if (id.fork != 0)
 		snprintf(fork, sizeof(fork), "_%s", paths_fork_name(id.fork));
-	if (segment > 0)
-		snprintf(suffix, sizeof(suffix), ".%u", segment);
+	if (id.segment > 0)
+		snprintf(suffix, sizeof(suffix), ".%u", id.segment);
 
 	snprintf(buffer, PATHS_MAX, "%s/%u%s%s", directory, id.relation, fork,
 	         suffix);
-	*block_in_segment_out = block % segment_blocks;
 }

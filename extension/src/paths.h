@@ -20,7 +20,7 @@
 #define TABLESPACE_DEFAULT 1663
 #define TABLESPACE_GLOBAL  1664
 
-/* The longest path that paths_of_block() makes, with its zero. */
+/* The longest path that paths_of_file() makes, with its zero. */
 #define PATHS_MAX 256
 
 typedef enum FileClass
@@ -40,8 +40,7 @@ typedef enum FileClass
 typedef struct FilePlace
 {
 	FileClass class;
-	FcFileId id;      /* of a relation */
-	uint32_t segment; /* of a relation */
+	FcFileId id; /* of a relation */
 } FilePlace;
 
 /*
@@ -58,13 +57,8 @@ typedef struct PathsRoot
 /* Classify a path as a call gave it. */
 extern FilePlace paths_classify(const PathsRoot *root, const char *path);
 
-/*
- * The path of the segment that holds a block, relative to the data directory,
- * and the block's number in it.  buffer has PATHS_MAX bytes.
- */
-extern void paths_of_block(const PathsRoot *root, FcFileId id, uint32_t block,
-                           uint32_t segment_blocks, char *buffer,
-                           uint32_t *block_in_segment_out);
+/* A file's path, relative to the data directory.  buffer has PATHS_MAX bytes. */
+extern void paths_of_file(const PathsRoot *root, FcFileId id, char *buffer);
 
 /* main, fsm, vm or init. */
 extern const char *paths_fork_name(uint32_t fork);

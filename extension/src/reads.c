@@ -106,7 +106,7 @@ add_pages(Run *run, void *buffer, size_t size)
 
 /* Lay the call out in blocks; false if it is not made of whole ones. */
 static bool
-run_of_call(const Call *call, const OpenFile *entry, Run *run)
+run_of_call(const Call *call, Run *run)
 {
 	uint64_t block = (uint64_t) call->offset / FC_BLOCK_SIZE;
 
@@ -125,7 +125,7 @@ run_of_call(const Call *call, const OpenFile *entry, Run *run)
 			return false;
 	}
 
-	run->first = entry->first_block + (uint32_t) block;
+	run->first = (uint32_t) block;
 	return run->count > 0 && block + run->count <= runtime.segment_blocks;
 }
 
@@ -216,7 +216,7 @@ compare_with_file(int fd, const OpenFile *entry, uint32_t block,
                   const void *page, const FcTicket *ticket)
 {
 	_Alignas(FC_IO_ALIGN) unsigned char copy[FC_BLOCK_SIZE];
-	off_t offset = (off_t) (block - entry->first_block) * FC_BLOCK_SIZE;
+	off_t offset = (off_t) block * FC_BLOCK_SIZE;
 	ssize_t got = pread(fd, copy, sizeof(copy), offset);
 
 	/* A disk that cannot be read proves nothing, and the hit is at hand. */
@@ -389,7 +389,7 @@ read_relation(const Call *call, OpenFile *entry)
 	if (runtime.cache.token == 0)
 		(void) fc_process_begin(&runtime.cache);
 
-	if (*runtime.is_walsender || !run_of_call(call, entry, &run))
+	if (*runtime.is_walsender || !run_of_call(call, &run))
 		return bypass(call, errno_before);
 
 	bulk = note_streak(entry, &run);
@@ -465,7 +465,7 @@ reads_fadvise(int fd, off_t offset, off_t length, int advice)
 	    offset / FC_BLOCK_SIZE < runtime.segment_blocks &&
 	    files_number(fd, entry))
 		swallow = all_cached(
-			entry, entry->first_block + (uint32_t) (offset / FC_BLOCK_SIZE),
+			entry, (uint32_t) (offset / FC_BLOCK_SIZE),
 			(unsigned) ((length + FC_BLOCK_SIZE - 1) / FC_BLOCK_SIZE));
 
 	if (swallow)

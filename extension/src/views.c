@@ -316,6 +316,7 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 
 /* ---- pgflash_relations ----------------------------------------------------------- */
 
+/* One segment file; the view adds them up. */
 static void
 add_relation(ReturnSetInfo *result, const BridgeFile *file)
 {

@@ -271,6 +271,31 @@ test_reads(void)
 }
 
 static void
+test_segments(void)
+{
+	int first = cached_relation(PATH);
+	int second = server_open(PATH ".1", O_RDWR | O_CREAT);
+	Page page;
+
+	plant(PATH ".1", 8, 'b');
+	OK(server_read(second, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'b'),
+	   "block 0 of the next segment is another block");
+	plant(PATH, 1, 'z');
+	plant(PATH ".1", 1, 'z');
+	OK(server_read(first, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'a') &&
+	       server_read(second, &page, 0) == FC_BLOCK_SIZE &&
+	       page_is(&page, 'b'),
+	   "both are cached");
+	page = page_of('c');
+	OK(changes_pwrite(second, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	       server_read(first, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'a'),
+	   "and a change of one leaves the other cached");
+	server_close(first);
+	server_close(second);
+	changes_unlink(PATH ".1");
+}
+
+static void
 test_unaligned_page(void)
 {
 	static unsigned char room[FC_BLOCK_SIZE + 1];
@@ -417,7 +442,7 @@ test_failed_write(void)
 	int fd = cached_relation(PATH);
 	int reader = server_open(PATH, O_RDONLY);
 	Page page = page_of('b');
-	FcFile file = fc_file((FcFileId){ 1663, 5, 16384, 0 });
+	FcFile file = fc_file((FcFileId){ 1663, 5, 16384, 0, 0 });
 
 	OK(changes_pwrite(reader, &page, sizeof(page), FC_BLOCK_SIZE) == -1 &&
 	       errno == EBADF,
@@ -834,6 +859,7 @@ main(void)
 {
 	set_up();
 	test_reads();
+	test_segments();
 	test_unaligned_page();
 	test_runs();
 	test_scans_do_not_fill();

@@ -30,7 +30,7 @@ is_relation(const char *path, uint32_t tablespace, uint32_t database,
 
 	return place.class == FILE_RELATION && place.id.tablespace == tablespace &&
 	       place.id.database == database && place.id.relation == relation &&
-	       place.id.fork == fork && place.segment == segment;
+	       place.id.fork == fork && place.id.segment == segment;
 }
 
 static void
@@ -148,26 +148,20 @@ static void
 test_round_trip(void)
 {
 	static const FcFileId ids[] = {
-		{ 1663, 5, 16384, 0 },
-		{ 1663, 4294967295U, 1, 3 },
-		{ 1664, 0, 1262, 2 },
-		{ 16400, 5, 16401, 1 },
+		{ 1663, 5, 16384, 0, 0 },
+		{ 1663, 4294967295U, 1, 3, 1 },
+		{ 1664, 0, 1262, 2, 32767 },
+		{ 16400, 5, 16401, 1, 4294967295U },
 	};
-	static const uint32_t blocks[] = { 0, 131071, 131072, 4294967294U };
 
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
 	{
-		for (size_t j = 0; j < sizeof(blocks) / sizeof(blocks[0]); j++)
-		{
-			char path[PATHS_MAX];
-			uint32_t in_segment;
+		char path[PATHS_MAX];
 
-			paths_of_block(&root, ids[i], blocks[j], 131072, path, &in_segment);
-			OK(is_relation(path, ids[i].tablespace, ids[i].database,
-			               ids[i].relation, ids[i].fork, blocks[j] / 131072) &&
-			       in_segment == blocks[j] % 131072,
-			   "block %u's path %s leads back to it", blocks[j], path);
-		}
+		paths_of_file(&root, ids[i], path);
+		OK(is_relation(path, ids[i].tablespace, ids[i].database,
+		               ids[i].relation, ids[i].fork, ids[i].segment),
+		   "the path %s leads back to its file", path);
 	}
 }
 

@@ -52,13 +52,14 @@
 
 /* ---- files ------------------------------------------------------------- */
 
-/* A relation fork, all its segments together.  Blocks count from segment 0. */
+/* One segment file of a relation fork.  Blocks count from its beginning. */
 typedef struct FcFileId
 {
 	uint32_t tablespace;
 	uint32_t database;
 	uint32_t relation; /* relfilenumber */
 	uint32_t fork;
+	uint32_t segment;
 } FcFileId;
 
 /*
