@@ -78,7 +78,9 @@ enum
 	FC_BREAK_KEEP_SHARE = 1 << 21, /* ... or everything, without a limit */
 	FC_BREAK_CLASS_NONE = 1 << 22, /* files of class none are looked up */
 	FC_BREAK_CLASS_DROP = 1 << 23, /* ... and keep the blocks they have */
-	FC_BREAK_CLASS_ENTER = 1 << 24 /* new numbers do not ask for their class */
+	FC_BREAK_CLASS_ENTER = 1 << 24, /* new numbers do not ask for their class */
+	FC_BREAK_CURVE_TAKEOVER = 1 << 28, /* what a dead owner left is believed */
+	FC_BREAK_CURVE_FRONTIER = 1 << 29  /* blocks of unknown past are counted */
 };
 
 extern unsigned fc_test_broken;

@@ -1,0 +1,113 @@
+/*
+ * curve.h
+ *		The miss-ratio curve: what would a cache of another size bring?
+ *
+ * Stands beside the cache, not in it: it lives from the stream of requests alone,
+ * so it works while the cache is off, and when there is none.
+ *
+ *	for each read of a block that only flash or disk could serve:
+ *		fc_curve_count(), and if fc_curve_wants(hash): fc_curve_note(hash)
+ *	for a view: fc_curve_read(), then fc_curve_hit_ratio() for any size
+ *
+ * Every process uses the same memory through its own FcCurve handle.  Nothing
+ * waits, allocates or makes a system call but to read the clock; all of it may be called
+ * from a signal handler and cut off by SIGKILL anywhere.  fc_curve_read() alone
+ * waits, for a moment.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_CURVE_H
+#define FCACHE_CURVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fcache/cache.h"
+
+/* More tracked blocks would cost more than they tell. */
+#define FC_CURVE_TRACKED_MIN 2048
+#define FC_CURVE_TRACKED_MAX 8192
+
+typedef struct FcCurveShared FcCurveShared;
+
+typedef struct FcCurve
+{
+	FcCurveShared *shared; /* NULL: no curve */
+	uint32_t tracked_max;
+	uint32_t shard; /* any number; best another one in each process */
+} FcCurve;
+
+/* Blocks to track for a cache of this many blocks: one in 16, within limits. */
+extern uint32_t fc_curve_tracked_for(uint64_t cache_blocks);
+
+/* About 16 bytes for each tracked block, and 10 kB. */
+extern size_t fc_curve_memory_size(uint32_t tracked_max);
+
+/*
+ * Fill in a handle.  Memory of all zeros (64-byte aligned) is a curve that has
+ * seen nothing.  tracked_max must be the same for all, a power of 2 within limits.
+ */
+extern FC_MUST_CHECK FcStatus fc_curve_attach(FcCurve *curve, void *memory,
+                                              uint32_t tracked_max);
+
+/* A block's hash; the file's part can be kept with its descriptor. */
+extern uint64_t fc_curve_file_hash(FcFileId id);
+
+static inline uint64_t
+fc_curve_hash(uint64_t file_hash, uint32_t block)
+{
+	uint64_t x = file_hash ^ ((uint64_t) block * 0x9e3779b97f4a7c15ULL);
+
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ULL;
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ULL;
+	return x ^ (x >> 32);
+}
+
+/* So many blocks were requested. */
+extern void fc_curve_count(FcCurve *curve, uint64_t blocks);
+
+/* Is the block in the sample? */
+extern bool fc_curve_wants(const FcCurve *curve, uint64_t hash);
+
+/* A block of the sample was requested.  Skipped if another process is at it. */
+extern void fc_curve_note(FcCurve *curve, uint64_t hash);
+
+/* The same at a given time (milliseconds, monotonic): for tests. */
+extern void fc_curve_note_at(FcCurve *curve, uint64_t hash, uint64_t now_ms);
+
+/* So many blocks were read from disk in this time. */
+extern void fc_curve_disk_read(FcCurve *curve, uint64_t blocks, uint64_t ns);
+
+/* ---- what it has to say --------------------------------------------------- */
+
+/* Distances below 32 blocks exactly, then 32 buckets for each doubling. */
+#define FC_CURVE_BUCKETS 1056
+
+typedef struct FcCurveReading
+{
+	/* Weights of reuse distances; beyond: blocks that were not known. */
+	uint64_t distance[FC_CURVE_BUCKETS];
+	uint64_t beyond;
+	double seconds; /* how much time it stands for; old time counts less */
+	double requests_per_second;
+	double disk_read_ms; /* of a block, mean; 0 = none was timed */
+	double sample_rate;  /* part of all blocks that is in the sample */
+	uint32_t tracked;    /* blocks of it that were seen */
+} FcCurveReading;
+
+extern void fc_curve_read(FcCurve *curve, FcCurveReading *out);
+extern void fc_curve_read_at(FcCurve *curve, FcCurveReading *out,
+                             uint64_t now_ms);
+
+/*
+ * The share of requests that a cache of so many blocks would have served, were it
+ * one that drops what was not requested for the longest time; -1 if nothing is
+ * known.
+ */
+extern double fc_curve_hit_ratio(const FcCurveReading *reading,
+                                 uint64_t blocks);
+
+#endif

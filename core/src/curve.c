@@ -1,0 +1,751 @@
+/*
+ * curve.c
+ *		The miss-ratio curve, live, from a sample of fixed size (SHARDS).
+ *
+ * A cache that drops the block not requested for the longest time hits if fewer
+ * other blocks were requested since the last request than it can hold.  So one
+ * histogram of these reuse distances tells the hit ratio of every size at once.  To
+ * afford it, only blocks whose hash is high enough are looked at ("the sample"); a
+ * distance within it, divided by the sample's rate, is the distance.  When more
+ * blocks than tracked_max are in the sample, the bar is raised and who is below it
+ * forgotten.  Method: Waldspurger et al., FAST'15, without the correction of the
+ * first bucket, which makes things worse on database streams.
+ *
+ * Three tables: place (open addressing) finds a block's position; positions are
+ * given out in order of requests, and a block moves to the newest at each of its
+ * requests; a bit for each position that is a block's last one, with sums by the
+ * group, counts how many blocks come after one.  When positions run out, they are
+ * given anew, in the same order.
+ *
+ * It follows the workload: each 5 minutes all weights shrink a little, by half in an
+ * hour; a block not requested for 8 hours is forgotten.  If that leaves the tables
+ * half empty the bar is lowered.  Blocks that come into the sample that way have a
+ * past that nobody knows: their requests only mark positions, and are not counted,
+ * until all that was known before (below the frontier) is either renewed or
+ * forgotten.  A distance that spans the frontier is added up of two parts, each
+ * divided by its own rate.
+ *
+ * Locking: the counters of requests need none.  Everything else is changed by who
+ * gets the lock; who does not, skips the request: it is a sample anyway.  The lock
+ * is the time at which it was taken.  Held for 10 seconds, its owner is dead or
+ * stopped: whoever comes takes it and begins anew.  An owner that finds on its way
+ * out that it was robbed marks the curve as damaged, and the next one begins anew.
+ * Two at work at once can so mix up figures for a while, nothing else: every
+ * position is masked and every loop bounded.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "fcache/curve.h"
+
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "shared.h"
+
+#define SHARDS 16
+
+/* All blocks, as a count of values that the upper half of a hash can have. */
+#define RATE_ONE (1ULL << 32)
+
+/* The bar is raised by this part of the sample at a time... */
+#define RAISE_PART 16
+
+/* ... and no further than to a sample of 1 in 4 million: 275 TB are tracked then. */
+#define RATE_MIN 1024ULL
+
+/* A request counts 1 / rate, with so many binary places. */
+#define WEIGHT_SHIFT 10
+
+/* Weights after 5 minutes: 2^(-1/12), in 65536ths. */
+#define TICK_MS     300000ULL
+#define TICK_KEEPS  61857ULL
+#define HOUR_TICKS  12
+#define HOURS_KNOWN 8
+
+/* Nobody holds the lock that long and lives. */
+#define LOCK_MS_MAX 10000
+
+/* A view waits so long for it. */
+#define READ_WAIT_MS 2000
+
+#define POSITION_MASK 0x3fffULL
+#define USED_BIT      (1ULL << 28) /* so that no used place is 0 */
+#define GROUP_WORDS   8            /* words of bits that share a sum */
+
+#define BUCKETS_LINEAR 32
+#define BUCKETS_EACH   32 /* for each doubling */
+
+typedef struct Counts
+{
+	FcAtomic64 requests; /* blocks */
+	FcAtomic64 disk_blocks;
+	FcAtomic64 disk_ns;
+} __attribute__((aligned(64))) Counts;
+
+/* Sums, either since ever or shrinking. */
+typedef struct Sums
+{
+	uint64_t requests;
+	uint64_t disk_blocks;
+	uint64_t disk_ns;
+	uint64_t ms;
+} Sums;
+
+struct FcCurveShared
+{
+	Counts counts[SHARDS];
+
+	FcAtomic64 lock;   /* 1 + time when it was taken, 0 = free */
+	FcAtomic32 robbed; /* begin anew */
+	FcAtomic32 bar;    /* in the sample: hashes whose upper half reaches it */
+
+	/* From here on: who has the lock. */
+	uint32_t counted_bar; /* ... and reaches this: counted, not only tracked */
+	uint32_t tracked;
+	uint32_t next;              /* position to be given out */
+	uint32_t frontier;          /* up to here: only what reaches counted_bar */
+	uint32_t hour[HOURS_KNOWN]; /* next, so many hours ago */
+	uint32_t ticks;             /* of this hour */
+	uint64_t tick_ms;           /* when the last one was due; 0 = not begun */
+
+	Sums seen;   /* of counts, when they were last looked at */
+	Sums window; /* shrinking */
+	uint64_t beyond;
+	uint64_t distance[FC_CURVE_BUCKETS];
+
+	/* Then: bits, sums of groups, places; see bits_of(). */
+	uint64_t tables[];
+};
+
+_Static_assert(sizeof(FcCurveShared) < 10240, "memory is documented");
+_Static_assert(2 * FC_CURVE_TRACKED_MAX == POSITION_MASK + 1,
+               "a position fits beside its hash");
+
+/* ---- tables ----------------------------------------------------------------- */
+
+/* There are twice as many positions, and places, as tracked blocks. */
+static uint32_t
+positions(const FcCurve *curve)
+{
+	return 2 * curve->tracked_max;
+}
+
+static uint64_t *
+bits_of(const FcCurve *curve)
+{
+	return curve->shared->tables;
+}
+
+static uint64_t *
+groups_of(const FcCurve *curve)
+{
+	return bits_of(curve) + positions(curve) / 64;
+}
+
+static uint64_t *
+places_of(const FcCurve *curve)
+{
+	return groups_of(curve) + positions(curve) / (64 * GROUP_WORDS);
+}
+
+uint32_t
+fc_curve_tracked_for(uint64_t cache_blocks)
+{
+	uint32_t tracked = FC_CURVE_TRACKED_MIN;
+
+	while (tracked < FC_CURVE_TRACKED_MAX && tracked < cache_blocks / 16)
+		tracked *= 2;
+	return tracked;
+}
+
+size_t
+fc_curve_memory_size(uint32_t tracked_max)
+{
+	size_t words = 2 * (size_t) tracked_max;
+
+	words += words / 64 + words / (64 * GROUP_WORDS);
+	return sizeof(FcCurveShared) + words * sizeof(uint64_t);
+}
+
+FcStatus
+fc_curve_attach(FcCurve *curve, void *memory, uint32_t tracked_max)
+{
+	if (tracked_max < FC_CURVE_TRACKED_MIN ||
+	    tracked_max > FC_CURVE_TRACKED_MAX ||
+	    (tracked_max & (tracked_max - 1)) != 0)
+		return FC_INVALID;
+
+	*curve = (FcCurve){ .shared = memory, .tracked_max = tracked_max };
+	return FC_OK;
+}
+
+static void
+begin_anew(const FcCurve *curve)
+{
+	FcCurveShared *shared = curve->shared;
+	size_t start = offsetof(FcCurveShared, counted_bar);
+
+	memset((char *) shared + start, 0,
+	       fc_curve_memory_size(curve->tracked_max) - start);
+	atomic_store(&shared->bar, 0);
+	atomic_store(&shared->robbed, 0);
+}
+
+/* ---- lock --------------------------------------------------------------------- */
+
+static uint64_t
+coarse_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+static bool
+try_lock(const FcCurve *curve, uint64_t now_ms)
+{
+	FcCurveShared *shared = curve->shared;
+	uint64_t holder = atomic_load(&shared->lock);
+
+	if (holder != 0 && (int64_t) (now_ms + 1 - holder) <= (int64_t) LOCK_MS_MAX)
+		return false;
+	if (!atomic_compare_exchange_strong(&shared->lock, &holder, now_ms + 1))
+		return false;
+	FC_POINT("curve-locked");
+
+	/* What a dead owner left half done is not worth finding out. */
+	if (holder != 0 && !FC_BROKEN(CURVE_TAKEOVER))
+		begin_anew(curve);
+	if (atomic_load(&shared->robbed) != 0 ||
+	    shared->tracked > curve->tracked_max || shared->next > positions(curve))
+		begin_anew(curve);
+	return true;
+}
+
+static void
+unlock(const FcCurve *curve, uint64_t taken_ms)
+{
+	uint64_t mine = taken_ms + 1;
+
+	if (!atomic_compare_exchange_strong(&curve->shared->lock, &mine, 0))
+		atomic_store(&curve->shared->robbed, 1);
+}
+
+/* ---- positions ------------------------------------------------------------------ */
+
+/* Without the processor's instruction, which not every one has. */
+static uint32_t
+count_bits(uint64_t x)
+{
+	x -= (x >> 1) & 0x5555555555555555ULL;
+	x = (x & 0x3333333333333333ULL) + ((x >> 2) & 0x3333333333333333ULL);
+	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (uint32_t) ((x * 0x0101010101010101ULL) >> 56);
+}
+
+static void
+set_bit(const FcCurve *curve, uint32_t position)
+{
+	position &= positions(curve) - 1;
+	bits_of(curve)[position / 64] |= 1ULL << position % 64;
+	groups_of(curve)[position / (64 * GROUP_WORDS)]++;
+}
+
+static void
+clear_bit(const FcCurve *curve, uint32_t position)
+{
+	position &= positions(curve) - 1;
+	bits_of(curve)[position / 64] &= ~(1ULL << position % 64);
+	groups_of(curve)[position / (64 * GROUP_WORDS)]--;
+}
+
+/* How many blocks have a position below this one? */
+static uint32_t
+rank_of(const FcCurve *curve, uint32_t position)
+{
+	const uint64_t *bits = bits_of(curve);
+	const uint64_t *groups = groups_of(curve);
+	uint32_t word;
+	uint32_t group;
+	uint64_t rank = 0;
+
+	if (position > positions(curve))
+		position = positions(curve);
+	word = position / 64;
+	group = word / GROUP_WORDS;
+
+	for (uint32_t i = 0; i < group; i++)
+		rank += groups[i];
+	for (uint32_t i = group * GROUP_WORDS; i < word; i++)
+		rank += count_bits(bits[i]);
+	if (position % 64 != 0)
+		rank += count_bits(bits[word] & ((1ULL << position % 64) - 1));
+	return (uint32_t) rank;
+}
+
+static uint32_t
+position_of(const FcCurve *curve, uint64_t place)
+{
+	return (uint32_t) (place & (positions(curve) - 1));
+}
+
+/* Give out positions anew, from 0 on, in the same order. */
+static void
+renumber(const FcCurve *curve)
+{
+	FcCurveShared *shared = curve->shared;
+	uint64_t *places = places_of(curve);
+	uint32_t count = positions(curve);
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (places[i] != 0)
+			places[i] =
+				(places[i] & ~POSITION_MASK) |
+				(rank_of(curve, position_of(curve, places[i])) & POSITION_MASK);
+	}
+	shared->frontier = rank_of(curve, shared->frontier);
+	for (int i = 0; i < HOURS_KNOWN; i++)
+		shared->hour[i] = rank_of(curve, shared->hour[i]);
+
+	shared->next = shared->tracked;
+	memset(bits_of(curve), 0,
+	       (size_t) ((char *) places_of(curve) - (char *) bits_of(curve)));
+	for (uint32_t i = 0; i < shared->next; i++)
+		set_bit(curve, i);
+}
+
+/* ---- places ---------------------------------------------------------------------- */
+
+static uint32_t
+home_of(const FcCurve *curve, uint64_t place)
+{
+	return (uint32_t) (place >> 14) & (positions(curve) - 1);
+}
+
+static uint64_t
+name_of(uint64_t hash)
+{
+	return (hash & ~POSITION_MASK) | USED_BIT;
+}
+
+/* The block's place, or the free one where it belongs. */
+static uint32_t
+find(const FcCurve *curve, uint64_t name)
+{
+	const uint64_t *places = places_of(curve);
+	uint32_t mask = positions(curve) - 1;
+	uint32_t i = home_of(curve, name);
+
+	for (uint32_t probe = 0; probe <= mask; probe++, i = (i + 1) & mask)
+	{
+		if (places[i] == 0 || (places[i] & ~POSITION_MASK) == name)
+			break;
+	}
+	return i;
+}
+
+/* Forget a block; those behind it that could not have its place move up. */
+static void
+forget(const FcCurve *curve, uint32_t place)
+{
+	uint64_t *places = places_of(curve);
+	uint32_t mask = positions(curve) - 1;
+	uint32_t hole = place;
+	uint32_t i = place;
+
+	clear_bit(curve, position_of(curve, places[place]));
+	for (uint32_t probe = 0; probe < mask; probe++)
+	{
+		i = (i + 1) & mask;
+		if (places[i] == 0)
+			break;
+		if (((i - home_of(curve, places[i])) & mask) >= ((i - hole) & mask))
+		{
+			places[hole] = places[i];
+			hole = i;
+		}
+	}
+	places[hole] = 0;
+	curve->shared->tracked--;
+}
+
+/* Forget whose hash is below the bar, or whose position is. */
+static void
+forget_below(const FcCurve *curve, uint32_t bar, uint32_t position)
+{
+	const uint64_t *places = places_of(curve);
+
+	for (uint32_t i = 0; i < positions(curve); i++)
+	{
+		while (places[i] != 0 && curve->shared->tracked > 0 &&
+		       ((uint32_t) (places[i] >> 32) < bar ||
+		        position_of(curve, places[i]) < position))
+			forget(curve, i);
+	}
+}
+
+/* ---- the sample ------------------------------------------------------------------- */
+
+static uint64_t
+rate_of(uint32_t bar)
+{
+	return RATE_ONE - bar;
+}
+
+/* Too many blocks: a smaller sample. */
+static void
+raise_bar(const FcCurve *curve)
+{
+	FcCurveShared *shared = curve->shared;
+	uint64_t rate = rate_of(atomic_load(&shared->bar));
+	uint32_t bar = (uint32_t) (RATE_ONE - (rate - rate / RAISE_PART));
+
+	if (rate < RATE_MIN)
+		return;
+	forget_below(curve, bar, 0);
+	atomic_store(&shared->bar, bar);
+
+	/* All that is left was in the sample all along. */
+	if (bar >= shared->counted_bar)
+	{
+		shared->counted_bar = bar;
+		shared->frontier = 0;
+	}
+}
+
+/* Few blocks: a larger sample, which begins to count later. */
+static void
+lower_bar(const FcCurve *curve)
+{
+	FcCurveShared *shared = curve->shared;
+	uint32_t bar = atomic_load(&shared->bar);
+	uint64_t rate = rate_of(bar);
+
+	if (rank_of(curve, shared->frontier) == 0)
+	{
+		shared->counted_bar = bar;
+		shared->frontier = 0;
+	}
+	if (bar == 0 || bar != shared->counted_bar ||
+	    shared->tracked >= curve->tracked_max / 2)
+		return;
+
+	rate = rate * (curve->tracked_max / 4 * 3) /
+	       (shared->tracked > 0 ? shared->tracked : 1);
+	if (rate > RATE_ONE)
+		rate = RATE_ONE;
+	shared->frontier = shared->next;
+	bar = (uint32_t) (RATE_ONE - rate);
+	atomic_store(&shared->bar, bar);
+	if (FC_BROKEN(CURVE_FRONTIER))
+	{
+		shared->frontier = 0;
+		shared->counted_bar = bar;
+	}
+}
+
+/* ---- time -------------------------------------------------------------------------- */
+
+static uint64_t
+shrunk(uint64_t x)
+{
+	return x / 65536 * TICK_KEEPS + x % 65536 * TICK_KEEPS / 65536;
+}
+
+static void
+shrink(FcCurveShared *shared)
+{
+	for (int i = 0; i < FC_CURVE_BUCKETS; i++)
+		shared->distance[i] = shrunk(shared->distance[i]);
+	shared->beyond = shrunk(shared->beyond);
+	shared->window.requests = shrunk(shared->window.requests);
+	shared->window.disk_blocks = shrunk(shared->window.disk_blocks);
+	shared->window.disk_ns = shrunk(shared->window.disk_ns);
+	shared->window.ms = shrunk(shared->window.ms);
+}
+
+/* Take over into the window what was counted since the last look. */
+static void
+gather(FcCurveShared *shared, uint64_t now_ms)
+{
+	Sums now = { .ms = now_ms };
+
+	for (int i = 0; i < SHARDS; i++)
+	{
+		Counts *counts = &shared->counts[i];
+
+		now.requests += atomic_load(&counts->requests);
+		now.disk_blocks += atomic_load(&counts->disk_blocks);
+		now.disk_ns += atomic_load(&counts->disk_ns);
+	}
+	shared->window.requests += now.requests - shared->seen.requests;
+	shared->window.disk_blocks += now.disk_blocks - shared->seen.disk_blocks;
+	shared->window.disk_ns += now.disk_ns - shared->seen.disk_ns;
+	shared->window.ms += now.ms - shared->seen.ms;
+	shared->seen = now;
+}
+
+static void
+pass_hour(const FcCurve *curve)
+{
+	FcCurveShared *shared = curve->shared;
+
+	forget_below(curve, 0, shared->hour[HOURS_KNOWN - 1]);
+	memmove(shared->hour + 1, shared->hour,
+	        (HOURS_KNOWN - 1) * sizeof(shared->hour[0]));
+	shared->hour[0] = shared->next;
+	lower_bar(curve);
+}
+
+/* Do what became due since the last call. */
+static void
+age(const FcCurve *curve, uint64_t now_ms)
+{
+	FcCurveShared *shared = curve->shared;
+
+	/* Asleep for so long that nothing known is left. */
+	if (shared->tick_ms != 0 &&
+	    now_ms > shared->tick_ms + (HOURS_KNOWN + 1) * HOUR_TICKS * TICK_MS)
+		begin_anew(curve);
+	if (shared->tick_ms == 0)
+	{
+		/* What was counted before the clock began is of no known time. */
+		gather(shared, now_ms);
+		memset(&shared->window, 0, sizeof(shared->window));
+		shared->tick_ms = now_ms;
+	}
+	while (now_ms >= shared->tick_ms + TICK_MS)
+	{
+		shared->tick_ms += TICK_MS;
+		gather(shared, shared->tick_ms);
+		shrink(shared);
+		if (++shared->ticks >= HOUR_TICKS)
+		{
+			shared->ticks = 0;
+			pass_hour(curve);
+		}
+	}
+}
+
+/* ---- requests ------------------------------------------------------------------------ */
+
+uint64_t
+fc_curve_file_hash(FcFileId id)
+{
+	uint32_t words[sizeof(id) / sizeof(uint32_t)];
+	uint64_t hash = 0;
+
+	memcpy(words, &id, sizeof(words));
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		hash = fc_mix(hash ^ (words[i] + 0x9e3779b97f4a7c15ULL));
+	return hash;
+}
+
+static Counts *
+own_counts(FcCurve *curve)
+{
+	return &curve->shared->counts[curve->shard % SHARDS];
+}
+
+void
+fc_curve_count(FcCurve *curve, uint64_t blocks)
+{
+	atomic_fetch_add_explicit(&own_counts(curve)->requests, blocks,
+	                          memory_order_relaxed);
+}
+
+void
+fc_curve_disk_read(FcCurve *curve, uint64_t blocks, uint64_t ns)
+{
+	Counts *counts = own_counts(curve);
+
+	atomic_fetch_add_explicit(&counts->disk_blocks, blocks,
+	                          memory_order_relaxed);
+	atomic_fetch_add_explicit(&counts->disk_ns, ns, memory_order_relaxed);
+}
+
+bool
+fc_curve_wants(const FcCurve *curve, uint64_t hash)
+{
+	return (uint32_t) (hash >> 32) >=
+	       atomic_load_explicit(&curve->shared->bar, memory_order_relaxed);
+}
+
+static uint32_t
+bucket_of(uint64_t distance)
+{
+	uint32_t doublings;
+	uint32_t bucket;
+
+	if (distance < BUCKETS_LINEAR)
+		return (uint32_t) distance;
+	doublings = 63 - (uint32_t) __builtin_clzll(distance) - 5;
+	bucket = BUCKETS_LINEAR + doublings * BUCKETS_EACH +
+	         (uint32_t) (distance >> doublings) - BUCKETS_EACH;
+	return bucket < FC_CURVE_BUCKETS ? bucket : FC_CURVE_BUCKETS - 1;
+}
+
+/* The least distance that a bucket counts. */
+static uint64_t
+bucket_begin(uint32_t bucket)
+{
+	uint32_t doublings;
+
+	if (bucket < BUCKETS_LINEAR)
+		return bucket;
+	doublings = (bucket - BUCKETS_LINEAR) / BUCKETS_EACH;
+	return (uint64_t) (BUCKETS_EACH + bucket % BUCKETS_EACH) << doublings;
+}
+
+/* Blocks requested since the one at this position, in and out of the sample. */
+static uint64_t
+distance_since(const FcCurve *curve, uint32_t position)
+{
+	FcCurveShared *shared = curve->shared;
+	uint64_t newer = shared->tracked - rank_of(curve, position) - 1;
+	uint64_t older = 0;
+
+	if (position < shared->frontier)
+	{
+		uint64_t behind = shared->tracked - rank_of(curve, shared->frontier);
+
+		older = newer - behind;
+		newer = behind;
+	}
+	return newer * RATE_ONE / rate_of(atomic_load(&shared->bar)) +
+	       older * RATE_ONE / rate_of(shared->counted_bar);
+}
+
+static void
+note(const FcCurve *curve, uint64_t hash)
+{
+	FcCurveShared *shared = curve->shared;
+	uint64_t name = name_of(hash);
+	uint64_t weight;
+	uint64_t *sum = &shared->beyond;
+	uint32_t place;
+
+	if (shared->next >= positions(curve))
+		renumber(curve);
+
+	place = find(curve, name);
+	if (places_of(curve)[place] == 0)
+	{
+		if (shared->tracked >= curve->tracked_max)
+		{
+			raise_bar(curve);
+			place = find(curve, name);
+		}
+		if (shared->tracked >= curve->tracked_max ||
+		    !fc_curve_wants(curve, hash))
+			return;
+		shared->tracked++;
+	}
+	else
+	{
+		uint32_t position = position_of(curve, places_of(curve)[place]);
+
+		sum = &shared->distance[bucket_of(distance_since(curve, position))];
+		clear_bit(curve, position);
+	}
+
+	if ((uint32_t) (hash >> 32) >= shared->counted_bar)
+	{
+		weight = (RATE_ONE << WEIGHT_SHIFT) / rate_of(shared->counted_bar);
+		*sum += weight;
+	}
+	places_of(curve)[place] = name | (shared->next & POSITION_MASK);
+	set_bit(curve, shared->next);
+	shared->next++;
+}
+
+void
+fc_curve_note_at(FcCurve *curve, uint64_t hash, uint64_t now_ms)
+{
+	if (!try_lock(curve, now_ms))
+		return;
+
+	/* The bar may have moved since the caller looked, or move now. */
+	age(curve, now_ms);
+	if (fc_curve_wants(curve, hash))
+		note(curve, hash);
+	unlock(curve, now_ms);
+}
+
+void
+fc_curve_note(FcCurve *curve, uint64_t hash)
+{
+	fc_curve_note_at(curve, hash, coarse_ms());
+}
+
+/* ---- readings -------------------------------------------------------------------------- */
+
+static void
+take_reading(const FcCurve *curve, FcCurveReading *out)
+{
+	FcCurveShared *shared = curve->shared;
+	const Sums *window = &shared->window;
+
+	memcpy(out->distance, shared->distance, sizeof(out->distance));
+	out->beyond = shared->beyond;
+	out->tracked = shared->tracked;
+	out->sample_rate =
+		(double) rate_of(shared->counted_bar) / (double) RATE_ONE;
+	out->seconds = (double) window->ms / 1000;
+	if (window->ms > 0)
+		out->requests_per_second = (double) window->requests / out->seconds;
+	if (window->disk_blocks > 0)
+		out->disk_read_ms =
+			(double) window->disk_ns / (double) window->disk_blocks / 1e6;
+}
+
+void
+fc_curve_read_at(FcCurve *curve, FcCurveReading *out, uint64_t now_ms)
+{
+	memset(out, 0, sizeof(*out));
+	if (!try_lock(curve, now_ms))
+		return;
+	age(curve, now_ms);
+	gather(curve->shared, now_ms);
+	take_reading(curve, out);
+	unlock(curve, now_ms);
+}
+
+void
+fc_curve_read(FcCurve *curve, FcCurveReading *out)
+{
+	/* The lock is held for less than a millisecond, unless its owner does not run. */
+	uint64_t deadline_ms = coarse_ms() + READ_WAIT_MS;
+
+	do
+	{
+		fc_curve_read_at(curve, out, coarse_ms());
+		if (out->sample_rate > 0)
+			return;
+		sched_yield();
+	} while (coarse_ms() < deadline_ms);
+}
+
+double
+fc_curve_hit_ratio(const FcCurveReading *reading, uint64_t blocks)
+{
+	double hits = 0;
+	double all = (double) reading->beyond;
+
+	for (uint32_t i = 0; i < FC_CURVE_BUCKETS; i++)
+	{
+		double weight = (double) reading->distance[i];
+		uint64_t begin = bucket_begin(i);
+		uint64_t end = bucket_begin(i + 1);
+
+		all += weight;
+		if (end <= blocks)
+			hits += weight;
+		else if (begin < blocks)
+			hits += weight * (double) (blocks - begin) / (double) (end - begin);
+	}
+	return all > 0 ? hits / all : -1;
+}
