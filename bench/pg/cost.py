@@ -40,11 +40,12 @@ SETTINGS = {
     "autovacuum": "off",
     "checkpoint_timeout": "1h",
 }
-#: Without a cache file no hook is installed, so "offline" is what hooks cost by themselves.
+#: Without cache file and advice no hook is installed, so "offline" is what hooks cost.
 VARIANTS: dict[str, dict[str, str]] = {
     "stock": {},
     "stock again": {},
-    "loaded, no cache file": {"shared_preload_libraries": "pgflash"},
+    "loaded, no cache file": {"shared_preload_libraries": "pgflash", "pgflash.advice": "off"},
+    "loaded, advice only": {"shared_preload_libraries": "pgflash"},
     "cache offline": {"shared_preload_libraries": "pgflash", "pgflash.cache_size": "64MB"},
 }
 OFFLINE = "cache offline"

@@ -5,9 +5,11 @@
  *	hooks [--format json]
  *
  * Links the extension's hooks without a server and calls them next to libc's own
- * functions: a read of no bytes, so that the kernel's part is small; an open with
- * its close.  "off": no cache is configured; "offline": there is one, but its
- * mode is offline.  The null control is libc against libc.
+ * functions: a read of a block that an empty file does not have, so that the
+ * kernel's part is small; an open with its close.  "off": no cache is configured;
+ * "watched": likewise, but reads are watched for the advice, by a curve that has
+ * seen 4 million blocks; "offline": there is a cache, but its mode is offline.  The
+ * null control is libc against libc.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "../measure.h"
+#include "advice.h"
 #include "files.h"
 #include "hooks.h"
 #include "runtime.h"
@@ -40,7 +43,7 @@ libc_pread(void *context)
 {
 	(void) context;
 	for (int i = 0; i < MEASURE_CALLS; i++)
-		sink += pread(fd, page, 0, 0);
+		sink += pread(fd, page, FC_BLOCK_SIZE, (off_t) i * FC_BLOCK_SIZE);
 }
 
 static void
@@ -48,7 +51,7 @@ hooked_pread(void *context)
 {
 	(void) context;
 	for (int i = 0; i < MEASURE_CALLS; i++)
-		sink += reads_pread(fd, page, 0, 0);
+		sink += reads_pread(fd, page, FC_BLOCK_SIZE, (off_t) i * FC_BLOCK_SIZE);
 }
 
 static void
@@ -117,6 +120,22 @@ report(const char *of, bool json)
 }
 
 static void
+make_advice(void)
+{
+	FcFileId other = { .relation = 1 };
+	void *memory;
+
+	advice_want(0);
+	memory = aligned_alloc(64, (advice_memory_size() + 63) / 64 * 64);
+	if (memory == NULL)
+		exit(1);
+	shared_memory = memory;
+	advice_create(memory);
+	for (uint32_t i = 0; i < 4000000; i++)
+		advice_requested(other, i, 1);
+}
+
+static void
 make_cache(void)
 {
 	FcConfig config = { .slot_count = 32768,
@@ -157,6 +176,8 @@ main(int argc, char **argv)
 		printf("%-18s %-34s %9s   %s\n", "cache", "call", "median ns",
 		       "quartiles");
 	report("off", json);
+	make_advice();
+	report("watched", json);
 	make_cache();
 	report("offline", json);
 	if (json)

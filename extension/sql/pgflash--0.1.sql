@@ -202,6 +202,57 @@ COMMENT ON COLUMN pgflash_relations.hits IS 'Blocks read from flash.';
 COMMENT ON COLUMN pgflash_relations.misses IS 'Blocks looked up and not read from flash.';
 COMMENT ON COLUMN pgflash_relations.disk_read_time_ms IS 'Time spent reading the file from disk, in milliseconds.';
 
+-- ---- pgflash_cache_advice: one row for each size -----------------------------
+
+CREATE FUNCTION pgflash_cache_advice_rows(
+	OUT size_factor double precision,
+	OUT size_of text,
+	OUT size_bytes bigint,
+	OUT hit_ratio double precision,
+	OUT disk_reads_per_s double precision,
+	OUT disk_reads_factor double precision,
+	OUT saved_ms_per_s double precision,
+	OUT requests_per_s double precision,
+	OUT disk_read_mean_ms double precision,
+	OUT flash_read_mean_ms double precision,
+	OUT flash_read_mean_from text,
+	OUT window_s double precision,
+	OUT sample_rate double precision,
+	OUT sampled_blocks bigint
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_cache_advice_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 8;
+
+CREATE VIEW pgflash_cache_advice AS SELECT * FROM pgflash_cache_advice_rows();
+
+COMMENT ON FUNCTION pgflash_cache_advice_rows() IS 'What the view pgflash_cache_advice shows.';
+COMMENT ON VIEW pgflash_cache_advice IS
+	'What a flash cache of 1/8 to 16 times the present size would bring to the workload of the last hours (Oracle: V$DB_CACHE_ADVICE). No row if pgflash.advice is off.';
+COMMENT ON COLUMN pgflash_cache_advice.size_factor IS 'Times the present size.';
+COMMENT ON COLUMN pgflash_cache_advice.size_of IS
+	'Whose present size: cache, or shared_buffers if there is no cache.';
+COMMENT ON COLUMN pgflash_cache_advice.size_bytes IS 'The size of the flash cache that this row is about.';
+COMMENT ON COLUMN pgflash_cache_advice.hit_ratio IS
+	'Share of the requests that flash would serve; modelled from a sample; null before the first request.';
+COMMENT ON COLUMN pgflash_cache_advice.disk_reads_per_s IS
+	'Expected blocks a second to be read from disk: requests_per_s * (1 - hit_ratio).';
+COMMENT ON COLUMN pgflash_cache_advice.disk_reads_factor IS
+	'disk_reads_per_s, as a share of that of the present size.';
+COMMENT ON COLUMN pgflash_cache_advice.saved_ms_per_s IS
+	'Expected waiting saved against a server without flash cache, in milliseconds a second of all processes together: hits a second * (disk_read_mean_ms - flash_read_mean_ms).';
+COMMENT ON COLUMN pgflash_cache_advice.requests_per_s IS
+	'Blocks a second that neither shared_buffers nor the page cache had; of the last hours. Counted while the cache serves, else estimated from one read in 32.';
+COMMENT ON COLUMN pgflash_cache_advice.disk_read_mean_ms IS
+	'Measured mean time to read a block from disk, in milliseconds, blocks of longer reads included; of the last hours; null if none was read.';
+COMMENT ON COLUMN pgflash_cache_advice.flash_read_mean_ms IS 'Mean time to read a block from flash, in milliseconds.';
+COMMENT ON COLUMN pgflash_cache_advice.flash_read_mean_from IS
+	'Where flash_read_mean_ms is from: measured, since the server started, or assumed, if nothing has been read from flash.';
+COMMENT ON COLUMN pgflash_cache_advice.window_s IS
+	'How many seconds the figures stand for. What is an hour old counts half.';
+COMMENT ON COLUMN pgflash_cache_advice.sample_rate IS 'Share of all blocks that is in the sample.';
+COMMENT ON COLUMN pgflash_cache_advice.sampled_blocks IS 'Blocks of the sample that were requested in the last 8 hours.';
+
 -- ---- functions ----------------------------------------------------------------
 
 CREATE FUNCTION pgflash_cache_set_mode(mode text) RETURNS void
@@ -229,12 +280,16 @@ COMMENT ON FUNCTION pgflash_cache_verify() IS
 REVOKE ALL ON FUNCTION pgflash_cache_row() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_devices_rows() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_relations_rows() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_cache_advice_rows() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_set_mode(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_clear() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_verify() FROM PUBLIC;
 REVOKE ALL ON pgflash_cache, pgflash_cache_devices, pgflash_relations FROM PUBLIC;
+REVOKE ALL ON pgflash_cache_advice FROM PUBLIC;
 
 GRANT EXECUTE ON FUNCTION pgflash_cache_row() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_cache_devices_rows() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_relations_rows() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_cache_advice_rows() TO pg_monitor;
+GRANT SELECT ON pgflash_cache_advice TO pg_monitor;
 GRANT SELECT ON pgflash_cache, pgflash_cache_devices, pgflash_relations TO pg_monitor;

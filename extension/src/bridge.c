@@ -34,6 +34,7 @@
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
+#include "advice.h"
 #include "bridge.h"
 #include "broken.h"
 #include "fcache/cache.h"
@@ -56,6 +57,7 @@ Runtime runtime;
 static char why_off[512] =
 	"the library is not loaded by shared_preload_libraries";
 
+static bool wanted;
 static FcConfig config;
 static char data_directory[MAXPGPATH];
 static char real_data_directory[PATH_MAX];
@@ -209,16 +211,24 @@ judge_size(void)
 	return true;
 }
 
+/* io_uring's reads pass no hook. */
 static bool
-judge_server(void)
+reads_are_seen(void)
 {
 	const char *io_method = GetConfigOption("io_method", true, false);
 
+	return BLCKSZ == FC_BLOCK_SIZE &&
+	       (io_method == NULL || strcmp(io_method, "io_uring") != 0);
+}
+
+static bool
+judge_server(void)
+{
 	if (BLCKSZ != FC_BLOCK_SIZE)
 		return refuse("Use a server that was built with blocks of 8 kB.",
 		              "the server's block size is %d bytes", BLCKSZ);
 
-	if (io_method != NULL && strcmp(io_method, "io_uring") == 0)
+	if (!reads_are_seen())
 		return refuse("Set io_method to \"worker\" or \"sync\".",
 		              "io_method is \"io_uring\", whose reads pgflash cannot "
 		              "see");
@@ -262,6 +272,7 @@ static void
 in_child(void)
 {
 	runtime.cache.token = 0;
+	advice_in_child();
 }
 
 static void
@@ -292,14 +303,28 @@ bridge_prepare(void)
 	if (!IsPostmasterEnvironment || IsBinaryUpgrade)
 		return stay_off("this kind of server needs no cache");
 	if (setting_cache_file == NULL || setting_cache_file[0] == '\0')
-		return stay_off("pgflash.cache_file is not set");
+		wanted = stay_off("pgflash.cache_file is not set");
+	else
+		wanted = judge_server() && judge_size() && judge_cache_file();
 
-	if (!judge_server() || !judge_size() || !judge_cache_file() ||
-	    !redirect_calls())
+	/* The advice does not need a cache, but reads that it can see. */
+	if (!wanted && !(setting_advice && reads_are_seen()))
 		return false;
+	if (!redirect_calls())
+		return wanted = false;
 
+	if (setting_advice)
+		advice_want(wanted ? config.slot_count : 0);
+	if (wanted)
+		(void) stay_off("the server is starting");
 	pthread_atfork(NULL, NULL, in_child);
-	return stay_off("the server is starting"), true;
+	return true;
+}
+
+bool
+bridge_wanted(void)
+{
+	return wanted;
 }
 
 /* ---- the cache ---------------------------------------------------------------- */
@@ -398,7 +423,8 @@ bridge_create(void *memory, uint32_t wait_event)
 	if (!open_device() || !lay_out(memory))
 	{
 		bridge_detach();
-		imports_restore();
+		if (advice_memory_size() == 0)
+			imports_restore();
 		return;
 	}
 
@@ -720,7 +746,9 @@ bridge_used_slots(void)
 size_t
 bridge_metadata_bytes(void)
 {
-	return bridge_attached() ? fc_memory_size(&runtime.cache) : 0;
+	return bridge_attached()
+	           ? fc_memory_size(&runtime.cache) + advice_memory_size()
+	           : 0;
 }
 
 uint32_t

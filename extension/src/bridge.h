@@ -18,10 +18,14 @@
 /* ---- start ------------------------------------------------------------- */
 
 /*
- * Is there going to be a cache?  Judges the settings, redirects the server's file
- * calls.  If not, it has said why in the log (or nothing, if none was asked for).
+ * Is there going to be a cache, or at least advice?  Judges the settings, redirects
+ * the server's file calls.  If there is no cache, it has said why in the log (or
+ * nothing, if none was asked for).
  */
 extern bool bridge_prepare(void);
+
+/* Is there going to be a cache? */
+extern bool bridge_wanted(void);
 
 /* Shared memory to ask for, once bridge_prepare() said yes. */
 extern size_t bridge_memory_size(void);
@@ -29,7 +33,7 @@ extern size_t bridge_memory_size(void);
 /*
  * Open the cache file and lay out the cache in memory.  Called again in the same
  * process after a crash of a child, then with new memory.  On failure the file calls
- * are as if pgflash were absent, and the log says why.
+ * only watched for the advice, if at all, and the log says why.
  */
 extern void bridge_create(void *memory, uint32_t wait_event);
 

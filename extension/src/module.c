@@ -9,11 +9,12 @@
  * happens once, in the postmaster, before any child is forked.
  *
  *	module.c	_PG_init, and the order of everything
- *	settings.c	pgflash.cache_file, pgflash.cache_size, pgflash.verify
+ *	settings.c	pgflash.cache_file, pgflash.cache_size and the others
  *	shmem.c		our piece of shared memory
  *	bridge.c	where PostgreSQL and core meet; refusals and words
  *	worker.c	self-test, housekeeping, log
  *	views.c		SQL functions behind the views
+ *	advice_view.c	the one behind pgflash_cache_advice
  *	--- up to here PostgreSQL's world; from here on libc and core only ---
  *	imports.c	rewriting the import table
  *	hooks.c		the functions that stand in for libc's
@@ -21,6 +22,7 @@
  *	changes.c	every way a file changes, announced to the cache
  *	files.c		file descriptor -> what the file is
  *	paths.c		path -> what the file is
+ *	advice.c	what a cache of another size would bring
  *	runtime.h	what hooks have to hand
  *
  * A hook may run anywhere: in the postmaster, in a critical section, in a signal
@@ -49,6 +51,18 @@ bool module_preloaded = false;
 PGDLLEXPORT void _PG_init(void);
 
 void
+module_require_library(void)
+{
+	if (!module_preloaded)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		     errmsg("pgflash must be loaded by shared_preload_libraries"),
+		     errhint("Add pgflash to shared_preload_libraries and restart the "
+		             "server.")));
+}
+
+void
 _PG_init(void)
 {
 	/* Loaded later, by a function call: too late to see every file call. */
@@ -61,5 +75,6 @@ _PG_init(void)
 		return;
 
 	shmem_install_hooks();
-	worker_register();
+	if (bridge_wanted())
+		worker_register();
 }

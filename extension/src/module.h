@@ -12,6 +12,9 @@
 /* Was the library loaded by shared_preload_libraries? */
 extern bool module_preloaded;
 
+/* An error, unless the library was there from the beginning. */
+extern void module_require_library(void);
+
 /* shmem.c */
 extern void shmem_install_hooks(void);
 

@@ -40,6 +40,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "advice.h"
 #include "broken.h"
 #include "files.h"
 #include "runtime.h"
@@ -253,14 +254,17 @@ read_disk(const Call *call, const OpenFile *entry, const Run *run,
           int errno_before)
 {
 	uint64_t begin = fc_now_ns();
+	uint64_t ns;
 	ssize_t got;
 	int after;
 
 	errno = errno_before;
 	got = real_read(call);
 	after = errno;
+	ns = fc_now_ns() - begin;
 	fc_disk_read(&runtime.cache, &entry->file, run->count,
-	             got > 0 ? (uint64_t) got : 0, fc_now_ns() - begin);
+	             got > 0 ? (uint64_t) got : 0, ns);
+	advice_disk_read(run->count, ns);
 	errno = after;
 	return got;
 }
@@ -400,6 +404,7 @@ read_relation(const Call *call, OpenFile *entry)
 		return real_read(call);
 	}
 
+	advice_requested(entry->file.id, run.first, run.count);
 	if (!files_number(call->fd, entry))
 		return bypass(call, errno_before);
 
@@ -408,35 +413,90 @@ read_relation(const Call *call, OpenFile *entry)
 	return read_run(call, entry, &run, bulk, errno_before);
 }
 
+/* A read that the cache has no say in, seen for the advice. */
+static ssize_t
+read_watched(const Call *call, const OpenFile *entry)
+{
+	int errno_before = errno;
+	int after;
+	bool turn = advice_turn();
+	uint64_t begin;
+	ssize_t got;
+	Run run;
+
+	if (*runtime.is_walsender || !run_of_call(call, &run) ||
+	    (!turn && !advice_wants(entry->file.id, run.first, run.count)) ||
+	    in_page_cache(call, entry, (size_t) run.count * FC_BLOCK_SIZE))
+	{
+		errno = errno_before;
+		return real_read(call);
+	}
+
+	advice_note(entry->file.id, run.first, run.count);
+	begin = fc_now_ns();
+	errno = errno_before;
+	got = real_read(call);
+	after = errno;
+	if (turn)
+	{
+		advice_count(run.count * ADVICE_TURNS);
+		advice_disk_read(run.count, fc_now_ns() - begin);
+	}
+	errno = after;
+	return got;
+}
+
+static OpenFile *
+relation_file(int fd)
+{
+	OpenFile *entry = files_entry(fd);
+
+	return entry == NULL || entry->class != FILE_RELATION || entry->dead
+	           ? NULL
+	           : entry;
+}
+
+static bool
+cache_serves(void)
+{
+	return runtime_attached() && fc_mode(&runtime.cache, NULL) == FC_SERVE;
+}
+
 /* The entry of a relation's descriptor, if the cache has a say in it now. */
 static OpenFile *
 cached_file(int fd)
 {
-	OpenFile *entry = files_entry(fd);
+	OpenFile *entry = relation_file(fd);
 
-	if (entry == NULL || entry->class != FILE_RELATION || entry->dead)
-		return NULL;
-	if (!runtime_attached() || fc_mode(&runtime.cache, NULL) != FC_SERVE)
-		return NULL;
-	return entry;
+	return entry != NULL && cache_serves() ? entry : NULL;
+}
+
+static ssize_t
+read_call(const Call *call)
+{
+	OpenFile *entry = relation_file(call->fd);
+
+	if (entry == NULL)
+		return real_read(call);
+	if (cache_serves())
+		return read_relation(call, entry);
+	return advice_attached() ? read_watched(call, entry) : real_read(call);
 }
 
 ssize_t
 reads_pread(int fd, void *buffer, size_t size, off_t offset)
 {
 	Call call = { .fd = fd, .buffer = buffer, .size = size, .offset = offset };
-	OpenFile *entry = cached_file(fd);
 
-	return entry == NULL ? real_read(&call) : read_relation(&call, entry);
+	return read_call(&call);
 }
 
 ssize_t
 reads_preadv(int fd, const struct iovec *iov, int count, off_t offset)
 {
 	Call call = { .fd = fd, .iov = iov, .iov_count = count, .offset = offset };
-	OpenFile *entry = cached_file(fd);
 
-	return entry == NULL ? real_read(&call) : read_relation(&call, entry);
+	return read_call(&call);
 }
 
 /* A relation is read like this to be copied, once and in order. */

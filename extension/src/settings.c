@@ -19,6 +19,7 @@
 char *setting_cache_file = NULL;
 int setting_cache_size_blocks;
 int setting_verify;
+bool setting_advice;
 
 static const struct config_enum_entry verify_options[] = {
 	{ "off", VERIFY_OFF, false },
@@ -51,6 +52,12 @@ settings_define(void)
 	                         "A block that differs takes the cache offline.",
 	                         &setting_verify, VERIFY_OFF, verify_options,
 	                         PGC_SUSET, 0, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable(
+		"pgflash.advice",
+		"Watches reads to tell what a cache of another size would bring.",
+		"Takes up to 143 kB of shared memory. Works without a cache, too.",
+		&setting_advice, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("pgflash");
 }

@@ -7,6 +7,8 @@
 #ifndef PGFLASH_SETTINGS_H
 #define PGFLASH_SETTINGS_H
 
+#include <stdbool.h>
+
 typedef enum Verify
 {
 	VERIFY_OFF,
@@ -19,6 +21,7 @@ typedef enum Verify
 extern char *setting_cache_file;
 extern int setting_cache_size_blocks;
 extern int setting_verify; /* a Verify */
+extern bool setting_advice;
 
 extern void settings_define(void);
 

@@ -18,6 +18,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
+#include "advice.h"
 #include "bridge.h"
 #include "compat.h"
 #include "module.h"
@@ -31,7 +32,9 @@ request(void)
 	if (previous_request_hook)
 		previous_request_hook();
 
-	RequestAddinShmemSpace(bridge_memory_size());
+	if (bridge_wanted())
+		RequestAddinShmemSpace(bridge_memory_size());
+	RequestAddinShmemSpace(advice_memory_size());
 	compat_request_wait_event(BRIDGE_WAIT_EVENT);
 }
 
@@ -42,26 +45,42 @@ detach(int code, Datum argument)
 	(void) code;
 	(void) argument;
 	bridge_detach();
+	advice_detach();
+}
+
+/* Memory of this name; NULL if it is there already, or not wanted. */
+static void *
+memory_of(const char *name, size_t size)
+{
+	void *memory = NULL;
+	bool found = true;
+
+	if (size > 0)
+	{
+		LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+		memory = ShmemInitStruct(name, size, &found);
+		LWLockRelease(AddinShmemInitLock);
+	}
+
+	/* Found only where children are started another way than by fork. */
+	return found ? NULL : memory;
 }
 
 static void
 startup(void)
 {
-	void *memory;
-	bool found;
+	void *cache;
+	void *advice;
 
 	if (previous_startup_hook)
 		previous_startup_hook();
 
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	memory = ShmemInitStruct("pgflash", bridge_memory_size(), &found);
-	LWLockRelease(AddinShmemInitLock);
-
-	/* Only where children are started another way than by fork. */
-	if (found)
-		return;
-
-	bridge_create(memory, compat_wait_event(BRIDGE_WAIT_EVENT));
+	cache = memory_of("pgflash", bridge_wanted() ? bridge_memory_size() : 0);
+	advice = memory_of("pgflash advice", advice_memory_size());
+	if (advice != NULL)
+		advice_create(advice);
+	if (cache != NULL)
+		bridge_create(cache, compat_wait_event(BRIDGE_WAIT_EVENT));
 	on_shmem_exit(detach, (Datum) 0);
 }
 

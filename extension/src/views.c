@@ -39,21 +39,9 @@ PG_FUNCTION_INFO_V1(pgflash_cache_verify);
 #define VERIFY_CHUNK 64
 
 static void
-require_library(void)
-{
-	if (!module_preloaded)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		     errmsg("pgflash must be loaded by shared_preload_libraries"),
-		     errhint("Add pgflash to shared_preload_libraries and restart the "
-		             "server.")));
-}
-
-static void
 require_superuser(void)
 {
-	require_library();
+	module_require_library();
 	if (!superuser())
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 		                errmsg("only a superuser may change the flash cache")));
@@ -264,7 +252,7 @@ pgflash_cache_row(PG_FUNCTION_ARGS)
 	Datum *values;
 	bool *nulls;
 
-	require_library();
+	module_require_library();
 	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
@@ -296,7 +284,7 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 	Datum values[9];
 	bool nulls[9] = { false };
 
-	require_library();
+	module_require_library();
 	InitMaterializedSRF(fcinfo, 0);
 	if (!bridge_attached())
 		return (Datum) 0;
@@ -343,7 +331,7 @@ pgflash_relations_rows(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	uint32 count = bridge_file_count();
 
-	require_library();
+	module_require_library();
 	InitMaterializedSRF(fcinfo, 0);
 	for (uint32 i = 0; i < count; i++)
 	{

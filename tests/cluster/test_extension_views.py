@@ -16,7 +16,12 @@ from support.cluster import REPOSITORY, ClusterFactory
 
 pytestmark = pytest.mark.extension
 
-VIEWS = ("pgflash_cache", "pgflash_cache_devices", "pgflash_relations")
+VIEWS = (
+    "pgflash_cache",
+    "pgflash_cache_advice",
+    "pgflash_cache_devices",
+    "pgflash_relations",
+)
 
 #: Oracle's ten statistics of its flash cache, in its order.
 ORACLES_TEN = [

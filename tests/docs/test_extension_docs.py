@@ -42,6 +42,6 @@ def test_every_function_for_people_is_documented() -> None:
 def test_every_setting_is_documented_with_its_default() -> None:
     source = (REPOSITORY / "extension/src/settings.c").read_text()
     names = re.findall(r'"(pgflash\.\w+)"', source)
-    assert len(names) == 3
+    assert len(names) > 3
     for name in names:
         assert f"\n## {name}\n" in SETTINGS
