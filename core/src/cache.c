@@ -41,18 +41,19 @@
 #define RUN_BLOCKS_MAX 128
 
 #ifdef FC_TEST
-unsigned fc_test_broken;
+uint64_t fc_test_broken;
 void (*fc_test_point)(const char *name);
 #endif
 
 /* ---- memory ---------------------------------------------------------------- */
 
+/* The largest power of 2 that is not larger, or min, which is one. */
 static uint32_t
-power_of_2(uint64_t at_least, uint32_t min, uint32_t max)
+power_of_2(uint32_t at_most, uint32_t min)
 {
 	uint32_t power = min;
 
-	while (power < at_least && power < max)
+	while (power <= at_most / 2)
 		power *= 2;
 	return power;
 }
@@ -88,9 +89,11 @@ lay_out(const FcConfig *config, FcShared *shared)
 	shared->process_count = config->process_count;
 	shared->file_count = config->file_count != 0
 	                         ? config->file_count
-	                         : power_of_2(config->slot_count / 8, 1024, 262144);
-	shared->chunk_count = power_of_2(config->slot_count / 16, 1024, 1U << 30);
-	shared->class_count = power_of_2(config->slot_count / 64, 1024, 65536);
+	                         : power_of_2(config->slot_count / 64, 1024);
+	shared->chunk_count = power_of_2(config->slot_count / 16, 1024);
+	shared->class_count = config->slot_count / 64 >= 65536
+	                          ? 65536
+	                          : power_of_2(config->slot_count / 64, 1024);
 
 	shared->processes_offset =
 		place(&end, shared->process_count * sizeof(FcProcess));
@@ -100,7 +103,6 @@ lay_out(const FcConfig *config, FcShared *shared)
 	shared->tags_offset = place(&end, shared->file_count * sizeof(FcAtomic32));
 	shared->files_offset =
 		place(&end, shared->file_count * sizeof(FcFileEntry));
-	shared->sweep_offset = place(&end, (shared->file_count + 63) / 64 * 8);
 	shared->chunks_offset =
 		place(&end, shared->chunk_count * sizeof(FcAtomic32));
 	shared->classes_offset =
@@ -178,10 +180,7 @@ void
 fc_sweep(FcCache *cache)
 {
 	if (fc_mode(cache, NULL) != FC_OFFLINE)
-	{
 		fc_classes_sweep(cache);
-		fc_files_sweep(cache);
-	}
 }
 
 /*

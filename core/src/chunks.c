@@ -7,7 +7,7 @@
  * how many of them are in the index or on their way.  Dropping a large file means
  * looking only where a counter is not zero.
  *
- * Counters go up before a block enters and down after it left, by whoever's
+ * Counters, and the file's own sum of them, go up before a block enters and down after it left, by whoever's
  * compare-and-swap made it leave: they may be too high (a process was killed, or
  * files share one), never too low.
  *
@@ -42,13 +42,10 @@ fc_file_block_enters(const FcShared *shared, uint32_t number, uint32_t block)
 void
 fc_file_block_leaves(const FcShared *shared, uint32_t number, uint32_t block)
 {
-	FcFileEntry *entry = &fc_files(shared)[number];
-	uint32_t cached = atomic_load(&entry->cached_blocks);
-
+	if (FC_BROKEN(CHUNKS))
+		return;
 	atomic_fetch_sub(fc_chunk_of(shared, number, block), 1);
 
-	/* The line may have been given to another file since: stop at zero. */
-	while (cached > 0 && !atomic_compare_exchange_weak(&entry->cached_blocks,
-	                                                   &cached, cached - 1))
-		;
+	/* The line may have been given to another file since: see files.c. */
+	atomic_fetch_sub(&fc_files(shared)[number].cached_blocks, 1);
 }

@@ -10,13 +10,27 @@
  * How a name is found: its number is a place in an open table, at most
  * FC_FILE_PROBES places after the hash of its id.  A live file never moves, so
  * searching needs no lock: it looks through all the places.  Only giving a
- * number (fc_file_enter) and taking numbers back (the sweep) hold the file lock.
+ * number and freeing one hold the file lock.
  *
  * Life of a number: free (tag 0, generation even), live (tag set, generation
- * odd), retired (tag set, generation even), swept: free again.  The step from live
- * to retired is one atomic addition, so it is whole wherever a process is killed,
+ * odd), retired (tag set, generation even), free again.  The step from live to
+ * retired is one atomic addition, so it is whole wherever a process is killed,
  * and every handle on the number is stale from that moment.  Number 0 is never
  * given, so that no key is 0.
+ *
+ * Whoever retires a number makes the index forget it, then frees it.  Then it may
+ * be given at once: no entry of it can be found valid any more, and a fill that
+ * is still under way carries a generation that will never come again, so it is
+ * doomed or will find out by itself.  A number whose retirer was killed waits
+ * until somebody needs its place, who then does the same.
+ *
+ * When all places of a new file are taken, the file among them with the fewest
+ * cached blocks is displaced: retired like one that is unlinked, though it goes
+ * on to exist.  If it has no cached block there is nothing to forget, which rests
+ * on this: cached_blocks goes up before a block's key is written and down after
+ * it left, each by whom it happens to and over all uses of the number, so read
+ * after the retirement it is never too low (it stays too high by what processes
+ * held that were killed).
  *
  * A writer need not enter a file: what the dictionary does not know has nothing
  * cached.  The order matters: a reader enters the file BEFORE its real read, a
@@ -30,12 +44,13 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include <string.h>
-
 #include "shared.h"
 
 /* Spins before a lock counts as not to be had: some tens of microseconds. */
 #define LOCK_SPINS 2000
+
+/* Looks for a place before a file counts as one that cannot be cached. */
+#define ENTER_TRIES 3
 
 /* ---- names -------------------------------------------------------------- */
 
@@ -190,140 +205,14 @@ fc_files_unlock(FcCache *cache)
 	atomic_compare_exchange_strong(&cache->shared->file_lock, &mine, 0);
 }
 
-/* ---- entering ------------------------------------------------------------ */
+/* ---- forgetting ---------------------------------------------------------- */
 
-static uint32_t
-free_place(const FcShared *shared, uint64_t hash)
-{
-	uint32_t probes = probes_of(shared);
-
-	for (uint32_t probe = 0; probe < probes; probe++)
-	{
-		uint32_t number = place_of(shared, hash, probe);
-
-		if (number != FC_FILE_NONE &&
-		    atomic_load(&fc_tags(shared)[number]) == 0)
-			return number;
-	}
-	return FC_FILE_NONE;
-}
-
-/* Under the lock: make a free number the file's. */
+/* Make the index forget a range of blocks; the file's generation has moved. */
 static void
-give_number(FcShared *shared, uint32_t number, const FcFileId *id)
-{
-	FcFileEntry *entry = &fc_files(shared)[number];
-
-	entry->id = *id;
-	atomic_store(&entry->cached_blocks, 0);
-	atomic_store(&entry->high, 0);
-	atomic_store(&entry->hits, 0);
-	atomic_store(&entry->misses, 0);
-	atomic_store(&entry->disk_read_ns, 0);
-	atomic_store(&entry->file_class, FC_BROKEN(CLASS_ENTER)
-	                                     ? FC_CLASS_DEFAULT
-	                                     : fc_class_of(shared, id));
-	FC_POINT("number-written");
-
-	/* Odd already if an earlier owner of the lock died in between. */
-	atomic_fetch_or(&shared->absent_epoch, 1);
-	atomic_store(&fc_tags(shared)[number], tag_of(hash_of(id)));
-	FC_POINT("tag-written");
-
-	uint64_t retired = atomic_fetch_add(&fc_generations(shared)[number], 1);
-
-	FC_ASSERT(!live(retired));
-	(void) retired;
-	atomic_fetch_add(&shared->absent_epoch, 1);
-}
-
-FcStatus
-fc_file_enter(FcCache *cache, FcFile *file)
-{
-	FcShared *shared = cache->shared;
-	FcStatus status = FC_OK;
-
-	if (fc_file_current(cache, file))
-		return FC_OK;
-
-	file->absent_epoch = 0;
-	file->number = find(shared, &file->id, &file->generation);
-	if (file->number != FC_FILE_NONE)
-		return FC_OK;
-
-	if (!fc_files_lock(cache))
-		return FC_FULL;
-
-	/* Somebody else may have entered it while we waited. */
-	file->number = find(shared, &file->id, &file->generation);
-	if (file->number == FC_FILE_NONE)
-	{
-		uint32_t number = free_place(shared, hash_of(&file->id));
-
-		if (number == FC_FILE_NONE)
-		{
-			atomic_store(&shared->clear_wanted, 1);
-			fc_count(cache, FC_COUNT_file_shortages, 1);
-			status = FC_FULL;
-		}
-		else
-		{
-			give_number(shared, number, &file->id);
-			FC_POINT("number-given");
-			file->number = find(shared, &file->id, &file->generation);
-			if (file->number == FC_FILE_NONE)
-				status = FC_FULL; /* unlinked at once by another process */
-		}
-	}
-	fc_files_unlock(cache);
-	return status;
-}
-
-/* ---- leaving ------------------------------------------------------------- */
-
-/* Make a live number retired; false if somebody else did. */
-static bool
-retire_number(FcCache *cache, uint32_t number, uint64_t generation)
-{
-	if (!atomic_compare_exchange_strong(&fc_generations(cache->shared)[number],
-	                                    &generation, generation + 1))
-		return false;
-	atomic_fetch_add(&cache->shared->retired_count, 1);
-	return true;
-}
-
-void
-fc_file_retire(FcCache *cache, FcFileId id)
-{
-	uint64_t generation;
-	uint32_t number;
-
-	if (fc_mode(cache, NULL) == FC_OFFLINE)
-		return;
-
-	/* A truncation at the same time moves the generation: look again. */
-	while ((number = find(cache->shared, &id, &generation)) != FC_FILE_NONE)
-	{
-		FC_POINT("file-found");
-		if (retire_number(cache, number, generation))
-		{
-			fc_count(cache, FC_COUNT_invalidations, 1);
-			fc_file_invalidate(cache, number, 0, FC_BLOCKS_ALL);
-		}
-	}
-}
-
-/* ---- what of a file is cached --------------------------------------------- */
-
-void
-fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
-                   uint32_t count)
+forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 {
 	FcShared *shared = cache->shared;
 
-	/* First the generation (by two: live stays live), then what is there. */
-	atomic_fetch_add(&fc_generations(shared)[number], 2);
-	FC_POINT("file-generation-moved");
 	if (FC_BROKEN(INVALIDATE))
 		return;
 
@@ -363,6 +252,238 @@ fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
 		}
 	}
 }
+
+void
+fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
+                   uint32_t count)
+{
+	/* By two: live stays live. */
+	atomic_fetch_add(&fc_generations(cache->shared)[number], 2);
+	FC_POINT("file-generation-moved");
+	forget(cache, number, first, count);
+}
+
+/* ---- retiring ------------------------------------------------------------ */
+
+/* May the index hold anything of the number? */
+static bool
+may_be_cached(const FcShared *shared, uint32_t number)
+{
+	return atomic_load(&fc_files(shared)[number].cached_blocks) != 0;
+}
+
+/*
+ * Make the index forget a retired number, and free it, unless somebody else did:
+ * the generation tells.  If the lock cannot be had, it waits to be needed.
+ */
+static void
+free_number(FcCache *cache, uint32_t number, uint64_t retired, bool cached)
+{
+	FcShared *shared = cache->shared;
+
+	if (cached && !FC_BROKEN(FORGET))
+		forget(cache, number, 0, FC_BLOCKS_ALL);
+	FC_POINT("number-forgotten");
+
+	if (!fc_files_lock(cache))
+		return;
+	if (atomic_load(&fc_generations(shared)[number]) == retired)
+		atomic_store(&fc_tags(shared)[number], 0);
+	fc_files_unlock(cache);
+}
+
+/* Retire a live number, and free it; false if somebody else was faster. */
+static bool
+retire_number(FcCache *cache, uint32_t number, uint64_t generation)
+{
+	FcShared *shared = cache->shared;
+	bool cached_before = may_be_cached(shared, number);
+
+	FC_POINT("number-retiring");
+	if (!atomic_compare_exchange_strong(&fc_generations(shared)[number],
+	                                    &generation, generation + 1))
+		return false;
+	FC_POINT("number-retired");
+	free_number(cache, number, generation + 1,
+	            FC_BROKEN(COUNT_FIRST) ? cached_before
+	                                   : may_be_cached(shared, number));
+	return true;
+}
+
+void
+fc_file_retire(FcCache *cache, FcFileId id)
+{
+	uint64_t generation;
+	uint32_t number;
+
+	if (fc_mode(cache, NULL) == FC_OFFLINE)
+		return;
+
+	/* A truncation at the same time moves the generation: look again. */
+	while ((number = find(cache->shared, &id, &generation)) != FC_FILE_NONE)
+	{
+		FC_POINT("file-found");
+		if (retire_number(cache, number, generation))
+			fc_count(cache, FC_COUNT_invalidations, 1);
+	}
+}
+
+/* ---- entering ------------------------------------------------------------ */
+
+static uint32_t
+free_place(const FcShared *shared, uint64_t hash)
+{
+	uint32_t probes = probes_of(shared);
+
+	for (uint32_t probe = 0; probe < probes; probe++)
+	{
+		uint32_t number = place_of(shared, hash, probe);
+
+		if (number != FC_FILE_NONE &&
+		    atomic_load(&fc_tags(shared)[number]) == 0)
+			return number;
+	}
+	return FC_FILE_NONE;
+}
+
+/* Under the lock: make a free number the file's. */
+static void
+give_number(FcShared *shared, uint32_t number, const FcFileId *id)
+{
+	FcFileEntry *entry = &fc_files(shared)[number];
+
+	entry->id = *id;
+	if (FC_BROKEN(RECOUNT))
+		atomic_store(&entry->cached_blocks, 0);
+	atomic_store(&entry->high, 0);
+	atomic_store(&entry->hits, 0);
+	atomic_store(&entry->misses, 0);
+	atomic_store(&entry->disk_read_ns, 0);
+	atomic_store(&entry->file_class, FC_BROKEN(CLASS_ENTER)
+	                                     ? FC_CLASS_DEFAULT
+	                                     : fc_class_of(shared, id));
+	FC_POINT("number-written");
+
+	/* Odd already if an earlier owner of the lock died in between. */
+	atomic_fetch_or(&shared->absent_epoch, 1);
+	atomic_store(&fc_tags(shared)[number], tag_of(hash_of(id)));
+	FC_POINT("tag-written");
+
+	uint64_t retired = atomic_fetch_add(&fc_generations(shared)[number], 1);
+
+	FC_ASSERT(!live(retired));
+	(void) retired;
+	atomic_fetch_add(&shared->absent_epoch, 1);
+}
+
+/* Who has to go, of all places a new file could take: its number. */
+static uint32_t
+choose_victim(const FcShared *shared, uint64_t hash, uint64_t *generation_out)
+{
+	uint32_t probes = probes_of(shared);
+	uint32_t best = FC_FILE_NONE;
+	uint32_t fewest_blocks = 0;
+	uint64_t fewest_hits = 0;
+
+	for (uint32_t probe = 0; probe < probes; probe++)
+	{
+		uint32_t number = place_of(shared, hash, probe);
+		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
+		uint32_t blocks = atomic_load(&fc_files(shared)[number].cached_blocks);
+		uint64_t hits = atomic_load(&fc_files(shared)[number].hits);
+
+		if (number == FC_FILE_NONE ||
+		    atomic_load(&fc_tags(shared)[number]) == 0)
+			continue;
+		if (!live(generation))
+		{
+			/* Its retirer was killed, or could not have the lock. */
+			*generation_out = generation;
+			return number;
+		}
+		if (best == FC_FILE_NONE || blocks < fewest_blocks ||
+		    (blocks == fewest_blocks && hits < fewest_hits))
+		{
+			best = number;
+			fewest_blocks = blocks;
+			fewest_hits = hits;
+			*generation_out = generation;
+			if (FC_BROKEN(FEWEST))
+				break;
+		}
+	}
+	return best;
+}
+
+/* Free one of the places that a new file could take. */
+static void
+make_room(FcCache *cache, uint64_t hash)
+{
+	uint64_t generation;
+	uint32_t number = choose_victim(cache->shared, hash, &generation);
+
+	if (number == FC_FILE_NONE)
+		return;
+	if (!live(generation))
+		free_number(cache, number, generation,
+		            may_be_cached(cache->shared, number));
+	else if (retire_number(cache, number, generation))
+		fc_count(cache, FC_COUNT_file_displacements, 1);
+}
+
+/* Give the file a number: FC_FULL if no place is free, FC_SKIP without the lock. */
+static FcStatus
+try_to_enter(FcCache *cache, const FcFileId *id, uint64_t hash)
+{
+	FcShared *shared = cache->shared;
+	uint64_t generation;
+
+	if (!fc_files_lock(cache))
+		return FC_SKIP;
+
+	/* Somebody else may have entered it while we waited. */
+	uint32_t number = find(shared, id, &generation);
+
+	if (number == FC_FILE_NONE)
+	{
+		number = free_place(shared, hash);
+		if (number != FC_FILE_NONE)
+		{
+			give_number(shared, number, id);
+			FC_POINT("number-given");
+		}
+	}
+	fc_files_unlock(cache);
+	return number != FC_FILE_NONE ? FC_OK : FC_FULL;
+}
+
+FcStatus
+fc_file_enter(FcCache *cache, FcFile *file)
+{
+	uint64_t hash = hash_of(&file->id);
+
+	if (fc_file_current(cache, file))
+		return FC_OK;
+
+	file->absent_epoch = 0;
+	for (int try = 0; try < ENTER_TRIES; try++)
+	{
+		file->number = find(cache->shared, &file->id, &file->generation);
+		if (file->number != FC_FILE_NONE)
+			return FC_OK;
+
+		if (try_to_enter(cache, &file->id, hash) == FC_FULL)
+			make_room(cache, hash);
+	}
+
+	file->number = find(cache->shared, &file->id, &file->generation);
+	if (file->number != FC_FILE_NONE)
+		return FC_OK;
+	fc_count(cache, FC_COUNT_file_shortages, 1);
+	return FC_FULL;
+}
+
+/* ---- what of a file is cached --------------------------------------------- */
 
 bool
 fc_file_info(const FcCache *cache, uint32_t number, FcFileInfo *out)
@@ -409,80 +530,4 @@ fc_used_slots(const FcCache *cache)
 	for (uint32_t number = 0; number < cache->shared->file_count; number++)
 		used += atomic_load(&fc_files(cache->shared)[number].cached_blocks);
 	return used > fc_slot_count(cache) ? fc_slot_count(cache) : (uint32_t) used;
-}
-
-/* ---- the sweep ------------------------------------------------------------ */
-
-static uint64_t *
-sweep_bits(const FcShared *shared)
-{
-	return FC_AT(shared, sweep_offset, uint64_t);
-}
-
-/* Retire everything: only so can a full dictionary make room again. */
-static void
-retire_all(FcCache *cache)
-{
-	FcShared *shared = cache->shared;
-
-	for (uint32_t number = 0; number < shared->file_count; number++)
-	{
-		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
-
-		while (live(generation) && !retire_number(cache, number, generation))
-			generation = atomic_load(&fc_generations(shared)[number]);
-	}
-	fc_count(cache, FC_COUNT_clears, 1);
-}
-
-/*
- * Give retired numbers back: those of which the index holds nothing any more,
- * neither blocks nor fills.
- */
-void
-fc_files_sweep(FcCache *cache)
-{
-	FcShared *shared = cache->shared;
-	uint64_t *bits = sweep_bits(shared);
-	uint32_t words = (shared->file_count + 63) / 64;
-	bool clear = atomic_load(&shared->clear_wanted) != 0;
-
-	if (!clear && atomic_load(&shared->retired_count) < shared->file_count / 8)
-		return;
-	if (!fc_files_lock(cache))
-		return;
-
-	/* Retired numbers may be room enough; else everything has to go. */
-	if (clear && atomic_load(&shared->retired_count) < shared->file_count / 8)
-		retire_all(cache);
-	atomic_store(&shared->clear_wanted, 0);
-
-	memset(bits, 0, words * sizeof(uint64_t));
-	for (uint32_t number = 0; number < shared->file_count; number++)
-	{
-		if (atomic_load(&fc_tags(shared)[number]) != 0 &&
-		    !live(atomic_load(&fc_generations(shared)[number])))
-			bits[number / 64] |= 1ULL << (number % 64);
-	}
-
-	if (!FC_BROKEN(SWEEP))
-		fc_index_sweep_files(cache, bits);
-
-	uint32_t waiting = 0;
-
-	for (uint32_t number = 0; number < shared->file_count; number++)
-	{
-		if (atomic_load(&fc_tags(shared)[number]) == 0 ||
-		    live(atomic_load(&fc_generations(shared)[number])))
-			continue;
-		if (bits[number / 64] & (1ULL << (number % 64)))
-		{
-			atomic_store(&fc_files(shared)[number].cached_blocks, 0);
-			atomic_store(&fc_tags(shared)[number], 0);
-		}
-		else
-			waiting++;
-	}
-	atomic_store(&shared->retired_count, waiting);
-	fc_files_unlock(cache);
 }

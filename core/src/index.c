@@ -494,47 +494,6 @@ fc_index_invalidate_file(FcCache *cache, uint32_t number, uint32_t first,
 	fc_count(cache, FC_COUNT_eviction_invalidated, dropped);
 }
 
-static bool
-in_bitmap(const uint64_t *bits, uint32_t file_count, uint32_t number)
-{
-	return number < file_count &&
-	       (bits[number / 64] & (1ULL << (number % 64))) != 0;
-}
-
-void
-fc_index_sweep_files(FcCache *cache, uint64_t *retired)
-{
-	FcShared *shared = cache->shared;
-
-	for (uint32_t i = 0; i < shared->set_count; i++)
-	{
-		FcSet *set = fc_set(shared, i);
-
-		for (unsigned way = 0; way < FC_WAYS; way++)
-		{
-			uint64_t key = atomic_load(&set->key[way]);
-			uint32_t number = fc_key_file(key);
-
-			if (!in_bitmap(retired, shared->file_count, number))
-				continue;
-			invalidate_way(cache, set, way, key);
-
-			uint64_t meta = atomic_load(&set->meta[way]);
-			FcState state = fc_meta_state(meta);
-
-			if (atomic_load(&set->key[way]) != key || state == FC_EMPTY)
-				continue;
-			if ((state == FC_FILLING || state == FC_DOOMED) &&
-			    fc_owner_gone(cache, fc_meta_high(meta)) &&
-			    take_over(cache, set, way, meta))
-				continue;
-
-			/* Somebody is still at it: this number has to wait. */
-			retired[number / 64] &= ~(1ULL << (number % 64));
-		}
-	}
-}
-
 void
 fc_index_clear(FcCache *cache)
 {

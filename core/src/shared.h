@@ -52,38 +52,48 @@ typedef _Atomic uint32_t FcAtomic32;
  * protocol.  Neither exists in the library that is shipped.
  */
 #ifdef FC_TEST
+#define FC_BIT(n) (1ULL << (n))
+
 enum
 {
-	FC_BREAK_INVALIDATE = 1 << 0,      /* changes drop no entry */
-	FC_BREAK_SET_GENERATION = 1 << 1,  /* fills ignore the set's generation */
-	FC_BREAK_FILE_GENERATION = 1 << 2, /* ... the file's generation */
-	FC_BREAK_MODE_CHECK = 1 << 3,      /* ... a mode change under way */
-	FC_BREAK_ENTRY_COMPARE = 1 << 4,   /* hits do not look at the entry again */
-	FC_BREAK_CRC = 1 << 5,             /* hits are not checksummed */
-	FC_BREAK_SECOND_INVALIDATE = 1 << 6, /* nothing after the real write */
-	FC_BREAK_RESOLVE = 1 << 7,           /* stale handles are believed */
-	FC_BREAK_TAKEOVER = 1 << 8,          /* dead owners keep what they held */
-	FC_BREAK_SELF = 1 << 9,         /* ... and so does the process itself */
-	FC_BREAK_SWEEP = 1 << 10,       /* numbers are reused with fills pending */
-	FC_BREAK_DOOM = 1 << 11,        /* changes leave pending fills alone */
-	FC_BREAK_FULL_KEY = 1 << 12,    /* keys are compared in part */
-	FC_BREAK_REPLAY_FILE = 1 << 13, /* hits ignore the file's generation */
-	FC_BREAK_PIN = 1 << 14,         /* a slot being written can be given away */
-	FC_BREAK_ABSENT = 1 << 15,      /* unknown files are unknown for ever */
-	FC_BREAK_EVERY_WAY = 1 << 16,   /* changes drop one copy of a block */
-	FC_BREAK_REFRESH = 1 << 17,     /* writers refresh what others changed */
-	FC_BREAK_CHUNKS = 1 << 18,     /* what is cached of a file is not counted */
-	FC_BREAK_LOOK_AGAIN = 1 << 19, /* changes look at a moving entry once */
-	FC_BREAK_KEEP = 1 << 20,       /* keep protects nothing */
-	FC_BREAK_KEEP_SHARE = 1 << 21, /* ... or everything, without a limit */
-	FC_BREAK_CLASS_NONE = 1 << 22, /* files of class none are looked up */
-	FC_BREAK_CLASS_DROP = 1 << 23, /* ... and keep the blocks they have */
-	FC_BREAK_CLASS_ENTER = 1 << 24, /* new numbers do not ask for their class */
-	FC_BREAK_CURVE_TAKEOVER = 1 << 28, /* what a dead owner left is believed */
-	FC_BREAK_CURVE_FRONTIER = 1 << 29  /* blocks of unknown past are counted */
+	FC_BREAK_INVALIDATE = FC_BIT(0),     /* changes drop no entry */
+	FC_BREAK_SET_GENERATION = FC_BIT(1), /* fills ignore the set's generation */
+	FC_BREAK_FILE_GENERATION = FC_BIT(2), /* ... the file's generation */
+	FC_BREAK_MODE_CHECK = FC_BIT(3),      /* ... a mode change under way */
+	FC_BREAK_ENTRY_COMPARE =
+		FC_BIT(4),            /* hits do not look at the entry again */
+	FC_BREAK_CRC = FC_BIT(5), /* hits are not checksummed */
+	FC_BREAK_SECOND_INVALIDATE = FC_BIT(6), /* nothing after the real write */
+	FC_BREAK_RESOLVE = FC_BIT(7),           /* stale handles are believed */
+	FC_BREAK_TAKEOVER = FC_BIT(8),  /* dead owners keep what they held */
+	FC_BREAK_SELF = FC_BIT(9),      /* ... and so does the process itself */
+	FC_BREAK_FORGET = FC_BIT(10),   /* numbers are reused with blocks cached */
+	FC_BREAK_DOOM = FC_BIT(11),     /* changes leave pending fills alone */
+	FC_BREAK_FULL_KEY = FC_BIT(12), /* keys are compared in part */
+	FC_BREAK_REPLAY_FILE = FC_BIT(13), /* hits ignore the file's generation */
+	FC_BREAK_PIN = FC_BIT(14),    /* a slot being written can be given away */
+	FC_BREAK_ABSENT = FC_BIT(15), /* unknown files are unknown for ever */
+	FC_BREAK_EVERY_WAY = FC_BIT(16), /* changes drop one copy of a block */
+	FC_BREAK_REFRESH = FC_BIT(17),   /* writers refresh what others changed */
+	FC_BREAK_CHUNKS = FC_BIT(18), /* what is cached of a file is not counted */
+	FC_BREAK_LOOK_AGAIN = FC_BIT(19), /* changes look at a moving entry once */
+	FC_BREAK_KEEP = FC_BIT(20),       /* keep protects nothing */
+	FC_BREAK_KEEP_SHARE = FC_BIT(21), /* ... or everything, without a limit */
+	FC_BREAK_CLASS_NONE = FC_BIT(22), /* files of class none are looked up */
+	FC_BREAK_CLASS_DROP = FC_BIT(23), /* ... and keep the blocks they have */
+	FC_BREAK_CLASS_ENTER =
+		FC_BIT(24),                /* new numbers do not ask for their class */
+	FC_BREAK_FEWEST = FC_BIT(25),  /* who comes first in line is displaced */
+	FC_BREAK_RECOUNT = FC_BIT(26), /* a new number's blocks count from 0 */
+	FC_BREAK_COUNT_FIRST =
+		FC_BIT(27), /* ... and are counted before it retires */
+	FC_BREAK_CURVE_TAKEOVER =
+		FC_BIT(28), /* what a dead owner left is believed */
+	FC_BREAK_CURVE_FRONTIER =
+		FC_BIT(29) /* blocks of unknown past are counted */
 };
 
-extern unsigned fc_test_broken;
+extern uint64_t fc_test_broken;
 extern void (*fc_test_point)(const char *name);
 
 #define FC_BROKEN(name) ((fc_test_broken & FC_BREAK_##name) != 0)
@@ -178,9 +188,9 @@ typedef struct FcSet
 typedef struct FcFileEntry
 {
 	FcFileId id; /* changes only while retired and under the lock */
-	FcAtomic32 cached_blocks;
-	FcAtomic32 high;       /* one past the highest block ever cached */
-	FcAtomic32 file_class; /* an FcClass; see classes.c */
+	FcAtomic32 cached_blocks; /* over all uses of the number */
+	FcAtomic32 high;          /* one past the highest block ever cached */
+	FcAtomic32 file_class;    /* an FcClass; see classes.c */
 	FcAtomic64 hits;
 	FcAtomic64 misses;
 	FcAtomic64 disk_read_ns;
@@ -262,7 +272,6 @@ struct FcShared
 	uint64_t generations_offset;
 	uint64_t tags_offset;
 	uint64_t files_offset;
-	uint64_t sweep_offset; /* one bit per file, for the sweep */
 	uint64_t chunks_offset;
 	uint64_t classes_offset;
 	uint64_t sets_offset;
@@ -272,8 +281,6 @@ struct FcShared
 
 	FcAtomic32 file_lock
 		__attribute__((aligned(64))); /* owner token, 0 = free */
-	FcAtomic32 clear_wanted;          /* file numbers ran out */
-	FcAtomic32 retired_count;         /* numbers that wait for the sweep */
 	FcAtomic64 absent_epoch;          /* odd while a file becomes known */
 
 	FcAtomic32 classes_used;      /* a class other than the default was set */
@@ -410,8 +417,6 @@ extern bool fc_file_resolve(const FcCache *cache, FcFile *file);
 extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                                uint32_t count);
 
-extern void fc_files_sweep(FcCache *cache);
-
 /* ---- index.c ------------------------------------------------------------- */
 
 /* An entry as it was seen. */
@@ -461,10 +466,9 @@ extern FC_MUST_CHECK FcStatus fc_index_publish(FcCache *cache,
 extern void fc_index_abandon(FcCache *cache, const FcTicket *ticket,
                              const FcSeen *claim);
 
-/* Walk everything: blocks of the file in the range, or of files in the bitmap. */
+/* Walk everything. */
 extern void fc_index_invalidate_file(FcCache *cache, uint32_t number,
                                      uint32_t first, uint32_t last);
-extern void fc_index_sweep_files(FcCache *cache, uint64_t *retired);
 extern void fc_index_clear(FcCache *cache);
 
 /* ---- cache.c ------------------------------------------------------------- */

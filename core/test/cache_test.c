@@ -771,7 +771,6 @@ test_errno(void)
 	fc_change_end(&rig.cache, &file, &change);
 	(void) fc_change_fill(&rig.cache, &change, &page);
 	fc_file_retire(&rig.cache, file.id);
-	atomic_store(&rig.cache.shared->clear_wanted, 1);
 	fc_sweep(&rig.cache);
 	fc_cache_clear(&rig.cache);
 	OK(errno == ENOTTY, "errno is left as it was found by every call");

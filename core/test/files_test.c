@@ -1,6 +1,6 @@
 /*
  * files_test.c
- *		The dictionary: numbers given, retired, swept; what of a file is cached.
+ *		The dictionary: numbers given, retired, displaced; what of a file is cached.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -125,8 +125,8 @@ test_retire(void)
 
 	FcFile again = entered(&rig, 7);
 
-	OK(again.number != file.number,
-	   "a file created anew has another number until the sweep");
+	OK(again.generation > file.generation || again.number != file.number,
+	   "a file created anew has another number, or a later generation");
 	OK(!fc_file_current(&rig.cache, &file),
 	   "the handle on the file before it stays stale");
 	rig_close(&rig);
@@ -198,61 +198,141 @@ test_absent_files(void)
 	rig_close(&rig);
 }
 
-/* Every number in use: who comes next is told so, and the sweep makes room. */
+/* Every number in use: who comes next takes one from whoever has least cached. */
 static void
-test_full(void)
+test_displacement(void)
 {
 	Rig rig;
 	FcFile file[NUMBERS];
 	FcFile late = fc_file(file_id(1000));
+	uint32_t displaced = 0;
+	uint32_t others = 0;
 
-	rig_open(&rig, 256, FILES);
+	rig_open(&rig, 4096, FILES);
 	for (uint32_t i = 0; i < NUMBERS; i++)
 		file[i] = entered(&rig, i);
 	for (uint32_t i = 0; i < NUMBERS; i++)
-		(void) put(&rig, &file[i], i);
+	{
+		for (uint32_t block = 0; block < (i == 17 ? 1 : 2 + i % 5); block++)
+			MUST(put(&rig, &file[i], block));
+	}
 
-	OK(fc_file_enter(&rig.cache, &late) == FC_FULL, "a full table says so");
-	OK(late.number == FC_FILE_NONE, "and the handle names nothing");
-	OK(fc_counter(&rig.cache, FC_COUNT_file_shortages) == 1, "it is counted");
-
-	fc_sweep(&rig.cache);
-	OK(fc_counter(&rig.cache, FC_COUNT_clears) == 1,
-	   "the sweep clears the cache when numbers ran out");
-	OK(fc_file_enter(&rig.cache, &late) == FC_OK, "then there is room");
-
-	bool stale = true;
-	bool cached = false;
-
+	OK(fc_file_enter(&rig.cache, &late) == FC_OK &&
+	       fc_counter(&rig.cache, FC_COUNT_file_displacements) == 1,
+	   "a full table makes room for one file, and counts it");
+	OK(late.number == file[17].number &&
+	       !fc_file_current(&rig.cache, &file[17]),
+	   "the file with the fewest cached blocks loses its number");
 	for (uint32_t i = 0; i < NUMBERS; i++)
 	{
-		stale &= !fc_file_current(&rig.cache, &file[i]);
-		MUST(fc_file_enter(&rig.cache, &file[i]) == FC_OK || i == NUMBERS - 1);
-		cached |= fc_cached(&rig.cache, &file[i], i);
+		displaced += !fc_file_current(&rig.cache, &file[i]);
+		others += i != 17 && fc_cached(&rig.cache, &file[i], 1);
 	}
-	OK(stale, "no handle of before is current");
-	OK(!cached, "no block of before is found");
+	OK(displaced == 1 && others == NUMBERS - 1, "no other file loses anything");
+	OK(!fc_cached(&rig.cache, &late, 0), "its block is not the new file's");
+
+	/* Nobody has read from the new one either: it is the next to go. */
+	late = entered(&rig, 1001);
+	OK(late.number == file[17].number, "who has no block at all goes first");
+	OK(fc_counter(&rig.cache, FC_COUNT_clears) == 0 &&
+	       fc_counter(&rig.cache, FC_COUNT_file_shortages) == 0,
+	   "and the cache is never cleared for it");
 	rig_close(&rig);
 }
 
+/* Reads, as a host does it: hits, and whether they were right. */
+static bool
+read_as_host(Rig *rig, FcFile *file, uint32_t block, uint32_t *wrong)
+{
+	static Page page;
+	FcTicket ticket;
+	FcStatus status = FC_STALE;
+
+	for (int try = 0; try < 2 && status == FC_STALE; try++)
+	{
+		if (!fc_file_current(&rig->cache, file))
+			MUST(fc_file_enter(&rig->cache, file) == FC_OK);
+		status = fc_read(&rig->cache, file, block, &page, &ticket);
+	}
+	if (status == FC_OK)
+		*wrong += !page_is(&page, file->id.relation, block, 1);
+	if (status == FC_MISS)
+	{
+		page_make(&page, file->id.relation, block, 1);
+		(void) fc_fill(&rig->cache, &ticket, &page);
+	}
+	return status == FC_OK;
+}
+
+#define MANY_FILES 20000
+#define HOT_FILES  200
+#define HOT_BLOCKS 8
+
+/* Far more files than numbers; a few of them are read all the time. */
+static double
+hit_ratio_of_hot_files(uint64_t *displacements)
+{
+	static FcFile file[MANY_FILES];
+	uint32_t hits = 0;
+	uint32_t reads = 0;
+	uint32_t wrong = 0;
+	Rig rig;
+
+	rig_open(&rig, 8192, 1024);
+	for (uint32_t i = 0; i < MANY_FILES; i++)
+		file[i] = fc_file(file_id(i));
+	for (uint32_t i = 0; i < MANY_FILES; i++)
+	{
+		uint32_t hot = i % HOT_FILES;
+		uint32_t block = i / HOT_FILES % HOT_BLOCKS;
+
+		(void) read_as_host(&rig, &file[i], 0, &wrong);
+		if (i < MANY_FILES / 2)
+			(void) read_as_host(&rig, &file[hot], block, &wrong);
+		else
+		{
+			hits += read_as_host(&rig, &file[hot], block, &wrong);
+			reads++;
+		}
+	}
+	MUST(wrong == 0);
+	*displacements = fc_counter(&rig.cache, FC_COUNT_file_displacements);
+	MUST(fc_counter(&rig.cache, FC_COUNT_clears) == 0);
+	rig_close(&rig);
+	return (double) hits / reads;
+}
+
 static void
-test_sweep_of_retired_numbers(void)
+test_more_files_than_numbers(void)
+{
+	uint64_t displacements;
+	double ratio = hit_ratio_of_hot_files(&displacements);
+
+	OK(displacements > MANY_FILES - 1024 && ratio > 0.97,
+	   "%d files through 1,024 numbers: the hot ones keep %.1f %% hits",
+	   MANY_FILES, ratio * 100);
+	fc_test_broken = FC_BREAK_FEWEST;
+	ratio = hit_ratio_of_hot_files(&displacements);
+	fc_test_broken = 0;
+	OK(ratio < 0.8, "control: if anybody may be displaced they keep %.1f %%",
+	   ratio * 100);
+}
+
+static void
+test_retired_numbers_are_free(void)
 {
 	Rig rig;
 	FcFile file[NUMBERS];
-	FcFile late = fc_file(file_id(1000));
 
 	rig_open(&rig, 256, FILES);
 	for (uint32_t i = 0; i < NUMBERS; i++)
 		file[i] = entered(&rig, i);
 	for (uint32_t i = 0; i < NUMBERS / 2; i++)
 		fc_file_retire(&rig.cache, file[i].id);
-	OK(fc_file_enter(&rig.cache, &late) == FC_FULL,
-	   "retired numbers are not given out before the sweep");
-	fc_sweep(&rig.cache);
-	OK(fc_counter(&rig.cache, FC_COUNT_clears) == 0,
-	   "retired numbers are room enough: nothing else goes");
-	OK(fc_file_enter(&rig.cache, &late) == FC_OK, "after the sweep they are");
+	for (uint32_t i = 0; i < NUMBERS / 2; i++)
+		(void) entered(&rig, 1000 + i);
+	OK(fc_counter(&rig.cache, FC_COUNT_file_displacements) == 0,
+	   "numbers that were retired are taken before anybody is displaced");
 
 	bool current = true;
 
@@ -266,15 +346,11 @@ test_sweep_of_retired_numbers(void)
 
 	for (uint32_t round = 0; round < 2000; round++)
 	{
-		FcFile next = fc_file(file_id(5000 + round));
+		FcFile next = entered(&rig, 5000 + round);
 
-		if (fc_file_enter(&rig.cache, &next) != FC_OK)
-		{
-			fc_sweep(&rig.cache);
-			continue;
-		}
 		revived |= fc_file_current(&rig.cache, &old);
-		fc_file_retire(&rig.cache, next.id);
+		if (round % 3 == 0)
+			fc_file_retire(&rig.cache, next.id);
 	}
 	OK(!revived, "a stale handle is stale over all later uses of its number");
 	OK(generation_of(&rig, old.number) > old.generation + 2,
@@ -282,8 +358,9 @@ test_sweep_of_retired_numbers(void)
 	rig_close(&rig);
 }
 
+/* What a filler holds does not keep its file's number from the next file. */
 static void
-test_sweep_waits_for_fills(void)
+test_numbers_of_pending_fills(void)
 {
 	Rig rig;
 	FcCache filler;
@@ -292,7 +369,7 @@ test_sweep_waits_for_fills(void)
 	FcTicket ticket;
 	static Page page;
 
-	rig_open(&rig, 256, FILES);
+	rig_open(&rig, 256, 2);
 	rig_attach(&rig, &filler);
 	MUST(fc_process_begin(&rig.cache) == FC_OK);
 
@@ -300,30 +377,47 @@ test_sweep_waits_for_fills(void)
 
 	MUST(fc_read(&filler, &file, 3, &page, &ticket) == FC_MISS);
 	MUST(fc_index_claim(&filler, &ticket, &claim, &same_way) == FC_OK);
-	fc_file_retire(&rig.cache, file.id);
-	atomic_store(&rig.cache.shared->clear_wanted, 1);
-	fc_sweep(&rig.cache);
-	OK(atomic_load(&fc_tags(rig.cache.shared)[file.number]) != 0,
-	   "a number waits while a fill of it is pending");
 
-	OK(fc_index_publish(&filler, &ticket, &claim, 0, same_way) == FC_SKIP,
-	   "the fill comes to nothing");
-	atomic_store(&rig.cache.shared->clear_wanted, 1);
-	fc_sweep(&rig.cache);
-	OK(atomic_load(&fc_tags(rig.cache.shared)[file.number]) == 0,
-	   "after it the number is free");
+	FcFile next = entered(&rig, 8);
 
-	/* The same with a filler that dies: its claim is taken away. */
-	file = entered(&rig, 8);
-	MUST(fc_read(&filler, &file, 3, &page, &ticket) == FC_MISS);
+	OK(next.number == file.number,
+	   "a number is given again while a fill of it is pending");
+	OK(fc_index_publish(&filler, &ticket, &claim, 0, same_way) == FC_SKIP &&
+	       fc_used_slots(&rig.cache) == 0,
+	   "the fill comes to nothing, and is counted off");
+
+	/* A filler that dies leaves the count too high, which costs a look. */
+	MUST(fc_read(&filler, &next, 3, &page, &ticket) == FC_MISS);
 	MUST(fc_index_claim(&filler, &ticket, &claim, &same_way) == FC_OK);
-	fc_file_retire(&rig.cache, file.id);
 	fc_process_end(&filler);
-	atomic_store(&rig.cache.shared->clear_wanted, 1);
-	fc_sweep(&rig.cache);
-	OK(atomic_load(&fc_tags(rig.cache.shared)[file.number]) == 0,
-	   "a number does not wait for a process that is gone");
+	file = entered(&rig, 7);
+	OK(file.number == next.number && put(&rig, &file, 3) &&
+	       fc_used_slots(&rig.cache) >= 1,
+	   "nor does one that is gone keep it");
 	free(filler.scratch);
+	rig_close(&rig);
+}
+
+/* Its retirer was killed half-way: who needs the place finishes the work. */
+static void
+test_number_of_a_dead_retirer(void)
+{
+	Rig rig;
+
+	rig_open(&rig, 256, 2);
+
+	FcFile file = entered(&rig, 7);
+
+	MUST(put(&rig, &file, 3));
+	atomic_fetch_add(&fc_generations(rig.cache.shared)[file.number], 1);
+
+	FcFile next = entered(&rig, 8);
+
+	OK(next.number == file.number && !fc_cached(&rig.cache, &next, 3) &&
+	       fc_used_slots(&rig.cache) == 0,
+	   "a number whose retirer was killed is emptied by who needs it");
+	OK(fc_counter(&rig.cache, FC_COUNT_file_displacements) == 0,
+	   "which displaces nobody");
 	rig_close(&rig);
 }
 
@@ -432,15 +526,42 @@ test_lock_of_the_living(void)
 	atomic_store(&rig.cache.shared->file_lock, holder.token);
 	OK(fc_file_enter(&rig.cache, &file) == FC_FULL,
 	   "who cannot have the lock goes on without");
-	fc_sweep(&rig.cache);
-	OK(atomic_load(&rig.cache.shared->file_lock) == holder.token,
-	   "the lock of the living is respected");
+	OK(atomic_load(&rig.cache.shared->file_lock) == holder.token &&
+	       fc_counter(&rig.cache, FC_COUNT_file_shortages) == 1,
+	   "the lock of the living is respected, and the file counted");
 	atomic_store(&rig.cache.shared->file_lock, 0);
 	rig_detach(&holder);
 	rig_close(&rig);
 }
 
 /* ---- chunks --------------------------------------------------------------------- */
+
+/* Does each number's count cover what the index holds of it? */
+static bool
+counts_cover_index(const FcShared *shared)
+{
+	uint32_t held[FILES] = { 0 };
+	bool good = true;
+
+	MUST(shared->file_count <= FILES);
+	for (uint32_t i = 0; i < shared->set_count; i++)
+	{
+		FcSet *set = fc_set(shared, i);
+
+		for (unsigned way = 0; way < FC_WAYS; way++)
+		{
+			if (fc_meta_state(atomic_load(&set->meta[way])) != FC_EMPTY)
+				held[fc_key_file(atomic_load(&set->key[way]))]++;
+		}
+	}
+	for (uint32_t i = 0; i < shared->file_count; i++)
+	{
+		uint32_t counted = atomic_load(&fc_files(shared)[i].cached_blocks);
+
+		good &= counted >= held[i] && counted <= UINT32_MAX / 2;
+	}
+	return good;
+}
 
 /* Does each chunk counter cover what the index holds of its chunks? */
 static bool
@@ -472,7 +593,7 @@ chunks_cover_index(const Rig *rig)
 		good &= counted >= held[i] && counted <= UINT32_MAX / 2;
 	}
 	free(held);
-	return good;
+	return good && counts_cover_index(shared);
 }
 
 static void
@@ -484,7 +605,7 @@ test_chunks(Random *random)
 	FcChange change;
 	static Page page;
 
-	rig_open(&rig, 256, FILES);
+	rig_open(&rig, 256, 8); /* one number less than files: some are displaced */
 	for (uint32_t i = 0; i < 8; i++)
 		file[i] = fc_file(file_id(i));
 
@@ -534,11 +655,6 @@ test_chunks(Random *random)
 				         20)
 					(void) put(&rig, of, block);
 				rig.flash.write_fault = FAULT_NONE;
-				break;
-			case 5:
-				atomic_store(&rig.cache.shared->clear_wanted, 1);
-				if (one_in(random, 50))
-					fc_sweep(&rig.cache);
 				break;
 		}
 		if (step % 50 == 0)
@@ -680,9 +796,11 @@ main(void)
 	test_retire();
 	test_truncate();
 	test_absent_files();
-	test_full();
-	test_sweep_of_retired_numbers();
-	test_sweep_waits_for_fills();
+	test_displacement();
+	test_more_files_than_numbers();
+	test_retired_numbers_are_free();
+	test_numbers_of_pending_fills();
+	test_number_of_a_dead_retirer();
 	test_lock_of_the_dead();
 	test_lock_of_oneself();
 	test_lock_of_the_living();

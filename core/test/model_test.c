@@ -616,7 +616,7 @@ open_world(uint64_t seed)
 
 	FcConfig config = {
 		.slot_count = FC_WAYS << random_below(&world.random, 4),
-		.file_count = 8U << random_below(&world.random, 4),
+		.file_count = 4U << random_below(&world.random, 4),
 		.process_count = PROCESSES + 1,
 		.policy = &fc_policy_lfu,
 	};
@@ -700,7 +700,7 @@ test_fuzz(uint64_t seed, long seconds)
 static const struct
 {
 	const char *name;
-	unsigned broken;
+	uint64_t broken;
 } controls[] = {
 	CONTROL(B(INVALIDATE)),
 	CONTROL(B(SECOND_INVALIDATE)),
@@ -709,7 +709,9 @@ static const struct
 	CONTROL(B(DOOM)),
 	CONTROL(B(CHUNKS)),
 	CONTROL(B(RESOLVE)),
-	CONTROL(B(SWEEP)),
+	CONTROL(B(FORGET)),
+	CONTROL(B(RECOUNT)),
+	CONTROL(B(COUNT_FIRST)),
 	CONTROL(B(ABSENT)),
 	CONTROL(B(REFRESH)),
 	CONTROL(B(CRC)),

@@ -44,6 +44,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT verify_compared bigint,
 	OUT verify_mismatches bigint,
 	OUT takeovers bigint,
+	OUT file_displacements bigint,
 	OUT file_shortages bigint,
 	OUT clears bigint,
 	OUT flash_read_mean_ms double precision,
@@ -118,7 +119,9 @@ COMMENT ON COLUMN pgflash_cache.verify_compared IS
 	'Blocks from flash that were compared with their file (pgflash.verify, pgflash_cache_verify).';
 COMMENT ON COLUMN pgflash_cache.verify_mismatches IS 'Of those: blocks that differed. Anything but 0 is a bug or a bad disk.';
 COMMENT ON COLUMN pgflash_cache.takeovers IS 'Slots taken over from a process that died while it filled them.';
-COMMENT ON COLUMN pgflash_cache.file_shortages IS 'Times a file could not be cached because too many others were.';
+COMMENT ON COLUMN pgflash_cache.file_displacements IS
+	'Times a file lost its place in the list of cached files, and what it had cached, to another one.';
+COMMENT ON COLUMN pgflash_cache.file_shortages IS 'Times a file could not be cached because no place in the list of cached files could be had at once.';
 COMMENT ON COLUMN pgflash_cache.clears IS 'Times the whole cache was cleared.';
 COMMENT ON COLUMN pgflash_cache.flash_read_mean_ms IS 'Mean time of a read of the cache file, in milliseconds; null if there was none.';
 COMMENT ON COLUMN pgflash_cache.disk_read_mean_ms IS 'Mean time of the disk reads, in milliseconds; null if there was none.';

@@ -674,9 +674,6 @@ bridge_tick(void)
 	say_first(FC_COUNT_corrupt_slots,
 	          "a block came back from the cache file corrupt",
 	          "Check the flash device.");
-	say_first(FC_COUNT_file_shortages,
-	          "there are more files than the cache can tell apart",
-	          "Set pgflash.cache_size to more: it decides how many.");
 	say_mismatch();
 	say_mode();
 }

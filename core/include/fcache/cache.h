@@ -182,9 +182,8 @@ extern FcStatus fc_mode_set(FcCache *cache, FcMode mode, FcReason reason);
 extern void fc_cache_clear(FcCache *cache);
 
 /*
- * Housekeeping, to be called about once a second by one process: gives retired
- * file numbers back, frees what dead processes held, clears the cache if file
- * numbers ran out.  Returns at once when there is nothing to do.
+ * Housekeeping, to be called about once a second by one process.  Returns at once
+ * when there is nothing to do.
  */
 extern void fc_sweep(FcCache *cache);
 
@@ -197,8 +196,9 @@ extern FcFile fc_file(FcFileId id);
 extern bool fc_file_current(const FcCache *cache, const FcFile *file);
 
 /*
- * Find the file's number, giving it one if it has none.  FC_FULL: no number to
- * be had; read the file without the cache.  After this the caller makes sure
+ * Find the file's number, giving it one if it has none; if need be another file
+ * loses its own, and what it has cached.  FC_FULL: no number to be had just now;
+ * read the file without the cache.  After this the caller makes sure
  * that the file it holds open still exists (fstat, st_nlink > 0), else calls
  * fc_file_retire() and reads without the cache.  That holds for every number AND
  * generation it has not checked yet, for a change may have made the handle
