@@ -18,7 +18,9 @@
 #include <time.h>
 
 #define MEASURE_ROUNDS 15
-#define MEASURE_CALLS  20000
+#ifndef MEASURE_CALLS
+#define MEASURE_CALLS 20000
+#endif
 
 typedef struct Figure
 {
