@@ -1,9 +1,9 @@
 /*
  * cache.c
- *		The flow of control: what happens at a read, a fill and a change.
+ *		The flow of control: what happens at a fill and a change.
  *
- * Read this file first.  It says in which order things happen; index.c, files.c
- * and device_file.c do them.  The order is the protocol:
+ * Read this file first, then read.c.  They say in which order things happen;
+ * index.c, files.c, reader.c and devices.c do them.  The order is the protocol:
  *
  *	read	note mode and generations, find the entry, read the slot; the hit
  *			counts only if the whole entry, the file's generation and the mode
@@ -12,11 +12,8 @@
  *	change	move the generation and empty the entry; the real change; the same
  *			again; then refresh the copy, if nobody else changed the set
  *
- * The CRC32C covers the key before the content, so that a slot written in the
- * wrong place, or left over from another block, does not pass.
- *
  * Failures: a slot that cannot be read or is corrupt is a miss.  Too many of
- * them take the cache offline, with a reason; nothing else ever fails.
+ * them take its cache file out of use; nothing else ever fails.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -24,18 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fcache/checksum.h"
+#include "devices.h"
+#include "health.h"
+#include "reader.h"
 #include "shared.h"
 
-/*
- * A device gets this many failed calls, and this many corrupt slots, in an hour
- * before the cache goes offline.  A single flipped bit costs its slot, one a day
- * costs nothing more for ever; a device that has lost its mind costs a few dozen
- * misses.
- */
-#define FAILURE_WINDOW_NS 3600000000000ULL
-#define DEVICE_ERRORS_MAX 32
-#define CORRUPT_SLOTS_MAX 256
+/* A read that flash has not answered by then is the disk's, unless the host says so. */
+#define READ_DEADLINE_NS 50000000
 
 /* A longer run is invalidated as a range: it moves the file's generation. */
 #define RUN_BLOCKS_MAX 128
@@ -72,8 +64,10 @@ static bool
 lay_out(const FcConfig *config, FcShared *shared)
 {
 	uint64_t end = sizeof(FcShared);
+	uint32_t devices = config->device_count != 0 ? config->device_count : 1;
 
-	if (config->slot_count < FC_WAYS || config->slot_count % FC_WAYS != 0 ||
+	if (config->slot_count < FC_WAYS || devices > FC_DEVICES_MAX ||
+	    config->slot_count % (FC_WAYS * devices) != 0 ||
 	    config->policy == NULL || config->process_count == 0 ||
 	    config->process_count > 0xffff ||
 	    (config->file_count & (config->file_count - 1)) != 0 ||
@@ -83,6 +77,7 @@ lay_out(const FcConfig *config, FcShared *shared)
 	memset(shared, 0, sizeof(*shared));
 	shared->magic = FC_MAGIC;
 	shared->set_count = config->slot_count / FC_WAYS;
+	shared->device_count = devices;
 	shared->set_size =
 		(uint32_t) ((sizeof(FcSet) + config->policy->set_state_size + 7) &
 	                ~7ULL);
@@ -98,6 +93,8 @@ lay_out(const FcConfig *config, FcShared *shared)
 	shared->processes_offset =
 		place(&end, shared->process_count * sizeof(FcProcess));
 	shared->shards_offset = place(&end, FC_SHARDS * sizeof(FcShard));
+	shared->device_shards_offset =
+		place(&end, (uint64_t) FC_SHARDS * devices * sizeof(FcDeviceShard));
 	shared->generations_offset =
 		place(&end, shared->file_count * sizeof(FcAtomic64));
 	shared->tags_offset = place(&end, shared->file_count * sizeof(FcAtomic32));
@@ -123,19 +120,20 @@ fc_cache_memory_size(const FcConfig *config)
 
 static FcStatus
 open_handle(FcCache *cache, FcShared *shared, const FcPolicy *policy,
-            FcDevice *device)
+            FcDevice *devices)
 {
 	memset(cache, 0, sizeof(*cache));
 	cache->shared = shared;
 	cache->policy = policy;
-	cache->device = device;
+	cache->devices = devices;
+	cache->read_deadline_ns = READ_DEADLINE_NS;
 	cache->scratch = aligned_alloc(FC_IO_ALIGN, FC_BLOCK_SIZE);
 	return cache->scratch != NULL ? FC_OK : FC_FAILED;
 }
 
 FcStatus
 fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
-                FcDevice *device)
+                FcDevice *devices)
 {
 	FcShared *shared = memory;
 	FcShared layout;
@@ -148,18 +146,29 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	atomic_store(&shared->absent_epoch, 2); /* 0 means "not noted" */
 	atomic_store(&shared->mode_word,
 	             (uint64_t) FC_PASSTHROUGH | (FC_REASON_STARTING << 8));
-	return open_handle(cache, shared, config->policy, device);
+	for (uint32_t i = 0; devices != NULL && i < layout.device_count; i++)
+		if (devices[i].ops == NULL)
+			fc_health_absent(shared, i);
+	return open_handle(cache, shared, config->policy, devices);
 }
 
 FcStatus
 fc_cache_attach(FcCache *cache, void *memory, const FcPolicy *policy,
-                FcDevice *device)
+                FcDevice *devices)
 {
 	FcShared *shared = memory;
 
 	if (shared->magic != FC_MAGIC)
 		return FC_INVALID;
-	return open_handle(cache, shared, policy, device);
+	return open_handle(cache, shared, policy, devices);
+}
+
+void
+fc_cache_close(FcCache *cache)
+{
+	fc_reader_close(cache);
+	free(cache->scratch);
+	cache->scratch = NULL;
 }
 
 size_t
@@ -183,299 +192,27 @@ fc_sweep(FcCache *cache)
 		fc_classes_sweep(cache);
 }
 
-/*
- * A failure of the device: when there are too many in a window, stop using it.
- * Two processes may begin a window at once; then a failure or two is forgotten.
- */
-static void
-count_failure(FcCache *cache, FcCounter counter, uint32_t max, FcReason reason)
-{
-	FcFailures *failures = &cache->shared->failures[reason];
-	uint64_t now = fc_now_ns();
-
-	fc_count(cache, counter, 1);
-	if (now - atomic_load(&failures->window_start_ns) > FAILURE_WINDOW_NS)
-	{
-		atomic_store(&failures->window_start_ns, now);
-		atomic_store(&failures->count, 0);
-	}
-	if (atomic_fetch_add(&failures->count, 1) + 1 >= max &&
-	    fc_mode(cache, NULL) != FC_OFFLINE)
-		(void) fc_mode_set(cache, FC_OFFLINE, reason);
-}
-
-/* ---- slots ------------------------------------------------------------------- */
-
-static off_t
-slot_offset(uint32_t slot)
-{
-	return FC_SLOTS_OFFSET + (off_t) slot * FC_BLOCK_SIZE;
-}
-
-static uint32_t
-checksum_of(uint64_t key, const void *page)
-{
-	return fc_crc32c(fc_crc32c(0, &key, sizeof(key)), page, FC_BLOCK_SIZE);
-}
-
-/* Read a slot into page, through the scratch block if page is not aligned. */
-static bool
-read_slot(FcCache *cache, uint32_t slot, void *page)
-{
-	bool bounce = cache->device->direct && (uintptr_t) page % FC_IO_ALIGN != 0;
-	void *target = bounce ? cache->scratch : page;
-	uint64_t start = fc_now_ns();
-	ssize_t got = cache->device->ops->read(cache->device, target, FC_BLOCK_SIZE,
-	                                       slot_offset(slot));
-
-	fc_count(cache, FC_COUNT_flash_reads, 1);
-	if (got != FC_BLOCK_SIZE)
-	{
-		/* A signal is nobody's fault. */
-		if (got < 0 && errno == EINTR)
-			return false;
-		count_failure(cache, FC_COUNT_flash_read_errors, DEVICE_ERRORS_MAX,
-		              FC_REASON_READ_ERRORS);
-		return false;
-	}
-	fc_count(cache, FC_COUNT_flash_read_bytes, FC_BLOCK_SIZE);
-	if (bounce)
-		memcpy(page, cache->scratch, FC_BLOCK_SIZE);
-	fc_time(cache, FC_TIME_FLASH_READ, fc_now_ns() - start);
-	return true;
-}
+/* ---- fills ------------------------------------------------------------------- */
 
 /* Write the scratch block to a slot. */
 static bool
 write_slot(FcCache *cache, uint32_t slot)
 {
 	uint64_t start = fc_now_ns();
-	ssize_t put = cache->device->ops->write(cache->device, cache->scratch,
-	                                        FC_BLOCK_SIZE, slot_offset(slot));
+	FcDevice *device;
+	off_t offset;
 
-	fc_count(cache, FC_COUNT_flash_writes, 1);
-	if (put != FC_BLOCK_SIZE)
-	{
-		if (put >= 0 || errno != EINTR)
-			count_failure(cache, FC_COUNT_flash_write_errors, DEVICE_ERRORS_MAX,
-			              FC_REASON_WRITE_ERRORS);
-		return false;
-	}
-	fc_count(cache, FC_COUNT_flash_write_bytes, FC_BLOCK_SIZE);
-	fc_time(cache, FC_TIME_FLASH_WRITE, fc_now_ns() - start);
-	return true;
+	fc_slot_place(cache, slot, &device, &offset);
+
+	ssize_t put =
+		device->ops->write(device, cache->scratch, FC_BLOCK_SIZE, offset);
+	FcOutcome outcome = put == FC_BLOCK_SIZE        ? FC_OUTCOME_OK
+	                    : put < 0 && errno == EINTR ? FC_OUTCOME_INTERRUPTED
+	                                                : FC_OUTCOME_ERROR;
+
+	fc_device_write_done(cache, device, fc_now_ns() - start, outcome);
+	return outcome == FC_OUTCOME_OK;
 }
-
-/* ---- reads ------------------------------------------------------------------- */
-
-FcStatus
-fc_look_up(FcCache *cache, const FcFile *file, uint32_t block, FcTicket *ticket,
-           FcSeen *seen)
-{
-	FcShared *shared = cache->shared;
-	uint64_t key = fc_key(file->number, block);
-
-	/* No file has that block, and one past it would wrap. */
-	if (block == FC_BLOCKS_ALL)
-		return FC_INVALID;
-
-	ticket->mode_word = atomic_load(&shared->mode_word);
-	if (fc_word_mode(ticket->mode_word) != FC_SERVE)
-		return FC_OFF;
-	if (!fc_file_current(cache, file))
-		return FC_STALE;
-	if (!FC_BROKEN(CLASS_NONE) &&
-	    fc_class_of_file(shared, file->number) == FC_CLASS_NONE)
-	{
-		fc_count(cache, FC_COUNT_bypass_reads, 1);
-		return FC_OFF;
-	}
-
-	/* What is noted here must not have moved when the fill is published. */
-	ticket->file = file->number;
-	ticket->block = block;
-	ticket->file_generation = file->generation;
-	ticket->set_generation =
-		atomic_load(&fc_set(shared, fc_index_set_of(shared, key))->generation);
-	FC_POINT("ticket-noted");
-
-	return fc_index_find(shared, key, seen) ? FC_OK : FC_MISS;
-}
-
-/* Did nothing move between the look-up and now?  After this the page counts. */
-static bool
-read_holds(FcCache *cache, const FcTicket *ticket, const FcSeen *seen)
-{
-	FcShared *shared = cache->shared;
-	uint64_t key = fc_key(ticket->file, ticket->block);
-
-	if (!FC_BROKEN(ENTRY_COMPARE) && !fc_index_holds(shared, key, seen))
-		return false;
-	if (!FC_BROKEN(REPLAY_FILE) &&
-	    atomic_load(&fc_generations(shared)[ticket->file]) !=
-	        ticket->file_generation)
-		return false;
-	return FC_BROKEN(MODE_CHECK) ||
-	       atomic_load(&shared->mode_word) == ticket->mode_word;
-}
-
-static FcStatus
-missed(FcCache *cache, const FcTicket *ticket)
-{
-	fc_count(cache, FC_COUNT_misses, 1);
-	atomic_fetch_add_explicit(&fc_files(cache->shared)[ticket->file].misses, 1,
-	                          memory_order_relaxed);
-	return FC_MISS;
-}
-
-static FcStatus
-read_page(FcCache *cache, const FcFile *file, uint32_t block, void *page,
-          FcTicket *ticket)
-{
-	FcSeen seen;
-	FcStatus status = fc_look_up(cache, file, block, ticket, &seen);
-
-	if (status == FC_MISS)
-		return missed(cache, ticket);
-	if (status != FC_OK)
-		return status;
-
-	uint64_t key = fc_key(ticket->file, block);
-
-	FC_POINT("entry-found");
-	if (!read_slot(cache, seen.slot, page))
-	{
-		/* The copy is of no use; make room for a better one. */
-		(void) fc_index_drop(cache->shared, key, &seen);
-		return missed(cache, ticket);
-	}
-	FC_POINT("slot-read");
-
-	if (!FC_BROKEN(CRC) && checksum_of(key, page) != fc_meta_high(seen.meta))
-	{
-		/* Torn by a fill meanwhile, or really corrupt? */
-		if (fc_index_drop(cache->shared, key, &seen))
-			count_failure(cache, FC_COUNT_corrupt_slots, CORRUPT_SLOTS_MAX,
-			              FC_REASON_CORRUPTION);
-		return missed(cache, ticket);
-	}
-	if (!read_holds(cache, ticket, &seen))
-		return missed(cache, ticket);
-
-	ticket->slot = seen.slot;
-	ticket->meta = seen.meta;
-	fc_index_touch(cache, &seen);
-	fc_count(cache, FC_COUNT_hits, 1);
-	atomic_fetch_add_explicit(&fc_files(cache->shared)[ticket->file].hits, 1,
-	                          memory_order_relaxed);
-	return FC_OK;
-}
-
-FcStatus
-fc_read(FcCache *cache, const FcFile *file, uint32_t block, void *page,
-        FcTicket *ticket)
-{
-	int saved_errno = errno;
-	FcStatus status = read_page(cache, file, block, page, ticket);
-
-	errno = saved_errno;
-	return status;
-}
-
-bool
-fc_hit_holds(const FcCache *cache, const FcTicket *ticket)
-{
-	FcSeen seen = { .slot = ticket->slot, .meta = ticket->meta };
-
-	return fc_index_holds(cache->shared, fc_key(ticket->file, ticket->block),
-	                      &seen) &&
-	       atomic_load(&fc_generations(cache->shared)[ticket->file]) ==
-	           ticket->file_generation;
-}
-
-void
-fc_hit_drop(FcCache *cache, const FcTicket *ticket)
-{
-	FcSeen seen = { .slot = ticket->slot, .meta = ticket->meta };
-
-	(void) fc_index_drop(cache->shared, fc_key(ticket->file, ticket->block),
-	                     &seen);
-}
-
-bool
-fc_cached(const FcCache *cache, const FcFile *file, uint32_t block)
-{
-	FcSeen seen;
-
-	return fc_mode(cache, NULL) == FC_SERVE && fc_file_current(cache, file) &&
-	       fc_class_of_file(cache->shared, file->number) != FC_CLASS_NONE &&
-	       fc_index_find(cache->shared, fc_key(file->number, block), &seen);
-}
-
-FcStatus
-fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
-             FcTicket *ticket)
-{
-	FcShared *shared = cache->shared;
-	FcSet *set = fc_set(shared, slot / FC_WAYS);
-	FcSeen seen = { .slot = slot };
-	FcFileInfo info;
-	int saved_errno = errno;
-
-	ticket->mode_word = atomic_load(&shared->mode_word);
-	if (fc_word_mode(ticket->mode_word) == FC_OFFLINE)
-		return FC_OFF;
-
-	seen.meta = atomic_load(&set->meta[slot % FC_WAYS]);
-	if (fc_meta_state(seen.meta) != FC_VALID)
-		return FC_MISS;
-
-	uint64_t key = atomic_load(&set->key[slot % FC_WAYS]);
-
-	/* The key is this entry's only if the meta has not moved. */
-	if (!fc_index_holds(shared, key, &seen))
-		return FC_MISS;
-
-	ticket->file = fc_key_file(key);
-	ticket->block = (uint32_t) key;
-	ticket->slot = slot;
-	ticket->meta = seen.meta;
-	ticket->set_generation = atomic_load(&set->generation);
-	ticket->file_generation =
-		atomic_load(&fc_generations(shared)[ticket->file]);
-	if (!fc_file_info(cache, ticket->file, &info))
-		return FC_MISS;
-	*id_out = info.id;
-
-	bool read = read_slot(cache, slot, page);
-
-	errno = saved_errno;
-	if (!read || !read_holds(cache, ticket, &seen))
-		return FC_MISS;
-	if (checksum_of(key, page) != fc_meta_high(seen.meta))
-	{
-		if (fc_index_drop(shared, key, &seen))
-			count_failure(cache, FC_COUNT_corrupt_slots, CORRUPT_SLOTS_MAX,
-			              FC_REASON_CORRUPTION);
-		return FC_MISS;
-	}
-	return FC_OK;
-}
-
-void
-fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
-             uint64_t bytes, uint64_t ns)
-{
-	fc_count(cache, FC_COUNT_disk_reads, blocks > 0 ? 1 : 0);
-	fc_count(cache, FC_COUNT_disk_read_bytes, bytes);
-	fc_time(cache, FC_TIME_DISK_READ, ns);
-	if (fc_file_current(cache, file))
-		atomic_fetch_add_explicit(
-			&fc_files(cache->shared)[file->number].disk_read_ns, ns,
-			memory_order_relaxed);
-}
-
-/* ---- fills ------------------------------------------------------------------- */
 
 static FcStatus
 fill_page(FcCache *cache, const FcTicket *ticket, const void *page)
@@ -491,13 +228,18 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page)
 		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
 		return FC_SKIP;
 	}
+	if (!fc_set_usable(cache, fc_index_set_of(cache->shared, key)))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_device, 1);
+		return FC_SKIP;
+	}
 	if (fc_index_claim(cache, ticket, &claim, &same_way) != FC_OK)
 		return FC_SKIP;
 
 	/* The caller's page may change while we look at it: the copy may not. */
 	memcpy(cache->scratch, page, FC_BLOCK_SIZE);
 
-	uint32_t crc = checksum_of(key, cache->scratch);
+	uint32_t crc = fc_slot_checksum(key, cache->scratch);
 
 	FC_POINT("claimed");
 	if (!write_slot(cache, claim.slot))

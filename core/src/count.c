@@ -4,14 +4,15 @@
  *
  * Processes add to one of a few shards, so that they do not fight for cache
  * lines; who wants a sum adds the shards up.  Sums are exact once everybody is
- * quiet, and never run backwards.
+ * quiet, and never run backwards.  What is done to a device is counted for that
+ * device (devices.c), and added to the cache's own counters here.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include <string.h>
 #include <time.h>
 
-#include "shared.h"
+#include "devices.h"
 
 static FcShard *
 own_shard(FcCache *cache)
@@ -57,7 +58,7 @@ fc_time(FcCache *cache, FcTimer timer, uint64_t ns)
 uint64_t
 fc_counter(const FcCache *cache, FcCounter counter)
 {
-	uint64_t sum = 0;
+	uint64_t sum = fc_devices_counter(cache, counter);
 
 	for (int i = 0; i < FC_SHARDS; i++)
 		sum +=

@@ -5,7 +5,7 @@
  * One block of memory, zeros but for its head when fc_cache_create() has laid
  * it out:
  *
- *	FcShared | processes | counter shards | file generations | files | chunks
+ *	FcShared | processes | counter shards | shards of devices | file generations | files | chunks
  *	| classes | sets
  *
  * Parts name each other by offset and number, never by pointer: the same bytes
@@ -90,7 +90,9 @@ enum
 	FC_BREAK_CURVE_TAKEOVER =
 		FC_BIT(28), /* what a dead owner left is believed */
 	FC_BREAK_CURVE_FRONTIER =
-		FC_BIT(29) /* blocks of unknown past are counted */
+		FC_BIT(29),                   /* blocks of unknown past are counted */
+	FC_BREAK_LOST_PAGE = FC_BIT(40),  /* pages of late reads are used again */
+	FC_BREAK_READER_BUSY = FC_BIT(41) /* reads within a read go ahead */
 };
 
 extern uint64_t fc_test_broken;
@@ -248,12 +250,43 @@ typedef struct FcShard
 	} timer[FC_TIMER_COUNT];
 } __attribute__((aligned(64))) FcShard;
 
-/* Failures of one kind in the present window of time; see cache.c. */
+/* What is counted for each device. */
+typedef enum FcDeviceCounter
+{
+	FC_DEVICE_READS,      /* asked for */
+	FC_DEVICE_READS_DONE, /* that gave a whole slot */
+	FC_DEVICE_READ_NS,    /* of those */
+	FC_DEVICE_READ_ERRORS,
+	FC_DEVICE_READ_TIMEOUTS,
+	FC_DEVICE_WRITES,
+	FC_DEVICE_WRITES_DONE,
+	FC_DEVICE_WRITE_NS,
+	FC_DEVICE_WRITE_ERRORS,
+	FC_DEVICE_CORRUPT,
+	FC_DEVICE_COUNTER_COUNT
+} FcDeviceCounter;
+
+typedef struct FcDeviceShard
+{
+	FcAtomic64 counter[FC_DEVICE_COUNTER_COUNT];
+} __attribute__((aligned(64))) FcDeviceShard;
+
+/* ---- health --------------------------------------------------------------- */
+
+/* Failures of one kind in the present window of time; see health.c. */
 typedef struct FcFailures
 {
 	FcAtomic64 window_start_ns;
 	FcAtomic32 count;
 } FcFailures;
+
+typedef struct FcHealth
+{
+	FcAtomic32 state; /* an FcDeviceState */
+	FcFailures read_errors;
+	FcFailures write_errors;
+	FcFailures corrupt;
+} FcHealth;
 
 /* ---- the whole ----------------------------------------------------------- */
 
@@ -262,6 +295,7 @@ struct FcShared
 	uint64_t magic;
 	uint32_t set_count;
 	uint32_t set_size; /* bytes */
+	uint32_t device_count;
 	uint32_t file_count;
 	uint32_t process_count;
 	uint32_t chunk_count; /* a power of 2 */
@@ -269,6 +303,7 @@ struct FcShared
 	uint64_t memory_size;
 	uint64_t processes_offset;
 	uint64_t shards_offset;
+	uint64_t device_shards_offset;
 	uint64_t generations_offset;
 	uint64_t tags_offset;
 	uint64_t files_offset;
@@ -288,7 +323,7 @@ struct FcShared
 	FcAtomic32 class_drop_wanted; /* a file of class none may have blocks */
 	FcAtomic32 keep_ways;         /* of a set, for keep: its share */
 
-	FcFailures failures[FC_REASON_COUNT]; /* by what they would lead to */
+	FcHealth health[FC_DEVICES_MAX] __attribute__((aligned(64)));
 };
 
 #define FC_AT(shared, offset, type)                                            \
@@ -304,6 +339,12 @@ static inline FcShard *
 fc_shards(const FcShared *shared)
 {
 	return FC_AT(shared, shards_offset, FcShard);
+}
+
+static inline FcDeviceShard *
+fc_device_shards(const FcShared *shared)
+{
+	return FC_AT(shared, device_shards_offset, FcDeviceShard);
 }
 
 static inline FcAtomic64 *
@@ -471,7 +512,10 @@ extern void fc_index_invalidate_file(FcCache *cache, uint32_t number,
                                      uint32_t first, uint32_t last);
 extern void fc_index_clear(FcCache *cache);
 
-/* ---- cache.c ------------------------------------------------------------- */
+/* ---- read.c -------------------------------------------------------------- */
+
+/* What an entry says of its slot: the CRC32C of key and content. */
+extern uint32_t fc_slot_checksum(uint64_t key, const void *page);
 
 /* The first half of fc_read(), also used by the replay tool. */
 extern FC_MUST_CHECK FcStatus fc_look_up(FcCache *cache, const FcFile *file,

@@ -733,7 +733,7 @@ test_seldom_failures(void)
 
 	FcFile file = entered(&rig, 7);
 	FcAtomic64 *start =
-		&rig.cache.shared->failures[FC_REASON_READ_ERRORS].window_start_ns;
+		&rig.cache.shared->health[0].read_errors.window_start_ns;
 
 	rig.flash.fault_stays = true;
 	rig.flash.read_fault = FAULT_EIO;
@@ -818,7 +818,7 @@ test_memory(void)
 
 	OK(fc_cache_create(&again, memory, &config, &flash.device) == FC_INVALID,
 	   "memory that holds a cache already is refused");
-	free(cache.scratch);
+	fc_cache_close(&cache);
 	free(memory);
 	munmap(flash.bytes, flash.size);
 }
@@ -866,7 +866,7 @@ test_creation_writes_the_head_only(void)
 	       fc_file_enter(&cache, &file) == FC_OK && file.number != 0 &&
 	       !fc_cached(&cache, &file, 0),
 	   "the untouched rest is an empty dictionary and an empty index");
-	free(cache.scratch);
+	fc_cache_close(&cache);
 	munmap(memory, size);
 	munmap(flash.bytes, flash.size);
 }

@@ -496,7 +496,7 @@ open_world(const char *path, uint32_t numbers)
 		really_replace(file, 0);
 	for (uint32_t file = 0; file < FILES; file++)
 		replacing_is_over(file, 0);
-	free(cache.scratch);
+	fc_cache_close(&cache);
 }
 
 static void
@@ -543,7 +543,7 @@ check_what_is_left(void)
 	OK(wrong == 0, "what is left is right");
 	OK(hits == BLOCKS, "and no slot, number or lock is stuck: %u of %d cached",
 	   hits, BLOCKS);
-	free(worker.cache.scratch);
+	fc_cache_close(&worker.cache);
 }
 
 static void

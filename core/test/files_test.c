@@ -394,7 +394,7 @@ test_numbers_of_pending_fills(void)
 	OK(file.number == next.number && put(&rig, &file, 3) &&
 	       fc_used_slots(&rig.cache) >= 1,
 	   "nor does one that is gone keep it");
-	free(filler.scratch);
+	fc_cache_close(&filler);
 	rig_close(&rig);
 }
 

@@ -204,7 +204,7 @@ test_busy_sets(void)
 	fc_index_abandon(&rig.cache, &late, &stale);
 	OK(atomic_load(meta_of(seen.slot)) == seen.meta,
 	   "who lost a claim cannot abandon its successor's");
-	free(other.scratch);
+	fc_cache_close(&other);
 	rig_close(&rig);
 }
 

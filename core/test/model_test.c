@@ -644,7 +644,7 @@ static void
 close_world(void)
 {
 	for (int i = 0; i < PROCESSES; i++)
-		free(world.process[i].cache.scratch);
+		fc_cache_close(&world.process[i].cache);
 	rig_close(&world.rig);
 }
 

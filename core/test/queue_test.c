@@ -3,21 +3,17 @@
  *		The queue: with a real file, by AIO and without, and with devices that
  *		are late, out of order, failing or hung.
  *
- * syscall() is replaced, so that the machine may seem to have no AIO, or little
- * of it left, and so that calls can be counted.
- *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "kernel.h"
 #include "support.h"
 #include "tap.h"
 
@@ -26,63 +22,6 @@
 
 static char path[] = "/tmp/pgflash_queue_test.XXXXXX";
 static FcDevice file;
-
-/* ---- the machine ---------------------------------------------------------------- */
-
-static int setup_errno;      /* what io_setup fails with */
-static long setup_depth_max; /* or the most that it gives; 0 = any */
-static long submit_max;      /* transfers that io_submit takes before EAGAIN */
-static unsigned submits;
-
-static long
-real_syscall(long number, const long a[6])
-{
-	long result;
-	register long r10 __asm__("r10") = a[3];
-	register long r8 __asm__("r8") = a[4];
-	register long r9 __asm__("r9") = a[5];
-
-	__asm__ volatile("syscall"
-	                 : "=a"(result)
-	                 : "a"(number), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10),
-	                   "r"(r8), "r"(r9)
-	                 : "rcx", "r11", "memory");
-	if (result < 0 && result > -4096)
-	{
-		errno = (int) -result;
-		return -1;
-	}
-	return result;
-}
-
-long
-syscall(long number, ...)
-{
-	long a[6];
-	va_list arguments;
-
-	va_start(arguments, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(arguments, long);
-	va_end(arguments);
-
-	if (number == SYS_io_setup && setup_errno != 0)
-		return failure(setup_errno);
-	if (number == SYS_io_setup && setup_depth_max != 0 &&
-	    a[0] > setup_depth_max)
-		return failure(EAGAIN);
-	if (number == SYS_io_submit)
-	{
-		submits++;
-		if (submit_max == 0)
-			return failure(EAGAIN);
-		if (submit_max > 0 && a[1] > submit_max)
-			a[1] = submit_max;
-		if (submit_max > 0)
-			submit_max -= a[1];
-	}
-	return real_syscall(number, a);
-}
 
 /* ---- transfers --------------------------------------------------------------------- */
 
@@ -411,7 +350,6 @@ main(void)
 {
 	int fd = mkstemp(path);
 
-	submit_max = -1;
 	MUST(fd >= 0);
 	close(fd);
 	MUST(fc_device_file_open(&file, path, SLOTS, 0) == FC_DEVICE_FINE);

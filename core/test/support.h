@@ -104,11 +104,14 @@ typedef struct MemoryDevice
 	/* Of a device that takes its time; see memory_device_defer(). */
 	bool holds;        /* nothing gets done */
 	bool last_first;   /* the last to come is done first */
+	unsigned stuck;    /* so many, the oldest, do not get done */
 	unsigned delay_us; /* from the start of a transfer to its end */
 	unsigned deferred_count;
+	unsigned deferred_most; /* at once */
 	struct
 	{
 		FcTransfer *transfer;
+		FcTransfer asked; /* as it was when it began, like a kernel's own */
 		uint64_t start_ns;
 	} deferred[FC_QUEUE_DEPTH_MAX];
 } MemoryDevice;
@@ -204,7 +207,21 @@ deferred_start(FcDevice *device, FcTransfer *transfer)
 
 	MUST(i < FC_QUEUE_DEPTH_MAX);
 	flash->deferred[i].transfer = transfer;
+	flash->deferred[i].asked = *transfer;
 	flash->deferred[i].start_ns = fc_now_ns();
+	if (flash->deferred_most < flash->deferred_count)
+		flash->deferred_most = flash->deferred_count;
+}
+
+static ssize_t
+deferred_do(FcDevice *device, const FcTransfer *asked)
+{
+	ssize_t result =
+		asked->write
+			? memory_write(device, asked->page, FC_BLOCK_SIZE, asked->offset)
+			: memory_read(device, asked->page, FC_BLOCK_SIZE, asked->offset);
+
+	return result < 0 ? -errno : result;
 }
 
 /* Bytes move when a transfer is done, not when it begins: as late as they can. */
@@ -212,25 +229,30 @@ static FcTransfer *
 deferred_finished(FcDevice *device)
 {
 	MemoryDevice *flash = device->state;
-	unsigned i = flash->last_first ? flash->deferred_count - 1 : 0;
+	unsigned i = flash->last_first ? flash->deferred_count - 1 : flash->stuck;
 
-	if (flash->holds || flash->deferred_count == 0 ||
+	if (flash->holds || flash->deferred_count <= flash->stuck ||
 	    fc_now_ns() - flash->deferred[i].start_ns < flash->delay_us * 1000ULL)
 		return NULL;
 
 	FcTransfer *transfer = flash->deferred[i].transfer;
 
+	FcTransfer asked = flash->deferred[i].asked;
+
 	flash->deferred_count--;
 	memmove(&flash->deferred[i], &flash->deferred[i + 1],
 	        (flash->deferred_count - i) * sizeof(flash->deferred[0]));
-	transfer->result = transfer->write
-	                       ? memory_write(device, transfer->page, FC_BLOCK_SIZE,
-	                                      transfer->offset)
-	                       : memory_read(device, transfer->page, FC_BLOCK_SIZE,
-	                                     transfer->offset);
-	if (transfer->result < 0)
-		transfer->result = -errno;
+	transfer->result = deferred_do(device, &asked);
 	return transfer;
+}
+
+/* The bytes of what is stuck arrive now, though nobody has asked yet. */
+UNUSED static void
+memory_device_let_go(MemoryDevice *flash)
+{
+	for (unsigned i = 0; i < flash->stuck; i++)
+		(void) deferred_do(&flash->device, &flash->deferred[i].asked);
+	flash->stuck = 0;
 }
 
 static const FcDeviceOps deferred_ops = { .read = memory_read,
@@ -310,13 +332,13 @@ UNUSED static void
 rig_detach(FcCache *other)
 {
 	fc_process_end(other);
-	free(other->scratch);
+	fc_cache_close(other);
 }
 
 UNUSED static void
 rig_close(Rig *rig)
 {
-	free(rig->cache.scratch);
+	fc_cache_close(&rig->cache);
 	munmap(rig->memory, rig->memory_size);
 	munmap(rig->flash.bytes, rig->flash.size);
 }

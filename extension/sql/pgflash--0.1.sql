@@ -28,6 +28,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT insert_skip_not_useful bigint,
 	OUT insert_skip_modification bigint,
 	OUT insert_skip_corrupt bigint,
+	OUT insert_skip_device bigint,
 	OUT bypass_reads bigint,
 	OUT updates bigint,
 	OUT invalidations bigint,
@@ -37,6 +38,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT flash_writes bigint,
 	OUT flash_write_bytes bigint,
 	OUT flash_read_errors bigint,
+	OUT read_timeouts bigint,
 	OUT flash_write_errors bigint,
 	OUT corrupt_slots bigint,
 	OUT disk_reads bigint,
@@ -98,6 +100,8 @@ COMMENT ON COLUMN pgflash_cache.insert_skip_modification IS
 	'Blocks not put in: they, or a neighbour in the index, changed since they were read (Oracle: flash cache insert skip: modification).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_corrupt IS
 	'Blocks not put in: they could not be written whole (Oracle: flash cache insert skip: corrupt).';
+COMMENT ON COLUMN pgflash_cache.insert_skip_device IS
+	'Blocks not put in: their cache file is out of use.';
 COMMENT ON COLUMN pgflash_cache.bypass_reads IS
 	'Reads that were not looked up: base backups, parts of blocks, files being copied (in calls); runs of large scans (in blocks).';
 COMMENT ON COLUMN pgflash_cache.updates IS 'Of the inserts: blocks refreshed after they were written.';
@@ -110,6 +114,8 @@ COMMENT ON COLUMN pgflash_cache.flash_read_bytes IS 'Bytes read from the cache f
 COMMENT ON COLUMN pgflash_cache.flash_writes IS 'Writes of the cache file, in calls.';
 COMMENT ON COLUMN pgflash_cache.flash_write_bytes IS 'Bytes written to the cache file.';
 COMMENT ON COLUMN pgflash_cache.flash_read_errors IS 'Reads of the cache file that failed or came back short.';
+COMMENT ON COLUMN pgflash_cache.read_timeouts IS
+	'Reads of the cache file that were not done by pgflash.read_deadline; the disk was read instead.';
 COMMENT ON COLUMN pgflash_cache.flash_write_errors IS 'Writes of the cache file that failed or came back short.';
 COMMENT ON COLUMN pgflash_cache.corrupt_slots IS 'Blocks that came back from flash with a wrong checksum; none was used.';
 COMMENT ON COLUMN pgflash_cache.disk_reads IS

@@ -410,7 +410,7 @@ lay_out(void *memory)
 		return refuse("Check the memory of the machine.",
 		              "the cache could not be laid out in memory");
 
-	free(runtime.cache.scratch);
+	fc_cache_close(&runtime.cache);
 	runtime.board = board;
 	runtime.cache = cache;
 	return true;

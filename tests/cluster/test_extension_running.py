@@ -22,7 +22,7 @@ from support.cached import (
     run_client,
 )
 from support.cluster import ClusterFactory
-from support.shim import compile_shim
+from support.shim import WITHOUT_AIO, compile_shim
 
 pytestmark = pytest.mark.extension
 
@@ -325,14 +325,10 @@ def test_a_device_that_answers_with_errors_is_given_up(cached: CachedServer, cal
     broken = compile_shim(
         cached.server.base,
         f"eio-{call}",
-        f"""
-        #define _GNU_SOURCE
-        #include <dlfcn.h>
-        #include <errno.h>
+        WITHOUT_AIO
+        + f"""
         #include <stdio.h>
         #include <string.h>
-        #include <sys/types.h>
-        #include <unistd.h>
         ssize_t {call}(int fd, {"const " * (call == "pwrite")}void *buffer, size_t size,
                        off_t offset)
         {{

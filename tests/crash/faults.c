@@ -9,6 +9,8 @@
  *	FAULTS_STATE	the small file: a struct Faults
  *	FAULTS_PATH		the file, or the folder, whose calls are concerned
  *
+ * Linux AIO is refused, so that the cache reads and writes by these calls.
+ *
  * Delays are where they make a race wide: a read sleeps after it has got its
  * bytes, a write before it has put them.  Which file a descriptor is of is asked
  * of /proc at every call; when no fault is on, a call costs one comparison.
@@ -20,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -35,7 +39,7 @@ typedef struct Faults
 	_Atomic int32_t read_errno;
 	_Atomic int32_t write_errno;
 	_Atomic int32_t short_reads; /* 1: half of what was asked */
-	_Atomic int32_t budget;		 /* so many faults more; negative: no end */
+	_Atomic int32_t budget;      /* so many faults more; negative: no end */
 	_Atomic int32_t delay_us;
 	_Atomic int32_t faults; /* how many there have been, delays not counted */
 } Faults;
@@ -49,6 +53,7 @@ static struct
 	ssize_t (*pwrite)(int, const void *, size_t, off_t);
 	ssize_t (*preadv)(int, const struct iovec *, int, off_t);
 	ssize_t (*pwritev)(int, const struct iovec *, int, off_t);
+	long (*syscall)(long, ...);
 } real;
 
 __attribute__((constructor)) static void
@@ -62,6 +67,7 @@ begin(void)
 	*(void **) &real.pwrite = dlsym(RTLD_NEXT, "pwrite");
 	*(void **) &real.preadv = dlsym(RTLD_NEXT, "preadv");
 	*(void **) &real.pwritev = dlsym(RTLD_NEXT, "pwritev");
+	*(void **) &real.syscall = dlsym(RTLD_NEXT, "syscall");
 
 	if (state == NULL || getenv("FAULTS_PATH") == NULL)
 		return;
@@ -198,6 +204,24 @@ pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	FAIL_IF(error);
 	delay(fd);
 	return real.pwritev(fd, iov, count, offset);
+}
+
+long
+syscall(long number, ...)
+{
+	long a[6];
+	va_list arguments;
+
+	va_start(arguments, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(arguments, long);
+	va_end(arguments);
+	if (faults != NULL && number == SYS_io_setup)
+	{
+		errno = ENOSYS;
+		return -1;
+	}
+	return real.syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 ssize_t pread64(int, void *, size_t, off64_t) __attribute__((alias("pread")));

@@ -27,7 +27,8 @@
  *	- fc_read() answers FC_OK only with bytes that the file held at some moment
  *	  during the call, provided every change of a file is bracketed as above;
  *	- announcing a change cannot fail;
- *	- nothing is allocated after fc_cache_create().
+ *	- nothing is allocated after fc_cache_create(), but for the pages that a
+ *	  process maps at its first read.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -124,23 +125,29 @@ typedef enum FcReason
 
 typedef struct FcConfig
 {
-	uint32_t slot_count;    /* a multiple of FC_WAYS, at least FC_WAYS */
+	uint32_t slot_count;    /* of all devices; each has a multiple of FC_WAYS */
+	uint32_t device_count;  /* cache files of equal size; 0 = 1 */
 	uint32_t file_count;    /* a power of 2; 0 = chosen from slot_count */
 	uint32_t process_count; /* processes that may fill at the same time */
 	const FcPolicy *policy;
 } FcConfig;
 
 typedef struct FcShared FcShared; /* the shared memory; see src/shared.h */
+typedef struct FcReader FcReader; /* see src/reader.c */
 
 /* A process's handle.  Copied by fork; see fc_process_begin(). */
 typedef struct FcCache
 {
 	FcShared *shared;
 	const FcPolicy *policy;
-	FcDevice *device;
-	uint32_t process; /* own number in the process table */
-	uint32_t token;   /* own name as an owner; 0 = not begun */
-	void *scratch;    /* one aligned block, for the copy that is written */
+	FcDevice *devices; /* as many as the config said */
+	uint32_t process;  /* own number in the process table */
+	uint32_t token;    /* own name as an owner; 0 = not begun */
+	void *scratch;     /* one aligned block, for the copy that is written */
+
+	/* A read from flash takes no longer than this; 50 ms unless set. */
+	uint64_t read_deadline_ns;
+	FcReader *reader; /* the process's own; NULL before its first read */
 } FcCache;
 
 extern size_t fc_cache_memory_size(const FcConfig *config);
@@ -154,12 +161,15 @@ extern size_t fc_cache_memory_size(const FcConfig *config);
  */
 extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
                                               const FcConfig *config,
-                                              FcDevice *device);
+                                              FcDevice *devices);
 
 /* Fill in a handle on memory that another process laid out. */
 extern FC_MUST_CHECK FcStatus fc_cache_attach(FcCache *cache, void *memory,
                                               const FcPolicy *policy,
-                                              FcDevice *device);
+                                              FcDevice *devices);
+
+/* Give back what the handle has of the process's own. */
+extern void fc_cache_close(FcCache *cache);
 
 /*
  * Take a place in the process table: once in each process, after fork, before
@@ -276,6 +286,17 @@ extern FC_MUST_CHECK FcStatus fc_read(FcCache *cache, const FcFile *file,
                                       uint32_t block, void *page,
                                       FcTicket *ticket);
 
+/* The longest run fc_read_run() takes. */
+#define FC_RUN_BLOCKS_MAX 128
+
+/*
+ * The same for a run of blocks, each with its page, ticket and answer.  Their
+ * slots are read at once; the deadline is for all of them together.
+ */
+extern void fc_read_run(FcCache *cache, const FcFile *file, uint32_t first,
+                        unsigned count, void *const page[], FcTicket ticket[],
+                        FcStatus status[]);
+
 /* Does the entry that served this hit still stand, unchanged? */
 extern bool fc_hit_holds(const FcCache *cache, const FcTicket *ticket);
 
@@ -366,6 +387,37 @@ extern size_t fc_memory_size(const FcCache *cache); /* bytes, all included */
 extern uint32_t fc_slot_count(const FcCache *cache);
 extern uint32_t fc_used_slots(const FcCache *cache);
 extern uint32_t fc_file_count(const FcCache *cache);
+
+/* ---- devices ------------------------------------------------------------ */
+
+typedef enum FcDeviceState
+{
+	FC_DEVICE_IN_SERVICE,
+	FC_DEVICE_ABSENT, /* could not be opened at the start */
+	FC_DEVICE_READ_FAILS,
+	FC_DEVICE_WRITE_FAILS,
+	FC_DEVICE_CORRUPTS
+} FcDeviceState;
+
+/* What a device has done since the cache was created. */
+typedef struct FcDeviceInfo
+{
+	FcDeviceState state;
+	uint64_t reads; /* of slots, whatever their end */
+	uint64_t read_bytes;
+	uint64_t read_ns; /* of those that gave their slot */
+	uint64_t read_errors;
+	uint64_t read_timeouts;
+	uint64_t writes;
+	uint64_t write_bytes;
+	uint64_t write_ns;
+	uint64_t write_errors;
+	uint64_t corrupt_slots;
+} FcDeviceInfo;
+
+extern uint32_t fc_device_count(const FcCache *cache);
+extern void fc_device_info(const FcCache *cache, uint32_t number,
+                           FcDeviceInfo *out);
 
 /* The live file with this number; false if there is none. */
 extern bool fc_file_info(const FcCache *cache, uint32_t number,

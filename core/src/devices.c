@@ -1,0 +1,191 @@
+/*
+ * devices.c
+ *		The cache files of a cache: which slot lies where, and what each has done.
+ *
+ * Sets are dealt out to the cache files in turn, so a run of blocks, whose sets
+ * are scattered, keeps all devices busy, and a device that dies takes an even
+ * share of the cache with it.  All 64 slots of a set lie in one file, side by
+ * side.
+ *
+ * What each device has done is counted in the shards of count.c's kind, one line
+ * for each shard and device.  The cache's own flash counters are sums of these.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "devices.h"
+
+#include "health.h"
+
+/* A division costs as much as the rest of a look-up's arithmetic. */
+static uint32_t
+device_of_set(const FcShared *shared, uint32_t set)
+{
+	return shared->device_count == 1 ? 0 : set % shared->device_count;
+}
+
+void
+fc_slot_place(const FcCache *cache, uint32_t slot, FcDevice **device_out,
+              off_t *offset_out)
+{
+	uint32_t count = cache->shared->device_count;
+	uint32_t set = slot / FC_WAYS;
+	uint32_t set_of_file = count == 1 ? set : set / count;
+
+	*device_out = &cache->devices[device_of_set(cache->shared, set)];
+	*offset_out =
+		FC_SLOTS_OFFSET +
+		((off_t) set_of_file * FC_WAYS + slot % FC_WAYS) * FC_BLOCK_SIZE;
+}
+
+bool
+fc_set_usable(const FcCache *cache, uint32_t set)
+{
+	return fc_health_usable(cache->shared, device_of_set(cache->shared, set));
+}
+
+bool
+fc_slot_usable(const FcCache *cache, uint32_t slot)
+{
+	return fc_set_usable(cache, slot / FC_WAYS);
+}
+
+/* ---- counting ------------------------------------------------------------------ */
+
+static FcDeviceShard *
+shard_of(const FcShared *shared, uint32_t shard, uint32_t device)
+{
+	return &fc_device_shards(shared)[shard * shared->device_count + device];
+}
+
+static void
+count(FcCache *cache, uint32_t device, FcDeviceCounter counter, uint64_t amount)
+{
+	FcDeviceShard *shard =
+		shard_of(cache->shared, cache->process % FC_SHARDS, device);
+
+	atomic_fetch_add_explicit(&shard->counter[counter], amount,
+	                          memory_order_relaxed);
+}
+
+static uint64_t
+counted(const FcShared *shared, uint32_t device, FcDeviceCounter counter)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < FC_SHARDS; i++)
+		sum +=
+			atomic_load_explicit(&shard_of(shared, i, device)->counter[counter],
+		                         memory_order_relaxed);
+	return sum;
+}
+
+static uint32_t
+number_of(const FcCache *cache, const FcDevice *device)
+{
+	return (uint32_t) (device - cache->devices);
+}
+
+void
+fc_device_read_done(FcCache *cache, const FcDevice *device, uint64_t ns,
+                    FcOutcome outcome)
+{
+	uint32_t number = number_of(cache, device);
+
+	count(cache, number, FC_DEVICE_READS, 1);
+	if (outcome == FC_OUTCOME_OK)
+	{
+		count(cache, number, FC_DEVICE_READS_DONE, 1);
+		count(cache, number, FC_DEVICE_READ_NS, ns);
+		fc_time(cache, FC_TIME_FLASH_READ, ns);
+	}
+	else if (outcome == FC_OUTCOME_ERROR)
+		count(cache, number, FC_DEVICE_READ_ERRORS, 1);
+	else if (outcome == FC_OUTCOME_TIMEOUT)
+		count(cache, number, FC_DEVICE_READ_TIMEOUTS, 1);
+	fc_health_read_done(cache, number, ns, outcome);
+}
+
+void
+fc_device_write_done(FcCache *cache, const FcDevice *device, uint64_t ns,
+                     FcOutcome outcome)
+{
+	uint32_t number = number_of(cache, device);
+
+	count(cache, number, FC_DEVICE_WRITES, 1);
+	if (outcome == FC_OUTCOME_OK)
+	{
+		count(cache, number, FC_DEVICE_WRITES_DONE, 1);
+		count(cache, number, FC_DEVICE_WRITE_NS, ns);
+		fc_time(cache, FC_TIME_FLASH_WRITE, ns);
+	}
+	else if (outcome == FC_OUTCOME_ERROR)
+		count(cache, number, FC_DEVICE_WRITE_ERRORS, 1);
+	fc_health_write_done(cache, number, ns, outcome);
+}
+
+void
+fc_slot_corrupt(FcCache *cache, uint32_t slot)
+{
+	uint32_t number = device_of_set(cache->shared, slot / FC_WAYS);
+
+	count(cache, number, FC_DEVICE_CORRUPT, 1);
+	fc_health_corrupt(cache, number);
+}
+
+uint64_t
+fc_devices_counter(const FcCache *cache, FcCounter counter)
+{
+	static const struct
+	{
+		FcCounter of_cache;
+		FcDeviceCounter of_device;
+		uint32_t times;
+	} sums[] = {
+		{ FC_COUNT_flash_reads, FC_DEVICE_READS, 1 },
+		{ FC_COUNT_flash_read_bytes, FC_DEVICE_READS_DONE, FC_BLOCK_SIZE },
+		{ FC_COUNT_flash_read_errors, FC_DEVICE_READ_ERRORS, 1 },
+		{ FC_COUNT_read_timeouts, FC_DEVICE_READ_TIMEOUTS, 1 },
+		{ FC_COUNT_flash_writes, FC_DEVICE_WRITES, 1 },
+		{ FC_COUNT_flash_write_bytes, FC_DEVICE_WRITES_DONE, FC_BLOCK_SIZE },
+		{ FC_COUNT_flash_write_errors, FC_DEVICE_WRITE_ERRORS, 1 },
+		{ FC_COUNT_corrupt_slots, FC_DEVICE_CORRUPT, 1 },
+	};
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
+	{
+		if (sums[i].of_cache != counter)
+			continue;
+		for (uint32_t j = 0; j < cache->shared->device_count; j++)
+			sum += counted(cache->shared, j, sums[i].of_device) * sums[i].times;
+	}
+	return sum;
+}
+
+uint32_t
+fc_device_count(const FcCache *cache)
+{
+	return cache->shared->device_count;
+}
+
+void
+fc_device_info(const FcCache *cache, uint32_t number, FcDeviceInfo *out)
+{
+	const FcShared *shared = cache->shared;
+	uint64_t reads = counted(shared, number, FC_DEVICE_READS_DONE);
+	uint64_t writes = counted(shared, number, FC_DEVICE_WRITES_DONE);
+
+	*out = (FcDeviceInfo){
+		.state = fc_health_state(shared, number),
+		.reads = counted(shared, number, FC_DEVICE_READS),
+		.read_bytes = reads * FC_BLOCK_SIZE,
+		.read_ns = counted(shared, number, FC_DEVICE_READ_NS),
+		.read_errors = counted(shared, number, FC_DEVICE_READ_ERRORS),
+		.read_timeouts = counted(shared, number, FC_DEVICE_READ_TIMEOUTS),
+		.writes = counted(shared, number, FC_DEVICE_WRITES),
+		.write_bytes = writes * FC_BLOCK_SIZE,
+		.write_ns = counted(shared, number, FC_DEVICE_WRITE_NS),
+		.write_errors = counted(shared, number, FC_DEVICE_WRITE_ERRORS),
+		.corrupt_slots = counted(shared, number, FC_DEVICE_CORRUPT),
+	};
+}

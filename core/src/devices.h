@@ -1,0 +1,47 @@
+/*
+ * devices.h
+ *		The cache files of a cache: which slot lies where, and what each has done.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_DEVICES_H
+#define FCACHE_DEVICES_H
+
+#include "shared.h"
+
+/* How a read or write of a slot ended. */
+typedef enum FcOutcome
+{
+	FC_OUTCOME_OK,
+	FC_OUTCOME_INTERRUPTED, /* by a signal: nobody's fault */
+	FC_OUTCOME_ERROR,       /* failed, or came back short */
+	FC_OUTCOME_TIMEOUT      /* not done when its time was over */
+} FcOutcome;
+
+/* Where a slot lies. */
+extern void fc_slot_place(const FcCache *cache, uint32_t slot,
+                          FcDevice **device_out, off_t *offset_out);
+
+/*
+ * May the slot be read and written?  Not if its cache file is missing or out of
+ * use; then it is never served and never filled, but changes are still announced
+ * to its entry.
+ */
+extern bool fc_slot_usable(const FcCache *cache, uint32_t slot);
+
+/* The same for all slots of a set. */
+extern bool fc_set_usable(const FcCache *cache, uint32_t set);
+
+/* Count what a device did, and what it says of its health. */
+extern void fc_device_read_done(FcCache *cache, const FcDevice *device,
+                                uint64_t ns, FcOutcome outcome);
+extern void fc_device_write_done(FcCache *cache, const FcDevice *device,
+                                 uint64_t ns, FcOutcome outcome);
+
+/* The slot's content did not match its CRC32C, though nobody was writing it. */
+extern void fc_slot_corrupt(FcCache *cache, uint32_t slot);
+
+/* What all devices together add to one of the cache's counters. */
+extern uint64_t fc_devices_counter(const FcCache *cache, FcCounter counter);
+
+#endif

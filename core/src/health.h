@@ -1,0 +1,36 @@
+/*
+ * health.h
+ *		Is a device fit for use?
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_HEALTH_H
+#define FCACHE_HEALTH_H
+
+#include "devices.h"
+
+/* A device whose file could not be opened at the start has no share in the cache. */
+extern void fc_health_absent(FcShared *shared, uint32_t device);
+
+/* May it be read and written?  One load; asked at every read and fill. */
+static inline bool
+fc_health_usable(const FcShared *shared, uint32_t device)
+{
+	return atomic_load_explicit(&shared->health[device].state,
+	                            memory_order_relaxed) == FC_DEVICE_IN_SERVICE;
+}
+
+static inline FcDeviceState
+fc_health_state(const FcShared *shared, uint32_t device)
+{
+	return (FcDeviceState) atomic_load(&shared->health[device].state);
+}
+
+/* What a device did, and how long it took. */
+extern void fc_health_read_done(FcCache *cache, uint32_t device, uint64_t ns,
+                                FcOutcome outcome);
+extern void fc_health_write_done(FcCache *cache, uint32_t device, uint64_t ns,
+                                 FcOutcome outcome);
+extern void fc_health_corrupt(FcCache *cache, uint32_t device);
+
+#endif

@@ -1,0 +1,320 @@
+/*
+ * read.c
+ *		A read: from the look-up to the caller's buffer.
+ *
+ *	look up		note mode and generations, find the entry
+ *	read		the slot, into a page of the process's own (reader.c)
+ *	judge		is the CRC32C right, and are the whole entry, the file's
+ *				generation and the mode still the same?
+ *	copy		only now, into the caller's buffer
+ *
+ * The blocks of a run go through this side by side: all their slots are read at
+ * once, and each is judged when it comes.  Who is late, or fails, is a miss; its
+ * neighbours are not.
+ *
+ * The CRC32C covers the key before the content, so that a slot written in the
+ * wrong place, or left over from another block, does not pass.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "devices.h"
+#include "fcache/checksum.h"
+#include "reader.h"
+#include "shared.h"
+
+uint32_t
+fc_slot_checksum(uint64_t key, const void *page)
+{
+	return fc_crc32c(fc_crc32c(0, &key, sizeof(key)), page, FC_BLOCK_SIZE);
+}
+
+/* ---- looking up -------------------------------------------------------------- */
+
+FcStatus
+fc_look_up(FcCache *cache, const FcFile *file, uint32_t block, FcTicket *ticket,
+           FcSeen *seen)
+{
+	FcShared *shared = cache->shared;
+	uint64_t key = fc_key(file->number, block);
+
+	/* No file has that block, and one past it would wrap. */
+	if (block == FC_BLOCKS_ALL)
+		return FC_INVALID;
+
+	ticket->mode_word = atomic_load(&shared->mode_word);
+	if (fc_word_mode(ticket->mode_word) != FC_SERVE)
+		return FC_OFF;
+	if (!fc_file_current(cache, file))
+		return FC_STALE;
+	if (!FC_BROKEN(CLASS_NONE) &&
+	    fc_class_of_file(shared, file->number) == FC_CLASS_NONE)
+	{
+		fc_count(cache, FC_COUNT_bypass_reads, 1);
+		return FC_OFF;
+	}
+
+	/* What is noted here must not have moved when the fill is published. */
+	ticket->file = file->number;
+	ticket->block = block;
+	ticket->file_generation = file->generation;
+	ticket->set_generation =
+		atomic_load(&fc_set(shared, fc_index_set_of(shared, key))->generation);
+	FC_POINT("ticket-noted");
+
+	return fc_index_find(shared, key, seen) ? FC_OK : FC_MISS;
+}
+
+/* Did nothing move between the look-up and now?  After this the page counts. */
+static bool
+read_holds(FcCache *cache, const FcTicket *ticket, const FcSeen *seen)
+{
+	FcShared *shared = cache->shared;
+	uint64_t key = fc_key(ticket->file, ticket->block);
+
+	if (!FC_BROKEN(ENTRY_COMPARE) && !fc_index_holds(shared, key, seen))
+		return false;
+	if (!FC_BROKEN(REPLAY_FILE) &&
+	    atomic_load(&fc_generations(shared)[ticket->file]) !=
+	        ticket->file_generation)
+		return false;
+	return FC_BROKEN(MODE_CHECK) ||
+	       atomic_load(&shared->mode_word) == ticket->mode_word;
+}
+
+static FcStatus
+missed(FcCache *cache, const FcTicket *ticket)
+{
+	fc_count(cache, FC_COUNT_misses, 1);
+	atomic_fetch_add_explicit(&fc_files(cache->shared)[ticket->file].misses, 1,
+	                          memory_order_relaxed);
+	return FC_MISS;
+}
+
+/* ---- runs ---------------------------------------------------------------------- */
+
+/* What fc_read_run() was asked for, and the entries it found. */
+typedef struct Run
+{
+	FcCache *cache;
+	void *const *page;
+	FcTicket *ticket;
+	FcStatus *status;
+	unsigned found;
+	FcSeen seen[FC_RUN_BLOCKS_MAX];
+	uint32_t slot[FC_RUN_BLOCKS_MAX]; /* of the blocks that were found */
+	uint8_t block[FC_RUN_BLOCKS_MAX]; /* ... and which of the run they are */
+} Run;
+
+_Static_assert(FC_RUN_BLOCKS_MAX <= 256, "a byte names a block of a run");
+
+/* Are these the bytes of the slot's entry?  If not, the entry goes. */
+static bool
+checksum_right(FcCache *cache, uint64_t key, const FcSeen *seen,
+               const void *page)
+{
+	if (FC_BROKEN(CRC) ||
+	    fc_slot_checksum(key, page) == fc_meta_high(seen->meta))
+		return true;
+
+	/* Torn by a fill meanwhile, or really corrupt? */
+	if (fc_index_drop(cache->shared, key, seen))
+		fc_slot_corrupt(cache, seen->slot);
+	return false;
+}
+
+static void
+hit(FcCache *cache, FcTicket *ticket, const FcSeen *seen)
+{
+	ticket->slot = seen->slot;
+	ticket->meta = seen->meta;
+	fc_index_touch(cache, seen);
+	fc_count(cache, FC_COUNT_hits, 1);
+	atomic_fetch_add_explicit(&fc_files(cache->shared)[ticket->file].hits, 1,
+	                          memory_order_relaxed);
+}
+
+/* A slot of the run has been read, or could not be. */
+static void
+judge(void *context, unsigned index, const void *page, bool failed)
+{
+	Run *run = context;
+	FcCache *cache = run->cache;
+	unsigned block = run->block[index];
+	FcTicket *ticket = &run->ticket[block];
+	const FcSeen *seen = &run->seen[block];
+	uint64_t key = fc_key(ticket->file, ticket->block);
+
+	FC_POINT("slot-read");
+	/* A copy that cannot be read is of no use; make room for a better one. */
+	if (failed)
+		(void) fc_index_drop(cache->shared, key, seen);
+	if (page == NULL || !checksum_right(cache, key, seen, page) ||
+	    !read_holds(cache, ticket, seen))
+	{
+		run->status[block] = missed(cache, ticket);
+		return;
+	}
+	FC_POINT("slot-judged");
+	memcpy(run->page[block], page, FC_BLOCK_SIZE);
+	hit(cache, ticket, seen);
+	run->status[block] = FC_OK;
+}
+
+void
+fc_read_run(FcCache *cache, const FcFile *file, uint32_t first, unsigned count,
+            void *const page[], FcTicket ticket[], FcStatus status[])
+{
+	int saved_errno = errno;
+	Run run;
+
+	FC_ASSERT(count <= FC_RUN_BLOCKS_MAX);
+	run.cache = cache;
+	run.page = page;
+	run.ticket = ticket;
+	run.status = status;
+	run.found = 0;
+	for (unsigned i = 0; i < count; i++)
+	{
+		status[i] =
+			fc_look_up(cache, file, first + i, &ticket[i], &run.seen[i]);
+		if (status[i] == FC_OK && !fc_slot_usable(cache, run.seen[i].slot))
+			status[i] = FC_MISS;
+		if (status[i] == FC_MISS)
+			missed(cache, &ticket[i]);
+		if (status[i] != FC_OK)
+			continue;
+		run.slot[run.found] = run.seen[i].slot;
+		run.block[run.found++] = (uint8_t) i;
+	}
+	if (run.found > 0)
+	{
+		FC_POINT("entry-found");
+		fc_reader_read(cache, run.slot, run.found, judge, &run);
+	}
+	errno = saved_errno;
+}
+
+FcStatus
+fc_read(FcCache *cache, const FcFile *file, uint32_t block, void *page,
+        FcTicket *ticket)
+{
+	FcStatus status;
+
+	fc_read_run(cache, file, block, 1, &page, ticket, &status);
+	return status;
+}
+
+/* ---- after a hit --------------------------------------------------------------- */
+
+bool
+fc_hit_holds(const FcCache *cache, const FcTicket *ticket)
+{
+	FcSeen seen = { .slot = ticket->slot, .meta = ticket->meta };
+
+	return fc_index_holds(cache->shared, fc_key(ticket->file, ticket->block),
+	                      &seen) &&
+	       atomic_load(&fc_generations(cache->shared)[ticket->file]) ==
+	           ticket->file_generation;
+}
+
+void
+fc_hit_drop(FcCache *cache, const FcTicket *ticket)
+{
+	FcSeen seen = { .slot = ticket->slot, .meta = ticket->meta };
+
+	(void) fc_index_drop(cache->shared, fc_key(ticket->file, ticket->block),
+	                     &seen);
+}
+
+bool
+fc_cached(const FcCache *cache, const FcFile *file, uint32_t block)
+{
+	FcSeen seen;
+
+	return fc_mode(cache, NULL) == FC_SERVE && fc_file_current(cache, file) &&
+	       fc_class_of_file(cache->shared, file->number) != FC_CLASS_NONE &&
+	       fc_index_find(cache->shared, fc_key(file->number, block), &seen) &&
+	       fc_slot_usable(cache, seen.slot);
+}
+
+/* ---- all slots, one by one ------------------------------------------------------- */
+
+/* Where fc_slot_read() wants its slot. */
+typedef struct Target
+{
+	void *page;
+	bool read;
+} Target;
+
+static void
+take(void *context, unsigned index, const void *page, bool failed)
+{
+	Target *target = context;
+
+	(void) index;
+	(void) failed;
+	target->read = page != NULL;
+	if (page != NULL)
+		memcpy(target->page, page, FC_BLOCK_SIZE);
+}
+
+FcStatus
+fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
+             FcTicket *ticket)
+{
+	FcShared *shared = cache->shared;
+	FcSet *set = fc_set(shared, slot / FC_WAYS);
+	FcSeen seen = { .slot = slot };
+	Target target = { .page = page };
+	FcFileInfo info;
+	int saved_errno = errno;
+
+	ticket->mode_word = atomic_load(&shared->mode_word);
+	if (fc_word_mode(ticket->mode_word) == FC_OFFLINE)
+		return FC_OFF;
+
+	seen.meta = atomic_load(&set->meta[slot % FC_WAYS]);
+	if (fc_meta_state(seen.meta) != FC_VALID)
+		return FC_MISS;
+
+	uint64_t key = atomic_load(&set->key[slot % FC_WAYS]);
+
+	/* The key is this entry's only if the meta has not moved. */
+	if (!fc_index_holds(shared, key, &seen))
+		return FC_MISS;
+
+	ticket->file = fc_key_file(key);
+	ticket->block = (uint32_t) key;
+	ticket->slot = slot;
+	ticket->meta = seen.meta;
+	ticket->set_generation = atomic_load(&set->generation);
+	ticket->file_generation =
+		atomic_load(&fc_generations(shared)[ticket->file]);
+	if (!fc_file_info(cache, ticket->file, &info))
+		return FC_MISS;
+	*id_out = info.id;
+
+	if (fc_slot_usable(cache, slot))
+		fc_reader_read(cache, &slot, 1, take, &target);
+	errno = saved_errno;
+	if (!target.read || !read_holds(cache, ticket, &seen) ||
+	    !checksum_right(cache, key, &seen, page))
+		return FC_MISS;
+	return FC_OK;
+}
+
+void
+fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
+             uint64_t bytes, uint64_t ns)
+{
+	fc_count(cache, FC_COUNT_disk_reads, blocks > 0 ? 1 : 0);
+	fc_count(cache, FC_COUNT_disk_read_bytes, bytes);
+	fc_time(cache, FC_TIME_DISK_READ, ns);
+	if (fc_file_current(cache, file))
+		atomic_fetch_add_explicit(
+			&fc_files(cache->shared)[file->number].disk_read_ns, ns,
+			memory_order_relaxed);
+}

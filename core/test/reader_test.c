@@ -1,0 +1,361 @@
+/*
+ * reader_test.c
+ *		Reads of flash that are late, out of order, failing, hung or cut off: each
+ *		costs the caller no more than its time, and nobody a wrong byte.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <sys/wait.h>
+
+#include "kernel.h"
+#include "support.h"
+#include "tap.h"
+
+#define BLOCKS 100
+#define MS     1000000ULL
+#define DISK   99 /* the version of a block that is read from the disk */
+
+static Rig rig;
+static FcFile file;
+static Page pages[FC_RUN_BLOCKS_MAX];
+static void *page[FC_RUN_BLOCKS_MAX];
+static FcTicket ticket[FC_RUN_BLOCKS_MAX];
+static FcStatus status[FC_RUN_BLOCKS_MAX];
+
+static uint64_t
+count_of(FcCounter counter)
+{
+	return fc_counter(&rig.cache, counter);
+}
+
+static void
+put(uint32_t block)
+{
+	MUST(fc_read(&rig.cache, &file, block, &pages[0], &ticket[0]) == FC_MISS);
+	page_make(&pages[0], 7, block, 1);
+	MUST(fc_fill(&rig.cache, &ticket[0], &pages[0]) == FC_OK);
+}
+
+/* A cache with blocks 0 .. count - 1, on a device that now takes its time. */
+static void
+begin(uint32_t count)
+{
+	rig_open(&rig, 1024, 64);
+	rig.cache.read_deadline_ns = 5 * MS;
+	file = fc_file(file_id(7));
+	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+	for (uint32_t block = 0; block < count; block++)
+		put(block);
+	memory_device_defer(&rig.flash);
+}
+
+/* Read blocks 0 .. count - 1 into pages of zeros; how many were hits? */
+static unsigned
+read_run(unsigned count)
+{
+	unsigned hits = 0;
+
+	memset(pages, 0, sizeof(pages));
+	for (unsigned i = 0; i < count; i++)
+		page[i] = &pages[i];
+	fc_read_run(&rig.cache, &file, 0, count, page, ticket, status);
+	for (unsigned i = 0; i < count; i++)
+	{
+		MUST(status[i] == FC_OK || status[i] == FC_MISS);
+		if (status[i] == FC_OK && !page_is(&pages[i], 7, i, 1))
+			return 0;
+		hits += status[i] == FC_OK;
+	}
+	return hits;
+}
+
+/* ---- as it should be ---------------------------------------------------------------- */
+
+static void
+test_runs(void)
+{
+	begin(BLOCKS);
+	OK(read_run(20) == 20, "a run is read");
+	OK(rig.flash.deferred_most == 20, "all of it at once");
+	OK(count_of(FC_COUNT_hits) == 20 && count_of(FC_COUNT_flash_reads) == 20 &&
+	       count_of(FC_COUNT_flash_read_bytes) == 20 * FC_BLOCK_SIZE,
+	   "hits, reads and bytes are counted");
+
+	rig.flash.last_first = true;
+	OK(read_run(20) == 20, "in whatever order its slots come");
+	rig.flash.last_first = false;
+
+	rig.flash.deferred_most = 0;
+	OK(read_run(FC_RUN_BLOCKS_MAX) == BLOCKS,
+	   "the longest run: what is cached of it");
+	OK(rig.flash.deferred_most == FC_QUEUE_DEPTH_READER,
+	   "no more at once than there are pages");
+	OK(status[BLOCKS] == FC_MISS && status[FC_RUN_BLOCKS_MAX - 1] == FC_MISS,
+	   "the rest of it misses");
+	page_make(&pages[0], 7, BLOCKS, 1);
+	OK(fc_fill(&rig.cache, &ticket[BLOCKS], &pages[0]) == FC_OK,
+	   "and can be filled");
+
+	/* In the middle of the run: dropped, its neighbours not. */
+	rig.flash.read_fault = FAULT_EIO;
+	OK(read_run(20) == 19 && status[0] == FC_MISS, "one that fails misses");
+	OK(!fc_cached(&rig.cache, &file, 0), "and is dropped");
+	rig.flash.read_fault = FAULT_SHORT;
+	OK(read_run(20) == 18 && status[1] == FC_MISS, "so does a short one");
+	rig.flash.read_fault = FAULT_FLIP;
+	OK(read_run(20) == 17 && status[2] == FC_MISS,
+	   "and one with a bit flipped");
+	rig.flash.read_fault = FAULT_MISDIRECT;
+	OK(read_run(20) == 16 && status[3] == FC_MISS,
+	   "and one from another slot's place");
+	rig.flash.read_fault = FAULT_EINTR;
+	OK(read_run(20) == 15 && read_run(20) == 16,
+	   "one that a signal ended misses once, and stays");
+	OK(count_of(FC_COUNT_flash_read_errors) == 2 &&
+	       count_of(FC_COUNT_corrupt_slots) == 2,
+	   "failures are counted by what they were");
+	rig_close(&rig);
+}
+
+/* ---- too late ----------------------------------------------------------------------- */
+
+/* What a caller does after a miss: it reads the disk into the same buffer. */
+static void
+read_disk(unsigned block)
+{
+	page_make(&pages[block], 7, block, DISK);
+}
+
+static void
+test_late(void)
+{
+	begin(BLOCKS);
+
+	uint64_t start = fc_now_ns();
+
+	rig.flash.holds = true;
+	errno = ENOTTY;
+
+	bool missed = read_run(1) == 0 && status[0] == FC_MISS;
+	uint64_t waited = fc_now_ns() - start;
+
+	OK(missed && waited >= 5 * MS && waited < 2000 * MS,
+	   "a device that hangs costs the deadline");
+	OK(errno == ENOTTY, "errno is left as it was found");
+	OK(count_of(FC_COUNT_read_timeouts) == 1 &&
+	       count_of(FC_COUNT_flash_read_errors) == 0 &&
+	       count_of(FC_COUNT_misses) == BLOCKS + 1,
+	   "a miss and a timeout are counted, and no error");
+	OK(fc_cached(&rig.cache, &file, 0), "the block stays cached");
+
+	read_disk(0);
+	rig.flash.holds = false;
+	rig.flash.last_first = true;
+
+	Page before = pages[0];
+	FcTicket other_ticket;
+	static Page other;
+
+	OK(fc_read(&rig.cache, &file, 1, &other, &other_ticket) == FC_OK &&
+	       page_is(&other, 7, 1, 1),
+	   "the device answers again, and hits are back");
+	OK(memcmp(&before, &pages[0], sizeof(before)) == 0,
+	   "what came late did not touch the buffer that the disk was read into");
+	OK(rig.flash.deferred_count == 0 && read_run(20) == 20,
+	   "the late page is in use again");
+
+	/* One of a run. */
+	rig.flash.last_first = false;
+	rig.flash.stuck = 1;
+	OK(read_run(20) == 19 && status[0] == FC_MISS,
+	   "one slot that hangs holds up no other");
+	memory_device_let_go(&rig.flash);
+	OK(read_run(20) == 20, "and comes back");
+	rig_close(&rig);
+}
+
+static void
+test_all_pages_lost(void)
+{
+	begin(BLOCKS);
+	rig.flash.holds = true;
+	OK(read_run(40) == 0 &&
+	       count_of(FC_COUNT_read_timeouts) == FC_QUEUE_DEPTH_READER,
+	   "a long run on a device that hangs: as many late reads as pages");
+	OK(rig.flash.deferred_count == FC_QUEUE_DEPTH_READER,
+	   "the pages are the device's");
+
+	uint64_t start = fc_now_ns();
+
+	rig.cache.read_deadline_ns = 60000 * MS;
+	OK(read_run(40) == 0 && fc_now_ns() - start < 2000 * MS &&
+	       rig.flash.deferred_count == FC_QUEUE_DEPTH_READER,
+	   "without pages nothing is read, and nobody waits");
+	OK(count_of(FC_COUNT_read_timeouts) == FC_QUEUE_DEPTH_READER,
+	   "nor is that a timeout");
+	rig.flash.holds = false;
+	OK(read_run(40) == 40, "when they come back, so do the hits");
+	rig_close(&rig);
+}
+
+static void
+let_go(const char *name)
+{
+	if (strcmp(name, "slot-judged") == 0)
+		memory_device_let_go(&rig.flash);
+}
+
+/*
+ * Block 0 is late, and arrives at the worst moment: when block 1 has been read and
+ * found good, and is about to be copied.  Is block 1 what the caller gets?
+ */
+static bool
+late_page_harms_no_other(void)
+{
+	begin(2);
+	rig.flash.stuck = 1;
+	MUST(read_run(1) == 0);
+
+	fc_test_point = let_go;
+
+	bool good = fc_read(&rig.cache, &file, 1, &pages[1], &ticket[1]) == FC_OK &&
+	            page_is(&pages[1], 7, 1, 1);
+
+	fc_test_point = NULL;
+	rig_close(&rig);
+	return good;
+}
+
+static void
+test_late_page(void)
+{
+	OK(late_page_harms_no_other(), "a late page harms no other read");
+	fc_test_broken = FC_BREAK_LOST_PAGE;
+	OK(!late_page_harms_no_other(),
+	   "negative control: late pages that are used again do");
+	fc_test_broken = 0;
+}
+
+/* ---- a read within a read ------------------------------------------------------------- */
+
+static FcStatus nested;
+
+static void
+read_within(void)
+{
+	static Page other;
+	FcTicket other_ticket;
+
+	nested = fc_read(&rig.cache, &file, 5, &other, &other_ticket);
+}
+
+static bool
+nested_read_harms_nothing(void)
+{
+	begin(20);
+	rig.flash.on_read = read_within;
+
+	bool good = read_run(20) == 20;
+
+	OK(!good || nested == FC_MISS, "a read within a read gets nothing");
+	good = good && read_run(20) == 20;
+	rig_close(&rig);
+	return good;
+}
+
+static void
+test_nested(void)
+{
+	OK(nested_read_harms_nothing(), "and harms nothing");
+	fc_test_broken = FC_BREAK_READER_BUSY;
+	OK(!nested_read_harms_nothing(),
+	   "negative control: one that goes ahead does");
+	fc_test_broken = 0;
+}
+
+/* ---- real files, real children --------------------------------------------------------- */
+
+static char path[] = "/tmp/pgflash_reader_test.XXXXXX";
+
+static void
+begin_with_file(FcDevice *device)
+{
+	FcConfig config = { .slot_count = 1024,
+		                .file_count = 64,
+		                .process_count = 16,
+		                .policy = &fc_policy_lfu };
+
+	MUST(fc_device_file_open(device, path, 1024, 0) == FC_DEVICE_FINE);
+	rig.memory_size = fc_cache_memory_size(&config);
+	rig.memory = shared_memory(rig.memory_size);
+	MUST(fc_cache_create(&rig.cache, rig.memory, &config, device) == FC_OK);
+	MUST(fc_mode_set(&rig.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
+	rig.cache.read_deadline_ns = 5000 * MS;
+	file = fc_file(file_id(7));
+	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+	for (uint32_t block = 0; block < BLOCKS; block++)
+		put(block);
+}
+
+static void
+end_with_file(FcDevice *device)
+{
+	fc_cache_close(&rig.cache);
+	munmap(rig.memory, rig.memory_size);
+	device->ops->close(device);
+}
+
+static void
+test_file(const char *engine)
+{
+	FcDevice device;
+	int result;
+
+	begin_with_file(&device);
+	submits = 0;
+	OK(read_run(BLOCKS) == BLOCKS, "%s: a run of %d blocks", engine, BLOCKS);
+	OK(setup_errno != 0 || (submits > 0 && submits < BLOCKS / 5),
+	   "%s: in %u calls", engine, submits);
+
+	pid_t child = fork();
+
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		rig.cache.token = 0;
+		for (int i = 0; i < 20; i++)
+			if (read_run(BLOCKS) != BLOCKS)
+				_exit(1);
+		_exit(0);
+	}
+
+	bool mine = true;
+
+	for (int i = 0; i < 20; i++)
+		mine = mine && read_run(BLOCKS) == BLOCKS;
+	MUST(waitpid(child, &result, 0) == child);
+	OK(mine && WIFEXITED(result) && WEXITSTATUS(result) == 0,
+	   "%s: parent and child read side by side", engine);
+	end_with_file(&device);
+}
+
+int
+main(void)
+{
+	test_runs();
+	test_late();
+	test_all_pages_lost();
+	test_late_page();
+	test_nested();
+
+	int fd = mkstemp(path);
+
+	MUST(fd >= 0);
+	close(fd);
+	test_file("AIO");
+	setup_errno = ENOSYS;
+	test_file("plain");
+	setup_errno = 0;
+	unlink(path);
+	return tap_done();
+}
