@@ -33,7 +33,7 @@ MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 .PHONY: help demo test build rooms extension install check fmt fuzz soak bench \
-	postgres-check clean hooks lock venv venv-dev
+	fault-matrix postgres-check clean hooks lock venv venv-dev
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
@@ -45,6 +45,7 @@ help:
 	@echo 'make fuzz            random operations against a model (TIME=60 seconds, SEED=n repeats)'
 	@echo 'make soak            long crash and fuzz rounds'
 	@echo 'make bench           measure and print the tables (bench/results/)'
+	@echo 'make fault-matrix    what can go wrong with the cache file, as a table (bench/results/faults.txt)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make hooks           run make check before every commit'
 	@echo 'make lock            write the requirements files anew (needs uv)'
@@ -112,6 +113,13 @@ postgres-check: venv-dev rooms
 		rm -rf out/postgres-check; \
 		'$(BIN)/pytest' -m postgres_check --pg-src='$(PG_SRC)' --pg-major="$$major"; code=$$?; \
 		cat out/postgres-check/*.txt; exit $$code
+
+# What goes wrong with the cache file, and what is said about it: all on 18, some on 15.
+fault-matrix: venv-dev rooms
+	$(Q)rm -rf out/fault-matrix
+	$(Q)'$(BIN)/pytest' -q tests/crash/test_fault_matrix.py --pg-major=18
+	$(Q)'$(BIN)/pytest' -q tests/crash/test_fault_matrix.py -m extension --pg-major=15
+	$(Q)cat out/fault-matrix/18.txt out/fault-matrix/15.txt | tee bench/results/faults.txt
 
 # ---- housekeeping
 

@@ -1,8 +1,9 @@
-"""A device that misbehaves on demand: build and steer the library tests/crash/faults.c."""
+"""A device that makes mistakes on demand: build and steer the library tests/crash/faults.c."""
 
 from __future__ import annotations
 
 import ctypes
+import enum
 import mmap
 import subprocess
 from dataclasses import dataclass
@@ -14,15 +15,61 @@ from support.cluster import REPOSITORY
 SOURCE = REPOSITORY / "tests" / "crash" / "faults.c"
 
 NO_END = -1
+_EVERYWHERE = (0, 2**62)
+
+
+class Call(enum.IntFlag):
+    """The calls that a fault may concern; reads and writes also as requests of Linux AIO."""
+
+    OPEN = 1
+    ALLOCATE = 2
+    READ = 4
+    WRITE = 8
+    SYNC = 16
+    TRUNCATE = 32
+    SUBMIT = 64
+
+
+class Kind(enum.IntEnum):
+    """What goes wrong with it."""
+
+    FAIL = 0
+    SHORT = 1
+    TEAR = 2
+    MISPLACE = 3
+    FLIP = 4
 
 
 class _State(ctypes.Structure):
     """struct Faults of faults.c."""
 
-    _fields_ = tuple(
-        (name, ctypes.c_int32)
-        for name in ("read_errno", "write_errno", "short_reads", "budget", "delay_us", "faults")
+    _fields_ = (
+        ("from_offset", ctypes.c_int64),
+        ("to_offset", ctypes.c_int64),
+        *(
+            (name, ctypes.c_int32)
+            for name in (
+                *("calls", "kind", "error", "amount", "skip", "budget"),
+                *("delay_us", "no_aio", "faults", "aio_faults"),
+            )
+        ),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What shall go wrong: which calls, how, with which errno, where, when and how often."""
+
+    calls: Call
+    kind: Kind = Kind.FAIL
+    error: int = 0
+    #: Bytes that arrive of a torn write; bytes that a write goes too far.
+    amount: int = 0
+    #: Offsets that are concerned: from, to.
+    where: tuple[int, int] = _EVERYWHERE
+    #: So many calls go well first.
+    skip: int = 0
+    times: int = NO_END
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,24 +102,33 @@ class Faults:
 
     @property
     def count(self) -> int:
-        """How many calls have failed or come back short."""
+        """How many calls have gone wrong since strike()."""
         return int(self._state.faults)
 
-    def fail(
-        self, *, reads: int = 0, writes: int = 0, short_reads: bool = False, times: int = NO_END
-    ) -> None:
-        """Let reads or writes fail with these errors from now on, so many times."""
-        self._state.budget = 0
-        self._state.read_errno = reads
-        self._state.write_errno = writes
-        self._state.short_reads = int(short_reads)
-        self._state.budget = times
+    @property
+    def aio_count(self) -> int:
+        """How many of them were requests of Linux AIO."""
+        return int(self._state.aio_faults)
+
+    def strike(self, fault: Fault) -> None:
+        """Let calls go wrong from now on."""
+        state = self._state
+        state.budget = 0
+        state.faults = state.aio_faults = 0
+        state.from_offset, state.to_offset = fault.where
+        state.calls, state.kind = int(fault.calls), int(fault.kind)
+        state.error, state.amount, state.skip = fault.error, fault.amount, fault.skip
+        state.budget = fault.times
 
     def delay(self, us: int) -> None:
         """Let reads sleep after, and writes before, they are done."""
         self._state.delay_us = us
 
+    def hide_aio(self, *, hidden: bool) -> None:
+        """Let the machine have no Linux AIO, for who sets it up from now on."""
+        self._state.no_aio = int(hidden)
+
     def stop(self) -> None:
-        """Let all go well again."""
-        self.fail(times=0)
+        """Let all go well again; the counts stay."""
+        self._state.budget = 0
         self.delay(0)

@@ -1,0 +1,540 @@
+"""The fault matrix: whatever the cache file does, no query fails and no byte is wrong.
+
+Three kinds of faults, each a table of cases: calls that go wrong while the server runs,
+calls that go wrong while it starts, and damage to the medium.  Each case asserts what the
+counters, the mode and the log say about it.  The rows come together in one table, which
+`make fault-matrix` prints and keeps.
+
+A few cases run on every major; nothing in the others depends on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import make_server_dir
+from support.cached import eventually
+from support.cluster import ClusterFactory
+from support.fault_rig import PAGE_BYTES, Rig, flip_bits, used_pages
+from support.faults import NO_END, Call, Fault, Kind
+
+READ_FAILED = "a read of the cache file failed"
+WRITE_FAILED = "a write of the cache file failed"
+CORRUPT = "a block came back from the cache file corrupt"
+OFFLINE = "pgflash is offline now"
+OFF = "pgflash is off"
+
+MB = 1024 * 1024
+
+#: The superblock's page, and where slots begin.
+SUPERBLOCK = (0, 4096)
+SLOTS_OFFSET = MB
+SLOTS = (SLOTS_OFFSET, 2**62)
+
+
+@pytest.fixture(scope="module")
+def rig(pgflash_install: PgInstall) -> Iterator[Rig]:
+    """One server for all cases; at the end its data is checked once more."""
+    factory = ClusterFactory(pgflash_install)
+    built = Rig.build(factory, pgflash_install)
+    yield built
+    try:
+        built.close()
+        print(built.keep_table(pgflash_install.major).read_text())  # noqa: T201 - the result
+    finally:
+        factory.close()
+
+
+@pytest.fixture(autouse=True)
+def log_tail(request: pytest.FixtureRequest, rig: Rig) -> Iterator[None]:
+    """Leave the server stopped, and say what it said, for the report of a failed test."""
+    yield
+    rig.stop()
+    print("\n".join(rig.cached.server.log_text(since_start=True).splitlines()[-30:]))  # noqa: T201
+
+
+# ---- calls that go wrong while the server runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A fault while the server runs, and what must be said about it."""
+
+    name: str
+    fault: Fault
+    #: Counts each fault; or, if `some`, those that were found by a later read.
+    counter: str
+    some: bool = False
+    says: str
+    mode: str = "serve"
+    #: False: the machine has no Linux AIO, so plain calls are made.
+    aio: bool = True
+
+
+def failing(calls: Call, error: int, times: int = NO_END) -> Fault:
+    """Return calls on slots that fail."""
+    return Fault(calls=calls, error=error, times=times, where=SLOTS)
+
+
+def wrong(calls: Call, kind: Kind, times: int = NO_END, *, amount: int = 0) -> Fault:
+    """Return calls on slots that say they succeeded, or did half of it."""
+    # A misplaced write must not fall out of the file: the last slots are spared.
+    where = (SLOTS_OFFSET, 60 * MB) if kind is Kind.MISPLACE else SLOTS
+    return Fault(calls=calls, kind=kind, amount=amount, times=times, where=where)
+
+
+EVERYWHERE = "reads fail with EIO from now on", "a few writes are torn after 512 bytes"
+
+RUNNING = (
+    Running(
+        name="a few reads fail with EIO",
+        fault=failing(Call.READ, errno.EIO, 3),
+        counter="flash_read_errors",
+        says=READ_FAILED,
+    ),
+    Running(
+        name="reads fail with EIO from now on",
+        fault=failing(Call.READ, errno.EIO),
+        counter="flash_read_errors",
+        says=READ_FAILED,
+        mode="offline",
+    ),
+    Running(
+        name="the same without Linux AIO",
+        fault=failing(Call.READ, errno.EIO),
+        counter="flash_read_errors",
+        says=READ_FAILED,
+        mode="offline",
+        aio=False,
+    ),
+    Running(
+        name="a few reads come back short",
+        fault=wrong(Call.READ, Kind.SHORT, 3),
+        counter="flash_read_errors",
+        says=READ_FAILED,
+    ),
+    Running(
+        name="a few reads bring a wrong bit",
+        fault=wrong(Call.READ, Kind.FLIP, 3),
+        counter="corrupt_slots",
+        says=CORRUPT,
+    ),
+    Running(
+        name="every read brings a wrong bit",
+        fault=wrong(Call.READ, Kind.FLIP),
+        counter="corrupt_slots",
+        says=CORRUPT,
+        mode="offline",
+    ),
+    Running(
+        name="a few writes fail with EIO",
+        fault=failing(Call.WRITE, errno.EIO, 3),
+        counter="flash_write_errors",
+        says=WRITE_FAILED,
+    ),
+    Running(
+        name="writes fail with EIO from now on",
+        fault=failing(Call.WRITE, errno.EIO),
+        counter="flash_write_errors",
+        says=WRITE_FAILED,
+        mode="offline",
+    ),
+    Running(
+        name="the same without Linux AIO: writes",
+        fault=failing(Call.WRITE, errno.EIO),
+        counter="flash_write_errors",
+        says=WRITE_FAILED,
+        mode="offline",
+        aio=False,
+    ),
+    Running(
+        name="a few writes find no space",
+        fault=failing(Call.WRITE, errno.ENOSPC, 3),
+        counter="flash_write_errors",
+        says=WRITE_FAILED,
+    ),
+    Running(
+        name="a few writes come back short",
+        fault=wrong(Call.WRITE, Kind.SHORT, 3),
+        counter="flash_write_errors",
+        says=WRITE_FAILED,
+    ),
+    *(
+        Running(
+            name=f"a few writes {what}{'' if aio else ', without Linux AIO'}",
+            fault=fault,
+            counter="corrupt_slots",
+            some=True,
+            says=CORRUPT,
+            aio=aio,
+        )
+        for what, fault, aio in (
+            ("are torn after 512 bytes", wrong(Call.WRITE, Kind.TEAR, 40, amount=512), True),
+            ("are torn after 4 kB", wrong(Call.WRITE, Kind.TEAR, 40, amount=4096), True),
+            ("are torn after 4 kB", wrong(Call.WRITE, Kind.TEAR, 40, amount=4096), False),
+            ("are lost", wrong(Call.WRITE, Kind.TEAR, 40), True),
+            (
+                "go to another slot",
+                wrong(Call.WRITE, Kind.MISPLACE, 40, amount=3 * PAGE_BYTES),
+                True,
+            ),
+            (
+                "go to another slot",
+                wrong(Call.WRITE, Kind.MISPLACE, 40, amount=3 * PAGE_BYTES),
+                False,
+            ),
+        )
+    ),
+)
+
+
+def everywhere(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    """Return the mark of a case that runs on every major."""
+    return (pytest.mark.extension,) if name in EVERYWHERE else ()
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=everywhere(case.name)) for case in RUNNING]
+)
+def test_a_call_that_goes_wrong_fails_no_query(rig: Rig, case: Running) -> None:
+    rig.begin(aio=case.aio)
+    rig.faults.strike(case.fault)
+    rig.work()
+    rig.check()
+    rig.faults.stop()
+    count = rig.faults.count
+    assert count == case.fault.times if case.fault.times != NO_END else count > 0
+    if case.some:
+        assert 0 < rig.cached.view()[case.counter] <= 2 * count
+    else:
+        assert eventually(lambda: rig.cached.view()[case.counter] == count, seconds=5), (
+            f"{count} faults, {rig.cached.view()}"
+        )
+    view = rig.cached.view()
+    assert view["mode"] == case.mode
+    assert rig.says_once(case.says)
+    if case.mode == "offline":
+        assert rig.says_once(OFFLINE)
+    rig.note(case.name, struck=str(count), view=view, says=case.says)
+
+
+# ---- calls that go wrong while the server starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starting:
+    """A fault at the start: the server runs without a cache and says why."""
+
+    name: str
+    fault: Fault
+    says: str
+
+
+STARTING = (
+    *(
+        Starting(
+            name=f"open() fails with {errno.errorcode[error]}",
+            fault=Fault(calls=Call.OPEN, error=error),
+            says="could not open cache file",
+        )
+        for error in (errno.EIO, errno.ENOSPC)
+    ),
+    Starting(
+        name="posix_fallocate() finds no space",
+        fault=Fault(calls=Call.ALLOCATE, error=errno.ENOSPC),
+        says="no room for cache file",
+    ),
+    Starting(
+        name="posix_fallocate() fails with EIO",
+        fault=Fault(calls=Call.ALLOCATE, error=errno.EIO),
+        says="could not write cache file",
+    ),
+    Starting(
+        name="the superblock cannot be written: EIO",
+        fault=Fault(calls=Call.WRITE, error=errno.EIO, where=SUPERBLOCK),
+        says="could not write cache file",
+    ),
+    Starting(
+        name="the superblock cannot be written: ENOSPC",
+        fault=Fault(calls=Call.WRITE, error=errno.ENOSPC, where=SUPERBLOCK),
+        says="no room for cache file",
+    ),
+    Starting(
+        name="the superblock cannot be read",
+        fault=Fault(calls=Call.READ, error=errno.EIO, where=SUPERBLOCK),
+        says=OFF,
+    ),
+)
+
+
+@pytest.mark.parametrize("case", STARTING, ids=lambda case: case.name)
+def test_a_start_that_fails_costs_the_cache_and_nothing_else(rig: Rig, case: Starting) -> None:
+    rig.stop()
+    rig.faults.strike(case.fault)
+    rig.begin_ill()
+    assert rig.says_once(OFF)
+    assert rig.says_once(case.says)
+    rig.work()
+    view = rig.check()
+    assert view["mode"] == "offline"
+    assert rig.faults.count > 0
+    rig.note(case.name, struck=str(rig.faults.count), view=view, says=case.says)
+
+
+def test_a_file_that_cannot_be_cut_off_costs_the_cache_only(rig: Rig) -> None:
+    rig.begin()
+    rig.stop()
+    rig.cached.server.configure({"pgflash.cache_size": "32MB"})
+    rig.faults.strike(Fault(calls=Call.TRUNCATE, error=errno.EIO))
+    try:
+        rig.begin_ill()
+        assert rig.says_once("could not write cache file")
+        rig.work()
+        view = rig.check()
+    finally:
+        rig.stop()
+        rig.cached.server.configure({"pgflash.cache_size": "64MB"})
+    assert view["mode"] == "offline"
+    rig.note(
+        "ftruncate() of a larger file fails with EIO",
+        struck=str(rig.faults.count),
+        view=view,
+        says="could not write cache file",
+    )
+
+
+# ---- damage to the medium
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Something done to the cache file behind the server's back, while it runs."""
+
+    name: str
+    do: Callable[[Path], None]
+    counter: str = ""
+    says: str = ""
+    mode: str = "serve"
+    #: Whether the file is of use at the next start.
+    usable: bool = True
+
+
+def flip_superblock(path: Path) -> None:
+    """Flip bits in every field of the superblock."""
+    flip_bits(path, list(range(0, 64)))
+
+
+def flip_between(path: Path) -> None:
+    """Flip bits between the superblock and the slots, where the map is."""
+    flip_bits(path, list(range(4096, SLOTS_OFFSET, 509)))
+
+
+def flip_some_slots(path: Path) -> None:
+    """Flip a bit in each of some twenty slots."""
+    pages = used_pages(path, SLOTS_OFFSET)
+    flip_bits(path, [page + page // 8 % PAGE_BYTES for page in pages[:: max(1, len(pages) // 20)]])
+
+
+def flip_all_slots(path: Path) -> None:
+    """Flip a bit in every slot that holds something."""
+    flip_bits(path, [page + 61 for page in used_pages(path, SLOTS_OFFSET)])
+
+
+def zero_slots(path: Path) -> None:
+    """Overwrite all slots with zeros."""
+    with path.open("r+b") as file:
+        file.seek(SLOTS_OFFSET)
+        file.write(bytes(path.stat().st_size - SLOTS_OFFSET))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def cut_off(path: Path) -> None:
+    """Leave only the first slots."""
+    os.truncate(path, SLOTS_OFFSET + 16 * PAGE_BYTES)
+
+
+DAMAGES = (
+    Damage(name="bits of the superblock flip", do=flip_superblock, usable=False),
+    Damage(name="bits between superblock and slots flip", do=flip_between),
+    Damage(
+        name="a bit flips in some slots", do=flip_some_slots, counter="corrupt_slots", says=CORRUPT
+    ),
+    Damage(
+        name="a bit flips in every slot",
+        do=flip_all_slots,
+        counter="corrupt_slots",
+        says=CORRUPT,
+        mode="offline",
+    ),
+    Damage(
+        name="the slots are overwritten with zeros",
+        do=zero_slots,
+        counter="corrupt_slots",
+        says=CORRUPT,
+        mode="offline",
+    ),
+    Damage(name="the file is cut off", do=cut_off, counter="flash_read_errors", says=READ_FAILED),
+    Damage(name="the file is removed", do=Path.unlink),
+)
+
+
+@pytest.mark.parametrize("case", DAMAGES, ids=lambda case: case.name)
+def test_damage_to_the_cache_file_fails_no_query(rig: Rig, case: Damage) -> None:
+    rig.begin()
+    case.do(rig.cached.cache_file)
+    # Reads all that is cached, so that all damage is found.
+    rig.cached.verify()
+    rig.work()
+    view = rig.check()
+    assert not case.counter or view[case.counter] > 0
+    if case.name != "the file is cut off":
+        assert view["mode"] == case.mode
+    if case.says:
+        assert rig.says_once(case.says)
+    rig.note(case.name, struck="-", view=view, says=case.says)
+    if not case.usable:
+        rig.stop()
+        rig.cached.cache_file.unlink()
+
+
+def test_a_removed_file_is_made_again_at_the_next_start(rig: Rig) -> None:
+    rig.stop()
+    rig.cached.cache_file.unlink(missing_ok=True)
+    rig.begin()
+    assert rig.cached.cache_file.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "kept"),
+    [("the magic number of the superblock", 0, False), ("the rest of the superblock", 20, True)],
+)
+def test_a_superblock_that_flipped_while_nobody_looked(
+    rig: Rig, name: str, offset: int, kept: bool
+) -> None:
+    rig.begin()
+    rig.stop()
+    flip_bits(rig.cached.cache_file, [offset])
+    rig.begin_ill()
+    rig.work()
+    view = rig.check()
+    rig.stop()
+    if kept:
+        assert view["mode"] == "serve"
+    else:
+        # It might be anybody's file: it is left alone.
+        assert view["mode"] == "offline"
+        assert rig.says_once("is not empty and is no cache file")
+        rig.cached.cache_file.unlink()
+    rig.note(
+        f"a bit of {name} flips while the server is down",
+        struck="-",
+        view=view,
+        says="" if kept else "is not empty and is no cache file",
+    )
+
+
+# ---- the file system goes away
+
+EXT4_IOC_SHUTDOWN = 0x8004587D
+GOING_NOLOGFLUSH = 2
+
+
+@contextlib.contextmanager
+def mounted(rig: Rig, kind: str, name: str) -> Iterator[Path]:
+    """Mount a small file system of its own where the cache file is; skip if that cannot be."""
+    if os.geteuid() != 0:
+        rig.skip(name, "only root may mount")
+    folder = rig.cached.cache_file.parent
+    image = rig.cached.server.base / "image"
+    if kind == "tmpfs":
+        command = ["mount", "-t", "tmpfs", "-o", "size=80m", "pgflash-test", str(folder)]
+    else:
+        if shutil.which("mkfs.ext4") is None:
+            rig.skip(name, "there is no mkfs.ext4")
+        with image.open("wb") as file:
+            file.truncate(100 * MB)
+        subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)], check=True)
+        command = ["mount", "-o", "loop", str(image), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        rig.skip(name, f"this machine does not mount: {done.stderr.strip()}")
+    make_server_dir(folder)
+    try:
+        yield folder
+    finally:
+        rig.stop()
+        subprocess.run(["umount", str(folder)], capture_output=True, check=False)
+        image.unlink(missing_ok=True)
+
+
+def test_a_file_system_that_dies_under_the_cache_fails_no_query(rig: Rig) -> None:
+    name = "the file system of the cache file dies (ext4 on a loop device)"
+    rig.stop()
+    with mounted(rig, "ext4", name) as folder:
+        rig.begin()
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(fd, EXT4_IOC_SHUTDOWN, ctypes.c_uint32(GOING_NOLOGFLUSH))
+        except OSError as error:
+            rig.skip(name, f"this kernel does not shut ext4 down: {error}")
+        finally:
+            os.close(fd)
+        rig.work()
+        view = rig.check()
+        assert view["mode"] == "offline"
+        assert view["flash_read_errors"] + view["flash_write_errors"] >= 32
+        assert rig.says_once(OFFLINE)
+        rig.note(
+            name,
+            struck="-",
+            view=view,
+            says=OFFLINE,
+        )
+
+
+def test_a_folder_that_is_unmounted_under_the_cache_fails_no_query(rig: Rig) -> None:
+    name = "the folder is unmounted (tmpfs, lazily)"
+    rig.stop()
+    with mounted(rig, "tmpfs", name) as folder:
+        rig.begin()
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        rig.work()
+        view = rig.check()
+        # The open file lives on, without a name; the next start finds none.
+        assert view["mode"] == "serve"
+        rig.note(name, struck="-", view=view, says="")
+
+
+def test_a_file_system_without_room_costs_the_cache_only(rig: Rig) -> None:
+    name = "the file system is full (tmpfs)"
+    rig.stop()
+    with mounted(rig, "tmpfs", name):
+        rig.cached.server.configure({"pgflash.cache_size": "1GB"})
+        try:
+            rig.begin_ill()
+            assert rig.says_once("no room for cache file")
+            rig.work()
+            view = rig.check()
+        finally:
+            rig.stop()
+            rig.cached.server.configure({"pgflash.cache_size": "64MB"})
+        assert view["mode"] == "offline"
+        rig.note(
+            name,
+            struck="-",
+            view=view,
+            says="no room for cache file",
+        )

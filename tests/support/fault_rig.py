@@ -1,0 +1,181 @@
+"""One server for many faults: warm it, let something go wrong, check everything, note a row.
+
+A case begins with a start of the server, so that counters and log are its own.  While the
+fault is on, tables are changed and read in many ways, each read compared with what it must
+be and each hit with its file.  Whatever the fault, no statement may fail and no byte be
+wrong; what the counters, the mode and the log say about it is the case's own to assert.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import (
+    CachedServer,
+    Row,
+    assert_checksums_good,
+    assert_indexes_whole,
+    create_cached,
+    eventually,
+)
+from support.cluster import REPOSITORY, ClusterFactory
+from support.ddl import World, load_tables, regrow_tail, update_rows, vacuum_tail
+from support.faults import Faults
+
+PAGE_BYTES = 8192
+
+#: What a row of the table shows of the view, where it is not zero.
+SHOWN = ("flash_read_errors", "flash_write_errors", "corrupt_slots", "verify_mismatches")
+
+#: Hits of a warm cache before anything goes wrong.
+WARM_HITS = 500
+
+#: Where `make fault-matrix` collects the tables.
+TABLES = REPOSITORY / "out" / "fault-matrix"
+
+
+@dataclass(slots=True, kw_only=True)
+class Rig:
+    """A server whose cache file can go wrong."""
+
+    cached: CachedServer
+    world: World
+    faults: Faults
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    @classmethod
+    def build(cls, cluster: ClusterFactory, install: PgInstall) -> Rig:
+        """Make the server and its tables, and stop it again."""
+        cached = create_cached(cluster, install, start=False)
+        faults = Faults.build(cached.server.base)
+        cached.preloads = (faults.library,)
+        cached.preload_env = faults.env(cached.cache_file)
+        cached.start()
+        cached.create_extension()
+        rig = cls(
+            cached=cached, world=World(server=cached.server, space=cached.space), faults=faults
+        )
+        load_tables(rig.world)
+        rig.stop()
+        return rig
+
+    # ---- a case
+
+    def begin(self, *, aio: bool = True) -> None:
+        """Start with a sound device and warm the cache."""
+        self.stop()
+        self.faults.hide_aio(hidden=not aio)
+        self.cached.start()
+        self.world.check()
+        assert self.cached.assert_serving()["hits"] > WARM_HITS
+
+    def begin_ill(self) -> None:
+        """Start with whatever is wrong now."""
+        self.faults.hide_aio(hidden=False)
+        self.cached.start()
+
+    def work(self) -> None:
+        """Change tables and read all of them, as if nothing were wrong."""
+        for step in (update_rows, vacuum_tail, regrow_tail):
+            step(self.world)
+        self.world.check()
+
+    def check(self) -> Row:
+        """Fail if anything is wrong with the data or the cached blocks; return the view."""
+        view = self.cached.view()
+        if view["mode"] == "serve":
+            _, mismatched = self.cached.verify()
+            assert mismatched == 0, f"{mismatched} cached blocks are not their file's"
+            view = self.cached.view()
+        assert view["verify_mismatches"] == 0, f"stale blocks were served: {view}"
+        self.world.disconnect()
+        assert_indexes_whole(self.cached.server)
+        return view
+
+    def stop(self) -> None:
+        """Let all go well again and stop the server."""
+        self.faults.stop()
+        self.world.disconnect()
+        self.cached.server.stop()
+
+    def close(self) -> None:
+        """Check what a fresh start reads, and every block's checksum on disk."""
+        self.begin()
+        self.check()
+        assert_checksums_good(self.cached.server)
+
+    # ---- what the log says
+
+    def says_once(self, sentence: str) -> bool:
+        """Wait until the log of this start has the sentence; say whether it has it once."""
+        text = self.cached.server.log_text
+        assert eventually(lambda: sentence in text(since_start=True)), (
+            f"the log does not say: {sentence}"
+        )
+        return text(since_start=True).count(sentence) == 1
+
+    # ---- the table
+
+    def note(self, name: str, *, struck: str, view: Row, says: str) -> None:
+        """Add a row to the table."""
+        shown = ", ".join(f"{key} {view[key]}" for key in SHOWN if view.get(key))
+        self.rows.append((name, struck, shown or "-", view["mode"], says or "-"))
+
+    def skip(self, name: str, reason: str) -> NoReturn:
+        """Say in the table, too, that a case cannot run on this machine, and why."""
+        self.rows.append((name, "not run", reason, "-", "-"))
+        pytest.skip(reason)
+
+    def table(self, major: int) -> str:
+        """Return the table, ready to be printed."""
+        head = ("what goes wrong", "how often", "what the counters say", "mode", "the log says")
+        widths = [max(len(row[i]) for row in [head, *self.rows]) for i in range(len(head))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in (head, tuple("-" * width for width in widths), *self.rows)
+        ]
+        ran = sum(row[1] != "not run" for row in self.rows)
+        title = (
+            f"PostgreSQL {major}: no statement failed, no byte was wrong "
+            f"(every read compared, verify = all, amcheck, checksums) in {ran} cases"
+        )
+        return "\n".join([title, "", *lines, ""])
+
+    def keep_table(self, major: int) -> Path:
+        """Write the table where `make fault-matrix` finds it."""
+        TABLES.mkdir(parents=True, exist_ok=True)
+        path = TABLES / f"{major}.txt"
+        path.write_text(self.table(major))
+        return path
+
+
+# ---- damage to the medium itself
+
+
+def flip_bits(cache_file: Path, offsets: list[int]) -> None:
+    """Flip one bit at each of these offsets, on the medium itself."""
+    fd = os.open(cache_file, os.O_RDWR)
+    try:
+        for offset in offsets:
+            old = os.pread(fd, 1, offset)
+            os.pwrite(fd, bytes([old[0] ^ 1 << offset % 8]), offset)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def used_pages(cache_file: Path, first_offset: int) -> list[int]:
+    """Return the offsets of the file's pages, from one on, that hold something."""
+    content = cache_file.read_bytes()
+    nothing = bytes(PAGE_BYTES)
+    return [
+        offset
+        for offset in range(first_offset, len(content), PAGE_BYTES)
+        if content[offset : offset + PAGE_BYTES] != nothing
+    ]
