@@ -222,6 +222,10 @@ def test_a_call_that_goes_wrong_fails_no_query(rig: Rig, case: Running) -> None:
         assert eventually(lambda: rig.cached.view()[case.counter] == count, seconds=5), (
             f"{count} faults, {rig.cached.view()}"
         )
+    if not case.aio:
+        assert rig.faults.aio_count == 0
+    elif case.fault.calls & Call.READ:
+        assert rig.faults.aio_count > 0
     view = rig.cached.view()
     assert view["mode"] == case.mode
     assert rig.says_once(case.says)
