@@ -59,9 +59,19 @@ place(uint64_t *end, uint64_t size)
 	return offset;
 }
 
-/* Sizes and offsets of everything; false if the config cannot work. */
-static bool
-lay_out(const FcConfig *config, FcShared *shared)
+/* FNV-1a, of the policy's name and the size of its state. */
+static uint32_t
+policy_hash(const FcPolicy *policy)
+{
+	uint32_t hash = 2166136261U ^ (uint32_t) policy->set_state_size;
+
+	for (const char *c = policy->name; *c != '\0'; c++)
+		hash = (hash ^ (unsigned char) *c) * 16777619U;
+	return hash;
+}
+
+bool
+fc_lay_out(const FcConfig *config, FcShared *shared)
 {
 	uint64_t end = sizeof(FcShared);
 	uint32_t devices = config->device_count != 0 ? config->device_count : 1;
@@ -89,6 +99,7 @@ lay_out(const FcConfig *config, FcShared *shared)
 	shared->class_count = config->slot_count / 64 >= 65536
 	                          ? 65536
 	                          : power_of_2(config->slot_count / 64, 1024);
+	shared->policy_hash = policy_hash(config->policy);
 
 	shared->processes_offset =
 		place(&end, shared->process_count * sizeof(FcProcess));
@@ -115,12 +126,12 @@ fc_cache_memory_size(const FcConfig *config)
 {
 	FcShared shared;
 
-	return lay_out(config, &shared) ? shared.memory_size : 0;
+	return fc_lay_out(config, &shared) ? shared.memory_size : 0;
 }
 
-static FcStatus
-open_handle(FcCache *cache, FcShared *shared, const FcPolicy *policy,
-            FcDevice *devices)
+FcStatus
+fc_open_handle(FcCache *cache, FcShared *shared, const FcPolicy *policy,
+               FcDevice *devices)
 {
 	memset(cache, 0, sizeof(*cache));
 	cache->shared = shared;
@@ -139,17 +150,18 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	FcShared layout;
 
 	/* What holds a cache already is not zeros. */
-	if (!lay_out(config, &layout) || shared->magic != 0)
+	if (!fc_lay_out(config, &layout) || shared->magic != 0)
 		return FC_INVALID;
 
-	memcpy(memory, &layout, sizeof(layout));
+	/* What follows is zeros already. */
+	memcpy(memory, &layout, offsetof(FcShared, mode_word));
 	atomic_store(&shared->absent_epoch, 2); /* 0 means "not noted" */
 	atomic_store(&shared->mode_word,
 	             (uint64_t) FC_PASSTHROUGH | (FC_REASON_STARTING << 8));
 	for (uint32_t i = 0; devices != NULL && i < layout.device_count; i++)
 		if (devices[i].ops == NULL)
 			fc_health_absent(shared, i);
-	return open_handle(cache, shared, config->policy, devices);
+	return fc_open_handle(cache, shared, config->policy, devices);
 }
 
 FcStatus
@@ -160,7 +172,7 @@ fc_cache_attach(FcCache *cache, void *memory, const FcPolicy *policy,
 
 	if (shared->magic != FC_MAGIC)
 		return FC_INVALID;
-	return open_handle(cache, shared, policy, devices);
+	return fc_open_handle(cache, shared, policy, devices);
 }
 
 void
@@ -301,6 +313,7 @@ fc_change_begin(FcCache *cache, FcFile *file, uint32_t first, uint32_t count,
 		return;
 
 	fc_count(cache, FC_COUNT_invalidations, 1);
+	fc_writer_begins(cache, file, change);
 	change->was_cached =
 		invalidate(cache, file, change, &change->ticket.set_generation) &&
 		count == 1;
@@ -317,9 +330,13 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 
 	FC_POINT("change-ending");
 	if (fc_mode(cache, NULL) == FC_OFFLINE || FC_BROKEN(SECOND_INVALIDATE))
+	{
+		fc_writer_ends(cache, file, change);
 		return;
+	}
 
 	(void) invalidate(cache, file, change, &generation);
+	fc_writer_ends(cache, file, change);
 
 	/*
 	 * The copy may be refreshed if nobody but us has changed the set since we
@@ -335,6 +352,35 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 		change->was_cached = false;
 	}
 	change->ticket.set_generation = generation;
+}
+
+void
+fc_change_all_begin(FcCache *cache)
+{
+	atomic_fetch_add(&cache->shared->everyone, FC_WRITER_BEGINS);
+	fc_cache_clear(cache);
+}
+
+void
+fc_change_all_end(FcCache *cache)
+{
+	fc_cache_clear(cache);
+	atomic_fetch_sub(&cache->shared->everyone, FC_WRITER_ENDS);
+}
+
+void
+fc_file_distrust(FcCache *cache, FcFile *file)
+{
+	FcChange change;
+	uint64_t generation;
+
+	fc_change_begin(cache, file, 0, FC_BLOCKS_ALL, &change);
+	if (fc_mode(cache, NULL) != FC_OFFLINE)
+		(void) invalidate(cache, file, &change, &generation);
+
+	/* Not counted out: nobody hands in a stamp for it any more. */
+	if (FC_BROKEN(DISTRUST))
+		fc_writer_ends(cache, file, &change);
 }
 
 FcStatus

@@ -11,6 +11,9 @@
  * compare-and-swap made it leave: they may be too high (a process was killed, or
  * files share one), never too low.
  *
+ * In memory that outlived a crash they may be anything.  Until fc_cache_audit() has
+ * counted again (revive.c) nobody believes them and nobody counts down.
+ *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "shared.h"

@@ -12,11 +12,11 @@
  * searching needs no lock: it looks through all the places.  Only giving a
  * number and freeing one hold the file lock.
  *
- * Life of a number: free (tag 0, generation even), live (tag set, generation
- * odd), retired (tag set, generation even), free again.  The step from live to
- * retired is one atomic addition, so it is whole wherever a process is killed,
- * and every handle on the number is stale from that moment.  Number 0 is never
- * given, so that no key is 0.
+ * Life of a number: free (tag 0, retired), live (tag set), retired (tag set),
+ * free again; and asleep between two lives of the cache (stamps.c).  The step to
+ * retired is one swap, so it is whole wherever a process is killed, and every
+ * handle on the number is stale from that moment.  Number 0 is never given, so
+ * that no key is 0.
  *
  * Whoever retires a number makes the index forget it, then frees it.  Then it may
  * be given at once: no entry of it can be found valid any more, and a fill that
@@ -54,8 +54,8 @@
 
 /* ---- names -------------------------------------------------------------- */
 
-static uint64_t
-hash_of(const FcFileId *id)
+uint64_t
+fc_file_hash(const FcFileId *id)
 {
 	uint64_t hash = fc_mix(((uint64_t) id->tablespace << 32) | id->database);
 
@@ -93,14 +93,20 @@ probes_of(const FcShared *shared)
 static bool
 live(uint64_t generation)
 {
-	return (generation & 1) != 0;
+	return fc_generation_state(generation) == FC_NUMBER_LIVE;
 }
 
-/* The number of a live file, with its generation; or FC_FILE_NONE. */
-static uint32_t
-find(const FcShared *shared, const FcFileId *id, uint64_t *generation_out)
+static bool
+retired(uint64_t generation)
 {
-	uint64_t hash = hash_of(id);
+	return fc_generation_state(generation) == FC_NUMBER_RETIRED;
+}
+
+uint32_t
+fc_file_find(const FcShared *shared, const FcFileId *id,
+             uint64_t *generation_out)
+{
+	uint64_t hash = fc_file_hash(id);
 	uint32_t probes = probes_of(shared);
 
 	for (uint32_t probe = 0; probe < probes; probe++)
@@ -110,19 +116,36 @@ find(const FcShared *shared, const FcFileId *id, uint64_t *generation_out)
 		if (atomic_load(&fc_tags(shared)[number]) != tag_of(hash))
 			continue;
 
-		/* The id is good only if the number stayed live while we read it. */
+		/* The id is good only if the number stayed in use while we read it. */
 		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
 
-		if (!live(generation) || !same_id(&fc_files(shared)[number].id, id))
+		if (retired(generation) || !same_id(&fc_files(shared)[number].id, id))
 			continue;
 		FC_POINT("id-compared");
 		atomic_thread_fence(memory_order_seq_cst);
 		if (atomic_load(&fc_generations(shared)[number]) != generation)
-			return find(shared, id, generation_out);
+			return fc_file_find(shared, id, generation_out);
 		*generation_out = generation;
 		return number;
 	}
 	return FC_FILE_NONE;
+}
+
+/* The number of a live file; a sleeper that nobody woke is dropped. */
+static uint32_t
+find_live(FcCache *cache, const FcFileId *id, uint64_t *generation_out)
+{
+	uint32_t number;
+
+	while ((number = fc_file_find(cache->shared, id, generation_out)) !=
+	           FC_FILE_NONE &&
+	       !live(*generation_out))
+	{
+		if (FC_BROKEN(ASLEEP))
+			return FC_FILE_NONE;
+		fc_file_drop_sleeper(cache, number, *generation_out);
+	}
+	return number;
 }
 
 FcFile
@@ -143,7 +166,7 @@ fc_file_current(const FcCache *cache, const FcFile *file)
 }
 
 bool
-fc_file_resolve(const FcCache *cache, FcFile *file)
+fc_file_resolve(FcCache *cache, FcFile *file)
 {
 	FcShared *shared = cache->shared;
 
@@ -156,7 +179,7 @@ fc_file_resolve(const FcCache *cache, FcFile *file)
 	    (FC_BROKEN(ABSENT) || file->absent_epoch == epoch))
 		return false;
 
-	file->number = find(shared, &file->id, &file->generation);
+	file->number = find_live(cache, &file->id, &file->generation);
 	if (file->number != FC_FILE_NONE)
 		return true;
 	file->absent_epoch = (epoch & 1) == 0 || FC_BROKEN(ABSENT) ? epoch : 0;
@@ -216,13 +239,21 @@ forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 	if (FC_BROKEN(INVALIDATE))
 		return;
 
-	uint32_t high = atomic_load(&fc_files(shared)[number].high);
+	/* What is not counted has to be looked for. */
+	bool counted = fc_blocks_counted(shared);
+	uint32_t high =
+		counted ? atomic_load(&fc_files(shared)[number].high) : FC_BLOCKS_ALL;
 	uint32_t last =
 		count == FC_BLOCKS_ALL || first + count < first || first + count > high
 			? high
 			: first + count;
 	uint64_t probed = 0;
 
+	if (!counted)
+	{
+		fc_index_invalidate_file(cache, number, first, last);
+		return;
+	}
 	for (uint32_t block = first; block < last;)
 	{
 		uint32_t chunk_end = (block / FC_CHUNK_BLOCKS + 1) * FC_CHUNK_BLOCKS;
@@ -257,8 +288,8 @@ void
 fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                    uint32_t count)
 {
-	/* By two: live stays live. */
-	atomic_fetch_add(&fc_generations(cache->shared)[number], 2);
+	/* The state stays. */
+	atomic_fetch_add(&fc_generations(cache->shared)[number], FC_GENERATION_ONE);
 	FC_POINT("file-generation-moved");
 	forget(cache, number, first, count);
 }
@@ -269,7 +300,8 @@ fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
 static bool
 may_be_cached(const FcShared *shared, uint32_t number)
 {
-	return atomic_load(&fc_files(shared)[number].cached_blocks) != 0;
+	return !fc_blocks_counted(shared) ||
+	       atomic_load(&fc_files(shared)[number].cached_blocks) != 0;
 }
 
 /*
@@ -277,7 +309,7 @@ may_be_cached(const FcShared *shared, uint32_t number)
  * the generation tells.  If the lock cannot be had, it waits to be needed.
  */
 static void
-free_number(FcCache *cache, uint32_t number, uint64_t retired, bool cached)
+free_number(FcCache *cache, uint32_t number, uint64_t generation, bool cached)
 {
 	FcShared *shared = cache->shared;
 
@@ -287,24 +319,31 @@ free_number(FcCache *cache, uint32_t number, uint64_t retired, bool cached)
 
 	if (!fc_files_lock(cache))
 		return;
-	if (atomic_load(&fc_generations(shared)[number]) == retired)
+	if (atomic_load(&fc_generations(shared)[number]) == generation)
 		atomic_store(&fc_tags(shared)[number], 0);
 	fc_files_unlock(cache);
 }
 
-/* Retire a live number, and free it; false if somebody else was faster. */
-static bool
-retire_number(FcCache *cache, uint32_t number, uint64_t generation)
+bool
+fc_file_drop(FcCache *cache, uint32_t number, uint64_t generation)
 {
 	FcShared *shared = cache->shared;
 	bool cached_before = may_be_cached(shared, number);
+	bool asleep = !live(generation);
+	uint64_t after = fc_generation_next(generation, FC_NUMBER_RETIRED);
 
 	FC_POINT("number-retiring");
 	if (!atomic_compare_exchange_strong(&fc_generations(shared)[number],
-	                                    &generation, generation + 1))
+	                                    &generation, after))
 		return false;
+	if (asleep)
+		atomic_fetch_sub(&shared->asleep_count, 1);
 	FC_POINT("number-retired");
-	free_number(cache, number, generation + 1,
+
+	/* To look for its blocks would take long now; the audit finds them. */
+	if (!fc_blocks_counted(shared))
+		return true;
+	free_number(cache, number, after,
 	            FC_BROKEN(COUNT_FIRST) ? cached_before
 	                                   : may_be_cached(shared, number));
 	return true;
@@ -320,10 +359,11 @@ fc_file_retire(FcCache *cache, FcFileId id)
 		return;
 
 	/* A truncation at the same time moves the generation: look again. */
-	while ((number = find(cache->shared, &id, &generation)) != FC_FILE_NONE)
+	while ((number = fc_file_find(cache->shared, &id, &generation)) !=
+	       FC_FILE_NONE)
 	{
 		FC_POINT("file-found");
-		if (retire_number(cache, number, generation))
+		if (fc_file_drop(cache, number, generation))
 			fc_count(cache, FC_COUNT_invalidations, 1);
 	}
 }
@@ -359,6 +399,7 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 	atomic_store(&entry->hits, 0);
 	atomic_store(&entry->misses, 0);
 	atomic_store(&entry->disk_read_ns, 0);
+	atomic_store(&entry->stamp, 0);
 	atomic_store(&entry->file_class, FC_BROKEN(CLASS_ENTER)
 	                                     ? FC_CLASS_DEFAULT
 	                                     : fc_class_of(shared, id));
@@ -366,13 +407,14 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 
 	/* Odd already if an earlier owner of the lock died in between. */
 	atomic_fetch_or(&shared->absent_epoch, 1);
-	atomic_store(&fc_tags(shared)[number], tag_of(hash_of(id)));
+	atomic_store(&fc_tags(shared)[number], tag_of(fc_file_hash(id)));
 	FC_POINT("tag-written");
 
-	uint64_t retired = atomic_fetch_add(&fc_generations(shared)[number], 1);
+	uint64_t before =
+		atomic_fetch_add(&fc_generations(shared)[number], FC_NUMBER_LIVE);
 
-	FC_ASSERT(!live(retired));
-	(void) retired;
+	FC_ASSERT(retired(before));
+	(void) before;
 	atomic_fetch_add(&shared->absent_epoch, 1);
 }
 
@@ -395,7 +437,7 @@ choose_victim(const FcShared *shared, uint64_t hash, uint64_t *generation_out)
 		if (number == FC_FILE_NONE ||
 		    atomic_load(&fc_tags(shared)[number]) == 0)
 			continue;
-		if (!live(generation))
+		if (retired(generation))
 		{
 			/* Its retirer was killed, or could not have the lock. */
 			*generation_out = generation;
@@ -424,10 +466,10 @@ make_room(FcCache *cache, uint64_t hash)
 
 	if (number == FC_FILE_NONE)
 		return;
-	if (!live(generation))
+	if (retired(generation))
 		free_number(cache, number, generation,
 		            may_be_cached(cache->shared, number));
-	else if (retire_number(cache, number, generation))
+	else if (fc_file_drop(cache, number, generation))
 		fc_count(cache, FC_COUNT_file_displacements, 1);
 }
 
@@ -442,7 +484,7 @@ try_to_enter(FcCache *cache, const FcFileId *id, uint64_t hash)
 		return FC_SKIP;
 
 	/* Somebody else may have entered it while we waited. */
-	uint32_t number = find(shared, id, &generation);
+	uint32_t number = fc_file_find(shared, id, &generation);
 
 	if (number == FC_FILE_NONE)
 	{
@@ -460,7 +502,7 @@ try_to_enter(FcCache *cache, const FcFileId *id, uint64_t hash)
 FcStatus
 fc_file_enter(FcCache *cache, FcFile *file)
 {
-	uint64_t hash = hash_of(&file->id);
+	uint64_t hash = fc_file_hash(&file->id);
 
 	if (fc_file_current(cache, file))
 		return FC_OK;
@@ -468,7 +510,7 @@ fc_file_enter(FcCache *cache, FcFile *file)
 	file->absent_epoch = 0;
 	for (int try = 0; try < ENTER_TRIES; try++)
 	{
-		file->number = find(cache->shared, &file->id, &file->generation);
+		file->number = find_live(cache, &file->id, &file->generation);
 		if (file->number != FC_FILE_NONE)
 			return FC_OK;
 
@@ -476,7 +518,7 @@ fc_file_enter(FcCache *cache, FcFile *file)
 			make_room(cache, hash);
 	}
 
-	file->number = find(cache->shared, &file->id, &file->generation);
+	file->number = find_live(cache, &file->id, &file->generation);
 	if (file->number != FC_FILE_NONE)
 		return FC_OK;
 	fc_count(cache, FC_COUNT_file_shortages, 1);

@@ -110,11 +110,13 @@ static bool
 empty(const FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
 {
 	uint64_t key = atomic_load(&set->key[way]);
+	bool counted = fc_blocks_counted(shared);
 
 	if (!atomic_compare_exchange_strong(&set->meta[way], &meta,
 	                                    fc_meta_next(meta, FC_EMPTY, 0)))
 		return false;
-	fc_file_block_leaves(shared, fc_key_file(key), (uint32_t) key);
+	if (counted)
+		fc_file_block_leaves(shared, fc_key_file(key), (uint32_t) key);
 	return true;
 }
 

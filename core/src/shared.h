@@ -90,9 +90,20 @@ enum
 	FC_BREAK_CURVE_TAKEOVER =
 		FC_BIT(28), /* what a dead owner left is believed */
 	FC_BREAK_CURVE_FRONTIER =
-		FC_BIT(29),                   /* blocks of unknown past are counted */
-	FC_BREAK_LOST_PAGE = FC_BIT(40),  /* pages of late reads are used again */
-	FC_BREAK_READER_BUSY = FC_BIT(41) /* reads within a read go ahead */
+		FC_BIT(29),                    /* blocks of unknown past are counted */
+	FC_BREAK_LOST_PAGE = FC_BIT(40),   /* pages of late reads are used again */
+	FC_BREAK_READER_BUSY = FC_BIT(41), /* reads within a read go ahead */
+	FC_BREAK_STAMP = FC_BIT(53),       /* sleepers wake without a look */
+	FC_BREAK_WRITERS = FC_BIT(54),     /* stamps are taken while others write */
+	FC_BREAK_STAMP_LATE = FC_BIT(55),  /* stamps outlive changes */
+	FC_BREAK_ASLEEP = FC_BIT(56),      /* changers take sleepers for unknown */
+	FC_BREAK_DISTRUST = FC_BIT(57),    /* a file that failed gets a stamp */
+	FC_BREAK_SYSTEM = FC_BIT(58),      /* another cluster's memory will do */
+	FC_BREAK_DIRECTORY = FC_BIT(59),   /* ... another directory's */
+	FC_BREAK_BOOT = FC_BIT(60),        /* ... that of another boot */
+	FC_BREAK_NONCE = FC_BIT(61),       /* ... of another life */
+	FC_BREAK_OFFLINE = FC_BIT(62),     /* ... one that was off */
+	FC_BREAK_AUDIT = FC_BIT(63)        /* memory is believed as it is */
 };
 
 extern uint64_t fc_test_broken;
@@ -182,10 +193,11 @@ typedef struct FcSet
  * generation lie in arrays of their own: tags are searched, and the generation
  * is read at every call and must not share a cache line with counters.
  *
- * An odd generation means the number is live, an even one that it is retired (or
- * was never used: 0).  So one atomic addition retires a number and makes every
- * handle on it stale, and nothing can come between.  Generations only grow, over
- * all uses of a number: a handle of an earlier use can never look current.
+ * A generation holds the number's state: live, retired (or never used: 0), or
+ * asleep, that is known from an earlier life of the cache and not compared with
+ * its file yet.  So one atomic step retires a number and makes every handle on it
+ * stale, and nothing can come between.  Generations only grow, over all uses of a
+ * number: a handle of an earlier use can never look current.
  */
 typedef struct FcFileEntry
 {
@@ -196,9 +208,35 @@ typedef struct FcFileEntry
 	FcAtomic64 hits;
 	FcAtomic64 misses;
 	FcAtomic64 disk_read_ns;
+	FcAtomic64 changes; /* begun so far, over all uses; see stamps.c */
+	FcAtomic64 stamp;   /* 0 = none */
 } FcFileEntry;
 
-_Static_assert(sizeof(FcFileEntry) == 56, "memory per file is documented");
+_Static_assert(sizeof(FcFileEntry) == 72, "memory per file is documented");
+
+/* A generation is a count << 2 | one of these. */
+#define FC_NUMBER_RETIRED 0ULL
+#define FC_NUMBER_LIVE    1ULL
+#define FC_NUMBER_ASLEEP  2ULL
+
+#define FC_GENERATION_STATE 3ULL
+#define FC_GENERATION_ONE   4ULL
+
+static inline uint64_t
+fc_generation_state(uint64_t generation)
+{
+	return generation & FC_GENERATION_STATE;
+}
+
+/* One step on, in this state. */
+static inline uint64_t
+fc_generation_next(uint64_t generation, uint64_t state)
+{
+	return (generation & ~FC_GENERATION_STATE) + FC_GENERATION_ONE + state;
+}
+
+/* Counters of changes in flight; see stamps.c. */
+#define FC_WRITERS 1024
 
 /* A file lies within this many places of its hash, or has no number. */
 #define FC_FILE_PROBES 256
@@ -300,6 +338,8 @@ struct FcShared
 	uint32_t process_count;
 	uint32_t chunk_count; /* a power of 2 */
 	uint32_t class_count; /* a power of 2 */
+	uint32_t policy_hash; /* its state in the sets is of no use to another */
+	uint32_t unused;
 	uint64_t memory_size;
 	uint64_t processes_offset;
 	uint64_t shards_offset;
@@ -318,12 +358,20 @@ struct FcShared
 		__attribute__((aligned(64))); /* owner token, 0 = free */
 	FcAtomic64 absent_epoch;          /* odd while a file becomes known */
 
+	FcAtomic32 asleep_count; /* files of an earlier life, or a few less */
+	FcAtomic32 audit_wanted; /* what is counted is not to be believed */
+	FcIdentity identity;     /* whose all this is; 0 = nobody's */
+	uint64_t nonce;          /* of this life of the cache file */
+
 	FcAtomic32 classes_used;      /* a class other than the default was set */
 	FcAtomic32 classes_changed;   /* ... and numbers' copies do not know yet */
 	FcAtomic32 class_drop_wanted; /* a file of class none may have blocks */
 	FcAtomic32 keep_ways;         /* of a set, for keep: its share */
 
 	FcHealth health[FC_DEVICES_MAX] __attribute__((aligned(64)));
+	/* Changes in flight | begun << 32: by a hash of the name, and of any file. */
+	FcAtomic64 writers[FC_WRITERS] __attribute__((aligned(64)));
+	FcAtomic64 everyone __attribute__((aligned(64)));
 };
 
 #define FC_AT(shared, offset, type)                                            \
@@ -401,6 +449,14 @@ fc_word_mode(uint64_t mode_word)
 	return (FcMode) (mode_word & 0xff);
 }
 
+/* ---- cache.c ------------------------------------------------------------- */
+
+/* Sizes and offsets of everything; false if the config cannot work. */
+extern bool fc_lay_out(const FcConfig *config, FcShared *shared);
+extern FC_MUST_CHECK FcStatus fc_open_handle(FcCache *cache, FcShared *shared,
+                                             const FcPolicy *policy,
+                                             FcDevice *devices);
+
 /* ---- process.c ----------------------------------------------------------- */
 
 /*
@@ -425,6 +481,16 @@ extern void fc_file_block_enters(const FcShared *shared, uint32_t number,
                                  uint32_t block);
 extern void fc_file_block_leaves(const FcShared *shared, uint32_t number,
                                  uint32_t block);
+
+/*
+ * To be asked before a block is made to leave: is it to be counted?  An audit that
+ * has not come to its end has yet to count those that stay.
+ */
+static inline bool
+fc_blocks_counted(const FcShared *shared)
+{
+	return atomic_load(&shared->audit_wanted) == 0;
+}
 
 /* ---- classes.c ----------------------------------------------------------- */
 
@@ -452,11 +518,41 @@ extern bool fc_files_lock(FcCache *cache);
 extern void fc_files_unlock(FcCache *cache);
 
 /* Make the handle current without giving the file a number; false = unknown. */
-extern bool fc_file_resolve(const FcCache *cache, FcFile *file);
+extern bool fc_file_resolve(FcCache *cache, FcFile *file);
+
+/* The number of a file that is live or asleep, with its generation. */
+extern uint32_t fc_file_find(const FcShared *shared, const FcFileId *id,
+                             uint64_t *generation_out);
+
+extern uint64_t fc_file_hash(const FcFileId *id);
+
+/*
+ * Retire a number, and free it, as long as its generation is this one; false if
+ * somebody else was faster.
+ */
+extern bool fc_file_drop(FcCache *cache, uint32_t number, uint64_t generation);
 
 /* Forget a range of a file's blocks, and every fill of it that is under way. */
 extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                                uint32_t count);
+
+/* ---- stamps.c ------------------------------------------------------------ */
+
+/* In writers and in everyone. */
+#define FC_WRITER_BEGINS ((1ULL << 32) + 1)
+#define FC_WRITER_ENDS   1ULL
+
+/* A change is counted in, before the real one, and out after it. */
+extern void fc_writer_begins(FcCache *cache, FcFile *file, FcChange *change);
+extern void fc_writer_ends(FcCache *cache, const FcFile *file,
+                           FcChange *change);
+
+/* Changes in flight of files whose names hash alike. */
+extern FcAtomic64 *fc_writers_of(const FcShared *shared, const FcFileId *id);
+
+/* A sleeper that nobody compared in time. */
+extern void fc_file_drop_sleeper(FcCache *cache, uint32_t number,
+                                 uint64_t generation);
 
 /* ---- index.c ------------------------------------------------------------- */
 

@@ -49,6 +49,8 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT file_displacements bigint,
 	OUT file_shortages bigint,
 	OUT clears bigint,
+	OUT files_kept bigint,
+	OUT files_dropped bigint,
 	OUT flash_read_mean_ms double precision,
 	OUT disk_read_mean_ms double precision,
 	OUT flash_read_histogram bigint[],
@@ -129,6 +131,8 @@ COMMENT ON COLUMN pgflash_cache.file_displacements IS
 	'Times a file lost its place in the list of cached files, and what it had cached, to another one.';
 COMMENT ON COLUMN pgflash_cache.file_shortages IS 'Times a file could not be cached because no place in the list of cached files could be had at once.';
 COMMENT ON COLUMN pgflash_cache.clears IS 'Times the whole cache was cleared.';
+COMMENT ON COLUMN pgflash_cache.files_kept IS 'Data files whose cached blocks outlived a restart, because the files were as they had been.';
+COMMENT ON COLUMN pgflash_cache.files_dropped IS 'Data files whose cached blocks did not outlive a restart, because the files had changed, or might have.';
 COMMENT ON COLUMN pgflash_cache.flash_read_mean_ms IS 'Mean time of a read of the cache file, in milliseconds; null if there was none.';
 COMMENT ON COLUMN pgflash_cache.disk_read_mean_ms IS 'Mean time of the disk reads, in milliseconds; null if there was none.';
 COMMENT ON COLUMN pgflash_cache.flash_read_histogram IS

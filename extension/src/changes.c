@@ -52,6 +52,8 @@ typedef enum Scope
 typedef struct Announced
 {
 	Scope scope;
+	int fd;           /* of the file; -1: it is known by its path */
+	const char *path; /* then */
 	FcFile *file;
 	FcChange change;
 } Announced;
@@ -105,7 +107,7 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 	if (class != FILE_RELATION)
 	{
 		announced->scope = SCOPE_EVERYTHING;
-		fc_cache_clear(&runtime.cache);
+		fc_change_all_begin(&runtime.cache);
 		return;
 	}
 
@@ -122,13 +124,17 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 
 	announced->scope = SCOPE_BLOCKS;
 	announced->file = file;
+	files_wake(announced->fd, announced->path, file);
 	fc_change_begin(&runtime.cache, file, (uint32_t) first,
 	                (uint32_t) (end - first), &announced->change);
 }
 
 static void
-begin_entry(Announced *announced, OpenFile *entry, off_t offset, off_t size)
+begin_entry(Announced *announced, OpenFile *entry, int fd, off_t offset,
+            off_t size)
 {
+	announced->fd = fd;
+	announced->path = NULL;
 	if (entry == NULL)
 		announced->scope = SCOPE_NOTHING;
 	else
@@ -138,29 +144,33 @@ begin_entry(Announced *announced, OpenFile *entry, off_t offset, off_t size)
 static void
 end(Announced *announced)
 {
+	FcStamp stamp;
+
 	if (FC_BROKEN(CHANGE_END))
 		return;
-	if (announced->scope == SCOPE_BLOCKS)
-		fc_change_end(&runtime.cache, announced->file, &announced->change);
-	else if (announced->scope == SCOPE_EVERYTHING)
-		fc_cache_clear(&runtime.cache);
+	if (announced->scope == SCOPE_EVERYTHING)
+		fc_change_all_end(&runtime.cache);
+	if (announced->scope != SCOPE_BLOCKS)
+		return;
+
+	fc_change_end(&runtime.cache, announced->file, &announced->change);
+	if (announced->change.permit.number != FC_FILE_NONE &&
+	    files_stamp(announced->fd, announced->path, &stamp))
+		fc_stamp_set(&runtime.cache, &announced->change.permit, &stamp);
 }
 
 /* The kernel reported an error: what the file holds now is anyone's guess. */
 static void
 distrust(OpenFile *entry)
 {
-	FcChange change;
-
 	if (entry == NULL)
 		return;
+
+	/* Not followed by its end: nothing of all this outlives the server. */
 	if (entry->class != FILE_RELATION)
-	{
-		fc_cache_clear(&runtime.cache);
-		return;
-	}
-	fc_change_begin(&runtime.cache, &entry->file, 0, FC_BLOCKS_ALL, &change);
-	fc_change_end(&runtime.cache, &entry->file, &change);
+		fc_change_all_begin(&runtime.cache);
+	else
+		fc_file_distrust(&runtime.cache, &entry->file);
 }
 
 /* The second half of each change: end it, with errno as the real call left it. */
@@ -217,7 +227,7 @@ changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 		return pwrite(fd, buffer, size, offset);
 	}
 
-	begin_entry(&announced, entry, offset, (off_t) size);
+	begin_entry(&announced, entry, fd, offset, (off_t) size);
 	if (announced.scope == SCOPE_BLOCKS && size == FC_BLOCK_SIZE &&
 	    offset % FC_BLOCK_SIZE == 0 && announced.change.was_cached &&
 	    fc_mode(&runtime.cache, NULL) == FC_SERVE && files_number(fd, entry))
@@ -249,7 +259,7 @@ changes_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : changed_file(fd, &spare);
 	ssize_t put;
 
-	begin_entry(&announced, entry, offset, iov_size(iov, count));
+	begin_entry(&announced, entry, fd, offset, iov_size(iov, count));
 	errno = errno_before;
 	put = pwritev(fd, iov, count, offset);
 	finish(&announced, entry, put < 0);
@@ -269,7 +279,7 @@ begin_at_position(Announced *announced, OpenFile *entry, int fd, off_t size)
 		offset = 0;
 		size = -1;
 	}
-	begin_entry(announced, entry, offset, size);
+	begin_entry(announced, entry, fd, offset, size);
 }
 
 ssize_t
@@ -316,7 +326,7 @@ changes_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
 	ssize_t put;
 
 	if (out_offset != NULL)
-		begin_entry(&announced, entry, *out_offset, length);
+		begin_entry(&announced, entry, out, *out_offset, length);
 	else
 		begin_at_position(&announced, entry, out, length);
 	errno = errno_before;
@@ -337,7 +347,7 @@ changes_posix_fallocate(int fd, off_t offset, off_t length)
 	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : changed_file(fd, &spare);
 	int result;
 
-	begin_entry(&announced, entry, offset, length);
+	begin_entry(&announced, entry, fd, offset, length);
 	errno = errno_before;
 	result = posix_fallocate(fd, offset, length);
 	finish(&announced, entry, false);
@@ -355,7 +365,7 @@ changes_fallocate(int fd, int mode, off_t offset, off_t length)
 	int result;
 
 	/* Some modes move all that follows. */
-	begin_entry(&announced, entry, offset, shifts ? -1 : length);
+	begin_entry(&announced, entry, fd, offset, shifts ? -1 : length);
 	errno = errno_before;
 	result = fallocate(fd, mode, offset, length);
 	finish(&announced, entry, false);
@@ -371,7 +381,7 @@ changes_ftruncate(int fd, off_t length)
 	OpenFile *entry = FC_BROKEN(TRUNCATE) ? NULL : changed_file(fd, &spare);
 	int result;
 
-	begin_entry(&announced, entry, length, -1);
+	begin_entry(&announced, entry, fd, length, -1);
 	errno = errno_before;
 	result = ftruncate(fd, length);
 	finish(&announced, entry, result < 0);
@@ -385,6 +395,8 @@ begin_path(Announced *announced, FcFile *file, const char *path, off_t length)
 	FilePlace place = { .class = FILE_ALIAS };
 
 	announced->scope = SCOPE_NOTHING;
+	announced->fd = -1;
+	announced->path = path;
 	if (!runtime_attached())
 		return;
 

@@ -156,21 +156,57 @@ files_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 	return true;
 }
 
+bool
+files_stamp(int fd, const char *path, FcStamp *stamp_out)
+{
+	struct stat status;
+
+	if ((fd >= 0 ? fstat(fd, &status) : stat(path, &status)) != 0)
+		return false;
+	*stamp_out = (FcStamp){
+		.device = (uint64_t) status.st_dev,
+		.inode = (uint64_t) status.st_ino,
+		.size = (uint64_t) status.st_size,
+		.changed_ns = (int64_t) status.st_ctim.tv_sec * 1000000000 +
+		              status.st_ctim.tv_nsec,
+	};
+	return true;
+}
+
+void
+files_wake(int fd, const char *path, const FcFile *file)
+{
+	FcStamp stamp;
+
+	if (fc_file_asleep(&runtime.cache, file))
+		fc_file_wake(&runtime.cache, file,
+		             files_stamp(fd, path, &stamp) ? &stamp : NULL);
+}
+
 /*
  * Is the open file still the one of its name?  It may have been dropped, and the
  * name may by now be another file's.  *gone_out: nothing has the name.
  */
 static bool
-has_its_name(int fd, const OpenFile *entry, bool *gone_out)
+has_its_name(int fd, const OpenFile *entry, FcStamp *stamp_out, bool *gone_out)
 {
 	char path[PATHS_MAX];
-	struct stat opened;
-	struct stat named;
+	FcStamp named;
 
 	paths_of_file(&runtime.root, entry->file.id, path);
-	*gone_out = stat(path, &named) != 0;
-	return !*gone_out && fstat(fd, &opened) == 0 &&
-	       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+	*gone_out = !files_stamp(-1, path, &named);
+	return !*gone_out && files_stamp(fd, NULL, stamp_out) &&
+	       stamp_out->device == named.device && stamp_out->inode == named.inode;
+}
+
+/* The entry's descriptor is of no file that has a name. */
+static bool
+forget_dead(OpenFile *entry, bool gone)
+{
+	if (gone)
+		fc_file_retire(&runtime.cache, entry->file.id);
+	entry->dead = true;
+	return false;
 }
 
 /*
@@ -185,6 +221,8 @@ has_its_name(int fd, const OpenFile *entry, bool *gone_out)
 bool
 files_number(int fd, OpenFile *entry)
 {
+	FcStampPermit permit;
+	FcStamp stamp = { 0 };
 	bool gone = false;
 
 	if (fc_file_current(&runtime.cache, &entry->file) &&
@@ -192,17 +230,25 @@ files_number(int fd, OpenFile *entry)
 	     (entry->checked_number == entry->file.number &&
 	      entry->checked_generation == entry->file.generation)))
 		return true;
-	if (entry->dead || fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
+	if (entry->dead)
 		return false;
-	if (FC_BROKEN(DEAD_FILE) || has_its_name(fd, entry, &gone))
-	{
-		entry->checked_number = entry->file.number;
-		entry->checked_generation = entry->file.generation;
-		return true;
-	}
 
-	if (gone)
-		fc_file_retire(&runtime.cache, entry->file.id);
-	entry->dead = true;
-	return false;
+	/* Known from before the server's start: is it still what it was? */
+	if (fc_file_asleep(&runtime.cache, &entry->file))
+	{
+		if (!has_its_name(fd, entry, &stamp, &gone))
+			return forget_dead(entry, gone);
+		fc_file_wake(&runtime.cache, &entry->file, &stamp);
+	}
+	if (fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
+		return false;
+
+	permit = fc_stamp_permit(&runtime.cache, &entry->file);
+	if (!FC_BROKEN(DEAD_FILE) && !has_its_name(fd, entry, &stamp, &gone))
+		return forget_dead(entry, gone);
+	if (!FC_BROKEN(DEAD_FILE))
+		fc_stamp_set(&runtime.cache, &permit, &stamp);
+	entry->checked_number = entry->file.number;
+	entry->checked_generation = entry->file.generation;
+	return true;
 }

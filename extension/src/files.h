@@ -57,6 +57,15 @@ extern void files_copied(int from, int to);
 extern bool files_identify(int fd, OpenFile *spare, OpenFile **entry_out);
 
 /*
+ * What the inode of an open file says, or of the file with this name (fd < 0);
+ * false if the kernel does not tell.  Leaves errno changed.
+ */
+extern bool files_stamp(int fd, const char *path, FcStamp *stamp_out);
+
+/* Before a change: compare the file if it is still asleep. */
+extern void files_wake(int fd, const char *path, const FcFile *file);
+
+/*
  * Make the entry's file number good, for reading and filling through fd; false if
  * the file is not to be cached.
  */

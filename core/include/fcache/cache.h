@@ -132,6 +132,36 @@ typedef struct FcConfig
 	const FcPolicy *policy;
 } FcConfig;
 
+/* Whose cache it is: what is cached for one is nothing to another. */
+typedef struct FcIdentity
+{
+	uint64_t system;           /* the database cluster's own number */
+	uint64_t directory_device; /* its data directory */
+	uint64_t directory_inode;
+	uint64_t boot[2]; /* of the machine: memory and page cache are as old */
+} FcIdentity;
+
+/* How the cache began: with the blocks of an earlier life, or why without. */
+typedef enum FcStart
+{
+	FC_START_NOTHING,    /* there was no earlier life */
+	FC_START_MEMORY,     /* warm: memory outlived the server */
+	FC_START_MAP,        /* warm: from the map in the cache file */
+	FC_START_UNCLEAN,    /* no map was saved, or it was used already */
+	FC_START_FORMAT,     /* of another version of pgflash */
+	FC_START_GEOMETRY,   /* of another size */
+	FC_START_SYSTEM,     /* of another cluster */
+	FC_START_DIRECTORY,  /* ... or data directory */
+	FC_START_BOOT,       /* the machine was started since */
+	FC_START_NONCE,      /* of another life than the cache file */
+	FC_START_CORRUPT,    /* a checksum is wrong */
+	FC_START_OFFLINE,    /* changes went by unannounced */
+	FC_START_UNREADABLE, /* the operating system refused */
+	FC_START_UNWANTED    /* the host asked for a cold one */
+} FcStart;
+
+#define FC_START_COUNT (FC_START_UNWANTED + 1)
+
 typedef struct FcShared FcShared; /* the shared memory; see src/shared.h */
 typedef struct FcReader FcReader; /* see src/reader.c */
 
@@ -162,6 +192,32 @@ extern size_t fc_cache_memory_size(const FcConfig *config);
 extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
                                               const FcConfig *config,
                                               FcDevice *devices);
+
+/*
+ * Say whose the cache is, and which life of its cache file this is (a random
+ * number).  Once, after fc_cache_create(); else the memory cannot be revived.
+ */
+extern void fc_cache_identify(FcCache *cache, const FcIdentity *identity,
+                              uint64_t nonce);
+
+/*
+ * Go on with memory in which a cache lies whose processes are all gone, by
+ * whatever end.  FC_START_MEMORY, or why not; then the memory is as it was.
+ * Afterwards the cache is as after fc_cache_create(), but for its blocks: its
+ * files are asleep (see fc_file_wake()), and fc_cache_audit() has to come before
+ * FC_SERVE.
+ */
+extern FC_MUST_CHECK FcStart fc_cache_revive(FcCache *cache, void *memory,
+                                             const FcConfig *config,
+                                             FcDevice *devices,
+                                             const FcIdentity *identity,
+                                             uint64_t nonce);
+
+/*
+ * Look through the memory of a revived cache, whose last user may have been
+ * running wild.  Takes a while; changes may go on, nothing is served yet.
+ */
+extern void fc_cache_audit(FcCache *cache);
 
 /* Fill in a handle on memory that another process laid out. */
 extern FC_MUST_CHECK FcStatus fc_cache_attach(FcCache *cache, void *memory,
@@ -255,6 +311,52 @@ extern void fc_keep_share_set(FcCache *cache, unsigned percent);
 /* Cached blocks of files of class keep. */
 extern uint64_t fc_keep_blocks(const FcCache *cache);
 
+/* ---- files of an earlier life --------------------------------------------- */
+
+/*
+ * A cache may be older than the server that uses it (fc_cache_revive(), a saved
+ * map).  What it knows of a file counts only if nobody changed the file meanwhile,
+ * and what says so is its inode: each change moves ctime.  So after each change,
+ * and when a file becomes known, the host hands core a stamp; a file of an earlier
+ * life is asleep until its stamp has been compared.  See src/stamps.c.
+ */
+typedef struct FcStamp
+{
+	uint64_t device;
+	uint64_t inode;
+	uint64_t size;
+	int64_t changed_ns; /* ctime */
+} FcStamp;
+
+/* Permission to hand in a stamp that was taken (fstat) after it was given. */
+typedef struct FcStampPermit
+{
+	uint32_t number; /* FC_FILE_NONE: none */
+	uint64_t changes;
+	uint64_t writers;
+	uint64_t everyone;
+} FcStampPermit;
+
+/* Is the file known from an earlier life, and was not compared yet? */
+extern bool fc_file_asleep(const FcCache *cache, const FcFile *file);
+
+/*
+ * Compare: its blocks count from now on if the stamp is the one it fell asleep
+ * with, else they are dropped.  NULL: the file could not be asked.  Before the
+ * file is read through the cache, and before it is changed: core drops what is
+ * still asleep at a change, or at fc_file_enter().
+ */
+extern void fc_file_wake(FcCache *cache, const FcFile *file,
+                         const FcStamp *stamp);
+
+/*
+ * May a stamp of this file be handed in?  Not while somebody changes it.  After a
+ * change fc_change_end() gives the permit.
+ */
+extern FcStampPermit fc_stamp_permit(const FcCache *cache, const FcFile *file);
+extern void fc_stamp_set(FcCache *cache, const FcStampPermit *permit,
+                         const FcStamp *stamp);
+
 /* ---- reads ------------------------------------------------------------- */
 
 /*
@@ -324,6 +426,11 @@ typedef struct FcChange
 	uint32_t count;
 	bool was_cached; /* one block, and it was cached before */
 	FcTicket ticket; /* of the one block; set_generation after the first bump */
+	bool writing;    /* counted as in flight */
+	uint32_t changing; /* the number that counted us as a change */
+
+	/* After fc_change_end(): may a stamp be handed in? */
+	FcStampPermit permit;
 } FcChange;
 
 /*
@@ -336,6 +443,20 @@ extern void fc_change_begin(FcCache *cache, FcFile *file, uint32_t first,
 
 /* The change is over, whether it worked or not. */
 extern void fc_change_end(FcCache *cache, FcFile *file, FcChange *change);
+
+/*
+ * Not one file but any may be about to change: the whole cache is cleared before
+ * and after.
+ */
+extern void fc_change_all_begin(FcCache *cache);
+extern void fc_change_all_end(FcCache *cache);
+
+/*
+ * The operating system reported an error about the file: what it holds, and what
+ * it will hold when its pages leave memory, is anyone's guess.  Its blocks go, and
+ * it will be cold at the next start whatever happens until then.
+ */
+extern void fc_file_distrust(FcCache *cache, FcFile *file);
 
 /*
  * After fc_change_end() of one whole block that was written from page: refresh

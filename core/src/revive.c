@@ -1,0 +1,205 @@
+/*
+ * revive.c
+ *		A cache that outlives the processes that used it.
+ *
+ * The server crashed, the machine did not: slots and page cache are what they
+ * were, and if the cache's memory lies where it outlives the server it is still
+ * there.  What holds in it, since every process may be killed anywhere anyway: the
+ * index, claims and locks (their owners are gone and get taken over).  What does
+ * not: that files are what they were.  So all files fall asleep (stamps.c), and
+ * those with a writer in flight are dropped.
+ *
+ * Whoever crashed may have written over the memory first.  What that could do:
+ *	- an entry's key or meta: its CRC32C covers key and content;
+ *	- a file's name, number, writers or stamp: the stamp holds its inode;
+ *	- a set's generation: only tickets know it, and they are all gone;
+ *	- the policy's state: its contract is to stand anything;
+ *	- the head: compared with what a new one would be;
+ *	- counters of what is cached, keys beyond all tables: fc_cache_audit().
+ * The audit looks at every entry once, before anything is served.  Until it is over
+ * nobody believes the counters, and a change of a range walks the index.
+ *
+ * Killed in the middle, reviving begins anew the next time: each step can be taken
+ * twice.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <string.h>
+
+#include "health.h"
+#include "shared.h"
+
+/* ---- judging --------------------------------------------------------------- */
+
+static FcStart
+judge(const FcShared *shared, const FcShared *layout,
+      const FcIdentity *identity, uint64_t nonce)
+{
+	const FcIdentity *mine = &shared->identity;
+
+	if (shared->magic == 0)
+		return FC_START_NOTHING;
+	if (shared->magic != layout->magic)
+		return FC_START_FORMAT;
+	if (memcmp(shared, layout, offsetof(FcShared, mode_word)) != 0)
+		return FC_START_GEOMETRY;
+	if (mine->system != identity->system && !FC_BROKEN(SYSTEM))
+		return FC_START_SYSTEM;
+	if ((mine->directory_device != identity->directory_device ||
+	     mine->directory_inode != identity->directory_inode) &&
+	    !FC_BROKEN(DIRECTORY))
+		return FC_START_DIRECTORY;
+	if ((mine->boot[0] != identity->boot[0] ||
+	     mine->boot[1] != identity->boot[1]) &&
+	    !FC_BROKEN(BOOT))
+		return FC_START_BOOT;
+	if ((shared->nonce != nonce || nonce == 0) && !FC_BROKEN(NONCE))
+		return FC_START_NONCE;
+
+	/* Changes of nobody knows what may have been cut off, or not announced. */
+	if ((fc_word_mode(atomic_load(&shared->mode_word)) == FC_OFFLINE ||
+	     (uint32_t) atomic_load(&shared->everyone) != 0) &&
+	    !FC_BROKEN(OFFLINE))
+		return FC_START_OFFLINE;
+	return FC_START_MEMORY;
+}
+
+/* ---- going on -------------------------------------------------------------- */
+
+/* True if the file is asleep afterwards. */
+static bool
+put_to_sleep(FcShared *shared, uint32_t number)
+{
+	FcFileEntry *entry = &fc_files(shared)[number];
+	FcAtomic64 *generation = &fc_generations(shared)[number];
+	uint64_t before = atomic_load(generation);
+	bool quiet =
+		(uint32_t) atomic_load(fc_writers_of(shared, &entry->id)) == 0 ||
+		FC_BROKEN(WRITERS);
+	bool sleeps = quiet && atomic_load(&fc_tags(shared)[number]) != 0 &&
+	              fc_generation_state(before) != FC_NUMBER_RETIRED;
+
+	atomic_store(generation,
+	             fc_generation_next(before, sleeps ? FC_NUMBER_ASLEEP
+	                                               : FC_NUMBER_RETIRED));
+	atomic_store(&entry->hits, 0);
+	atomic_store(&entry->misses, 0);
+	atomic_store(&entry->disk_read_ns, 0);
+	return sleeps;
+}
+
+static void
+reset(FcShared *shared)
+{
+	uint64_t epoch = atomic_load(&shared->mode_word) >> 16;
+	uint32_t asleep = 0;
+
+	/* First of all: from now on nobody believes what is counted. */
+	atomic_store(&shared->audit_wanted, !FC_BROKEN(AUDIT));
+	atomic_store(&shared->mode_word, (epoch + 1) << 16 |
+	                                     (uint64_t) FC_REASON_STARTING << 8 |
+	                                     (uint64_t) FC_PASSTHROUGH);
+	for (uint32_t number = 1; number < shared->file_count; number++)
+		asleep += put_to_sleep(shared, number);
+	atomic_store(&shared->asleep_count, asleep);
+
+	/* Only when those whom they were about are retired. */
+	for (unsigned i = 0; i < FC_WRITERS; i++)
+		atomic_store(&shared->writers[i], 0);
+
+	/* Even, and another one: what was noted as absent is looked for again. */
+	atomic_store(&shared->absent_epoch,
+	             (atomic_load(&shared->absent_epoch) | 1) + 1);
+	memset(fc_shards(shared), 0, FC_SHARDS * sizeof(FcShard));
+	memset(shared->health, 0, sizeof(shared->health));
+}
+
+FcStart
+fc_cache_revive(FcCache *cache, void *memory, const FcConfig *config,
+                FcDevice *devices, const FcIdentity *identity, uint64_t nonce)
+{
+	FcShared *shared = memory;
+	FcShared layout;
+	FcStart start;
+
+	if (!fc_lay_out(config, &layout))
+		return FC_START_GEOMETRY;
+	start = judge(shared, &layout, identity, nonce);
+	if (start != FC_START_MEMORY)
+		return start;
+	if (fc_open_handle(cache, shared, config->policy, devices) != FC_OK)
+		return FC_START_UNREADABLE;
+	reset(shared);
+	for (uint32_t i = 0; i < layout.device_count; i++)
+		if (devices[i].ops == NULL)
+			fc_health_absent(shared, i);
+	return FC_START_MEMORY;
+}
+
+void
+fc_cache_identify(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
+{
+	cache->shared->identity = *identity;
+	cache->shared->nonce = nonce;
+}
+
+/* ---- the audit --------------------------------------------------------------- */
+
+/* May this be an entry's key, in this set? */
+static bool
+is_possible(const FcShared *shared, uint32_t set_number, uint64_t key)
+{
+	uint32_t number = fc_key_file(key);
+
+	return number != FC_FILE_NONE && number < shared->file_count &&
+	       atomic_load(&fc_tags(shared)[number]) != 0 &&
+	       fc_generation_state(atomic_load(&fc_generations(shared)[number])) !=
+	           FC_NUMBER_RETIRED &&
+	       fc_index_set_of(shared, key) == set_number;
+}
+
+static void
+audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
+{
+	FcShared *shared = cache->shared;
+	FcSet *set = fc_set(shared, set_number);
+	uint64_t meta = atomic_load(&set->meta[way]);
+	uint64_t key = atomic_load(&set->key[way]);
+	FcState state = fc_meta_state(meta);
+
+	if (state == FC_EMPTY)
+		return;
+	if (state == FC_VALID && is_possible(shared, set_number, key))
+	{
+		fc_file_block_enters(shared, fc_key_file(key), (uint32_t) key);
+		return;
+	}
+
+	/* Nobody fills yet: a claim is of somebody gone, or was never one. */
+	if (state == FC_VALID || fc_owner_gone(cache, fc_meta_high(meta)))
+		atomic_compare_exchange_strong(&set->meta[way], &meta,
+		                               fc_meta_next(meta, FC_EMPTY, 0));
+}
+
+void
+fc_cache_audit(FcCache *cache)
+{
+	FcShared *shared = cache->shared;
+
+	if (atomic_load(&shared->audit_wanted) == 0)
+		return;
+
+	for (uint32_t i = 0; i < shared->chunk_count; i++)
+		atomic_store(&fc_chunks(shared)[i], 0);
+	for (uint32_t number = 1; number < shared->file_count; number++)
+	{
+		atomic_store(&fc_files(shared)[number].cached_blocks, 0);
+		atomic_store(&fc_files(shared)[number].high, 0);
+	}
+	for (uint32_t i = 0; i < shared->set_count; i++)
+	{
+		for (unsigned way = 0; way < FC_WAYS; way++)
+			audit_entry(cache, i, way);
+	}
+	atomic_store(&shared->audit_wanted, 0);
+}

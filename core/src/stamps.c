@@ -1,0 +1,225 @@
+/*
+ * stamps.c
+ *		Did anybody change a file while no server was looking?
+ *
+ * The kernel notes every change of a file in its inode: ctime cannot be set back,
+ * and what replaces the file is another inode.  So when all quiet changes are
+ * over we remember what the inode says (a stamp), and in the next life of the
+ * cache the file's blocks count only if it still says the same.  Equal, not "not
+ * later": clocks step.
+ *
+ * A file number has a count of the changes begun, and a stamp: one word, a hash of
+ * the inode's four values and of that count.  Each step of the hash is one to one,
+ * so a single value that differs is always seen, and two or more but once in 2^64.
+ * One word cannot be torn by a kill, or mixed of two.  Changes in flight are counted
+ * by a hash of the file's name, for a file may become known, lose its number and
+ * get another one while somebody writes to it.
+ *
+ *	change	count in; find the number, count the change; the real change;
+ *			invalidate; count out
+ *	stamp	nobody in flight? note the counts; fstat; nothing begun since? set
+ *
+ * So a stamp that counts was taken with no change under way, and has outlived no
+ * change: a later one would have moved the count that is part of the hash.  Who is
+ * killed in between leaves no stamp: the file is cold at the next start.  A
+ * writer counts itself in and then asks for the number, a reader gives the file a
+ * number and then looks who is in flight: one of them sees the other.
+ *
+ * A change of nobody knows what is counted for everyone.  A file about which the
+ * kernel reported an error stays counted as in flight for good.
+ *
+ * Asleep files: see fc_file_wake().  Whoever changes one compares first, so a
+ * sleeper never counts as unknown.  All steps from sleep are a compare-and-swap of
+ * the generation: a reader that compares when a writer has woken the file and
+ * changed it loses, and finds it awake.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "shared.h"
+
+/* Others who stamp the same file at once; the last of them will do. */
+#define SET_TRIES 4
+
+FcAtomic64 *
+fc_writers_of(const FcShared *shared, const FcFileId *id)
+{
+	FcAtomic64 *writers = (FcAtomic64 *) shared->writers;
+
+	return &writers[fc_file_hash(id) % FC_WRITERS];
+}
+
+static bool
+in_flight(uint64_t writers)
+{
+	return (uint32_t) writers != 0 && !FC_BROKEN(WRITERS);
+}
+
+/* Never 0, which is no stamp. */
+static uint64_t
+hash_of(uint64_t changes, const FcStamp *stamp)
+{
+	uint64_t hash = FC_BROKEN(STAMP_LATE) ? 0 : changes;
+
+	hash = fc_mix(hash ^ 0x7067666c61736821ULL) ^ stamp->device;
+	hash = fc_mix(hash) ^ stamp->inode;
+	hash = fc_mix(hash) ^ stamp->size;
+	hash = fc_mix(hash) ^ (uint64_t) stamp->changed_ns;
+	hash = fc_mix(hash);
+	return hash != 0 ? hash : 1;
+}
+
+/* ---- changes --------------------------------------------------------------- */
+
+void
+fc_writer_begins(FcCache *cache, FcFile *file, FcChange *change)
+{
+	FcShared *shared = cache->shared;
+
+	atomic_fetch_add(fc_writers_of(shared, &file->id), FC_WRITER_BEGINS);
+	change->writing = true;
+	FC_POINT("writer-counted");
+	if (!fc_file_resolve(cache, file))
+		return;
+	change->changing = file->number;
+	atomic_fetch_add(&fc_files(shared)[file->number].changes, 1);
+}
+
+void
+fc_writer_ends(FcCache *cache, const FcFile *file, FcChange *change)
+{
+	FcShared *shared = cache->shared;
+
+	/* It became known meanwhile, or has another number. */
+	if (file->number != FC_FILE_NONE && file->number != change->changing)
+		atomic_fetch_add(&fc_files(shared)[file->number].changes, 1);
+	if (change->writing)
+		atomic_fetch_sub(fc_writers_of(shared, &file->id), FC_WRITER_ENDS);
+	change->writing = false;
+	FC_POINT("writer-gone");
+	change->permit = fc_stamp_permit(cache, file);
+}
+
+/* ---- stamps ---------------------------------------------------------------- */
+
+FcStampPermit
+fc_stamp_permit(const FcCache *cache, const FcFile *file)
+{
+	const FcShared *shared = cache->shared;
+	FcStampPermit permit = { .number = FC_FILE_NONE };
+
+	if (!fc_file_current(cache, file))
+		return permit;
+
+	permit.changes = atomic_load(&fc_files(shared)[file->number].changes);
+	permit.writers = atomic_load(fc_writers_of(shared, &file->id));
+	permit.everyone = atomic_load(&shared->everyone);
+	if (!in_flight(permit.writers) && !in_flight(permit.everyone))
+		permit.number = file->number;
+	return permit;
+}
+
+/* Has no change begun since the permit was given? */
+static bool
+permit_holds(const FcShared *shared, const FcStampPermit *permit)
+{
+	const FcFileEntry *entry = &fc_files(shared)[permit->number];
+
+	return FC_BROKEN(STAMP_LATE) ||
+	       (atomic_load(&entry->changes) == permit->changes &&
+	        atomic_load(fc_writers_of(shared, &entry->id)) == permit->writers &&
+	        atomic_load(&shared->everyone) == permit->everyone);
+}
+
+void
+fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
+{
+	FcShared *shared = cache->shared;
+
+	if (permit->number == FC_FILE_NONE)
+		return;
+
+	FcAtomic64 *word = &fc_files(shared)[permit->number].stamp;
+	uint64_t hash = hash_of(permit->changes, stamp);
+
+	for (unsigned try = 0; try < SET_TRIES; try++)
+	{
+		uint64_t before = atomic_load(word);
+
+		/*
+		 * Here, between two looks at the stamp: who changed the file since sets
+		 * a newer stamp, which makes the swap fail.
+		 */
+		if (!permit_holds(shared, permit))
+			return;
+		FC_POINT("stamp-checked");
+		if (before == hash ||
+		    atomic_compare_exchange_strong(word, &before, hash))
+			return;
+	}
+}
+
+/* ---- files of an earlier life ------------------------------------------------ */
+
+bool
+fc_file_asleep(const FcCache *cache, const FcFile *file)
+{
+	const FcShared *shared = cache->shared;
+	uint64_t epoch;
+	uint64_t generation;
+
+	if (atomic_load(&shared->asleep_count) == 0 || fc_file_current(cache, file))
+		return false;
+
+	epoch = atomic_load(&shared->absent_epoch);
+	if (file->number == FC_FILE_NONE && file->absent_epoch != 0 &&
+	    file->absent_epoch == epoch)
+		return false;
+	return fc_file_find(shared, &file->id, &generation) != FC_FILE_NONE &&
+	       fc_generation_state(generation) == FC_NUMBER_ASLEEP;
+}
+
+static bool
+is_as_it_was(const FcShared *shared, uint32_t number, const FcStamp *stamp)
+{
+	const FcFileEntry *entry = &fc_files(shared)[number];
+
+	if (FC_BROKEN(STAMP))
+		return true;
+	return stamp != NULL && atomic_load(&entry->stamp) ==
+	                            hash_of(atomic_load(&entry->changes), stamp);
+}
+
+void
+fc_file_wake(FcCache *cache, const FcFile *file, const FcStamp *stamp)
+{
+	FcShared *shared = cache->shared;
+	uint64_t generation;
+	uint32_t number = fc_file_find(shared, &file->id, &generation);
+
+	if (number == FC_FILE_NONE ||
+	    fc_generation_state(generation) != FC_NUMBER_ASLEEP)
+		return;
+
+	FC_POINT("sleeper-found");
+	if (!is_as_it_was(shared, number, stamp))
+	{
+		fc_file_drop_sleeper(cache, number, generation);
+		return;
+	}
+
+	/* The count stays, and so does what a saved map has of the file. */
+	if (atomic_compare_exchange_strong(
+			&fc_generations(shared)[number], &generation,
+			generation - FC_NUMBER_ASLEEP + FC_NUMBER_LIVE))
+	{
+		atomic_fetch_sub(&shared->asleep_count, 1);
+		fc_count(cache, FC_COUNT_files_kept, 1);
+	}
+}
+
+void
+fc_file_drop_sleeper(FcCache *cache, uint32_t number, uint64_t generation)
+{
+	if (fc_file_drop(cache, number, generation))
+		fc_count(cache, FC_COUNT_files_dropped, 1);
+}
