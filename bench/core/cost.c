@@ -204,7 +204,7 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	uint32_t slots = (blocks + FC_WAYS - 1) / FC_WAYS * FC_WAYS;
 	FcConfig config = { .slot_count = slots,
 		                .process_count = 64,
-		                .policy = &fc_policy_lfu };
+		                .policy = &fc_policy_gittins };
 	size_t size = fc_cache_memory_size(&config);
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -115,6 +115,7 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 		place(&end, shared->chunk_count * sizeof(FcAtomic32));
 	shared->classes_offset =
 		place(&end, shared->class_count * sizeof(FcClassEntry));
+	shared->policy_offset = place(&end, config->policy->shared_state_size);
 	shared->sets_offset =
 		place(&end, (uint64_t) shared->set_count * shared->set_size);
 	shared->memory_size = end;
@@ -231,7 +232,6 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page)
 {
 	uint64_t key = fc_key(ticket->file, ticket->block);
 	FcSeen claim;
-	bool same_way;
 
 	/* Spare the write if the answer is known already. */
 	if (!FC_BROKEN(MODE_CHECK) &&
@@ -245,7 +245,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page)
 		fc_count(cache, FC_COUNT_insert_skip_device, 1);
 		return FC_SKIP;
 	}
-	if (fc_index_claim(cache, ticket, &claim, &same_way) != FC_OK)
+	if (fc_index_claim(cache, ticket, &claim) != FC_OK)
 		return FC_SKIP;
 
 	/* The caller's page may change while we look at it: the copy may not. */
@@ -262,7 +262,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page)
 	}
 	FC_POINT("slot-written");
 
-	FcStatus status = fc_index_publish(cache, ticket, &claim, crc, same_way);
+	FcStatus status = fc_index_publish(cache, ticket, &claim, crc);
 
 	if (status == FC_OK)
 		fc_count(cache, FC_COUNT_inserts, 1);

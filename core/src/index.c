@@ -49,9 +49,24 @@ same_key(uint64_t a, uint64_t b)
 static FcCandidate
 candidate_of(const FcShared *shared, uint64_t key)
 {
+	const FcFileId *id = &fc_files(shared)[fc_key_file(key)].id;
+	uint64_t relation =
+		(uint64_t) id->database << 32 ^ (uint64_t) id->relation << 2 ^ id->fork;
+
 	return (FcCandidate){
 		.fingerprint = (uint32_t) fc_mix(key),
-		.relation_class = (uint8_t) fc_files(shared)[fc_key_file(key)].id.fork,
+		.relation = (uint8_t) fc_mix(relation),
+	};
+}
+
+static FcPolicyPlace
+policy_place(const FcShared *shared, uint32_t set_number)
+{
+	return (FcPolicyPlace){
+		.set = fc_set(shared, set_number)->policy_state,
+		.shared = FC_AT(shared, policy_offset, void),
+		.set_number = set_number,
+		.set_count = shared->set_count,
 	};
 }
 
@@ -99,8 +114,9 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 void
 fc_index_touch(FcCache *cache, const FcSeen *seen)
 {
-	cache->policy->touched(set_of_slot(cache->shared, seen->slot)->policy_state,
-	                       seen->slot % FC_WAYS);
+	FcPolicyPlace place = policy_place(cache->shared, seen->slot / FC_WAYS);
+
+	cache->policy->touched(&place, seen->slot % FC_WAYS);
 }
 
 /* ---- changing -------------------------------------------------------------- */
@@ -291,7 +307,8 @@ any_of(uint64_t ways, uint32_t chance)
 
 /* The way to use, or FC_WAY_NONE with the reason counted. */
 static unsigned
-choose_way(FcCache *cache, FcSet *set, uint64_t key, const Survey *survey)
+choose_way(FcCache *cache, const FcPolicyPlace *place, uint64_t key,
+           const FcCandidate *candidate, const Survey *survey)
 {
 	if (survey->same_way != FC_WAY_NONE)
 		return survey->same_way;
@@ -305,52 +322,54 @@ choose_way(FcCache *cache, FcSet *set, uint64_t key, const Survey *survey)
 		return FC_WAY_NONE;
 	}
 
-	FcCandidate candidate = candidate_of(cache->shared, key);
 	bool must;
-	uint64_t usable = fc_class_usable(cache->shared, set, fc_key_file(key),
-	                                  survey->usable, &must);
-	unsigned way = usable == 0 ? FC_WAY_NONE
-	                           : cache->policy->choose(set->policy_state,
-	                                                   &candidate, usable);
+	uint64_t usable =
+		fc_class_usable(cache->shared, fc_set(cache->shared, place->set_number),
+	                    fc_key_file(key), survey->usable, &must);
+	unsigned way = usable == 0
+	                   ? FC_WAY_NONE
+	                   : cache->policy->choose(place, candidate, usable);
 
 	/* The policy would rather not; then it is all the same who goes. */
 	if (way == FC_WAY_NONE && must)
-		way = any_of(usable, candidate.fingerprint);
+		way = any_of(usable, candidate->fingerprint);
 	if (way == FC_WAY_NONE)
 		fc_count(cache, FC_COUNT_insert_skip_not_useful, 1);
 	return way;
 }
 
-/* The block that lay in the way leaves, and the new one takes its place. */
+/* The block that lay in the way leaves. */
 static void
-change_key(FcCache *cache, FcSet *set, unsigned way, uint64_t new_key,
-           bool was_valid)
+evict(FcCache *cache, const FcPolicyPlace *place, unsigned way)
 {
-	uint64_t old_key = atomic_load(&set->key[way]);
+	FcSet *set = fc_set(cache->shared, place->set_number);
+	uint64_t key = atomic_load(&set->key[way]);
+	FcCandidate old = candidate_of(cache->shared, key);
 
-	if (was_valid)
-	{
-		FcCandidate old = candidate_of(cache->shared, old_key);
+	cache->policy->evicted(place, way, &old);
+	fc_file_block_leaves(cache->shared, fc_key_file(key), (uint32_t) key);
+	fc_count(cache, FC_COUNT_eviction_aged_out, 1);
+}
 
-		cache->policy->evicted(set->policy_state, way, &old);
-		fc_file_block_leaves(cache->shared, fc_key_file(old_key),
-		                     (uint32_t) old_key);
-		fc_count(cache, FC_COUNT_eviction_aged_out, 1);
-	}
-	fc_file_block_enters(cache->shared, fc_key_file(new_key),
-	                     (uint32_t) new_key);
+/* The new one takes its place. */
+static void
+take_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
+{
+	fc_file_block_enters(cache->shared, fc_key_file(key), (uint32_t) key);
 	FC_POINT("claimed-old-key");
-	atomic_store(&set->key[way], new_key);
+	atomic_store(&set->key[way], key);
 	FC_POINT("claimed-new-key");
 }
 
 FcStatus
-fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim,
-               bool *same_way)
+fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
 {
 	uint64_t key = fc_key(ticket->file, ticket->block);
 	uint32_t number = fc_index_set_of(cache->shared, key);
 	FcSet *set = fc_set(cache->shared, number);
+	FcPolicyPlace place = policy_place(cache->shared, number);
+	FcCandidate candidate = candidate_of(cache->shared, key);
+	bool told = false;
 
 	if (cache->token == 0 && fc_process_begin(cache) != FC_OK)
 	{
@@ -372,7 +391,14 @@ fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim,
 			return FC_SKIP;
 		}
 
-		unsigned way = choose_way(cache, set, key, &survey);
+		/* An emptied way of its own is no miss: a change emptied it. */
+		if (!told && survey.same_way == FC_WAY_NONE)
+		{
+			cache->policy->missed(&place, &candidate);
+			told = true;
+		}
+
+		unsigned way = choose_way(cache, &place, key, &candidate, &survey);
 
 		if (way == FC_WAY_NONE)
 			return FC_SKIP;
@@ -386,8 +412,11 @@ fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim,
 
 		claim->slot = number * FC_WAYS + way;
 		claim->meta = claimed;
-		*same_way = way == survey.same_way;
-		change_key(cache, set, way, key, fc_meta_state(meta) == FC_VALID);
+		if (fc_meta_state(meta) == FC_VALID)
+			evict(cache, &place, way);
+		if (way != survey.same_way)
+			cache->policy->filled(&place, way, &candidate);
+		take_way(cache, set, way, key);
 		return FC_OK;
 	}
 
@@ -421,7 +450,7 @@ ticket_holds(FcCache *cache, const FcTicket *ticket, FcSet *set)
 
 FcStatus
 fc_index_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
-                 uint32_t crc, bool same_way)
+                 uint32_t crc)
 {
 	FcSet *set = set_of_slot(cache->shared, claim->slot);
 	unsigned way = claim->slot % FC_WAYS;
@@ -436,13 +465,6 @@ fc_index_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
 	}
 	FC_POINT("generations-compared");
 
-	if (!same_way)
-	{
-		FcCandidate candidate =
-			candidate_of(cache->shared, fc_key(ticket->file, ticket->block));
-
-		cache->policy->filled(set->policy_state, way, &candidate);
-	}
 	if (atomic_compare_exchange_strong(&set->meta[way], &meta, valid))
 		return FC_OK;
 

@@ -15,7 +15,8 @@
  *
  * Counts are bytes written without a lock; a lost increment is a lost increment.
  *
- * Figures: bench/core/policy.
+ * Not what is shipped (policy_gittins.c is), but what it has to beat, and simple
+ * enough to be foreseen by tests.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -68,19 +69,27 @@ tick(LfuSet *set, unsigned way)
 }
 
 static void
-lfu_touched(void *state, unsigned way)
+lfu_touched(const FcPolicyPlace *place, unsigned way)
 {
-	LfuSet *set = state;
+	LfuSet *set = place->set;
 
 	if (set->count[way] < COUNT_MAX)
 		set->count[way]++;
 	tick(set, way);
 }
 
-static unsigned
-lfu_choose(void *state, const FcCandidate *candidate, uint64_t usable)
+static void
+lfu_missed(const FcPolicyPlace *place, FcCandidate *candidate)
 {
-	const LfuSet *set = state;
+	(void) place;
+	(void) candidate;
+}
+
+static unsigned
+lfu_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
+           uint64_t usable)
+{
+	const LfuSet *set = place->set;
 	unsigned best = FC_WAY_NONE;
 	uint32_t best_rank = 0;
 
@@ -105,9 +114,10 @@ lfu_choose(void *state, const FcCandidate *candidate, uint64_t usable)
 }
 
 static void
-lfu_filled(void *state, unsigned way, const FcCandidate *candidate)
+lfu_filled(const FcPolicyPlace *place, unsigned way,
+           const FcCandidate *candidate)
 {
-	LfuSet *set = state;
+	LfuSet *set = place->set;
 	uint16_t print = ghost_print(candidate);
 	unsigned count = 1;
 
@@ -125,9 +135,9 @@ lfu_filled(void *state, unsigned way, const FcCandidate *candidate)
 }
 
 static void
-lfu_evicted(void *state, unsigned way, const FcCandidate *old)
+lfu_evicted(const FcPolicyPlace *place, unsigned way, const FcCandidate *old)
 {
-	LfuSet *set = state;
+	LfuSet *set = place->set;
 	unsigned at = set->ghost_at % GHOST_SIZE;
 
 	set->ghost[at] = (uint16_t) (ghost_print(old) | (set->count[way] & 0xf));
@@ -138,6 +148,7 @@ const FcPolicy fc_policy_lfu = {
 	.name = "lfu",
 	.set_state_size = sizeof(LfuSet),
 	.touched = lfu_touched,
+	.missed = lfu_missed,
 	.choose = lfu_choose,
 	.filled = lfu_filled,
 	.evicted = lfu_evicted,

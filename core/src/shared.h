@@ -6,7 +6,7 @@
  * it out:
  *
  *	FcShared | processes | counter shards | shards of devices | file generations | files | chunks
- *	| classes | sets
+ *	| classes | policy | sets
  *
  * Parts name each other by offset and number, never by pointer: the same bytes
  * are valid wherever a process has mapped them.  All zeros is an empty cache, so
@@ -349,6 +349,7 @@ struct FcShared
 	uint64_t files_offset;
 	uint64_t chunks_offset;
 	uint64_t classes_offset;
+	uint64_t policy_offset; /* what the policy keeps for all sets */
 	uint64_t sets_offset;
 
 	/* mode | reason << 8 | epoch << 16; one word, so that it moves as one */
@@ -593,13 +594,13 @@ extern bool fc_index_invalidate(FcCache *cache, uint64_t key,
  */
 extern FC_MUST_CHECK FcStatus fc_index_claim(FcCache *cache,
                                              const FcTicket *ticket,
-                                             FcSeen *claim, bool *same_way);
+                                             FcSeen *claim);
 
 /* Make the claimed entry valid, unless anything changed since the ticket. */
 extern FC_MUST_CHECK FcStatus fc_index_publish(FcCache *cache,
                                                const FcTicket *ticket,
                                                const FcSeen *claim,
-                                               uint32_t crc, bool same_way);
+                                               uint32_t crc);
 extern void fc_index_abandon(FcCache *cache, const FcTicket *ticket,
                              const FcSeen *claim);
 

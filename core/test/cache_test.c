@@ -227,9 +227,10 @@ test_slots_can_be_read(void)
 }
 
 static unsigned
-refuse(void *state, const FcCandidate *candidate, uint64_t usable)
+refuse(const FcPolicyPlace *place, const FcCandidate *candidate,
+       uint64_t usable)
 {
-	(void) state;
+	(void) place;
 	(void) candidate;
 	(void) usable;
 	return FC_WAY_NONE;

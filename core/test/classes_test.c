@@ -179,9 +179,10 @@ test_keep_beyond_its_share_competes(void)
 }
 
 static unsigned
-choose_nobody(void *state, const FcCandidate *candidate, uint64_t usable)
+choose_nobody(const FcPolicyPlace *place, const FcCandidate *candidate,
+              uint64_t usable)
 {
-	(void) state;
+	(void) place;
 	(void) candidate;
 	(void) usable;
 	return FC_WAY_NONE;

@@ -358,7 +358,7 @@ be_worker(uint64_t seed)
 	worker.random.state = seed;
 	for (uint32_t i = 0; i < FILES; i++)
 		worker.file[i] = fc_file(file_id(i));
-	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_lfu, &flash) ==
+	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_gittins, &flash) ==
 	     FC_OK);
 	fc_test_point = on_point;
 	while (atomic_load(&disk->stop) == 0)
@@ -483,7 +483,7 @@ open_world(const char *path, uint32_t numbers)
 	FcConfig config = { .slot_count = SLOTS,
 		                .file_count = numbers,
 		                .process_count = 64,
-		                .policy = &fc_policy_lfu };
+		                .policy = &fc_policy_gittins };
 	FcCache cache;
 
 	disk = shared_memory(sizeof(*disk));
@@ -515,7 +515,7 @@ check_what_is_left(void)
 	unsigned hits = 0;
 
 	memset(&worker, 0, sizeof(worker));
-	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_lfu, &flash) ==
+	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_gittins, &flash) ==
 	     FC_OK);
 	(void) fc_mode_set(&worker.cache, FC_SERVE, FC_REASON_NONE);
 	for (int pass = 0; pass < 2; pass++)

@@ -368,7 +368,6 @@ test_numbers_of_pending_fills(void)
 	Rig rig;
 	FcCache filler;
 	FcSeen claim;
-	bool same_way;
 	FcTicket ticket;
 	static Page page;
 
@@ -379,19 +378,19 @@ test_numbers_of_pending_fills(void)
 	FcFile file = entered(&rig, 7);
 
 	MUST(fc_read(&filler, &file, 3, &page, &ticket) == FC_MISS);
-	MUST(fc_index_claim(&filler, &ticket, &claim, &same_way) == FC_OK);
+	MUST(fc_index_claim(&filler, &ticket, &claim) == FC_OK);
 
 	FcFile next = entered(&rig, 8);
 
 	OK(next.number == file.number,
 	   "a number is given again while a fill of it is pending");
-	OK(fc_index_publish(&filler, &ticket, &claim, 0, same_way) == FC_SKIP &&
+	OK(fc_index_publish(&filler, &ticket, &claim, 0) == FC_SKIP &&
 	       fc_used_slots(&rig.cache) == 0,
 	   "the fill comes to nothing, and is counted off");
 
 	/* A filler that dies leaves the count too high, which costs a look. */
 	MUST(fc_read(&filler, &next, 3, &page, &ticket) == FC_MISS);
-	MUST(fc_index_claim(&filler, &ticket, &claim, &same_way) == FC_OK);
+	MUST(fc_index_claim(&filler, &ticket, &claim) == FC_OK);
 	fc_process_end(&filler);
 	file = entered(&rig, 7);
 	OK(file.number == next.number && put(&rig, &file, 3) &&
@@ -620,7 +619,6 @@ test_chunks(Random *random)
 		uint32_t block = random_below(random, 6000);
 		FcTicket ticket;
 		FcSeen claim;
-		bool same_way;
 
 		switch (random_below(random, 12))
 		{
@@ -649,8 +647,7 @@ test_chunks(Random *random)
 				/* A claim that is left lying, as by a process cut off. */
 				if (fc_file_enter(&rig.cache, of) == FC_OK &&
 				    fc_read(&rig.cache, of, block, &page, &ticket) == FC_MISS)
-					IGNORE(
-						fc_index_claim(&rig.cache, &ticket, &claim, &same_way));
+					IGNORE(fc_index_claim(&rig.cache, &ticket, &claim));
 				break;
 			case 4:
 				rig.flash.write_fault = FAULT_EIO;

@@ -50,10 +50,9 @@ static FcSeen
 claim(FcCache *cache, uint32_t block, FcTicket *ticket)
 {
 	FcSeen seen;
-	bool same_way;
 
 	*ticket = ticket_for(block);
-	MUST(fc_index_claim(cache, ticket, &seen, &same_way) == FC_OK);
+	MUST(fc_index_claim(cache, ticket, &seen) == FC_OK);
 	return seen;
 }
 
@@ -63,7 +62,7 @@ publish(uint32_t block, uint32_t crc)
 	FcTicket ticket;
 	FcSeen seen = claim(&rig.cache, block, &ticket);
 
-	MUST(fc_index_publish(&rig.cache, &ticket, &seen, crc, false) == FC_OK);
+	MUST(fc_index_publish(&rig.cache, &ticket, &seen, crc) == FC_OK);
 	return seen;
 }
 
@@ -73,7 +72,6 @@ test_life_of_an_entry(void)
 	FcTicket ticket;
 	FcSeen seen;
 	FcSeen found;
-	bool same_way;
 	uint64_t generation;
 
 	open_rig(256);
@@ -86,7 +84,7 @@ test_life_of_an_entry(void)
 	   "it is signed by its owner");
 	OK(!fc_index_find(rig.cache.shared, key_of(3), &found),
 	   "what is being filled is not found");
-	OK(fc_index_publish(&rig.cache, &ticket, &seen, 0xdeadbeef, false) == FC_OK,
+	OK(fc_index_publish(&rig.cache, &ticket, &seen, 0xdeadbeef) == FC_OK,
 	   "it is published");
 	OK(fc_index_find(rig.cache.shared, key_of(3), &found) &&
 	       found.slot == seen.slot && fc_meta_high(found.meta) == 0xdeadbeef,
@@ -110,9 +108,8 @@ test_life_of_an_entry(void)
 	   "invalidating nothing moves the generation too");
 
 	ticket = ticket_for(3);
-	MUST(fc_index_claim(&rig.cache, &ticket, &seen, &same_way) == FC_OK);
-	OK(same_way && seen.slot == found.slot,
-	   "a block comes back to the way it had");
+	MUST(fc_index_claim(&rig.cache, &ticket, &seen) == FC_OK);
+	OK(seen.slot == found.slot, "a block comes back to the way it had");
 	fc_index_abandon(&rig.cache, &ticket, &seen);
 	OK(state_of(seen.slot) == FC_EMPTY, "an abandoned claim is empty");
 	OK(fc_used_slots(&rig.cache) == 0, "and counts for nothing");
@@ -160,7 +157,7 @@ test_doom(void)
 
 	/* As if the generations had come out right: the doom alone is enough. */
 	ticket.set_generation = generation;
-	OK(fc_index_publish(&other, &ticket, &seen, 1, false) == FC_SKIP &&
+	OK(fc_index_publish(&other, &ticket, &seen, 1) == FC_SKIP &&
 	       state_of(seen.slot) == FC_EMPTY,
 	   "a doomed fill is not published");
 	OK(fc_counter(&rig.cache, FC_COUNT_insert_skip_modification) == 1,
@@ -177,7 +174,6 @@ test_busy_sets(void)
 	FcTicket ticket;
 	FcTicket late;
 	FcSeen seen;
-	bool same_way;
 
 	open_rig(64);
 	rig_attach(&rig, &other);
@@ -185,14 +181,14 @@ test_busy_sets(void)
 	for (uint32_t block = 0; block < FC_WAYS; block++)
 		(void) claim(&other, block, &ticket);
 	late = ticket_for(100);
-	OK(fc_index_claim(&rig.cache, &late, &seen, &same_way) == FC_SKIP &&
+	OK(fc_index_claim(&rig.cache, &late, &seen) == FC_SKIP &&
 	       fc_counter(&rig.cache, FC_COUNT_insert_skip_writer_overloaded) == 1,
 	   "a set full of fills takes no other");
 	OK(fc_counter(&rig.cache, FC_COUNT_takeovers) == 0,
 	   "nothing is taken from the living");
 
 	fc_process_end(&other);
-	OK(fc_index_claim(&rig.cache, &late, &seen, &same_way) == FC_OK,
+	OK(fc_index_claim(&rig.cache, &late, &seen) == FC_OK,
 	   "what the dead held is taken over");
 	OK(fc_counter(&rig.cache, FC_COUNT_takeovers) == FC_WAYS, "all of it");
 

@@ -80,25 +80,34 @@ cut_here(void)
 static unsigned told_way;
 
 static void
-told_touched(void *state, unsigned way)
+told_touched(const FcPolicyPlace *place, unsigned way)
 {
-	(void) state;
+	(void) place;
 	(void) way;
 }
 
-static unsigned
-told_choose(void *state, const FcCandidate *candidate, uint64_t usable)
+static void
+told_missed(const FcPolicyPlace *place, FcCandidate *candidate)
 {
-	(void) state;
+	(void) place;
+	(void) candidate;
+}
+
+static unsigned
+told_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
+            uint64_t usable)
+{
+	(void) place;
 	(void) candidate;
 	return usable & (1ULL << told_way) ? told_way
 	                                   : (unsigned) __builtin_ctzll(usable);
 }
 
 static void
-told_moved(void *state, unsigned way, const FcCandidate *candidate)
+told_moved(const FcPolicyPlace *place, unsigned way,
+           const FcCandidate *candidate)
 {
-	(void) state;
+	(void) place;
 	(void) way;
 	(void) candidate;
 }
@@ -106,6 +115,7 @@ told_moved(void *state, unsigned way, const FcCandidate *candidate)
 static const FcPolicy told_policy = {
 	.name = "told",
 	.touched = told_touched,
+	.missed = told_missed,
 	.choose = told_choose,
 	.filled = told_moved,
 	.evicted = told_moved,

@@ -618,7 +618,7 @@ open_world(uint64_t seed)
 		.slot_count = FC_WAYS << random_below(&world.random, 4),
 		.file_count = 4U << random_below(&world.random, 4),
 		.process_count = PROCESSES + 1,
-		.policy = &fc_policy_lfu,
+		.policy = &fc_policy_gittins,
 	};
 
 	rig_open_with(&world.rig, &config);
@@ -631,7 +631,7 @@ open_world(uint64_t seed)
 	{
 		Process *process = &world.process[i];
 
-		MUST(fc_cache_attach(&process->cache, world.rig.memory, &fc_policy_lfu,
+		MUST(fc_cache_attach(&process->cache, world.rig.memory, &fc_policy_gittins,
 		                     &world.rig.flash.device) == FC_OK);
 		process->drops = -1;
 		die(process);

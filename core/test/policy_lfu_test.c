@@ -9,6 +9,7 @@
 #include "tap.h"
 
 static uint64_t state[64];
+static const FcPolicyPlace place = { .set = state, .set_count = 1 };
 
 static FcCandidate
 candidate(uint32_t number)
@@ -21,7 +22,7 @@ fill(unsigned way, uint32_t number)
 {
 	FcCandidate new = candidate(number);
 
-	fc_policy_lfu.filled(state, way, &new);
+	fc_policy_lfu.filled(&place, way, &new);
 }
 
 static void
@@ -29,14 +30,14 @@ evict(unsigned way, uint32_t number)
 {
 	FcCandidate old = candidate(number);
 
-	fc_policy_lfu.evicted(state, way, &old);
+	fc_policy_lfu.evicted(&place, way, &old);
 }
 
 static void
 touch(unsigned way, unsigned times)
 {
 	while (times-- > 0)
-		fc_policy_lfu.touched(state, way);
+		fc_policy_lfu.touched(&place, way);
 }
 
 static unsigned
@@ -44,7 +45,7 @@ choose(uint64_t usable)
 {
 	FcCandidate new = candidate(9999);
 
-	return fc_policy_lfu.choose(state, &new, usable);
+	return fc_policy_lfu.choose(&place, &new, usable);
 }
 
 static void

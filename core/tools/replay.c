@@ -2,13 +2,15 @@
  * replay.c
  *		Run a stream of block references through the cache, without PostgreSQL.
  *
- *	replay TRACE.u32 [--classes FILE] [--reads-only] --blocks N [--format json]
+ *	replay TRACE.u32 [--classes FILE] [--reads-only] [--policy NAME] --blocks N
+ *		[--format json]
  *
  * A stream is one little-endian u32 per request: bits 0-30 a block id, bit 31
  * set = a write.  --classes gives one byte per block id, the relation's class;
  * each class is played as a file of its own.  The index, the policy and the
  * protocol are the server's; only the slots' bytes are left out: nothing is
- * read, written or checksummed.  N is rounded up to whole sets.
+ * read, written or checksummed.  N is rounded up to whole sets.  --policy is
+ * gittins, which is what the server uses, or lfu, to compare with.
  *
  * ns_per_request is CPU time of the process over all requests, the reading of
  * the stream from memory included.
@@ -34,6 +36,7 @@ typedef struct Options
 	bool reads_only;
 	bool json;
 	uint32_t blocks;
+	const FcPolicy *policy;
 } Options;
 
 typedef struct Totals
@@ -47,8 +50,9 @@ static void
 usage(FILE *out)
 {
 	fputs(
-		"Usage: replay TRACE.u32 [--classes FILE] [--reads-only] --blocks N"
-		" [--format json|table]\n"
+		"Usage: replay TRACE.u32 [--classes FILE] [--reads-only] [--policy "
+	    "gittins|lfu]"
+		" --blocks N [--format json|table]\n"
 		"Runs a block reference stream through the cache's index and policy.\n"
 		"Example: replay oltp.u32 --blocks 65536 --format json\n",
 		out);
@@ -69,10 +73,24 @@ misuse(const char *what, const char *argument)
 	exit(2);
 }
 
+static const FcPolicy *
+policy_named(const char *name)
+{
+	const FcPolicy *const known[] = { &fc_policy_gittins, &fc_policy_lfu };
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	{
+		if (strcmp(known[i]->name, name) == 0)
+			return known[i];
+	}
+	misuse("the policy is gittins or lfu, not", name);
+	return NULL;
+}
+
 static Options
 parse(int argc, char **argv)
 {
-	Options options = { 0 };
+	Options options = { .policy = &fc_policy_gittins };
 
 	for (int i = 1; i < argc; i++)
 	{
@@ -107,6 +125,8 @@ parse(int argc, char **argv)
 			if (!options.json && strcmp(value, "table") != 0)
 				misuse("the format is json or table, not", value);
 		}
+		else if (strcmp(arg, "--policy") == 0)
+			options.policy = policy_named(value);
 		else if (strcmp(arg, "--blocks") == 0)
 		{
 			char *end;
@@ -155,11 +175,11 @@ load(const char *path, size_t unit, size_t *count)
 }
 
 static FcCache
-make_cache(uint32_t blocks)
+make_cache(uint32_t blocks, const FcPolicy *policy)
 {
 	FcConfig config = { .slot_count = blocks,
 		                .process_count = 1,
-		                .policy = &fc_policy_lfu };
+		                .policy = policy };
 	size_t size = fc_cache_memory_size(&config);
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -176,10 +196,9 @@ static void
 put(FcCache *cache, const FcTicket *ticket)
 {
 	FcSeen claim;
-	bool same_way;
 
-	if (fc_index_claim(cache, ticket, &claim, &same_way) == FC_OK &&
-	    fc_index_publish(cache, ticket, &claim, 0, same_way) == FC_OK)
+	if (fc_index_claim(cache, ticket, &claim) == FC_OK &&
+	    fc_index_publish(cache, ticket, &claim, 0) == FC_OK)
 		fc_count(cache, FC_COUNT_inserts, 1);
 }
 
@@ -229,13 +248,13 @@ main(int argc, char **argv)
 	uint32_t *requests = load(options.trace, sizeof(uint32_t), &count);
 	uint8_t *classes =
 		options.classes == NULL ? NULL : load(options.classes, 1, &class_count);
-	FcCache cache = make_cache(options.blocks);
+	FcCache cache = make_cache(options.blocks, options.policy);
 	FcFile files[256];
 	Totals totals = { 0 };
 
 	for (uint32_t i = 0; i < 256; i++)
 	{
-		files[i] = fc_file((FcFileId){ .relation = i + 1, .fork = i });
+		files[i] = fc_file((FcFileId){ .relation = i + 1 });
 		if (fc_file_enter(&cache, &files[i]) != FC_OK)
 			fail("could not enter a file for", options.trace);
 	}

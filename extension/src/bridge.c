@@ -197,7 +197,7 @@ judge_size(void)
 
 	config.slot_count =
 		(uint32_t) setting_cache_size_blocks / FC_WAYS * FC_WAYS;
-	config.policy = &fc_policy_lfu;
+	config.policy = &fc_policy_gittins;
 	config.process_count =
 		1; /* until the server knows; it hardly matters here */
 

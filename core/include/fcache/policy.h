@@ -4,11 +4,19 @@
  *
  * The mechanism (index.c) calls a policy through this table.  A policy sees one
  * set of FC_WAYS ways at a time: what it knows of each way, and what it chooses
- * to remember of blocks that have left.  Its state lies in shared memory and is
- * touched by several processes at once without a lock: every function must
- * stand torn or lost updates, must not block, allocate, call out or fail, and a
- * wrong choice may cost a hit but never a wrong block.  A set begins with a state
- * of zeros.
+ * to remember of blocks that have left.  What it learns about all sets together
+ * it keeps in a state that they share.  Both lie in shared memory and are touched
+ * by several processes at once without a lock: every function must stand torn
+ * or lost updates, must not block, allocate, call out or fail, and a wrong
+ * choice may cost a hit but never a wrong block.  States of all zeros are new.
+ *
+ * A read is one of these:
+ *
+ *	hit			touched
+ *	miss		missed; then, unless a way is free, choose; then, unless that
+ *				said no, evicted (if a block lay in the way) and filled
+ *
+ * A write is no reference: it changes nothing here.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -24,33 +32,52 @@
 /* What a policy may know of a block: enough to recognise it, not to find it. */
 typedef struct FcCandidate
 {
-	uint32_t fingerprint;   /* of file and block, well mixed */
-	uint8_t relation_class; /* what kind of relation; 0 = unknown */
+	uint32_t fingerprint; /* of file and block, well mixed */
+	uint8_t relation;     /* of the relation and fork, well mixed */
+	uint8_t note; /* what missed() wants choose() and filled() to know */
 } FcCandidate;
+
+/* The set an event happens in. */
+typedef struct FcPolicyPlace
+{
+	void *set;    /* the set's own state */
+	void *shared; /* the state of all sets */
+	uint32_t set_number;
+	uint32_t set_count;
+} FcPolicyPlace;
 
 typedef struct FcPolicy
 {
 	const char *name;
-	size_t set_state_size; /* bytes per set, a multiple of 8 */
+	size_t set_state_size;    /* bytes per set, a multiple of 8 */
+	size_t shared_state_size; /* bytes, a multiple of 8 */
 
 	/* A read was served from this way. */
-	void (*touched)(void *state, unsigned way);
+	void (*touched)(const FcPolicyPlace *place, unsigned way);
+
+	/* A read found the candidate nowhere; once for each miss. */
+	void (*missed)(const FcPolicyPlace *place, FcCandidate *candidate);
 
 	/*
-	 * A read missed the candidate and no way is free: the way that goes, one of
-	 * the bits in usable (never 0), or FC_WAY_NONE = do not fill.
+	 * No way is free for the candidate: the way that goes, one of the bits in
+	 * usable (never 0), or FC_WAY_NONE = do not fill.
 	 */
-	unsigned (*choose)(void *state, const FcCandidate *candidate,
+	unsigned (*choose)(const FcPolicyPlace *place, const FcCandidate *candidate,
 	                   uint64_t usable);
 
-	/* The candidate now lies in this way. */
-	void (*filled)(void *state, unsigned way, const FcCandidate *candidate);
+	/* The block in this way makes room for another one. */
+	void (*evicted)(const FcPolicyPlace *place, unsigned way,
+	                const FcCandidate *old);
 
-	/* The block in this way made room for another one. */
-	void (*evicted)(void *state, unsigned way, const FcCandidate *old);
+	/* The candidate takes this way. */
+	void (*filled)(const FcPolicyPlace *place, unsigned way,
+	               const FcCandidate *candidate);
 } FcPolicy;
 
-/* LFU with ageing and a ghost that remembers frequencies. */
+/* The block that earns least for the room it takes goes; see policy_gittins.c. */
+extern const FcPolicy fc_policy_gittins;
+
+/* LFU with ageing and a ghost that remembers frequencies: to compare with. */
 extern const FcPolicy fc_policy_lfu;
 
 #endif

@@ -1,0 +1,567 @@
+/*
+ * policy_gittins.c
+ *		The block that is expected to earn least for the room it takes goes.
+ *
+ * Below shared_buffers neither recency nor frequency can be trusted: what was read
+ * a moment ago is in memory now, and what was read often may be over.  So nothing
+ * is assumed.  Blocks fall into classes: how often a block was read while it was
+ * cached or remembered, and one of eight groups of relations.  For each class the
+ * rate of reads is learned as a function of the block's age, the time since its
+ * last read.  From the rates follows, for each class and age, the Gittins index:
+ * the best ratio, over all horizons, of the reads expected until then to the time
+ * the block is expected to lie there for them.  The block with the lowest index
+ * goes.  A new block whose own index, less a price for the write, is lower still
+ * is not written at all.
+ *
+ * Time is a set's count of reads, so one table serves caches of all sizes.  A set
+ * also remembers GHOSTS blocks that left or were turned away, by 8 bits in one of
+ * GHOST_ROWS rows of eight, newest first: once in 32 a stranger is taken for one
+ * of them, which costs a good place in the queue and no more.
+ *
+ * How rates are learned.  In some sets, which are watched, each read of a block
+ * that is cached or remembered counts for its class and age; and at each read of
+ * such a set one of all the blocks it holds or remembers, chosen at random, is
+ * counted as having spent time at its class and age.  Reads divided by time is the
+ * rate, and nothing has to be assumed about blocks that wait for their next read.
+ * A class with little evidence leans on all blocks of the same count, these on all
+ * blocks, these on a guess.  Old evidence fades.  One class at a time is brought
+ * up to date, by whoever comes by.
+ *
+ * Nothing is locked.  A lost update loses a count; a torn row forgets a block.
+ * Values are cut to their range where they are used.
+ *
+ * What was tried: docs/decisions.  Figures: bench/results/policy.txt.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <stdbool.h>
+#include <string.h>
+
+#include "fcache/policy.h"
+
+#define COUNTS  8 /* reads of a block beyond the first one, and more */
+#define GROUPS  8 /* of relations */
+#define CLASSES (COUNTS * GROUPS)
+
+/* What FcCandidate.relation can be. */
+#define RELATIONS 256
+
+/* Evidence is kept for each class, for each count, and for all blocks. */
+#define ROWS    (CLASSES + COUNTS + 1)
+#define ALL_ROW (ROWS - 1)
+
+#define GHOST_ROWS 20
+#define ROW        8
+#define GHOSTS     (GHOST_ROWS * ROW)
+
+/* Ages are told in ticks of so many reads of the set, and in log steps. */
+#define TICK     8
+#define AGE_BITS 10
+#define AGE_MASK ((1U << AGE_BITS) - 1)
+#define AGE_OLD  (3U << (AGE_BITS - 2)) /* no block gets older, clocks wrap */
+#define AGES     (2 * AGE_BITS)
+
+/* As many sets learn; more would cost memory and bring little. */
+#define WATCHED 256
+
+/* Every so many reads of watched sets the next class's indexes are worked out ... */
+#define UPDATE_PERIOD 32
+
+/* ... and 1/32 of the next row's evidence is forgotten. */
+#define FADE_PERIOD 64
+#define FADE_SHIFT  5
+
+/* One read or one look, in the counters: so that they can fade smoothly. */
+#define ONE 1024U
+
+/* The guess: this many reads at this chance for each step of the age. */
+#define GUESS_READS  20.0f
+#define GUESS_CHANCE 0.1f
+
+/* What a class leans on counts as much as this many reads. */
+#define LEAN_READS 4.0f
+
+/* Reads that a write to flash is worth. */
+#define PRICE 0.03f
+
+typedef struct GittinsSet
+{
+	uint32_t clock; /* reads of the set; wraps */
+	uint32_t unused;
+	uint16_t block[FC_WAYS]; /* class << AGE_BITS | tick of the last read */
+	uint64_t prints[GHOST_ROWS];
+	uint32_t counts[GHOST_ROWS]; /* 4 bits each */
+} GittinsSet;
+
+typedef struct Gittins
+{
+	uint32_t clock; /* reads of watched sets */
+	uint32_t unused;
+	uint32_t reads[ROWS][AGES];
+	uint32_t looks[ROWS][AGES];
+	uint16_t index[CLASSES][AGES];
+	uint16_t index_new[CLASSES]; /* of a block just read, less the price */
+	uint16_t ghost[WATCHED][GHOST_ROWS][ROW]; /* as GittinsSet.block */
+	uint8_t group[RELATIONS]; /* of relations, + 1; 0 = none yet */
+} Gittins;
+
+_Static_assert(sizeof(GittinsSet) <= 6 * FC_WAYS, "memory is documented");
+_Static_assert(sizeof(GittinsSet) % 8 == 0, "policy states lie side by side");
+_Static_assert(sizeof(Gittins) % 8 == 0, "and what follows is aligned");
+
+/* ---- classes and ages ---------------------------------------------------- */
+
+static unsigned
+class_of(unsigned count, unsigned group)
+{
+	return group * COUNTS + count;
+}
+
+static unsigned
+count_row(unsigned class)
+{
+	return CLASSES + class % COUNTS;
+}
+
+static unsigned
+tick_of(const GittinsSet *set)
+{
+	return set->clock / TICK & AGE_MASK;
+}
+
+static unsigned
+age_of(unsigned now, unsigned block)
+{
+	return (now - block) & AGE_MASK;
+}
+
+/* Two steps for each doubling of the age. */
+static const uint8_t step_table[AGE_MASK + 1] = {
+	[0] = 0,
+	[1] = 1,
+	[2] = 2,
+	[3] = 3,
+	[4 ... 5] = 4,
+	[6 ... 7] = 5,
+	[8 ... 11] = 6,
+	[12 ... 15] = 7,
+	[16 ... 23] = 8,
+	[24 ... 31] = 9,
+	[32 ... 47] = 10,
+	[48 ... 63] = 11,
+	[64 ... 95] = 12,
+	[96 ... 127] = 13,
+	[128 ... 191] = 14,
+	[192 ... 255] = 15,
+	[256 ... 383] = 16,
+	[384 ... 511] = 17,
+	[512 ... 767] = 18,
+	[768 ... 1023] = 19,
+};
+
+static unsigned
+step_of(unsigned age)
+{
+	return step_table[age & AGE_MASK];
+}
+
+/* Ticks from the step's first age to the next step's. */
+static unsigned
+step_width(unsigned step)
+{
+	return step < 4 ? 1 : 1U << (step / 2 - 1);
+}
+
+/*
+ * A relation that is seen for the first time joins the group with the fewest
+ * reads, and of those the one with the fewest relations: so that the busy ones
+ * come to be by themselves.
+ */
+static unsigned
+find_group(Gittins *all, unsigned relation)
+{
+	unsigned best = 0;
+	uint64_t best_load = UINT64_MAX;
+
+	for (unsigned group = 0; group < GROUPS; group++)
+	{
+		uint64_t load = 0;
+
+		for (unsigned count = 0; count < COUNTS; count++)
+		{
+			for (unsigned step = 0; step < AGES; step++)
+				load += all->reads[class_of(count, group)][step];
+		}
+		load *= RELATIONS;
+		for (unsigned other = 0; other < RELATIONS; other++)
+			load += all->group[other] == group + 1;
+		if (load < best_load)
+		{
+			best = group;
+			best_load = load;
+		}
+	}
+	all->group[relation] = (uint8_t) (best + 1);
+	return best;
+}
+
+static unsigned
+group_of(Gittins *all, unsigned relation)
+{
+	unsigned group = all->group[relation];
+
+	return group == 0 ? find_group(all, relation) : (group - 1) % GROUPS;
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+/* exp(-x) for x >= 0, near enough, and never 0. */
+static float
+decay(float x)
+{
+	return 1.0f / (1.0f + x * (1.0f + x * (0.5f + x * (1.0f / 6 + x / 24))));
+}
+
+/* Floats of one sign are ordered as their bits are. */
+static uint16_t
+rank_of(float ratio)
+{
+	union
+	{
+		float number;
+		uint32_t bits;
+	} u = { .number = ratio };
+
+	return ratio > 0 ? (uint16_t) (u.bits >> 15) : 0;
+}
+
+/* Reads of a class per tick, for each step of the age. */
+static void
+learn_rates(const Gittins *all, unsigned class, float rate[AGES])
+{
+	const float spent_in_look = (float) (FC_WAYS + GHOSTS) / (float) TICK;
+	const unsigned rows[] = { ALL_ROW, count_row(class), class };
+
+	for (unsigned step = 0; step < AGES; step++)
+	{
+		float guess = GUESS_CHANCE / (float) step_width(step);
+
+		for (unsigned level = 0; level < 3; level++)
+		{
+			float weight = level == 0 ? GUESS_READS : LEAN_READS;
+			float reads = (float) all->reads[rows[level]][step] / ONE;
+			float looks = (float) all->looks[rows[level]][step] / ONE;
+
+			guess = (reads + weight) / (looks * spent_in_look + weight / guess);
+		}
+		rate[step] = guess;
+	}
+}
+
+static void
+work_out(Gittins *all, unsigned class)
+{
+	float rate[AGES];
+	float stays[AGES]; /* chance not to be read while in this step */
+
+	learn_rates(all, class, rate);
+	for (unsigned step = 0; step < AGES; step++)
+		stays[step] = decay(rate[step] * (float) step_width(step));
+
+	for (unsigned from = 0; from < AGES; from++)
+	{
+		float left = 1, reads = 0, time = 0;
+		float best = 0, best_new = 0;
+
+		for (unsigned step = from; step < AGES && left > 1e-3f; step++)
+		{
+			float read = left * (1 - stays[step]);
+
+			reads += read;
+			time += read / rate[step];
+			left -= read;
+			if (reads > best * time)
+				best = reads / time;
+			if (from == 0 && reads - PRICE > best_new * time)
+				best_new = (reads - PRICE) / time;
+		}
+		all->index[class][from] = rank_of(best);
+		if (from == 0)
+			all->index_new[class] = rank_of(best_new);
+	}
+}
+
+static void
+fade(Gittins *all, unsigned row)
+{
+	for (unsigned step = 0; step < AGES; step++)
+	{
+		all->reads[row][step] -= all->reads[row][step] >> FADE_SHIFT;
+		all->looks[row][step] -= all->looks[row][step] >> FADE_SHIFT;
+	}
+}
+
+/* ---- watching ------------------------------------------------------------ */
+
+/* The set's line in what watched sets keep besides; WATCHED = not watched. */
+static unsigned
+watched(const FcPolicyPlace *place)
+{
+	uint32_t every = (place->set_count + WATCHED - 1) / WATCHED;
+
+	uint32_t line = place->set_number / every;
+
+	return place->set_number % every == 0 && line < WATCHED ? line : WATCHED;
+}
+
+static uint32_t
+scramble(uint32_t x)
+{
+	x *= 0x9e3779b1U;
+	x ^= x >> 15;
+	x *= 0x85ebca77U;
+	return x ^ x >> 13;
+}
+
+static void
+add(uint32_t evidence[ROWS][AGES], unsigned block, unsigned now)
+{
+	unsigned class = block >> AGE_BITS;
+	unsigned step = step_of(age_of(now, block));
+
+	evidence[class][step] += ONE;
+	evidence[count_row(class)][step] += ONE;
+	evidence[ALL_ROW][step] += ONE;
+}
+
+static void
+look(Gittins *all, const GittinsSet *set, unsigned line, unsigned now)
+{
+	unsigned which =
+		(unsigned) (((uint64_t) scramble(set->clock + line * 0x10001U) *
+	                 (FC_WAYS + GHOSTS)) >>
+	                32);
+	unsigned block;
+
+	if (which < FC_WAYS)
+		block = set->block[which];
+	else
+	{
+		unsigned row = (which - FC_WAYS) / ROW;
+		unsigned place = (which - FC_WAYS) % ROW;
+
+		if ((set->prints[row] >> (8 * place) & 0xff) == 0)
+			return;
+		block = all->ghost[line][row][place];
+	}
+	add(all->looks, block, now);
+}
+
+static void
+do_chores(Gittins *all)
+{
+	uint32_t clock = all->clock++;
+
+	if (clock == 0)
+	{
+		for (unsigned class = 0; class < CLASSES; class ++)
+			work_out(all, class);
+	}
+	else if (clock % UPDATE_PERIOD == 0)
+		work_out(all, clock / UPDATE_PERIOD % CLASSES);
+	if (clock % FADE_PERIOD == 0)
+		fade(all, clock / FADE_PERIOD % ROWS);
+}
+
+/* A read of the set: its clock moves, and somebody has to do the chores. */
+static void
+tick(const FcPolicyPlace *place)
+{
+	GittinsSet *set = place->set;
+	Gittins *all = place->shared;
+	unsigned line = watched(place);
+	uint32_t clock = ++set->clock;
+	unsigned now = clock / TICK & AGE_MASK;
+	uint16_t *block = &set->block[clock % FC_WAYS];
+
+	/* Each block is looked at often enough not to become young again. */
+	if (age_of(now, *block) > AGE_OLD)
+		*block =
+			(uint16_t) ((*block & ~AGE_MASK) | ((now - AGE_OLD) & AGE_MASK));
+
+	if (line == WATCHED)
+		return;
+	look(all, set, line, now);
+
+	do_chores(all);
+}
+
+/* ---- ghosts -------------------------------------------------------------- */
+
+static unsigned
+row_of(uint32_t fingerprint)
+{
+	return ((fingerprint & 0xffff) * GHOST_ROWS) >> 16;
+}
+
+static unsigned
+print_of(uint32_t fingerprint)
+{
+	unsigned print = fingerprint >> 24;
+
+	return print == 0 ? 1 : print;
+}
+
+static void
+remember(const FcPolicyPlace *place, uint32_t fingerprint, unsigned block)
+{
+	GittinsSet *set = place->set;
+	Gittins *all = place->shared;
+	unsigned row = row_of(fingerprint);
+	unsigned line = watched(place);
+
+	set->prints[row] = set->prints[row] << 8 | print_of(fingerprint);
+	set->counts[row] = set->counts[row] << 4 | ((block >> AGE_BITS) % COUNTS);
+	if (line != WATCHED)
+	{
+		uint16_t *ghost = all->ghost[line][row];
+
+		memmove(ghost + 1, ghost, (ROW - 1) * sizeof(*ghost));
+		ghost[0] = (uint16_t) block;
+	}
+}
+
+/* Take the block out of the ghost; false = it is not remembered. */
+static bool
+recall(const FcPolicyPlace *place, const FcCandidate *candidate,
+       unsigned *count)
+{
+	const uint64_t ones = 0x0101010101010101ULL;
+	GittinsSet *set = place->set;
+	Gittins *all = place->shared;
+	unsigned row = row_of(candidate->fingerprint);
+	unsigned line = watched(place);
+	uint64_t prints = set->prints[row];
+	uint32_t counts = set->counts[row];
+	uint64_t differ = prints ^ (ones * print_of(candidate->fingerprint));
+	uint64_t equal = (differ - ones) & ~differ & (ones << 7);
+
+	if (equal == 0)
+		return false;
+
+	unsigned at = (unsigned) __builtin_ctzll(equal) / 8;
+	uint64_t newer = (1ULL << (8 * at)) - 1;
+	uint32_t newer_counts = (1U << (4 * at)) - 1;
+
+	*count = counts >> (4 * at) & (COUNTS - 1);
+	set->prints[row] = (prints & newer) | (prints >> 8 & ~newer);
+	set->counts[row] = (counts & newer_counts) | (counts >> 4 & ~newer_counts);
+	if (line != WATCHED)
+	{
+		uint16_t *ghost = all->ghost[line][row];
+
+		add(all->reads, ghost[at], tick_of(set));
+		memmove(ghost + at, ghost + at + 1, (ROW - 1 - at) * sizeof(*ghost));
+	}
+	return true;
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static unsigned
+one_more(unsigned count)
+{
+	return count < COUNTS - 1 ? count + 1 : COUNTS - 1;
+}
+
+static uint16_t
+block_now(const GittinsSet *set, unsigned class)
+{
+	return (uint16_t) (class << AGE_BITS | tick_of(set));
+}
+
+static void
+gittins_touched(const FcPolicyPlace *place, unsigned way)
+{
+	GittinsSet *set = place->set;
+
+	tick(place);
+
+	unsigned block = set->block[way];
+	unsigned class = block >> AGE_BITS;
+
+	if (watched(place) != WATCHED)
+		add(((Gittins *) place->shared)->reads, block, tick_of(set));
+	set->block[way] =
+		block_now(set, class_of(one_more(class % COUNTS), class / COUNTS));
+}
+
+static void
+gittins_missed(const FcPolicyPlace *place, FcCandidate *candidate)
+{
+	unsigned count;
+
+	tick(place);
+	candidate->note = 0;
+	if (recall(place, candidate, &count))
+		candidate->note = (uint8_t) one_more(count);
+}
+
+static unsigned
+gittins_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
+               uint64_t usable)
+{
+	const GittinsSet *set = place->set;
+	Gittins *all = place->shared;
+	unsigned now = tick_of(set);
+	unsigned class =
+		class_of(candidate->note % COUNTS, group_of(all, candidate->relation));
+	uint32_t lowest = UINT32_MAX;
+
+	/* The lowest index; of equal ones the oldest.  No branches: all 64, fast. */
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		unsigned block = set->block[way];
+		unsigned age = age_of(now, block);
+		uint32_t index = all->index[block >> AGE_BITS][step_of(age)];
+		uint32_t rank = index << 16 | (AGE_MASK - age) << 6 | way;
+
+		rank |= (uint32_t) (usable >> way & 1) - 1; /* last, if not usable */
+		lowest = rank < lowest ? rank : lowest;
+	}
+	if (all->index_new[class] >= lowest >> 16)
+		return lowest % FC_WAYS;
+	remember(place, candidate->fingerprint, block_now(set, class));
+	return FC_WAY_NONE;
+}
+
+static void
+gittins_evicted(const FcPolicyPlace *place, unsigned way,
+                const FcCandidate *old)
+{
+	const GittinsSet *set = place->set;
+
+	remember(place, old->fingerprint, set->block[way]);
+}
+
+static void
+gittins_filled(const FcPolicyPlace *place, unsigned way,
+               const FcCandidate *candidate)
+{
+	GittinsSet *set = place->set;
+
+	set->block[way] =
+		block_now(set, class_of(candidate->note % COUNTS,
+	                            group_of(place->shared, candidate->relation)));
+}
+
+const FcPolicy fc_policy_gittins = {
+	.name = "gittins",
+	.set_state_size = sizeof(GittinsSet),
+	.shared_state_size = sizeof(Gittins),
+	.touched = gittins_touched,
+	.missed = gittins_missed,
+	.choose = gittins_choose,
+	.evicted = gittins_evicted,
+	.filled = gittins_filled,
+};

@@ -1,0 +1,341 @@
+/*
+ * policy_gittins_test.c
+ *		What the policy learns: frequency where that pays, recency where that does,
+ *		loops, scans, relations; and that no state, however torn, leads out of
+ *		bounds.
+ *
+ * A cache of a few sets is played without the index: keys and nothing else.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "support.h"
+#include "tap.h"
+
+#define SETS_MAX 8
+#define NO_BLOCK UINT32_MAX
+
+static const FcPolicy *const policy = &fc_policy_gittins;
+static uint64_t set_state[SETS_MAX][64];
+static uint64_t shared_state[16384];
+
+static struct
+{
+	uint32_t sets;
+	uint32_t key[SETS_MAX][FC_WAYS];
+	uint64_t reads;
+	uint64_t hits;
+	uint64_t fills;
+} cache;
+
+static void
+begin(uint32_t sets)
+{
+	MUST(policy->set_state_size + 8 <= sizeof(set_state[0]));
+	MUST(policy->shared_state_size + 8 <= sizeof(shared_state));
+	memset(set_state, 0xa5, sizeof(set_state));
+	memset(shared_state, 0xa5, sizeof(shared_state));
+	memset(shared_state, 0, policy->shared_state_size);
+	memset(&cache, 0, sizeof(cache));
+	memset(cache.key, 0xff, sizeof(cache.key));
+	cache.sets = sets;
+	for (uint32_t set = 0; set < sets; set++)
+		memset(set_state[set], 0, policy->set_state_size);
+}
+
+static bool
+nothing_behind(void)
+{
+	return set_state[0][policy->set_state_size / 8] == 0xa5a5a5a5a5a5a5a5ULL &&
+	       shared_state[policy->shared_state_size / 8] == 0xa5a5a5a5a5a5a5a5ULL;
+}
+
+static FcCandidate
+candidate(uint32_t block, uint8_t relation)
+{
+	return (FcCandidate){ .fingerprint = (uint32_t) fc_mix(block + 1),
+		                  .relation = relation };
+}
+
+static FcPolicyPlace
+place(uint32_t set, uint32_t sets)
+{
+	return (FcPolicyPlace){ .set = set_state[set],
+		                    .shared = shared_state,
+		                    .set_number = set,
+		                    .set_count = sets };
+}
+
+/* One read, as the index plays it; true = hit. */
+static bool
+read_block(uint32_t block, uint8_t relation)
+{
+	uint32_t set = (uint32_t) (fc_mix(block) >> 32) % cache.sets;
+	FcPolicyPlace at = place(set, cache.sets);
+	FcCandidate new = candidate(block, relation);
+	uint32_t *key = cache.key[set];
+	unsigned free = FC_WAY_NONE;
+
+	cache.reads++;
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		if (key[way] == block)
+		{
+			policy->touched(&at, way);
+			cache.hits++;
+			return true;
+		}
+		if (key[way] == NO_BLOCK && free == FC_WAY_NONE)
+			free = way;
+	}
+
+	policy->missed(&at, &new);
+	if (free == FC_WAY_NONE)
+	{
+		free = policy->choose(&at, &new, ~0ULL);
+		if (free == FC_WAY_NONE)
+			return false;
+
+		FcCandidate old = candidate(key[free], 0);
+
+		policy->evicted(&at, free, &old);
+	}
+	policy->filled(&at, free, &new);
+	key[free] = block;
+	cache.fills++;
+	return false;
+}
+
+static void
+count_anew(void)
+{
+	cache.reads = cache.hits = cache.fills = 0;
+}
+
+static double
+hit_ratio(void)
+{
+	return (double) cache.hits / (double) cache.reads;
+}
+
+/* ---- before anything is known ------------------------------------------------ */
+
+static void
+test_new_states(void)
+{
+	begin(1);
+	for (uint32_t block = 0; block < FC_WAYS; block++)
+		(void) read_block(block, 0);
+	OK(cache.fills == FC_WAYS, "an empty set takes what comes");
+
+	FcPolicyPlace at = place(0, 1);
+	FcCandidate new = candidate(FC_WAYS, 0);
+
+	policy->missed(&at, &new);
+	OK(policy->choose(&at, &new, ~0ULL) == 0,
+	   "with nothing learned the oldest goes");
+	OK(policy->choose(&at, &new, ~1ULL) == 1, "if it may");
+	OK(policy->choose(&at, &new, 1ULL << 63) == 63 ||
+	       policy->choose(&at, &new, 1ULL << 63) == FC_WAY_NONE,
+	   "only usable ways are named");
+	OK(policy->set_state_size <= 6 * FC_WAYS,
+	   "a set's state has 6 bytes a block");
+}
+
+/* ---- what it learns ------------------------------------------------------------ */
+
+/*
+ * Half of the reads go to a hot set of three quarters of the cache, the other
+ * half to blocks that never come back.  By recency alone a hot block that is
+ * read once in 2 * 192 reads of the cache lies between 192 strangers: gone.
+ */
+static void
+test_scans(Random *random)
+{
+	const uint32_t hot = 4 * FC_WAYS * 3 / 4;
+	uint32_t stranger = 1000000;
+
+	begin(4);
+	for (int i = 0; i < 100000; i++)
+	{
+		if (i == 50000)
+			count_anew();
+		if (one_in(random, 2))
+			(void) read_block(stranger++, 0);
+		else
+			(void) read_block(random_below(random, hot), 0);
+	}
+	OK(hit_ratio() > 0.9 * 0.5, "a scan does not push out what is read often");
+	OK((double) cache.fills < 0.1 * (double) cache.reads,
+	   "and is not written to flash");
+}
+
+/* A loop of twice the cache: recency keeps nothing of it, the best half. */
+static void
+test_loops(void)
+{
+	begin(4);
+	for (uint32_t i = 0; i < 100000; i++)
+	{
+		if (i == 50000)
+			count_anew();
+		(void) read_block(i % (2 * 4 * FC_WAYS), 0);
+	}
+	OK(hit_ratio() > 0.9 * 0.5, "half of a loop of twice the cache stays");
+}
+
+/*
+ * Each new block is read four times, soon, and never again.  Strangers have to
+ * be let in, and who was read four times has to go.
+ */
+static void
+test_recency(Random *random)
+{
+	begin(4);
+	for (uint32_t newest = 200; newest < 30000; newest++)
+	{
+		if (newest == 15000)
+			count_anew();
+		(void) read_block(newest, 0);
+		for (int again = 0; again < 3; again++)
+			(void) read_block(newest - random_below(random, 100), 0);
+	}
+	OK(hit_ratio() > 0.9 * 0.75,
+	   "blocks that are read soon or never find their place");
+}
+
+/* The hot set changes for good; the old one was read more often. */
+static void
+test_moving(Random *random)
+{
+	const uint32_t hot = 4 * FC_WAYS / 2;
+	uint32_t stranger = 1000000;
+
+	begin(4);
+	for (uint32_t i = 0; i < 100000; i++)
+	{
+		uint32_t first = i < 80000 ? 0 : 5000;
+
+		if (i == 90000)
+			count_anew();
+		if (one_in(random, 2))
+			(void) read_block(stranger++, 0);
+		else
+			(void) read_block(first + random_below(random, hot), 0);
+	}
+	OK(hit_ratio() > 0.9 * 0.5, "yesterday's favourites are overtaken");
+}
+
+/*
+ * Two relations, both too large for the cache, read in the same way but for
+ * this: every block of one is read again soon.
+ */
+static void
+test_relations(void)
+{
+	uint64_t fills[2] = { 0 };
+
+	begin(1);
+	for (uint32_t i = 100; i < 30000; i++)
+	{
+		for (uint8_t relation = 0; relation < 2; relation++)
+		{
+			uint64_t before = cache.fills;
+
+			(void) read_block(i * 2 + relation, relation);
+			if (i > 15000)
+				fills[relation] += cache.fills - before;
+		}
+		(void) read_block((i - 40) * 2, 0);
+	}
+	OK(fills[0] > 10000 && fills[1] < 1000,
+	   "one relation is worth the write and another is not");
+}
+
+/* ---- where it learns ----------------------------------------------------------- */
+
+static void
+test_watched_sets(void)
+{
+	static uint64_t before[sizeof(shared_state) / 8];
+	FcPolicyPlace watched = place(0, 1U << 20);
+	FcPolicyPlace other = place(1, 1U << 20);
+
+	begin(2);
+	policy->touched(&watched, 3);
+	memcpy(before, shared_state, sizeof(before));
+	policy->touched(&other, 3);
+	OK(memcmp(before, shared_state, sizeof(before)) == 0,
+	   "most sets of a large cache write nothing that is shared");
+	policy->touched(&watched, 3);
+	OK(memcmp(before, shared_state, sizeof(before)) != 0, "some do");
+
+	/* While a cache is resized there may be more sets than it is told of. */
+	other.set_number = UINT32_MAX;
+	for (uint32_t count = 1; count < 3000; count++)
+	{
+		other.set_count = count;
+		policy->touched(&other, 3);
+	}
+	OK(nothing_behind(), "a set of no known number does no harm");
+}
+
+/* The states lie in shared memory without a lock: they may hold anything. */
+static void
+test_torn_states(Random *random)
+{
+	unsigned wrong = 0;
+
+	begin(1);
+	for (int round = 0; round < 20000; round++)
+	{
+		FcPolicyPlace at = place(0, 1);
+		FcCandidate new = candidate(random_below(random, 1000),
+		                            (uint8_t) random_below(random, 256));
+		uint64_t usable =
+			random_next(random) & random_next(random) & random_next(random);
+
+		for (unsigned i = 0; i < policy->set_state_size / 8; i++)
+		{
+			if (one_in(random, 8))
+				set_state[0][i] = random_next(random);
+		}
+		for (int i = 0; i < 100; i++)
+			shared_state[random_below(
+				random, (uint32_t) policy->shared_state_size / 8)] =
+				random_next(random);
+		if (usable == 0)
+			usable = 1;
+
+		policy->missed(&at, &new);
+		if (one_in(random, 4))
+			new.note = (uint8_t) random_next(random);
+
+		unsigned way = policy->choose(&at, &new, usable);
+
+		wrong += way != FC_WAY_NONE && (usable & (1ULL << way)) == 0;
+		if (way == FC_WAY_NONE)
+			continue;
+		policy->evicted(&at, way, &new);
+		policy->filled(&at, way, &new);
+		for (uint32_t times = random_below(random, 100); times > 0; times--)
+			policy->touched(&at, random_below(random, FC_WAYS));
+	}
+	OK(wrong == 0, "the choice is a usable way, whatever the states hold");
+	OK(nothing_behind(), "nothing is written behind the states");
+}
+
+int
+main(void)
+{
+	Random random = { .state = 4 };
+
+	test_new_states();
+	test_scans(&random);
+	test_loops();
+	test_recency(&random);
+	test_moving(&random);
+	test_relations();
+	test_watched_sets();
+	test_torn_states(&random);
+	return tap_done();
+}
