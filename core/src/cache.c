@@ -21,8 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "budget.h"
 #include "devices.h"
 #include "health.h"
+#include "probe.h"
 #include "reader.h"
 #include "shared.h"
 
@@ -35,6 +37,8 @@
 #ifdef FC_TEST
 uint64_t fc_test_broken;
 void (*fc_test_point)(const char *name);
+uint64_t fc_test_now_ns;
+uint64_t fc_test_tick_ns;
 #endif
 
 /* ---- memory ---------------------------------------------------------------- */
@@ -162,6 +166,7 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	for (uint32_t i = 0; devices != NULL && i < layout.device_count; i++)
 		if (devices[i].ops == NULL)
 			fc_health_absent(shared, i);
+	fc_budget_begin(shared);
 	return fc_open_handle(cache, shared, config->policy, devices);
 }
 
@@ -180,6 +185,7 @@ void
 fc_cache_close(FcCache *cache)
 {
 	fc_reader_close(cache);
+	fc_probe_close(cache);
 	free(cache->scratch);
 	cache->scratch = NULL;
 }
@@ -243,6 +249,11 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page)
 	if (!fc_set_usable(cache, fc_index_set_of(cache->shared, key)))
 	{
 		fc_count(cache, FC_COUNT_insert_skip_device, 1);
+		return FC_SKIP;
+	}
+	if (!fc_budget_allows(cache))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_budget, 1);
 		return FC_SKIP;
 	}
 	if (fc_index_claim(cache, ticket, &claim) != FC_OK)

@@ -31,6 +31,10 @@ fc_now_ns(void)
 {
 	struct timespec now;
 
+#ifdef FC_TEST
+	if (fc_test_now_ns != 0)
+		return fc_test_now_ns += fc_test_tick_ns;
+#endif
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t) now.tv_sec * 1000000000ULL + (uint64_t) now.tv_nsec;
 }

@@ -14,6 +14,9 @@
  */
 #include "devices.h"
 
+#include <errno.h>
+
+#include "budget.h"
 #include "health.h"
 
 /* A division costs as much as the rest of a look-up's arithmetic. */
@@ -49,6 +52,15 @@ fc_slot_usable(const FcCache *cache, uint32_t slot)
 	return fc_set_usable(cache, slot / FC_WAYS);
 }
 
+FcOutcome
+fc_outcome_of(ssize_t result)
+{
+	if (result == FC_BLOCK_SIZE)
+		return FC_OUTCOME_OK;
+	/* A signal is nobody's fault. */
+	return result == -EINTR ? FC_OUTCOME_INTERRUPTED : FC_OUTCOME_ERROR;
+}
+
 /* ---- counting ------------------------------------------------------------------ */
 
 static FcDeviceShard *
@@ -67,8 +79,9 @@ count(FcCache *cache, uint32_t device, FcDeviceCounter counter, uint64_t amount)
 	                          memory_order_relaxed);
 }
 
-static uint64_t
-counted(const FcShared *shared, uint32_t device, FcDeviceCounter counter)
+uint64_t
+fc_device_counter(const FcShared *shared, uint32_t device,
+                  FcDeviceCounter counter)
 {
 	uint64_t sum = 0;
 
@@ -117,10 +130,18 @@ fc_device_write_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 		count(cache, number, FC_DEVICE_WRITES_DONE, 1);
 		count(cache, number, FC_DEVICE_WRITE_NS, ns);
 		fc_time(cache, FC_TIME_FLASH_WRITE, ns);
+		fc_budget_spend(cache);
 	}
 	else if (outcome == FC_OUTCOME_ERROR)
 		count(cache, number, FC_DEVICE_WRITE_ERRORS, 1);
 	fc_health_write_done(cache, number, ns, outcome);
+}
+
+void
+fc_slot_bypassed(FcCache *cache, uint32_t slot)
+{
+	count(cache, device_of_set(cache->shared, slot / FC_WAYS),
+	      FC_DEVICE_BYPASSED_READS, 1);
 }
 
 void
@@ -157,7 +178,8 @@ fc_devices_counter(const FcCache *cache, FcCounter counter)
 		if (sums[i].of_cache != counter)
 			continue;
 		for (uint32_t j = 0; j < cache->shared->device_count; j++)
-			sum += counted(cache->shared, j, sums[i].of_device) * sums[i].times;
+			sum += fc_device_counter(cache->shared, j, sums[i].of_device) *
+			       sums[i].times;
 	}
 	return sum;
 }
@@ -172,20 +194,24 @@ void
 fc_device_info(const FcCache *cache, uint32_t number, FcDeviceInfo *out)
 {
 	const FcShared *shared = cache->shared;
-	uint64_t reads = counted(shared, number, FC_DEVICE_READS_DONE);
-	uint64_t writes = counted(shared, number, FC_DEVICE_WRITES_DONE);
+	uint64_t reads = fc_device_counter(shared, number, FC_DEVICE_READS_DONE);
+	uint64_t writes = fc_device_counter(shared, number, FC_DEVICE_WRITES_DONE);
 
 	*out = (FcDeviceInfo){
 		.state = fc_health_state(shared, number),
-		.reads = counted(shared, number, FC_DEVICE_READS),
+		.reads = fc_device_counter(shared, number, FC_DEVICE_READS),
 		.read_bytes = reads * FC_BLOCK_SIZE,
-		.read_ns = counted(shared, number, FC_DEVICE_READ_NS),
-		.read_errors = counted(shared, number, FC_DEVICE_READ_ERRORS),
-		.read_timeouts = counted(shared, number, FC_DEVICE_READ_TIMEOUTS),
-		.writes = counted(shared, number, FC_DEVICE_WRITES),
+		.read_ns = fc_device_counter(shared, number, FC_DEVICE_READ_NS),
+		.read_errors = fc_device_counter(shared, number, FC_DEVICE_READ_ERRORS),
+		.read_timeouts =
+			fc_device_counter(shared, number, FC_DEVICE_READ_TIMEOUTS),
+		.writes = fc_device_counter(shared, number, FC_DEVICE_WRITES),
 		.write_bytes = writes * FC_BLOCK_SIZE,
-		.write_ns = counted(shared, number, FC_DEVICE_WRITE_NS),
-		.write_errors = counted(shared, number, FC_DEVICE_WRITE_ERRORS),
-		.corrupt_slots = counted(shared, number, FC_DEVICE_CORRUPT),
+		.write_ns = fc_device_counter(shared, number, FC_DEVICE_WRITE_NS),
+		.write_errors =
+			fc_device_counter(shared, number, FC_DEVICE_WRITE_ERRORS),
+		.bypassed_reads =
+			fc_device_counter(shared, number, FC_DEVICE_BYPASSED_READS),
+		.corrupt_slots = fc_device_counter(shared, number, FC_DEVICE_CORRUPT),
 	};
 }

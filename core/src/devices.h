@@ -18,6 +18,9 @@ typedef enum FcOutcome
 	FC_OUTCOME_TIMEOUT      /* not done when its time was over */
 } FcOutcome;
 
+/* What a transfer's result says. */
+extern FcOutcome fc_outcome_of(ssize_t result);
+
 /* Where a slot lies. */
 extern void fc_slot_place(const FcCache *cache, uint32_t slot,
                           FcDevice **device_out, off_t *offset_out);
@@ -31,6 +34,13 @@ extern bool fc_slot_usable(const FcCache *cache, uint32_t slot);
 
 /* The same for all slots of a set. */
 extern bool fc_set_usable(const FcCache *cache, uint32_t set);
+
+/* A cached block was read from disk, for its cache file is bypassed. */
+extern void fc_slot_bypassed(FcCache *cache, uint32_t slot);
+
+/* What a device has done so far. */
+extern uint64_t fc_device_counter(const FcShared *shared, uint32_t device,
+                                  FcDeviceCounter counter);
 
 /* Count what a device did, and what it says of its health. */
 extern void fc_device_read_done(FcCache *cache, const FcDevice *device,

@@ -2,14 +2,43 @@
  * health.c
  *		Is a device fit for use?
  *
+ *	in service	it is read and written
+ *	stalled		bypassed: a read was not done in time
+ *	slow		bypassed: it took longer than the disk, on average
+ *	failed		out of use until the next start: errors, or corrupt slots
+ *
+ * What lies on a device that is bypassed or out of use is read from disk, and nothing
+ * is put there.  Changes go on to be announced to its entries as ever: what is left
+ * of them when it comes back is as good as before.
+ *
+ * Stalled: the first read that is late makes it so, whoever's it is.  From then
+ * on housekeeping probes it (probe.c), and takes it back after a few answers in
+ * time.
+ *
+ * Slow: housekeeping compares the mean time of its reads, over at least 256 of
+ * them, with that of reads from disk.  What the page cache answered is no read of
+ * a disk; where it could not be asked, such reads give themselves away by their
+ * speed.  Taken back when a row of probes is faster than the disk: as it is now,
+ * for the disk bears the load of both by then.
+ *
+ * A device that is bypassed again soon after is left alone for twice as long each
+ * time.
+ *
  * Failures are counted by the hour, for each device and kind.  Too many of one
- * kind, and the device is out of use until the next start: its share of the cache
- * misses and is not filled, while changes go on to be announced to it.  When the
- * last device goes, the cache goes offline.
+ * kind, and the device is out of use.  When the last one goes, the cache goes
+ * offline.
+ *
+ * No locking: a state moves by compare-and-swap; what housekeeping remembers, it
+ * alone changes.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "health.h"
+
+#include "probe.h"
+
+#define MS_NS     1000000ULL
+#define SECOND_NS (1000 * MS_NS)
 
 /*
  * A device gets this many failed calls, and this many corrupt slots, in an hour
@@ -17,9 +46,50 @@
  * nothing more for ever; a device that has lost its mind costs a few dozen
  * misses.
  */
-#define FAILURE_WINDOW_NS 3600000000000ULL
+#define FAILURE_WINDOW_NS (3600 * SECOND_NS)
 #define DEVICE_ERRORS_MAX 32
 #define CORRUPT_SLOTS_MAX 256
+
+/* Where a read cannot be given up (no AIO), it is late when it took so long. */
+#define LATE_NS SECOND_NS
+
+/* Means are compared over so many reads, and are worth comparing for so long. */
+#define WINDOW_READS      256
+#define WINDOW_DISK_READS 32
+#define WINDOW_NS         (300 * SECOND_NS)
+
+/* Slow is who is slower by a tenth; else twins would be told apart by chance. */
+#define SLOWER(flash, disk) ((flash) > (disk) + (disk) / 10)
+
+/* What is faster came out of some memory, not from a disk. */
+#define DISK_READ_NS_MIN (20000)
+
+/* Probes of a bypassed device, and how many good ones take it back. */
+#define PROBE_EVERY_NS (100 * MS_NS)
+#define PROBE_WAIT_NS  (200 * MS_NS)
+#define STALLED_PROBES 3
+#define SLOW_PROBES    8
+
+/* Time before the first probe; doubles each time... */
+#define STALLED_WAIT_NS  (100 * MS_NS)
+#define STALLED_WAIT_MAX (10 * SECOND_NS)
+#define SLOW_WAIT_NS     SECOND_NS
+#define SLOW_WAIT_MAX    (300 * SECOND_NS)
+
+/* ... until it has been in service for so long. */
+#define FORGIVEN_NS (600 * SECOND_NS)
+
+/* How soon housekeeping wants to be called again. */
+#define CHECK_MS          1000
+#define CHECK_BYPASSED_MS 100
+
+/* ---- states ------------------------------------------------------------------ */
+
+static bool
+is_bypassed(FcDeviceState state)
+{
+	return state == FC_DEVICE_STALLED || state == FC_DEVICE_SLOW;
+}
 
 void
 fc_health_absent(FcShared *shared, uint32_t device)
@@ -28,23 +98,40 @@ fc_health_absent(FcShared *shared, uint32_t device)
 }
 
 static bool
-any_usable(const FcShared *shared)
+any_left(const FcShared *shared)
 {
 	for (uint32_t i = 0; i < shared->device_count; i++)
-		if (fc_health_usable(shared, i))
+	{
+		FcDeviceState state = fc_health_state(shared, i);
+
+		if (state == FC_DEVICE_IN_SERVICE || is_bypassed(state))
 			return true;
+	}
 	return false;
+}
+
+static bool
+move(FcCache *cache, uint32_t device, FcDeviceState from, FcDeviceState to)
+{
+	uint32_t state = from;
+
+	return atomic_compare_exchange_strong(&cache->shared->health[device].state,
+	                                      &state, to);
 }
 
 static void
 take_out_of_use(FcCache *cache, uint32_t device, FcDeviceState state,
                 FcReason reason)
 {
-	uint32_t in_service = FC_DEVICE_IN_SERVICE;
+	FcDeviceState now = fc_health_state(cache->shared, device);
 
-	if (atomic_compare_exchange_strong(&cache->shared->health[device].state,
-	                                   &in_service, state) &&
-	    !any_usable(cache->shared) && fc_mode(cache, NULL) != FC_OFFLINE)
+	while (now == FC_DEVICE_IN_SERVICE || is_bypassed(now))
+	{
+		if (move(cache, device, now, state))
+			break;
+		now = fc_health_state(cache->shared, device);
+	}
+	if (!any_left(cache->shared) && fc_mode(cache, NULL) != FC_OFFLINE)
 		(void) fc_mode_set(cache, FC_OFFLINE, reason);
 }
 
@@ -65,11 +152,15 @@ too_many(FcFailures *failures, uint32_t max)
 	return atomic_fetch_add(&failures->count, 1) + 1 >= max;
 }
 
+/* ---- what devices did ----------------------------------------------------------- */
+
 void
 fc_health_read_done(FcCache *cache, uint32_t device, uint64_t ns,
                     FcOutcome outcome)
 {
-	(void) ns;
+	if (outcome == FC_OUTCOME_TIMEOUT ||
+	    (outcome == FC_OUTCOME_OK && ns > LATE_NS))
+		(void) move(cache, device, FC_DEVICE_IN_SERVICE, FC_DEVICE_STALLED);
 	if (outcome == FC_OUTCOME_ERROR &&
 	    too_many(&cache->shared->health[device].read_errors, DEVICE_ERRORS_MAX))
 		take_out_of_use(cache, device, FC_DEVICE_READ_FAILS,
@@ -94,4 +185,200 @@ fc_health_corrupt(FcCache *cache, uint32_t device)
 	if (too_many(&cache->shared->health[device].corrupt, CORRUPT_SLOTS_MAX))
 		take_out_of_use(cache, device, FC_DEVICE_CORRUPTS,
 		                FC_REASON_CORRUPTION);
+}
+
+void
+fc_health_disk_read(FcCache *cache, uint64_t ns)
+{
+	FcShard *shard = &fc_shards(cache->shared)[cache->process % FC_SHARDS];
+
+	if (ns < DISK_READ_NS_MIN)
+		return;
+	atomic_fetch_add_explicit(&shard->disk_waits, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&shard->disk_wait_ns, ns, memory_order_relaxed);
+}
+
+/* ---- slow? ------------------------------------------------------------------------ */
+
+/* Begin to look anew at what is summed up from now on. */
+static void
+begin_window(FcWindow *window, uint64_t reads, uint64_t ns, uint64_t now_ns)
+{
+	*window = (FcWindow){ .reads = reads, .ns = ns, .begin_ns = now_ns };
+}
+
+/* The mean since the window began; 0: it is not full yet. */
+static uint64_t
+mean_of_window(FcWindow *window, uint64_t reads, uint64_t ns, uint64_t full,
+               uint64_t now_ns)
+{
+	uint64_t count = reads - window->reads;
+	uint64_t mean = count >= full ? (ns - window->ns) / count : 0;
+
+	if (count >= full || now_ns - window->begin_ns > WINDOW_NS)
+		begin_window(window, reads, ns, now_ns);
+	return mean;
+}
+
+static void
+follow_disk(FcShared *shared, uint64_t now_ns)
+{
+	uint64_t reads = 0;
+	uint64_t ns = 0;
+	uint64_t mean;
+
+	for (int i = 0; i < FC_SHARDS; i++)
+	{
+		reads += atomic_load(&fc_shards(shared)[i].disk_waits);
+		ns += atomic_load(&fc_shards(shared)[i].disk_wait_ns);
+	}
+	mean = mean_of_window(&shared->disk_window, reads, ns, WINDOW_DISK_READS,
+	                      now_ns);
+	if (mean > 0)
+		shared->disk_mean_ns = shared->disk_mean_ns == 0
+		                           ? mean
+		                           : (shared->disk_mean_ns + mean) / 2;
+}
+
+static void
+judge_speed(FcCache *cache, uint32_t device, uint64_t now_ns)
+{
+	FcShared *shared = cache->shared;
+	FcHealth *health = &shared->health[device];
+	uint64_t mean =
+		mean_of_window(&health->window,
+	                   fc_device_counter(shared, device, FC_DEVICE_READS_DONE),
+	                   fc_device_counter(shared, device, FC_DEVICE_READ_NS),
+	                   WINDOW_READS, now_ns);
+
+	if (mean > 0 && shared->disk_mean_ns > 0 &&
+	    SLOWER(mean, shared->disk_mean_ns))
+		(void) move(cache, device, FC_DEVICE_IN_SERVICE, FC_DEVICE_SLOW);
+}
+
+/* ---- back again --------------------------------------------------------------------- */
+
+static uint64_t
+wait_before_probes(FcDeviceState state, uint32_t times)
+{
+	bool slow = state == FC_DEVICE_SLOW;
+	uint64_t wait = slow ? SLOW_WAIT_NS : STALLED_WAIT_NS;
+	uint64_t max = slow ? SLOW_WAIT_MAX : STALLED_WAIT_MAX;
+
+	while (times-- > 1 && wait < max)
+		wait *= 2;
+	return wait < max ? wait : max;
+}
+
+/* Housekeeping sees a state for the first time. */
+static void
+note_state(FcCache *cache, uint32_t device, FcDeviceState state,
+           uint64_t now_ns)
+{
+	FcShared *shared = cache->shared;
+	FcHealth *health = &shared->health[device];
+
+	health->noted_state = state;
+	health->good_probes = 0;
+	health->probes_ns = 0;
+	if (state == FC_DEVICE_IN_SERVICE)
+		begin_window(&health->window,
+		             fc_device_counter(shared, device, FC_DEVICE_READS_DONE),
+		             fc_device_counter(shared, device, FC_DEVICE_READ_NS),
+		             now_ns);
+	if (is_bypassed(state))
+	{
+		if (now_ns - health->noted_ns > FORGIVEN_NS)
+			health->times_bypassed = 0;
+		health->times_bypassed++;
+		health->probe_due_ns =
+			now_ns + wait_before_probes(state, health->times_bypassed);
+	}
+	health->noted_ns = now_ns;
+}
+
+/* An answer of a device that was stalled. */
+static bool
+answers(FcCache *cache, FcHealth *health, uint64_t ns)
+{
+	health->good_probes =
+		ns <= cache->read_deadline_ns ? health->good_probes + 1 : 0;
+	return health->good_probes >= STALLED_PROBES;
+}
+
+/* An answer of a device that was slow. */
+static bool
+is_fast(const FcShared *shared, FcHealth *health, uint64_t ns)
+{
+	bool fast;
+
+	health->probes_ns += ns;
+	if (++health->good_probes < SLOW_PROBES)
+		return false;
+	fast = health->probes_ns / SLOW_PROBES < shared->disk_mean_ns;
+	health->good_probes = 0;
+	health->probes_ns = 0;
+	if (!fast)
+		health->probe_due_ns =
+			fc_now_ns() +
+			wait_before_probes(FC_DEVICE_SLOW, health->times_bypassed);
+	return fast;
+}
+
+static void
+probe_done(FcCache *cache, uint32_t device, uint64_t ns, FcOutcome outcome)
+{
+	FcHealth *health = &cache->shared->health[device];
+	FcDeviceState state = fc_health_state(cache->shared, device);
+	bool well = false;
+
+	if (outcome != FC_OUTCOME_OK)
+	{
+		health->good_probes = 0;
+		health->probes_ns = 0;
+		fc_health_read_done(cache, device, ns, outcome);
+	}
+	else if (state == FC_DEVICE_STALLED)
+		well = answers(cache, health, ns);
+	else if (state == FC_DEVICE_SLOW)
+		well = is_fast(cache->shared, health, ns);
+
+	if (well)
+		(void) move(cache, device, state, FC_DEVICE_IN_SERVICE);
+}
+
+/* Says whether it began a probe. */
+static bool
+check(FcCache *cache, uint32_t device, uint64_t now_ns)
+{
+	FcHealth *health = &cache->shared->health[device];
+	FcDeviceState state = fc_health_state(cache->shared, device);
+
+	if (state != health->noted_state || health->noted_ns == 0)
+		note_state(cache, device, state, now_ns);
+	if (state == FC_DEVICE_IN_SERVICE)
+		judge_speed(cache, device, now_ns);
+	if (!is_bypassed(state) || now_ns < health->probe_due_ns)
+		return false;
+	health->probe_due_ns = now_ns + PROBE_EVERY_NS;
+	return fc_probe_begin(cache, device);
+}
+
+unsigned
+fc_devices_check(FcCache *cache)
+{
+	FcShared *shared = cache->shared;
+	unsigned again_ms = CHECK_MS;
+	unsigned probes = 0;
+
+	if (fc_mode(cache, NULL) == FC_OFFLINE)
+		return CHECK_MS;
+	follow_disk(shared, fc_now_ns());
+	for (uint32_t i = 0; i < shared->device_count; i++)
+		probes += check(cache, i, fc_now_ns());
+	fc_probe_collect(cache, probes, PROBE_WAIT_NS, probe_done);
+	for (uint32_t i = 0; i < shared->device_count; i++)
+		if (is_bypassed(fc_health_state(shared, i)))
+			again_ms = CHECK_BYPASSED_MS;
+	return again_ms;
 }

@@ -33,4 +33,7 @@ extern void fc_health_write_done(FcCache *cache, uint32_t device, uint64_t ns,
                                  FcOutcome outcome);
 extern void fc_health_corrupt(FcCache *cache, uint32_t device);
 
+/* A read of the disk took this long: what flash has to beat. */
+extern void fc_health_disk_read(FcCache *cache, uint64_t ns);
+
 #endif

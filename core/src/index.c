@@ -27,6 +27,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 
+#include "devices.h"
 #include "shared.h"
 
 /* A claim lost to other processes this often counts as "writer overloaded". */
@@ -208,12 +209,14 @@ invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 bool
 fc_index_invalidate(FcCache *cache, uint64_t key, uint64_t *generation_out)
 {
-	FcSet *set = fc_set(cache->shared, fc_index_set_of(cache->shared, key));
+	uint32_t number = fc_index_set_of(cache->shared, key);
+	FcSet *set = fc_set(cache->shared, number);
 	bool was_cached = false;
 
 	*generation_out = atomic_fetch_add(&set->generation, 1) + 1;
 	FC_POINT("set-generation-moved");
-	if (FC_BROKEN(INVALIDATE))
+	if (FC_BROKEN(INVALIDATE) ||
+	    (FC_BROKEN(BYPASSED) && !fc_set_usable(cache, number)))
 		return false;
 
 	/* Not relaxed: no look may come before the generation's move. */

@@ -22,6 +22,7 @@
 
 #include "devices.h"
 #include "fcache/checksum.h"
+#include "health.h"
 #include "reader.h"
 #include "shared.h"
 
@@ -181,7 +182,10 @@ fc_read_run(FcCache *cache, const FcFile *file, uint32_t first, unsigned count,
 		status[i] =
 			fc_look_up(cache, file, first + i, &ticket[i], &run.seen[i]);
 		if (status[i] == FC_OK && !fc_slot_usable(cache, run.seen[i].slot))
+		{
+			fc_slot_bypassed(cache, run.seen[i].slot);
 			status[i] = FC_MISS;
+		}
 		if (status[i] == FC_MISS)
 			missed(cache, &ticket[i]);
 		if (status[i] != FC_OK)
@@ -313,6 +317,7 @@ fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
 	fc_count(cache, FC_COUNT_disk_reads, blocks > 0 ? 1 : 0);
 	fc_count(cache, FC_COUNT_disk_read_bytes, bytes);
 	fc_time(cache, FC_TIME_DISK_READ, ns);
+	fc_health_disk_read(cache, ns);
 	if (fc_file_current(cache, file))
 		atomic_fetch_add_explicit(
 			&fc_files(cache->shared)[file->number].disk_read_ns, ns,

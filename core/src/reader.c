@@ -175,19 +175,10 @@ begin_reads(Call *call)
 	call->begun += taken;
 }
 
-static FcOutcome
-outcome_of(ssize_t result)
-{
-	if (result == FC_BLOCK_SIZE)
-		return FC_OUTCOME_OK;
-	/* A signal is nobody's fault. */
-	return result == -EINTR ? FC_OUTCOME_INTERRUPTED : FC_OUTCOME_ERROR;
-}
-
 static void
 deliver(Call *call, Place *place)
 {
-	FcOutcome outcome = outcome_of(place->transfer.result);
+	FcOutcome outcome = fc_outcome_of(place->transfer.result);
 
 	fc_device_read_done(call->cache, place->transfer.device,
 	                    call->now_ns - place->start_ns, outcome);

@@ -91,6 +91,8 @@ enum
 		FC_BIT(28), /* what a dead owner left is believed */
 	FC_BREAK_CURVE_FRONTIER =
 		FC_BIT(29),                    /* blocks of unknown past are counted */
+	FC_BREAK_BYPASSED = FC_BIT(30),    /* no changes on a bypassed device */
+	FC_BREAK_BUDGET = FC_BIT(31),      /* the write budget limits nothing */
 	FC_BREAK_LOST_PAGE = FC_BIT(40),   /* pages of late reads are used again */
 	FC_BREAK_READER_BUSY = FC_BIT(41), /* reads within a read go ahead */
 	FC_BREAK_STAMP = FC_BIT(53),       /* sleepers wake without a look */
@@ -108,6 +110,8 @@ enum
 
 extern uint64_t fc_test_broken;
 extern void (*fc_test_point)(const char *name);
+extern uint64_t fc_test_now_ns; /* what the clock says; 0: it is the real one */
+extern uint64_t fc_test_tick_ns; /* ... and goes on by at each look */
 
 #define FC_BROKEN(name) ((fc_test_broken & FC_BREAK_##name) != 0)
 #define FC_POINT(name)                                                         \
@@ -286,6 +290,8 @@ typedef struct FcShard
 		FcAtomic64 total_ns;
 		FcAtomic64 bucket[FC_HISTOGRAM_BUCKETS];
 	} timer[FC_TIMER_COUNT];
+	FcAtomic64 disk_waits; /* reads of the disk, and not of a memory */
+	FcAtomic64 disk_wait_ns;
 } __attribute__((aligned(64))) FcShard;
 
 /* What is counted for each device. */
@@ -301,6 +307,7 @@ typedef enum FcDeviceCounter
 	FC_DEVICE_WRITE_NS,
 	FC_DEVICE_WRITE_ERRORS,
 	FC_DEVICE_CORRUPT,
+	FC_DEVICE_BYPASSED_READS,
 	FC_DEVICE_COUNTER_COUNT
 } FcDeviceCounter;
 
@@ -318,13 +325,43 @@ typedef struct FcFailures
 	FcAtomic32 count;
 } FcFailures;
 
+/* Sums as they were when a window of time began. */
+typedef struct FcWindow
+{
+	uint64_t reads;
+	uint64_t ns;
+	uint64_t begin_ns;
+} FcWindow;
+
 typedef struct FcHealth
 {
 	FcAtomic32 state; /* an FcDeviceState */
 	FcFailures read_errors;
 	FcFailures write_errors;
 	FcFailures corrupt;
+
+	/* From here on: what housekeeping remembers. */
+	uint32_t noted_state;
+	uint32_t times_bypassed; /* in a row */
+	uint32_t good_probes;
+	uint64_t probes_ns;
+	uint64_t noted_ns;
+	uint64_t probe_due_ns;
+	FcWindow window;
 } FcHealth;
+
+/* ---- write budget ----------------------------------------------------------- */
+
+#define FC_BUDGET_HOURS 24
+
+typedef struct FcBudget
+{
+	FcAtomic64 bytes_per_day; /* 0 = unlimited */
+	_Atomic int64_t left;     /* bytes in the bucket */
+	FcAtomic64 poured_ns;     /* up to then */
+	FcAtomic64 begun_ns;
+	FcAtomic64 hour[FC_BUDGET_HOURS]; /* blocks; see budget.c */
+} FcBudget;
 
 /* ---- the whole ----------------------------------------------------------- */
 
@@ -373,6 +410,12 @@ struct FcShared
 	/* Changes in flight | begun << 32: by a hash of the name, and of any file. */
 	FcAtomic64 writers[FC_WRITERS] __attribute__((aligned(64)));
 	FcAtomic64 everyone __attribute__((aligned(64)));
+
+	/* What housekeeping remembers of the disk. */
+	FcWindow disk_window;
+	uint64_t disk_mean_ns; /* of late; 0 = not known */
+
+	FcBudget budget __attribute__((aligned(64)));
 };
 
 #define FC_AT(shared, offset, type)                                            \

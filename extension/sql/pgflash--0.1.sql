@@ -28,6 +28,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT insert_skip_not_useful bigint,
 	OUT insert_skip_modification bigint,
 	OUT insert_skip_corrupt bigint,
+	OUT insert_skip_budget bigint,
 	OUT insert_skip_device bigint,
 	OUT bypass_reads bigint,
 	OUT updates bigint,
@@ -102,8 +103,10 @@ COMMENT ON COLUMN pgflash_cache.insert_skip_modification IS
 	'Blocks not put in: they, or a neighbour in the index, changed since they were read (Oracle: flash cache insert skip: modification).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_corrupt IS
 	'Blocks not put in: they could not be written whole (Oracle: flash cache insert skip: corrupt).';
+COMMENT ON COLUMN pgflash_cache.insert_skip_budget IS
+	'Blocks not put in, or not refreshed: pgflash.write_budget was used up.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_device IS
-	'Blocks not put in: their cache file is out of use.';
+	'Blocks not put in: their cache file is bypassed or out of use.';
 COMMENT ON COLUMN pgflash_cache.bypass_reads IS
 	'Reads that were not looked up: base backups, parts of blocks, files being copied (in calls); runs of large scans (in blocks).';
 COMMENT ON COLUMN pgflash_cache.updates IS 'Of the inserts: blocks refreshed after they were written.';

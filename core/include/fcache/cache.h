@@ -164,6 +164,7 @@ typedef enum FcStart
 
 typedef struct FcShared FcShared; /* the shared memory; see src/shared.h */
 typedef struct FcReader FcReader; /* see src/reader.c */
+typedef struct FcProber FcProber; /* see src/probe.c */
 
 /* A process's handle.  Copied by fork; see fc_process_begin(). */
 typedef struct FcCache
@@ -178,6 +179,7 @@ typedef struct FcCache
 	/* A read from flash takes no longer than this; 50 ms unless set. */
 	uint64_t read_deadline_ns;
 	FcReader *reader; /* the process's own; NULL before its first read */
+	FcProber *prober; /* the same, of housekeeping's */
 } FcCache;
 
 extern size_t fc_cache_memory_size(const FcConfig *config);
@@ -511,10 +513,13 @@ extern uint32_t fc_file_count(const FcCache *cache);
 
 /* ---- devices ------------------------------------------------------------ */
 
+/* What a device is fit for; see src/health.c. */
 typedef enum FcDeviceState
 {
 	FC_DEVICE_IN_SERVICE,
-	FC_DEVICE_ABSENT, /* could not be opened at the start */
+	FC_DEVICE_STALLED, /* bypassed: a read was not done in time */
+	FC_DEVICE_SLOW,    /* bypassed: it took longer than the disk */
+	FC_DEVICE_ABSENT,  /* could not be opened at the start */
 	FC_DEVICE_READ_FAILS,
 	FC_DEVICE_WRITE_FAILS,
 	FC_DEVICE_CORRUPTS
@@ -534,11 +539,38 @@ typedef struct FcDeviceInfo
 	uint64_t write_ns;
 	uint64_t write_errors;
 	uint64_t corrupt_slots;
+	uint64_t bypassed_reads; /* of cached blocks: from disk instead */
 } FcDeviceInfo;
+
+#define FC_DEVICE_STATE_COUNT (FC_DEVICE_CORRUPTS + 1)
 
 extern uint32_t fc_device_count(const FcCache *cache);
 extern void fc_device_info(const FcCache *cache, uint32_t number,
                            FcDeviceInfo *out);
+
+/*
+ * Housekeeping of devices, by the process that calls fc_sweep(): bypass the slow
+ * ones, probe the bypassed ones, take back who answers.  Says after how many
+ * milliseconds it wants to be called again.  Waits no longer
+ * than a fifth of a second, unless there is no AIO.
+ */
+extern unsigned fc_devices_check(FcCache *cache);
+
+/* ---- write budget --------------------------------------------------------- */
+
+/* From now on so many bytes a day may be written to flash; 0: any number. */
+extern void fc_write_budget_set(FcCache *cache, uint64_t bytes_per_day);
+
+typedef struct FcBudgetInfo
+{
+	uint64_t bytes_per_day;    /* 0 = unlimited */
+	uint64_t left_now_bytes;   /* may be written at once */
+	uint64_t left_today_bytes; /* of the budget, less day_bytes */
+	uint64_t day_bytes;        /* written in the last 24 hours */
+	uint64_t day_ns;           /* ... of which so much is known */
+} FcBudgetInfo;
+
+extern void fc_write_budget_info(const FcCache *cache, FcBudgetInfo *out);
 
 /* The live file with this number; false if there is none. */
 extern bool fc_file_info(const FcCache *cache, uint32_t number,

@@ -1,0 +1,146 @@
+/*
+ * budget.c
+ *		How many bytes a day may be written to flash.
+ *
+ * Flash wears by being written.  A budget is a bucket of bytes that fills at an even
+ * rate, a day's worth in a day, and holds no more than 5 minutes' worth: so the
+ * limit holds over minutes, and a busy hour cannot use up the day.  A fill is
+ * let through while there is something in the bucket; each slot written takes its
+ * bytes out, also below zero.  So the bytes written in any span of time are at most
+ * those that flowed in meanwhile, 5 minutes' worth, and what was under way when the
+ * bucket ran dry (the staging ring at most).
+ *
+ * A fill or an update that is not let through is skipped, as if there were no room
+ * for it: the block is read from disk until there is budget again.
+ *
+ * Beside the bucket stand the blocks written in each of the last 24 hours, for the
+ * view; these are kept without a budget, too.  Times are of the monotonic clock: the
+ * clock on the wall may step.
+ *
+ * No locking: the words move one by one, by atomics.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "budget.h"
+
+#define SECOND_NS 1000000000ULL
+#define HOUR_NS   (3600 * SECOND_NS)
+#define DAY_NS    (24 * HOUR_NS)
+#define BURST_NS  (300 * SECOND_NS)
+
+/* A bucket that could not hold a few blocks would be empty for ever. */
+#define BURST_BYTES_MIN (8 * FC_BLOCK_SIZE)
+
+/* Poured in by no less, so that rounding down takes off next to nothing. */
+#define POUR_BYTES_MIN 512
+
+/* A word of the ring of hours: number of the hour << 40 | blocks. */
+#define HOUR_SHIFT 40
+
+static uint64_t
+share_of_day(uint64_t bytes_per_day, uint64_t ns)
+{
+	return (uint64_t) ((double) bytes_per_day * (double) ns / (double) DAY_NS);
+}
+
+static int64_t
+burst_of(uint64_t bytes_per_day)
+{
+	uint64_t burst = share_of_day(bytes_per_day, BURST_NS);
+
+	return burst < BURST_BYTES_MIN ? BURST_BYTES_MIN : (int64_t) burst;
+}
+
+void
+fc_budget_begin(FcShared *shared)
+{
+	atomic_store(&shared->budget.begun_ns, fc_now_ns());
+}
+
+void
+fc_write_budget_set(FcCache *cache, uint64_t bytes_per_day)
+{
+	FcBudget *budget = &cache->shared->budget;
+
+	if (atomic_exchange(&budget->bytes_per_day, bytes_per_day) == bytes_per_day)
+		return;
+	atomic_store(&budget->poured_ns, fc_now_ns());
+	atomic_store(&budget->left, burst_of(bytes_per_day));
+}
+
+/* Let in what has become due. */
+static void
+pour(FcBudget *budget, uint64_t bytes_per_day)
+{
+	uint64_t now = fc_now_ns();
+	uint64_t before = atomic_load(&budget->poured_ns);
+	uint64_t bytes =
+		now > before ? share_of_day(bytes_per_day, now - before) : 0;
+	int64_t burst = burst_of(bytes_per_day);
+	int64_t left;
+	int64_t more;
+
+	if (bytes < POUR_BYTES_MIN ||
+	    !atomic_compare_exchange_strong(&budget->poured_ns, &before, now))
+		return;
+	left = atomic_load(&budget->left);
+	do
+		more = left + (int64_t) bytes < burst ? left + (int64_t) bytes : burst;
+	while (!atomic_compare_exchange_weak(&budget->left, &left, more));
+}
+
+bool
+fc_budget_allows(FcCache *cache)
+{
+	FcBudget *budget = &cache->shared->budget;
+	uint64_t bytes_per_day =
+		atomic_load_explicit(&budget->bytes_per_day, memory_order_relaxed);
+
+	if (bytes_per_day == 0 || FC_BROKEN(BUDGET))
+		return true;
+	pour(budget, bytes_per_day);
+	return atomic_load(&budget->left) > 0;
+}
+
+void
+fc_budget_spend(FcCache *cache)
+{
+	FcBudget *budget = &cache->shared->budget;
+	uint64_t hour = fc_now_ns() / HOUR_NS;
+	FcAtomic64 *word = &budget->hour[hour % FC_BUDGET_HOURS];
+	uint64_t seen = atomic_load(word);
+
+	atomic_fetch_sub(&budget->left, FC_BLOCK_SIZE);
+
+	/* Who begins an hour may lose a block or two of others who do so, too. */
+	if (seen >> HOUR_SHIFT != hour)
+		atomic_compare_exchange_strong(word, &seen, hour << HOUR_SHIFT | 1);
+	else
+		atomic_fetch_add(word, 1);
+}
+
+void
+fc_write_budget_info(const FcCache *cache, FcBudgetInfo *out)
+{
+	const FcBudget *budget = &cache->shared->budget;
+	uint64_t now = fc_now_ns();
+	uint64_t hour = now / HOUR_NS;
+	uint64_t known = (FC_BUDGET_HOURS - 1) * HOUR_NS + now % HOUR_NS;
+	uint64_t age = now - atomic_load(&budget->begun_ns);
+	int64_t left = atomic_load(&budget->left);
+
+	*out = (FcBudgetInfo){ .bytes_per_day = atomic_load(&budget->bytes_per_day),
+		                   .day_ns = age < known ? age : known };
+	for (int i = 0; i < FC_BUDGET_HOURS; i++)
+	{
+		uint64_t word = atomic_load(&budget->hour[i]);
+
+		if (word != 0 && (word >> HOUR_SHIFT) + FC_BUDGET_HOURS > hour)
+			out->day_bytes +=
+				(word & ((1ULL << HOUR_SHIFT) - 1)) * FC_BLOCK_SIZE;
+	}
+	if (out->bytes_per_day > out->day_bytes)
+		out->left_today_bytes = out->bytes_per_day - out->day_bytes;
+	if (out->bytes_per_day > 0 && left > 0)
+		out->left_now_bytes = (uint64_t) left;
+}

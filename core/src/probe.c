@@ -1,0 +1,154 @@
+/*
+ * probe.c
+ *		Asking a device that is not in use whether it answers.
+ *
+ * A probe is the read of one slot, of a block that is cached on the device if one
+ * is found soon: what was never written a file system may answer by itself.  Its
+ * bytes are not looked at.  Each device has one probe and one page, so a device
+ * that hangs holds up its own and nothing else.
+ *
+ * Used by the process that does the housekeeping.  It maps the pages at its first
+ * probe; a child finds zeros instead, like those of the reader (reader.c).
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "probe.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "queue.h"
+
+/* Sets that are looked through for a cached block. */
+#define SETS_TRIED 64
+
+typedef struct Probe
+{
+	FcTransfer transfer;
+	uint64_t start_ns;
+	bool under_way;
+} Probe;
+
+struct FcProber
+{
+	FcQueue queue;
+	uint32_t next_set; /* another one each time: no device knows it by heart */
+	Probe probe[FC_DEVICES_MAX];
+	unsigned char page[FC_DEVICES_MAX][FC_BLOCK_SIZE]
+		__attribute__((aligned(FC_IO_ALIGN)));
+};
+
+static FcProber *
+prober_of(FcCache *cache)
+{
+	if (cache->prober == NULL)
+	{
+		FcProber *prober = mmap(NULL, sizeof(FcProber), PROT_READ | PROT_WRITE,
+		                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (prober == MAP_FAILED)
+			return NULL;
+		if (madvise(prober, sizeof(FcProber), MADV_WIPEONFORK) != 0)
+		{
+			munmap(prober, sizeof(FcProber));
+			return NULL;
+		}
+		cache->prober = prober;
+	}
+	if (cache->prober->queue.depth == 0)
+		fc_queue_open(&cache->prober->queue, FC_DEVICES_MAX);
+	return cache->prober;
+}
+
+/* A slot of the device, with a cached block if there is one near by. */
+static uint32_t
+choose_slot(FcCache *cache, FcProber *prober, uint32_t device)
+{
+	const FcShared *shared = cache->shared;
+	uint32_t sets = shared->set_count / shared->device_count;
+	uint32_t number = device;
+
+	for (uint32_t try = 0; try < SETS_TRIED; try++)
+	{
+		const FcSet *set;
+
+		number = prober->next_set++ % sets * shared->device_count + device;
+		set = fc_set(shared, number);
+		for (uint32_t way = 0; way < FC_WAYS; way++)
+			if (fc_meta_state(atomic_load(&set->meta[way])) == FC_VALID)
+				return number * FC_WAYS + way;
+	}
+	return number * FC_WAYS;
+}
+
+bool
+fc_probe_begin(FcCache *cache, uint32_t device)
+{
+	FcProber *prober = prober_of(cache);
+	Probe *probe;
+	FcTransfer *transfer;
+
+	if (prober == NULL || prober->probe[device].under_way)
+		return false;
+	probe = &prober->probe[device];
+	transfer = &probe->transfer;
+	*transfer = (FcTransfer){ .page = prober->page[device], .tag = probe };
+	fc_slot_place(cache, choose_slot(cache, prober, device), &transfer->device,
+	              &transfer->offset);
+	probe->start_ns = fc_now_ns();
+	probe->under_way = fc_queue_submit(&prober->queue, &transfer, 1) == 1;
+	return probe->under_way;
+}
+
+/* Hand on what is done, waiting so long for one at least; how many were there? */
+static unsigned
+collect_some(FcCache *cache, uint64_t timeout_ns, FcProbeDone *done)
+{
+	FcProber *prober = cache->prober;
+	FcTransfer *back[FC_DEVICES_MAX];
+	unsigned count = fc_queue_reap(&prober->queue, timeout_ns > 0, timeout_ns,
+	                               back, FC_DEVICES_MAX);
+	uint64_t now = fc_now_ns();
+
+	for (unsigned i = 0; i < count; i++)
+	{
+		Probe *probe = back[i]->tag;
+
+		probe->under_way = false;
+		done(cache, (uint32_t) (probe - prober->probe), now - probe->start_ns,
+		     fc_outcome_of(probe->transfer.result));
+	}
+	return count;
+}
+
+void
+fc_probe_collect(FcCache *cache, unsigned new_ones, uint64_t timeout_ns,
+                 FcProbeDone *done)
+{
+	uint64_t begin = fc_now_ns();
+	uint64_t waited = 0;
+	unsigned count;
+
+	if (cache->prober == NULL || cache->prober->queue.in_flight == 0)
+		return;
+	(void) collect_some(cache, 0, done);
+
+	/* An old one that comes meanwhile is no harm: the new one is late, then. */
+	for (; new_ones > 0 && waited < timeout_ns &&
+	       cache->prober->queue.in_flight > 0;
+	     new_ones -= count < new_ones ? count : new_ones)
+	{
+		count = collect_some(cache, timeout_ns - waited, done);
+		waited = fc_now_ns() - begin;
+	}
+}
+
+void
+fc_probe_close(FcCache *cache)
+{
+	if (cache->prober == NULL)
+		return;
+	fc_queue_close(&cache->prober->queue);
+	munmap(cache->prober, sizeof(FcProber));
+	cache->prober = NULL;
+}

@@ -1,0 +1,32 @@
+/*
+ * probe.h
+ *		Asking a device that is not in use whether it answers.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_PROBE_H
+#define FCACHE_PROBE_H
+
+#include "devices.h"
+
+/* A probe came back. */
+typedef void FcProbeDone(FcCache *cache, uint32_t device, uint64_t ns,
+                         FcOutcome outcome);
+
+/*
+ * Begin to read a slot of the device, unless an earlier probe of it is still under
+ * way.  Says whether it did.
+ */
+extern bool fc_probe_begin(FcCache *cache, uint32_t device);
+
+/*
+ * See which probes came back.  If new ones were begun, wait for them, but no
+ * longer than so long.
+ */
+extern void fc_probe_collect(FcCache *cache, unsigned new_ones,
+                             uint64_t timeout_ns, FcProbeDone *done);
+
+/* Wait for what is under way, and give the memory back. */
+extern void fc_probe_close(FcCache *cache);
+
+#endif
