@@ -112,7 +112,8 @@ write_superblock(int fd, uint32_t slot_count)
 
 	superblock.crc = superblock_crc(&superblock);
 	if (pwrite(fd, &superblock, sizeof(superblock), 0) !=
-	    (ssize_t) sizeof(superblock))
+	        (ssize_t) sizeof(superblock) ||
+	    fdatasync(fd) != 0)
 		return errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;
 	return FC_DEVICE_FINE;
 }
@@ -153,7 +154,10 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms)
 		problem = inspect(fd, &st); /* as it is now that it is ours */
 	if (problem == FC_DEVICE_FINE && fchmod(fd, 0600) != 0)
 		problem = FC_DEVICE_CANNOT_WRITE;
-	/* The superblock first: killed while it reserves, it leaves a file of ours. */
+	/*
+	 * The superblock first, and synced: killed while it reserves, or by a power
+	 * cut at any time, it leaves a file of ours and not one of nobody's zeros.
+	 */
 	if (problem == FC_DEVICE_FINE)
 		problem = write_superblock(fd, slot_count);
 	if (problem == FC_DEVICE_FINE)

@@ -276,6 +276,11 @@ STARTING = (
         says="no room for cache file",
     ),
     Starting(
+        name="the superblock cannot be synced: EIO",
+        fault=Fault(calls=Call.SYNC, error=errno.EIO),
+        says="could not write cache file",
+    ),
+    Starting(
         name="the superblock cannot be read",
         fault=Fault(calls=Call.READ, error=errno.EIO, where=SUPERBLOCK),
         says=OFF,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 from collections.abc import Callable
 
 import psycopg
@@ -26,7 +25,7 @@ from support.cached import (
     eventually,
 )
 from support.cluster import ClusterFactory
-from support.tpcb import assert_balanced, count_history, load_tpcb, start_tpcb
+from support.tpcb import assert_balanced, count_history, end_load, load_tpcb, start_tpcb
 
 ROUNDS = 5
 SOAK_ROUNDS = int(os.environ.get("SOAK_ROUNDS") or 50)
@@ -62,15 +61,6 @@ def serves(cached: CachedServer) -> bool:
         return False
 
 
-def end(load: subprocess.Popen[str]) -> None:
-    """Wait for the load, which has lost its server or is about to."""
-    try:
-        load.wait(20)
-    except subprocess.TimeoutExpired:
-        load.kill()
-        load.wait()
-
-
 def kill_and_check(
     cluster: ClusterFactory, install: PgInstall, *, rounds: int, kills: tuple[Kill, ...]
 ) -> None:
@@ -89,7 +79,7 @@ def kill_and_check(
             compared += cached.assert_serving()["verify_compared"]
             kills[number % len(kills)](cached, choice)
         finally:
-            end(load)
+            end_load(load)
         assert eventually(lambda: serves(cached)), cached.server.log_text()[-2000:]
         assert_balanced(cached.server)
         assert_indexes_whole(cached.server)

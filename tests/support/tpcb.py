@@ -70,6 +70,15 @@ def start_tpcb(server: Server) -> subprocess.Popen[str]:
     )
 
 
+def end_load(load: subprocess.Popen[str]) -> None:
+    """Wait for a load that has lost its server or is about to."""
+    try:
+        load.wait(20)
+    except subprocess.TimeoutExpired:
+        load.kill()
+        load.wait()
+
+
 def _write_script(server: Server, name: str, text: str) -> Path:
     path = server.base / name
     path.write_text(text)
