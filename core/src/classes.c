@@ -163,6 +163,12 @@ fc_file_class_info(const FcCache *cache, uint32_t place, FcFileId *id_out,
 	return true;
 }
 
+uint32_t
+fc_file_class_count(const FcCache *cache)
+{
+	return cache->shared->class_count / 2;
+}
+
 bool
 fc_file_classes_forget(FcCache *cache, uint32_t database, uint32_t round)
 {

@@ -14,6 +14,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT slots bigint,
 	OUT used_slots bigint,
 	OUT used_bytes bigint,
+	OUT keep_blocks bigint,
 	OUT hits bigint,
 	OUT misses bigint,
 	OUT hit_ratio double precision,
@@ -77,6 +78,7 @@ COMMENT ON COLUMN pgflash_cache.size_bytes IS 'Bytes of blocks that the cache ca
 COMMENT ON COLUMN pgflash_cache.slots IS 'Blocks of 8 kB that the cache can hold.';
 COMMENT ON COLUMN pgflash_cache.used_slots IS 'Blocks that the cache holds now.';
 COMMENT ON COLUMN pgflash_cache.used_bytes IS 'Bytes of blocks that the cache holds now.';
+COMMENT ON COLUMN pgflash_cache.keep_blocks IS 'Blocks of relations with the cache policy keep that the cache holds now.';
 COMMENT ON COLUMN pgflash_cache.hits IS 'Blocks read from flash.';
 COMMENT ON COLUMN pgflash_cache.misses IS
 	'Blocks looked up and not read from flash. Blocks in the page cache are not looked up.';
@@ -108,7 +110,7 @@ COMMENT ON COLUMN pgflash_cache.insert_skip_budget IS
 COMMENT ON COLUMN pgflash_cache.insert_skip_device IS
 	'Blocks not put in: their cache file is bypassed or out of use.';
 COMMENT ON COLUMN pgflash_cache.bypass_reads IS
-	'Reads that were not looked up: base backups, parts of blocks, files being copied (in calls); runs of large scans (in blocks).';
+	'Reads that were not looked up: base backups, parts of blocks, files being copied (in calls); runs of large scans, relations with the cache policy none (in blocks).';
 COMMENT ON COLUMN pgflash_cache.updates IS 'Of the inserts: blocks refreshed after they were written.';
 COMMENT ON COLUMN pgflash_cache.invalidations IS
 	'Changes of relation files announced to the cache, each of one block or a range.';
@@ -185,7 +187,8 @@ CREATE FUNCTION pgflash_relations_rows(
 	OUT cached_blocks bigint,
 	OUT hits bigint,
 	OUT misses bigint,
-	OUT disk_read_time_ms double precision
+	OUT disk_read_time_ms double precision,
+	OUT policy text
 )
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'pgflash_relations_rows'
@@ -217,6 +220,74 @@ COMMENT ON COLUMN pgflash_relations.cached_blocks IS 'Blocks of 8 kB in the cach
 COMMENT ON COLUMN pgflash_relations.hits IS 'Blocks read from flash.';
 COMMENT ON COLUMN pgflash_relations.misses IS 'Blocks looked up and not read from flash.';
 COMMENT ON COLUMN pgflash_relations.disk_read_time_ms IS 'Time spent reading the file from disk, in milliseconds.';
+COMMENT ON COLUMN pgflash_relations.policy IS 'The cache policy in force for the file: keep, none or default.';
+
+-- ---- pgflash_cache_policy: keep, none, default -----------------------------------
+
+-- The relation's OID, which follows its renames; a dump holds its name.
+CREATE TYPE pgflash_relation_name;
+
+CREATE FUNCTION pgflash_relation_name_in(cstring) RETURNS pgflash_relation_name
+AS 'MODULE_PATHNAME', 'pgflash_relation_name_in'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION pgflash_relation_name_out(pgflash_relation_name) RETURNS cstring
+AS 'MODULE_PATHNAME', 'pgflash_relation_name_out'
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+CREATE TYPE pgflash_relation_name (
+	INPUT = pgflash_relation_name_in,
+	OUTPUT = pgflash_relation_name_out,
+	INTERNALLENGTH = VARIABLE,
+	ALIGNMENT = int4,
+	STORAGE = plain
+);
+
+COMMENT ON TYPE pgflash_relation_name IS
+	'A relation by its OID, as text by its qualified name; in a dump it may be named before it is made.';
+COMMENT ON FUNCTION pgflash_relation_name_in(cstring) IS 'I/O';
+COMMENT ON FUNCTION pgflash_relation_name_out(pgflash_relation_name) IS 'I/O';
+
+CREATE TABLE pgflash_cache_policies (
+	relation pgflash_relation_name NOT NULL,
+	policy text NOT NULL CHECK (policy IN ('keep', 'none', 'default'))
+) USING heap;
+
+COMMENT ON TABLE pgflash_cache_policies IS
+	'What pgflash_set_cache_policy() was told. Part of dumps; change it by that function only.';
+COMMENT ON COLUMN pgflash_cache_policies.relation IS 'The table, index or materialized view.';
+COMMENT ON COLUMN pgflash_cache_policies.policy IS 'keep, none or default.';
+
+SELECT pg_catalog.pg_extension_config_dump('pgflash_cache_policies', '');
+
+CREATE FUNCTION pgflash_cache_policy_rows(
+	OUT relation regclass,
+	OUT name text,
+	OUT policy text,
+	OUT set_on regclass
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_cache_policy_rows'
+LANGUAGE C STABLE PARALLEL RESTRICTED;
+
+CREATE VIEW pgflash_cache_policy AS SELECT * FROM pgflash_cache_policy_rows();
+
+COMMENT ON FUNCTION pgflash_cache_policy_rows() IS 'What the view pgflash_cache_policy shows.';
+COMMENT ON VIEW pgflash_cache_policy IS
+	'Relations of the current database that have a cache policy: their own, or that of the partitioned table or index they belong to.';
+COMMENT ON COLUMN pgflash_cache_policy.relation IS
+	'The table, index or materialized view; null if it was named in a dump and is not there yet.';
+COMMENT ON COLUMN pgflash_cache_policy.name IS 'Its qualified name.';
+COMMENT ON COLUMN pgflash_cache_policy.policy IS 'keep, none or default.';
+COMMENT ON COLUMN pgflash_cache_policy.set_on IS
+	'The relation for which the policy was set: the same, or a partitioned one above it.';
+
+CREATE FUNCTION pgflash_set_cache_policy(relation regclass, policy text) RETURNS void
+AS 'MODULE_PATHNAME', 'pgflash_set_cache_policy'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION pgflash_set_cache_policy(regclass, text) IS
+	'Sets the cache policy of a table, index or materialized view: keep, none or default. Null takes it back.';
 
 -- ---- pgflash_cache_advice: one row for each size -----------------------------
 
@@ -302,6 +373,9 @@ REVOKE ALL ON FUNCTION pgflash_cache_clear() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_verify() FROM PUBLIC;
 REVOKE ALL ON pgflash_cache, pgflash_cache_devices, pgflash_relations FROM PUBLIC;
 REVOKE ALL ON pgflash_cache_advice FROM PUBLIC;
+
+-- pg_dump reads the table with the rights of whoever runs it.
+GRANT SELECT ON pgflash_cache_policies, pgflash_cache_policy TO PUBLIC;
 
 GRANT EXECUTE ON FUNCTION pgflash_cache_row() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_cache_devices_rows() TO pg_monitor;

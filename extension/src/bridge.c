@@ -37,6 +37,7 @@
 #include "advice.h"
 #include "bridge.h"
 #include "broken.h"
+#include "classes.h"
 #include "fcache/cache.h"
 #include "hooks.h"
 #include "runtime.h"
@@ -769,6 +770,7 @@ bridge_file(uint32_t number, BridgeFile *out)
 	out->hits = info.hits;
 	out->misses = info.misses;
 	out->disk_read_ms = (double) info.disk_read_ns / 1e6;
+	out->policy = classes_word((CachePolicy) info.file_class);
 	return true;
 }
 

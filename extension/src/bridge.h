@@ -86,6 +86,7 @@ typedef struct BridgeFile
 	uint64_t hits;
 	uint64_t misses;
 	double disk_read_ms;
+	const char *policy;
 } BridgeFile;
 
 /* The mode in a word, and why it is that; both always have text. */

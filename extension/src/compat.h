@@ -31,6 +31,16 @@
 	RelidByRelfilenode(tablespace, number)
 #endif
 
+/* So did the question whether somebody owns a relation. */
+#if PG_VERSION_NUM >= 160000
+#include "catalog/pg_class.h"
+#define compat_relation_ownercheck(relation, role)                             \
+	object_ownercheck(RelationRelationId, relation, role)
+#else
+#define compat_relation_ownercheck(relation, role)                             \
+	pg_class_ownercheck(relation, role)
+#endif
+
 /*
  * An extension's own wait event.  Since 17 it can have one by name; before, the
  * nearest thing is a tranche of lightweight locks, which must be asked for ahead.

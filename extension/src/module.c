@@ -15,11 +15,13 @@
  *	worker.c	self-test, housekeeping, log
  *	views.c		SQL functions behind the views
  *	advice_view.c	the one behind pgflash_cache_advice
+ *	relation_policy.c, policy_*.c, relation_name.c: keep and none for a relation
  *	--- up to here PostgreSQL's world; from here on libc and core only ---
  *	imports.c	rewriting the import table
  *	hooks.c		the functions that stand in for libc's
  *	reads.c		page cache, then flash, then disk
  *	changes.c	every way a file changes, announced to the cache
+ *	classes.c	keep and none, as core knows them
  *	files.c		file descriptor -> what the file is
  *	paths.c		path -> what the file is
  *	advice.c	what a cache of another size would bring
@@ -42,6 +44,7 @@
 
 #include "bridge.h"
 #include "module.h"
+#include "relation_policy.h"
 #include "settings.h"
 
 PG_MODULE_MAGIC;
@@ -75,6 +78,11 @@ _PG_init(void)
 		return;
 
 	shmem_install_hooks();
-	if (bridge_wanted())
-		worker_register();
+	if (!bridge_wanted())
+		return;
+
+	worker_register();
+	policy_worker_register();
+	policy_commands_install();
+	relation_policy_install();
 }

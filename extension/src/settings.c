@@ -20,6 +20,7 @@ char *setting_cache_file = NULL;
 int setting_cache_size_blocks;
 int setting_verify;
 bool setting_advice;
+int setting_keep_share;
 
 static const struct config_enum_entry verify_options[] = {
 	{ "off", VERIFY_OFF, false },
@@ -58,6 +59,13 @@ settings_define(void)
 		"Watches reads to tell what a cache of another size would bring.",
 		"Takes up to 143 kB of shared memory. Works without a cache, too.",
 		&setting_advice, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.keep_share",
+		"Percentage of the cache that relations with the policy keep may hold "
+		"against others.",
+		"Beyond it their blocks are treated like any other.",
+		&setting_keep_share, 50, 0, 100, PGC_SIGHUP, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("pgflash");
 }

@@ -22,6 +22,7 @@ extern char *setting_cache_file;
 extern int setting_cache_size_blocks;
 extern int setting_verify; /* a Verify */
 extern bool setting_advice;
+extern int setting_keep_share; /* percent */
 
 extern void settings_define(void);
 

@@ -22,6 +22,7 @@
 #include "utils/builtins.h"
 
 #include "bridge.h"
+#include "classes.h"
 #include "compat.h"
 #include "module.h"
 #include "settings.h"
@@ -200,6 +201,13 @@ column_metadata_bytes_per_block(bool *null_out)
 		*null_out ? 0 : (double) bridge_metadata_bytes() / (double) slots);
 }
 
+static Datum
+column_keep_blocks(bool *null_out)
+{
+	(void) null_out;
+	return Int64GetDatum((int64) classes_keep_blocks());
+}
+
 static const struct
 {
 	const char *name;
@@ -213,6 +221,7 @@ static const struct
 	{ "slots", column_slots },
 	{ "used_slots", column_used_slots },
 	{ "used_bytes", column_used_bytes },
+	{ "keep_blocks", column_keep_blocks },
 	{ "hit_ratio", column_hit_ratio },
 	{ "flash_read_mean_ms", column_flash_read_mean_ms },
 	{ "flash_write_mean_ms", column_flash_write_mean_ms },
@@ -309,8 +318,8 @@ static void
 add_relation(ReturnSetInfo *result, const BridgeFile *file)
 {
 	Oid relation = compat_relation_of_file(file->tablespace, file->relation);
-	Datum values[8];
-	bool nulls[8] = { false };
+	Datum values[9];
+	bool nulls[9] = { false };
 
 	/* Dropped, not committed yet, or of a relation that is being rewritten. */
 	nulls[0] = !OidIsValid(relation);
@@ -322,6 +331,7 @@ add_relation(ReturnSetInfo *result, const BridgeFile *file)
 	values[5] = Int64GetDatum((int64) file->hits);
 	values[6] = Int64GetDatum((int64) file->misses);
 	values[7] = Float8GetDatum(file->disk_read_ms);
+	values[8] = CStringGetTextDatum(file->policy);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

@@ -30,7 +30,9 @@
 #include "utils/wait_event.h"
 
 #include "bridge.h"
+#include "classes.h"
 #include "module.h"
+#include "settings.h"
 
 #define TICK_MS 1000
 
@@ -97,6 +99,7 @@ pgflash_worker_main(Datum argument)
 	if (!bridge_attached())
 		proc_exit(0);
 
+	classes_set_keep_share(setting_keep_share);
 	if (bridge_needs_self_test())
 		self_test();
 
@@ -107,6 +110,7 @@ pgflash_worker_main(Datum argument)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+			classes_set_keep_share(setting_keep_share);
 		}
 
 		bridge_tick();

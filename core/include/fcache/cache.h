@@ -307,6 +307,9 @@ extern bool fc_file_classes_apply(FcCache *cache);
 extern bool fc_file_class_info(const FcCache *cache, uint32_t place,
                                FcFileId *id_out, FcClass *class_out);
 
+/* Relations that surely find a place: half of the table. */
+extern uint32_t fc_file_class_count(const FcCache *cache);
+
 /* The share of the cache that keep may hold against others, in percent. */
 extern void fc_keep_share_set(FcCache *cache, unsigned percent);
 

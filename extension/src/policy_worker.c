@@ -1,0 +1,545 @@
+/*
+ * policy_worker.c
+ *		Policies are in force, whatever happens: after a restart, a rewrite, a
+ *		restore, and on a standby.
+ *
+ * Policies lie in databases, and a process can read one database in its life.  So
+ * there are two kinds of process.  The launcher is connected to none (it reads the
+ * list of databases, which all share) and sends a visitor into one database at a
+ * time: that reads the rows, makes a plan (policy_plan.c), carries it out, and is
+ * gone.  Nobody stays connected: databases can be dropped and copied as ever, a
+ * visit being shorter than the seconds that those commands wait.
+ *
+ * When a database is visited:
+ *	- after the start of the server, each as soon as may be;
+ *	- woken by a commit that may have moved files: at once, but not twice within
+ *	  WOKEN_S;
+ *	- otherwise every VISIT_S if it has the extension, every STRANGER_S if not.
+ * With many databases all of that gets slower, so that visits stay rarer than one a
+ * second.
+ *
+ * The launcher sleeps between.  It begins as soon as databases can be read, so on a
+ * standby as well; there nothing is woken and nothing written, and the replay of a
+ * rewrite shows at the next visit.
+ *
+ * A plan of a dropped database stays in core's memory until the launcher next reads
+ * the list.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "port/atomics.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "tcop/tcopprot.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "relation_policy.h"
+
+#define WOKEN_S    5
+#define VISIT_S    60
+#define STRANGER_S 600
+#define LIST_S     60
+
+/* A database whose table somebody else is changing, or that got no visitor. */
+#define AGAIN_S 5
+
+/* Databases that can be woken between two looks; more make all be woken. */
+#define WOKEN_MAX 16
+
+/* pg_database.datconnlimit of a database whose DROP was cut off. */
+#define DATABASE_INVALID (-2)
+
+PGDLLEXPORT void pgflash_policy_launcher_main(Datum argument);
+PGDLLEXPORT void pgflash_policy_visitor_main(Datum database);
+
+/* What a visitor has to say. */
+typedef enum Visit
+{
+	VISIT_FAILED,   /* it died, or could not do its work now */
+	VISIT_STRANGER, /* the extension is not there */
+	VISIT_DONE
+} Visit;
+
+typedef struct PolicyShared
+{
+	pid_t launcher; /* 0 = none; a signal too many does no harm */
+	pg_atomic_uint32 round;
+	pg_atomic_uint32 needed;
+	pg_atomic_uint32 woken[WOKEN_MAX]; /* databases; 0 = free */
+	pg_atomic_uint32 woken_all;
+	pg_atomic_uint32 list_wanted;
+	pg_atomic_uint32 visit;    /* a Visit */
+	pg_atomic_uint32 unplaced; /* files without a place, as was logged */
+} PolicyShared;
+
+static PolicyShared *shared;
+static shmem_request_hook_type previous_request;
+static shmem_startup_hook_type previous_startup;
+
+/* ---- shared memory ----------------------------------------------------------------- */
+
+static void
+request(void)
+{
+	if (previous_request)
+		previous_request();
+	RequestAddinShmemSpace(sizeof(PolicyShared));
+}
+
+static void
+startup(void)
+{
+	bool found;
+
+	if (previous_startup)
+		previous_startup();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("pgflash policies", sizeof(PolicyShared), &found);
+	LWLockRelease(AddinShmemInitLock);
+	if (found)
+		return;
+
+	shared->launcher = 0;
+	pg_atomic_init_u32(&shared->round, 0);
+	pg_atomic_init_u32(&shared->needed, 0);
+	for (int i = 0; i < WOKEN_MAX; i++)
+		pg_atomic_init_u32(&shared->woken[i], 0);
+	pg_atomic_init_u32(&shared->woken_all, 0);
+	pg_atomic_init_u32(&shared->list_wanted, 0);
+	pg_atomic_init_u32(&shared->visit, VISIT_FAILED);
+	pg_atomic_init_u32(&shared->unplaced, 0);
+}
+
+uint32_t
+policy_worker_round(void)
+{
+	return shared == NULL ? 0 : pg_atomic_add_fetch_u32(&shared->round, 1);
+}
+
+bool
+policy_worker_needed(void)
+{
+	return shared != NULL && pg_atomic_read_u32(&shared->needed) != 0;
+}
+
+void
+policy_worker_need(void)
+{
+	if (shared != NULL)
+		pg_atomic_write_u32(&shared->needed, 1);
+}
+
+static void
+note_woken(Oid database)
+{
+	for (int i = 0; i < WOKEN_MAX; i++)
+	{
+		uint32 seen = 0;
+
+		if (pg_atomic_compare_exchange_u32(&shared->woken[i], &seen,
+		                                   database) ||
+		    seen == database)
+			return;
+	}
+	pg_atomic_write_u32(&shared->woken_all, 1);
+}
+
+void
+policy_worker_wake(Oid database)
+{
+	if (shared == NULL)
+		return;
+	if (OidIsValid(database))
+		note_woken(database);
+	else
+		pg_atomic_write_u32(&shared->list_wanted, 1);
+	if (shared->launcher != 0)
+		kill(shared->launcher, SIGUSR1);
+}
+
+/* ---- the visitor ---------------------------------------------------------------------- */
+
+/* Files that cannot be told apart are said when their number changes. */
+static void
+say_unplaced(uint32 unplaced)
+{
+	if (pg_atomic_exchange_u32(&shared->unplaced, unplaced) != unplaced &&
+	    unplaced > 0)
+		ereport(WARNING,
+		        (errmsg("pgflash: %u files have no cache policy, since too "
+		                "many have one",
+		                unplaced),
+		         errdetail("A cache of this size can tell %u files apart.",
+		                   classes_limit()),
+		         errhint("Set pgflash.cache_size to more.")));
+}
+
+static Visit
+carry_out(Oid table)
+{
+	uint32 unplaced;
+
+	if (!policy_plan_apply(policy_plan(table), &unplaced))
+		return VISIT_FAILED;
+	say_unplaced(unplaced);
+	return OidIsValid(table) ? VISIT_DONE : VISIT_STRANGER;
+}
+
+/* Never wait for the table: who holds it has a plan of his own to carry out. */
+static Visit
+visit(void)
+{
+	Oid table = policy_table();
+
+	if (!OidIsValid(table))
+		return carry_out(table);
+	if (!ConditionalLockRelationOid(table, RecoveryInProgress()
+	                                           ? AccessShareLock
+	                                           : POLICY_TABLE_LOCK) ||
+	    policy_table() != table)
+		return VISIT_FAILED;
+	if (!RecoveryInProgress())
+		policy_table_tidy(table);
+	return carry_out(table);
+}
+
+void
+pgflash_policy_visitor_main(Datum database)
+{
+	Visit result;
+
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(database),
+	                                          InvalidOid, 0);
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	result = visit();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	pg_atomic_write_u32(&shared->visit, (uint32) result);
+	proc_exit(0);
+}
+
+/* ---- the launcher: what it knows of databases ------------------------------------------- */
+
+typedef struct Known
+{
+	Oid database; /* hash key */
+	TimestampTz visited;
+	TimestampTz next;
+	bool listed;
+} Known;
+
+static HTAB *known;
+
+static TimestampTz
+later(TimestampTz from, int64 seconds)
+{
+	return from + seconds * USECS_PER_SEC;
+}
+
+static void
+know(Oid database)
+{
+	bool found;
+	Known *entry = hash_search(known, &database, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		entry->visited = 0;
+		entry->next = GetCurrentTimestamp();
+	}
+	entry->listed = true;
+}
+
+/* Databases that have policies in core and are in nobody's list any more. */
+static void
+forget_dropped(List *with_policies)
+{
+	ListCell *cell;
+
+	foreach (cell, with_policies)
+	{
+		Oid database = lfirst_oid(cell);
+		uint32 unplaced;
+
+		if (hash_search(known, &database, HASH_FIND, NULL) == NULL)
+			(void) classes_replace(database, NULL, 0, policy_worker_round(),
+			                       &unplaced);
+	}
+}
+
+static List *
+databases_with_policies(void)
+{
+	List *databases = NIL;
+	uint32_t database;
+
+	for (uint32_t place = 0; classes_database_at(place, &database); place++)
+	{
+		if (database != 0)
+			databases = list_append_unique_oid(databases, database);
+	}
+	return databases;
+}
+
+/*
+ * First what core knows, then the list: a database that is made in between is not
+ * taken for one that was dropped.
+ */
+static void
+read_list(void)
+{
+	List *with_policies;
+	Relation databases;
+	TableScanDesc scan;
+	HeapTuple tuple;
+	HASH_SEQ_STATUS walk;
+	Known *entry;
+
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+		entry->listed = false;
+
+	StartTransactionCommand();
+	with_policies = databases_with_policies();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	databases = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(databases, 0, NULL);
+	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+
+		/* One that is half dropped has a limit of connections of its own. */
+		if (form->datallowconn && form->datconnlimit != DATABASE_INVALID)
+			know(form->oid);
+	}
+	table_endscan(scan);
+	table_close(databases, AccessShareLock);
+	PopActiveSnapshot();
+
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+	{
+		if (!entry->listed)
+			hash_search(known, &entry->database, HASH_REMOVE, NULL);
+	}
+	forget_dropped(with_policies);
+	CommitTransactionCommand();
+}
+
+/* ---- the launcher: visits ------------------------------------------------------------------ */
+
+static Visit
+send_visitor(Oid database)
+{
+	BackgroundWorker worker;
+	BackgroundWorkerHandle *handle;
+
+	memset(&worker, 0, sizeof(worker));
+	snprintf(worker.bgw_name, BGW_MAXLEN, "pgflash policies of database %u",
+	         database);
+	snprintf(worker.bgw_type, BGW_MAXLEN, "pgflash policies");
+	snprintf(worker.bgw_library_name, BGW_MAXLEN, "pgflash");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN,
+	         "pgflash_policy_visitor_main");
+	worker.bgw_flags =
+		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_ConsistentState;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_main_arg = ObjectIdGetDatum(database);
+	worker.bgw_notify_pid = MyProcPid;
+
+	pg_atomic_write_u32(&shared->visit, VISIT_FAILED);
+
+	/* All of max_worker_processes are in use: another time. */
+	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+		return VISIT_FAILED;
+	if (WaitForBackgroundWorkerShutdown(handle) == BGWH_POSTMASTER_DIED)
+		proc_exit(1);
+	pfree(handle);
+	return (Visit) pg_atomic_read_u32(&shared->visit);
+}
+
+static void
+visit_database(Known *entry)
+{
+	/* At most one visit in two seconds, however many databases there are. */
+	int64 crowd = 2 * hash_get_num_entries(known);
+	int64 pause = AGAIN_S;
+
+	switch (send_visitor(entry->database))
+	{
+		case VISIT_FAILED:
+			break;
+		case VISIT_STRANGER:
+			pause = STRANGER_S;
+			break;
+		case VISIT_DONE:
+			pause = VISIT_S;
+			break;
+	}
+	entry->visited = GetCurrentTimestamp();
+	entry->next = later(entry->visited, Max(pause, Min(crowd, STRANGER_S)));
+}
+
+static void
+wake(Known *entry)
+{
+	TimestampTz soon = later(entry->visited, WOKEN_S);
+
+	if (soon < entry->next)
+		entry->next = soon;
+}
+
+/* What was woken since the last look is due soon. */
+static void
+take_woken(void)
+{
+	HASH_SEQ_STATUS walk;
+	Known *entry;
+
+	for (int i = 0; i < WOKEN_MAX; i++)
+	{
+		Oid database = pg_atomic_exchange_u32(&shared->woken[i], 0);
+
+		entry = OidIsValid(database)
+		            ? hash_search(known, &database, HASH_FIND, NULL)
+		            : NULL;
+		if (entry != NULL)
+			wake(entry);
+	}
+	if (pg_atomic_exchange_u32(&shared->woken_all, 0) == 0)
+		return;
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+		wake(entry);
+}
+
+/* The database that has been due for longest, or will be next. */
+static Known *
+next_due(void)
+{
+	HASH_SEQ_STATUS walk;
+	Known *entry;
+	Known *next = NULL;
+
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+	{
+		if (next == NULL || entry->next < next->next)
+			next = entry;
+	}
+	return next;
+}
+
+static void
+forget_launcher(int code, Datum argument)
+{
+	(void) code;
+	(void) argument;
+	shared->launcher = 0;
+}
+
+static void
+sleep_until(TimestampTz when)
+{
+	long wait_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), when);
+
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+	                 wait_ms, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+void
+pgflash_policy_launcher_main(Datum argument)
+{
+	TimestampTz list_next = 0;
+	HASHCTL control = { .keysize = sizeof(Oid), .entrysize = sizeof(Known) };
+
+	(void) argument;
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+
+	known =
+		hash_create("pgflash databases", 64, &control, HASH_ELEM | HASH_BLOBS);
+	on_shmem_exit(forget_launcher, (Datum) 0);
+	shared->launcher = MyProcPid;
+
+	for (;;)
+	{
+		TimestampTz now = GetCurrentTimestamp();
+		Known *next;
+
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		if (pg_atomic_exchange_u32(&shared->list_wanted, 0) != 0 ||
+		    now >= list_next)
+		{
+			read_list();
+			list_next = later(now, LIST_S);
+		}
+		take_woken();
+
+		next = next_due();
+		if (next != NULL && next->next <= now)
+			visit_database(next);
+		else
+			sleep_until(next != NULL ? Min(next->next, list_next) : list_next);
+	}
+}
+
+void
+policy_worker_register(void)
+{
+	BackgroundWorker worker;
+
+	previous_request = shmem_request_hook;
+	shmem_request_hook = request;
+	previous_startup = shmem_startup_hook;
+	shmem_startup_hook = startup;
+
+	memset(&worker, 0, sizeof(worker));
+	snprintf(worker.bgw_name, BGW_MAXLEN, "pgflash policies");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "pgflash policies");
+	snprintf(worker.bgw_library_name, BGW_MAXLEN, "pgflash");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN,
+	         "pgflash_policy_launcher_main");
+	worker.bgw_flags =
+		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_ConsistentState;
+	worker.bgw_restart_time = 5;
+	RegisterBackgroundWorker(&worker);
+}

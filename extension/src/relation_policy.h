@@ -1,0 +1,126 @@
+/*
+ * relation_policy.h
+ *		keep, none and default: what the files that deal with them have of each
+ *		other.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_RELATION_POLICY_H
+#define PGFLASH_RELATION_POLICY_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "storage/lockdefs.h"
+#include "utils/hsearch.h"
+#include "utils/relcache.h"
+
+#include "classes.h"
+
+/* ---- relation_name.c: a relation in a row that outlives dump and restore ---- */
+
+typedef enum NameState
+{
+	NAME_HOLDS,   /* it has the relation's OID */
+	NAME_FOUND,   /* it has a name, and there is a relation of that name */
+	NAME_PENDING, /* ... and there is none as yet */
+	NAME_GONE     /* the relation is no more */
+} NameState;
+
+/* The relation that a value means now; InvalidOid if there is none. */
+extern NameState relation_name_look(Datum value, Oid *relation_out);
+
+/* The OID it has, whether there still is such a relation or not. */
+extern Oid relation_name_number(Datum value);
+
+/* The relation's qualified name; NULL if it is gone. */
+extern char *relation_name_text(Oid relation);
+
+/* The value for a relation of this database. */
+extern Datum relation_name_of(Oid relation);
+
+/* ---- policy_table.c: the rows of one database ---------------------------------- */
+
+/* A row of the table, the relation found or not. */
+typedef struct PolicyRow
+{
+	Oid relation; /* InvalidOid: no such relation */
+	char *name;   /* as a dump would write it */
+	CachePolicy policy;
+} PolicyRow;
+
+/*
+ * The table of this database; InvalidOid if the extension is not there.  Who
+ * writes it, or makes a plan of it to be carried out, holds POLICY_TABLE_LOCK until
+ * that is done: so no plan overtakes a later one.
+ */
+extern Oid policy_table(void);
+
+#define POLICY_TABLE_LOCK ShareUpdateExclusiveLock
+
+extern List *policy_table_rows(Oid table);
+
+/* Give the relation a row, or take its row away. */
+extern void policy_table_set(Oid table, Oid relation, CachePolicy policy);
+extern void policy_table_forget(Oid table, Oid relation);
+
+/* The relation's row is another's from now on. */
+extern void policy_table_move(Oid table, Oid from, Oid to);
+
+/* Drop rows of relations that are gone, note numbers where only names stood. */
+extern void policy_table_tidy(Oid table);
+
+/* ---- policy_plan.c: which file gets which policy -------------------------------- */
+
+/* A relation that has a policy, of its own or of a partitioned parent. */
+typedef struct PlannedRelation
+{
+	Oid relation; /* hash key */
+	CachePolicy policy;
+	Oid set_on;
+} PlannedRelation;
+
+/* All relations of this database that have one; a table of PlannedRelation. */
+extern HTAB *policy_plan_relations(Oid table);
+
+/* All files that have a policy other than default, TOAST included. */
+typedef struct PolicyPlan
+{
+	ClassedFile *files;
+	uint32 count;
+	uint32 limit; /* of files; allocated */
+} PolicyPlan;
+
+/* In the current memory context; table may be InvalidOid: an empty plan. */
+extern PolicyPlan *policy_plan(Oid table);
+
+/* Carry the plan out for this database; false: not all of it, try again. */
+extern bool policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out);
+
+/* ---- policy_worker.c: policies are in force, whatever happens --------------------- */
+
+/* Register the worker, ask for its memory. */
+extern void policy_worker_register(void);
+
+/* A number for a plan that is carried out. */
+extern uint32 policy_worker_round(void);
+
+/* Have this database looked at soon, or the list of databases (InvalidOid). */
+extern void policy_worker_wake(Oid database);
+
+/* Is there any policy in this server?  If not, nobody has to be woken. */
+extern bool policy_worker_needed(void);
+extern void policy_worker_need(void);
+
+/* ---- relation_policy.c: SQL functions, and what a commit does ---------------------- */
+
+extern void relation_policy_install(void);
+
+/* The commit is to wake the worker for this database, and for the list of them. */
+extern void relation_policy_wake_at_commit(bool list);
+
+/* ---- policy_commands.c: what other commands mean for policies ------------------------ */
+
+extern void policy_commands_install(void);
+
+#endif
