@@ -204,7 +204,8 @@ SELECT
 	sum(cached_blocks)::bigint AS cached_blocks,
 	sum(hits)::bigint AS hits,
 	sum(misses)::bigint AS misses,
-	sum(disk_read_time_ms) AS disk_read_time_ms
+	sum(disk_read_time_ms) AS disk_read_time_ms,
+	min(policy) AS policy
 FROM pgflash_relations_rows()
 GROUP BY relation, fork, tablespace, filenode;
 

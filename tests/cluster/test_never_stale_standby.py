@@ -7,17 +7,14 @@ read and compared with the model.  In the end the standby is promoted and change
 from __future__ import annotations
 
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from support.cached import (
-    CachedServer,
     assert_checksums_good,
     assert_indexes_whole,
     assert_never_stale,
-    attach_cache,
     create_cached,
     eventually,
 )
-from support.cluster import FAST_SETTINGS, ClusterFactory
+from support.cluster import ClusterFactory
 from support.ddl import (
     STEPS,
     Step,
@@ -27,47 +24,12 @@ from support.ddl import (
     make_many_tables,
     use_temporary_tables,
 )
+from support.standby import REPLICATION, create_standby, has_replayed
 
 #: What a standby does not see, or what only wears out descriptors.
 LEFT_OUT: frozenset[Step] = frozenset(
     {use_temporary_tables, make_many_tables, change_many_tables, drop_many_tables}
 )
-
-REPLICATION = {"wal_level": "replica", "max_wal_senders": "4", "hot_standby": "on"}
-
-
-def create_standby(cluster: ClusterFactory, primary: Server) -> CachedServer:
-    """Return a started standby of a primary, with a cache file of its own."""
-    base = primary.base.parent / "standby"
-    server = cluster.adopt(
-        Server(install=primary.install, base=base, settings={**FAST_SETTINGS, **REPLICATION})
-    )
-    primary.run(["pg_basebackup", "--pgdata", server.data, "--checkpoint=fast", "--no-sync"])
-    cached = attach_cache(server)
-    conninfo = primary.conninfo()
-    server.configure(
-        {
-            "shared_preload_libraries": "pgflash",
-            "primary_conninfo": conninfo,
-            # A query that is in the way of a drop gives way at once.
-            "max_standby_streaming_delay": "0",
-        }
-    )
-    (server.data / "standby.signal").touch()
-    cached.start()
-    return cached
-
-
-def has_replayed(primary: Server, standby: Server) -> bool:
-    """Say whether the standby has replayed all that the primary has written."""
-    with primary.connect() as connection:
-        row = connection.execute("select pg_current_wal_lsn()").fetchone()
-    assert row is not None
-    with standby.connect() as connection:
-        replayed = connection.execute(
-            "select pg_last_wal_replay_lsn() >= %s::pg_lsn", row
-        ).fetchone()
-    return replayed == (True,)
 
 
 def test_redo_on_a_standby_leaves_no_stale_block(

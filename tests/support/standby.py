@@ -1,0 +1,43 @@
+"""A streaming standby of a server with a cache, with a cache of its own."""
+
+from __future__ import annotations
+
+from pgflash.lab.server import Server
+from support.cached import CachedServer, attach_cache
+from support.cluster import FAST_SETTINGS, ClusterFactory
+
+REPLICATION = {"wal_level": "replica", "max_wal_senders": "4", "hot_standby": "on"}
+
+
+def create_standby(cluster: ClusterFactory, primary: Server) -> CachedServer:
+    """Return a started standby of a primary, with a cache file of its own."""
+    base = primary.base.parent / "standby"
+    server = cluster.adopt(
+        Server(install=primary.install, base=base, settings={**FAST_SETTINGS, **REPLICATION})
+    )
+    primary.run(["pg_basebackup", "--pgdata", server.data, "--checkpoint=fast", "--no-sync"])
+    cached = attach_cache(server)
+    conninfo = primary.conninfo()
+    server.configure(
+        {
+            "shared_preload_libraries": "pgflash",
+            "primary_conninfo": conninfo,
+            # A query that is in the way of a drop gives way at once.
+            "max_standby_streaming_delay": "0",
+        }
+    )
+    (server.data / "standby.signal").touch()
+    cached.start()
+    return cached
+
+
+def has_replayed(primary: Server, standby: Server) -> bool:
+    """Say whether the standby has replayed all that the primary has written."""
+    with primary.connect() as connection:
+        row = connection.execute("select pg_current_wal_lsn()").fetchone()
+    assert row is not None
+    with standby.connect() as connection:
+        replayed = connection.execute(
+            "select pg_last_wal_replay_lsn() >= %s::pg_lsn", row
+        ).fetchone()
+    return replayed == (True,)
