@@ -61,8 +61,8 @@ def core_knows_no_postgres(source: Source) -> Iterator[str]:
 
 
 def only_the_bridge_knows_both_worlds(source: Source) -> Iterator[str]:
-    """Two vocabularies of errors, memory and locks meet in one file, bridge.c (and its header)."""
-    if source.room != "extension" or not source.is_c or source.path.stem == "bridge":
+    """Two vocabularies of errors, memory and locks meet in one place, bridge*.c."""
+    if source.room != "extension" or not source.is_c or source.path.stem.startswith("bridge"):
         return
     headers = list(source.includes())
     if any(_POSTGRES_HEADER.search(header) for _line, header in headers):

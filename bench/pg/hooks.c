@@ -28,6 +28,7 @@
 
 Runtime runtime;
 int setting_verify = VERIFY_OFF;
+int setting_read_deadline_ms = 5000;
 
 static uint32_t wait_event;
 static uint32_t *wait_event_place = &wait_event;
@@ -147,7 +148,7 @@ make_cache(void)
 	                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared_memory == MAP_FAILED ||
 	    fc_cache_create(&runtime.cache, shared_memory, &config,
-	                    &runtime.device) != FC_OK ||
+	                    runtime.device) != FC_OK ||
 	    fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_USER) != FC_OK)
 		exit(1);
 }

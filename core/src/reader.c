@@ -269,6 +269,23 @@ fc_reader_read(FcCache *cache, const uint32_t slot[], unsigned count,
 		deliver_one(context, i, NULL, false);
 }
 
+const char *
+fc_io_engine(FcCache *cache)
+{
+	int saved_errno = errno;
+	FcReader *reader = take_reader(cache);
+	const char *name = "plain";
+
+	if (reader != NULL)
+	{
+		if (reader->queue.engine == FC_QUEUE_AIO)
+			name = "aio";
+		give_back_reader(reader);
+	}
+	errno = saved_errno;
+	return name;
+}
+
 void
 fc_reader_close(FcCache *cache)
 {

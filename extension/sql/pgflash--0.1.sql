@@ -10,6 +10,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT mode_reason text,
 	OUT cache_file text,
 	OUT direct_io boolean,
+	OUT io_engine text,
 	OUT size_bytes bigint,
 	OUT slots bigint,
 	OUT used_slots bigint,
@@ -73,7 +74,9 @@ COMMENT ON COLUMN pgflash_cache.mode IS
 COMMENT ON COLUMN pgflash_cache.mode_reason IS 'Why the mode is what it is, in words.';
 COMMENT ON COLUMN pgflash_cache.cache_file IS 'The setting pgflash.cache_file.';
 COMMENT ON COLUMN pgflash_cache.direct_io IS
-	'Whether the cache file is read and written without the page cache (O_DIRECT).';
+	'Whether the cache files are read and written without the page cache (O_DIRECT).';
+COMMENT ON COLUMN pgflash_cache.io_engine IS
+	'How this session reads the cache files: aio (many blocks at once, with a deadline), or plain where the kernel allows no AIO.';
 COMMENT ON COLUMN pgflash_cache.size_bytes IS 'Bytes of blocks that the cache can hold.';
 COMMENT ON COLUMN pgflash_cache.slots IS 'Blocks of 8 kB that the cache can hold.';
 COMMENT ON COLUMN pgflash_cache.used_slots IS 'Blocks that the cache holds now.';
@@ -150,6 +153,9 @@ COMMENT ON COLUMN pgflash_cache.metadata_bytes_per_block IS 'metadata_bytes / sl
 
 CREATE FUNCTION pgflash_cache_devices_rows(
 	OUT cache_file text,
+	OUT state text,
+	OUT state_reason text,
+	OUT direct_io boolean,
 	OUT reads bigint,
 	OUT writes bigint,
 	OUT read_bytes bigint,
@@ -157,7 +163,9 @@ CREATE FUNCTION pgflash_cache_devices_rows(
 	OUT read_mean_ms double precision,
 	OUT write_mean_ms double precision,
 	OUT read_errors bigint,
-	OUT write_errors bigint
+	OUT write_errors bigint,
+	OUT read_timeouts bigint,
+	OUT corrupt_slots bigint
 )
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'pgflash_cache_devices_rows'
@@ -168,6 +176,11 @@ CREATE VIEW pgflash_cache_devices AS SELECT * FROM pgflash_cache_devices_rows();
 COMMENT ON FUNCTION pgflash_cache_devices_rows() IS 'What the view pgflash_cache_devices shows.';
 COMMENT ON VIEW pgflash_cache_devices IS 'What was read from and written to each cache file. No row without a cache.';
 COMMENT ON COLUMN pgflash_cache_devices.cache_file IS 'Path of the cache file.';
+COMMENT ON COLUMN pgflash_cache_devices.state IS
+	'in use; missing: it could not be opened at the start; failed: out of use until the next start.';
+COMMENT ON COLUMN pgflash_cache_devices.state_reason IS 'Why the state is what it is, in words.';
+COMMENT ON COLUMN pgflash_cache_devices.direct_io IS
+	'Whether it is read and written without the page cache (O_DIRECT).';
 COMMENT ON COLUMN pgflash_cache_devices.reads IS 'Reads, in calls.';
 COMMENT ON COLUMN pgflash_cache_devices.writes IS 'Writes, in calls.';
 COMMENT ON COLUMN pgflash_cache_devices.read_bytes IS 'Bytes read.';
@@ -176,6 +189,10 @@ COMMENT ON COLUMN pgflash_cache_devices.read_mean_ms IS 'Mean time of a read, in
 COMMENT ON COLUMN pgflash_cache_devices.write_mean_ms IS 'Mean time of a write, in milliseconds; null if there was none.';
 COMMENT ON COLUMN pgflash_cache_devices.read_errors IS 'Reads that failed or came back short.';
 COMMENT ON COLUMN pgflash_cache_devices.write_errors IS 'Writes that failed or came back short.';
+COMMENT ON COLUMN pgflash_cache_devices.read_timeouts IS
+	'Reads that were not done by pgflash.read_deadline; the disk was read instead.';
+COMMENT ON COLUMN pgflash_cache_devices.corrupt_slots IS
+	'Blocks that came back with a wrong checksum; none was used.';
 
 -- ---- pgflash_relations: one row for each relation fork the cache has met -----
 

@@ -2,7 +2,7 @@
  * bridge.c
  *		Where PostgreSQL and core meet.
  *
- * The only file that includes both worlds.  Core answers with statuses; here they
+ * The only file, with bridge_devices.c, that includes both worlds.  Core answers with statuses; here they
  * become words in the log and in the views.  The rule for all of it: a failure of
  * the cache is never a failure of the server.  Whatever is wrong is said once, with
  * a hint, and the server runs on as if pgflash were absent.
@@ -10,7 +10,7 @@
  * Life of a cache:
  *
  *	_PG_init		bridge_prepare()	settings judged, file calls redirected
- *	shared memory	bridge_create()		cache file opened, cache laid out, empty
+ *	shared memory	bridge_create()		cache files opened, cache laid out, empty
  *	the worker		self-test			only now does the cache serve
  *	a child crashes	bridge_detach(), bridge_create() again: empty, same open file
  *
@@ -36,15 +36,13 @@
 
 #include "advice.h"
 #include "bridge.h"
+#include "bridge_devices.h"
 #include "broken.h"
 #include "classes.h"
 #include "fcache/cache.h"
 #include "hooks.h"
 #include "runtime.h"
 #include "settings.h"
-
-/* A killed server's children hold the lock until they notice. */
-#define LOCK_WAIT_MS 5000
 
 /* Processes that fill: backends and workers, helpers, and some room. */
 #define PROCESSES_SPARE 16
@@ -85,11 +83,8 @@ stay_off(const char *why)
 }
 
 /* There is no cache, though one was asked for. */
-static bool refuse(const char *hint, const char *format, ...)
-	pg_attribute_printf(2, 3);
-
-static bool
-refuse(const char *hint, const char *format, ...)
+bool
+bridge_refuse(const char *hint, const char *format, ...)
 {
 	va_list arguments;
 
@@ -104,86 +99,6 @@ refuse(const char *hint, const char *format, ...)
 }
 
 static bool
-is_below(const char *path, const char *directory)
-{
-	size_t length = strlen(directory);
-
-	return strncmp(path, directory, length) == 0 &&
-	       (path[length] == '/' || path[length] == '\0');
-}
-
-/* The cache file's real path; the file itself need not exist yet. */
-static bool
-real_cache_file(char *out)
-{
-	char directory[MAXPGPATH];
-	char real[PATH_MAX];
-
-	if (realpath(setting_cache_file, out) != NULL)
-		return true;
-
-	snprintf(directory, sizeof(directory), "%s", setting_cache_file);
-	get_parent_directory(directory);
-	if (realpath(directory[0] == '\0' ? "/" : directory, real) == NULL)
-		return false;
-	snprintf(out, PATH_MAX, "%s", real);
-	return true;
-}
-
-/* The tablespace that a path is in, as the name of its link, or NULL. */
-static const char *
-tablespace_around(const char *path)
-{
-	static char name[MAXPGPATH];
-	DIR *directory = AllocateDir("pg_tblspc");
-	struct dirent *entry;
-	bool found = false;
-
-	while (!found && directory != NULL &&
-	       (entry = ReadDirExtended(directory, "pg_tblspc", LOG)) != NULL)
-	{
-		char real[PATH_MAX];
-
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(name, sizeof(name), "pg_tblspc/%s", entry->d_name);
-		found = realpath(name, real) != NULL && is_below(path, real);
-	}
-	if (directory != NULL)
-		FreeDir(directory);
-	return found ? name : NULL;
-}
-
-/* Base backups copy what is in the data directory or in a tablespace. */
-static bool
-judge_cache_file(void)
-{
-	char real[PATH_MAX];
-	const char *tablespace;
-
-	if (!is_absolute_path(setting_cache_file))
-		return refuse("Set pgflash.cache_file to an absolute path.",
-		              "the path of the cache file \"%s\" is not absolute",
-		              setting_cache_file);
-
-	/* If its directory is missing, opening the file will say so. */
-	if (!real_cache_file(real))
-		return true;
-
-	if (is_below(real, real_data_directory))
-		return refuse("Put it into a directory of its own on the flash device.",
-		              "the cache file \"%s\" is inside the data directory",
-		              setting_cache_file);
-
-	tablespace = tablespace_around(real);
-	if (tablespace != NULL)
-		return refuse("Put it into a directory of its own on the flash device.",
-		              "the cache file \"%s\" is inside a tablespace (%s)",
-		              setting_cache_file, tablespace);
-	return true;
-}
-
-static bool
 judge_size(void)
 {
 	uint64_t memory =
@@ -191,24 +106,30 @@ judge_size(void)
 	uint64_t needed;
 
 	if (setting_cache_size_blocks < FC_WAYS)
-		return refuse("Set pgflash.cache_size to at least 512kB.",
-		              "the cache size of " INT64_FORMAT " kB is too small",
-		              (int64) setting_cache_size_blocks *
-		                  (FC_BLOCK_SIZE / 1024));
+		return bridge_refuse(
+			"Set pgflash.cache_size to at least 512kB.",
+			"the cache size of " INT64_FORMAT " kB is too small",
+			(int64) setting_cache_size_blocks * (FC_BLOCK_SIZE / 1024));
 
-	config.slot_count =
-		(uint32_t) setting_cache_size_blocks / FC_WAYS * FC_WAYS;
+	config.device_count = bridge_devices_count();
+	if (setting_cache_size_blocks > INT_MAX / (int) config.device_count)
+		return bridge_refuse("Set pgflash.cache_size to less.",
+		                     "the cache would have more than %d blocks",
+		                     INT_MAX);
+	config.slot_count = (uint32_t) setting_cache_size_blocks / FC_WAYS *
+	                    FC_WAYS * config.device_count;
 	config.policy = &fc_policy_gittins;
 	config.process_count =
 		1; /* until the server knows; it hardly matters here */
 
 	needed = fc_cache_memory_size(&config);
 	if (needed == 0 || needed > memory / MEMORY_SHARE)
-		return refuse("Set pgflash.cache_size to less.",
-		              "the cache size of " INT64_FORMAT
-		              " MB needs " UINT64_FORMAT " MB of shared memory",
-		              (int64) config.slot_count / (1024 * 1024 / FC_BLOCK_SIZE),
-		              needed / (1024 * 1024));
+		return bridge_refuse("Set pgflash.cache_size to less.",
+		                     "the cache size of " INT64_FORMAT
+		                     " MB needs " UINT64_FORMAT " MB of shared memory",
+		                     (int64) config.slot_count /
+		                         (1024 * 1024 / FC_BLOCK_SIZE),
+		                     needed / (1024 * 1024));
 	return true;
 }
 
@@ -226,13 +147,14 @@ static bool
 judge_server(void)
 {
 	if (BLCKSZ != FC_BLOCK_SIZE)
-		return refuse("Use a server that was built with blocks of 8 kB.",
-		              "the server's block size is %d bytes", BLCKSZ);
+		return bridge_refuse("Use a server that was built with blocks of 8 kB.",
+		                     "the server's block size is %d bytes", BLCKSZ);
 
 	if (!reads_are_seen())
-		return refuse("Set io_method to \"worker\" or \"sync\".",
-		              "io_method is \"io_uring\", whose reads pgflash cannot "
-		              "see");
+		return bridge_refuse(
+			"Set io_method to \"worker\" or \"sync\".",
+			"io_method is \"io_uring\", whose reads pgflash cannot "
+			"see");
 	return true;
 }
 
@@ -250,20 +172,24 @@ redirect_calls(void)
 		case IMPORTS_FINE:
 			return true;
 		case IMPORTS_NO_PROGRAM:
-			return refuse(hint, "the executable's import table was not found");
+			return bridge_refuse(hint,
+			                     "the executable's import table was not found");
 		case IMPORTS_MISSING:
-			return refuse(hint, "the executable imports none of: %s", name);
+			return bridge_refuse(hint, "the executable imports none of: %s",
+			                     name);
 		case IMPORTS_FOREIGN:
-			return refuse(hint,
-			              "the executable imports \"%s\", which pgflash "
-			              "does not watch",
-			              name);
+			return bridge_refuse(hint,
+			                     "the executable imports \"%s\", which pgflash "
+			                     "does not watch",
+			                     name);
 		case IMPORTS_TOO_MANY:
-			return refuse(hint, "the executable's import table has too many "
-			                    "entries");
+			return bridge_refuse(hint,
+			                     "the executable's import table has too many "
+			                     "entries");
 		case IMPORTS_PROTECTED:
-			return refuse(hint, "the executable's import table could not be "
-			                    "made writable: %m");
+			return bridge_refuse(hint,
+			                     "the executable's import table could not be "
+			                     "made writable: %m");
 	}
 	return false;
 }
@@ -292,7 +218,6 @@ know_server(void)
 	runtime.shared_memory = &UsedShmemSegAddr;
 	runtime.wait_event = &my_wait_event_info;
 	runtime.is_walsender = &am_walsender;
-	runtime.device.fd = -1;
 }
 
 bool
@@ -306,7 +231,8 @@ bridge_prepare(void)
 	if (setting_cache_file == NULL || setting_cache_file[0] == '\0')
 		wanted = stay_off("pgflash.cache_file is not set");
 	else
-		wanted = judge_server() && judge_size() && judge_cache_file();
+		wanted = judge_server() && bridge_devices_judge(real_data_directory) &&
+		         judge_size();
 
 	/* The advice does not need a cache, but reads that it can see. */
 	if (!wanted && !(setting_advice && reads_are_seen()))
@@ -340,64 +266,6 @@ bridge_memory_size(void)
 }
 
 static bool
-refuse_device(FcDeviceProblem problem)
-{
-	switch (problem)
-	{
-		case FC_DEVICE_FINE:
-			return true;
-		case FC_DEVICE_CANNOT_OPEN:
-			return refuse(
-				"Create the directory, and let the server's user read "
-				"and write in it.",
-				"could not open cache file \"%s\": %m", setting_cache_file);
-		case FC_DEVICE_NOT_A_FILE:
-			return refuse("Set pgflash.cache_file to the path of a file.",
-			              "cache file \"%s\" is not a regular file",
-			              setting_cache_file);
-		case FC_DEVICE_WRONG_OWNER:
-			return refuse("Remove it, or choose another path.",
-			              "cache file \"%s\" belongs to another user",
-			              setting_cache_file);
-		case FC_DEVICE_FOREIGN:
-			return refuse(
-				"It was left untouched. Remove it if it is not needed, "
-				"or choose another path.",
-				"file \"%s\" is not empty and is no cache file",
-				setting_cache_file);
-		case FC_DEVICE_IN_USE:
-			return refuse("Give each server a cache file of its own.",
-			              "cache file \"%s\" is in use by another server",
-			              setting_cache_file);
-		case FC_DEVICE_TOO_SMALL:
-			return refuse("Set pgflash.cache_size to at least 512kB.",
-			              "cache file \"%s\" would be too small",
-			              setting_cache_file);
-		case FC_DEVICE_NO_SPACE:
-			return refuse(
-				"Free some space, or set pgflash.cache_size to less.",
-				"no room for cache file \"%s\" of " INT64_FORMAT " MB: %m",
-				setting_cache_file,
-				(int64) config.slot_count / (1024 * 1024 / FC_BLOCK_SIZE));
-		case FC_DEVICE_CANNOT_WRITE:
-			return refuse("Check the device and its mount options.",
-			              "could not write cache file \"%s\": %m",
-			              setting_cache_file);
-	}
-	return false;
-}
-
-/* The file stays open, and locked, when the server restarts after a crash. */
-static bool
-open_device(void)
-{
-	if (runtime.device.fd >= 0)
-		return true;
-	return refuse_device(fc_device_file_open(
-		&runtime.device, setting_cache_file, config.slot_count, LOCK_WAIT_MS));
-}
-
-static bool
 lay_out(void *memory)
 {
 	Board *board = memory;
@@ -406,10 +274,9 @@ lay_out(void *memory)
 	FcCache cache;
 
 	memset(board, 0, sizeof(*board));
-	if (fc_cache_create(&cache, cache_memory, &config, &runtime.device) !=
-	    FC_OK)
-		return refuse("Check the memory of the machine.",
-		              "the cache could not be laid out in memory");
+	if (fc_cache_create(&cache, cache_memory, &config, runtime.device) != FC_OK)
+		return bridge_refuse("Check the memory of the machine.",
+		                     "the cache could not be laid out in memory");
 
 	fc_cache_close(&runtime.cache);
 	runtime.board = board;
@@ -421,7 +288,8 @@ void
 bridge_create(void *memory, uint32_t wait_event)
 {
 	runtime.flash_read_event = wait_event;
-	if (!open_device() || !lay_out(memory))
+	if (!bridge_devices_open(config.slot_count / config.device_count) ||
+	    !lay_out(memory))
 	{
 		bridge_detach();
 		if (advice_memory_size() == 0)
@@ -435,7 +303,7 @@ bridge_create(void *memory, uint32_t wait_event)
 		(errmsg("pgflash: cache file \"%s\" is open: %u blocks, %s, %zu bytes "
 	            "of shared memory",
 	            setting_cache_file, fc_slot_count(&runtime.cache),
-	            runtime.device.direct ? "direct I/O" : "buffered I/O",
+	            bridge_devices_direct() ? "direct I/O" : "buffered I/O",
 	            fc_memory_size(&runtime.cache))));
 	if (!FC_BROKEN(NONE))
 		ereport(WARNING,
@@ -676,6 +544,7 @@ bridge_tick(void)
 	          "a block came back from the cache file corrupt",
 	          "Check the flash device.");
 	say_mismatch();
+	bridge_devices_tick();
 	say_mode();
 }
 
@@ -726,7 +595,13 @@ bridge_histogram(BridgeTimer timer, BridgeHistogram *out)
 bool
 bridge_direct_io(void)
 {
-	return runtime.device.direct;
+	return bridge_devices_direct();
+}
+
+const char *
+bridge_io_engine(void)
+{
+	return fc_io_engine(&runtime.cache);
 }
 
 uint32_t

@@ -89,6 +89,25 @@ typedef struct BridgeFile
 	const char *policy;
 } BridgeFile;
 
+/* A cache file.  Means are negative where there is nothing to take one of. */
+typedef struct BridgeDevice
+{
+	const char *cache_file;
+	const char *state;
+	const char *state_reason;
+	bool direct_io;
+	uint64_t reads;
+	uint64_t writes;
+	uint64_t read_bytes;
+	uint64_t write_bytes;
+	double read_mean_ms;
+	double write_mean_ms;
+	uint64_t read_errors;
+	uint64_t write_errors;
+	uint64_t read_timeouts;
+	uint64_t corrupt_slots;
+} BridgeDevice;
+
 /* The mode in a word, and why it is that; both always have text. */
 extern const char *bridge_mode(const char **reason_out);
 
@@ -97,6 +116,9 @@ extern bool bridge_counter(const char *name, uint64_t *value_out);
 
 extern void bridge_histogram(BridgeTimer timer, BridgeHistogram *out);
 extern bool bridge_direct_io(void);
+extern const char *bridge_io_engine(void);
+extern uint32_t bridge_device_count(void);
+extern void bridge_device(uint32_t number, BridgeDevice *out);
 extern uint32_t bridge_slot_count(void);
 extern uint32_t bridge_used_slots(void);
 extern size_t bridge_metadata_bytes(void);

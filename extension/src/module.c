@@ -12,6 +12,7 @@
  *	settings.c	pgflash.cache_file, pgflash.cache_size and the others
  *	shmem.c		our piece of shared memory
  *	bridge.c	where PostgreSQL and core meet; refusals and words
+ *	bridge_devices.c	the same for the cache files
  *	worker.c	self-test, housekeeping, log
  *	views.c		SQL functions behind the views
  *	advice_view.c	the one behind pgflash_cache_advice

@@ -11,7 +11,7 @@
  * between makes it void.
  *
  * A run of blocks (PostgreSQL 17 and later read up to 1 MB at once) is served from
- * flash if all of it is there, block by block into place.  If not, one call reads
+ * flash if all of it is there; its slots are scattered, and read all at once.  If not, one call reads
  * all of it from the file, since a disk charges per call rather than per block, and
  * the blocks that were missing are filled.
  *
@@ -47,7 +47,7 @@
 #include "settings.h"
 
 /* The longest run that is looked up: PostgreSQL's largest io_max_combine_limit. */
-#define RUN_BLOCKS_MAX 128
+#define RUN_BLOCKS_MAX FC_RUN_BLOCKS_MAX
 
 /* The longest run that is filled: PostgreSQL's default io_combine_limit. */
 #define RUN_FILL_BLOCKS 16
@@ -82,7 +82,7 @@ typedef struct Run
 {
 	uint32_t first;
 	unsigned count;
-	unsigned char *page[RUN_BLOCKS_MAX];
+	void *page[RUN_BLOCKS_MAX];
 } Run;
 
 static ssize_t
@@ -313,17 +313,28 @@ all_cached(const OpenFile *entry, uint32_t first, unsigned count)
 	return true;
 }
 
-/* Serve a run from flash; false if a block of it was not there after all. */
+/*
+ * Serve a run from flash, all its slots at once; false if a block of it was not
+ * there after all, or not in time.
+ */
 static bool
 read_run_from_flash(int fd, OpenFile *entry, const Run *run)
 {
+	FcTicket ticket[RUN_BLOCKS_MAX];
+	FcStatus status[RUN_BLOCKS_MAX];
+	uint32_t shown = runtime_wait(runtime.flash_read_event);
+
+	fc_read_run(&runtime.cache, &entry->file, run->first, run->count, run->page,
+	            ticket, status);
+	if (status[0] == FC_STALE && files_number(fd, entry))
+		fc_read_run(&runtime.cache, &entry->file, run->first, run->count,
+		            run->page, ticket, status);
+	runtime_wait(shown);
+
 	for (unsigned i = 0; i < run->count; i++)
 	{
-		FcTicket ticket;
-
-		if (look_up(fd, entry, run->first + i, run->page[i], &ticket) !=
-		        FC_OK ||
-		    !hit_stands(fd, entry, run->first + i, run->page[i], &ticket))
+		if (status[i] != FC_OK ||
+		    !hit_stands(fd, entry, run->first + i, run->page[i], &ticket[i]))
 			return false;
 	}
 	return true;
@@ -408,6 +419,8 @@ read_relation(const Call *call, OpenFile *entry)
 	if (!files_number(call->fd, entry))
 		return bypass(call, errno_before);
 
+	runtime.cache.read_deadline_ns =
+		(uint64_t) setting_read_deadline_ms * 1000000;
 	if (run.count == 1)
 		return read_block(call, entry, &run, bulk, errno_before);
 	return read_run(call, entry, &run, bulk, errno_before);

@@ -43,7 +43,7 @@ typedef struct Board
 typedef struct Runtime
 {
 	FcCache cache; /* cache.shared is NULL when there is none */
-	FcDevice device;
+	FcDevice device[FC_DEVICES_MAX];
 	Board *board;
 	PathsRoot root;
 	uint32_t segment_blocks;

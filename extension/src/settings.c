@@ -19,6 +19,7 @@
 char *setting_cache_file = NULL;
 int setting_cache_size_blocks;
 int setting_verify;
+int setting_read_deadline_ms;
 bool setting_advice;
 int setting_keep_share;
 
@@ -34,17 +35,25 @@ settings_define(void)
 {
 	DefineCustomStringVariable(
 		"pgflash.cache_file",
-		"Path of the cache file on a flash device; empty means no cache.",
-		"It is created if need be, and holds nothing that could be lost.",
+		"Paths of the cache files, each on a flash device of its own; empty "
+		"means no cache.",
+		"Up to 16, separated by commas. They are created if need be, and hold "
+		"nothing that could be lost.",
 		&setting_cache_file, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, NULL,
 		NULL);
 
 	DefineCustomIntVariable(
-		"pgflash.cache_size", "Size of the cache file.",
+		"pgflash.cache_size", "Size of each cache file.",
 		"Rounded down to a multiple of 512 kB. Takes about 25 bytes of shared "
 		"memory for each 8 kB.",
 		&setting_cache_size_blocks, 131072, INT_MIN, INT_MAX, PGC_POSTMASTER,
 		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.read_deadline",
+		"How long a read waits for flash before it goes to the disk.", NULL,
+		&setting_read_deadline_ms, 50, 1, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
+		NULL, NULL);
 
 	DefineCustomEnumVariable("pgflash.verify",
 	                         "Compares blocks read from flash with the data "

@@ -20,7 +20,8 @@ typedef enum Verify
 
 extern char *setting_cache_file;
 extern int setting_cache_size_blocks;
-extern int setting_verify; /* a Verify */
+extern int setting_verify;
+extern int setting_read_deadline_ms; /* a Verify */
 extern bool setting_advice;
 extern int setting_keep_share; /* percent */
 

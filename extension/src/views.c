@@ -87,6 +87,13 @@ column_direct_io(bool *null_out)
 }
 
 static Datum
+column_io_engine(bool *null_out)
+{
+	*null_out = !bridge_attached();
+	return *null_out ? (Datum) 0 : CStringGetTextDatum(bridge_io_engine());
+}
+
+static Datum
 column_size_bytes(bool *null_out)
 {
 	(void) null_out;
@@ -217,6 +224,7 @@ static const struct
 	{ "mode_reason", column_mode_reason },
 	{ "cache_file", column_cache_file },
 	{ "direct_io", column_direct_io },
+	{ "io_engine", column_io_engine },
 	{ "size_bytes", column_size_bytes },
 	{ "slots", column_slots },
 	{ "used_slots", column_used_slots },
@@ -276,38 +284,43 @@ pgflash_cache_row(PG_FUNCTION_ARGS)
 
 /* ---- pgflash_cache_devices ----------------------------------------------------- */
 
-static int64
-counter_value(const char *name)
+static Datum
+mean_or_null(double mean, bool *null_out)
 {
-	uint64 value;
-
-	if (!bridge_counter(name, &value))
-		elog(ERROR, "pgflash has no counter \"%s\"", name);
-	return (int64) value;
+	*null_out = mean < 0;
+	return Float8GetDatum(mean);
 }
 
 Datum
 pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Datum values[9];
-	bool nulls[9] = { false };
 
 	module_require_library();
 	InitMaterializedSRF(fcinfo, 0);
-	if (!bridge_attached())
-		return (Datum) 0;
+	for (uint32 i = 0; i < bridge_device_count(); i++)
+	{
+		BridgeDevice device;
+		Datum values[14];
+		bool nulls[14] = { false };
 
-	values[0] = column_cache_file(&nulls[0]);
-	values[1] = Int64GetDatum(counter_value("flash_reads"));
-	values[2] = Int64GetDatum(counter_value("flash_writes"));
-	values[3] = Int64GetDatum(counter_value("flash_read_bytes"));
-	values[4] = Int64GetDatum(counter_value("flash_write_bytes"));
-	values[5] = mean_ms(BRIDGE_FLASH_READ, &nulls[5]);
-	values[6] = mean_ms(BRIDGE_FLASH_WRITE, &nulls[6]);
-	values[7] = Int64GetDatum(counter_value("flash_read_errors"));
-	values[8] = Int64GetDatum(counter_value("flash_write_errors"));
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		bridge_device(i, &device);
+		values[0] = CStringGetTextDatum(device.cache_file);
+		values[1] = CStringGetTextDatum(device.state);
+		values[2] = CStringGetTextDatum(device.state_reason);
+		values[3] = BoolGetDatum(device.direct_io);
+		values[4] = Int64GetDatum((int64) device.reads);
+		values[5] = Int64GetDatum((int64) device.writes);
+		values[6] = Int64GetDatum((int64) device.read_bytes);
+		values[7] = Int64GetDatum((int64) device.write_bytes);
+		values[8] = mean_or_null(device.read_mean_ms, &nulls[8]);
+		values[9] = mean_or_null(device.write_mean_ms, &nulls[9]);
+		values[10] = Int64GetDatum((int64) device.read_errors);
+		values[11] = Int64GetDatum((int64) device.write_errors);
+		values[12] = Int64GetDatum((int64) device.read_timeouts);
+		values[13] = Int64GetDatum((int64) device.corrupt_slots);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
 	return (Datum) 0;
 }
 

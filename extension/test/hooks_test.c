@@ -39,6 +39,7 @@
 
 Runtime runtime;
 int setting_verify = VERIFY_OFF;
+int setting_read_deadline_ms = 5000;
 
 static void *server_memory;
 static uint32_t wait_shown;

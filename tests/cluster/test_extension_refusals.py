@@ -116,6 +116,38 @@ def more_than_memory_can_index(_server: Server, flash: Path) -> Mapping[str, str
     return settings(flash / "cache", "15TB")
 
 
+def one_file_twice(_server: Server, flash: Path) -> Mapping[str, str]:
+    return settings(f"{flash}/cache, {flash}/../{flash.name}/cache")
+
+
+def one_file_by_two_links(server: Server, flash: Path) -> Mapping[str, str]:
+    (flash / "cache").touch(mode=0o600)
+    give_to_server(server, flash / "cache")
+    os.link(flash / "cache", flash / "other")
+    return settings(f"{flash}/cache, {flash}/other")
+
+
+def one_file_by_a_link_to_its_folder(_server: Server, flash: Path) -> Mapping[str, str]:
+    (flash / "link").symlink_to(flash)
+    return settings(f"{flash}/cache, {flash}/link/cache")
+
+
+def one_of_two_inside_the_data_directory(server: Server, flash: Path) -> Mapping[str, str]:
+    return settings(f"{flash}/cache, {server.data}/cache")
+
+
+def too_many_files(_server: Server, flash: Path) -> Mapping[str, str]:
+    return settings(", ".join(f"{flash}/{number}" for number in range(17)))
+
+
+def no_list(_server: Server, flash: Path) -> Mapping[str, str]:
+    return settings(f'{flash}/cache, "')
+
+
+def only_blanks(_server: Server, _flash: Path) -> Mapping[str, str]:
+    return settings("  ")
+
+
 CASES = (
     Case(name="a missing folder", prepare=a_missing_folder, words="could not open cache file"),
     Case(name="a folder", prepare=a_folder, words="is not a regular file"),
@@ -135,6 +167,21 @@ CASES = (
         prepare=a_link_into_the_data_directory,
         words="inside the data directory",
     ),
+    Case(name="one file twice", prepare=one_file_twice, words="are one file"),
+    Case(name="two links to one file", prepare=one_file_by_two_links, words="are one file"),
+    Case(
+        name="a link to the folder",
+        prepare=one_file_by_a_link_to_its_folder,
+        words="are one file",
+    ),
+    Case(
+        name="one of two inside the data directory",
+        prepare=one_of_two_inside_the_data_directory,
+        words="inside the data directory",
+    ),
+    Case(name="too many files", prepare=too_many_files, words="17 cache files are more"),
+    Case(name="no list", prepare=no_list, words="is not a list of paths"),
+    Case(name="only blanks", prepare=only_blanks, words="names no file"),
     Case(name="inside a tablespace", prepare=inside_a_tablespace, words="inside a tablespace"),
     Case(name="too small", prepare=too_small, words="is too small"),
     Case(name="below zero", prepare=below_zero, words="is too small"),

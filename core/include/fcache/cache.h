@@ -528,6 +528,9 @@ typedef enum FcDeviceState
 	FC_DEVICE_CORRUPTS
 } FcDeviceState;
 
+/* How the process reads flash: "aio", or "plain" where that cannot be had. */
+extern const char *fc_io_engine(FcCache *cache);
+
 /* What a device has done since the cache was created. */
 typedef struct FcDeviceInfo
 {

@@ -1,0 +1,239 @@
+"""A cache striped over several files, of which one may be missing, fail or hang."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import make_server_dir
+from support.cached import CachedServer, Row, assert_never_stale, create_cached, eventually
+from support.cluster import ClusterFactory
+from support.faults import Call, Fault, Faults
+
+pytestmark = pytest.mark.extension
+
+FILES = 3
+ROWS = 20_000
+
+
+@pytest.fixture
+def factory(pgflash_install: PgInstall) -> Iterator[ClusterFactory]:
+    made = ClusterFactory(pgflash_install)
+    yield made
+    made.close()
+
+
+def cache_files(cached: CachedServer) -> list[Path]:
+    """Name three cache files, each in a folder of its own."""
+    return [
+        make_server_dir(cached.server.base / f"flash{number}") / "cache" for number in range(FILES)
+    ]
+
+
+def fill_tables(cached: CachedServer) -> None:
+    with cached.server.connect() as connection:
+        connection.execute(
+            "create table item as select n as id, repeat('x', 500) as pad"
+            f" from generate_series(1, {ROWS}) n"
+        )
+        connection.execute("alter table item add primary key (id)")
+        connection.commit()
+        connection.autocommit = True
+        connection.execute("vacuum analyze item")
+        connection.execute("checkpoint")
+
+
+def read_at_random(cached: CachedServer, *, count: int = 600) -> None:
+    with cached.server.connect() as connection:
+        for i in range(count):
+            row = connection.execute(
+                "select pad from item where id = %s", [i * 7919 % ROWS + 1]
+            ).fetchone()
+            assert row == ("x" * 500,)
+
+
+def devices(cached: CachedServer) -> list[Row]:
+    with cached.server.connect() as connection:
+        cursor = connection.execute("select * from pgflash_cache_devices")
+        assert cursor.description is not None
+        names = [column.name for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+@pytest.fixture
+def striped(pgflash_install: PgInstall, factory: ClusterFactory) -> CachedServer:
+    """A server that is not started, its cache on three files of 16 MB."""
+    cached = create_cached(factory, pgflash_install, start=False)
+    cached.server.configure(
+        {
+            "pgflash.cache_file": ", ".join(map(str, cache_files(cached))),
+            "pgflash.cache_size": "16MB",
+        }
+    )
+    return cached
+
+
+def start(cached: CachedServer) -> None:
+    cached.start()
+    cached.create_extension()
+    assert eventually(lambda: cached.view()["mode"] == "serve")
+
+
+def test_all_files_have_their_share_of_the_work(striped: CachedServer) -> None:
+    start(striped)
+    fill_tables(striped)
+    read_at_random(striped)
+    read_at_random(striped)
+    view = striped.view()
+    assert view["size_bytes"] == FILES * 16 * 1024 * 1024
+    assert view["io_engine"] in {"aio", "plain"}
+    rows = devices(striped)
+    assert [row["cache_file"] for row in rows] == [str(path) for path in cache_files(striped)]
+    for row in rows:
+        assert row["state"] == "in use"
+        assert row["reads"] > sum(other["reads"] for other in rows) / FILES / 2
+        assert row["writes"] > sum(other["writes"] for other in rows) / FILES / 2
+        assert row["read_mean_ms"] > 0
+    assert_never_stale(striped, compared_min=200)
+
+
+def test_a_missing_file_costs_its_share_and_comes_back_at_the_next_start(
+    striped: CachedServer,
+) -> None:
+    lost = cache_files(striped)[1].parent
+    aside = lost.with_name("aside")
+    lost.rename(aside)
+    start(striped)
+    log = striped.server.log_text(since_start=True)
+    assert "runs without one of its cache files" in log
+    assert f'could not open cache file "{lost / "cache"}"' in log
+    fill_tables(striped)
+    read_at_random(striped)
+    read_at_random(striped)
+    assert [row["state"] for row in devices(striped)] == ["in use", "missing", "in use"]
+    view = assert_never_stale(striped, compared_min=200)
+    assert view["insert_skip_device"] > 0
+
+    striped.server.stop()
+    aside.rename(lost)
+    start(striped)
+    read_at_random(striped)
+    read_at_random(striped)
+    assert {row["state"] for row in devices(striped)} == {"in use"}
+    assert_never_stale(striped, compared_min=200)
+
+
+def test_without_any_file_the_server_runs_without_the_cache(striped: CachedServer) -> None:
+    for path in cache_files(striped):
+        path.parent.rmdir()
+    striped.start()
+    striped.create_extension()
+    assert striped.view()["mode"] == "offline"
+    assert "could not open cache file" in striped.view()["mode_reason"]
+    assert devices(striped) == []
+
+
+def test_a_file_that_fails_is_given_up_alone(striped: CachedServer) -> None:
+    faults = Faults.build(striped.server.base)
+    failing = cache_files(striped)[2]
+    striped.preloads = [faults.library]
+    striped.preload_env = faults.env(failing)
+    start(striped)
+    fill_tables(striped)
+    read_at_random(striped)
+    faults.strike(Fault(calls=Call.READ, error=errno.EIO))
+    read_at_random(striped)
+    read_at_random(striped)
+    assert eventually(lambda: devices(striped)[2]["state"] == "failed")
+    assert [row["state"] for row in devices(striped)] == ["in use", "in use", "failed"]
+    assert eventually(
+        lambda: (
+            f'cache file "{failing}" is out of use now: too many reads'
+            in striped.server.log_text(since_start=True)
+        )
+    )
+    asked = devices(striped)[2]["reads"]
+    before = striped.view()
+    read_at_random(striped)
+    after = striped.view()
+    assert devices(striped)[2]["reads"] == asked
+    assert after["hits"] - before["hits"] > 200
+    assert_never_stale(striped, compared_min=200)
+
+
+def test_a_device_that_hangs_costs_no_query_more_than_the_deadline(
+    pgflash_install: PgInstall, factory: ClusterFactory
+) -> None:
+    server = factory(install=pgflash_install, start=False)
+    flash = make_server_dir(server.base / "flash")
+    account = server.account
+    emulator = Emulator.create(
+        server.base / "emulator.state",
+        devices=[
+            EmulatedDevice(
+                name="disk", profile=DeviceProfile.named("sas15k-raid10-6"), paths=(server.data,)
+            ),
+            EmulatedDevice(name="flash", profile=DeviceProfile.named("nvme"), paths=(flash,)),
+        ],
+        owner=account.uid if account is not None else None,
+        delays_on=False,
+    )
+    server.configure(
+        {
+            "shared_preload_libraries": "pgflash",
+            "shared_buffers": "1MB",
+            "pgflash.cache_file": str(flash / "cache"),
+            "pgflash.cache_size": "64MB",
+            "pgflash.read_deadline": "20ms",
+        }
+    )
+    cached = CachedServer(
+        server=server, emulator=emulator, cache_file=flash / "cache", space=server.base
+    )
+    start(cached)
+    if cached.view()["io_engine"] != "aio":
+        pytest.skip("the kernel allows no AIO, so there is no deadline")
+    fill_tables(cached)
+    read_at_random(cached)
+    read_at_random(cached)
+
+    slowest = 0.0
+    with server.connect() as connection:
+        _timed_query(connection, 0)  # what a session reads once: catalogs, plans
+        emulator.stall("flash", seconds=2)
+        end = time.monotonic() + 1.5
+        queries = 0
+        while time.monotonic() < end:
+            slowest = max(slowest, _timed_query(connection, queries % 400))
+            queries += 1
+    emulator.stall("flash", seconds=0)
+    # A query reads at most three blocks: root, leaf, row.  The rest is the machine's.
+    assert queries > 3
+    assert slowest < 0.5, f"a query took {slowest:.3f} s while flash was stalled"
+    view = cached.view()
+    assert view["read_timeouts"] > 0
+    assert view["mode"] == "serve"
+    before = cached.view()["hits"]
+    assert eventually(lambda: _hits_again(cached, before))
+    compared, mismatched = cached.verify()
+    assert compared > 0
+    assert mismatched == 0
+
+
+def _timed_query(connection: Connection[Any], number: int) -> float:
+    began = time.monotonic()
+    connection.execute("select pad from item where id = %s", [number * 7919 % ROWS + 1]).fetchone()
+    return time.monotonic() - began
+
+
+def _hits_again(cached: CachedServer, before: int) -> bool:
+    read_at_random(cached, count=50)
+    return bool(cached.view()["hits"] > before + 20)
