@@ -17,6 +17,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -547,3 +548,40 @@ def test_a_file_system_without_room_costs_the_cache_only(rig: Rig) -> None:
             view=view,
             says="no room for cache file",
         )
+
+
+# ---- the clock
+
+
+def server_ahead_s(rig: Rig) -> float:
+    """Return how far the server's time of day is ahead of ours."""
+    with rig.cached.server.connect() as connection:
+        row = connection.execute("select extract(epoch from clock_timestamp())").fetchone()
+    assert row is not None
+    return float(row[0]) - time.time()
+
+
+def test_a_clock_that_is_set_back_and_forth_fails_no_query(rig: Rig) -> None:
+    rig.begin()
+    for hours in (-2, 48, -1):
+        rig.clock.set(ahead_s=hours * 3600)
+        assert server_ahead_s(rig) == pytest.approx(hours * 3600, abs=60)
+        rig.work()
+    # Errors are counted by the hour: by one that passes, not by one that is set.
+    rig.faults.strike(failing(Call.READ, errno.EIO, 31))
+    rig.work()
+    assert rig.faults.count == 31
+    rig.clock.set(ahead_s=-24 * 3600)
+    assert rig.cached.view()["mode"] == "serve"
+    rig.faults.strike(failing(Call.READ, errno.EIO, 1))
+    rig.work()
+    view = rig.check()
+    assert view["mode"] == "offline"
+    assert view["flash_read_errors"] == 32
+    rig.note(
+        "the clock is set back by hours, and forth; then reads fail with EIO",
+        struck="32",
+        view=view,
+        says=OFFLINE,
+    )
+    assert rig.says_once(OFFLINE)

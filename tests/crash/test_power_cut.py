@@ -192,6 +192,7 @@ def test_a_server_that_does_not_sync_is_caught(
             come_up(cached, confirmed)
         except (AssertionError, PgflashError, psycopg.Error) as error:
             # Not for something that it would also have lost with fsync.
-            assert "lock file" not in str(error)
+            if "lock file" in str(error):
+                raise
             return
     pytest.fail("a server without fsync lost nothing in three power cuts")

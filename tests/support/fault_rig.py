@@ -24,6 +24,7 @@ from support.cached import (
     create_cached,
     eventually,
 )
+from support.clock import Clock
 from support.cluster import REPOSITORY, ClusterFactory
 from support.ddl import World, load_tables, regrow_tail, update_rows, vacuum_tail
 from support.faults import Faults
@@ -47,6 +48,7 @@ class Rig:
     cached: CachedServer
     world: World
     faults: Faults
+    clock: Clock
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     @classmethod
@@ -54,12 +56,16 @@ class Rig:
         """Make the server and its tables, and stop it again."""
         cached = create_cached(cluster, install, start=False)
         faults = Faults.build(cached.server.base)
-        cached.preloads = (faults.library,)
-        cached.preload_env = faults.env(cached.cache_file)
+        clock = Clock.build(cached.server.base)
+        cached.preloads = (faults.library, clock.library)
+        cached.preload_env = {**faults.env(cached.cache_file), **clock.env}
         cached.start()
         cached.create_extension()
         rig = cls(
-            cached=cached, world=World(server=cached.server, space=cached.space), faults=faults
+            cached=cached,
+            world=World(server=cached.server, space=cached.space),
+            faults=faults,
+            clock=clock,
         )
         load_tables(rig.world)
         rig.stop()
@@ -101,6 +107,7 @@ class Rig:
     def stop(self) -> None:
         """Let all go well again and stop the server."""
         self.faults.stop()
+        self.clock.set(ahead_s=0)
         self.world.disconnect()
         self.cached.server.stop()
 
