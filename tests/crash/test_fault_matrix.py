@@ -15,6 +15,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import random
 import shutil
 import subprocess
 import time
@@ -548,6 +549,33 @@ def test_a_file_system_without_room_costs_the_cache_only(rig: Rig) -> None:
             view=view,
             says="no room for cache file",
         )
+
+
+# ---- a device that hangs (the emulator plays the time)
+
+STALL_S = 4.0
+
+
+def test_a_device_that_hangs_holds_up_no_query(rig: Rig) -> None:
+    rig.begin()
+    rows = rig.world.tables["postgres", "ledger"]
+    longest_s = 0.0
+    began = time.monotonic()
+    rig.cached.emulator.stall("flash", seconds=STALL_S)
+    try:
+        with rig.cached.server.connect() as session:
+            while (now := time.monotonic()) < began + STALL_S - 1:
+                key = random.choice(list(rows))
+                row = session.execute("select v from ledger where id = %s", (key,)).fetchone()
+                assert row == (rows[key],)
+                longest_s = max(longest_s, time.monotonic() - now)
+    finally:
+        rig.cached.emulator.stall("flash", seconds=0)
+    view = rig.check()
+    assert view["mode"] == "serve"
+    assert view["read_timeouts"] > 0
+    assert longest_s < 1, f"a query took {longest_s:.1f} s while the device hung"
+    rig.note("the device hangs for seconds", struck="-", view=view, says="")
 
 
 # ---- the clock

@@ -122,7 +122,9 @@ def attach_cache(
                 name="disk",
                 profile=DeviceProfile.named("sas15k-raid10-6"),
                 paths=(server.data, space),
-            )
+            ),
+            # For tests that stall it; its delays are off with the others'.
+            EmulatedDevice(name="flash", profile=DeviceProfile.named("nvme"), paths=(flash,)),
         ],
         owner=account.uid if account is not None else None,
         delays_on=False,

@@ -32,7 +32,10 @@ from support.faults import Faults
 PAGE_BYTES = 8192
 
 #: What a row of the table shows of the view, where it is not zero.
-SHOWN = ("flash_read_errors", "flash_write_errors", "corrupt_slots", "verify_mismatches")
+SHOWN = (
+    *("flash_read_errors", "flash_write_errors", "read_timeouts", "corrupt_slots"),
+    "verify_mismatches",
+)
 
 #: Hits of a warm cache before anything goes wrong.
 WARM_HITS = 500
