@@ -336,6 +336,10 @@ state_words(FcDeviceState state)
 	{
 		case FC_DEVICE_IN_SERVICE:
 			return "working";
+		case FC_DEVICE_STALLED:
+			return "a read of it was not done in time";
+		case FC_DEVICE_SLOW:
+			return "reads of it took longer than reads of the disk";
 		case FC_DEVICE_ABSENT:
 			return "it could not be opened at the start";
 		case FC_DEVICE_READ_FAILS:
