@@ -415,15 +415,24 @@ test_a_lock_that_is_not_to_be_had(void)
 	rig_close(&rig);
 }
 
-int
-main(void)
+/* The rules are the mechanism's: they hold whatever the policy prefers. */
+static void
+test_who_evicts_whom(const FcPolicy *whose)
 {
-	policy = &fc_policy_lfu;
+	printf("# with the policy %s\n", whose->name);
+	policy = whose;
 	test_others_do_not_evict_keep();
 	test_keep_takes_its_share();
 	test_keep_does_not_starve_the_rest();
 	test_keep_beyond_its_share_competes();
 	test_the_policy_does_not_keep_keep_out();
+}
+
+int
+main(void)
+{
+	test_who_evicts_whom(&fc_policy_lfu);
+	test_who_evicts_whom(&fc_policy_gittins);
 	test_none_is_not_cached();
 	test_a_fill_under_way_comes_to_nothing();
 	test_none_is_found_out_if_broken();

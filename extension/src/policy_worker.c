@@ -356,6 +356,23 @@ read_list(void)
 
 /* ---- the launcher: visits ------------------------------------------------------------------ */
 
+static void
+say_no_worker(Oid database)
+{
+	static bool said;
+
+	if (!said)
+		ereport(WARNING,
+		        (errmsg("pgflash: no background worker to be had to read the "
+		                "cache policies of database %u",
+		                database),
+		         errdetail("They are not in force until there is one. Further "
+		                   "cases are not logged."),
+		         errhint("You might need to increase "
+		                 "max_worker_processes.")));
+	said = true;
+}
+
 static Visit
 send_visitor(Oid database)
 {
@@ -365,7 +382,7 @@ send_visitor(Oid database)
 	memset(&worker, 0, sizeof(worker));
 	snprintf(worker.bgw_name, BGW_MAXLEN, "pgflash policies of database %u",
 	         database);
-	snprintf(worker.bgw_type, BGW_MAXLEN, "pgflash policies");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "pgflash policy visitor");
 	snprintf(worker.bgw_library_name, BGW_MAXLEN, "pgflash");
 	snprintf(worker.bgw_function_name, BGW_MAXLEN,
 	         "pgflash_policy_visitor_main");
@@ -380,7 +397,10 @@ send_visitor(Oid database)
 
 	/* All of max_worker_processes are in use: another time. */
 	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
+	{
+		say_no_worker(database);
 		return VISIT_FAILED;
+	}
 	if (WaitForBackgroundWorkerShutdown(handle) == BGWH_POSTMASTER_DIED)
 		proc_exit(1);
 	pfree(handle);

@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, create_cached, eventually, run_client
+from pgflash.lab.server import make_server_dir
+from support.cached import (
+    CachedServer,
+    assert_indexes_whole,
+    create_cached,
+    eventually,
+    run_client,
+)
 from support.cluster import ClusterFactory
 from support.standby import REPLICATION, create_standby
 
@@ -751,3 +762,109 @@ def test_a_standby_has_the_policies_of_its_primary(
         connection.execute("select pg_promote()")
         set_policy(connection, "t", "none")
         assert shown(connection, "t") == "none"
+
+
+def test_pg_upgrade_carries_policies(
+    cluster: ClusterFactory, own: CachedServer, pgflash_install: PgInstall
+) -> None:
+    if not (pgflash_install.bindir / "pg_upgrade").exists():
+        pytest.skip("this installation has no pg_upgrade")
+    with own.server.connect("second") as connection:
+        set_policy(connection, "t", "keep")
+        before = listed(connection)
+    own.server.stop()
+    upgraded = create_cached(cluster, pgflash_install, start=False)
+    work = make_server_dir(upgraded.server.base / "work")
+    own.server.run(
+        [
+            *("pg_upgrade", "--username", "postgres", "--socketdir", str(work)),
+            *("--old-bindir", str(pgflash_install.bindir), "--old-datadir", str(own.server.data)),
+            *("--new-bindir", str(pgflash_install.bindir)),
+            *("--new-datadir", str(upgraded.server.data)),
+        ],
+        cwd=work,
+        timeout_s=120,
+    )
+    upgraded.start()
+    assert_own_policies(upgraded)
+    with upgraded.server.connect("second") as connection:
+        assert (
+            listed(connection)
+            == before
+            == {
+                ("public.t", "keep", "t"),
+                ("public.t_pkey", "none", "t_pkey"),
+            }
+        )
+
+
+def test_without_a_worker_to_be_had_the_log_says_so(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(cluster, pgflash_install)
+    titles = [
+        Path(f"/proc/{pid}/cmdline").read_text().removeprefix("postgres: ").strip("\0 ")
+        for pid in cached.server.child_pids()
+    ]
+    workers = {"pgflash", "pgflash writer", "pgflash policies", "logical replication launcher"}
+    always = len(workers.intersection(titles))
+    assert always >= 3
+    # As many as are always there: none is left for a visit.
+    cached.server.stop()
+    cached.server.configure({"max_worker_processes": str(always)})
+    cached.start()
+    with cached.server.connect() as connection:
+        make_table(connection, "ballast")
+        make_table(connection, "t")
+        set_policy(connection, "t", "keep")
+        assert in_force(connection, "t") == "keep"
+    assert eventually(
+        lambda: "no background worker to be had" in cached.server.log_text(since_start=True)
+    )
+    cached.assert_serving()
+
+
+# ---- and never a stale block
+
+
+def test_policies_that_change_under_load_serve_no_stale_block(
+    cached: CachedServer, database: Connection
+) -> None:
+    make_table(database, "t")
+    name = database.info.dbname
+    deadline = time.monotonic() + 6
+    read_before = cached.view()["verify_compared"]
+
+    def change_policies() -> None:
+        with cached.server.connect(name) as connection:
+            for policy in cycle(("keep", "none", "default", None)):
+                if time.monotonic() > deadline:
+                    return
+                set_policy(connection, "t", policy)
+                set_policy(connection, "t_pkey", policy)
+                push_out(connection)
+
+    def change_rows() -> None:
+        with cached.server.connect(name) as connection:
+            while time.monotonic() < deadline:
+                connection.execute("update t set v = v + 1 where id % 50 = v % 50")
+                read_scattered(connection, "t")
+
+    def rewrite() -> None:
+        with cached.server.connect(name) as connection:
+            for command in cycle(("vacuum full t", "reindex table t")):
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(0.5)
+                connection.execute(command)
+
+    with ThreadPoolExecutor() as pool:
+        jobs = [pool.submit(job) for job in (change_policies, change_rows, change_rows, rewrite)]
+        for job in jobs:
+            job.result()
+    view = cached.assert_serving()
+    assert view["verify_compared"] - read_before > 1000
+    compared, mismatched = cached.verify()
+    assert compared > 0
+    assert mismatched == 0
+    assert_indexes_whole(cached.server)
