@@ -79,9 +79,12 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 {
 	uint64_t end = sizeof(FcShared);
 	uint32_t devices = config->device_count != 0 ? config->device_count : 1;
+	uint32_t slots = config->slot_count_max != 0 ? config->slot_count_max
+	                                             : config->slot_count;
 
 	if (config->slot_count < FC_WAYS || devices > FC_DEVICES_MAX ||
 	    config->slot_count % (FC_WAYS * devices) != 0 ||
+	    slots < config->slot_count || slots % (FC_WAYS * devices) != 0 ||
 	    config->policy == NULL || config->process_count == 0 ||
 	    config->process_count > 0xffff ||
 	    (config->file_count & (config->file_count - 1)) != 0 ||
@@ -90,19 +93,17 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 
 	memset(shared, 0, sizeof(*shared));
 	shared->magic = FC_MAGIC;
-	shared->set_count = config->slot_count / FC_WAYS;
+	shared->set_count = slots / FC_WAYS;
 	shared->device_count = devices;
 	shared->set_size =
 		(uint32_t) ((sizeof(FcSet) + config->policy->set_state_size + 7) &
 	                ~7ULL);
 	shared->process_count = config->process_count;
-	shared->file_count = config->file_count != 0
-	                         ? config->file_count
-	                         : power_of_2(config->slot_count / 64, 1024);
-	shared->chunk_count = power_of_2(config->slot_count / 16, 1024);
-	shared->class_count = config->slot_count / 64 >= 65536
-	                          ? 65536
-	                          : power_of_2(config->slot_count / 64, 1024);
+	shared->file_count = config->file_count != 0 ? config->file_count
+	                                             : power_of_2(slots / 64, 1024);
+	shared->chunk_count = power_of_2(slots / 16, 1024);
+	shared->class_count =
+		slots / 64 >= 65536 ? 65536 : power_of_2(slots / 64, 1024);
 	shared->policy_hash = policy_hash(config->policy);
 
 	shared->processes_offset =
@@ -167,6 +168,7 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 		if (devices[i].ops == NULL)
 			fc_health_absent(shared, i);
 	fc_budget_begin(shared);
+	fc_resize_init(shared, config->slot_count / FC_WAYS);
 	return fc_open_handle(cache, shared, config->policy, devices);
 }
 
@@ -246,7 +248,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page)
 		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
 		return FC_SKIP;
 	}
-	if (!fc_set_usable(cache, fc_index_set_of(cache->shared, key)))
+	if (!fc_set_usable(cache, ticket->set))
 	{
 		fc_count(cache, FC_COUNT_insert_skip_device, 1);
 		return FC_SKIP;
@@ -265,6 +267,16 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page)
 	uint32_t crc = fc_slot_checksum(key, cache->scratch);
 
 	FC_POINT("claimed");
+
+	/* If the size changed, the slot may be none any more: nobody waits for us. */
+	if (!FC_BROKEN(MODE_CHECK) &&
+	    atomic_load(&cache->shared->mode_word) != ticket->mode_word)
+	{
+		fc_index_abandon(cache, ticket, &claim);
+		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
+		return FC_SKIP;
+	}
+	FC_POINT("slot-to-write");
 	if (!write_slot(cache, claim.slot))
 	{
 		fc_index_abandon(cache, ticket, &claim);
@@ -290,16 +302,85 @@ fc_fill(FcCache *cache, const FcTicket *ticket, const void *page)
 	return status;
 }
 
+/* ---- moves -------------------------------------------------------------------- */
+
+/* What a fill at the block's present home would need; false: nobody wants it. */
+static bool
+note_ticket(FcCache *cache, uint64_t key, FcTicket *ticket)
+{
+	FcShared *shared = cache->shared;
+
+	ticket->file = fc_key_file(key);
+	ticket->block = (uint32_t) key;
+	ticket->mode_word = atomic_load(&shared->mode_word);
+	ticket->file_generation =
+		atomic_load(&fc_generations(shared)[ticket->file]);
+	ticket->set = fc_index_set_of(shared, key);
+	ticket->set_generation =
+		atomic_load(&fc_set(shared, ticket->set)->generation);
+	return fc_generation_state(ticket->file_generation) != FC_NUMBER_RETIRED &&
+	       fc_set_usable(cache, ticket->set) && fc_budget_allows(cache);
+}
+
+/*
+ * The new place is claimed before the last look at the old entry: a change either
+ * finds the claim, or has emptied the old entry before that look.  Besides, the
+ * ticket is noted before the first look: a change of this block, which empties the
+ * old entry first, either did so before that look or moves the new home's
+ * generation after the ticket.
+ */
+static bool
+copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
+{
+	uint32_t crc = fc_meta_high(from->meta);
+	FcTicket ticket;
+	FcSeen claim;
+
+	if (!note_ticket(cache, key, &ticket))
+		return false;
+	FC_POINT("move-noted");
+	if (!fc_index_holds(cache->shared, key, from) ||
+	    fc_index_claim_move(cache, &ticket, from, &claim) != FC_OK)
+		return false;
+	FC_POINT("move-claimed");
+
+	bool good = fc_slot_fetch(cache, from->slot, cache->scratch) &&
+	            fc_slot_checksum(key, cache->scratch) == crc &&
+	            write_slot(cache, claim.slot);
+
+	FC_POINT("move-written");
+	if (!good ||
+	    (!FC_BROKEN(MOVE_LOOK) && !fc_index_holds(cache->shared, key, from)))
+	{
+		fc_index_abandon(cache, &ticket, &claim);
+		return false;
+	}
+	FC_POINT("move-looked");
+	if (FC_BROKEN(MOVE_TICKET))
+		(void) note_ticket(cache, key, &ticket);
+	return fc_index_publish(cache, &ticket, &claim, crc) == FC_OK;
+}
+
+void
+fc_move(FcCache *cache, uint64_t key, const FcSeen *from)
+{
+	int saved_errno = errno;
+
+	if (copy_to_home(cache, key, from))
+		fc_count(cache, FC_COUNT_moved_blocks, 1);
+	errno = saved_errno;
+}
+
 /* ---- changes ------------------------------------------------------------------ */
 
 /* One half of a bracket: forget the blocks; true if the one block was cached. */
 static bool
 invalidate(FcCache *cache, FcFile *file, const FcChange *change,
-           uint64_t *generation_out)
+           FcHome *home_out)
 {
 	bool was_cached = false;
 
-	*generation_out = 0;
+	*home_out = (FcHome){ 0 };
 	if (!fc_file_resolve(cache, file))
 		return false;
 
@@ -310,7 +391,7 @@ invalidate(FcCache *cache, FcFile *file, const FcChange *change,
 	}
 	for (uint32_t i = 0; i < change->count; i++)
 		was_cached = fc_index_invalidate(
-			cache, fc_key(file->number, change->first + i), generation_out);
+			cache, fc_key(file->number, change->first + i), home_out);
 	return was_cached;
 }
 
@@ -323,11 +404,13 @@ fc_change_begin(FcCache *cache, FcFile *file, uint32_t first, uint32_t count,
 	if (fc_word_mode(change->ticket.mode_word) == FC_OFFLINE)
 		return;
 
+	FcHome home;
+
 	fc_count(cache, FC_COUNT_invalidations, 1);
 	fc_writer_begins(cache, file, change);
-	change->was_cached =
-		invalidate(cache, file, change, &change->ticket.set_generation) &&
-		count == 1;
+	change->was_cached = invalidate(cache, file, change, &home) && count == 1;
+	change->ticket.set = home.set;
+	change->ticket.set_generation = home.generation;
 	change->ticket.file = file->number;
 	change->ticket.block = first;
 	change->ticket.file_generation = file->generation;
@@ -337,7 +420,7 @@ fc_change_begin(FcCache *cache, FcFile *file, uint32_t first, uint32_t count,
 void
 fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 {
-	uint64_t generation;
+	FcHome home;
 
 	FC_POINT("change-ending");
 	if (fc_mode(cache, NULL) == FC_OFFLINE || FC_BROKEN(SECOND_INVALIDATE))
@@ -346,7 +429,7 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 		return;
 	}
 
-	(void) invalidate(cache, file, change, &generation);
+	(void) invalidate(cache, file, change, &home);
 	fc_writer_ends(cache, file, change);
 
 	/*
@@ -354,7 +437,8 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 	 * began, and the file is still the one it was.
 	 */
 	if (!FC_BROKEN(REFRESH) &&
-	    (generation != change->ticket.set_generation + 1 ||
+	    (home.generation != change->ticket.set_generation + 1 ||
+	     home.set != change->ticket.set ||
 	     file->number != change->ticket.file ||
 	     file->generation != change->ticket.file_generation))
 	{
@@ -362,7 +446,7 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 			fc_count(cache, FC_COUNT_insert_skip_modification, 1);
 		change->was_cached = false;
 	}
-	change->ticket.set_generation = generation;
+	change->ticket.set_generation = home.generation;
 }
 
 void
@@ -383,11 +467,11 @@ void
 fc_file_distrust(FcCache *cache, FcFile *file)
 {
 	FcChange change;
-	uint64_t generation;
+	FcHome home;
 
 	fc_change_begin(cache, file, 0, FC_BLOCKS_ALL, &change);
 	if (fc_mode(cache, NULL) != FC_OFFLINE)
-		(void) invalidate(cache, file, &change, &generation);
+		(void) invalidate(cache, file, &change, &home);
 
 	/* Not counted out: nobody hands in a stamp for it any more. */
 	if (FC_BROKEN(DISTRUST))

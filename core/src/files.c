@@ -269,7 +269,7 @@ forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 
 		/* More to look for than there is to look at: walk the index. */
 		probed += chunk_end - block;
-		if (probed > (uint64_t) shared->set_count * FC_WAYS)
+		if (probed > fc_slot_count(cache))
 		{
 			fc_index_invalidate_file(cache, number, block, last);
 			return;
@@ -277,9 +277,9 @@ forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 
 		for (; block < chunk_end; block++)
 		{
-			uint64_t generation;
+			FcHome home;
 
-			fc_index_invalidate(cache, fc_key(number, block), &generation);
+			fc_index_invalidate(cache, fc_key(number, block), &home);
 		}
 	}
 }
@@ -556,12 +556,6 @@ uint32_t
 fc_file_count(const FcCache *cache)
 {
 	return cache->shared->file_count;
-}
-
-uint32_t
-fc_slot_count(const FcCache *cache)
-{
-	return cache->shared->set_count * FC_WAYS;
 }
 
 uint32_t

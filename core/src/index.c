@@ -67,16 +67,15 @@ policy_place(const FcShared *shared, uint32_t set_number)
 		.set = fc_set(shared, set_number)->policy_state,
 		.shared = FC_AT(shared, policy_offset, void),
 		.set_number = set_number,
-		.set_count = shared->set_count,
+		.set_count = fc_geometry_new(atomic_load(&shared->geometry)),
 	};
 }
 
 /* ---- looking ------------------------------------------------------------- */
 
-bool
-fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen)
+static bool
+find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
 {
-	uint32_t number = fc_index_set_of(shared, key);
 	FcSet *set = fc_set(shared, number);
 
 	for (unsigned way = 0; way < FC_WAYS; way++)
@@ -98,6 +97,24 @@ fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen)
 		return true;
 	}
 	return false;
+}
+
+bool
+fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen)
+{
+	uint64_t geometry = atomic_load(&shared->geometry);
+	uint32_t home = fc_home(shared, key, fc_geometry_new(geometry));
+
+	if (find_in(shared, home, key, seen))
+		return true;
+	if (!fc_geometry_moving(geometry))
+		return false;
+
+	/* It may not have been moved yet. */
+	FC_POINT("looked-at-new-home");
+	uint32_t old_home = fc_home(shared, key, fc_geometry_old(geometry));
+
+	return old_home != home && find_in(shared, old_home, key, seen);
 }
 
 bool
@@ -207,16 +224,33 @@ invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 }
 
 bool
-fc_index_invalidate(FcCache *cache, uint64_t key, uint64_t *generation_out)
+fc_index_doom(const FcShared *shared, const FcSeen *seen)
 {
-	uint32_t number = fc_index_set_of(cache->shared, key);
-	FcSet *set = fc_set(cache->shared, number);
+	return doom(set_of_slot(shared, seen->slot), seen->slot % FC_WAYS,
+	            seen->meta);
+}
+
+bool
+fc_index_take_over(FcCache *cache, const FcSeen *seen)
+{
+	FcState state = fc_meta_state(seen->meta);
+
+	return (state == FC_FILLING || state == FC_DOOMED) &&
+	       fc_owner_gone(cache, fc_meta_high(seen->meta)) &&
+	       take_over(cache, set_of_slot(cache->shared, seen->slot),
+	                 seen->slot % FC_WAYS, seen->meta);
+}
+
+static bool
+invalidate_in(FcCache *cache, uint64_t key, FcHome *home)
+{
+	FcSet *set = fc_set(cache->shared, home->set);
 	bool was_cached = false;
 
-	*generation_out = atomic_fetch_add(&set->generation, 1) + 1;
+	home->generation = atomic_fetch_add(&set->generation, 1) + 1;
 	FC_POINT("set-generation-moved");
 	if (FC_BROKEN(INVALIDATE) ||
-	    (FC_BROKEN(BYPASSED) && !fc_set_usable(cache, number)))
+	    (FC_BROKEN(BYPASSED) && !fc_set_usable(cache, home->set)))
 		return false;
 
 	/* Not relaxed: no look may come before the generation's move. */
@@ -231,6 +265,44 @@ fc_index_invalidate(FcCache *cache, uint64_t key, uint64_t *generation_out)
 
 	if (was_cached)
 		fc_count(cache, FC_COUNT_eviction_invalidated, 1);
+	return was_cached;
+}
+
+/* At both homes: the old one first, since that is the way a block moves. */
+static bool
+invalidate_homes(FcCache *cache, uint64_t key, uint64_t geometry,
+                 FcHome *home_out)
+{
+	FcShared *shared = cache->shared;
+	FcHome home = { .set = fc_home(shared, key, fc_geometry_new(geometry)) };
+	FcHome old = { .set = fc_home(shared, key, fc_geometry_old(geometry)) };
+	bool twice = old.set != home.set && !FC_BROKEN(OLD_HOME);
+	bool old_first = !FC_BROKEN(HOME_ORDER);
+	bool was_cached = false;
+
+	if (twice && old_first)
+		was_cached |= invalidate_in(cache, key, &old);
+	FC_POINT("between-homes");
+	was_cached |= invalidate_in(cache, key, &home);
+	if (twice && !old_first)
+		was_cached |= invalidate_in(cache, key, &old);
+	*home_out = home;
+	return was_cached;
+}
+
+bool
+fc_index_invalidate(FcCache *cache, uint64_t key, FcHome *home_out)
+{
+	bool was_cached = false;
+	FcFrame frame;
+
+	/* Again if the size began or ceased to change meanwhile: see resize.c. */
+	do
+	{
+		frame = fc_frame(cache->shared);
+		FC_POINT("frame-noted");
+		was_cached |= invalidate_homes(cache, key, frame.geometry, home_out);
+	} while (!fc_frame_stands(cache->shared, &frame) && !FC_BROKEN(FRAME));
 	return was_cached;
 }
 
@@ -364,15 +436,24 @@ take_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 	FC_POINT("claimed-new-key");
 }
 
-FcStatus
-fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
+/* from: where the block lies now, if it is to move; else it was missed. */
+static FcStatus
+claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
+          FcSeen *claim)
 {
 	uint64_t key = fc_key(ticket->file, ticket->block);
-	uint32_t number = fc_index_set_of(cache->shared, key);
-	FcSet *set = fc_set(cache->shared, number);
-	FcPolicyPlace place = policy_place(cache->shared, number);
+	FcSet *set = fc_set(cache->shared, ticket->set);
+	FcPolicyPlace place = policy_place(cache->shared, ticket->set);
 	FcCandidate candidate = candidate_of(cache->shared, key);
 	bool told = false;
+
+	if (from != NULL)
+	{
+		FcPolicyPlace old = policy_place(cache->shared, from->slot / FC_WAYS);
+
+		cache->policy->moves(&old, from->slot % FC_WAYS, &candidate);
+		told = true;
+	}
 
 	if (cache->token == 0 && fc_process_begin(cache) != FC_OK)
 	{
@@ -413,7 +494,7 @@ fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
 		if (!atomic_compare_exchange_strong(&set->meta[way], &meta, claimed))
 			continue;
 
-		claim->slot = number * FC_WAYS + way;
+		claim->slot = ticket->set * FC_WAYS + way;
 		claim->meta = claimed;
 		if (fc_meta_state(meta) == FC_VALID)
 			evict(cache, &place, way);
@@ -425,6 +506,19 @@ fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
 
 	fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
 	return FC_SKIP;
+}
+
+FcStatus
+fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
+{
+	return claim_way(cache, ticket, NULL, claim);
+}
+
+FcStatus
+fc_index_claim_move(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
+                    FcSeen *claim)
+{
+	return claim_way(cache, ticket, from, claim);
 }
 
 /* Does everything stand as the ticket noted it?  Counts what does not. */
@@ -498,43 +592,80 @@ fc_index_abandon(FcCache *cache, const FcTicket *ticket, const FcSeen *claim)
 
 /* ---- walking everything ---------------------------------------------------- */
 
+/* What a walk is after, and what it has got. */
+typedef struct Walk
+{
+	bool everything;
+	uint32_t number; /* ... or blocks of this file, */
+	uint32_t first;  /* from here */
+	uint32_t last;   /* to before here */
+	uint64_t dropped;
+} Walk;
+
+static bool
+wanted(const Walk *walk, uint64_t key)
+{
+	return walk->everything ||
+	       (fc_key_file(key) == walk->number && (uint32_t) key >= walk->first &&
+	        (uint32_t) key < walk->last);
+}
+
+static void
+walk_set(FcCache *cache, FcSet *set, Walk *walk)
+{
+	if (walk->everything)
+		atomic_fetch_add(&set->generation, 1);
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		uint64_t key = atomic_load(&set->key[way]);
+
+		if (wanted(walk, key))
+			walk->dropped += invalidate_way(cache, set, way, key);
+	}
+}
+
+/*
+ * While the size changes a block may move from a set the walk has not come to
+ * into one that it has left behind: then it walks twice, for a block moves once.
+ */
+static void
+walk_sets(FcCache *cache, Walk *walk)
+{
+	FcShared *shared = cache->shared;
+	FcFrame frame;
+
+	do
+	{
+		frame = fc_frame(shared);
+
+		bool twice =
+			fc_geometry_moving(frame.geometry) && !FC_BROKEN(TWO_WALKS);
+
+		for (int time = 0; time <= twice; time++)
+		{
+			for (uint32_t i = 0; i < fc_geometry_sets(frame.geometry); i++)
+			{
+				walk_set(cache, fc_set(shared, i), walk);
+				FC_POINT("set-walked");
+			}
+		}
+	} while (!fc_frame_stands(shared, &frame) && !FC_BROKEN(FRAME));
+	fc_count(cache, FC_COUNT_eviction_invalidated, walk->dropped);
+}
+
 void
 fc_index_invalidate_file(FcCache *cache, uint32_t number, uint32_t first,
                          uint32_t last)
 {
-	FcShared *shared = cache->shared;
-	uint64_t dropped = 0;
+	Walk walk = { .number = number, .first = first, .last = last };
 
-	for (uint32_t i = 0; i < shared->set_count; i++)
-	{
-		FcSet *set = fc_set(shared, i);
-
-		for (unsigned way = 0; way < FC_WAYS; way++)
-		{
-			uint64_t key = atomic_load(&set->key[way]);
-
-			if (fc_key_file(key) == number && (uint32_t) key >= first &&
-			    (uint32_t) key < last)
-				dropped += invalidate_way(cache, set, way, key);
-		}
-	}
-	fc_count(cache, FC_COUNT_eviction_invalidated, dropped);
+	walk_sets(cache, &walk);
 }
 
 void
 fc_index_clear(FcCache *cache)
 {
-	FcShared *shared = cache->shared;
-	uint64_t dropped = 0;
+	Walk walk = { .everything = true };
 
-	for (uint32_t i = 0; i < shared->set_count; i++)
-	{
-		FcSet *set = fc_set(shared, i);
-
-		atomic_fetch_add(&set->generation, 1);
-		for (unsigned way = 0; way < FC_WAYS; way++)
-			dropped +=
-				invalidate_way(cache, set, way, atomic_load(&set->key[way]));
-	}
-	fc_count(cache, FC_COUNT_eviction_invalidated, dropped);
+	walk_sets(cache, &walk);
 }

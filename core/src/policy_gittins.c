@@ -507,6 +507,14 @@ gittins_missed(const FcPolicyPlace *place, FcCandidate *candidate)
 		candidate->note = (uint8_t) one_more(count);
 }
 
+static void
+gittins_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
+{
+	const GittinsSet *set = place->set;
+
+	candidate->note = (uint8_t) ((set->block[way] >> AGE_BITS) % COUNTS);
+}
+
 static unsigned
 gittins_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
                uint64_t usable)
@@ -561,6 +569,7 @@ const FcPolicy fc_policy_gittins = {
 	.shared_state_size = sizeof(Gittins),
 	.touched = gittins_touched,
 	.missed = gittins_missed,
+	.moves = gittins_moves,
 	.choose = gittins_choose,
 	.evicted = gittins_evicted,
 	.filled = gittins_filled,

@@ -85,6 +85,14 @@ lfu_missed(const FcPolicyPlace *place, FcCandidate *candidate)
 	(void) candidate;
 }
 
+static void
+lfu_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
+{
+	(void) place;
+	(void) way;
+	candidate->note = 0;
+}
+
 static unsigned
 lfu_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
            uint64_t usable)
@@ -149,6 +157,7 @@ const FcPolicy fc_policy_lfu = {
 	.set_state_size = sizeof(LfuSet),
 	.touched = lfu_touched,
 	.missed = lfu_missed,
+	.moves = lfu_moves,
 	.choose = lfu_choose,
 	.filled = lfu_filled,
 	.evicted = lfu_evicted,

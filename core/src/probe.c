@@ -65,7 +65,8 @@ static uint32_t
 choose_slot(FcCache *cache, FcProber *prober, uint32_t device)
 {
 	const FcShared *shared = cache->shared;
-	uint32_t sets = shared->set_count / shared->device_count;
+	uint32_t sets = fc_geometry_least(atomic_load(&shared->geometry)) /
+	                shared->device_count;
 	uint32_t number = device;
 
 	for (uint32_t try = 0; try < SETS_TRIED; try++)

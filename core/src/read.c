@@ -61,8 +61,9 @@ fc_look_up(FcCache *cache, const FcFile *file, uint32_t block, FcTicket *ticket,
 	ticket->file = file->number;
 	ticket->block = block;
 	ticket->file_generation = file->generation;
+	ticket->set = fc_index_set_of(shared, key);
 	ticket->set_generation =
-		atomic_load(&fc_set(shared, fc_index_set_of(shared, key))->generation);
+		atomic_load(&fc_set(shared, ticket->set)->generation);
 	FC_POINT("ticket-noted");
 
 	return fc_index_find(shared, key, seen) ? FC_OK : FC_MISS;
@@ -246,7 +247,7 @@ fc_cached(const FcCache *cache, const FcFile *file, uint32_t block)
 
 /* ---- all slots, one by one ------------------------------------------------------- */
 
-/* Where fc_slot_read() wants its slot. */
+/* Where a whole slot is wanted. */
 typedef struct Target
 {
 	void *page;
@@ -265,6 +266,16 @@ take(void *context, unsigned index, const void *page, bool failed)
 		memcpy(target->page, page, FC_BLOCK_SIZE);
 }
 
+bool
+fc_slot_fetch(FcCache *cache, uint32_t slot, void *page)
+{
+	Target target = { .page = page };
+
+	if (fc_slot_usable(cache, slot))
+		fc_reader_read(cache, &slot, 1, take, &target);
+	return target.read;
+}
+
 FcStatus
 fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
              FcTicket *ticket)
@@ -272,7 +283,6 @@ fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 	FcShared *shared = cache->shared;
 	FcSet *set = fc_set(shared, slot / FC_WAYS);
 	FcSeen seen = { .slot = slot };
-	Target target = { .page = page };
 	FcFileInfo info;
 	int saved_errno = errno;
 
@@ -301,10 +311,10 @@ fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 		return FC_MISS;
 	*id_out = info.id;
 
-	if (fc_slot_usable(cache, slot))
-		fc_reader_read(cache, &slot, 1, take, &target);
+	bool read = fc_slot_fetch(cache, slot, page);
+
 	errno = saved_errno;
-	if (!target.read || !read_holds(cache, ticket, &seen) ||
+	if (!read || !read_holds(cache, ticket, &seen) ||
 	    !checksum_right(cache, key, &seen, page))
 		return FC_MISS;
 	return FC_OK;

@@ -180,6 +180,11 @@ deliver(Call *call, Place *place)
 {
 	FcOutcome outcome = fc_outcome_of(place->transfer.result);
 
+	/* The cache has shrunk, and its file with it: nobody's fault either. */
+	if (outcome == FC_OUTCOME_ERROR &&
+	    !fc_slot_has_room(call->cache, call->slot[place->index]))
+		outcome = FC_OUTCOME_INTERRUPTED;
+
 	fc_device_read_done(call->cache, place->transfer.device,
 	                    call->now_ns - place->start_ns, outcome);
 	call->delivered++;

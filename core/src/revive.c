@@ -32,16 +32,22 @@
 /* ---- judging --------------------------------------------------------------- */
 
 static FcStart
-judge(const FcShared *shared, const FcShared *layout,
+judge(const FcShared *shared, const FcShared *layout, uint32_t sets,
       const FcIdentity *identity, uint64_t nonce)
 {
 	const FcIdentity *mine = &shared->identity;
+	uint64_t geometry = atomic_load(&shared->geometry);
 
 	if (shared->magic == 0)
 		return FC_START_NOTHING;
 	if (shared->magic != layout->magic)
 		return FC_START_FORMAT;
 	if (memcmp(shared, layout, offsetof(FcShared, mode_word)) != 0)
+		return FC_START_GEOMETRY;
+
+	/* Its files have another size now, or it was about to get one. */
+	if (geometry != fc_geometry_word(sets, sets) ||
+	    atomic_load(&shared->room_sets) != sets)
 		return FC_START_GEOMETRY;
 	if (mine->system != identity->system && !FC_BROKEN(SYSTEM))
 		return FC_START_SYSTEM;
@@ -124,7 +130,8 @@ fc_cache_revive(FcCache *cache, void *memory, const FcConfig *config,
 
 	if (!fc_lay_out(config, &layout))
 		return FC_START_GEOMETRY;
-	start = judge(shared, &layout, identity, nonce);
+	start =
+		judge(shared, &layout, config->slot_count / FC_WAYS, identity, nonce);
 	if (start != FC_START_MEMORY)
 		return start;
 	if (fc_open_handle(cache, shared, config->policy, devices) != FC_OK)
@@ -196,7 +203,7 @@ fc_cache_audit(FcCache *cache)
 		atomic_store(&fc_files(shared)[number].cached_blocks, 0);
 		atomic_store(&fc_files(shared)[number].high, 0);
 	}
-	for (uint32_t i = 0; i < shared->set_count; i++)
+	for (uint32_t i = 0; i < fc_slot_count(cache) / FC_WAYS; i++)
 	{
 		for (unsigned way = 0; way < FC_WAYS; way++)
 			audit_entry(cache, i, way);

@@ -95,6 +95,14 @@ enum
 	FC_BREAK_BUDGET = FC_BIT(31),      /* the write budget limits nothing */
 	FC_BREAK_LOST_PAGE = FC_BIT(40),   /* pages of late reads are used again */
 	FC_BREAK_READER_BUSY = FC_BIT(41), /* reads within a read go ahead */
+	FC_BREAK_OLD_HOME = FC_BIT(42),    /* changes look at the new home only */
+	FC_BREAK_HOME_ORDER = FC_BIT(43),  /* ... or at the new home first */
+	FC_BREAK_FRAME = FC_BIT(44),       /* ... and not whether the size moved */
+	FC_BREAK_EPOCH = FC_BIT(45),       /* old tickets count under a new size */
+	FC_BREAK_MOVE_TICKET = FC_BIT(46), /* moves note their ticket at the end */
+	FC_BREAK_MOVE_LOOK = FC_BIT(47),   /* ... and do not look back */
+	FC_BREAK_TWO_WALKS = FC_BIT(48),   /* walks meet a moving block by chance */
+	FC_BREAK_DRAIN = FC_BIT(49),       /* sets that go are not waited for */
 	FC_BREAK_STAMP = FC_BIT(53),       /* sleepers wake without a look */
 	FC_BREAK_WRITERS = FC_BIT(54),     /* stamps are taken while others write */
 	FC_BREAK_STAMP_LATE = FC_BIT(55),  /* stamps outlive changes */
@@ -368,8 +376,8 @@ typedef struct FcBudget
 struct FcShared
 {
 	uint64_t magic;
-	uint32_t set_count;
-	uint32_t set_size; /* bytes */
+	uint32_t set_count; /* that there is memory for; see geometry.h */
+	uint32_t set_size;  /* bytes */
 	uint32_t device_count;
 	uint32_t file_count;
 	uint32_t process_count;
@@ -391,6 +399,11 @@ struct FcShared
 
 	/* mode | reason << 8 | epoch << 16; one word, so that it moves as one */
 	FcAtomic64 mode_word __attribute__((aligned(64)));
+	FcAtomic64 geometry; /* how many sets are in use; see geometry.h */
+
+	FcAtomic32 resizer;   /* token of who changes the size, 0 = nobody */
+	FcAtomic32 walk_at;   /* the set where the walk goes on */
+	FcAtomic32 room_sets; /* that the cache files must have room for */
 
 	FcAtomic32 file_lock
 		__attribute__((aligned(64))); /* owner token, 0 = free */
@@ -509,6 +522,10 @@ extern FC_MUST_CHECK FcStatus fc_open_handle(FcCache *cache, FcShared *shared,
  */
 extern bool fc_owner_gone(const FcCache *cache, uint32_t token);
 
+/* ---- resize.c ------------------------------------------------------------ */
+
+extern void fc_resize_init(FcShared *shared, uint32_t sets);
+
 /* ---- mode.c -------------------------------------------------------------- */
 
 /* The epoch alone moves: whatever began before does not count. */
@@ -607,12 +624,6 @@ typedef struct FcSeen
 	uint64_t meta;
 } FcSeen;
 
-static inline uint32_t
-fc_index_set_of(const FcShared *shared, uint64_t key)
-{
-	return (uint32_t) (((fc_mix(key) >> 32) * shared->set_count) >> 32);
-}
-
 /* Find a valid entry. */
 extern bool fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen);
 
@@ -624,12 +635,25 @@ extern bool fc_index_holds(const FcShared *shared, uint64_t key,
 extern bool fc_index_drop(const FcShared *shared, uint64_t key,
                           const FcSeen *seen);
 
+/* The set a block belongs into, and the generation that an invalidation gave it. */
+typedef struct FcHome
+{
+	uint32_t set;
+	uint64_t generation;
+} FcHome;
+
 /*
  * The block changes: move its set's generation, empty its entry, doom fills of
- * it.  Says whether it was cached, and the generation after the move.
+ * it; at both its homes, if the size changes just now.  Says whether it was
+ * cached.
  */
-extern bool fc_index_invalidate(FcCache *cache, uint64_t key,
-                                uint64_t *generation_out);
+extern bool fc_index_invalidate(FcCache *cache, uint64_t key, FcHome *home_out);
+
+/* A fill under way is no longer wanted; false if the entry has moved on. */
+extern bool fc_index_doom(const FcShared *shared, const FcSeen *seen);
+
+/* Is the owner of what is being filled here gone?  Then it is empty now. */
+extern bool fc_index_take_over(FcCache *cache, const FcSeen *seen);
 
 /*
  * Claim a way for the ticket's block.  On FC_OK the caller owns the slot and
@@ -638,6 +662,12 @@ extern bool fc_index_invalidate(FcCache *cache, uint64_t key,
 extern FC_MUST_CHECK FcStatus fc_index_claim(FcCache *cache,
                                              const FcTicket *ticket,
                                              FcSeen *claim);
+
+/* The same for a block that lies elsewhere and is to move into the ticket's set. */
+extern FC_MUST_CHECK FcStatus fc_index_claim_move(FcCache *cache,
+                                                  const FcTicket *ticket,
+                                                  const FcSeen *from,
+                                                  FcSeen *claim);
 
 /* Make the claimed entry valid, unless anything changed since the ticket. */
 extern FC_MUST_CHECK FcStatus fc_index_publish(FcCache *cache,
@@ -652,10 +682,21 @@ extern void fc_index_invalidate_file(FcCache *cache, uint32_t number,
                                      uint32_t first, uint32_t last);
 extern void fc_index_clear(FcCache *cache);
 
+/* ---- cache.c, again ------------------------------------------------------ */
+
+/*
+ * Put a copy of a cached block where it belongs now, and count it.  The entry it
+ * was copied from is the caller's to drop.
+ */
+extern void fc_move(FcCache *cache, uint64_t key, const FcSeen *from);
+
 /* ---- read.c -------------------------------------------------------------- */
 
 /* What an entry says of its slot: the CRC32C of key and content. */
 extern uint32_t fc_slot_checksum(uint64_t key, const void *page);
+
+/* A slot's bytes as they are; false if they are not to be had. */
+extern bool fc_slot_fetch(FcCache *cache, uint32_t slot, void *page);
 
 /* The first half of fc_read(), also used by the replay tool. */
 extern FC_MUST_CHECK FcStatus fc_look_up(FcCache *cache, const FcFile *file,
@@ -664,5 +705,7 @@ extern FC_MUST_CHECK FcStatus fc_look_up(FcCache *cache, const FcFile *file,
 
 /* The policy hears of a hit. */
 extern void fc_index_touch(FcCache *cache, const FcSeen *seen);
+
+#include "geometry.h"
 
 #endif

@@ -72,7 +72,7 @@ test_life_of_an_entry(void)
 	FcTicket ticket;
 	FcSeen seen;
 	FcSeen found;
-	uint64_t generation;
+	FcHome home;
 
 	open_rig(256);
 	OK(!fc_index_find(rig.cache.shared, key_of(3), &found), "an empty index");
@@ -97,14 +97,14 @@ test_life_of_an_entry(void)
 	uint64_t before = atomic_load(
 		&fc_set(rig.cache.shared, found.slot / FC_WAYS)->generation);
 
-	OK(fc_index_invalidate(&rig.cache, key_of(3), &generation) &&
-	       generation == before + 1,
+	OK(fc_index_invalidate(&rig.cache, key_of(3), &home) &&
+	       home.generation == before + 1,
 	   "invalidating says that it was cached, and moves the generation");
 	OK(!fc_index_holds(rig.cache.shared, key_of(3), &found) &&
 	       state_of(found.slot) == FC_EMPTY,
 	   "it is empty");
-	OK(!fc_index_invalidate(&rig.cache, key_of(3), &generation) &&
-	       generation == before + 2,
+	OK(!fc_index_invalidate(&rig.cache, key_of(3), &home) &&
+	       home.generation == before + 2,
 	   "invalidating nothing moves the generation too");
 
 	ticket = ticket_for(3);
@@ -140,23 +140,23 @@ test_doom(void)
 {
 	FcTicket ticket;
 	FcCache other;
-	uint64_t generation;
+	FcHome home;
 
 	open_rig(64);
 	rig_attach(&rig, &other);
 
 	FcSeen seen = claim(&other, 3, &ticket);
 
-	OK(!fc_index_invalidate(&rig.cache, key_of(3), &generation) &&
+	OK(!fc_index_invalidate(&rig.cache, key_of(3), &home) &&
 	       state_of(seen.slot) == FC_DOOMED,
 	   "a change dooms a fill");
 	OK(fc_meta_high(atomic_load(meta_of(seen.slot))) == other.token,
 	   "whose slot stays its own");
-	fc_index_invalidate(&rig.cache, key_of(3), &generation);
+	fc_index_invalidate(&rig.cache, key_of(3), &home);
 	OK(state_of(seen.slot) == FC_DOOMED, "twice is once");
 
 	/* As if the generations had come out right: the doom alone is enough. */
-	ticket.set_generation = generation;
+	ticket.set_generation = home.generation;
 	OK(fc_index_publish(&other, &ticket, &seen, 1) == FC_SKIP &&
 	       state_of(seen.slot) == FC_EMPTY,
 	   "a doomed fill is not published");

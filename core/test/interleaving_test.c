@@ -112,10 +112,19 @@ told_moved(const FcPolicyPlace *place, unsigned way,
 	(void) candidate;
 }
 
+static void
+told_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
+{
+	(void) place;
+	(void) way;
+	(void) candidate;
+}
+
 static const FcPolicy told_policy = {
 	.name = "told",
 	.touched = told_touched,
 	.missed = told_missed,
+	.moves = told_moves,
 	.choose = told_choose,
 	.filled = told_moved,
 	.evicted = told_moved,

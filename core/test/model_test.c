@@ -631,7 +631,8 @@ open_world(uint64_t seed)
 	{
 		Process *process = &world.process[i];
 
-		MUST(fc_cache_attach(&process->cache, world.rig.memory, &fc_policy_gittins,
+		MUST(fc_cache_attach(&process->cache, world.rig.memory,
+		                     &fc_policy_gittins,
 		                     &world.rig.flash.device) == FC_OK);
 		process->drops = -1;
 		die(process);

@@ -300,7 +300,9 @@ typedef struct Rig
 UNUSED static void
 rig_open_with(Rig *rig, const FcConfig *config)
 {
-	memory_device_open(&rig->flash, config->slot_count);
+	memory_device_open(&rig->flash, config->slot_count_max != 0
+	                                    ? config->slot_count_max
+	                                    : config->slot_count);
 	rig->memory_size = fc_cache_memory_size(config);
 	rig->memory = shared_memory(rig->memory_size);
 	MUST(fc_cache_create(&rig->cache, rig->memory, config,

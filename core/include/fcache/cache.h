@@ -125,10 +125,11 @@ typedef enum FcReason
 
 typedef struct FcConfig
 {
-	uint32_t slot_count;    /* of all devices; each has a multiple of FC_WAYS */
-	uint32_t device_count;  /* cache files of equal size; 0 = 1 */
-	uint32_t file_count;    /* a power of 2; 0 = chosen from slot_count */
-	uint32_t process_count; /* processes that may fill at the same time */
+	uint32_t slot_count; /* of all devices; each has a multiple of FC_WAYS */
+	uint32_t slot_count_max; /* that it can grow to; 0 = slot_count */
+	uint32_t device_count;   /* cache files of equal size; 0 = 1 */
+	uint32_t file_count;     /* a power of 2; 0 = chosen from slot_count */
+	uint32_t process_count;  /* processes that may fill at the same time */
 	const FcPolicy *policy;
 } FcConfig;
 
@@ -255,6 +256,36 @@ extern void fc_cache_clear(FcCache *cache);
  */
 extern void fc_sweep(FcCache *cache);
 
+/* ---- size -------------------------------------------------------------- */
+
+typedef struct FcSize
+{
+	uint32_t slots;      /* that fills go to */
+	uint32_t slots_max;  /* that it can grow to */
+	uint32_t room_slots; /* that the devices must have room for */
+	bool changing;       /* fc_resize_step() has something to do */
+	double done;         /* of the change, 0 to 1 */
+} FcSize;
+
+extern FcSize fc_size(const FcCache *cache);
+
+/*
+ * Begin to change the size, to a multiple of FC_WAYS for each device, up to the
+ * maximum.  To grow, the devices must have room for it already.  FC_OK: go on
+ * with fc_resize_step().  FC_SKIP: another change is under way; end it first.
+ * FC_OFF: offline.
+ */
+extern FC_MUST_CHECK FcStatus fc_resize_begin(FcCache *cache,
+                                              uint32_t slot_count);
+
+/*
+ * Go on changing the size, for so many sets; any process may, one at a time, and
+ * one that died is taken over.  False when there is nothing left to do: then
+ * nobody writes a slot from room_slots on, and the devices may take that space
+ * back.
+ */
+extern bool fc_resize_step(FcCache *cache, uint32_t sets);
+
 /* ---- files ------------------------------------------------------------- */
 
 /* A handle on the file of this name, not yet looked up. */
@@ -372,6 +403,7 @@ typedef struct FcTicket
 {
 	uint32_t file; /* number */
 	uint32_t block;
+	uint32_t set; /* that a fill goes into */
 	uint64_t set_generation;
 	uint64_t file_generation;
 	uint64_t mode_word;
@@ -509,8 +541,8 @@ extern void fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
 extern uint64_t fc_counter(const FcCache *cache, FcCounter counter);
 extern void fc_histogram(const FcCache *cache, FcTimer timer, FcHistogram *out);
 
-extern size_t fc_memory_size(const FcCache *cache); /* bytes, all included */
-extern uint32_t fc_slot_count(const FcCache *cache);
+extern size_t fc_memory_size(const FcCache *cache);  /* bytes, all included */
+extern uint32_t fc_slot_count(const FcCache *cache); /* that may be in use */
 extern uint32_t fc_used_slots(const FcCache *cache);
 extern uint32_t fc_file_count(const FcCache *cache);
 

@@ -16,7 +16,8 @@
  *	miss		missed; then, unless a way is free, choose; then, unless that
  *				said no, evicted (if a block lay in the way) and filled
  *
- * A write is no reference: it changes nothing here.
+ * A write is no reference: it changes nothing here.  A block that moves to another
+ * set: moves there where it is; then, in the other one, all that follows missed.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -64,6 +65,13 @@ typedef struct FcPolicy
 	 */
 	unsigned (*choose)(const FcPolicyPlace *place, const FcCandidate *candidate,
 	                   uint64_t usable);
+
+	/*
+	 * The block in this way is going to another set, as the cache changes its
+	 * size: no read, but otherwise as missed().
+	 */
+	void (*moves)(const FcPolicyPlace *place, unsigned way,
+	              FcCandidate *candidate);
 
 	/* The block in this way makes room for another one. */
 	void (*evicted)(const FcPolicyPlace *place, unsigned way,

@@ -1,0 +1,247 @@
+/*
+ * resize.c
+ *		Growing and shrinking while everybody goes on.
+ *
+ * Memory is laid out for the largest size, once.  The geometry word says how many
+ * sets are in use; it takes a change of size in three steps:
+ *
+ *	{N, N'}		Fills go to a block's home under N', look-ups try that and then
+ *				its home under N, changes take both.
+ *	the walk	Each set of the old size: a block that does not belong there any
+ *				more is copied to its new home, or dropped if there is no room for
+ *				it; then its entry is emptied.
+ *	{N', N'}	Now nothing is left at an old home.  If it shrank, the sets that
+ *				are no more are waited for: when nobody writes their slots any
+ *				more the device may have the space back.
+ *
+ * Why nothing stale can come of it:
+ *
+ *	- A fill noted its home and the epoch before the word moved; the epoch moves
+ *	  after it and before the walk.  So either the fill fails, or its claim was
+ *	  visible before the walk, which dooms it or takes its block along.  After the
+ *	  walk every block is at its new home.
+ *	- A change empties the old home first, then the new one.  A move claims its
+ *	  place at the new home, then looks whether the old entry still stands.  So
+ *	  one of them sees the other.
+ *	- A change reads the word and the epoch, does its work, and reads them again;
+ *	  if they moved it does it again.  So a change that knew the old size only is
+ *	  followed by one that knows the new one.
+ *	- A read that found an entry at the old home looks at it again after the slot
+ *	  was read, as always.
+ *
+ * Locking: one process at a time, held by its token in shared->resizer.  Where the
+ * walk is stands in shared memory, and each set can be walked again: who dies is
+ * taken over at any point.  A new change waits until this one is over.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "shared.h"
+
+void
+fc_resize_init(FcShared *shared, uint32_t sets)
+{
+	atomic_store(&shared->geometry, fc_geometry_word(sets, sets));
+	atomic_store(&shared->room_sets, sets);
+}
+
+uint32_t
+fc_slot_count(const FcCache *cache)
+{
+	return fc_geometry_sets(atomic_load(&cache->shared->geometry)) * FC_WAYS;
+}
+
+FcSize
+fc_size(const FcCache *cache)
+{
+	const FcShared *shared = cache->shared;
+	uint64_t geometry = atomic_load(&shared->geometry);
+	uint32_t sets = fc_geometry_new(geometry);
+	uint32_t room = atomic_load(&shared->room_sets);
+	bool moving = fc_geometry_moving(geometry);
+
+	return (FcSize){
+		.slots = sets * FC_WAYS,
+		.slots_max = shared->set_count * FC_WAYS,
+		.room_slots = room * FC_WAYS,
+		.changing = moving || room > sets,
+		.done = !moving ? 1
+		                : (double) atomic_load(&shared->walk_at) /
+		                      fc_geometry_old(geometry),
+	};
+}
+
+/* ---- one at a time -------------------------------------------------------- */
+
+static bool
+lock_resizer(FcCache *cache)
+{
+	FcAtomic32 *lock = &cache->shared->resizer;
+	uint32_t owner = 0;
+
+	if (cache->token == 0 && fc_process_begin(cache) != FC_OK)
+		return false;
+	if (atomic_compare_exchange_strong(lock, &owner, cache->token))
+		return true;
+	return fc_owner_gone(cache, owner) &&
+	       atomic_compare_exchange_strong(lock, &owner, cache->token);
+}
+
+static void
+unlock_resizer(FcCache *cache)
+{
+	uint32_t mine = cache->token;
+
+	atomic_compare_exchange_strong(&cache->shared->resizer, &mine, 0);
+}
+
+/* ---- the walk ------------------------------------------------------------- */
+
+/* Whatever lies in this way and belongs elsewhere now: make it go there. */
+static void
+clear_way(FcCache *cache, uint32_t number, unsigned way)
+{
+	FcShared *shared = cache->shared;
+	FcSet *set = fc_set(shared, number);
+
+	for (;;)
+	{
+		FcSeen seen = { .slot = number * FC_WAYS + way,
+			            .meta = atomic_load(&set->meta[way]) };
+		uint64_t key = atomic_load(&set->key[way]);
+		FcState state = fc_meta_state(seen.meta);
+
+		if (state == FC_EMPTY || state == FC_DOOMED ||
+		    fc_index_set_of(shared, key) == number)
+			return;
+		FC_POINT("way-looked-at");
+		if (state == FC_FILLING)
+		{
+			if (fc_index_doom(shared, &seen))
+				return;
+			continue;
+		}
+		fc_move(cache, key, &seen);
+		FC_POINT("moved");
+		if (fc_index_drop(shared, key, &seen))
+			return;
+	}
+}
+
+static void
+walk(FcCache *cache, uint64_t geometry, uint32_t *budget)
+{
+	FcShared *shared = cache->shared;
+	uint32_t sets = fc_geometry_old(geometry);
+	uint32_t at = atomic_load(&shared->walk_at);
+
+	/* Again if somebody died just here: it costs a few fills. */
+	if (at == 0 && !FC_BROKEN(EPOCH))
+		fc_mode_new_epoch(shared);
+	FC_POINT("epoch-moved");
+
+	for (; at < sets && *budget > 0; (*budget)--)
+	{
+		for (unsigned way = 0; way < FC_WAYS; way++)
+			clear_way(cache, at, way);
+		atomic_store(&shared->walk_at, ++at);
+		FC_POINT("set-cleared");
+	}
+	if (at < sets)
+		return;
+	atomic_store(
+		&shared->geometry,
+		fc_geometry_word(fc_geometry_new(geometry), fc_geometry_new(geometry)));
+	FC_POINT("geometry-settled");
+}
+
+/* ---- the sets that are no more ------------------------------------------------ */
+
+/* Does anybody still write a slot of this set? */
+static bool
+set_is_quiet(FcCache *cache, uint32_t number)
+{
+	FcSet *set = fc_set(cache->shared, number);
+
+	for (unsigned way = 0; way < FC_WAYS; way++)
+	{
+		FcSeen seen = { .slot = number * FC_WAYS + way,
+			            .meta = atomic_load(&set->meta[way]) };
+
+		if (fc_meta_state(seen.meta) != FC_EMPTY &&
+		    !fc_index_take_over(cache, &seen))
+			return false;
+	}
+	return true;
+}
+
+static void
+drain(FcCache *cache, uint32_t sets, uint32_t *budget)
+{
+	FcAtomic32 *room = &cache->shared->room_sets;
+	uint32_t at = atomic_load(room);
+
+	for (; at > sets && *budget > 0; (*budget)--)
+	{
+		if (!set_is_quiet(cache, at - 1) && !FC_BROKEN(DRAIN))
+			return;
+		atomic_store(room, --at);
+	}
+}
+
+/* ---- the steps ---------------------------------------------------------------- */
+
+FcStatus
+fc_resize_begin(FcCache *cache, uint32_t slot_count)
+{
+	FcShared *shared = cache->shared;
+	uint32_t sets = slot_count / FC_WAYS;
+
+	if (slot_count % (FC_WAYS * shared->device_count) != 0 || sets == 0 ||
+	    sets > shared->set_count)
+		return FC_INVALID;
+	if (fc_mode(cache, NULL) == FC_OFFLINE)
+		return FC_OFF;
+	if (!lock_resizer(cache))
+		return FC_SKIP;
+
+	FcStatus status = FC_SKIP;
+	FcSize size = fc_size(cache);
+
+	if (!size.changing)
+	{
+		uint32_t now = size.slots / FC_WAYS;
+
+		/* In this order: who dies in between leaves a size that is whole. */
+		if (sets > now)
+			atomic_store(&shared->room_sets, sets);
+		atomic_store(&shared->walk_at, 0);
+		FC_POINT("resize-begun");
+		atomic_store(&shared->geometry, fc_geometry_word(now, sets));
+		FC_POINT("geometry-moved");
+		status = FC_OK;
+	}
+	unlock_resizer(cache);
+	return status;
+}
+
+bool
+fc_resize_step(FcCache *cache, uint32_t sets)
+{
+	FcShared *shared = cache->shared;
+	uint32_t budget = sets;
+
+	if (!fc_size(cache).changing || fc_mode(cache, NULL) == FC_OFFLINE)
+		return false;
+	if (!lock_resizer(cache))
+		return true;
+
+	uint64_t geometry = atomic_load(&shared->geometry);
+
+	if (fc_geometry_moving(geometry))
+		walk(cache, geometry, &budget);
+	geometry = atomic_load(&shared->geometry);
+	if (!fc_geometry_moving(geometry))
+		drain(cache, fc_geometry_new(geometry), &budget);
+	unlock_resizer(cache);
+	return fc_size(cache).changing;
+}
