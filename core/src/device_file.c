@@ -26,9 +26,9 @@
 #include <unistd.h>
 
 #include "fcache/cache.h"
-#include "fcache/checksum.h"
 #include "fcache/device.h"
 #include "ondisk.h"
+#include "superblock.h"
 
 #define LOCK_RETRY_MS 20
 
@@ -73,12 +73,6 @@ lock_file(int fd, unsigned wait_ms)
 	}
 }
 
-static uint32_t
-superblock_crc(const FcDiskSuperblock *superblock)
-{
-	return fc_crc32c(0, superblock, offsetof(FcDiskSuperblock, crc));
-}
-
 /* Is it a plain file of ours: empty, or begun by our superblock? */
 static FcDeviceProblem
 inspect(int fd, struct stat *st)
@@ -97,24 +91,6 @@ inspect(int fd, struct stat *st)
 	        (ssize_t) sizeof(superblock) ||
 	    memcmp(superblock.magic, FC_DISK_MAGIC, sizeof(superblock.magic)) != 0)
 		return FC_DEVICE_FOREIGN;
-	return FC_DEVICE_FINE;
-}
-
-static FcDeviceProblem
-write_superblock(int fd, uint32_t slot_count)
-{
-	FcDiskSuperblock superblock = {
-		.magic = FC_DISK_MAGIC,
-		.version = FC_DISK_VERSION,
-		.slot_size = FC_BLOCK_SIZE,
-		.slot_count = slot_count,
-	};
-
-	superblock.crc = superblock_crc(&superblock);
-	if (pwrite(fd, &superblock, sizeof(superblock), 0) !=
-	        (ssize_t) sizeof(superblock) ||
-	    fdatasync(fd) != 0)
-		return errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;
 	return FC_DEVICE_FINE;
 }
 
@@ -143,8 +119,9 @@ reserve(int fd, const struct stat *st, uint32_t slot_count)
 }
 
 static FcDeviceProblem
-prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms)
+prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 {
+	FcLabel fresh = { .slot_count = slot_count };
 	struct stat st;
 	FcDeviceProblem problem = inspect(fd, &st);
 
@@ -154,12 +131,14 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms)
 		problem = inspect(fd, &st); /* as it is now that it is ours */
 	if (problem == FC_DEVICE_FINE && fchmod(fd, 0600) != 0)
 		problem = FC_DEVICE_CANNOT_WRITE;
+	if (problem == FC_DEVICE_FINE)
+		fc_label_read(fd, found);
 	/*
 	 * The superblock first, and synced: killed while it reserves, or by a power
 	 * cut at any time, it leaves a file of ours and not one of nobody's zeros.
 	 */
-	if (problem == FC_DEVICE_FINE)
-		problem = write_superblock(fd, slot_count);
+	if (problem == FC_DEVICE_FINE && !fc_label_write(fd, &fresh))
+		problem = errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;
 	if (problem == FC_DEVICE_FINE)
 		problem = reserve(fd, &st, slot_count);
 	return problem;
@@ -180,7 +159,8 @@ fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
 		return errno == EISDIR || errno == ENXIO ? FC_DEVICE_NOT_A_FILE
 		                                         : FC_DEVICE_CANNOT_OPEN;
 
-	FcDeviceProblem problem = prepare(fd, slot_count, lock_wait_ms);
+	FcDeviceProblem problem =
+		prepare(fd, slot_count, lock_wait_ms, &device->label);
 
 	if (problem != FC_DEVICE_FINE)
 	{

@@ -143,13 +143,6 @@ fc_cache_revive(FcCache *cache, void *memory, const FcConfig *config,
 	return FC_START_MEMORY;
 }
 
-void
-fc_cache_identify(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
-{
-	cache->shared->identity = *identity;
-	cache->shared->nonce = nonce;
-}
-
 /* ---- the audit --------------------------------------------------------------- */
 
 /* May this be an entry's key, in this set? */

@@ -161,7 +161,8 @@ scene_open(void)
 	};
 	rig_open_with(&scene.rig, &config);
 	scene.a = &scene.rig.cache;
-	fc_cache_identify(scene.a, &home, 77);
+	scene.a->shared->identity = home;
+	scene.a->shared->nonce = 77;
 	MUST(fc_process_begin(scene.a) == FC_OK);
 	rig_attach(&scene.rig, &scene.b);
 	scene.file = scene.same = fc_file(file_id(7));

@@ -8,6 +8,7 @@
 CREATE FUNCTION pgflash_cache_row(
 	OUT mode text,
 	OUT mode_reason text,
+	OUT start_reason text,
 	OUT cache_file text,
 	OUT direct_io boolean,
 	OUT io_engine text,
@@ -72,6 +73,7 @@ COMMENT ON VIEW pgflash_cache IS
 COMMENT ON COLUMN pgflash_cache.mode IS
 	'serve: reads and fills; passthrough: only drops what changes and stays warm; offline: untouched until the next start.';
 COMMENT ON COLUMN pgflash_cache.mode_reason IS 'Why the mode is what it is, in words.';
+COMMENT ON COLUMN pgflash_cache.start_reason IS 'Whether the cache began warm, with the blocks of before the last restart, or cold, and why.';
 COMMENT ON COLUMN pgflash_cache.cache_file IS 'The setting pgflash.cache_file.';
 COMMENT ON COLUMN pgflash_cache.direct_io IS
 	'Whether the cache files are read and written without the page cache (O_DIRECT).';

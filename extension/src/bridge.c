@@ -37,6 +37,7 @@
 #include "advice.h"
 #include "bridge.h"
 #include "bridge_devices.h"
+#include "bridge_restart.h"
 #include "broken.h"
 #include "classes.h"
 #include "fcache/cache.h"
@@ -262,7 +263,9 @@ bridge_memory_size(void)
 	config.process_count =
 		(uint32_t) (MaxBackends + NUM_AUXILIARY_PROCS + PROCESSES_SPARE);
 	return MAXALIGN(sizeof(Board)) + PG_CACHE_LINE_SIZE +
-	       fc_cache_memory_size(&config);
+	       (bridge_restart_reserve(fc_cache_memory_size(&config))
+	            ? 0
+	            : fc_cache_memory_size(&config));
 }
 
 static bool
@@ -274,7 +277,9 @@ lay_out(void *memory)
 	FcCache cache;
 
 	memset(board, 0, sizeof(*board));
-	if (fc_cache_create(&cache, cache_memory, &config, runtime.device) != FC_OK)
+	if (bridge_restart_reserve(fc_cache_memory_size(&config)))
+		cache_memory = NULL;
+	if (!bridge_restart_create(&cache, cache_memory, &config, runtime.device))
 		return bridge_refuse("Check the memory of the machine.",
 		                     "the cache could not be laid out in memory");
 
@@ -292,6 +297,7 @@ bridge_create(void *memory, uint32_t wait_event)
 	    !lay_out(memory))
 	{
 		bridge_detach();
+		bridge_restart_release();
 		if (advice_memory_size() == 0)
 			imports_restore();
 		return;
@@ -317,6 +323,12 @@ bridge_detach(void)
 {
 	runtime.cache.shared = NULL;
 	runtime.cache.token = 0;
+}
+
+void
+bridge_end(void)
+{
+	bridge_restart_end();
 }
 
 bool
@@ -450,6 +462,7 @@ bridge_start_serving(void)
 {
 	FcReason reason;
 
+	fc_cache_audit(&runtime.cache);
 	atomic_store(&runtime.board->self_tested, true);
 
 	/* Unless somebody has chosen another mode meanwhile. */
@@ -549,6 +562,12 @@ bridge_tick(void)
 }
 
 /* ---- views ------------------------------------------------------------------------------ */
+
+const char *
+bridge_start_reason(void)
+{
+	return bridge_restart_reason();
+}
 
 bool
 bridge_counter(const char *name, uint64_t *value_out)

@@ -40,6 +40,9 @@ extern void bridge_create(void *memory, uint32_t wait_event);
 /* Shared memory is going away. */
 extern void bridge_detach(void);
 
+/* ... for good: the server ends. */
+extern void bridge_end(void);
+
 /* ---- the worker ---------------------------------------------------------- */
 
 /* Is there a cache in this process? */
@@ -110,6 +113,9 @@ typedef struct BridgeDevice
 
 /* The mode in a word, and why it is that; both always have text. */
 extern const char *bridge_mode(const char **reason_out);
+
+/* Why the cache began warm or cold. */
+extern const char *bridge_start_reason(void);
 
 /* A counter of core's by its name; false if there is none of that name. */
 extern bool bridge_counter(const char *name, uint64_t *value_out);

@@ -22,6 +22,7 @@ int setting_verify;
 int setting_read_deadline_ms;
 bool setting_advice;
 int setting_keep_share;
+bool setting_warm_restart;
 
 static const struct config_enum_entry verify_options[] = {
 	{ "off", VERIFY_OFF, false },
@@ -75,6 +76,12 @@ settings_define(void)
 		"against others.",
 		"Beyond it their blocks are treated like any other.",
 		&setting_keep_share, 50, 0, 100, PGC_SIGHUP, 0, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable(
+		"pgflash.warm_restart",
+		"Keeps what is cached over a restart or a crash of the server.",
+		"Blocks of data files that changed meanwhile are dropped.",
+		&setting_warm_restart, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("pgflash");
 }

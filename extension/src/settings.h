@@ -24,6 +24,7 @@ extern int setting_verify;
 extern int setting_read_deadline_ms; /* a Verify */
 extern bool setting_advice;
 extern int setting_keep_share; /* percent */
+extern bool setting_warm_restart;
 
 extern void settings_define(void);
 

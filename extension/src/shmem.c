@@ -42,9 +42,10 @@ request(void)
 static void
 detach(int code, Datum argument)
 {
-	(void) code;
 	(void) argument;
 	bridge_detach();
+	if (code == 0)
+		bridge_end();
 	advice_detach();
 }
 

@@ -73,6 +73,13 @@ column_mode_reason(bool *null_out)
 }
 
 static Datum
+column_start_reason(bool *null_out)
+{
+	*null_out = !bridge_attached();
+	return *null_out ? (Datum) 0 : CStringGetTextDatum(bridge_start_reason());
+}
+
+static Datum
 column_cache_file(bool *null_out)
 {
 	*null_out = setting_cache_file == NULL || setting_cache_file[0] == '\0';
@@ -222,6 +229,7 @@ static const struct
 } columns[] = {
 	{ "mode", column_mode },
 	{ "mode_reason", column_mode_reason },
+	{ "start_reason", column_start_reason },
 	{ "cache_file", column_cache_file },
 	{ "direct_io", column_direct_io },
 	{ "io_engine", column_io_engine },

@@ -228,11 +228,11 @@ def log(server: CachedServer) -> str:
 
 
 @pytest.mark.parametrize("memory", ["sysv", "mmap"])
-def test_after_a_crash_of_a_backend_the_cache_serves_again_from_empty(
+def test_after_a_crash_of_a_backend_the_cache_without_warm_restart_begins_empty(
     cached: CachedServer, memory: str
 ) -> None:
     cached.server.stop()
-    cached.server.configure({"shared_memory_type": memory})
+    cached.server.configure({"shared_memory_type": memory, "pgflash.warm_restart": "off"})
     cached.start()
     assert eventually(lambda: cached.view()["mode"] == "serve")
     read_at_random(cached)

@@ -71,6 +71,16 @@ def build_install(stock: PgInstall, *, fault: str = "") -> PgInstall:
     return install
 
 
+def forget_memory(data: Path) -> None:
+    """Remove what a server that was not shut down left in shared memory for its next start."""
+    if not data.exists():
+        return
+    status = data.stat()
+    # The cache's memory is named after the server's user and its data directory.
+    name = f"pgflash.{status.st_uid}.{status.st_dev:x}.{status.st_ino:x}"
+    (Path("/dev/shm") / name).unlink(missing_ok=True)
+
+
 class ClusterFactory:
     """Makes servers and stops them all at the end of the test."""
 
@@ -124,5 +134,6 @@ class ClusterFactory:
         """Stop all servers and remove their folders."""
         for server, folder in self._servers:
             server.stop("immediate")
+            forget_memory(server.data)
             shutil.rmtree(folder, ignore_errors=True)
         self._servers.clear()

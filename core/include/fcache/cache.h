@@ -133,15 +133,6 @@ typedef struct FcConfig
 	const FcPolicy *policy;
 } FcConfig;
 
-/* Whose cache it is: what is cached for one is nothing to another. */
-typedef struct FcIdentity
-{
-	uint64_t system;           /* the database cluster's own number */
-	uint64_t directory_device; /* its data directory */
-	uint64_t directory_inode;
-	uint64_t boot[2]; /* of the machine: memory and page cache are as old */
-} FcIdentity;
-
 /* How the cache began: with the blocks of an earlier life, or why without. */
 typedef enum FcStart
 {
@@ -197,11 +188,16 @@ extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
                                               FcDevice *devices);
 
 /*
- * Say whose the cache is, and which life of its cache file this is (a random
- * number).  Once, after fc_cache_create(); else the memory cannot be revived.
+ * Begin a life of the cache: say whose it is, in its cache files and then in memory,
+ * with a random number that no other life has.  Once, after fc_cache_create() or
+ * fc_cache_revive(), by the only process; without it nothing outlives the server.
  */
-extern void fc_cache_identify(FcCache *cache, const FcIdentity *identity,
-                              uint64_t nonce);
+extern FC_MUST_CHECK FcStatus fc_life_begin(FcCache *cache,
+                                            const FcIdentity *identity,
+                                            uint64_t nonce);
+
+/* The life that all cache files were last used in; 0: none, or not all the same. */
+extern uint64_t fc_life_found(const FcDevice *devices, uint32_t count);
 
 /*
  * Go on with memory in which a cache lies whose processes are all gone, by

@@ -25,6 +25,27 @@
 /* A cache is striped over so many cache files at most. */
 #define FC_DEVICES_MAX 16
 
+/* Whose cache it is: what is cached for one is nothing to another. */
+typedef struct FcIdentity
+{
+	uint64_t system;           /* the database cluster's own number */
+	uint64_t directory_device; /* its data directory */
+	uint64_t directory_inode;
+	uint64_t boot[2]; /* of the machine: memory and page cache are as old */
+} FcIdentity;
+
+/* What a cache file's superblock says. */
+typedef struct FcLabel
+{
+	bool whole; /* there is one, of this version, and its CRC is right */
+	bool clean; /* the file holds a map of all its slots */
+	uint32_t slot_count; /* of this file */
+	uint32_t position;   /* among the files of the cache */
+	uint32_t count;      /* of these */
+	uint64_t nonce;      /* of the life it was last used in; 0 = none */
+	FcIdentity identity;
+} FcLabel;
+
 typedef struct FcDevice FcDevice;
 
 /* One slot on its way; see src/queue.h. */
@@ -57,9 +78,10 @@ typedef struct FcDeviceOps
 struct FcDevice
 {
 	const FcDeviceOps *ops;
-	int fd;      /* of a cache file, else -1 */
-	bool direct; /* opened with O_DIRECT */
-	void *state; /* for the devices of tests */
+	int fd;        /* of a cache file, else -1 */
+	bool direct;   /* opened with O_DIRECT */
+	FcLabel label; /* as it was found when the file was opened */
+	void *state;   /* for the devices of tests */
 };
 
 /* Why a cache file could not be opened; errno is kept beside it. */

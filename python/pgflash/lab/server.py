@@ -644,10 +644,14 @@ class _Process:
     def is_server_in(self, data: Path) -> bool:
         """Say whether it is a postgres, postmaster or child, that works in this data folder."""
         try:
-            program = Path(f"/proc/{self.pid}/exe").readlink()
             folder = Path(f"/proc/{self.pid}/cwd").readlink()
         except OSError:
             return False
+        try:
+            program = Path(f"/proc/{self.pid}/exe").readlink()
+        except OSError:
+            # It is about to be gone, and may hold the server's shared memory until then.
+            return folder == data
         return program.name.startswith("postgres") and folder == data
 
     def is_backend(self) -> bool:

@@ -1,0 +1,133 @@
+/*
+ * superblock.c
+ *		A cache file's superblock: whose it is, and which life it was used in.
+ *
+ * All memory and every map is bound to a life of its cache files by a nonce, a
+ * random number drawn at each start.  Opening a cache file takes the nonce and the
+ * clean flag out of it: so whatever happens afterwards, what was saved is used once
+ * at most, and a copy of the file is of another life.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "superblock.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fcache/checksum.h"
+#include "ondisk.h"
+#include "shared.h"
+
+/* Aligned, and as long as a write to flash has to be with O_DIRECT. */
+typedef struct SuperblockPage
+{
+	_Alignas(FC_IO_ALIGN) unsigned char bytes[FC_IO_ALIGN];
+} SuperblockPage;
+
+static uint32_t
+crc_of(const FcDiskSuperblock *superblock)
+{
+	return fc_crc32c(0, superblock, offsetof(FcDiskSuperblock, crc));
+}
+
+void
+fc_label_read(int fd, FcLabel *label)
+{
+	SuperblockPage page;
+	FcDiskSuperblock disk;
+
+	*label = (FcLabel){ .whole = false };
+	if (pread(fd, page.bytes, sizeof(page), 0) != (ssize_t) sizeof(page))
+		return;
+	memcpy(&disk, page.bytes, sizeof(disk));
+	if (memcmp(disk.magic, FC_DISK_MAGIC, sizeof(disk.magic)) != 0 ||
+	    disk.version != FC_DISK_VERSION || disk.crc != crc_of(&disk) ||
+	    disk.slot_size != FC_BLOCK_SIZE)
+		return;
+	*label = (FcLabel){
+		.whole = true,
+		.clean = disk.clean == 1,
+		.slot_count = disk.slot_count,
+		.position = disk.position,
+		.count = disk.count,
+		.nonce = disk.nonce,
+		.identity = { .system = disk.system,
+		              .directory_device = disk.directory_device,
+		              .directory_inode = disk.directory_inode },
+	};
+}
+
+bool
+fc_label_write(int fd, const FcLabel *label)
+{
+	SuperblockPage page = { { 0 } };
+	FcDiskSuperblock disk = {
+		.magic = FC_DISK_MAGIC,
+		.version = FC_DISK_VERSION,
+		.slot_size = FC_BLOCK_SIZE,
+		.slot_count = label->slot_count,
+		.position = label->position,
+		.count = label->count,
+		.clean = label->clean,
+		.nonce = label->nonce,
+		.system = label->identity.system,
+		.directory_device = label->identity.directory_device,
+		.directory_inode = label->identity.directory_inode,
+	};
+	ssize_t put;
+
+	disk.crc = crc_of(&disk);
+	memcpy(page.bytes, &disk, sizeof(disk));
+	put = pwrite(fd, page.bytes, sizeof(page), 0);
+	if (put >= 0 && put != (ssize_t) sizeof(page))
+		errno = ENOSPC;
+	return put == (ssize_t) sizeof(page) && fdatasync(fd) == 0;
+}
+
+/* ---- lives ------------------------------------------------------------------- */
+
+uint64_t
+fc_life_found(const FcDevice *devices, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+	{
+		const FcLabel *label = &devices[i].label;
+
+		if (devices[i].ops == NULL || !label->whole || label->position != i ||
+		    label->count != count || label->nonce != devices[0].label.nonce)
+			return 0;
+	}
+	return devices[0].label.nonce;
+}
+
+FcStatus
+fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
+{
+	FcShared *shared = cache->shared;
+	uint32_t count = shared->device_count;
+
+	/* Until the end of this the memory is of no life. */
+	shared->nonce = 0;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		FcDevice *device = &cache->devices[i];
+		FcLabel label = { .slot_count = shared->set_count / count * FC_WAYS,
+			              .position = i,
+			              .count = count,
+			              .nonce = nonce,
+			              .identity = *identity };
+
+		/* One that is missing is missed at the next start: cold. */
+		if (device->ops == NULL)
+			continue;
+		if (!fc_label_write(device->fd, &label))
+			return FC_FAILED;
+		device->label = label;
+		device->label.whole = true;
+	}
+	shared->identity = *identity;
+	atomic_thread_fence(memory_order_seq_cst);
+	shared->nonce = nonce;
+	return FC_OK;
+}

@@ -1,0 +1,337 @@
+/*
+ * bridge_restart.c
+ *		What of the cache outlives the server, and whether it may be used again.
+ *
+ * The cache's memory is a POSIX shared memory object of its own, so that it is still
+ * there when the server was killed; core's revive.c says what of it counts then.
+ * Its name has the user and the data directory in it.  It is made with O_EXCL, for
+ * nobody else (0600), and its space is reserved at once: /dev/shm may be small (64 MB
+ * in a container), and a page that cannot be had later is a SIGBUS.  What is found
+ * under the name is used only if it is a plain object of ours that nobody else may
+ * write.  If there is no such memory to be had, the cache lies in PostgreSQL's, and
+ * is cold after a crash.
+ *
+ * Nobody but us uses the memory: the cache files are locked by then, and the lock is
+ * held until the last child of a killed server is gone.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
+#include "miscadmin.h"
+#include "port.h"
+
+#include "bridge_restart.h"
+#include "broken.h"
+#include "settings.h"
+
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+
+/* Of newer kernels than the headers may be: one that no other mount ever has. */
+#define MOUNT_ID_UNIQUE 0x4000U
+
+static char name[64];
+static int fd = -1;
+static void *reserved;
+static size_t reserved_size;
+
+static FcStart start = FC_START_NOTHING;
+
+/* ---- who we are -------------------------------------------------------------- */
+
+/* Hexadecimal digits of the file, folded into two numbers. */
+static bool
+boot_id(uint64_t out[2])
+{
+	char text[64];
+	int boot_fd = open(BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
+	ssize_t length = boot_fd < 0 ? -1 : read(boot_fd, text, sizeof(text));
+	unsigned digits = 0;
+
+	if (boot_fd >= 0)
+		close(boot_fd);
+	out[0] = out[1] = 0;
+	for (ssize_t i = 0; i < length; i++)
+	{
+		const char *hex = "0123456789abcdef";
+		const char *digit = text[i] == '\0' ? NULL : strchr(hex, text[i]);
+
+		if (digit != NULL && digits < 32)
+		{
+			out[digits / 16] = out[digits / 16] << 4 | (uint64_t) (digit - hex);
+			digits++;
+		}
+	}
+	return digits == 32;
+}
+
+/* A file system that is mounted anew may have lost what was not synced. */
+static uint64_t
+mount_id(void)
+{
+	struct statx status;
+
+	if (statx(AT_FDCWD, DataDir, 0, MOUNT_ID_UNIQUE, &status) != 0 ||
+	    (status.stx_mask & MOUNT_ID_UNIQUE) == 0)
+		return 0;
+	return status.stx_mnt_id;
+}
+
+static bool
+know_identity(FcIdentity *identity)
+{
+	struct stat status;
+
+	if (stat(DataDir, &status) != 0 || !boot_id(identity->boot))
+		return false;
+	identity->system = GetSystemIdentifier();
+	identity->directory_device = (uint64_t) status.st_dev;
+	identity->directory_inode = (uint64_t) status.st_ino;
+	identity->boot[1] ^= mount_id();
+	return true;
+}
+
+/* ---- memory that outlives the server --------------------------------------------- */
+
+static bool
+is_ours(const struct stat *status)
+{
+	return S_ISREG(status->st_mode) && status->st_uid == geteuid() &&
+	       (status->st_mode & 0777) == 0600 && status->st_nlink == 1;
+}
+
+static void
+not_reserved(const char *why)
+{
+	ereport(LOG,
+	        (errmsg("pgflash: the cache will be cold after a crash: %s", why)));
+}
+
+/* Map what has the name; false if there is nothing, or nothing of use. */
+static bool
+open_old(size_t size)
+{
+	struct stat status;
+
+	fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	if (fstat(fd, &status) != 0 || !is_ours(&status) ||
+	    (size_t) status.st_size != size)
+	{
+		start = FC_START_GEOMETRY;
+		close(fd);
+		fd = -1;
+
+		/* If it is not ours this fails, or is of no use to its owner either. */
+		(void) shm_unlink(name);
+		return false;
+	}
+	return true;
+}
+
+static bool
+make_new(size_t size)
+{
+	int error;
+
+	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return false;
+	do
+		error = posix_fallocate(fd, 0, (off_t) size);
+	while (error == EINTR);
+	if (error == 0)
+		return true;
+
+	close(fd);
+	fd = -1;
+	(void) shm_unlink(name);
+	errno = error;
+	return false;
+}
+
+bool
+bridge_restart_reserve(size_t size)
+{
+	struct stat status;
+
+	if (reserved != NULL || name[0] != '\0')
+		return reserved != NULL;
+	snprintf(name, sizeof(name), "-");
+	if (!setting_warm_restart)
+	{
+		start = FC_START_UNWANTED;
+		return false;
+	}
+	if (stat(DataDir, &status) != 0)
+		return false;
+	snprintf(name, sizeof(name), "/pgflash.%u.%llx.%llx", (unsigned) geteuid(),
+	         (unsigned long long) status.st_dev,
+	         (unsigned long long) status.st_ino);
+
+	if (!open_old(size) && !make_new(size))
+	{
+		not_reserved(strerror(errno));
+		return false;
+	}
+	reserved = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (reserved == MAP_FAILED)
+	{
+		not_reserved(strerror(errno));
+		reserved = NULL;
+		close(fd);
+		fd = -1;
+		(void) shm_unlink(name);
+		return false;
+	}
+	reserved_size = size;
+	return true;
+}
+
+/* All zeros, with its space still reserved. */
+static bool
+empty_reserved(void)
+{
+	int error;
+
+	if (ftruncate(fd, 0) != 0)
+		return false;
+	do
+		error = posix_fallocate(fd, 0, (off_t) reserved_size);
+	while (error == EINTR);
+	errno = error;
+	return error == 0;
+}
+
+/* ---- the cache ---------------------------------------------------------------------- */
+
+static const char *
+words(FcStart how)
+{
+	switch (how)
+	{
+		case FC_START_NOTHING:
+			return "cold: there was no earlier cache";
+		case FC_START_MEMORY:
+			return "warm: its memory outlived the server";
+		case FC_START_MAP:
+			return "warm: from the map that was saved at shutdown";
+		case FC_START_UNCLEAN:
+			return "cold: the server was not shut down, and the cache's "
+				   "memory is gone";
+		case FC_START_FORMAT:
+			return "cold: the cache is of another version of pgflash";
+		case FC_START_GEOMETRY:
+			return "cold: the size of the cache, or of its memory, has changed";
+		case FC_START_SYSTEM:
+			return "cold: the cache is another cluster's";
+		case FC_START_DIRECTORY:
+			return "cold: the cache is another data directory's";
+		case FC_START_BOOT:
+			return "cold: the machine was started, or the data directory "
+				   "mounted, since";
+		case FC_START_NONCE:
+			return "cold: the cache files are not those that were used last";
+		case FC_START_CORRUPT:
+			return "cold: the cache file's superblock or map is damaged";
+		case FC_START_OFFLINE:
+			return "cold: the cache was offline";
+		case FC_START_UNREADABLE:
+			return "cold: the operating system refused";
+		case FC_START_UNWANTED:
+			return "cold: pgflash.warm_restart is off";
+	}
+	return "?";
+}
+
+const char *
+bridge_restart_reason(void)
+{
+	return words(start);
+}
+
+/* An earlier life's cache, if it may be believed. */
+static bool
+revive(FcCache *cache, const FcConfig *config, FcDevice *devices,
+       const FcIdentity *identity, uint64_t life)
+{
+	FcStart how =
+		fc_cache_revive(cache, reserved, config, devices, identity, life);
+
+	/* What was found under the name before says more than "nothing". */
+	if (how != FC_START_NOTHING)
+		start = how;
+	return how == FC_START_MEMORY;
+}
+
+void
+bridge_restart_release(void)
+{
+	if (reserved == NULL)
+		return;
+	(void) munmap(reserved, reserved_size);
+	close(fd);
+	(void) shm_unlink(name);
+	reserved = NULL;
+	fd = -1;
+}
+
+/* Is everything that the server wrote on disk, and the log at its end? */
+static bool
+is_shut_down(void)
+{
+	bool whole;
+	ControlFileData *control = get_controlfile(DataDir, &whole);
+
+	return whole && (control->state == DB_SHUTDOWNED ||
+	                 control->state == DB_SHUTDOWNED_IN_RECOVERY);
+}
+
+void
+bridge_restart_end(void)
+{
+	if (reserved != NULL && is_shut_down())
+		bridge_restart_release();
+}
+
+bool
+bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
+                      FcDevice *devices)
+{
+	FcIdentity identity = { 0 };
+	uint32_t count = config->device_count != 0 ? config->device_count : 1;
+	uint64_t life = fc_life_found(devices, count);
+	bool known = know_identity(&identity);
+	bool warm = memory == NULL && known &&
+	            revive(cache, config, devices, &identity, life);
+	uint64_t nonce = 0;
+
+	if (!warm && memory == NULL)
+	{
+		if (!empty_reserved())
+			return false;
+		memory = reserved;
+	}
+	if (!warm && fc_cache_create(cache, memory, config, devices) != FC_OK)
+		return false;
+	if (!warm && start <= FC_START_MEMORY)
+		start = life != 0 ? FC_START_UNCLEAN : FC_START_NOTHING;
+
+	/* 0: of no life, so nothing of it will be used again. */
+	while (known && nonce == 0 && pg_strong_random(&nonce, sizeof(nonce)))
+		;
+	if (nonce == 0 || fc_life_begin(cache, &identity, nonce) != FC_OK)
+		not_reserved("the cache files could not be marked");
+	ereport(LOG, (errmsg("pgflash: the cache is %s", words(start))));
+	return true;
+}

@@ -1,0 +1,138 @@
+"""Restarts of a server whose cache should stay warm, and what must not.
+
+A table is read until it is cached; the server goes down, something happens to its files
+or not, and it starts again.  Whether the cache was warm shows in its counters: hits, and
+reads of the disk, of a scan that shared_buffers cannot hold.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer, create_cached, eventually
+from support.cluster import ClusterFactory
+
+#: Rows of the table `item`; four to a block.
+ROWS = 4000
+BLOCKS_MIN = ROWS // 5
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Reads:
+    """What reading the table once cost."""
+
+    hits: int
+    disk_reads: int
+    digest: str
+
+
+def create_warm(
+    cluster: ClusterFactory,
+    install: PgInstall,
+    *,
+    settings: Mapping[str, str] | None = None,
+    preloads: Sequence[Path] = (),
+    preload_env: Mapping[str, str] | None = None,
+) -> CachedServer:
+    """Return a server whose table `item` is cached."""
+    cached = create_cached(
+        cluster,
+        install,
+        settings={"bgwriter_lru_maxpages": "0", "checkpoint_timeout": "1h", **(settings or {})},
+        preloads=preloads,
+        preload_env=preload_env,
+    )
+    with cached.server.connect() as session:
+        session.execute("create table item (i int primary key, v int, pad text)")
+        session.execute("alter table item set (autovacuum_enabled = off)")
+        session.execute(
+            "insert into item select i, 0, repeat('x', 1800) from generate_series(1, %s) i", [ROWS]
+        )
+    with cached.server.connect() as session:
+        session.autocommit = True
+        session.execute("vacuum (freeze, analyze) item")
+        session.execute("checkpoint")
+    read_table(cached)
+    read_table(cached)
+    assert read_table(cached).hits >= BLOCKS_MIN
+    return cached
+
+
+def read_table(cached: CachedServer) -> Reads:
+    """Read every row of the table by itself, and say what that cost."""
+    before = cached.view()
+    with cached.server.connect() as session:
+        # Row by row in random order, by the index: scans do not fill.
+        for setting in ("seqscan", "bitmapscan", "hashjoin", "mergejoin", "memoize"):
+            session.execute(f"set enable_{setting} = off")
+        row = session.execute(
+            "select md5(string_agg(i || ':' || v || ':' || length(pad), ',' order by i))"
+            " from (select i from generate_series(1, %s) i order by md5(i::text) offset 0) k"
+            " join item using (i)",
+            [ROWS],
+        ).fetchone()
+        assert row is not None
+    after = cached.view()
+    return Reads(
+        hits=after["hits"] - before["hits"],
+        disk_reads=after["disk_reads"] - before["disk_reads"],
+        digest=str(row[0]),
+    )
+
+
+def crash(cached: CachedServer) -> None:
+    """Kill the postmaster and wait until all its children are gone."""
+    children = cached.server.child_pids()
+    cached.server.kill_postmaster()
+    assert eventually(lambda: not any(is_alive(pid) for pid in children))
+
+
+def kill_backend(cached: CachedServer) -> None:
+    """Kill a backend, so that the postmaster starts all over."""
+    with cached.server.connect() as session:
+        row = session.execute("select pg_backend_pid()").fetchone()
+        assert row is not None
+        os.kill(row[0], signal.SIGKILL)
+        assert eventually(lambda: not is_alive(int(row[0])))
+    assert eventually(lambda: serves(cached)), cached.server.log_text()[-3000:]
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process exists."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def serves(cached: CachedServer) -> bool:
+    """Say whether the server takes connections and its cache serves."""
+    try:
+        return bool(cached.view()["mode"] == "serve")
+    except Exception:
+        return False
+
+
+def start_again(cached: CachedServer) -> str:
+    """Start a stopped or killed server; return why its cache is warm or cold."""
+    cached.start()
+    assert eventually(lambda: serves(cached)), cached.server.log_text()[-3000:]
+    return str(cached.view()["start_reason"])
+
+
+def assert_true(cached: CachedServer) -> None:
+    """Fail if a hit differed from its file, or any cached block does now."""
+    cached.assert_serving()
+    compared, mismatched = cached.verify()
+    assert mismatched == 0, f"{mismatched} of {compared} cached blocks are not their file's"
+    cached.assert_serving()
+
+
+def path_of(cached: CachedServer, relation: str = "item") -> Path:
+    """Return the path of a relation's first segment."""
+    with cached.server.connect() as session:
+        row = session.execute("select pg_relation_filepath(%s)", [relation]).fetchone()
+    assert row is not None
+    return Path(cached.server.data) / str(row[0])
