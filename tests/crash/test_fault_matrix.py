@@ -122,6 +122,13 @@ RUNNING = (
         aio=False,
     ),
     Running(
+        name="io_submit() fails with EIO from now on",
+        fault=Fault(calls=Call.SUBMIT, error=errno.EIO),
+        counter="flash_read_errors",
+        says=READ_FAILED,
+        mode="offline",
+    ),
+    Running(
         name="a few reads come back short",
         fault=wrong(Call.READ, Kind.SHORT, 3),
         counter="flash_read_errors",
@@ -556,8 +563,22 @@ def test_a_file_system_without_room_costs_the_cache_only(rig: Rig) -> None:
 STALL_S = 4.0
 
 
+def set_deadline(rig: Rig, value: str) -> None:
+    """Set how long reads wait for flash, and wait until new sessions know."""
+    server = rig.cached.server
+    server.configure({"pgflash.read_deadline": value})
+    server.reload()
+
+    def known() -> bool:
+        with server.connect() as connection:
+            return connection.execute("show pgflash.read_deadline").fetchone() == (value,)
+
+    assert eventually(known)
+
+
 def test_a_device_that_hangs_holds_up_no_query(rig: Rig) -> None:
     rig.begin()
+    set_deadline(rig, "50ms")
     rows = rig.world.tables["postgres", "ledger"]
     longest_s = 0.0
     began = time.monotonic()
@@ -571,6 +592,7 @@ def test_a_device_that_hangs_holds_up_no_query(rig: Rig) -> None:
                 longest_s = max(longest_s, time.monotonic() - now)
     finally:
         rig.cached.emulator.stall("flash", seconds=0)
+        set_deadline(rig, "10s")
     view = rig.check()
     assert view["mode"] == "serve"
     assert view["read_timeouts"] > 0

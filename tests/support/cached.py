@@ -135,6 +135,8 @@ def attach_cache(
             "pgflash.cache_file": str(flash / "cache"),
             "pgflash.cache_size": CACHE_SIZE,
             "pgflash.verify": "all",
+            # A busy machine must not pass for a device that hangs.
+            "pgflash.read_deadline": "10s",
         }
     )
     return CachedServer(
