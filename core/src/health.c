@@ -16,8 +16,8 @@
  * time.
  *
  * Slow: housekeeping compares the mean time of its reads, over at least 256 of
- * them, with that of reads from disk.  What the page cache answered is no read of
- * a disk; where it could not be asked, such reads give themselves away by their
+ * them, with that of reads from disk.  What some memory answered (the page cache,
+ * where it cannot be asked) is no read of a disk, and gives itself away by its
  * speed.  Taken back when a row of probes is faster than the disk: as it is now,
  * for the disk bears the load of both by then.
  *
@@ -55,14 +55,19 @@
 
 /* Means are compared over so many reads, and are worth comparing for so long. */
 #define WINDOW_READS      256
-#define WINDOW_DISK_READS 32
+#define WINDOW_DISK_READS 64
 #define WINDOW_NS         (300 * SECOND_NS)
 
-/* Slow is who is slower by a tenth; else twins would be told apart by chance. */
-#define SLOWER(flash, disk) ((flash) > (disk) + (disk) / 10)
+/*
+ * Slow is who is slower by a tenth, and by so much that it matters: twins would
+ * else be told apart by chance, and little is lost with a little.
+ */
+#define SLOWER_NS 250000
+#define SLOWER(flash, disk)                                                    \
+	((flash) > (disk) + (disk) / 10 && (flash) > (disk) + SLOWER_NS)
 
-/* What is faster came out of some memory, not from a disk. */
-#define DISK_READ_NS_MIN (20000)
+/* What is faster came out of some memory, or from a disk that is like flash. */
+#define DISK_READ_NS_MIN 200000
 
 /* Probes of a bypassed device, and how many good ones take it back. */
 #define PROBE_EVERY_NS (100 * MS_NS)
@@ -192,6 +197,7 @@ fc_health_disk_read(FcCache *cache, uint64_t ns)
 {
 	FcShard *shard = &fc_shards(cache->shared)[cache->process % FC_SHARDS];
 
+	atomic_fetch_add_explicit(&shard->disk_calls, 1, memory_order_relaxed);
 	if (ns < DISK_READ_NS_MIN)
 		return;
 	atomic_fetch_add_explicit(&shard->disk_waits, 1, memory_order_relaxed);
@@ -209,35 +215,47 @@ begin_window(FcWindow *window, uint64_t reads, uint64_t ns, uint64_t now_ns)
 
 /* The mean since the window began; 0: it is not full yet. */
 static uint64_t
-mean_of_window(FcWindow *window, uint64_t reads, uint64_t ns, uint64_t full,
-               uint64_t now_ns)
+mean_of_window(FcWindow *window, uint64_t reads, uint64_t ns, uint64_t now_ns)
 {
 	uint64_t count = reads - window->reads;
-	uint64_t mean = count >= full ? (ns - window->ns) / count : 0;
+	uint64_t mean = count >= WINDOW_READS ? (ns - window->ns) / count : 0;
 
-	if (count >= full || now_ns - window->begin_ns > WINDOW_NS)
+	if (count >= WINDOW_READS || now_ns - window->begin_ns > WINDOW_NS)
 		begin_window(window, reads, ns, now_ns);
 	return mean;
 }
 
+/*
+ * Where most reads come out of a memory, those that do not say nothing of what a
+ * block on flash would cost: no judgement then.
+ */
 static void
-follow_disk(FcShared *shared, uint64_t now_ns)
+follow_disk(FcShared *shared)
 {
-	uint64_t reads = 0;
-	uint64_t ns = 0;
-	uint64_t mean;
+	FcDiskSums now = { .calls = 0 };
+	const FcDiskSums *before = &shared->disk_window;
+	uint64_t calls;
+	uint64_t waits;
 
 	for (int i = 0; i < FC_SHARDS; i++)
 	{
-		reads += atomic_load(&fc_shards(shared)[i].disk_waits);
-		ns += atomic_load(&fc_shards(shared)[i].disk_wait_ns);
+		now.calls += atomic_load(&fc_shards(shared)[i].disk_calls);
+		now.waits += atomic_load(&fc_shards(shared)[i].disk_waits);
+		now.wait_ns += atomic_load(&fc_shards(shared)[i].disk_wait_ns);
 	}
-	mean = mean_of_window(&shared->disk_window, reads, ns, WINDOW_DISK_READS,
-	                      now_ns);
-	if (mean > 0)
+	calls = now.calls - before->calls;
+	waits = now.waits - before->waits;
+	if (calls < WINDOW_DISK_READS)
+		return;
+	if (2 * waits >= calls)
+	{
+		uint64_t mean = (now.wait_ns - before->wait_ns) / waits;
+
 		shared->disk_mean_ns = shared->disk_mean_ns == 0
 		                           ? mean
 		                           : (shared->disk_mean_ns + mean) / 2;
+	}
+	shared->disk_window = now;
 }
 
 static void
@@ -245,11 +263,10 @@ judge_speed(FcCache *cache, uint32_t device, uint64_t now_ns)
 {
 	FcShared *shared = cache->shared;
 	FcHealth *health = &shared->health[device];
-	uint64_t mean =
-		mean_of_window(&health->window,
-	                   fc_device_counter(shared, device, FC_DEVICE_READS_DONE),
-	                   fc_device_counter(shared, device, FC_DEVICE_READ_NS),
-	                   WINDOW_READS, now_ns);
+	uint64_t mean = mean_of_window(
+		&health->window,
+		fc_device_counter(shared, device, FC_DEVICE_READS_DONE),
+		fc_device_counter(shared, device, FC_DEVICE_READ_NS), now_ns);
 
 	if (mean > 0 && shared->disk_mean_ns > 0 &&
 	    SLOWER(mean, shared->disk_mean_ns))
@@ -373,7 +390,7 @@ fc_devices_check(FcCache *cache)
 
 	if (fc_mode(cache, NULL) == FC_OFFLINE)
 		return CHECK_MS;
-	follow_disk(shared, fc_now_ns());
+	follow_disk(shared);
 	for (uint32_t i = 0; i < shared->device_count; i++)
 		probes += check(cache, i, fc_now_ns());
 	fc_probe_collect(cache, probes, PROBE_WAIT_NS, probe_done);

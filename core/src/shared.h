@@ -298,7 +298,8 @@ typedef struct FcShard
 		FcAtomic64 total_ns;
 		FcAtomic64 bucket[FC_HISTOGRAM_BUCKETS];
 	} timer[FC_TIMER_COUNT];
-	FcAtomic64 disk_waits; /* reads of the disk, and not of a memory */
+	FcAtomic64 disk_calls; /* reads of the disk, or of some memory */
+	FcAtomic64 disk_waits; /* ... of them, so slow that it was the disk */
 	FcAtomic64 disk_wait_ns;
 } __attribute__((aligned(64))) FcShard;
 
@@ -340,6 +341,14 @@ typedef struct FcWindow
 	uint64_t ns;
 	uint64_t begin_ns;
 } FcWindow;
+
+/* The same for reads of the disk. */
+typedef struct FcDiskSums
+{
+	uint64_t calls;
+	uint64_t waits; /* of those that were no memory's */
+	uint64_t wait_ns;
+} FcDiskSums;
 
 typedef struct FcHealth
 {
@@ -425,7 +434,7 @@ struct FcShared
 	FcAtomic64 everyone __attribute__((aligned(64)));
 
 	/* What housekeeping remembers of the disk. */
-	FcWindow disk_window;
+	FcDiskSums disk_window;
 	uint64_t disk_mean_ns; /* of late; 0 = not known */
 
 	FcBudget budget __attribute__((aligned(64)));

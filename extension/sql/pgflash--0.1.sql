@@ -41,6 +41,8 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT flash_read_bytes bigint,
 	OUT flash_writes bigint,
 	OUT flash_write_bytes bigint,
+	OUT flash_write_bytes_day bigint,
+	OUT write_budget_left_bytes bigint,
 	OUT flash_read_errors bigint,
 	OUT read_timeouts bigint,
 	OUT flash_write_errors bigint,
@@ -125,6 +127,9 @@ COMMENT ON COLUMN pgflash_cache.flash_reads IS 'Reads of the cache file, in call
 COMMENT ON COLUMN pgflash_cache.flash_read_bytes IS 'Bytes read from the cache file.';
 COMMENT ON COLUMN pgflash_cache.flash_writes IS 'Writes of the cache file, in calls.';
 COMMENT ON COLUMN pgflash_cache.flash_write_bytes IS 'Bytes written to the cache file.';
+COMMENT ON COLUMN pgflash_cache.flash_write_bytes_day IS 'Of those: bytes written in the last 24 hours; null without a cache.';
+COMMENT ON COLUMN pgflash_cache.write_budget_left_bytes IS
+	'pgflash.write_budget less flash_write_bytes_day: what is left of the day''s budget; null if there is none.';
 COMMENT ON COLUMN pgflash_cache.flash_read_errors IS 'Reads of the cache file that failed or came back short.';
 COMMENT ON COLUMN pgflash_cache.read_timeouts IS
 	'Reads of the cache file that were not done by pgflash.read_deadline; the disk was read instead.';
@@ -167,7 +172,8 @@ CREATE FUNCTION pgflash_cache_devices_rows(
 	OUT read_errors bigint,
 	OUT write_errors bigint,
 	OUT read_timeouts bigint,
-	OUT corrupt_slots bigint
+	OUT corrupt_slots bigint,
+	OUT bypassed_reads bigint
 )
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'pgflash_cache_devices_rows'
@@ -179,7 +185,7 @@ COMMENT ON FUNCTION pgflash_cache_devices_rows() IS 'What the view pgflash_cache
 COMMENT ON VIEW pgflash_cache_devices IS 'What was read from and written to each cache file. No row without a cache.';
 COMMENT ON COLUMN pgflash_cache_devices.cache_file IS 'Path of the cache file.';
 COMMENT ON COLUMN pgflash_cache_devices.state IS
-	'in use; missing: it could not be opened at the start; failed: out of use until the next start.';
+	'in use; bypassed: not used until it has recovered; missing: it could not be opened at the start; failed: out of use until the next start.';
 COMMENT ON COLUMN pgflash_cache_devices.state_reason IS 'Why the state is what it is, in words.';
 COMMENT ON COLUMN pgflash_cache_devices.direct_io IS
 	'Whether it is read and written without the page cache (O_DIRECT).';
@@ -195,6 +201,8 @@ COMMENT ON COLUMN pgflash_cache_devices.read_timeouts IS
 	'Reads that were not done by pgflash.read_deadline; the disk was read instead.';
 COMMENT ON COLUMN pgflash_cache_devices.corrupt_slots IS
 	'Blocks that came back with a wrong checksum; none was used.';
+COMMENT ON COLUMN pgflash_cache_devices.bypassed_reads IS
+	'Blocks that were read from disk though this file holds them, since it was bypassed or out of use.';
 
 -- ---- pgflash_relations: one row for each relation fork the cache has met -----
 
@@ -382,12 +390,20 @@ LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION pgflash_cache_verify() IS
 	'Compares every cached block with its file. Blocks that change meanwhile are left out. A mismatch takes the cache offline.';
 
+CREATE FUNCTION pgflash_drive_writes_per_day(capacity_bytes bigint) RETURNS double precision
+AS 'MODULE_PATHNAME', 'pgflash_drive_writes_per_day'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION pgflash_drive_writes_per_day(bigint) IS
+	'How many times a day flash of this capacity (of all cache files'' drives together) is written in full, by what was written in the last 24 hours or since the cache was made.';
+
 -- ---- rights -------------------------------------------------------------------
 
 REVOKE ALL ON FUNCTION pgflash_cache_row() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_devices_rows() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_relations_rows() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_advice_rows() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_drive_writes_per_day(bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_set_mode(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_clear() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_verify() FROM PUBLIC;
@@ -401,5 +417,6 @@ GRANT EXECUTE ON FUNCTION pgflash_cache_row() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_cache_devices_rows() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_relations_rows() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_cache_advice_rows() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_drive_writes_per_day(bigint) TO pg_monitor;
 GRANT SELECT ON pgflash_cache_advice TO pg_monitor;
 GRANT SELECT ON pgflash_cache, pgflash_cache_devices, pgflash_relations TO pg_monitor;

@@ -289,6 +289,16 @@ lay_out(void *memory)
 	return true;
 }
 
+/* Settings that core has to know, as they are now. */
+static void
+tell_settings(void)
+{
+	runtime.cache.read_deadline_ns =
+		(uint64_t) setting_read_deadline_ms * 1000000;
+	fc_write_budget_set(&runtime.cache,
+	                    (uint64_t) setting_write_budget_mb * 1024 * 1024);
+}
+
 void
 bridge_create(void *memory, uint32_t wait_event)
 {
@@ -303,6 +313,7 @@ bridge_create(void *memory, uint32_t wait_event)
 		return;
 	}
 
+	tell_settings();
 	why_off[0] = '\0';
 	ereport(
 		LOG,
@@ -545,10 +556,14 @@ say_mode(void)
 		                     reason_words(reason))));
 }
 
-void
+unsigned
 bridge_tick(void)
 {
+	unsigned again_ms;
+
+	tell_settings();
 	fc_sweep(&runtime.cache);
+	again_ms = fc_devices_check(&runtime.cache);
 	say_first(FC_COUNT_flash_read_errors, "a read of the cache file failed",
 	          "Check the flash device.");
 	say_first(FC_COUNT_flash_write_errors, "a write of the cache file failed",
@@ -559,6 +574,7 @@ bridge_tick(void)
 	say_mismatch();
 	bridge_devices_tick();
 	say_mode();
+	return again_ms;
 }
 
 /* ---- views ------------------------------------------------------------------------------ */

@@ -59,8 +59,11 @@ extern const char *bridge_self_test_end(void);
 extern void bridge_start_serving(void);
 extern void bridge_fail_self_test(const char *call);
 
-/* Housekeeping, and log what hooks could not. */
-extern void bridge_tick(void);
+/*
+ * Housekeeping, and log what hooks could not.  Says after how many milliseconds it
+ * wants to be called again.
+ */
+extern unsigned bridge_tick(void);
 
 /* ---- views ---------------------------------------------------------------- */
 
@@ -109,7 +112,17 @@ typedef struct BridgeDevice
 	uint64_t write_errors;
 	uint64_t read_timeouts;
 	uint64_t corrupt_slots;
+	uint64_t bypassed_reads;
 } BridgeDevice;
+
+/* What has been written to flash, and may be. */
+typedef struct BridgeWrites
+{
+	bool limited;              /* is there a budget? */
+	uint64_t left_today_bytes; /* of it */
+	uint64_t day_bytes;        /* written in the last 24 hours */
+	double day_seconds;        /* ... of which so much is known */
+} BridgeWrites;
 
 /* The mode in a word, and why it is that; both always have text. */
 extern const char *bridge_mode(const char **reason_out);
@@ -125,6 +138,9 @@ extern bool bridge_direct_io(void);
 extern const char *bridge_io_engine(void);
 extern uint32_t bridge_device_count(void);
 extern void bridge_device(uint32_t number, BridgeDevice *out);
+
+/* False if there is no cache. */
+extern bool bridge_writes(BridgeWrites *out);
 extern uint32_t bridge_slot_count(void);
 extern uint32_t bridge_used_slots(void);
 extern size_t bridge_metadata_bytes(void);

@@ -352,6 +352,44 @@ state_words(FcDeviceState state)
 	return "?";
 }
 
+static bool
+is_bypassed(FcDeviceState state)
+{
+	return state == FC_DEVICE_STALLED || state == FC_DEVICE_SLOW;
+}
+
+static const char *
+state_name(FcDeviceState state)
+{
+	if (state == FC_DEVICE_IN_SERVICE)
+		return "in use";
+	if (state == FC_DEVICE_ABSENT)
+		return "missing";
+	return is_bypassed(state) ? "bypassed" : "failed";
+}
+
+static void
+say_state(const char *file, FcDeviceState state)
+{
+	if (state == FC_DEVICE_IN_SERVICE)
+		ereport(LOG,
+		        (errmsg("pgflash: cache file \"%s\" is in use again", file)));
+	else if (is_bypassed(state))
+		ereport(
+			WARNING,
+			(errmsg("pgflash: cache file \"%s\" is bypassed now: %s", file,
+		            state_words(state)),
+		     errdetail("What belongs there is read from disk. It is taken "
+		               "back, with what it holds, when it has recovered.")));
+	else
+		ereport(WARNING,
+		        (errmsg("pgflash: cache file \"%s\" is out of use now: %s",
+		                file, state_words(state)),
+		         errdetail("The cache runs on with the others; what belongs "
+		                   "there is read from disk."),
+		         errhint("Check the flash device, then restart the server.")));
+}
+
 void
 bridge_devices_tick(void)
 {
@@ -365,15 +403,8 @@ bridge_devices_tick(void)
 		said[i] = info.state;
 
 		/* With the last one the whole cache goes, which bridge.c says. */
-		if (info.state == FC_DEVICE_IN_SERVICE ||
-		    fc_mode(&runtime.cache, NULL) == FC_OFFLINE)
-			continue;
-		ereport(WARNING,
-		        (errmsg("pgflash: cache file \"%s\" is out of use now: %s",
-		                path[i], state_words(info.state)),
-		         errdetail("The cache runs on with the others; what belongs "
-		                   "there is read from disk."),
-		         errhint("Check the flash device, then restart the server.")));
+		if (fc_mode(&runtime.cache, NULL) != FC_OFFLINE)
+			say_state(path[i], info.state);
 	}
 }
 
@@ -399,9 +430,7 @@ bridge_device(uint32_t number, BridgeDevice *out)
 	fc_device_info(&runtime.cache, number, &info);
 	*out = (BridgeDevice){
 		.cache_file = path[number],
-		.state = info.state == FC_DEVICE_IN_SERVICE ? "in use"
-		         : info.state == FC_DEVICE_ABSENT   ? "missing"
-		                                            : "failed",
+		.state = state_name(info.state),
 		.state_reason = state_words(info.state),
 		.direct_io = runtime.device[number].direct,
 		.reads = info.reads,
@@ -414,5 +443,21 @@ bridge_device(uint32_t number, BridgeDevice *out)
 		.write_mean_ms = mean_ms(info.write_ns, info.write_bytes),
 		.write_errors = info.write_errors,
 		.corrupt_slots = info.corrupt_slots,
+		.bypassed_reads = info.bypassed_reads,
 	};
+}
+
+bool
+bridge_writes(BridgeWrites *out)
+{
+	FcBudgetInfo info;
+
+	if (!bridge_attached())
+		return false;
+	fc_write_budget_info(&runtime.cache, &info);
+	*out = (BridgeWrites){ .limited = info.bytes_per_day > 0,
+		                   .left_today_bytes = info.left_today_bytes,
+		                   .day_bytes = info.day_bytes,
+		                   .day_seconds = (double) info.day_ns / 1e9 };
+	return true;
 }

@@ -26,6 +26,8 @@
 
 #define FC_BREAK_CHECKED 11 /* believe a number that a change found by name */
 
+#define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
+
 #ifndef FC_BREAK
 #define FC_BREAK FC_BREAK_NONE
 #endif

@@ -60,6 +60,21 @@ typedef struct Announced
 
 /* ---- announcing ---------------------------------------------------------- */
 
+/* Negative control: what happens if changes stop while a device is bypassed. */
+static __attribute__((noinline)) bool
+something_is_bypassed(void)
+{
+	for (uint32_t i = 0; i < fc_device_count(&runtime.cache); i++)
+	{
+		FcDeviceInfo info;
+
+		fc_device_info(&runtime.cache, i, &info);
+		if (info.state == FC_DEVICE_STALLED)
+			return true;
+	}
+	return false;
+}
+
 /*
  * The entry of a descriptor that is about to be changed, or NULL if there is
  * nothing to announce.  spare serves for descriptors beyond the table.
@@ -73,6 +88,8 @@ changed_file(int fd, OpenFile *spare)
 	    entry->class != FILE_RELATION && entry->class != FILE_ALIAS)
 		return NULL;
 	if (!runtime_attached() || fc_mode(&runtime.cache, NULL) == FC_OFFLINE)
+		return NULL;
+	if (FC_BROKEN(BYPASSED) && something_is_bypassed())
 		return NULL;
 
 	if (entry == NULL || entry->class == FILE_UNKNOWN)

@@ -20,6 +20,7 @@ char *setting_cache_file = NULL;
 int setting_cache_size_blocks;
 int setting_verify;
 int setting_read_deadline_ms;
+int setting_write_budget_mb;
 bool setting_advice;
 int setting_keep_share;
 bool setting_warm_restart;
@@ -54,6 +55,13 @@ settings_define(void)
 		"pgflash.read_deadline",
 		"How long a read waits for flash before it goes to the disk.", NULL,
 		&setting_read_deadline_ms, 50, 1, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
+		NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.write_budget",
+		"How much may be written to flash in a day; 0 means any amount.",
+		"It holds over minutes: no more than 5 minutes' worth is saved up.",
+		&setting_write_budget_mb, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL,
 		NULL, NULL);
 
 	DefineCustomEnumVariable("pgflash.verify",

@@ -20,8 +20,9 @@ typedef enum Verify
 
 extern char *setting_cache_file;
 extern int setting_cache_size_blocks;
-extern int setting_verify;
-extern int setting_read_deadline_ms; /* a Verify */
+extern int setting_verify; /* a Verify */
+extern int setting_read_deadline_ms;
+extern int setting_write_budget_mb;
 extern bool setting_advice;
 extern int setting_keep_share; /* percent */
 extern bool setting_warm_restart;

@@ -30,11 +30,13 @@
 PG_FUNCTION_INFO_V1(pgflash_cache_row);
 PG_FUNCTION_INFO_V1(pgflash_cache_devices_rows);
 PG_FUNCTION_INFO_V1(pgflash_relations_rows);
+PG_FUNCTION_INFO_V1(pgflash_drive_writes_per_day);
 PG_FUNCTION_INFO_V1(pgflash_cache_set_mode);
 PG_FUNCTION_INFO_V1(pgflash_cache_clear);
 PG_FUNCTION_INFO_V1(pgflash_cache_verify);
 
-#define BLOCK_BYTES 8192
+#define BLOCK_BYTES    8192
+#define SECONDS_OF_DAY 86400.0
 
 /* Compare so many slots between two looks at interrupts. */
 #define VERIFY_CHUNK 64
@@ -199,6 +201,24 @@ column_disk_read_histogram(bool *null_out)
 }
 
 static Datum
+column_flash_write_bytes_day(bool *null_out)
+{
+	BridgeWrites writes = { .limited = false };
+
+	*null_out = !bridge_writes(&writes);
+	return Int64GetDatum((int64) writes.day_bytes);
+}
+
+static Datum
+column_write_budget_left_bytes(bool *null_out)
+{
+	BridgeWrites writes = { .limited = false };
+
+	*null_out = !bridge_writes(&writes) || !writes.limited;
+	return Int64GetDatum((int64) writes.left_today_bytes);
+}
+
+static Datum
 column_metadata_bytes(bool *null_out)
 {
 	(void) null_out;
@@ -244,6 +264,8 @@ static const struct
 	{ "disk_read_mean_ms", column_disk_read_mean_ms },
 	{ "flash_read_histogram", column_flash_read_histogram },
 	{ "disk_read_histogram", column_disk_read_histogram },
+	{ "flash_write_bytes_day", column_flash_write_bytes_day },
+	{ "write_budget_left_bytes", column_write_budget_left_bytes },
 	{ "metadata_bytes", column_metadata_bytes },
 	{ "metadata_bytes_per_block", column_metadata_bytes_per_block },
 };
@@ -309,8 +331,8 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 	for (uint32 i = 0; i < bridge_device_count(); i++)
 	{
 		BridgeDevice device;
-		Datum values[14];
-		bool nulls[14] = { false };
+		Datum values[15];
+		bool nulls[15] = { false };
 
 		bridge_device(i, &device);
 		values[0] = CStringGetTextDatum(device.cache_file);
@@ -327,6 +349,7 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 		values[11] = Int64GetDatum((int64) device.write_errors);
 		values[12] = Int64GetDatum((int64) device.read_timeouts);
 		values[13] = Int64GetDatum((int64) device.corrupt_slots);
+		values[14] = Int64GetDatum((int64) device.bypassed_reads);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -377,6 +400,25 @@ pgflash_relations_rows(PG_FUNCTION_ARGS)
 			add_relation(result, &file);
 	}
 	return (Datum) 0;
+}
+
+/* ---- wear ----------------------------------------------------------------------- */
+
+/* Drives are warranted for so many a day. */
+Datum
+pgflash_drive_writes_per_day(PG_FUNCTION_ARGS)
+{
+	int64 capacity_bytes = PG_GETARG_INT64(0);
+	BridgeWrites writes;
+
+	module_require_library();
+	if (capacity_bytes <= 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+		                errmsg("the capacity of the flash must be positive")));
+	if (!bridge_writes(&writes) || writes.day_seconds <= 0)
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT8((double) writes.day_bytes / (double) capacity_bytes *
+	                 (SECONDS_OF_DAY / writes.day_seconds));
 }
 
 /* ---- what changes something -------------------------------------------------------- */

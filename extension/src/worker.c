@@ -8,7 +8,8 @@
  * only if each call passed a hook does it let the cache serve.  Until then, and if
  * it never starts, the cache answers nothing.
  *
- * After that it wakes once a second to sweep up and to log what hooks could not.
+ * After that it wakes once a second to sweep up and to log what hooks could not, and more often while a
+ * device is bypassed, to ask whether it answers.
  * It needs no database, so it runs during recovery and on a standby too.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -33,8 +34,6 @@
 #include "classes.h"
 #include "module.h"
 #include "settings.h"
-
-#define TICK_MS 1000
 
 /* Beside the cluster's own files, where backups leave it out by its name. */
 #define PROBE_FILE "pgsql_tmp_pgflash_probe"
@@ -105,6 +104,8 @@ pgflash_worker_main(Datum argument)
 
 	while (!ShutdownRequestPending)
 	{
+		unsigned again_ms;
+
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{
@@ -113,11 +114,11 @@ pgflash_worker_main(Datum argument)
 			classes_set_keep_share(setting_keep_share);
 		}
 
-		bridge_tick();
+		again_ms = bridge_tick();
 
 		(void) WaitLatch(MyLatch,
 		                 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 TICK_MS, PG_WAIT_EXTENSION);
+		                 (long) again_ms, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 	}
 

@@ -1,0 +1,243 @@
+"""Flash that stalls, is slow, recovers, or must not be written much."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import make_server_dir
+from support.cached import CachedServer, Row, assert_never_stale, eventually
+from support.cluster import ClusterFactory
+
+pytestmark = pytest.mark.extension
+
+Installs = Callable[[str], PgInstall]
+
+ROWS = 20_000
+
+#: Rows that are read: each in a block of its own, as far as there are so many.
+NUMBERS = range(600)
+
+
+def make_cached(factory: ClusterFactory, install: PgInstall, **settings: str) -> CachedServer:
+    """Start a server whose data and whose cache file lie on emulated devices, without delays."""
+    server = factory(install=install, start=False)
+    flash = make_server_dir(server.base / "flash")
+    account = server.account
+    emulator = Emulator.create(
+        server.base / "emulator.state",
+        devices=[
+            EmulatedDevice(
+                name="disk", profile=DeviceProfile.named("sas15k-raid10-6"), paths=(server.data,)
+            ),
+            EmulatedDevice(name="flash", profile=DeviceProfile.named("nvme"), paths=(flash,)),
+        ],
+        owner=account.uid if account is not None else None,
+        delays_on=False,
+    )
+    server.configure(
+        {
+            "shared_preload_libraries": "pgflash",
+            "shared_buffers": "1MB",
+            "autovacuum": "off",
+            "pgflash.cache_file": str(flash / "cache"),
+            "pgflash.cache_size": "64MB",
+            "pgflash.verify": "all",
+            **settings,
+        }
+    )
+    cached = CachedServer(
+        server=server, emulator=emulator, cache_file=flash / "cache", space=server.base
+    )
+    cached.start()
+    cached.create_extension()
+    assert eventually(lambda: cached.view()["mode"] == "serve")
+    with server.connect() as connection:
+        connection.execute(
+            "create table item as select n as id, 0 as version, repeat('x', 500) as pad"
+            f" from generate_series(1, {ROWS}) n"
+        )
+        connection.execute("alter table item add primary key (id)")
+        connection.commit()
+        connection.autocommit = True
+        connection.execute("vacuum analyze item")
+        connection.execute("checkpoint")
+    return cached
+
+
+def row_id(number: int) -> int:
+    return number * 7919 % ROWS + 1
+
+
+def read(cached: CachedServer, numbers: range = NUMBERS) -> list[int]:
+    """Read rows one by one; return their versions."""
+    versions = []
+    with cached.server.connect() as connection:
+        for number in numbers:
+            row = connection.execute(
+                "select version from item where id = %s", [row_id(number)]
+            ).fetchone()
+            assert row is not None
+            versions.append(row[0])
+    return versions
+
+
+def write(cached: CachedServer, numbers: range, version: int) -> None:
+    """Write rows, and see to it that their blocks reach their file."""
+    with cached.server.connect() as connection:
+        connection.autocommit = True
+        for number in numbers:
+            connection.execute(
+                "update item set version = %s where id = %s", [version, row_id(number)]
+            )
+        connection.execute("checkpoint")
+
+
+def device(cached: CachedServer) -> Row:
+    with cached.server.connect() as connection:
+        cursor = connection.execute("select * from pgflash_cache_devices")
+        assert cursor.description is not None
+        (row,) = cursor.fetchall()
+        return dict(zip([column.name for column in cursor.description], row, strict=True))
+
+
+def log_count(cached: CachedServer, words: str) -> int:
+    return cached.server.log_text(since_start=True).count(words)
+
+
+def require_deadline(cached: CachedServer) -> None:
+    if cached.view()["io_engine"] != "aio":
+        pytest.skip("the kernel allows no AIO, so there is no deadline")
+
+
+def stall_and_change(cached: CachedServer) -> None:
+    """Let the flash stall, write rows that it holds, and let it answer again."""
+    require_deadline(cached)
+    read(cached)
+    read(cached)
+    assert cached.view()["hits"] > 400
+
+    cached.emulator.stall("flash", seconds=60)
+    read(cached, range(20))
+    assert device(cached)["state"] == "bypassed"
+    write(cached, range(0, 600, 3), 1)
+    read(cached)
+    assert device(cached)["state"] == "bypassed"
+    cached.emulator.stall("flash", seconds=0)
+    assert eventually(lambda: bool(device(cached)["state"] == "in use"))
+    # Reads what was changed and what was not, and compares each hit with its file.
+    read(cached)
+    cached.assert_serving()
+
+
+def test_a_stalled_device_is_bypassed_and_comes_back_warm(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = make_cached(cluster, pgflash_install)
+    stall_and_change(cached)
+    row = device(cached)
+    # Each session and I/O worker may have been waiting when the breaker opened, no more.
+    assert 1 <= row["read_timeouts"] <= 12
+    assert row["bypassed_reads"] > 100
+    before = cached.view()
+    versions = read(cached)
+    assert versions == [1 if number % 3 == 0 else 0 for number in NUMBERS]
+    after = cached.view()
+    # Warm: most of what is read was there all the time.
+    assert after["hits"] - before["hits"] > 300
+    assert eventually(lambda: log_count(cached, "is in use again") >= 1)
+    assert log_count(cached, "is bypassed now: a read of it was not done in time") == 1
+    assert log_count(cached, "is in use again") == 1
+    assert_never_stale(cached, compared_min=300)
+
+
+def test_a_library_that_forgets_changes_while_a_device_is_bypassed_is_caught(
+    cluster: ClusterFactory, broken_install: Installs
+) -> None:
+    cached = make_cached(cluster, broken_install("BYPASSED"))
+    with pytest.raises(AssertionError, match="stale"):
+        stall_and_change(cached)
+
+
+def test_a_device_slower_than_the_disk_is_bypassed_until_it_recovers(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = make_cached(
+        cluster,
+        pgflash_install,
+        **{"pgflash.read_deadline": "10s", "pgflash.verify": "off", "io_method": "sync"}
+        if pgflash_install.major >= 18
+        else {"pgflash.read_deadline": "10s", "pgflash.verify": "off"},
+    )
+    read(cached, range(500))
+    read(cached, range(500))
+    cached.emulator.on()
+    # What the disk takes: rows that were not read yet.
+    read(cached, range(1000, 1400))
+    assert device(cached)["state"] == "in use"
+
+    cached.emulator.slow("flash", factor=200)
+    read(cached, range(500))
+    assert eventually(lambda: bool(device(cached)["state"] == "bypassed"))
+    row = device(cached)
+    assert row["state_reason"] == "reads of it took longer than reads of the disk"
+    asked = row["reads"]
+    read(cached, range(50))
+    row = device(cached)
+    assert row["reads"] == asked
+    assert row["bypassed_reads"] > 20
+
+    cached.emulator.slow("flash", factor=1)
+    assert eventually(lambda: bool(device(cached)["state"] == "in use"))
+    before = cached.view()["hits"]
+    read(cached, range(50))
+    assert cached.view()["hits"] - before > 20
+    assert log_count(cached, "is bypassed now: reads of it took longer") == 1
+    compared, mismatched = cached.verify()
+    assert compared > 200
+    assert mismatched == 0
+
+
+def test_the_write_budget_holds_under_load(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    budget = 200 * 1024 * 1024
+    begun = time.monotonic()
+    cached = make_cached(cluster, pgflash_install, **{"pgflash.write_budget": "200MB"})
+    for version in range(1, 4):
+        read(cached)
+        write(cached, range(0, 600, 2), version)
+    view = cached.assert_serving()
+    seconds = time.monotonic() - begun
+    allowed = budget / 86400 * (300 + seconds)
+    # Beyond it, what was under way when the budget ran out: a ring of blocks.
+    assert view["flash_write_bytes"] <= allowed + 64 * 8192
+    assert view["flash_write_bytes"] > budget / 86400 * 300 * 0.9
+    assert view["insert_skip_budget"] > 500
+    assert view["flash_write_bytes_day"] == view["flash_write_bytes"]
+    assert view["write_budget_left_bytes"] == budget - view["flash_write_bytes"]
+
+    with cached.server.connect() as connection:
+        connection.autocommit = True
+        connection.execute("alter system set pgflash.write_budget = 0")
+        connection.execute("select pg_reload_conf()")
+    assert eventually(lambda: cached.view()["write_budget_left_bytes"] is None)
+    read(cached)
+    read(cached)
+    view = assert_never_stale(cached, compared_min=100)
+    assert view["flash_write_bytes"] > allowed
+
+    with cached.server.connect() as connection:
+        row = connection.execute(
+            "select pgflash_drive_writes_per_day(%s), pgflash_drive_writes_per_day(%s)",
+            [view["flash_write_bytes_day"], view["flash_write_bytes_day"] * 10],
+        ).fetchone()
+    assert row is not None
+    # Once in the time that the server has run.
+    uptime = time.monotonic() - begun
+    assert 86400 / uptime * 0.9 < row[0] < 86400 / uptime * 5
+    assert row[1] == pytest.approx(row[0] / 10, rel=0.01)
