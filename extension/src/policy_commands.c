@@ -160,7 +160,7 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 		return;
 	if (!IsTransactionState())
 	{
-		/* COMMIT PREPARED: it has happened. */
+		/* Its last commit has been. */
 		policy_worker_wake(MyDatabaseId);
 		return;
 	}

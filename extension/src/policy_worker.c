@@ -505,7 +505,7 @@ pgflash_policy_launcher_main(Datum argument)
 	HASHCTL control = { .keysize = sizeof(Oid), .entrysize = sizeof(Known) };
 
 	(void) argument;
-	pqsignal(SIGTERM, die);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
@@ -515,7 +515,7 @@ pgflash_policy_launcher_main(Datum argument)
 	on_shmem_exit(forget_launcher, (Datum) 0);
 	shared->launcher = MyProcPid;
 
-	for (;;)
+	while (!ShutdownRequestPending)
 	{
 		TimestampTz now = GetCurrentTimestamp();
 		Known *next;
@@ -539,6 +539,9 @@ pgflash_policy_launcher_main(Datum argument)
 		else
 			sleep_until(next != NULL ? Min(next->next, list_next) : list_next);
 	}
+
+	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
+	proc_exit(1);
 }
 
 void

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -26,6 +25,7 @@ from support.cached import (
     assert_indexes_whole,
     create_cached,
     eventually,
+    process_titles,
     run_client,
 )
 from support.cluster import ClusterFactory
@@ -696,11 +696,25 @@ def assert_own_policies(cached: CachedServer) -> None:
 
 def test_policies_are_back_after_a_restart(own: CachedServer) -> None:
     own.server.stop()
+    assert 'terminating background worker "pgflash policies"' not in own.server.log_text()
     own.start()
     assert_own_policies(own)
     own.server.kill_postmaster()
     own.start()
     assert_own_policies(own)
+
+
+def test_policies_are_followed_though_the_launcher_was_ended(own: CachedServer) -> None:
+    def launchers() -> list[int]:
+        return [pid for pid, title in process_titles(own.server) if title == "pgflash policies"]
+
+    assert eventually(lambda: len(launchers()) == 1)
+    (first,) = launchers()
+    os.kill(first, signal.SIGTERM)
+    with own.server.connect() as connection:
+        connection.execute("vacuum full t")
+        assert comes_into_force(connection, "t", "keep")
+    assert first not in launchers()
 
 
 def test_policies_are_back_after_a_backend_crashed(own: CachedServer) -> None:
@@ -802,12 +816,9 @@ def test_without_a_worker_to_be_had_the_log_says_so(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     cached = create_cached(cluster, pgflash_install)
-    titles = [
-        Path(f"/proc/{pid}/cmdline").read_text().removeprefix("postgres: ").strip("\0 ")
-        for pid in cached.server.child_pids()
-    ]
+    titles = {title for _pid, title in process_titles(cached.server)}
     workers = {"pgflash", "pgflash writer", "pgflash policies", "logical replication launcher"}
-    always = len(workers.intersection(titles))
+    always = len(workers & titles)
     assert always >= 3
     # As many as are always there: none is left for a visit.
     cached.server.stop()

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,6 +18,7 @@ from support.cached import (
     create_cached,
     eventually,
     has_contrib,
+    process_titles,
     run_client,
 )
 from support.cluster import ClusterFactory
@@ -249,11 +249,7 @@ def test_after_a_crash_of_a_backend_the_cache_without_warm_restart_begins_empty(
 
 def test_the_worker_comes_back_when_it_is_ended(cached: CachedServer) -> None:
     def workers() -> list[int]:
-        return [
-            pid
-            for pid in cached.server.child_pids()
-            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"postgres: pgflash")
-        ]
+        return [pid for pid, title in process_titles(cached.server) if title == "pgflash"]
 
     assert eventually(lambda: len(workers()) == 1)
     (first,) = workers()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,16 @@ def run_client(
 ) -> subprocess.CompletedProcess[str]:
     """Run a client program that this installation may lack."""
     return server.run([client_program(server.install, name), *arguments], timeout_s=timeout_s)
+
+
+def process_titles(server: Server) -> list[tuple[int, str]]:
+    """Return pid and title of each of the server's processes, such as "pgflash policies"."""
+    titles = []
+    for pid in server.child_pids():
+        with suppress(OSError):  # it may be gone by now
+            title = Path(f"/proc/{pid}/cmdline").read_text()
+            titles.append((pid, title.removeprefix("postgres: ").strip("\0 ")))
+    return titles
 
 
 def eventually(condition: Callable[[], bool], *, seconds: float = 30) -> bool:
