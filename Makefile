@@ -5,6 +5,7 @@
 #	PG=15..18       the PostgreSQL major to build and test against (18)
 #	PG_CONFIG=PATH  build against this installation instead of one of tools/pg.py
 #	V=1             show the commands and every test's name
+#	TRACES=DIR      the streams of make bench-policy; see bench/policy/README.md
 #	TIME=60 SEED=n  how long to fuzz; repeat one fuzz run
 
 SHELL := /bin/bash
@@ -14,6 +15,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 TIME ?= 60
+TRACES ?= ../shared/traces
 
 # A room is built once it stands here.
 C_ROOMS := $(patsubst %/Makefile,%,$(wildcard core/Makefile emulator/Makefile))
@@ -32,7 +34,7 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: help demo test build rooms extension install check fmt fuzz soak bench \
+.PHONY: help demo test build rooms extension install check fmt fuzz soak bench bench-policy \
 	fault-matrix postgres-check clean hooks lock venv venv-dev
 
 help:
@@ -46,6 +48,7 @@ help:
 	@echo 'make soak            long crash and fuzz rounds'
 	@echo 'make bench           measure and print the tables (bench/results/)'
 	@echo 'make fault-matrix    what can go wrong with the cache file, as a table (bench/results/faults.txt)'
+	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make hooks           run make check before every commit'
 	@echo 'make lock            write the requirements files anew (needs uv)'
@@ -106,6 +109,11 @@ soak: venv-dev rooms
 
 bench: build
 	$(Q)set -e; for room in $(BENCH_ROOMS); do $(MAKE) -C $$room PG_CONFIG='$(pg_config)'; done
+
+bench-policy: venv rooms
+	$(Q)bench/policy/venv.sh
+	$(Q)'$(BIN)/python' bench/policy/compare.py --traces '$(TRACES)' \
+		--python build/bench-policy/bin/python $(if $(QUICK),--quick)
 
 postgres-check: venv-dev rooms
 	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }

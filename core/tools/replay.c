@@ -3,14 +3,16 @@
  *		Run a stream of block references through the cache, without PostgreSQL.
  *
  *	replay TRACE.u32 [--classes FILE] [--reads-only] [--policy NAME] --blocks N
- *		[--format json]
+ *		[--format json] [--slot-writes FILE]
  *
  * A stream is one little-endian u32 per request: bits 0-30 a block id, bit 31
  * set = a write.  --classes gives one byte per block id, the relation's class;
  * each class is played as a file of its own.  The index, the policy and the
  * protocol are the server's; only the slots' bytes are left out: nothing is
  * read, written or checksummed.  N is rounded up to whole sets.  --policy is
- * gittins, which is what the server uses, or lfu, to compare with.
+ * gittins, which is what the server uses, or lfu, to compare with.  --slot-writes
+ * writes what would go to flash to a file, in the stream's format: block ids in
+ * order, bit 31 = the block was cached already.
  *
  * ns_per_request is CPU time of the process over all requests, the reading of
  * the stream from memory included.
@@ -29,6 +31,8 @@
 
 #define WRITE_BIT 0x80000000U
 
+static FILE *slot_writes;
+
 typedef struct Options
 {
 	const char *trace;
@@ -37,6 +41,7 @@ typedef struct Options
 	bool json;
 	uint32_t blocks;
 	const FcPolicy *policy;
+	const char *slot_writes;
 } Options;
 
 typedef struct Totals
@@ -51,8 +56,8 @@ usage(FILE *out)
 {
 	fputs(
 		"Usage: replay TRACE.u32 [--classes FILE] [--reads-only] [--policy "
-	    "gittins|lfu]"
-		" --blocks N [--format json|table]\n"
+		"gittins|lfu]"
+		" --blocks N [--format json|table] [--slot-writes FILE]\n"
 		"Runs a block reference stream through the cache's index and policy.\n"
 		"Example: replay oltp.u32 --blocks 65536 --format json\n",
 		out);
@@ -125,6 +130,8 @@ parse(int argc, char **argv)
 			if (!options.json && strcmp(value, "table") != 0)
 				misuse("the format is json or table, not", value);
 		}
+		else if (strcmp(arg, "--slot-writes") == 0)
+			options.slot_writes = value;
 		else if (strcmp(arg, "--policy") == 0)
 			options.policy = policy_named(value);
 		else if (strcmp(arg, "--blocks") == 0)
@@ -193,13 +200,16 @@ make_cache(uint32_t blocks, const FcPolicy *policy)
 }
 
 static void
-put(FcCache *cache, const FcTicket *ticket)
+put(FcCache *cache, const FcTicket *ticket, uint32_t request)
 {
 	FcSeen claim;
 
-	if (fc_index_claim(cache, ticket, &claim) == FC_OK &&
-	    fc_index_publish(cache, ticket, &claim, 0) == FC_OK)
-		fc_count(cache, FC_COUNT_inserts, 1);
+	if (fc_index_claim(cache, ticket, &claim) != FC_OK ||
+	    fc_index_publish(cache, ticket, &claim, 0) != FC_OK)
+		return;
+	fc_count(cache, FC_COUNT_inserts, 1);
+	if (slot_writes != NULL)
+		(void) fwrite(&request, sizeof(request), 1, slot_writes);
 }
 
 static void
@@ -216,7 +226,7 @@ play_read(FcCache *cache, FcFile *file, uint32_t block, Totals *totals)
 			return;
 		case FC_MISS:
 			totals->read_misses++;
-			put(cache, &ticket);
+			put(cache, &ticket, block);
 			return;
 		default:
 			fprintf(stderr, "replay: the cache does not answer\n");
@@ -235,7 +245,7 @@ play_write(FcCache *cache, FcFile *file, uint32_t block, Totals *totals)
 	if (change.was_cached)
 	{
 		fc_count(cache, FC_COUNT_updates, 1);
-		put(cache, &change.ticket);
+		put(cache, &change.ticket, block | WRITE_BIT);
 	}
 }
 
@@ -259,6 +269,10 @@ main(int argc, char **argv)
 			fail("could not enter a file for", options.trace);
 	}
 
+	if (options.slot_writes != NULL &&
+	    (slot_writes = fopen(options.slot_writes, "wb")) == NULL)
+		fail("could not open", options.slot_writes);
+
 	clock_t start = clock();
 
 	for (size_t i = 0; i < count; i++)
@@ -273,6 +287,9 @@ main(int argc, char **argv)
 	}
 
 	double seconds = (double) (clock() - start) / CLOCKS_PER_SEC;
+	if (slot_writes != NULL && fclose(slot_writes) != 0)
+		fail("could not write", options.slot_writes);
+
 	uint64_t requested = totals.reads + totals.writes;
 	uint64_t updates = fc_counter(&cache, FC_COUNT_updates);
 	uint64_t fills = fc_counter(&cache, FC_COUNT_inserts) - updates;
