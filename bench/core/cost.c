@@ -210,7 +210,6 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	FcTicket ticket;
 	FcSeen seen;
-	bool same_way;
 
 	if (memory == MAP_FAILED)
 		die("reserve memory");
@@ -220,7 +219,7 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	must(fc_cache_create(&bench->cache, memory, &config, &bench->device),
 	     "make a cache");
 	must(fc_mode_set(&bench->cache, FC_SERVE, FC_REASON_NONE), "serve");
-	bench->file = fc_file((FcFileId){ 1663, 5, 16384, 0 });
+	bench->file = fc_file((FcFileId){ 1663, 5, 16384, 0, 0 });
 	must(fc_file_enter(&bench->cache, &bench->file), "enter a file");
 	bench->page = aligned_alloc(4096, FC_BLOCK_SIZE);
 	bench->unaligned = (char *) aligned_alloc(4096, 2 * FC_BLOCK_SIZE) + 8;
@@ -234,10 +233,8 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 			continue;
 		if (path != NULL)
 			(void) fc_fill(&bench->cache, &ticket, bench->page);
-		else if (fc_index_claim(&bench->cache, &ticket, &seen, &same_way) ==
-		         FC_OK)
-			must(fc_index_publish(&bench->cache, &ticket, &seen, 0, same_way),
-			     "publish");
+		else if (fc_index_claim(&bench->cache, &ticket, &seen) == FC_OK)
+			must(fc_index_publish(&bench->cache, &ticket, &seen, 0), "publish");
 	}
 
 	bench->order = calloc(CALLS, sizeof(uint32_t));

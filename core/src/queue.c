@@ -8,9 +8,9 @@
  * is gone is written by nobody), and because syscall(2) is a door at which the
  * lab can play a device.  docs/decisions has the figures.
  *
- * AIO is truly asynchronous with O_DIRECT only: a file opened without it is read
- * within io_submit(), and no limit of time holds.  The same is true of the plain
- * engine, which is there for machines without AIO.
+ * AIO is truly asynchronous with O_DIRECT only: a file opened without it would be
+ * read within io_submit(), so it is read by plain calls, as all files are where
+ * there is no AIO.  Then no limit of time holds.
  *
  * Devices of tests have a way of their own (FcDeviceOps.start and .finished), with
  * which they delay, reorder and hang; they are asked over and over.
@@ -153,7 +153,7 @@ static bool
 for_kernel(const FcQueue *queue, const FcTransfer *transfer)
 {
 	return queue->engine == FC_QUEUE_AIO && transfer->device->fd >= 0 &&
-	       transfer->device->ops->start == NULL;
+	       transfer->device->direct && transfer->device->ops->start == NULL;
 }
 
 unsigned

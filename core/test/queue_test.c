@@ -354,6 +354,7 @@ main(void)
 	close(fd);
 	MUST(fc_device_file_open(&file, path, SLOTS, 0) == FC_DEVICE_FINE);
 	printf("# %s I/O\n", file.direct ? "direct" : "buffered");
+	file.direct = true; /* for AIO, wherever this runs */
 
 	test_file("AIO", FC_QUEUE_AIO);
 	test_refused("AIO");

@@ -296,6 +296,7 @@ begin_with_file(FcDevice *device)
 		                .policy = &fc_policy_lfu };
 
 	MUST(fc_device_file_open(device, path, 1024, 0) == FC_DEVICE_FINE);
+	device->direct = true; /* for AIO, wherever this runs */
 	rig.memory_size = fc_cache_memory_size(&config);
 	rig.memory = shared_memory(rig.memory_size);
 	MUST(fc_cache_create(&rig.cache, rig.memory, &config, device) == FC_OK);
