@@ -234,7 +234,8 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 		if (path != NULL)
 			(void) fc_fill(&bench->cache, &ticket, bench->page);
 		else if (fc_index_claim(&bench->cache, &ticket, &seen) == FC_OK)
-			must(fc_index_publish(&bench->cache, &ticket, &seen, 0), "publish");
+			must(fc_index_publish(&bench->cache, &ticket, &seen, FC_VALID, 0),
+			     "publish");
 	}
 
 	bench->order = calloc(CALLS, sizeof(uint32_t));

@@ -3,12 +3,15 @@
  *		The flow of control: what happens at a fill and a change.
  *
  * Read this file first, then read.c.  They say in which order things happen;
- * index.c, files.c, reader.c and devices.c do them.  The order is the protocol:
+ * index.c, files.c, reader.c, staging.c, writer.c and devices.c do them.  The order
+ * is the protocol:
  *
- *	read	note mode and generations, find the entry, read the slot; the hit
- *			counts only if the whole entry, the file's generation and the mode
- *			are still the same and the CRC32C is right
- *	fill	claim a way, copy the page, write the slot, publish
+ *	read	note mode and generations, find the entry, read the slot, or the page
+ *			of the staging ring that the block is in; the hit counts only if the
+ *			whole entry, the file's generation and the mode are still the same
+ *			and the CRC32C is right
+ *	fill	take a page of the ring, claim a way, copy the block, publish; the
+ *			writer has it written to the slot later
  *	change	move the generation and empty the entry; the real change; the same
  *			again; then refresh the copy, if nobody else changed the set
  *
@@ -26,7 +29,7 @@
 #include "health.h"
 #include "probe.h"
 #include "reader.h"
-#include "shared.h"
+#include "staging.h"
 
 /* A read that flash has not answered by then is the disk's, unless the host says so. */
 #define READ_DEADLINE_NS 50000000
@@ -121,6 +124,12 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 	shared->classes_offset =
 		place(&end, shared->class_count * sizeof(FcClassEntry));
 	shared->policy_offset = place(&end, config->policy->shared_state_size);
+	shared->ring_count = fc_staging_pages_for(config->slot_count);
+	shared->staged_offset =
+		place(&end, shared->ring_count * sizeof(FcStagedPage));
+	/* The memory may begin anywhere, but the pages are aligned. */
+	shared->ring_offset = place(
+		&end, (uint64_t) shared->ring_count * FC_BLOCK_SIZE + FC_IO_ALIGN);
 	shared->sets_offset =
 		place(&end, (uint64_t) shared->set_count * shared->set_size);
 	shared->memory_size = end;
@@ -215,7 +224,88 @@ fc_sweep(FcCache *cache)
 
 /* ---- fills ------------------------------------------------------------------- */
 
-/* Write the scratch block to a slot. */
+static FcStatus
+fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
+{
+	uint64_t key = fc_key(ticket->file, ticket->block);
+	FcSeen claim;
+	uint32_t ref;
+
+	/* Spare the copy if the answer is known already. */
+	if (!FC_BROKEN(MODE_CHECK) &&
+	    atomic_load(&cache->shared->mode_word) != ticket->mode_word)
+	{
+		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
+		return FC_SKIP;
+	}
+	if (!fc_set_usable(cache, ticket->set))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_device, 1);
+		return FC_SKIP;
+	}
+	if (!fc_budget_allows(cache))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_budget, 1);
+		return FC_SKIP;
+	}
+
+	/* First the page: without one, nothing is to make room. */
+	if ((cache->token == 0 && fc_process_begin(cache) != FC_OK) ||
+	    !fc_staging_take(cache, &ref))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
+		return FC_SKIP;
+	}
+	FC_POINT("page-taken");
+	if (fc_index_claim(cache, ticket, &claim) != FC_OK)
+	{
+		fc_staging_free(cache->shared, ref);
+		return FC_SKIP;
+	}
+	FC_POINT("claimed");
+	fc_staging_put(cache, ref, key, claim.slot, page, update);
+	FC_POINT("block-copied");
+	if (fc_index_publish(cache, ticket, &claim, FC_STAGED, ref) != FC_OK)
+	{
+		fc_staging_free(cache->shared, ref);
+		return FC_SKIP;
+	}
+	FC_POINT("published");
+	fc_count(cache, FC_COUNT_inserts, 1);
+	fc_staging_hand_over(cache, ref);
+	return FC_OK;
+}
+
+static FcStatus
+fill(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
+{
+	int saved_errno = errno;
+	FcStatus status = fill_page(cache, ticket, page, update);
+
+	errno = saved_errno;
+	return status;
+}
+
+FcStatus
+fc_fill(FcCache *cache, const FcTicket *ticket, const void *page)
+{
+	return fill(cache, ticket, page, false);
+}
+
+/* ---- moves -------------------------------------------------------------------- */
+
+/* The block into the scratch block, from wherever it is; seen learns its CRC32C. */
+static bool
+fetch(FcCache *cache, uint64_t key, FcSeen *seen)
+{
+	if (fc_meta_staged(seen->meta))
+		return fc_staging_read(cache, key, seen, cache->scratch);
+	seen->crc = fc_meta_high(seen->meta);
+	return fc_slot_fetch(cache, seen->slot, cache->scratch) &&
+	       fc_slot_checksum(key, cache->scratch) == seen->crc;
+}
+
+/* Who moves blocks may wait: it writes the scratch block to the slot itself. */
 static bool
 write_slot(FcCache *cache, uint32_t slot)
 {
@@ -234,75 +324,6 @@ write_slot(FcCache *cache, uint32_t slot)
 	fc_device_write_done(cache, device, fc_now_ns() - start, outcome);
 	return outcome == FC_OUTCOME_OK;
 }
-
-static FcStatus
-fill_page(FcCache *cache, const FcTicket *ticket, const void *page)
-{
-	uint64_t key = fc_key(ticket->file, ticket->block);
-	FcSeen claim;
-
-	/* Spare the write if the answer is known already. */
-	if (!FC_BROKEN(MODE_CHECK) &&
-	    atomic_load(&cache->shared->mode_word) != ticket->mode_word)
-	{
-		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
-		return FC_SKIP;
-	}
-	if (!fc_set_usable(cache, ticket->set))
-	{
-		fc_count(cache, FC_COUNT_insert_skip_device, 1);
-		return FC_SKIP;
-	}
-	if (!fc_budget_allows(cache))
-	{
-		fc_count(cache, FC_COUNT_insert_skip_budget, 1);
-		return FC_SKIP;
-	}
-	if (fc_index_claim(cache, ticket, &claim) != FC_OK)
-		return FC_SKIP;
-
-	/* The caller's page may change while we look at it: the copy may not. */
-	memcpy(cache->scratch, page, FC_BLOCK_SIZE);
-
-	uint32_t crc = fc_slot_checksum(key, cache->scratch);
-
-	FC_POINT("claimed");
-
-	/* If the size changed, the slot may be none any more: nobody waits for us. */
-	if (!FC_BROKEN(MODE_CHECK) &&
-	    atomic_load(&cache->shared->mode_word) != ticket->mode_word)
-	{
-		fc_index_abandon(cache, ticket, &claim);
-		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
-		return FC_SKIP;
-	}
-	FC_POINT("slot-to-write");
-	if (!write_slot(cache, claim.slot))
-	{
-		fc_index_abandon(cache, ticket, &claim);
-		fc_count(cache, FC_COUNT_insert_skip_corrupt, 1);
-		return FC_SKIP;
-	}
-	FC_POINT("slot-written");
-
-	FcStatus status = fc_index_publish(cache, ticket, &claim, crc);
-
-	if (status == FC_OK)
-		fc_count(cache, FC_COUNT_inserts, 1);
-	return status;
-}
-
-FcStatus
-fc_fill(FcCache *cache, const FcTicket *ticket, const void *page)
-{
-	int saved_errno = errno;
-	FcStatus status = fill_page(cache, ticket, page);
-
-	errno = saved_errno;
-	return status;
-}
-
-/* ---- moves -------------------------------------------------------------------- */
 
 /* What a fill at the block's present home would need; false: nobody wants it. */
 static bool
@@ -332,25 +353,23 @@ note_ticket(FcCache *cache, uint64_t key, FcTicket *ticket)
 static bool
 copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
 {
-	uint32_t crc = fc_meta_high(from->meta);
+	FcSeen seen = *from;
 	FcTicket ticket;
 	FcSeen claim;
 
 	if (!note_ticket(cache, key, &ticket))
 		return false;
 	FC_POINT("move-noted");
-	if (!fc_index_holds(cache->shared, key, from) ||
-	    fc_index_claim_move(cache, &ticket, from, &claim) != FC_OK)
+	if (!fc_index_holds(cache->shared, key, &seen) ||
+	    fc_index_claim_move(cache, &ticket, &seen, &claim) != FC_OK)
 		return false;
 	FC_POINT("move-claimed");
 
-	bool good = fc_slot_fetch(cache, from->slot, cache->scratch) &&
-	            fc_slot_checksum(key, cache->scratch) == crc &&
-	            write_slot(cache, claim.slot);
+	bool good = fetch(cache, key, &seen) && write_slot(cache, claim.slot);
 
 	FC_POINT("move-written");
 	if (!good ||
-	    (!FC_BROKEN(MOVE_LOOK) && !fc_index_holds(cache->shared, key, from)))
+	    (!FC_BROKEN(MOVE_LOOK) && !fc_index_holds(cache->shared, key, &seen)))
 	{
 		fc_index_abandon(cache, &ticket, &claim);
 		return false;
@@ -358,7 +377,8 @@ copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
 	FC_POINT("move-looked");
 	if (FC_BROKEN(MOVE_TICKET))
 		(void) note_ticket(cache, key, &ticket);
-	return fc_index_publish(cache, &ticket, &claim, crc) == FC_OK;
+	return fc_index_publish(cache, &ticket, &claim, FC_VALID, seen.crc) ==
+	       FC_OK;
 }
 
 void
@@ -373,26 +393,26 @@ fc_move(FcCache *cache, uint64_t key, const FcSeen *from)
 
 /* ---- changes ------------------------------------------------------------------ */
 
-/* One half of a bracket: forget the blocks; true if the one block was cached. */
-static bool
+/* One half of a bracket: forget the blocks; says what it found of the last one. */
+static FcHeld
 invalidate(FcCache *cache, FcFile *file, const FcChange *change,
            FcHome *home_out)
 {
-	bool was_cached = false;
+	FcHeld held = FC_HELD_NOT;
 
 	*home_out = (FcHome){ 0 };
 	if (!fc_file_resolve(cache, file))
-		return false;
+		return FC_HELD_NOT;
 
 	if (change->count > RUN_BLOCKS_MAX)
 	{
 		fc_file_invalidate(cache, file->number, change->first, change->count);
-		return false;
+		return FC_HELD_NOT;
 	}
 	for (uint32_t i = 0; i < change->count; i++)
-		was_cached = fc_index_invalidate(
+		held = fc_index_invalidate(
 			cache, fc_key(file->number, change->first + i), home_out);
-	return was_cached;
+	return held;
 }
 
 void
@@ -408,7 +428,11 @@ fc_change_begin(FcCache *cache, FcFile *file, uint32_t first, uint32_t count,
 
 	fc_count(cache, FC_COUNT_invalidations, 1);
 	fc_writer_begins(cache, file, change);
-	change->was_cached = invalidate(cache, file, change, &home) && count == 1;
+
+	FcHeld held = invalidate(cache, file, change, &home);
+
+	change->was_cached = held != FC_HELD_NOT && count == 1;
+	change->was_staged = held == FC_HELD_STAGED;
 	change->ticket.set = home.set;
 	change->ticket.set_generation = home.generation;
 	change->ticket.file = file->number;
@@ -485,9 +509,12 @@ fc_change_fill(FcCache *cache, const FcChange *change, const void *page)
 	    fc_word_mode(change->ticket.mode_word) != FC_SERVE)
 		return FC_SKIP;
 
-	FcStatus status = fc_fill(cache, &change->ticket, page);
+	FcStatus status = fill(cache, &change->ticket, page, true);
 
 	if (status == FC_OK)
+	{
 		fc_count(cache, FC_COUNT_updates, 1);
+		fc_count(cache, FC_COUNT_coalesced_updates, change->was_staged);
+	}
 	return status;
 }

@@ -3,15 +3,21 @@
  *		Which slot holds a block: sets of 64 entries, without a lock.
  *
  * A block's key chooses its set; the entry's number is the slot's number.  An
- * entry is empty, valid, or held by the one process that fills its slot:
+ * entry is empty, held by the one process that fills it, or says where the block
+ * is: in a page of the staging ring, there and on its way to the slot, or in the
+ * slot.
  *
- *	EMPTY --claim--> FILLING --publish--> VALID --invalidate, claim-->
- *	                 FILLING --invalidate--> DOOMED --abandon--> EMPTY
+ *	EMPTY --claim--> FILLING --publish--> STAGED --> WRITING --> VALID
+ *	                    |                   |           |          |
+ *	invalidate:      DOOMED               EMPTY  WRITING_DOOMED  EMPTY
+ *	then:       abandoned: EMPTY                 written: EMPTY
  *
- * Every step is one compare-and-swap of the entry's meta word, and claiming and
- * emptying move its sequence, so a step taken by anybody else makes ours fail.
- * A slot in FILLING or DOOMED belongs to its owner, who may be writing it: nobody
- * else takes it until the owner lets go, or is gone.
+ * STAGED and VALID entries may be claimed for another block.  Every step is one
+ * compare-and-swap of the entry's meta word, and claiming and emptying move its
+ * sequence, so a step taken by anybody else makes ours fail.  An entry in FILLING
+ * or DOOMED belongs to its owner until that one lets go, or is gone; one in WRITING
+ * or WRITING_DOOMED to the writer (writer.c), because its slot may be written by
+ * the device at any moment.
  *
  * Why no stale block can be published.  A filler claims the entry and writes the
  * key, then compares the generations it noted before the real read.  A changer
@@ -28,7 +34,7 @@
  */
 
 #include "devices.h"
-#include "shared.h"
+#include "staging.h"
 
 /* A claim lost to other processes this often counts as "writer overloaded". */
 #define CLAIM_TRIES 4
@@ -88,15 +94,32 @@ find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
 		/* The key is this entry's only if it stands between two equal metas. */
 		uint64_t meta = atomic_load(&set->meta[way]);
 
-		if (fc_meta_state(meta) != FC_VALID ||
+		if (!fc_meta_serves(meta) ||
 		    !same_key(atomic_load(&set->key[way]), key) ||
 		    atomic_load(&set->meta[way]) != meta)
 			continue;
-		seen->slot = number * FC_WAYS + way;
-		seen->meta = meta;
+		*seen = (FcSeen){ .slot = number * FC_WAYS + way, .meta = meta };
 		return true;
 	}
 	return false;
+}
+
+/*
+ * Is it the same entry, with the same bytes?  From the ring the block may have gone
+ * on to its slot, where the checksum of what was read must be the entry's.
+ */
+static bool
+same_entry(uint64_t meta, const FcSeen *seen)
+{
+	if (meta == seen->meta)
+		return true;
+	if (!fc_meta_staged(seen->meta))
+		return false;
+	return meta ==
+	           fc_meta_as(seen->meta, FC_WRITING, fc_meta_high(seen->meta)) ||
+	       meta ==
+	           fc_meta_as(seen->meta, FC_STAGED, fc_meta_high(seen->meta)) ||
+	       meta == fc_meta_as(seen->meta, FC_VALID, seen->crc);
 }
 
 bool
@@ -124,9 +147,12 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 	unsigned way = seen->slot % FC_WAYS;
 
 	atomic_thread_fence(memory_order_seq_cst);
-	return atomic_load(&set->meta[way]) == seen->meta &&
+
+	uint64_t meta = atomic_load(&set->meta[way]);
+
+	return same_entry(meta, seen) &&
 	       same_key(atomic_load(&set->key[way]), key) &&
-	       atomic_load(&set->meta[way]) == seen->meta;
+	       same_entry(atomic_load(&set->meta[way]), seen);
 }
 
 void
@@ -139,16 +165,28 @@ fc_index_touch(FcCache *cache, const FcSeen *seen)
 
 /* ---- changing -------------------------------------------------------------- */
 
-/* Empty a valid entry; the key stays, to recognise the way by. */
+/*
+ * Make an entry that says where the block is say so no more; the key stays, to
+ * recognise the way by.  A slot that the device may be writing stays the writer's.
+ */
 static bool
-empty(const FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
+forget(FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
 {
 	uint64_t key = atomic_load(&set->key[way]);
 	bool counted = fc_blocks_counted(shared);
+	uint32_t ref = fc_meta_high(meta);
+	FcState state = fc_meta_state(meta);
+	uint64_t next = state == FC_WRITING && !FC_BROKEN(PIN)
+	                    ? fc_meta_as(meta, FC_WRITING_DOOMED, ref)
+	                    : fc_meta_next(meta, FC_EMPTY, 0);
 
-	if (!atomic_compare_exchange_strong(&set->meta[way], &meta,
-	                                    fc_meta_next(meta, FC_EMPTY, 0)))
+	if (state == FC_WRITING && FC_BROKEN(WRITING_DOOM))
+		return true;
+	if (!atomic_compare_exchange_strong(&set->meta[way], &meta, next))
 		return false;
+	FC_POINT("entry-forgotten");
+	if (state == FC_STAGED)
+		fc_staging_free(shared, ref);
 	if (counted)
 		fc_file_block_leaves(shared, fc_key_file(key), (uint32_t) key);
 	return true;
@@ -160,9 +198,9 @@ doom(FcSet *set, unsigned way, uint64_t meta)
 {
 	if (FC_BROKEN(DOOM))
 		return true;
-	return atomic_compare_exchange_strong(&set->meta[way], &meta,
-	                                      (meta & ~FC_META_STATE_MASK) |
-	                                          (uint64_t) FC_DOOMED);
+	return atomic_compare_exchange_strong(
+		&set->meta[way], &meta,
+		fc_meta_as(meta, FC_DOOMED, fc_meta_high(meta)));
 }
 
 /* Take the claim away from an owner that will never come back. */
@@ -181,16 +219,24 @@ take_over(FcCache *cache, FcSet *set, unsigned way, uint64_t meta)
 }
 
 bool
-fc_index_drop(const FcShared *shared, uint64_t key, const FcSeen *seen)
+fc_index_drop(FcShared *shared, uint64_t key, const FcSeen *seen)
 {
 	FcSet *set = set_of_slot(shared, seen->slot);
+	unsigned way = seen->slot % FC_WAYS;
+	uint64_t meta = atomic_load(&set->meta[way]);
 
-	return fc_index_holds(shared, key, seen) &&
-	       empty(shared, set, seen->slot % FC_WAYS, seen->meta);
+	/* What was staged may move on while we look: then look again. */
+	while (same_entry(meta, seen) && fc_index_holds(shared, key, seen))
+	{
+		if (forget(shared, set, way, meta))
+			return true;
+		meta = atomic_load(&set->meta[way]);
+	}
+	return false;
 }
 
 /* Whatever this way holds of the block, make it go. */
-static bool
+static FcHeld
 invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 {
 	/*
@@ -201,26 +247,30 @@ invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 	while (same_key(atomic_load(&set->key[way]), key))
 	{
 		uint64_t meta = atomic_load(&set->meta[way]);
+		FcState state = fc_meta_state(meta);
 
 		FC_POINT("entry-looked-at");
-		switch (fc_meta_state(meta))
+		switch (state)
 		{
 			case FC_EMPTY:
 			case FC_DOOMED:
-				return false;
+			case FC_WRITING_DOOMED:
+				return FC_HELD_NOT;
 			case FC_FILLING:
 				if (doom(set, way, meta))
-					return false;
+					return FC_HELD_NOT;
 				break;
 			case FC_VALID:
-				if (empty(cache->shared, set, way, meta))
-					return true;
+			case FC_STAGED:
+			case FC_WRITING:
+				if (forget(cache->shared, set, way, meta))
+					return state == FC_STAGED ? FC_HELD_STAGED : FC_HELD;
 				break;
 		}
 		if (FC_BROKEN(LOOK_AGAIN))
-			return false;
+			return FC_HELD_NOT;
 	}
-	return false;
+	return FC_HELD_NOT;
 }
 
 bool
@@ -241,35 +291,42 @@ fc_index_take_over(FcCache *cache, const FcSeen *seen)
 	                 seen->slot % FC_WAYS, seen->meta);
 }
 
-static bool
+static FcHeld
+either(FcHeld before, FcHeld now)
+{
+	return now != FC_HELD_NOT ? now : before;
+}
+
+static FcHeld
 invalidate_in(FcCache *cache, uint64_t key, FcHome *home)
 {
 	FcSet *set = fc_set(cache->shared, home->set);
-	bool was_cached = false;
+	FcHeld held = FC_HELD_NOT;
 
 	home->generation = atomic_fetch_add(&set->generation, 1) + 1;
 	FC_POINT("set-generation-moved");
 	if (FC_BROKEN(INVALIDATE) ||
 	    (FC_BROKEN(BYPASSED) && !fc_set_usable(cache, home->set)))
-		return false;
+		return FC_HELD_NOT;
 
 	/* Not relaxed: no look may come before the generation's move. */
 	for (unsigned way = 0; way < FC_WAYS; way++)
 	{
-		if (same_key(atomic_load(&set->key[way]), key) &&
-		    invalidate_way(cache, set, way, key))
-			was_cached = true;
-		if (FC_BROKEN(EVERY_WAY) && was_cached)
+		if (same_key(atomic_load(&set->key[way]), key))
+		{
+			held = either(held, invalidate_way(cache, set, way, key));
+		}
+		if (FC_BROKEN(EVERY_WAY) && held != FC_HELD_NOT)
 			break;
 	}
 
-	if (was_cached)
+	if (held != FC_HELD_NOT)
 		fc_count(cache, FC_COUNT_eviction_invalidated, 1);
-	return was_cached;
+	return held;
 }
 
 /* At both homes: the old one first, since that is the way a block moves. */
-static bool
+static FcHeld
 invalidate_homes(FcCache *cache, uint64_t key, uint64_t geometry,
                  FcHome *home_out)
 {
@@ -278,22 +335,22 @@ invalidate_homes(FcCache *cache, uint64_t key, uint64_t geometry,
 	FcHome old = { .set = fc_home(shared, key, fc_geometry_old(geometry)) };
 	bool twice = old.set != home.set && !FC_BROKEN(OLD_HOME);
 	bool old_first = !FC_BROKEN(HOME_ORDER);
-	bool was_cached = false;
+	FcHeld held = FC_HELD_NOT;
 
 	if (twice && old_first)
-		was_cached |= invalidate_in(cache, key, &old);
+		held = invalidate_in(cache, key, &old);
 	FC_POINT("between-homes");
-	was_cached |= invalidate_in(cache, key, &home);
+	held = either(held, invalidate_in(cache, key, &home));
 	if (twice && !old_first)
-		was_cached |= invalidate_in(cache, key, &old);
+		held = either(held, invalidate_in(cache, key, &old));
 	*home_out = home;
-	return was_cached;
+	return held;
 }
 
-bool
+FcHeld
 fc_index_invalidate(FcCache *cache, uint64_t key, FcHome *home_out)
 {
-	bool was_cached = false;
+	FcHeld held = FC_HELD_NOT;
 	FcFrame frame;
 
 	/* Again if the size began or ceased to change meanwhile: see resize.c. */
@@ -301,9 +358,10 @@ fc_index_invalidate(FcCache *cache, uint64_t key, FcHome *home_out)
 	{
 		frame = fc_frame(cache->shared);
 		FC_POINT("frame-noted");
-		was_cached |= invalidate_homes(cache, key, frame.geometry, home_out);
+		held = either(held,
+		              invalidate_homes(cache, key, frame.geometry, home_out));
 	} while (!fc_frame_stands(cache->shared, &frame) && !FC_BROKEN(FRAME));
-	return was_cached;
+	return held;
 }
 
 /* ---- filling --------------------------------------------------------------- */
@@ -339,7 +397,7 @@ survey_set(FcSet *set, uint64_t key, Survey *survey)
 			if (ours)
 				survey->same_way = way;
 		}
-		else if (state == FC_VALID)
+		else if (state == FC_VALID || state == FC_STAGED)
 		{
 			survey->usable |= 1ULL << way;
 			survey->exists |= ours;
@@ -347,12 +405,27 @@ survey_set(FcSet *set, uint64_t key, Survey *survey)
 		else
 		{
 			survey->busy |= 1ULL << way;
-			survey->exists |= ours && state == FC_FILLING;
+			survey->exists |=
+				ours && (state == FC_FILLING || state == FC_WRITING);
 		}
 	}
 }
 
-/* Free the ways whose owner is gone; true if there were any. */
+/* May what somebody holds be taken away? */
+static bool
+gone_from(const FcCache *cache, uint64_t meta)
+{
+	FcState state = fc_meta_state(meta);
+
+	if (state == FC_WRITING || state == FC_WRITING_DOOMED)
+		return FC_BROKEN(PIN);
+	return fc_owner_gone(cache, fc_meta_high(meta));
+}
+
+/*
+ * Free the ways whose filler is gone; true if there were any.  What is being
+ * written is the writer's business, and after its death its successor's.
+ */
 static bool
 free_orphans(FcCache *cache, FcSet *set, const Survey *survey)
 {
@@ -363,8 +436,7 @@ free_orphans(FcCache *cache, FcSet *set, const Survey *survey)
 		unsigned way = (unsigned) __builtin_ctzll(busy);
 		uint64_t meta = survey->meta[way];
 
-		if ((FC_BROKEN(PIN) || fc_owner_gone(cache, fc_meta_high(meta))) &&
-		    take_over(cache, set, way, meta))
+		if (gone_from(cache, meta) && take_over(cache, set, way, meta))
 			freed = true;
 	}
 	return freed;
@@ -415,7 +487,7 @@ choose_way(FcCache *cache, const FcPolicyPlace *place, uint64_t key,
 
 /* The block that lay in the way leaves. */
 static void
-evict(FcCache *cache, const FcPolicyPlace *place, unsigned way)
+evict(FcCache *cache, const FcPolicyPlace *place, unsigned way, uint64_t meta)
 {
 	FcSet *set = fc_set(cache->shared, place->set_number);
 	uint64_t key = atomic_load(&set->key[way]);
@@ -424,6 +496,8 @@ evict(FcCache *cache, const FcPolicyPlace *place, unsigned way)
 	cache->policy->evicted(place, way, &old);
 	fc_file_block_leaves(cache->shared, fc_key_file(key), (uint32_t) key);
 	fc_count(cache, FC_COUNT_eviction_aged_out, 1);
+	if (fc_meta_state(meta) == FC_STAGED)
+		fc_staging_free(cache->shared, fc_meta_high(meta));
 }
 
 /* The new one takes its place. */
@@ -496,8 +570,8 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 
 		claim->slot = ticket->set * FC_WAYS + way;
 		claim->meta = claimed;
-		if (fc_meta_state(meta) == FC_VALID)
-			evict(cache, &place, way);
+		if (fc_meta_state(meta) != FC_EMPTY)
+			evict(cache, &place, way, meta);
 		if (way != survey.same_way)
 			cache->policy->filled(&place, way, &candidate);
 		take_way(cache, set, way, key);
@@ -547,13 +621,12 @@ ticket_holds(FcCache *cache, const FcTicket *ticket, FcSet *set)
 
 FcStatus
 fc_index_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
-                 uint32_t crc)
+                 FcState state, uint32_t high)
 {
 	FcSet *set = set_of_slot(cache->shared, claim->slot);
 	unsigned way = claim->slot % FC_WAYS;
 	uint64_t meta = claim->meta;
-	uint64_t valid = ((uint64_t) crc << 32) | (meta & FC_META_SEQUENCE_MASK) |
-	                 (uint64_t) FC_VALID;
+	uint64_t published = fc_meta_as(meta, state, high);
 
 	if (!ticket_holds(cache, ticket, set))
 	{
@@ -562,7 +635,7 @@ fc_index_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
 	}
 	FC_POINT("generations-compared");
 
-	if (atomic_compare_exchange_strong(&set->meta[way], &meta, valid))
+	if (atomic_compare_exchange_strong(&set->meta[way], &meta, published))
 		return FC_OK;
 
 	fc_count(cache, FC_COUNT_insert_skip_modification, 1);
@@ -576,7 +649,7 @@ fc_index_abandon(FcCache *cache, const FcTicket *ticket, const FcSeen *claim)
 	FcSet *set = set_of_slot(cache->shared, claim->slot);
 	unsigned way = claim->slot % FC_WAYS;
 	uint64_t doomed =
-		(claim->meta & ~FC_META_STATE_MASK) | (uint64_t) FC_DOOMED;
+		fc_meta_as(claim->meta, FC_DOOMED, fc_meta_high(claim->meta));
 	uint64_t meta = atomic_load(&set->meta[way]);
 
 	while (meta == claim->meta || meta == doomed)
@@ -620,7 +693,8 @@ walk_set(FcCache *cache, FcSet *set, Walk *walk)
 		uint64_t key = atomic_load(&set->key[way]);
 
 		if (wanted(walk, key))
-			walk->dropped += invalidate_way(cache, set, way, key);
+			walk->dropped +=
+				invalidate_way(cache, set, way, key) != FC_HELD_NOT;
 	}
 }
 

@@ -3,7 +3,8 @@
  *		A read: from the look-up to the caller's buffer.
  *
  *	look up		note mode and generations, find the entry
- *	read		the slot, into a page of the process's own (reader.c)
+ *	read		the slot, into a page of the process's own (reader.c); or, if the
+ *				block has not got there yet, the page of the staging ring
  *	judge		is the CRC32C right, and are the whole entry, the file's
  *				generation and the mode still the same?
  *	copy		only now, into the caller's buffer
@@ -31,6 +32,9 @@ fc_slot_checksum(uint64_t key, const void *page)
 {
 	return fc_crc32c(fc_crc32c(0, &key, sizeof(key)), page, FC_BLOCK_SIZE);
 }
+
+/* A block is looked up so often, if it moves from the ring to flash meanwhile. */
+#define LOOKS_MAX 3
 
 /* ---- looking up -------------------------------------------------------------- */
 
@@ -132,8 +136,10 @@ hit(FcCache *cache, FcTicket *ticket, const FcSeen *seen)
 {
 	ticket->slot = seen->slot;
 	ticket->meta = seen->meta;
+	ticket->crc = seen->crc;
 	fc_index_touch(cache, seen);
 	fc_count(cache, FC_COUNT_hits, 1);
+	fc_count(cache, FC_COUNT_staged_hits, fc_meta_staged(seen->meta));
 	atomic_fetch_add_explicit(&fc_files(cache->shared)[ticket->file].hits, 1,
 	                          memory_order_relaxed);
 }
@@ -165,6 +171,55 @@ judge(void *context, unsigned index, const void *page, bool failed)
 	run->status[block] = FC_OK;
 }
 
+/*
+ * Look a block of the run up, and if it is in the ring, read it there.  True if its
+ * slot has to be read; else its status is known.
+ */
+static bool
+find_block(Run *run, const FcFile *file, uint32_t block, unsigned i)
+{
+	FcCache *cache = run->cache;
+	FcTicket *ticket = &run->ticket[i];
+	FcSeen *seen = &run->seen[i];
+	FcStatus *status = &run->status[i];
+
+	for (int look = 1;; look++)
+	{
+		*status = fc_look_up(cache, file, block, ticket, seen);
+		if (*status == FC_OK && !fc_slot_usable(cache, seen->slot))
+		{
+			fc_slot_bypassed(cache, seen->slot);
+			*status = FC_MISS;
+		}
+		if (*status == FC_MISS)
+			missed(cache, ticket);
+		if (*status != FC_OK)
+			return false;
+		if (!fc_meta_staged(seen->meta))
+			return true;
+
+		uint64_t key = fc_key(ticket->file, block);
+
+		FC_POINT("entry-staged");
+		if (fc_staging_read(cache, key, seen, run->page[i]))
+			break;
+
+		/* It has gone on to its slot, or away.  Else it is of no use. */
+		if (look == LOOKS_MAX)
+		{
+			(void) fc_index_drop(cache->shared, key, seen);
+			*status = missed(cache, ticket);
+			return false;
+		}
+	}
+	FC_POINT("page-copied");
+	if (read_holds(cache, ticket, seen))
+		hit(cache, ticket, seen);
+	else
+		*status = missed(cache, ticket);
+	return false;
+}
+
 void
 fc_read_run(FcCache *cache, const FcFile *file, uint32_t first, unsigned count,
             void *const page[], FcTicket ticket[], FcStatus status[])
@@ -180,16 +235,7 @@ fc_read_run(FcCache *cache, const FcFile *file, uint32_t first, unsigned count,
 	run.found = 0;
 	for (unsigned i = 0; i < count; i++)
 	{
-		status[i] =
-			fc_look_up(cache, file, first + i, &ticket[i], &run.seen[i]);
-		if (status[i] == FC_OK && !fc_slot_usable(cache, run.seen[i].slot))
-		{
-			fc_slot_bypassed(cache, run.seen[i].slot);
-			status[i] = FC_MISS;
-		}
-		if (status[i] == FC_MISS)
-			missed(cache, &ticket[i]);
-		if (status[i] != FC_OK)
+		if (!find_block(&run, file, first + i, i))
 			continue;
 		run.slot[run.found] = run.seen[i].slot;
 		run.block[run.found++] = (uint8_t) i;
@@ -217,7 +263,9 @@ fc_read(FcCache *cache, const FcFile *file, uint32_t block, void *page,
 bool
 fc_hit_holds(const FcCache *cache, const FcTicket *ticket)
 {
-	FcSeen seen = { .slot = ticket->slot, .meta = ticket->meta };
+	FcSeen seen = { .slot = ticket->slot,
+		            .meta = ticket->meta,
+		            .crc = ticket->crc };
 
 	return fc_index_holds(cache->shared, fc_key(ticket->file, ticket->block),
 	                      &seen) &&
@@ -228,7 +276,9 @@ fc_hit_holds(const FcCache *cache, const FcTicket *ticket)
 void
 fc_hit_drop(FcCache *cache, const FcTicket *ticket)
 {
-	FcSeen seen = { .slot = ticket->slot, .meta = ticket->meta };
+	FcSeen seen = { .slot = ticket->slot,
+		            .meta = ticket->meta,
+		            .crc = ticket->crc };
 
 	(void) fc_index_drop(cache->shared, fc_key(ticket->file, ticket->block),
 	                     &seen);
@@ -291,7 +341,7 @@ fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 		return FC_OFF;
 
 	seen.meta = atomic_load(&set->meta[slot % FC_WAYS]);
-	if (fc_meta_state(seen.meta) != FC_VALID)
+	if (!fc_meta_serves(seen.meta))
 		return FC_MISS;
 
 	uint64_t key = atomic_load(&set->key[slot % FC_WAYS]);
@@ -311,11 +361,15 @@ fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 		return FC_MISS;
 	*id_out = info.id;
 
-	bool read = fc_slot_fetch(cache, slot, page);
+	bool read = fc_meta_staged(seen.meta)
+	                ? fc_staging_read(cache, key, &seen, page)
+	                : fc_slot_fetch(cache, slot, page);
 
+	ticket->crc = seen.crc;
 	errno = saved_errno;
 	if (!read || !read_holds(cache, ticket, &seen) ||
-	    !checksum_right(cache, key, &seen, page))
+	    (!fc_meta_staged(seen.meta) &&
+	     !checksum_right(cache, key, &seen, page)))
 		return FC_MISS;
 	return FC_OK;
 }

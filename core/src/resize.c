@@ -111,6 +111,7 @@ clear_way(FcCache *cache, uint32_t number, unsigned way)
 		FcState state = fc_meta_state(seen.meta);
 
 		if (state == FC_EMPTY || state == FC_DOOMED ||
+		    state == FC_WRITING_DOOMED ||
 		    fc_index_set_of(shared, key) == number)
 			return;
 		FC_POINT("way-looked-at");

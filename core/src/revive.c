@@ -14,6 +14,7 @@
  *	- a file's name, number, writers or stamp: the stamp holds its inode;
  *	- a set's generation: only tickets know it, and they are all gone;
  *	- the policy's state: its contract is to stand anything;
+ *	- the staging ring: emptied, what was on its way to flash is lost;
  *	- the head: compared with what a new one would be;
  *	- counters of what is cached, keys beyond all tables: fc_cache_audit().
  * The audit looks at every entry once, before anything is served.  Until it is over
@@ -27,7 +28,7 @@
 #include <string.h>
 
 #include "health.h"
-#include "shared.h"
+#include "staging.h"
 
 /* ---- judging --------------------------------------------------------------- */
 
@@ -116,6 +117,7 @@ reset(FcShared *shared)
 	/* Even, and another one: what was noted as absent is looked for again. */
 	atomic_store(&shared->absent_epoch,
 	             (atomic_load(&shared->absent_epoch) | 1) + 1);
+	fc_staging_reset(shared);
 	memset(fc_shards(shared), 0, FC_SHARDS * sizeof(FcShard));
 	memset(shared->health, 0, sizeof(shared->health));
 }
@@ -175,8 +177,12 @@ audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
 		return;
 	}
 
-	/* Nobody fills yet: a claim is of somebody gone, or was never one. */
-	if (state == FC_VALID || fc_owner_gone(cache, fc_meta_high(meta)))
+	/*
+	 * Nobody fills yet: a claim is of somebody gone, or was never one, and what was
+	 * on its way to flash got lost.
+	 */
+	if ((state != FC_FILLING && state != FC_DOOMED) ||
+	    fc_owner_gone(cache, fc_meta_high(meta)))
 		atomic_compare_exchange_strong(&set->meta[way], &meta,
 		                               fc_meta_next(meta, FC_EMPTY, 0));
 }

@@ -6,7 +6,7 @@
  * it out:
  *
  *	FcShared | processes | counter shards | shards of devices | file generations | files | chunks
- *	| classes | policy | sets
+ *	| classes | policy | staging ring | sets
  *
  * Parts name each other by offset and number, never by pointer: the same bytes
  * are valid wherever a process has mapped them.  All zeros is an empty cache, so
@@ -103,6 +103,11 @@ enum
 	FC_BREAK_MOVE_LOOK = FC_BIT(47),   /* ... and do not look back */
 	FC_BREAK_TWO_WALKS = FC_BIT(48),   /* walks meet a moving block by chance */
 	FC_BREAK_DRAIN = FC_BIT(49),       /* sets that go are not waited for */
+	FC_BREAK_RING_SEQUENCE = FC_BIT(35), /* any use of a page will do */
+	FC_BREAK_WRITING_DOOM = FC_BIT(36),  /* changes forget what is written */
+	FC_BREAK_PAGE_PIN = FC_BIT(37),    /* pages are given back while written */
+	FC_BREAK_WRITER_GONE = FC_BIT(38), /* a living writer is taken over */
+	FC_BREAK_TAKE_UP = FC_BIT(39),     /* a new writer forgets the dead one's */
 	FC_BREAK_STAMP = FC_BIT(53),       /* sleepers wake without a look */
 	FC_BREAK_WRITERS = FC_BIT(54),     /* stamps are taken while others write */
 	FC_BREAK_STAMP_LATE = FC_BIT(55),  /* stamps outlive changes */
@@ -138,23 +143,28 @@ extern uint64_t fc_test_tick_ns; /* ... and goes on by at each look */
 /*
  * An entry is two words.  key: file number << 32 | block.  meta:
  *
- *	bits 32-63	VALID: CRC32C of key and content; FILLING, DOOMED: owner token
- *	bits  2-31	sequence, + 1 whenever the entry is claimed or emptied
- *	bits  0-1	state
+ *	bits 32-63	VALID: CRC32C of key and content; FILLING, DOOMED: owner token;
+ *				STAGED, WRITING, WRITING_DOOMED: reference to a page of the ring
+ *	bits  3-31	sequence, + 1 whenever the entry is claimed or emptied
+ *	bits  0-2	state
  *
- * The key changes only while the owner holds the entry in FILLING.
+ * The key changes only while the owner holds the entry in FILLING.  From STAGED by
+ * WRITING to VALID the sequence stays: it is the same block with the same bytes.
  */
 typedef enum FcState
 {
 	FC_EMPTY,
-	FC_FILLING, /* the owner is writing the slot */
-	FC_DOOMED,  /* ... but the block changed: the owner will empty it */
-	FC_VALID
+	FC_FILLING,       /* the owner is copying the block */
+	FC_DOOMED,        /* ... but it changed: the owner will empty the entry */
+	FC_VALID,         /* the slot holds the block */
+	FC_STAGED,        /* a page of the ring does */
+	FC_WRITING,       /* ... and is being written to the slot */
+	FC_WRITING_DOOMED /* ... but it changed: the writer will empty the entry */
 } FcState;
 
-#define FC_META_STATE_MASK    3ULL
-#define FC_META_SEQUENCE_ONE  4ULL
-#define FC_META_SEQUENCE_MASK 0xfffffffcULL
+#define FC_META_STATE_MASK    7ULL
+#define FC_META_SEQUENCE_ONE  8ULL
+#define FC_META_SEQUENCE_MASK 0xfffffff8ULL
 
 static inline FcState
 fc_meta_state(uint64_t meta)
@@ -166,6 +176,29 @@ static inline uint32_t
 fc_meta_high(uint64_t meta)
 {
 	return (uint32_t) (meta >> 32);
+}
+
+/* Does the entry say where the block is? */
+static inline bool
+fc_meta_serves(uint64_t meta)
+{
+	return fc_meta_state(meta) >= FC_VALID && fc_meta_state(meta) <= FC_WRITING;
+}
+
+/* Is it in a page of the ring? */
+static inline bool
+fc_meta_staged(uint64_t meta)
+{
+	return fc_meta_state(meta) == FC_STAGED ||
+	       fc_meta_state(meta) == FC_WRITING;
+}
+
+/* The same entry in another state, its sequence as it is. */
+static inline uint64_t
+fc_meta_as(uint64_t meta, FcState state, uint32_t high)
+{
+	return ((uint64_t) high << 32) | (meta & FC_META_SEQUENCE_MASK) |
+	       (uint64_t) state;
 }
 
 /* The same entry, one step on, in another state. */
@@ -380,6 +413,19 @@ typedef struct FcBudget
 	FcAtomic64 hour[FC_BUDGET_HOURS]; /* blocks; see budget.c */
 } FcBudget;
 
+/* ---- staging ------------------------------------------------------------- */
+
+/* Pages of the staging ring at most; a reference has 12 bits for the number. */
+#define FC_RING_MAX 1024
+
+/* Does the writer have to be woken? */
+enum
+{
+	FC_WRITER_AWAKE,
+	FC_WRITER_DOZES, /* it will look by itself in a moment */
+	FC_WRITER_SLEEPS
+};
+
 /* ---- the whole ----------------------------------------------------------- */
 
 struct FcShared
@@ -393,7 +439,7 @@ struct FcShared
 	uint32_t chunk_count; /* a power of 2 */
 	uint32_t class_count; /* a power of 2 */
 	uint32_t policy_hash; /* its state in the sets is of no use to another */
-	uint32_t unused;
+	uint32_t ring_count;  /* a power of 2 */
 	uint64_t memory_size;
 	uint64_t processes_offset;
 	uint64_t shards_offset;
@@ -404,6 +450,8 @@ struct FcShared
 	uint64_t chunks_offset;
 	uint64_t classes_offset;
 	uint64_t policy_offset; /* what the policy keeps for all sets */
+	uint64_t staged_offset; /* heads of the ring's pages */
+	uint64_t ring_offset;   /* the pages, aligned for direct I/O */
 	uint64_t sets_offset;
 
 	/* mode | reason << 8 | epoch << 16; one word, so that it moves as one */
@@ -438,6 +486,13 @@ struct FcShared
 	uint64_t disk_mean_ns; /* of late; 0 = not known */
 
 	FcBudget budget __attribute__((aligned(64)));
+
+	FcAtomic32 ring_writer
+		__attribute__((aligned(64))); /* who writes to flash: token, 0 = none */
+	FcAtomic32 ring_rest;   /* FC_WRITER_*; it waits for this to change */
+	FcAtomic32 ring_called; /* it is not to sleep now */
+	FcAtomic64 ring_busy[FC_RING_MAX / 64];   /* pages in use: a hint */
+	FcAtomic64 ring_staged[FC_RING_MAX / 64]; /* ... to be looked at */
 };
 
 #define FC_AT(shared, offset, type)                                            \
@@ -630,19 +685,30 @@ extern void fc_file_drop_sleeper(FcCache *cache, uint32_t number,
 typedef struct FcSeen
 {
 	uint32_t slot;
+	uint32_t crc; /* of what was read from a page of the ring */
 	uint64_t meta;
 } FcSeen;
 
-/* Find a valid entry. */
+/* Find an entry that says where the block is. */
 extern bool fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen);
 
-/* Is the whole entry still as it was seen? */
+/*
+ * Is the whole entry still as it was seen?  What was read from the ring may have
+ * gone on to flash meanwhile.
+ */
 extern bool fc_index_holds(const FcShared *shared, uint64_t key,
                            const FcSeen *seen);
 
 /* Empty the entry if it is still as it was seen. */
-extern bool fc_index_drop(const FcShared *shared, uint64_t key,
-                          const FcSeen *seen);
+extern bool fc_index_drop(FcShared *shared, uint64_t key, const FcSeen *seen);
+
+/* What a change found of its block. */
+typedef enum FcHeld
+{
+	FC_HELD_NOT,
+	FC_HELD,
+	FC_HELD_STAGED /* it had not begun to be written to flash */
+} FcHeld;
 
 /* The set a block belongs into, and the generation that an invalidation gave it. */
 typedef struct FcHome
@@ -656,7 +722,8 @@ typedef struct FcHome
  * it; at both its homes, if the size changes just now.  Says whether it was
  * cached.
  */
-extern bool fc_index_invalidate(FcCache *cache, uint64_t key, FcHome *home_out);
+extern FcHeld fc_index_invalidate(FcCache *cache, uint64_t key,
+                                  FcHome *home_out);
 
 /* A fill under way is no longer wanted; false if the entry has moved on. */
 extern bool fc_index_doom(const FcShared *shared, const FcSeen *seen);
@@ -678,11 +745,14 @@ extern FC_MUST_CHECK FcStatus fc_index_claim_move(FcCache *cache,
                                                   const FcSeen *from,
                                                   FcSeen *claim);
 
-/* Make the claimed entry valid, unless anything changed since the ticket. */
+/*
+ * Publish the claimed entry, unless anything changed since the ticket: VALID with
+ * the CRC32C of what is in the slot, or STAGED with the reference of a page.
+ */
 extern FC_MUST_CHECK FcStatus fc_index_publish(FcCache *cache,
                                                const FcTicket *ticket,
                                                const FcSeen *claim,
-                                               uint32_t crc);
+                                               FcState state, uint32_t high);
 extern void fc_index_abandon(FcCache *cache, const FcTicket *ticket,
                              const FcSeen *claim);
 
@@ -699,9 +769,22 @@ extern void fc_index_clear(FcCache *cache);
  */
 extern void fc_move(FcCache *cache, uint64_t key, const FcSeen *from);
 
+/* ---- staging.c ----------------------------------------------------------- */
+
+/*
+ * Copy a block out of the ring, where the entry seen (STAGED or WRITING) says it
+ * is.  On true the entry has still to be compared, as after a read of a slot.
+ * False: the page is not what the entry meant any more; look the block up again.
+ */
+extern FC_MUST_CHECK bool fc_staging_read(const FcCache *cache, uint64_t key,
+                                          FcSeen *seen, void *page);
+
+/* Wake the writer if it sleeps. */
+extern void fc_staging_wake(FcShared *shared);
+
 /* ---- read.c -------------------------------------------------------------- */
 
-/* What an entry says of its slot: the CRC32C of key and content. */
+/* What an entry says of its block: the CRC32C of key and content. */
 extern uint32_t fc_slot_checksum(uint64_t key, const void *page);
 
 /* A slot's bytes as they are; false if they are not to be had. */

@@ -42,7 +42,10 @@ put(uint32_t block)
 	if (fc_read(&rig.cache, &file, block, &page, &ticket) != FC_MISS)
 		return false;
 	page_make(&page, 7, block, 1);
-	return fc_fill(&rig.cache, &ticket, &page) == FC_OK;
+	if (fc_fill(&rig.cache, &ticket, &page) != FC_OK)
+		return false;
+	rig_flush(&rig);
+	return true;
 }
 
 static uint64_t

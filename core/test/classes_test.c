@@ -68,6 +68,7 @@ touch(FcFile *file, uint32_t block)
 	{
 		page_make(&page, file->id.relation, block, 1);
 		IGNORE(fc_fill(&rig.cache, &ticket, &page));
+		rig_flush(&rig);
 	}
 	return status;
 }

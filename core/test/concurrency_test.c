@@ -14,6 +14,8 @@
  * that was current during the call, that is, not older than the last change that
  * was over when the call began.
  *
+ * One more process writes to flash.
+ *
  * The parent kills and stops; besides, a worker dies, stops or yields by itself
  * at the stop points of the protocol, where it hurts most.  The dead are
  * replaced.
@@ -35,7 +37,7 @@
 #include "support.h"
 #include "tap.h"
 
-#define WORKERS         6
+#define WORKERS         7 /* the first one is the writer */
 #define FILES           6
 #define BLOCKS          96
 #define SLOTS           (4 * FC_WAYS)
@@ -350,8 +352,28 @@ on_point(const char *name)
 	}
 }
 
+/* Take from the ring what the others put there. */
 static void
-be_worker(uint64_t seed)
+be_writer(void)
+{
+	FcWriter *writer = NULL;
+	struct timespec nap = { .tv_nsec = 1000000 };
+
+	while (atomic_load(&disk->stop) == 0)
+	{
+		if (writer != NULL)
+			fc_writer_run(writer, 5000000);
+		else if (fc_writer_begin(&worker.cache, &writer) != FC_OK)
+			nanosleep(&nap, NULL);
+	}
+	if (writer != NULL)
+		(void) fc_writer_end(writer, FLUSH_NS);
+	fc_process_end(&worker.cache);
+	_exit(0);
+}
+
+static void
+be_worker(int number, uint64_t seed)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	memset(&worker, 0, sizeof(worker));
@@ -361,6 +383,8 @@ be_worker(uint64_t seed)
 	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_gittins, &flash) ==
 	     FC_OK);
 	fc_test_point = on_point;
+	if (number == 0)
+		be_writer();
 	while (atomic_load(&disk->stop) == 0)
 		work();
 	fc_process_end(&worker.cache);
@@ -379,7 +403,7 @@ start_worker(int i)
 
 	MUST(pid >= 0);
 	if (pid == 0)
-		be_worker(next_seed);
+		be_worker(i, next_seed);
 	next_seed++;
 	pid_of[i] = pid;
 }
@@ -513,11 +537,13 @@ check_what_is_left(void)
 {
 	unsigned wrong = 0;
 	unsigned hits = 0;
+	FcWriter *writer;
 
 	memset(&worker, 0, sizeof(worker));
 	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_gittins, &flash) ==
 	     FC_OK);
 	(void) fc_mode_set(&worker.cache, FC_SERVE, FC_REASON_NONE);
+	MUST(fc_writer_begin(&worker.cache, &writer) == FC_OK);
 	for (int pass = 0; pass < 2; pass++)
 	{
 		for (uint32_t block = 0; block < BLOCKS; block++)
@@ -538,11 +564,13 @@ check_what_is_left(void)
 				continue;
 			page_make(&worker.page, 0, block, version);
 			(void) fc_fill(&worker.cache, &ticket, &worker.page);
+			MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 		}
 	}
 	OK(wrong == 0, "what is left is right");
 	OK(hits == BLOCKS, "and no slot, number or lock is stuck: %u of %d cached",
 	   hits, BLOCKS);
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
 	fc_cache_close(&worker.cache);
 }
 
@@ -594,9 +622,9 @@ static const struct
 	{ "invalidation", FC_BREAK_INVALIDATE },
 	{ "the set's generation", FC_BREAK_SET_GENERATION },
 	{ "the file's generation", FC_BREAK_FILE_GENERATION },
-	{ "pinning and the checksum", FC_BREAK_PIN | FC_BREAK_CRC },
-	{ "the entry's comparison and the checksum",
-	  FC_BREAK_ENTRY_COMPARE | FC_BREAK_CRC },
+	{ "dooming what is being written", FC_BREAK_WRITING_DOOM },
+	{ "the entry's and the page's comparison and the checksum",
+	  FC_BREAK_ENTRY_COMPARE | FC_BREAK_RING_SEQUENCE | FC_BREAK_CRC },
 };
 
 static void

@@ -66,6 +66,7 @@ fill_all(void)
 			continue;
 		page_make(&page, 7, block, 1);
 		filled += fc_fill(&cache, &ticket, &page) == FC_OK;
+		MUST(fc_writer_flush(&cache, FLUSH_NS) == FC_OK);
 	}
 	return filled;
 }

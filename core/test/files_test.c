@@ -40,7 +40,10 @@ put(Rig *rig, const FcFile *file, uint32_t block)
 	FcStatus status = fc_read(&rig->cache, file, block, &page, &ticket);
 
 	page_make(&page, file->id.relation, block, 1);
-	return status == FC_MISS && fc_fill(&rig->cache, &ticket, &page) == FC_OK;
+	if (status != FC_MISS || fc_fill(&rig->cache, &ticket, &page) != FC_OK)
+		return false;
+	rig_flush(rig);
+	return true;
 }
 
 static void
@@ -263,6 +266,7 @@ read_as_host(Rig *rig, FcFile *file, uint32_t block, uint32_t *wrong)
 	{
 		page_make(&page, file->id.relation, block, 1);
 		(void) fc_fill(&rig->cache, &ticket, &page);
+		rig_flush(rig);
 	}
 	return status == FC_OK;
 }
@@ -384,7 +388,7 @@ test_numbers_of_pending_fills(void)
 
 	OK(next.number == file.number,
 	   "a number is given again while a fill of it is pending");
-	OK(fc_index_publish(&filler, &ticket, &claim, 0) == FC_SKIP &&
+	OK(fc_index_publish(&filler, &ticket, &claim, FC_VALID, 0) == FC_SKIP &&
 	       fc_used_slots(&rig.cache) == 0,
 	   "the fill comes to nothing, and is counted off");
 

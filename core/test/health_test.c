@@ -51,6 +51,14 @@ bypassed_reads(unsigned device)
 	return info.bypassed_reads;
 }
 
+/* What was filled goes to flash, unless that would take for ever. */
+static void
+flush(void)
+{
+	if (!flash[1].holds)
+		MUST(fc_writer_flush(&cache, FLUSH_NS) == FC_OK);
+}
+
 /* Read a block as a server would: 1 = from flash, 0 = from disk, -1 = wrong. */
 static int
 use(uint32_t block)
@@ -65,6 +73,7 @@ use(uint32_t block)
 		case FC_MISS:
 			page_make(&page, 7, block, version[block]);
 			(void) fc_fill(&cache, &ticket, &page);
+			flush();
 			return 0;
 		default:
 			return 0;
@@ -105,6 +114,7 @@ write_block(uint32_t block)
 	fc_change_end(&cache, &file, &change);
 	page_make(&page, 7, block, version[block]);
 	(void) fc_change_fill(&cache, &change, &page);
+	flush();
 }
 
 /* The clock of the world goes on by this much whenever a device is asked. */

@@ -62,7 +62,7 @@ publish(uint32_t block, uint32_t crc)
 	FcTicket ticket;
 	FcSeen seen = claim(&rig.cache, block, &ticket);
 
-	MUST(fc_index_publish(&rig.cache, &ticket, &seen, crc) == FC_OK);
+	MUST(fc_index_publish(&rig.cache, &ticket, &seen, FC_VALID, crc) == FC_OK);
 	return seen;
 }
 
@@ -84,7 +84,8 @@ test_life_of_an_entry(void)
 	   "it is signed by its owner");
 	OK(!fc_index_find(rig.cache.shared, key_of(3), &found),
 	   "what is being filled is not found");
-	OK(fc_index_publish(&rig.cache, &ticket, &seen, 0xdeadbeef) == FC_OK,
+	OK(fc_index_publish(&rig.cache, &ticket, &seen, FC_VALID, 0xdeadbeef) ==
+	       FC_OK,
 	   "it is published");
 	OK(fc_index_find(rig.cache.shared, key_of(3), &found) &&
 	       found.slot == seen.slot && fc_meta_high(found.meta) == 0xdeadbeef,
@@ -157,7 +158,7 @@ test_doom(void)
 
 	/* As if the generations had come out right: the doom alone is enough. */
 	ticket.set_generation = home.generation;
-	OK(fc_index_publish(&other, &ticket, &seen, 1) == FC_SKIP &&
+	OK(fc_index_publish(&other, &ticket, &seen, FC_VALID, 1) == FC_SKIP &&
 	       state_of(seen.slot) == FC_EMPTY,
 	   "a doomed fill is not published");
 	OK(fc_counter(&rig.cache, FC_COUNT_insert_skip_modification) == 1,

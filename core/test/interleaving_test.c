@@ -16,265 +16,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include <setjmp.h>
-#include <signal.h>
-#include <sys/wait.h>
-
-#include "support.h"
-#include "tap.h"
-
-#define SLOTS     FC_WAYS
-#define RELATIONS 16
-#define BLOCKS    8192
-
-typedef struct Scene
-{
-	Rig rig;
-	FcCache *a;                       /* the process that is stopped */
-	FcCache b;                        /* the one that acts meanwhile */
-	FcFile file;                      /* relation 7, as a knows it */
-	FcFile same;                      /* the same, as b knows it */
-	uint64_t disk[RELATIONS][BLOCKS]; /* version of each block */
-	Page page;
-	Page other;
-	FcTicket ticket;
-	FcChange change;
-	bool wrong;
-} Scene;
-
-static Scene scene;
-
-/* ---- stopping ----------------------------------------------------------------- */
-
-static const char *stop_name;
-static void (*stop_act)(void);
-static jmp_buf cut_off;
-
-static void
-on_point(const char *name)
-{
-	if (stop_act == NULL || strcmp(name, stop_name) != 0)
-		return;
-
-	void (*act)(void) = stop_act;
-
-	stop_act = NULL;
-	act();
-}
-
-static void
-stop_at(const char *name, void (*act)(void))
-{
-	stop_name = name;
-	stop_act = act;
-}
-
-static void
-cut_here(void)
-{
-	longjmp(cut_off, 1);
-}
-
-/* ---- a policy that takes the way it is told ---------------------------------------- */
-
-static unsigned told_way;
-
-static void
-told_touched(const FcPolicyPlace *place, unsigned way)
-{
-	(void) place;
-	(void) way;
-}
-
-static void
-told_missed(const FcPolicyPlace *place, FcCandidate *candidate)
-{
-	(void) place;
-	(void) candidate;
-}
-
-static unsigned
-told_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
-            uint64_t usable)
-{
-	(void) place;
-	(void) candidate;
-	return usable & (1ULL << told_way) ? told_way
-	                                   : (unsigned) __builtin_ctzll(usable);
-}
-
-static void
-told_moved(const FcPolicyPlace *place, unsigned way,
-           const FcCandidate *candidate)
-{
-	(void) place;
-	(void) way;
-	(void) candidate;
-}
-
-static void
-told_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
-{
-	(void) place;
-	(void) way;
-	(void) candidate;
-}
-
-static const FcPolicy told_policy = {
-	.name = "told",
-	.touched = told_touched,
-	.missed = told_missed,
-	.moves = told_moves,
-	.choose = told_choose,
-	.filled = told_moved,
-	.evicted = told_moved,
-};
-
-/* ---- the world ------------------------------------------------------------------ */
-
-static void
-scene_open(uint32_t files)
-{
-	FcConfig config = { .slot_count = SLOTS,
-		                .file_count = files,
-		                .process_count = 8,
-		                .policy = &told_policy };
-
-	memset(&scene, 0, sizeof(scene));
-	told_way = 0;
-	rig_open_with(&scene.rig, &config);
-	scene.a = &scene.rig.cache;
-	MUST(fc_process_begin(scene.a) == FC_OK);
-	MUST(fc_cache_attach(&scene.b, scene.rig.memory, &told_policy,
-	                     &scene.rig.flash.device) == FC_OK);
-	MUST(fc_process_begin(&scene.b) == FC_OK);
-	scene.file = fc_file(file_id(7));
-	MUST(fc_file_enter(scene.a, &scene.file) == FC_OK);
-	scene.same = scene.file;
-	stop_act = NULL;
-}
-
-static void
-scene_close(void)
-{
-	rig_detach(&scene.b);
-	rig_close(&scene.rig);
-}
-
-static void
-real_read(uint32_t relation, uint32_t block, Page *page)
-{
-	page_make(page, relation, block, scene.disk[relation][block]);
-}
-
-static void
-real_write(uint32_t relation, uint32_t block)
-{
-	scene.disk[relation][block]++;
-}
-
-/* Read as a host does; fill after a miss.  True if a wrong page was served. */
-static bool
-read_block(FcCache *cache, FcFile *file, uint32_t block)
-{
-	uint32_t relation = file->id.relation;
-	Page page;
-	FcTicket ticket;
-	FcStatus status = fc_read(cache, file, block, &page, &ticket);
-
-	if (status == FC_STALE && fc_file_enter(cache, file) == FC_OK)
-		status = fc_read(cache, file, block, &page, &ticket);
-	if (status == FC_OK)
-		return !page_is(&page, relation, block, scene.disk[relation][block]);
-	if (status == FC_MISS)
-	{
-		real_read(relation, block, &page);
-		(void) fc_fill(cache, &ticket, &page);
-	}
-	return false;
-}
-
-/* Is a wrong page in the cache?  Reads only, so that nothing moves. */
-static bool
-holds_wrong(FcCache *cache, FcFile *file, uint32_t block)
-{
-	Page page;
-	FcTicket ticket;
-
-	return fc_read(cache, file, block, &page, &ticket) == FC_OK &&
-	       !page_is(&page, file->id.relation, block,
-	                scene.disk[file->id.relation][block]);
-}
-
-static bool
-is_hit(FcCache *cache, FcFile *file, uint32_t block)
-{
-	Page page;
-	FcTicket ticket;
-
-	return fc_read(cache, file, block, &page, &ticket) == FC_OK;
-}
-
-static void
-cache_block(FcCache *cache, FcFile *file, uint32_t block)
-{
-	(void) read_block(cache, file, block);
-	MUST(is_hit(cache, file, block));
-}
-
-static void
-write_block(FcCache *cache, FcFile *file, uint32_t block)
-{
-	FcChange change;
-
-	fc_change_begin(cache, file, block, 1, &change);
-	real_write(file->id.relation, block);
-	fc_change_end(cache, file, &change);
-}
-
-/* Truncate to this length and extend again with other contents. */
-static void
-replace_from(FcCache *cache, FcFile *file, uint32_t first)
-{
-	FcChange change;
-
-	fc_change_begin(cache, file, first, FC_BLOCKS_ALL, &change);
-	for (uint32_t block = first; block < BLOCKS; block++)
-		real_write(file->id.relation, block);
-	fc_change_end(cache, file, &change);
-}
-
-/* Drop the file, and create another one under its name. */
-static void
-recreate(FcCache *cache, FcFileId id)
-{
-	fc_file_retire(cache, id);
-	for (uint32_t block = 0; block < BLOCKS; block++)
-		real_write(id.relation, block);
-	fc_file_retire(cache, id);
-}
-
-/* A retirement whose process is killed before it has dropped the blocks. */
-static void
-retire_half_way(FcFileId id)
-{
-	FcCache dead = scene.b;
-
-	if (setjmp(cut_off) == 0)
-	{
-		stop_at("number-retired", cut_here);
-		fc_file_retire(&dead, id);
-		MUST(!"the file was retired whole");
-	}
-}
-
-/* Look a block up, read the file, and keep the ticket for later. */
-static void
-take_ticket(FcCache *cache, FcFile *file, uint32_t block)
-{
-	MUST(fc_read(cache, file, block, &scene.page, &scene.ticket) == FC_MISS);
-	real_read(file->id.relation, block, &scene.page);
-}
+#include "scene.h"
 
 /* Some other file has this number now. */
 static void
@@ -370,7 +112,7 @@ number_reused_during_a_fill(const char *point, void (*reuse)(void))
 static bool
 number_reused_with_a_fill_pending(void)
 {
-	return number_reused_during_a_fill("slot-written", retire_and_displace);
+	return number_reused_during_a_fill("block-copied", retire_and_displace);
 }
 
 static bool
@@ -382,7 +124,7 @@ displaced_between_claim_and_key(void)
 static bool
 displaced_between_slot_and_compare(void)
 {
-	return number_reused_during_a_fill("slot-written", displace);
+	return number_reused_during_a_fill("block-copied", displace);
 }
 
 static bool
@@ -568,7 +310,7 @@ static bool
 offline_during_a_fill(void)
 {
 	take_ticket(scene.a, &scene.file, 3);
-	stop_at("slot-written", go_offline_and_write);
+	stop_at("block-copied", go_offline_and_write);
 	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
 	return map_holds_block_3();
 }
@@ -676,7 +418,7 @@ write_between_key_and_slot(void)
 static bool
 write_between_slot_and_compare(void)
 {
-	return fill_with("slot-written", write_block_3);
+	return fill_with("block-copied", write_block_3);
 }
 
 static bool
@@ -804,8 +546,7 @@ truncation_under_a_reader(void)
 static void
 evict_block_3(void)
 {
-	for (uint32_t block = 100; block < 100 + SLOTS; block++)
-		(void) read_block(&scene.b, &scene.same, block);
+	fill_the_set(&scene.b, &scene.same);
 }
 
 /* The slot that was found holds another block when it is read. */
@@ -901,6 +642,7 @@ refill_with_same_checksum(void)
 	real_read(7, 4, &scene.other);
 	forge(&scene.other, fc_key(scene.file.number, 3), wanted);
 	MUST(fc_fill(&scene.b, &ticket, &scene.other) == FC_OK);
+	MUST(flush(&scene.b));
 	MUST(!map_holds_block_3());
 }
 
@@ -953,52 +695,14 @@ foreign_change_before_a_refresh(void)
 
 /* ---- owners that are gone, and owners that are not ------------------------------------------ */
 
-static void
-fill_the_set(void)
-{
-	told_way = 0;
-	for (uint32_t block = 100; block < 100 + SLOTS + 8; block++)
-		(void) read_block(&scene.b, &scene.same, block);
-}
+/* At the first PUBLISHED of them the block can still be refused. */
+static const char *const fill_points[] = {
+	"page-taken",   "claimed-old-key",      "claimed-new-key", "claimed",
+	"block-copied", "generations-compared", "published",       "handed-over"
+};
 
-/* A slot whose owner is about to write it must not be given to another block. */
-static bool
-slot_given_away_under_its_filler(void)
-{
-	take_ticket(scene.a, &scene.file, 3);
-	stop_at("claimed", fill_the_set);
-	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
-
-	bool wrong = false;
-
-	for (uint32_t block = 100; block < 100 + SLOTS + 8; block++)
-		wrong |= holds_wrong(&scene.b, &scene.same, block);
-	return wrong;
-}
-
-/* Can every slot be used, and every block cached? */
-static bool
-something_is_stuck(FcCache *cache, FcFile *file)
-{
-	(void) read_block(cache, file, 3);
-	if (!is_hit(cache, file, 3))
-		return true;
-	fc_cache_clear(cache);
-	for (uint32_t block = 1000; block < 1000 + SLOTS; block++)
-		(void) read_block(cache, file, block);
-	for (uint32_t block = 1000; block < 1000 + SLOTS; block++)
-	{
-		if (!is_hit(cache, file, block))
-			return true;
-	}
-	return false;
-}
-
-static const char *const fill_points[] = { "claimed-old-key", "claimed-new-key",
-	                                       "claimed", "slot-written",
-	                                       "generations-compared" };
-
-#define FILL_POINTS 5
+#define FILL_POINTS 8
+#define PUBLISHED   6
 
 static void
 cut_a_fill_off(const char *point)
@@ -1047,12 +751,6 @@ lock_cut_off_in_oneself(void)
 	}
 	file = fc_file(file_id(8));
 	return fc_file_enter(scene.a, &file) != FC_OK;
-}
-
-static void
-stop_myself(void)
-{
-	raise(SIGSTOP);
 }
 
 /* A child that has stopped itself in the middle of filling block 3. */
@@ -1129,7 +827,7 @@ filler_stopped(void)
 {
 	bool wrong = false;
 
-	for (int i = 0; i < FILL_POINTS; i++)
+	for (int i = 0; i < PUBLISHED; i++)
 	{
 		int status;
 
@@ -1141,7 +839,7 @@ filler_stopped(void)
 		fc_change_begin(scene.a, &scene.file, 3, 1, &scene.change);
 		fc_change_end(scene.a, &scene.file, &scene.change);
 		(void) read_block(scene.a, &scene.file, 3);
-		fill_the_set();
+		fill_the_set(scene.a, &scene.file);
 		MUST(kill(child, SIGCONT) == 0);
 		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
 		wrong |= WEXITSTATUS(status) == 0;
@@ -1153,15 +851,6 @@ filler_stopped(void)
 }
 
 /* ---- the list ------------------------------------------------------------------------- */
-
-typedef struct Scenario
-{
-	const char *title;
-	bool (*play)(void);
-	uint32_t files;
-	uint64_t control;   /* left out together, it goes wrong */
-	uint64_t backup[4]; /* left out alone, it does not */
-} Scenario;
 
 #define B(name) FC_BREAK_##name
 
@@ -1383,11 +1072,6 @@ static const Scenario scenarios[] = {
 	  B(SET_GENERATION),
 	  { B(REFRESH) } },
 
-	{ "other processes want the slot that a filler is writing",
-	  slot_given_away_under_its_filler,
-	  64,
-	  B(PIN) | B(CRC),
-	  { B(PIN), B(CRC) } },
 	{ "a fill is cut off by a signal handler of its own process",
 	  fill_cut_off_in_oneself,
 	  64,
@@ -1417,20 +1101,6 @@ static const Scenario scenarios[] = {
 };
 
 #undef B
-
-static bool
-play(const Scenario *scenario, uint64_t broken)
-{
-	scene_open(scenario->files);
-	fc_test_broken = broken;
-
-	bool wrong = scenario->play();
-
-	fc_test_broken = 0;
-	MUST(stop_act == NULL);
-	scene_close();
-	return wrong;
-}
 
 /* ---- races that cost a miss at most ---------------------------------------------------- */
 
@@ -1513,19 +1183,7 @@ main(void)
 {
 	alarm(120);
 	fc_test_point = on_point;
-	for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
-	{
-		const Scenario *scenario = &scenarios[i];
-
-		OK(!play(scenario, 0), "%s", scenario->title);
-		for (int j = 0; j < 4 && scenario->backup[j] != 0; j++)
-			OK(!play(scenario, scenario->backup[j]),
-			   "%s: held by another mechanism without 0x%lx", scenario->title,
-			   (unsigned long) scenario->backup[j]);
-		OK(play(scenario, scenario->control),
-		   "control: %s goes wrong without 0x%lx", scenario->title,
-		   (unsigned long) scenario->control);
-	}
+	play_all(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
 	test_claim_always_lost();
 	test_files_that_move();
 	return tap_done();

@@ -6,8 +6,9 @@
  * holds now.  Three processes (handles with tokens of their own) read, fill now
  * or later with old tickets, write in brackets that stay open over other steps,
  * fail half-way, truncate, drop and create files, clear, change the mode, sweep,
- * die, and are cut off; and at the stop points inside a call another process may
- * do any of this.  The device fails, tears, flips and misdirects.
+ * become the writer, die, and are cut off; and at the stop points inside a call
+ * another process may do any of this.  The device fails, tears, flips, misdirects,
+ * takes its time and changes the order.
  *
  * What is checked: a page that fc_read() answers is one that the file held at
  * some moment during the call.  Versions only grow, so that means: at least the
@@ -36,7 +37,7 @@
 #define CHANGES       4
 #define POINTS        8
 #define EPISODE_STEPS 4000
-#define CONTROL_STEPS 3000000
+#define CONTROL_STEPS 8000000
 
 typedef struct Name
 {
@@ -90,7 +91,9 @@ typedef struct Process
 	Handle handle[NAMES];
 	Pending pending[TICKETS];
 	Writing writing[CHANGES];
-	int drops; /* name it is dropping, or -1 */
+	int drops;        /* name it is dropping, or -1 */
+	FcCache flusher;  /* the same process, with a device that takes its time */
+	FcWriter *writer; /* if it is the writer */
 	Page page;
 } Process;
 
@@ -469,13 +472,52 @@ in_the_middle(const Process *me)
 	return me->drops >= 0;
 }
 
+/* With its process go its transfers: each has been done by then, or never will. */
+static void
+abandon_writing(Process *me)
+{
+	MemoryDevice *slow = &world.rig.slow;
+
+	if (me->writer == NULL)
+		return;
+	slow->stuck = random_below(&world.random, slow->deferred_count + 1);
+	memory_device_let_go(slow);
+	slow->deferred_count = 0;
+	free(me->writer);
+	me->writer = NULL;
+}
+
 static void
 die(Process *me)
 {
+	abandon_writing(me);
 	fc_process_end(&me->cache);
 	memset(me->pending, 0, sizeof(me->pending));
 	for (uint32_t i = 0; i < NAMES; i++)
 		me->handle[i] = (Handle){ .file = fc_file(file_id(i)) };
+}
+
+static void
+do_write_out(Process *me)
+{
+	MemoryDevice *slow = &world.rig.slow;
+
+	slow->holds = one_in(&world.random, 10);
+	slow->last_first = one_in(&world.random, 2);
+	if (me->writer == NULL)
+	{
+		if (me->cache.token == 0 && fc_process_begin(&me->cache) != FC_OK)
+			return;
+		me->flusher = me->cache;
+		me->flusher.devices = &slow->device;
+		IGNORE(fc_writer_begin(&me->flusher, &me->writer) == FC_OK);
+	}
+	else if (one_in(&world.random, 3))
+		IGNORE(fc_writer_drain(me->writer, 0) == FC_OK);
+	else if (!one_in(&world.random, 10))
+		fc_writer_run(me->writer, 0);
+	else if (fc_writer_end(me->writer, 0) == FC_OK)
+		me->writer = NULL;
 }
 
 /* Read or fill, and be cut off at one of the points: by a signal, or for good. */
@@ -491,6 +533,23 @@ do_cut_off(Process *me)
 		do_fill(me);
 	}
 	else if (!in_the_middle(me) && one_in(&world.random, 2))
+		die(me);
+	world.cut_in = 0;
+}
+
+/* The same for the writer, which never outlives that. */
+static void
+do_cut_writer_off(Process *me)
+{
+	if (world.depth != 1 || in_the_middle(me))
+		return;
+	if (setjmp(world.cut_off) == 0)
+	{
+		world.cut_in = 1 + random_below(&world.random, 20);
+		for (int i = 0; i < 4; i++)
+			do_write_out(me);
+	}
+	else
 		die(me);
 	world.cut_in = 0;
 }
@@ -529,14 +588,14 @@ set_faults(void)
 {
 	MemoryDevice *flash = &world.rig.flash;
 
-	flash->read_fault = flash->write_fault = FAULT_NONE;
+	flash->read_fault = world.rig.slow.write_fault = FAULT_NONE;
 	if (world.fault_chance == 0 || !one_in(&world.random, world.fault_chance))
 		return;
 	if (one_in(&world.random, 2))
 		flash->read_fault =
 			(Fault) random_below(&world.random, (uint32_t) FAULT_COUNT);
 	else
-		flash->write_fault =
+		world.rig.slow.write_fault =
 			(Fault) random_below(&world.random, (uint32_t) FAULT_COUNT);
 }
 
@@ -546,8 +605,12 @@ step_of(Process *me)
 	uint32_t dice = random_below(&world.random, 100);
 
 	set_faults();
-	if (dice < 52)
+	if (dice < 40)
 		do_read(me);
+	else if (dice < 50)
+		do_write_out(me);
+	else if (dice < 52)
+		do_cut_writer_off(me);
 	else if (dice < 60)
 		do_fill(me);
 	else if (dice < 70)
@@ -645,7 +708,10 @@ static void
 close_world(void)
 {
 	for (int i = 0; i < PROCESSES; i++)
+	{
+		abandon_writing(&world.process[i]);
 		fc_cache_close(&world.process[i].cache);
+	}
 	rig_close(&world.rig);
 }
 
@@ -719,6 +785,9 @@ static const struct
 	CONTROL(B(FULL_KEY) | B(CRC)),
 	CONTROL(B(ENTRY_COMPARE) | B(CRC)),
 	CONTROL(B(PIN) | B(CRC)),
+	CONTROL(B(WRITING_DOOM)),
+	CONTROL(B(PAGE_PIN) | B(CRC)),
+	CONTROL(B(RING_SEQUENCE) | B(CRC)),
 };
 
 static void

@@ -34,6 +34,7 @@ put(uint32_t block)
 	MUST(fc_read(&rig.cache, &file, block, &pages[0], &ticket[0]) == FC_MISS);
 	page_make(&pages[0], 7, block, 1);
 	MUST(fc_fill(&rig.cache, &ticket[0], &pages[0]) == FC_OK);
+	rig_flush(&rig);
 }
 
 /* A cache with blocks 0 .. count - 1, on a device that now takes its time. */

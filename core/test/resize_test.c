@@ -43,6 +43,7 @@ put(uint32_t block)
 		return;
 	page_make(&page, 7, block, 1);
 	(void) fc_fill(&rig.cache, &ticket, &page);
+	rig_flush(&rig);
 }
 
 /* Blocks below the limit that are served, and rightly. */
@@ -84,7 +85,7 @@ all_at_home(const FcShared *shared)
 
 		for (unsigned way = 0; way < FC_WAYS; way++)
 		{
-			if (fc_meta_state(atomic_load(&set->meta[way])) == FC_VALID &&
+			if (fc_meta_serves(atomic_load(&set->meta[way])) &&
 			    fc_index_set_of(shared, atomic_load(&set->key[way])) != i)
 				return false;
 		}
@@ -244,7 +245,7 @@ test_drain(void)
 	       fc_size(&rig.cache).room_slots >= claim.slot &&
 	       fc_size(&rig.cache).slots == 128,
 	   "room is kept for a slot that is being written");
-	OK(fc_index_publish(&filler, &ticket, &claim, 0) == FC_SKIP,
+	OK(fc_index_publish(&filler, &ticket, &claim, FC_VALID, 0) == FC_SKIP,
 	   "whose fill comes to nothing");
 	OK(!fc_resize_step(&rig.cache, 10) && fc_size(&rig.cache).room_slots == 128,
 	   "and then given back");
@@ -488,6 +489,7 @@ open_world(Actor *actor, unsigned actors)
 	if (world.cached)
 	{
 		read_block(&rig.cache, true);
+		rig_flush(&rig);
 		MUST(fc_cached(&rig.cache, &file, world.block));
 	}
 	for (unsigned i = 0; i < actors; i++)

@@ -112,7 +112,8 @@ read_block(FcCache *cache, FcFile *file, uint32_t block)
 		return !page_is(&page, 7, block, scene.disk[block]);
 	MUST(status == FC_MISS);
 	page_make(&page, 7, block, scene.disk[block]);
-	(void) fc_fill(cache, &ticket, &page);
+	if (fc_fill(cache, &ticket, &page) == FC_OK)
+		MUST(fc_writer_flush(cache, FLUSH_NS) == FC_OK);
 	return false;
 }
 

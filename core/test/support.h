@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "fcache/checksum.h"
+#include "fcache/writer.h"
 #include "queue.h"
 #include "shared.h"
 
@@ -293,6 +294,7 @@ typedef struct Rig
 {
 	FcCache cache;
 	MemoryDevice flash;
+	MemoryDevice slow; /* the same bytes, for a writer that has to wait */
 	void *memory;
 	size_t memory_size;
 } Rig;
@@ -303,6 +305,9 @@ rig_open_with(Rig *rig, const FcConfig *config)
 	memory_device_open(&rig->flash, config->slot_count_max != 0
 	                                    ? config->slot_count_max
 	                                    : config->slot_count);
+	rig->slow = rig->flash;
+	rig->slow.device.state = &rig->slow;
+	memory_device_defer(&rig->slow);
 	rig->memory_size = fc_cache_memory_size(config);
 	rig->memory = shared_memory(rig->memory_size);
 	MUST(fc_cache_create(&rig->cache, rig->memory, config,
@@ -335,6 +340,18 @@ rig_detach(FcCache *other)
 {
 	fc_process_end(other);
 	fc_cache_close(other);
+}
+
+#define FLUSH_NS 10000000000ULL
+
+/* What was filled is on flash now: the writer's part, in another process else. */
+UNUSED static void
+rig_flush(Rig *rig)
+{
+	int saved_errno = errno;
+
+	MUST(fc_writer_flush(&rig->cache, FLUSH_NS) == FC_OK);
+	errno = saved_errno;
 }
 
 UNUSED static void

@@ -205,7 +205,7 @@ put(FcCache *cache, const FcTicket *ticket, uint32_t request)
 	FcSeen claim;
 
 	if (fc_index_claim(cache, ticket, &claim) != FC_OK ||
-	    fc_index_publish(cache, ticket, &claim, 0) != FC_OK)
+	    fc_index_publish(cache, ticket, &claim, FC_VALID, 0) != FC_OK)
 		return;
 	fc_count(cache, FC_COUNT_inserts, 1);
 	if (slot_writes != NULL)

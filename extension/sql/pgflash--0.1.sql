@@ -18,6 +18,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT used_bytes bigint,
 	OUT keep_blocks bigint,
 	OUT hits bigint,
+	OUT staged_hits bigint,
 	OUT misses bigint,
 	OUT hit_ratio double precision,
 	OUT page_cache_reads bigint,
@@ -35,6 +36,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT insert_skip_device bigint,
 	OUT bypass_reads bigint,
 	OUT updates bigint,
+	OUT coalesced_updates bigint,
 	OUT invalidations bigint,
 	OUT prefetches_swallowed bigint,
 	OUT flash_reads bigint,
@@ -61,6 +63,9 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT disk_read_mean_ms double precision,
 	OUT flash_read_histogram bigint[],
 	OUT disk_read_histogram bigint[],
+	OUT staging_blocks bigint,
+	OUT staging_used bigint,
+	OUT writer_running boolean,
 	OUT metadata_bytes bigint,
 	OUT metadata_bytes_per_block double precision
 )
@@ -87,6 +92,7 @@ COMMENT ON COLUMN pgflash_cache.used_slots IS 'Blocks that the cache holds now.'
 COMMENT ON COLUMN pgflash_cache.used_bytes IS 'Bytes of blocks that the cache holds now.';
 COMMENT ON COLUMN pgflash_cache.keep_blocks IS 'Blocks of relations with the cache policy keep that the cache holds now.';
 COMMENT ON COLUMN pgflash_cache.hits IS 'Blocks read from flash.';
+COMMENT ON COLUMN pgflash_cache.staged_hits IS 'Of the hits: blocks read from the staging ring, since they were not on flash yet.';
 COMMENT ON COLUMN pgflash_cache.misses IS
 	'Blocks looked up and not read from flash. Blocks in the page cache are not looked up.';
 COMMENT ON COLUMN pgflash_cache.hit_ratio IS 'hits / (hits + misses); null before the first look-up.';
@@ -103,7 +109,7 @@ COMMENT ON COLUMN pgflash_cache.eviction_buffer_pinned IS
 COMMENT ON COLUMN pgflash_cache.insert_skip_not_current IS
 	'Blocks not put in: their file was dropped or truncated, or the mode changed, since they were read (Oracle: flash cache insert skip: not current).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_writer_overloaded IS
-	'Blocks not put in: too many were being put in (Oracle: flash cache insert skip: DBWR overloaded).';
+	'Blocks not put in: the staging ring was full, or too many were being put in at one place (Oracle: flash cache insert skip: DBWR overloaded).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_exists IS
 	'Blocks not put in: they were there already (Oracle: flash cache insert skip: exists).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_not_useful IS
@@ -111,7 +117,7 @@ COMMENT ON COLUMN pgflash_cache.insert_skip_not_useful IS
 COMMENT ON COLUMN pgflash_cache.insert_skip_modification IS
 	'Blocks not put in: they, or a neighbour in the index, changed since they were read (Oracle: flash cache insert skip: modification).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_corrupt IS
-	'Blocks not put in: they could not be written whole (Oracle: flash cache insert skip: corrupt).';
+	'Blocks dropped again: they could not be written whole (Oracle: flash cache insert skip: corrupt).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_budget IS
 	'Blocks not put in, or not refreshed: pgflash.write_budget was used up.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_device IS
@@ -119,6 +125,8 @@ COMMENT ON COLUMN pgflash_cache.insert_skip_device IS
 COMMENT ON COLUMN pgflash_cache.bypass_reads IS
 	'Reads that were not looked up: base backups, parts of blocks, files being copied (in calls); runs of large scans, relations with the cache policy none (in blocks).';
 COMMENT ON COLUMN pgflash_cache.updates IS 'Of the inserts: blocks refreshed after they were written.';
+COMMENT ON COLUMN pgflash_cache.coalesced_updates IS
+	'Of the updates: those that replaced a copy before it was written to flash, so that it never had to be.';
 COMMENT ON COLUMN pgflash_cache.invalidations IS
 	'Changes of relation files announced to the cache, each of one block or a range.';
 COMMENT ON COLUMN pgflash_cache.prefetches_swallowed IS
@@ -153,6 +161,10 @@ COMMENT ON COLUMN pgflash_cache.disk_read_mean_ms IS 'Mean time of the disk read
 COMMENT ON COLUMN pgflash_cache.flash_read_histogram IS
 	'Times of reads of the cache file: element i counts those from 2^(i-1) to 2^i microseconds; the first one counts all below 2, the last one all above.';
 COMMENT ON COLUMN pgflash_cache.disk_read_histogram IS 'Times of the disk reads, in the same buckets.';
+COMMENT ON COLUMN pgflash_cache.staging_blocks IS 'Blocks that the staging ring can hold: the way from a query to flash.';
+COMMENT ON COLUMN pgflash_cache.staging_used IS 'Blocks that are in the staging ring now, about.';
+COMMENT ON COLUMN pgflash_cache.writer_running IS
+	'Whether the process that writes to flash is there. Without it the cache takes no new blocks once the staging ring is full.';
 COMMENT ON COLUMN pgflash_cache.metadata_bytes IS 'Bytes of shared memory that the cache takes, all included.';
 COMMENT ON COLUMN pgflash_cache.metadata_bytes_per_block IS 'metadata_bytes / slots.';
 

@@ -65,6 +65,20 @@ extern void bridge_fail_self_test(const char *call);
  */
 extern unsigned bridge_tick(void);
 
+/* ---- the writer ----------------------------------------------------------- */
+
+/* Become the process that writes to flash; false if another one still is. */
+extern bool bridge_writer_begin(void);
+
+/* Write what is staged and due; rest so long at most, if there is nothing. */
+extern void bridge_writer_run(unsigned rest_ms);
+
+/* End a rest.  May be called in a signal handler. */
+extern void bridge_writer_wake(void);
+
+/* Write all that is staged, as far as the time suffices, and stop. */
+extern void bridge_writer_end(unsigned limit_ms);
+
 /* ---- views ---------------------------------------------------------------- */
 
 typedef struct BridgeHistogram
@@ -141,6 +155,15 @@ extern void bridge_device(uint32_t number, BridgeDevice *out);
 
 /* False if there is no cache. */
 extern bool bridge_writes(BridgeWrites *out);
+/* The staging ring. */
+typedef struct BridgeStaging
+{
+	uint32_t blocks; /* it can hold */
+	uint32_t used;   /* about */
+	bool writer_running;
+} BridgeStaging;
+
+extern BridgeStaging bridge_staging(void);
 extern uint32_t bridge_slot_count(void);
 extern uint32_t bridge_used_slots(void);
 extern size_t bridge_metadata_bytes(void);

@@ -14,6 +14,7 @@
  *	bridge.c	where PostgreSQL and core meet; refusals and words
  *	bridge_devices.c	the same for the cache files
  *	worker.c	self-test, housekeeping, log
+ *	writer.c	what is staged goes to flash
  *	views.c		SQL functions behind the views
  *	advice_view.c	the one behind pgflash_cache_advice
  *	relation_policy.c, policy_*.c, relation_name.c: keep and none for a relation
@@ -83,6 +84,7 @@ _PG_init(void)
 		return;
 
 	worker_register();
+	writer_register();
 	policy_worker_register();
 	policy_commands_install();
 	relation_policy_install();

@@ -21,4 +21,7 @@ extern void shmem_install_hooks(void);
 /* worker.c */
 extern void worker_register(void);
 
+/* writer.c */
+extern void writer_register(void);
+
 #endif

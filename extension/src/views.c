@@ -219,6 +219,27 @@ column_write_budget_left_bytes(bool *null_out)
 }
 
 static Datum
+column_staging_blocks(bool *null_out)
+{
+	(void) null_out;
+	return Int64GetDatum(bridge_staging().blocks);
+}
+
+static Datum
+column_staging_used(bool *null_out)
+{
+	(void) null_out;
+	return Int64GetDatum(bridge_staging().used);
+}
+
+static Datum
+column_writer_running(bool *null_out)
+{
+	*null_out = !bridge_attached();
+	return BoolGetDatum(bridge_staging().writer_running);
+}
+
+static Datum
 column_metadata_bytes(bool *null_out)
 {
 	(void) null_out;
@@ -266,6 +287,9 @@ static const struct
 	{ "disk_read_histogram", column_disk_read_histogram },
 	{ "flash_write_bytes_day", column_flash_write_bytes_day },
 	{ "write_budget_left_bytes", column_write_budget_left_bytes },
+	{ "staging_blocks", column_staging_blocks },
+	{ "staging_used", column_staging_used },
+	{ "writer_running", column_writer_running },
 	{ "metadata_bytes", column_metadata_bytes },
 	{ "metadata_bytes_per_block", column_metadata_bytes_per_block },
 };

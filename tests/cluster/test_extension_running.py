@@ -247,15 +247,17 @@ def test_after_a_crash_of_a_backend_the_cache_without_warm_restart_begins_empty(
     assert cached.verify()[1] == 0
 
 
-def test_the_worker_comes_back_when_it_is_ended(cached: CachedServer) -> None:
+@pytest.mark.parametrize("name", ["pgflash", "pgflash writer"])
+def test_a_worker_comes_back_when_it_is_ended(cached: CachedServer, name: str) -> None:
     def workers() -> list[int]:
-        return [pid for pid, title in process_titles(cached.server) if title == "pgflash"]
+        return [pid for pid, title in process_titles(cached.server) if title == name]
 
     assert eventually(lambda: len(workers()) == 1)
     (first,) = workers()
     os.kill(first, signal.SIGTERM)
     assert eventually(lambda: len(workers()) == 1 and workers() != [first])
     assert cached.view()["mode"] == "serve"
+    assert eventually(lambda: cached.view()["writer_running"])
 
 
 def test_a_stopped_server_leaves_no_lock_on_its_cache_file(cached: CachedServer) -> None:

@@ -403,8 +403,9 @@ typedef struct FcTicket
 	uint64_t set_generation;
 	uint64_t file_generation;
 	uint64_t mode_word;
-	uint32_t slot; /* after a hit */
-	uint64_t meta; /* after a hit */
+	uint32_t slot; /* after a hit: the entry */
+	uint32_t crc;
+	uint64_t meta;
 } FcTicket;
 
 /*
@@ -458,6 +459,7 @@ typedef struct FcChange
 	uint32_t first;
 	uint32_t count;
 	bool was_cached; /* one block, and it was cached before */
+	bool was_staged; /* ... but not on flash yet, nor on its way */
 	FcTicket ticket; /* of the one block; set_generation after the first bump */
 	bool writing;    /* counted as in flight */
 	uint32_t changing; /* the number that counted us as a change */

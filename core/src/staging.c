@@ -1,0 +1,305 @@
+/*
+ * staging.c
+ *		The staging ring: pages of shared memory between a fill and the flash.
+ *
+ * Nobody who reads or writes a relation waits for a flash write.  A fill copies
+ * its block into a page of the ring, and publishes the entry as STAGED with a
+ * reference to the page; the writer (writer.c) has it written later.  Until then
+ * the page serves readers.
+ *
+ *	page	FREE --take--> TAKEN --hand over--> STAGED --writer--> WRITING --> FREE
+ *	entry	        claim: FILLING --publish--> STAGED --writer--> WRITING --> VALID
+ *
+ * The entry decides: a page lives as long as an entry names it.  Whoever takes an
+ * entry out of STAGED (a change, an eviction) gives the page back; while it is
+ * WRITING, the page is the device's and only the writer gives it back.  Taking
+ * moves the page's sequence, which is part of every reference, so what refers to
+ * an earlier use finds that out, and a page given back twice is given back once.
+ *
+ * A reader copies the page out and believes the copy only if the page was not
+ * taken again meanwhile, the CRC32C is right, and the entry still stands.
+ *
+ * Two maps of bits say where to look: which pages are in use, and which may have
+ * something for the writer.  They are hints; the pages' words are the truth.  A
+ * process killed between the two leaves a hint wrong, which the writer's tidying
+ * puts right; and it gives back what dead fillers had taken.
+ *
+ * Locking: none.  Taking and giving back are compare-and-swaps of the page's word.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "staging.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* One page for so many slots: two bytes of memory a slot. */
+#define SLOTS_PER_PAGE 4096
+#define PAGES_MIN      32
+
+uint32_t
+fc_staging_pages_for(uint64_t slot_count)
+{
+	uint32_t pages = PAGES_MIN;
+
+	while (pages < FC_RING_MAX &&
+	       (uint64_t) pages * 2 * SLOTS_PER_PAGE <= slot_count)
+		pages *= 2;
+	return pages;
+}
+
+/* ---- the maps ---------------------------------------------------------------- */
+
+static uint32_t
+words_of(const FcShared *shared)
+{
+	return (shared->ring_count + 63) / 64;
+}
+
+/* Bits of the map's word that stand for pages. */
+static uint64_t
+pages_in_word(const FcShared *shared, uint32_t word)
+{
+	uint32_t left = shared->ring_count - word * 64;
+
+	return left >= 64 ? UINT64_MAX : (1ULL << left) - 1;
+}
+
+uint32_t
+fc_staging_used(const FcShared *shared)
+{
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < words_of(shared); i++)
+		used += (uint32_t) __builtin_popcountll(
+			atomic_load_explicit(&shared->ring_busy[i], memory_order_relaxed));
+	return used;
+}
+
+bool
+fc_staging_crowded(const FcShared *shared)
+{
+	return fc_staging_used(shared) >= shared->ring_count / 2;
+}
+
+void
+fc_staging_note(FcShared *shared, uint32_t number)
+{
+	atomic_fetch_or(&shared->ring_staged[number / 64], 1ULL << (number % 64));
+}
+
+/* ---- taking and giving back --------------------------------------------------- */
+
+/* The map says that the page is free, and nobody else is trying. */
+static bool
+take_page(FcCache *cache, uint32_t number, uint32_t *ref_out)
+{
+	FcStagedPage *page = fc_staged_page(cache->shared, number);
+	uint64_t word = atomic_load(&page->word);
+	uint32_t sequence = fc_page_sequence(word) + 1;
+
+	if (fc_page_state(word) != FC_PAGE_FREE ||
+	    !atomic_compare_exchange_strong(
+			&page->word, &word,
+			fc_page_word(FC_PAGE_TAKEN, sequence, cache->token)))
+		return false;
+
+	/* Whoever sees a byte that we write sees the new sequence, too. */
+	atomic_thread_fence(memory_order_seq_cst);
+	*ref_out = fc_page_ref(number, sequence);
+	return true;
+}
+
+bool
+fc_staging_take(FcCache *cache, uint32_t *ref_out)
+{
+	FcShared *shared = cache->shared;
+	uint32_t words = words_of(shared);
+
+	for (uint32_t i = 0; i < words; i++)
+	{
+		uint32_t word = (cache->process + i) % words;
+		FcAtomic64 *busy = &shared->ring_busy[word];
+		uint64_t pages = pages_in_word(shared, word);
+		uint64_t seen = atomic_load(busy);
+
+		while ((~seen & pages) != 0)
+		{
+			unsigned bit = (unsigned) __builtin_ctzll(~seen & pages);
+
+			seen = atomic_fetch_or(busy, 1ULL << bit);
+			if ((seen & (1ULL << bit)) == 0)
+			{
+				FC_POINT("page-found");
+				if (take_page(cache, word * 64 + bit, ref_out))
+					return true;
+			}
+			seen |= 1ULL << bit;
+		}
+	}
+	return false;
+}
+
+/* Free the page from the state it was seen in. */
+static bool
+give_back(FcShared *shared, uint32_t ref, uint64_t seen)
+{
+	uint32_t number = fc_ref_number(shared, ref);
+	FcStagedPage *page = fc_staged_page(shared, number);
+
+	if (!atomic_compare_exchange_strong(
+			&page->word, &seen,
+			fc_page_word(FC_PAGE_FREE, fc_page_sequence(seen), 0)))
+		return false;
+	FC_POINT("page-freed");
+	atomic_fetch_and(&shared->ring_busy[number / 64], ~(1ULL << (number % 64)));
+	return true;
+}
+
+void
+fc_staging_free(FcShared *shared, uint32_t ref)
+{
+	FcStagedPage *page = fc_staged_page(shared, fc_ref_number(shared, ref));
+	uint64_t word = atomic_load(&page->word);
+
+	/* The filler may hand it over while we look: then once more. */
+	while (fc_page_is(word, ref) && (fc_page_state(word) == FC_PAGE_TAKEN ||
+	                                 fc_page_state(word) == FC_PAGE_STAGED))
+	{
+		if (give_back(shared, ref, word))
+			return;
+		word = atomic_load(&page->word);
+	}
+}
+
+void
+fc_staging_reset(FcShared *shared)
+{
+	/* The sequences go on: entries that name a page are known for what they are. */
+	for (uint32_t number = 0; number < shared->ring_count; number++)
+	{
+		FcAtomic64 *word = &fc_staged_page(shared, number)->word;
+
+		atomic_store(word,
+		             fc_page_word(FC_PAGE_FREE,
+		                          fc_page_sequence(atomic_load(word)) + 1, 0));
+	}
+	for (uint32_t i = 0; i < FC_RING_MAX / 64; i++)
+	{
+		atomic_store(&shared->ring_busy[i], 0);
+		atomic_store(&shared->ring_staged[i], 0);
+	}
+	atomic_store(&shared->ring_writer, 0);
+	atomic_store(&shared->ring_rest, FC_WRITER_AWAKE);
+}
+
+/*
+ * After a process that was killed between word and map.  A taker that is at it just
+ * now finds a page in use whose bit is clear, and sets it.
+ */
+void
+fc_staging_mend(FcShared *shared, uint32_t number)
+{
+	FcPageState state =
+		fc_page_state(atomic_load(&fc_staged_page(shared, number)->word));
+
+	if (state == FC_PAGE_FREE)
+		atomic_fetch_and(&shared->ring_busy[number / 64],
+		                 ~(1ULL << (number % 64)));
+	else if (state == FC_PAGE_STAGED)
+		fc_staging_note(shared, number);
+}
+
+void
+fc_staging_written(FcShared *shared, uint32_t ref)
+{
+	FcStagedPage *page = fc_staged_page(shared, fc_ref_number(shared, ref));
+	uint64_t word = atomic_load(&page->word);
+
+	if (fc_page_is(word, ref) && fc_page_state(word) == FC_PAGE_WRITING)
+		(void) give_back(shared, ref, word);
+}
+
+/* ---- filling ------------------------------------------------------------------- */
+
+void
+fc_staging_put(FcCache *cache, uint32_t ref, uint64_t key, uint32_t slot,
+               const void *page, bool update)
+{
+	FcShared *shared = cache->shared;
+	uint32_t number = fc_ref_number(shared, ref);
+	FcStagedPage *head = fc_staged_page(shared, number);
+	void *copy = fc_staged_bytes(shared, number);
+
+	/* The caller's page may change while we look at it: the copy may not. */
+	memcpy(copy, page, FC_BLOCK_SIZE);
+	atomic_store_explicit(&head->crc, fc_slot_checksum(key, copy),
+	                      memory_order_relaxed);
+	atomic_store_explicit(&head->slot, slot, memory_order_relaxed);
+	atomic_store_explicit(&head->update, update, memory_order_relaxed);
+	atomic_store_explicit(&head->staged_ns, fc_now_ns(), memory_order_relaxed);
+}
+
+void
+fc_staging_hand_over(FcCache *cache, uint32_t ref)
+{
+	FcShared *shared = cache->shared;
+	uint32_t number = fc_ref_number(shared, ref);
+	FcStagedPage *page = fc_staged_page(shared, number);
+	uint64_t taken =
+		fc_page_word(FC_PAGE_TAKEN, fc_ref_sequence(ref), cache->token);
+	bool update = atomic_load_explicit(&page->update, memory_order_relaxed);
+
+	/* It fails if the block changed already, and the page was given back. */
+	if (!atomic_compare_exchange_strong(
+			&page->word, &taken,
+			fc_page_word(FC_PAGE_STAGED, fc_ref_sequence(ref), 0)))
+		return;
+	FC_POINT("handed-over");
+	fc_staging_note(shared, number);
+
+	/*
+	 * A writer that dozes will look by itself soon enough, and an update is better
+	 * left lying, unless it gets crowded.
+	 */
+	uint32_t rest = atomic_load(&shared->ring_rest);
+
+	if (rest != FC_WRITER_AWAKE &&
+	    ((rest == FC_WRITER_SLEEPS && !update) || fc_staging_crowded(shared)))
+		fc_staging_wake(shared);
+}
+
+void
+fc_staging_wake(FcShared *shared)
+{
+	int saved_errno = errno;
+
+	if (atomic_exchange(&shared->ring_rest, FC_WRITER_AWAKE) != FC_WRITER_AWAKE)
+		syscall(SYS_futex, &shared->ring_rest, FUTEX_WAKE, INT_MAX, NULL, NULL,
+		        0);
+	errno = saved_errno;
+}
+
+/* ---- reading -------------------------------------------------------------------- */
+
+bool
+fc_staging_read(const FcCache *cache, uint64_t key, FcSeen *seen, void *page)
+{
+	const FcShared *shared = cache->shared;
+	uint32_t ref = fc_meta_high(seen->meta);
+	FcStagedPage *head = fc_staged_page(shared, fc_ref_number(shared, ref));
+
+	if (!fc_page_is(atomic_load(&head->word), ref))
+		return false;
+	FC_POINT("page-seen");
+	memcpy(page, fc_staged_bytes(shared, fc_ref_number(shared, ref)),
+	       FC_BLOCK_SIZE);
+	seen->crc = atomic_load_explicit(&head->crc, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return fc_page_is(atomic_load(&head->word), ref) &&
+	       (FC_BROKEN(CRC) || fc_slot_checksum(key, page) == seen->crc);
+}

@@ -1,0 +1,376 @@
+/*
+ * scene.h
+ *		A scene for interleavings: two or three processes, one set of slots, and
+ *		points at which one is stopped while another one acts.
+ *
+ * "Another process" is a second handle with a token of its own; where death
+ * matters it is a child.  One set of 64 slots, so that everything collides.
+ *
+ * A scenario says whether something went wrong.  It is played as the library is
+ * (nothing may), with the mechanism left out that guards the moment (it must: the
+ * control), and where several mechanisms back each other up, with each of them left
+ * out alone (nothing may, and the control leaves out all of them).
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef SCENE_H
+#define SCENE_H
+
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "support.h"
+#include "tap.h"
+
+#define SLOTS     FC_WAYS
+#define RELATIONS 16
+#define BLOCKS    8192
+
+typedef struct Scene
+{
+	Rig rig;
+	FcCache *a;                       /* the process that is stopped */
+	FcCache b;                        /* the one that acts meanwhile */
+	FcFile file;                      /* relation 7, as a knows it */
+	FcFile same;                      /* the same, as b knows it */
+	uint64_t disk[RELATIONS][BLOCKS]; /* version of each block */
+	Page page;
+	Page other;
+	FcTicket ticket;
+	FcChange change;
+	bool wrong;
+} Scene;
+
+static Scene scene;
+
+/* ---- stopping ----------------------------------------------------------------- */
+
+static const char *stop_name;
+static void (*stop_act)(void);
+static jmp_buf cut_off;
+
+static void
+on_point(const char *name)
+{
+	if (stop_act == NULL || strcmp(name, stop_name) != 0)
+		return;
+
+	void (*act)(void) = stop_act;
+
+	stop_act = NULL;
+	act();
+}
+
+static void
+stop_at(const char *name, void (*act)(void))
+{
+	stop_name = name;
+	stop_act = act;
+}
+
+UNUSED static void
+stop_myself(void)
+{
+	raise(SIGSTOP);
+}
+
+static void
+cut_here(void)
+{
+	longjmp(cut_off, 1);
+}
+
+/* ---- a policy that takes the way it is told ---------------------------------------- */
+
+static unsigned told_way;
+
+static void
+told_touched(const FcPolicyPlace *place, unsigned way)
+{
+	(void) place;
+	(void) way;
+}
+
+static void
+told_missed(const FcPolicyPlace *place, FcCandidate *candidate)
+{
+	(void) place;
+	(void) candidate;
+}
+
+static unsigned
+told_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
+            uint64_t usable)
+{
+	(void) place;
+	(void) candidate;
+	return usable & (1ULL << told_way) ? told_way
+	                                   : (unsigned) __builtin_ctzll(usable);
+}
+
+static void
+told_moved(const FcPolicyPlace *place, unsigned way,
+           const FcCandidate *candidate)
+{
+	(void) place;
+	(void) way;
+	(void) candidate;
+}
+
+static void
+told_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
+{
+	(void) place;
+	(void) way;
+	(void) candidate;
+}
+
+static const FcPolicy told_policy = {
+	.name = "told",
+	.touched = told_touched,
+	.missed = told_missed,
+	.moves = told_moves,
+	.choose = told_choose,
+	.filled = told_moved,
+	.evicted = told_moved,
+};
+
+/* ---- the world ------------------------------------------------------------------ */
+
+static void
+scene_open(uint32_t files)
+{
+	FcConfig config = { .slot_count = SLOTS,
+		                .file_count = files,
+		                .process_count = 8,
+		                .policy = &told_policy };
+
+	memset(&scene, 0, sizeof(scene));
+	told_way = 0;
+	rig_open_with(&scene.rig, &config);
+	scene.a = &scene.rig.cache;
+	MUST(fc_process_begin(scene.a) == FC_OK);
+	MUST(fc_cache_attach(&scene.b, scene.rig.memory, &told_policy,
+	                     &scene.rig.flash.device) == FC_OK);
+	MUST(fc_process_begin(&scene.b) == FC_OK);
+	scene.file = fc_file(file_id(7));
+	MUST(fc_file_enter(scene.a, &scene.file) == FC_OK);
+	scene.same = scene.file;
+	stop_act = NULL;
+}
+
+static void
+scene_close(void)
+{
+	rig_detach(&scene.b);
+	rig_close(&scene.rig);
+}
+
+static void
+real_read(uint32_t relation, uint32_t block, Page *page)
+{
+	page_make(page, relation, block, scene.disk[relation][block]);
+}
+
+static void
+real_write(uint32_t relation, uint32_t block)
+{
+	scene.disk[relation][block]++;
+}
+
+/* Read as a host does; fill after a miss.  True if a wrong page was served. */
+static bool
+read_block(FcCache *cache, FcFile *file, uint32_t block)
+{
+	uint32_t relation = file->id.relation;
+	Page page;
+	FcTicket ticket;
+	FcStatus status = fc_read(cache, file, block, &page, &ticket);
+
+	if (status == FC_STALE && fc_file_enter(cache, file) == FC_OK)
+		status = fc_read(cache, file, block, &page, &ticket);
+	if (status == FC_OK)
+		return !page_is(&page, relation, block, scene.disk[relation][block]);
+	if (status == FC_MISS)
+	{
+		real_read(relation, block, &page);
+		(void) fc_fill(cache, &ticket, &page);
+	}
+	return false;
+}
+
+/* Is a wrong page in the cache?  Reads only, so that nothing moves. */
+static bool
+holds_wrong(FcCache *cache, FcFile *file, uint32_t block)
+{
+	Page page;
+	FcTicket ticket;
+
+	return fc_read(cache, file, block, &page, &ticket) == FC_OK &&
+	       !page_is(&page, file->id.relation, block,
+	                scene.disk[file->id.relation][block]);
+}
+
+static bool
+is_hit(FcCache *cache, FcFile *file, uint32_t block)
+{
+	Page page;
+	FcTicket ticket;
+
+	return fc_read(cache, file, block, &page, &ticket) == FC_OK;
+}
+
+/* What is staged goes to flash: the writer's part.  False if nobody can be it. */
+static bool
+flush(FcCache *cache)
+{
+	return fc_writer_flush(cache, FLUSH_NS) == FC_OK;
+}
+
+static void
+stage_block(FcCache *cache, FcFile *file, uint32_t block)
+{
+	(void) read_block(cache, file, block);
+	MUST(is_hit(cache, file, block));
+}
+
+UNUSED static void
+cache_block(FcCache *cache, FcFile *file, uint32_t block)
+{
+	stage_block(cache, file, block);
+	MUST(flush(cache));
+}
+
+/* Read other blocks than 3, more than there are slots. */
+UNUSED static void
+fill_the_set(FcCache *cache, FcFile *file)
+{
+	told_way = 0;
+	for (uint32_t block = 100; block < 100 + SLOTS + 8; block++)
+	{
+		(void) read_block(cache, file, block);
+		(void) flush(cache);
+	}
+}
+
+/* Can every slot be used, and every block cached? */
+UNUSED static bool
+something_is_stuck(FcCache *cache, FcFile *file)
+{
+	(void) read_block(cache, file, 3);
+	if (!is_hit(cache, file, 3))
+		return true;
+	fc_cache_clear(cache);
+	for (uint32_t block = 1000; block < 1000 + SLOTS; block++)
+	{
+		(void) read_block(cache, file, block);
+		if (!flush(cache))
+			return true;
+	}
+	for (uint32_t block = 1000; block < 1000 + SLOTS; block++)
+	{
+		if (!is_hit(cache, file, block))
+			return true;
+	}
+	return false;
+}
+
+static void
+write_block(FcCache *cache, FcFile *file, uint32_t block)
+{
+	FcChange change;
+
+	fc_change_begin(cache, file, block, 1, &change);
+	real_write(file->id.relation, block);
+	fc_change_end(cache, file, &change);
+}
+
+/* Truncate to this length and extend again with other contents. */
+UNUSED static void
+replace_from(FcCache *cache, FcFile *file, uint32_t first)
+{
+	FcChange change;
+
+	fc_change_begin(cache, file, first, FC_BLOCKS_ALL, &change);
+	for (uint32_t block = first; block < BLOCKS; block++)
+		real_write(file->id.relation, block);
+	fc_change_end(cache, file, &change);
+}
+
+/* Drop the file, and create another one under its name. */
+UNUSED static void
+recreate(FcCache *cache, FcFileId id)
+{
+	fc_file_retire(cache, id);
+	for (uint32_t block = 0; block < BLOCKS; block++)
+		real_write(id.relation, block);
+	fc_file_retire(cache, id);
+}
+
+/* A retirement whose process is killed before it has dropped the blocks. */
+UNUSED static void
+retire_half_way(FcFileId id)
+{
+	FcCache dead = scene.b;
+
+	if (setjmp(cut_off) == 0)
+	{
+		stop_at("number-retired", cut_here);
+		fc_file_retire(&dead, id);
+		MUST(!"the file was retired whole");
+	}
+}
+
+/* Look a block up, read the file, and keep the ticket for later. */
+UNUSED static void
+take_ticket(FcCache *cache, FcFile *file, uint32_t block)
+{
+	MUST(fc_read(cache, file, block, &scene.page, &scene.ticket) == FC_MISS);
+	real_read(file->id.relation, block, &scene.page);
+}
+
+/* ---- scenarios ---------------------------------------------------------------- */
+
+typedef struct Scenario
+{
+	const char *title;
+	bool (*play)(void);
+	uint32_t files;
+	uint64_t control;   /* left out together, it goes wrong */
+	uint64_t backup[4]; /* left out alone, it does not */
+} Scenario;
+
+static bool
+play(const Scenario *scenario, uint64_t broken)
+{
+	scene_open(scenario->files);
+	fc_test_broken = broken;
+
+	bool wrong = scenario->play();
+
+	fc_test_broken = 0;
+	MUST(stop_act == NULL);
+	scene_close();
+	return wrong;
+}
+
+static void
+play_all(const Scenario *scenarios, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+	{
+		const Scenario *scenario = &scenarios[i];
+
+		OK(!play(scenario, 0), "%s", scenario->title);
+		for (int j = 0; j < 4 && scenario->backup[j] != 0; j++)
+			OK(!play(scenario, scenario->backup[j]),
+			   "%s: held by another mechanism without 0x%lx", scenario->title,
+			   (unsigned long) scenario->backup[j]);
+		OK(play(scenario, scenario->control),
+		   "control: %s goes wrong without 0x%lx", scenario->title,
+		   (unsigned long) scenario->control);
+	}
+}
+
+#endif

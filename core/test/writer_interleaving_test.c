@@ -1,0 +1,539 @@
+/*
+ * writer_interleaving_test.c
+ *		The moments of a block on its way to flash: staged, being written, written.
+ *
+ * As interleaving_test.c, with a writer beside the two processes, and a device
+ * that does nothing until it is let, and then, if told so, the last thing first.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "scene.h"
+
+static FcCache writing_process;
+static FcWriter *writer;
+
+static bool
+map_says(FcState state)
+{
+	FcSeen seen;
+
+	return fc_index_find(scene.a->shared, fc_key(scene.file.number, 3),
+	                     &seen) &&
+	       fc_meta_state(seen.meta) == state;
+}
+
+static void
+write_block_3(void)
+{
+	write_block(&scene.b, &scene.same, 3);
+}
+
+/* ---- the writer --------------------------------------------------------------------- */
+
+/* A process of its own, and a device that waits. */
+static void
+start_writer(void)
+{
+	scene.rig.slow.holds = true;
+	MUST(fc_cache_attach(&writing_process, scene.rig.memory, &told_policy,
+	                     &scene.rig.slow.device) == FC_OK);
+	MUST(fc_process_begin(&writing_process) == FC_OK);
+	MUST(fc_writer_begin(&writing_process, &writer) == FC_OK);
+}
+
+static void
+begin_to_write(void)
+{
+	fc_writer_run(writer, 0);
+	MUST(scene.rig.slow.deferred_count > 0);
+}
+
+static void
+let_device_write(void)
+{
+	scene.rig.slow.holds = false;
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+}
+
+static void
+stop_writer(void)
+{
+	scene.rig.slow.holds = false;
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	rig_detach(&writing_process);
+}
+
+/* ---- readers of staged blocks ----------------------------------------------------------- */
+
+static bool
+write_before_a_staged_read(void)
+{
+	stage_block(scene.a, &scene.file, 3);
+	write_block_3();
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static bool
+write_after_the_page_is_copied(void)
+{
+	stage_block(scene.a, &scene.file, 3);
+	MUST(map_says(FC_STAGED));
+	stop_at("page-copied", write_block_3);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static void
+truncate_half_way(void)
+{
+	FcCache dead = scene.b;
+	FcChange change;
+
+	if (setjmp(cut_off) == 0)
+	{
+		stop_at("file-generation-moved", cut_here);
+		fc_change_begin(&dead, &scene.same, 0, FC_BLOCKS_ALL, &change);
+		MUST(!"the range was invalidated whole");
+	}
+	real_write(7, 3);
+}
+
+static bool
+truncation_after_the_page_is_copied(void)
+{
+	stage_block(scene.a, &scene.file, 3);
+	stop_at("page-copied", truncate_half_way);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static void
+go_offline_and_write(void)
+{
+	MUST(fc_mode_set(&scene.b, FC_OFFLINE, FC_REASON_USER) == FC_OK);
+	real_write(7, 3);
+}
+
+static bool
+offline_after_the_page_is_copied(void)
+{
+	stage_block(scene.a, &scene.file, 3);
+	stop_at("page-copied", go_offline_and_write);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+/* Fill other blocks until the page of block 3 holds one of them. */
+static void
+use_page_again(void)
+{
+	write_block_3();
+	for (uint32_t block = 100; block < 132; block++)
+		(void) read_block(&scene.b, &scene.same, block);
+}
+
+static bool
+page_is_used_again_under_a_reader(void)
+{
+	stage_block(scene.a, &scene.file, 3);
+	stop_at("page-seen", use_page_again);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+/*
+ * The change has emptied the entry and is about to give the page back.  The writer
+ * does so before it, block 4 takes the page, the change goes on, and block 5
+ * finds a free page.
+ */
+static void
+give_page_to_block_4(void)
+{
+	MUST(flush(scene.a));
+	(void) read_block(scene.a, &scene.file, 4);
+}
+
+static bool
+page_given_back_twice(void)
+{
+	bool wrong;
+
+	stage_block(scene.a, &scene.file, 3);
+	stop_at("entry-forgotten", give_page_to_block_4);
+	write_block_3();
+	(void) read_block(scene.a, &scene.file, 5);
+	wrong = holds_wrong(scene.a, &scene.file, 4);
+	MUST(flush(scene.a));
+	return wrong || holds_wrong(scene.a, &scene.file, 4) ||
+	       holds_wrong(scene.a, &scene.file, 5);
+}
+
+static void
+write_it_to_flash(void)
+{
+	MUST(flush(&scene.b));
+}
+
+/* A block that moves on to flash under its reader is a hit all the same. */
+static bool
+page_goes_to_flash_under_a_reader(void)
+{
+	static const char *const points[] = { "entry-staged", "page-seen",
+		                                  "page-copied" };
+
+	for (int i = 0; i < 3; i++)
+	{
+		fc_cache_clear(scene.a);
+		stage_block(scene.a, &scene.file, 3);
+		stop_at(points[i], write_it_to_flash);
+		if (!is_hit(scene.a, &scene.file, 3) || !map_says(FC_VALID))
+			return true;
+	}
+	return false;
+}
+
+/* ---- changes of what is being written ------------------------------------------------------ */
+
+static bool
+write_while_the_device_writes(void)
+{
+	bool wrong;
+
+	start_writer();
+	stage_block(scene.a, &scene.file, 3);
+	begin_to_write();
+	MUST(map_says(FC_WRITING) && is_hit(scene.a, &scene.file, 3));
+	write_block_3();
+	wrong = holds_wrong(scene.a, &scene.file, 3);
+	let_device_write();
+	wrong |= holds_wrong(scene.a, &scene.file, 3);
+	stop_writer();
+	return wrong;
+}
+
+/* At each step of the writer with the page. */
+static bool
+write_at_each_step_of_the_writer(void)
+{
+	static const char *const points[] = { "page-picked",  "entry-writing",
+		                                  "page-writing", "submitted",
+		                                  "written",      "entry-settled" };
+
+	for (int i = 0; i < 6; i++)
+	{
+		fc_cache_clear(scene.a);
+		(void) read_block(scene.a, &scene.file, 3);
+		stop_at(points[i], write_block_3);
+		MUST(flush(scene.a));
+		MUST(stop_act == NULL);
+		if (read_block(scene.a, &scene.file, 3))
+			return true;
+		MUST(flush(scene.a));
+		if (!is_hit(scene.a, &scene.file, 3) ||
+		    holds_wrong(scene.a, &scene.file, 3))
+			return true;
+	}
+	return false;
+}
+
+/* The old copy arrives last, where another block has been put meanwhile. */
+static bool
+slot_given_away_under_the_device(void)
+{
+	bool wrong = false;
+
+	start_writer();
+	stage_block(scene.a, &scene.file, 3);
+	begin_to_write();
+	write_block_3();
+	told_way = 0;
+	for (uint32_t block = 100; block < 100 + SLOTS; block++)
+	{
+		(void) read_block(&scene.b, &scene.same, block);
+		if (block % 8 == 0)
+			fc_writer_run(writer, 0);
+		if (block == 104)
+			break;
+	}
+	scene.rig.slow.last_first = true;
+	let_device_write();
+	for (uint32_t block = 100; block < 105; block++)
+		wrong |= holds_wrong(&scene.b, &scene.same, block);
+	stop_writer();
+	return wrong;
+}
+
+/* The page is filled with another block while the device has yet to read it. */
+static bool
+page_given_away_under_the_device(void)
+{
+	bool wrong;
+
+	start_writer();
+	stage_block(scene.a, &scene.file, 3);
+	begin_to_write();
+	for (uint32_t block = 100; block < 132; block++)
+		(void) read_block(&scene.b, &scene.same, block);
+	let_device_write();
+	wrong = holds_wrong(&scene.b, &scene.same, 3);
+	stop_writer();
+	return wrong;
+}
+
+static bool
+number_used_again_under_the_device(void)
+{
+	FcFile next = fc_file(file_id(8));
+	bool wrong;
+
+	start_writer();
+	stage_block(scene.a, &scene.file, 3);
+	begin_to_write();
+	retire_half_way(scene.file.id);
+	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
+	MUST(next.number == scene.file.number);
+	let_device_write();
+	wrong = read_block(&scene.b, &next, 3);
+	stop_writer();
+	return wrong;
+}
+
+/* ---- writers that are gone, and writers that are not ------------------------------------------ */
+
+static const char *const writer_points[] = { "page-picked",  "entry-writing",
+	                                         "page-writing", "submitted",
+	                                         "written",      "entry-settled",
+	                                         "page-freed" };
+
+#define WRITER_POINTS 7
+
+static bool
+stuck_after(FcCache *cache)
+{
+	/* Twice: what was written by the dead, and what was doomed under it. */
+	return holds_wrong(cache, &scene.file, 3) ||
+	       something_is_stuck(cache, &scene.file);
+}
+
+static void
+cut_a_writer_off(const char *point)
+{
+	(void) read_block(scene.a, &scene.file, 3);
+	if (setjmp(cut_off) == 0)
+	{
+		stop_at(point, cut_here);
+		IGNORE(fc_writer_flush(scene.a, FLUSH_NS));
+		MUST(!"the writer was not cut off");
+	}
+}
+
+/* The same process goes on, and becomes the writer once more. */
+static bool
+writer_cut_off_in_oneself(void)
+{
+	for (int i = 0; i < WRITER_POINTS; i++)
+	{
+		for (int doomed = 0; doomed < 2; doomed++)
+		{
+			fc_cache_clear(scene.a);
+			cut_a_writer_off(writer_points[i]);
+			if (doomed)
+				write_block_3();
+			if (stuck_after(scene.a))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* A child that has stopped itself in the middle of writing block 3. */
+static pid_t
+start_child(const char *point)
+{
+	pid_t child = fork();
+	int status;
+
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		FcCache mine = scene.rig.cache;
+
+		mine.token = 0;
+		MUST(fc_process_begin(&mine) == FC_OK);
+		stop_at(point, stop_myself);
+		_exit(fc_writer_flush(&mine, FLUSH_NS) == FC_OK ? 0 : 1);
+	}
+	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+	return child;
+}
+
+static bool
+writer_killed(void)
+{
+	for (int i = 0; i < WRITER_POINTS; i++)
+	{
+		for (int doomed = 0; doomed < 2; doomed++)
+		{
+			fc_cache_clear(scene.a);
+			(void) read_block(scene.a, &scene.file, 3);
+
+			pid_t child = start_child(writer_points[i]);
+
+			if (doomed)
+				write_block_3();
+			MUST(kill(child, SIGKILL) == 0);
+			MUST(waitpid(child, NULL, 0) == child);
+			if (stuck_after(scene.a))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* A living writer stays the writer, however long it takes. */
+static bool
+writer_stopped(void)
+{
+	bool wrong = false;
+
+	for (int i = 0; i < WRITER_POINTS; i++)
+	{
+		int status;
+
+		fc_cache_clear(scene.a);
+		(void) read_block(scene.a, &scene.file, 3);
+
+		pid_t child = start_child(writer_points[i]);
+
+		write_block_3();
+		wrong |= fc_writer_flush(scene.a, 0) != FC_FULL;
+		(void) read_block(scene.a, &scene.file, 3);
+		MUST(kill(child, SIGCONT) == 0);
+		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
+		wrong |= holds_wrong(scene.a, &scene.file, 3);
+		wrong |= !wrong && stuck_after(scene.a);
+	}
+	return wrong;
+}
+
+/*
+ * A second writer comes while the first one's write of block 3 is under way, and
+ * block 3 has changed.  What the first one had begun arrives last.
+ */
+static bool
+second_writer_under_the_first(void)
+{
+	bool wrong = false;
+
+	start_writer();
+	stage_block(scene.a, &scene.file, 3);
+	begin_to_write();
+	write_block_3();
+	if (flush(&scene.b))
+	{
+		/* 100 in the slot of block 3, 101 in its page. */
+		(void) read_block(&scene.b, &scene.same, 100);
+		MUST(flush(&scene.b));
+		(void) read_block(&scene.b, &scene.same, 101);
+	}
+	let_device_write();
+	wrong = holds_wrong(&scene.b, &scene.same, 100);
+	atomic_store(&scene.a->shared->ring_writer, writing_process.token);
+	stop_writer();
+	return wrong;
+}
+
+/* ---- the list ------------------------------------------------------------------------------ */
+
+#define B(name) FC_BREAK_##name
+
+static const Scenario scenarios[] = {
+	{ "a write before a staged block is read",
+	  write_before_a_staged_read,
+	  64,
+	  B(INVALIDATE),
+	  { 0 } },
+	{ "a write after a staged page was copied",
+	  write_after_the_page_is_copied,
+	  64,
+	  B(ENTRY_COMPARE),
+	  { B(CRC), B(RING_SEQUENCE) } },
+	{ "a truncation after a staged page was copied",
+	  truncation_after_the_page_is_copied,
+	  64,
+	  B(REPLAY_FILE),
+	  { 0 } },
+	{ "the mode goes offline after a staged page was copied",
+	  offline_after_the_page_is_copied,
+	  64,
+	  B(MODE_CHECK),
+	  { 0 } },
+	{ "a page is used again while it is copied",
+	  page_is_used_again_under_a_reader,
+	  64,
+	  B(RING_SEQUENCE) | B(CRC) | B(ENTRY_COMPARE),
+	  { B(RING_SEQUENCE), B(CRC), B(ENTRY_COMPARE) } },
+	{ "a page is given back twice",
+	  page_given_back_twice,
+	  64,
+	  B(RING_SEQUENCE) | B(CRC),
+	  { B(RING_SEQUENCE), B(CRC) } },
+	{ "a write while the device writes the block",
+	  write_while_the_device_writes,
+	  64,
+	  B(WRITING_DOOM),
+	  { B(CRC) } },
+	{ "a write at each step of the writer",
+	  write_at_each_step_of_the_writer,
+	  64,
+	  B(WRITING_DOOM),
+	  { B(CRC) } },
+	{ "a slot is wanted while the device writes it",
+	  slot_given_away_under_the_device,
+	  64,
+	  B(PIN) | B(CRC),
+	  { B(PIN), B(CRC) } },
+	{ "pages are wanted while the device reads one",
+	  page_given_away_under_the_device,
+	  64,
+	  B(PAGE_PIN) | B(CRC),
+	  { B(PAGE_PIN), B(CRC) } },
+	{ "a number is used again while the device writes a block of it",
+	  number_used_again_under_the_device,
+	  2,
+	  B(FORGET),
+	  { B(FILE_GENERATION) } },
+	{ "a writer is cut off by a signal handler of its own process",
+	  writer_cut_off_in_oneself,
+	  64,
+	  B(SELF),
+	  { B(TAKEOVER) } },
+	{ "a writer is killed", writer_killed, 64, B(TAKE_UP), { B(SELF) } },
+	{ "a dead writer stays the writer",
+	  writer_killed,
+	  64,
+	  B(TAKEOVER),
+	  { B(CRC) } },
+	{ "a writer is stopped, the block changes, and it goes on",
+	  writer_stopped,
+	  64,
+	  B(WRITER_GONE),
+	  { B(CRC) } },
+	{ "a second writer comes while the first one's write is under way",
+	  second_writer_under_the_first,
+	  64,
+	  B(WRITER_GONE) | B(CRC),
+	  { B(WRITER_GONE), B(CRC) } },
+};
+
+#undef B
+
+int
+main(void)
+{
+	alarm(120);
+	fc_test_point = on_point;
+	play_all(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
+
+	scene_open(64);
+	OK(!page_goes_to_flash_under_a_reader(),
+	   "a block that goes on to flash under its reader is a hit");
+	scene_close();
+	return tap_done();
+}
