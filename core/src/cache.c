@@ -66,11 +66,12 @@ place(uint64_t *end, uint64_t size)
 	return offset;
 }
 
-/* FNV-1a, of the policy's name and the size of its state. */
+/* FNV-1a, of the policy's name and the sizes of its states. */
 static uint32_t
 policy_hash(const FcPolicy *policy)
 {
-	uint32_t hash = 2166136261U ^ (uint32_t) policy->set_state_size;
+	uint32_t hash = 2166136261U ^ (uint32_t) policy->set_state_size ^
+	                (uint32_t) policy->shared_state_size << 12;
 
 	for (const char *c = policy->name; *c != '\0'; c++)
 		hash = (hash ^ (unsigned char) *c) * 16777619U;
