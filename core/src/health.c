@@ -21,8 +21,8 @@
  * speed.  Taken back when a row of probes is faster than the disk: as it is now,
  * for the disk bears the load of both by then.
  *
- * A device that is bypassed again soon after is left alone for twice as long each
- * time.
+ * A device that is bypassed again soon after, and was not so by mistake, is left alone
+ * for twice as long each time.
  *
  * Failures are counted by the hour, for each device and kind.  Too many of one
  * kind, and the device is out of use.  When the last one goes, the cache goes
@@ -52,6 +52,9 @@
 
 /* Where a read cannot be given up (no AIO), it is late when it took so long. */
 #define LATE_NS SECOND_NS
+
+/* Waking up so much later than asked is usual. */
+#define OVERSLEEP_NS (20 * MS_NS)
 
 /* Means are compared over so many reads, and are worth comparing for so long. */
 #define WINDOW_READS      256
@@ -85,7 +88,7 @@
 #define FORGIVEN_NS (600 * SECOND_NS)
 
 /* How soon housekeeping wants to be called again. */
-#define CHECK_MS          1000
+#define CHECK_MS          250
 #define CHECK_BYPASSED_MS 100
 
 /* ---- states ------------------------------------------------------------------ */
@@ -159,11 +162,24 @@ too_many(FcFailures *failures, uint32_t max)
 
 /* ---- what devices did ----------------------------------------------------------- */
 
+/*
+ * Who wakes up long after the deadline was waiting for a processor, and cannot tell
+ * what the device would have done.
+ */
+static uint64_t
+oversleep_max(const FcCache *cache)
+{
+	uint64_t half = cache->read_deadline_ns / 2;
+
+	return half > OVERSLEEP_NS ? half : OVERSLEEP_NS;
+}
+
 void
 fc_health_read_done(FcCache *cache, uint32_t device, uint64_t ns,
                     FcOutcome outcome)
 {
-	if (outcome == FC_OUTCOME_TIMEOUT ||
+	if ((outcome == FC_OUTCOME_TIMEOUT &&
+	     ns <= cache->read_deadline_ns + oversleep_max(cache)) ||
 	    (outcome == FC_OUTCOME_OK && ns > LATE_NS))
 		(void) move(cache, device, FC_DEVICE_IN_SERVICE, FC_DEVICE_STALLED);
 	if (outcome == FC_OUTCOME_ERROR &&
@@ -279,10 +295,10 @@ static uint64_t
 wait_before_probes(FcDeviceState state, uint32_t times)
 {
 	bool slow = state == FC_DEVICE_SLOW;
-	uint64_t wait = slow ? SLOW_WAIT_NS : STALLED_WAIT_NS;
+	uint64_t wait = slow ? SLOW_WAIT_NS / 2 : STALLED_WAIT_NS;
 	uint64_t max = slow ? SLOW_WAIT_MAX : STALLED_WAIT_MAX;
 
-	while (times-- > 1 && wait < max)
+	while (times-- > 0 && wait < max)
 		wait *= 2;
 	return wait < max ? wait : max;
 }
@@ -307,7 +323,9 @@ note_state(FcCache *cache, uint32_t device, FcDeviceState state,
 	{
 		if (now_ns - health->noted_ns > FORGIVEN_NS)
 			health->times_bypassed = 0;
-		health->times_bypassed++;
+		if (state == FC_DEVICE_SLOW)
+			health->times_bypassed++;
+		health->hung = false;
 		health->probe_due_ns =
 			now_ns + wait_before_probes(state, health->times_bypassed);
 	}
@@ -318,8 +336,17 @@ note_state(FcCache *cache, uint32_t device, FcDeviceState state,
 static bool
 answers(FcCache *cache, FcHealth *health, uint64_t ns)
 {
-	health->good_probes =
-		ns <= cache->read_deadline_ns ? health->good_probes + 1 : 0;
+	if (ns <= cache->read_deadline_ns)
+		health->good_probes++;
+	else
+		health->good_probes = 0;
+
+	/* It did hang, and it was not some process that was late. */
+	if (ns > cache->read_deadline_ns && !health->hung)
+	{
+		health->hung = true;
+		health->times_bypassed++;
+	}
 	return health->good_probes >= STALLED_PROBES;
 }
 

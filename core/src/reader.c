@@ -267,6 +267,12 @@ fc_reader_read(FcCache *cache, const uint32_t slot[], unsigned count,
 				break;
 			in_time = fetch_reads(&call);
 		}
+		/* What came while this process was not let run has come in time. */
+		if (!in_time && call.delivered < call.begun)
+		{
+			call.end_ns = call.now_ns;
+			(void) fetch_reads(&call);
+		}
 		abandon_reads(&call);
 		give_back_reader(call.reader);
 	}

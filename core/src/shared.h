@@ -392,7 +392,8 @@ typedef struct FcHealth
 
 	/* From here on: what housekeeping remembers. */
 	uint32_t noted_state;
-	uint32_t times_bypassed; /* in a row */
+	uint32_t times_bypassed; /* in a row, and not by mistake */
+	bool hung;               /* this time: a probe was late */
 	uint32_t good_probes;
 	uint64_t probes_ns;
 	uint64_t noted_ns;

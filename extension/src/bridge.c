@@ -242,7 +242,9 @@ bridge_prepare(void)
 		return wanted = false;
 
 	if (setting_advice)
-		advice_want(wanted ? config.slot_count : 0);
+		advice_want(!wanted                     ? 0
+		            : config.slot_count_max > 0 ? config.slot_count_max
+		                                        : config.slot_count);
 	if (wanted)
 		(void) stay_off("the server is starting");
 	pthread_atfork(NULL, NULL, in_child);
