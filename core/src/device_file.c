@@ -174,3 +174,23 @@ fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
 	device->direct = fcntl(fd, F_SETFL, O_DIRECT) == 0;
 	return FC_DEVICE_FINE;
 }
+
+uint32_t
+fc_device_file_slots(const FcDevice *device)
+{
+	struct stat st;
+
+	if (fstat(device->fd, &st) != 0 || st.st_size < FC_SLOTS_OFFSET)
+		return 0;
+	return (uint32_t) ((st.st_size - FC_SLOTS_OFFSET) / FC_BLOCK_SIZE);
+}
+
+FcDeviceProblem
+fc_device_file_resize(const FcDevice *device, uint32_t slot_count)
+{
+	struct stat st;
+
+	if (fstat(device->fd, &st) != 0)
+		return FC_DEVICE_CANNOT_WRITE;
+	return reserve(device->fd, &st, slot_count);
+}

@@ -35,6 +35,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include "health.h"
 #include "shared.h"
 
 void
@@ -128,6 +129,18 @@ clear_way(FcCache *cache, uint32_t number, unsigned way)
 	}
 }
 
+/* Then the walk waits: what it cannot copy now would have to be dropped. */
+static bool
+a_device_stalls(const FcShared *shared)
+{
+	for (uint32_t i = 0; i < shared->device_count; i++)
+	{
+		if (fc_health_state(shared, i) == FC_DEVICE_STALLED)
+			return true;
+	}
+	return false;
+}
+
 static void
 walk(FcCache *cache, uint64_t geometry, uint32_t *budget)
 {
@@ -140,7 +153,7 @@ walk(FcCache *cache, uint64_t geometry, uint32_t *budget)
 		fc_mode_new_epoch(shared);
 	FC_POINT("epoch-moved");
 
-	for (; at < sets && *budget > 0; (*budget)--)
+	for (; at < sets && *budget > 0 && !a_device_stalls(shared); (*budget)--)
 	{
 		for (unsigned way = 0; way < FC_WAYS; way++)
 			clear_way(cache, at, way);

@@ -260,6 +260,30 @@ test_drain(void)
 	rig_close(&rig);
 }
 
+/* A device that stalls is waited for; one that is dead takes its blocks along. */
+static void
+test_stalls(void)
+{
+	open_sized(1024, 2048);
+	for (uint32_t block = 0; block < 500; block++)
+		put(block);
+
+	uint32_t before = count_hits(500);
+	FcAtomic32 *state = &rig.cache.shared->health[0].state;
+
+	MUST(fc_resize_begin(&rig.cache, 2048) == FC_OK);
+	atomic_store(state, FC_DEVICE_STALLED);
+	for (int i = 0; i < 5; i++)
+		MUST(fc_resize_step(&rig.cache, 100));
+	OK(fc_size(&rig.cache).changing && fc_size(&rig.cache).done == 0,
+	   "while the device stalls nothing moves");
+	atomic_store(state, FC_DEVICE_IN_SERVICE);
+	while (fc_resize_step(&rig.cache, 1))
+		;
+	OK(count_hits(500) == before, "and nothing is lost by it");
+	rig_close(&rig);
+}
+
 /* ---- every interleaving -------------------------------------------------------------- */
 
 #define SMALL 2
@@ -664,6 +688,7 @@ main(void)
 	test_shrink();
 	test_limits();
 	test_drain();
+	test_stalls();
 	memset(&rig, 0, sizeof(rig));
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
 	{

@@ -13,6 +13,8 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT direct_io boolean,
 	OUT io_engine text,
 	OUT size_bytes bigint,
+	OUT size_max_bytes bigint,
+	OUT resize_progress double precision,
 	OUT slots bigint,
 	OUT used_slots bigint,
 	OUT used_bytes bigint,
@@ -53,6 +55,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT disk_read_bytes bigint,
 	OUT verify_compared bigint,
 	OUT verify_mismatches bigint,
+	OUT moved_blocks bigint,
 	OUT takeovers bigint,
 	OUT file_displacements bigint,
 	OUT file_shortages bigint,
@@ -86,7 +89,9 @@ COMMENT ON COLUMN pgflash_cache.direct_io IS
 	'Whether the cache files are read and written without the page cache (O_DIRECT).';
 COMMENT ON COLUMN pgflash_cache.io_engine IS
 	'How this session reads the cache files: aio (many blocks at once, with a deadline), or plain where the kernel allows no AIO.';
-COMMENT ON COLUMN pgflash_cache.size_bytes IS 'Bytes of blocks that the cache can hold.';
+COMMENT ON COLUMN pgflash_cache.size_bytes IS 'Bytes of blocks that the cache can hold; while its size changes: the new size.';
+COMMENT ON COLUMN pgflash_cache.size_max_bytes IS 'What size_bytes can grow to without a restart.';
+COMMENT ON COLUMN pgflash_cache.resize_progress IS 'How much of a change of size is done, 0 to 1; null if the size is not changing.';
 COMMENT ON COLUMN pgflash_cache.slots IS 'Blocks of 8 kB that the cache can hold.';
 COMMENT ON COLUMN pgflash_cache.used_slots IS 'Blocks that the cache holds now.';
 COMMENT ON COLUMN pgflash_cache.used_bytes IS 'Bytes of blocks that the cache holds now.';
@@ -149,6 +154,7 @@ COMMENT ON COLUMN pgflash_cache.disk_read_bytes IS 'Bytes of those reads.';
 COMMENT ON COLUMN pgflash_cache.verify_compared IS
 	'Blocks from flash that were compared with their file (pgflash.verify, pgflash_cache_verify).';
 COMMENT ON COLUMN pgflash_cache.verify_mismatches IS 'Of those: blocks that differed. Anything but 0 is a bug or a bad disk.';
+COMMENT ON COLUMN pgflash_cache.moved_blocks IS 'Cached blocks copied to another slot because the size of the cache changed.';
 COMMENT ON COLUMN pgflash_cache.takeovers IS 'Slots taken over from a process that died while it filled them.';
 COMMENT ON COLUMN pgflash_cache.file_displacements IS
 	'Times a file lost its place in the list of cached files, and what it had cached, to another one.';

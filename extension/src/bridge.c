@@ -2,8 +2,8 @@
  * bridge.c
  *		Where PostgreSQL and core meet.
  *
- * The only file, with bridge_devices.c, that includes both worlds.  Core answers with statuses; here they
- * become words in the log and in the views.  The rule for all of it: a failure of
+ * The only file, with its helpers bridge_*.c, that includes both worlds.  Core
+ * answers with statuses; here they become words in the log and in the views.  The rule for all of it: a failure of
  * the cache is never a failure of the server.  Whatever is wrong is said once, with
  * a hint, and the server runs on as if pgflash were absent.
  *
@@ -37,6 +37,7 @@
 #include "advice.h"
 #include "bridge.h"
 #include "bridge_devices.h"
+#include "bridge_resize.h"
 #include "bridge_restart.h"
 #include "broken.h"
 #include "classes.h"
@@ -47,6 +48,9 @@
 
 /* Processes that fill: backends and workers, helpers, and some room. */
 #define PROCESSES_SPARE 16
+
+/* So soon the worker goes on with a change of size. */
+#define BUSY_MS 10u
 
 /* More than this part of the machine's memory is a mistake in the settings. */
 #define MEMORY_SHARE 2
@@ -99,6 +103,13 @@ bridge_refuse(const char *hint, const char *format, ...)
 	return false;
 }
 
+/* All cache files together, of whole sets. */
+static uint32_t
+slots_of(int blocks_of_each)
+{
+	return (uint32_t) blocks_of_each / FC_WAYS * FC_WAYS * config.device_count;
+}
+
 static bool
 judge_size(void)
 {
@@ -113,22 +124,25 @@ judge_size(void)
 			(int64) setting_cache_size_blocks * (FC_BLOCK_SIZE / 1024));
 
 	config.device_count = bridge_devices_count();
-	if (setting_cache_size_blocks > INT_MAX / (int) config.device_count)
+	if (Max(setting_cache_size_blocks, setting_cache_size_max_blocks) >
+	    INT_MAX / (int) config.device_count)
 		return bridge_refuse("Set pgflash.cache_size to less.",
 		                     "the cache would have more than %d blocks",
 		                     INT_MAX);
-	config.slot_count = (uint32_t) setting_cache_size_blocks / FC_WAYS *
-	                    FC_WAYS * config.device_count;
+	config.slot_count = slots_of(setting_cache_size_blocks);
+	config.slot_count_max =
+		slots_of(Max(setting_cache_size_blocks, setting_cache_size_max_blocks));
 	config.policy = &fc_policy_gittins;
 	config.process_count =
 		1; /* until the server knows; it hardly matters here */
 
 	needed = fc_cache_memory_size(&config);
 	if (needed == 0 || needed > memory / MEMORY_SHARE)
-		return bridge_refuse("Set pgflash.cache_size to less.",
+		return bridge_refuse("Set pgflash.cache_size or "
+		                     "pgflash.cache_size_max to less.",
 		                     "the cache size of " INT64_FORMAT
 		                     " MB needs " UINT64_FORMAT " MB of shared memory",
-		                     (int64) config.slot_count /
+		                     (int64) config.slot_count_max /
 		                         (1024 * 1024 / FC_BLOCK_SIZE),
 		                     needed / (1024 * 1024));
 	return true;
@@ -305,6 +319,9 @@ void
 bridge_create(void *memory, uint32_t wait_event)
 {
 	runtime.flash_read_event = wait_event;
+
+	/* After a crash the size may be another one than at the start. */
+	config.slot_count = bridge_resize_begin_with(&config);
 	if (!bridge_devices_open(config.slot_count / config.device_count) ||
 	    !lay_out(memory))
 	{
@@ -576,7 +593,7 @@ bridge_tick(void)
 	say_mismatch();
 	bridge_devices_tick();
 	say_mode();
-	return again_ms;
+	return bridge_resize_tick(&config) ? Min(again_ms, BUSY_MS) : again_ms;
 }
 
 /* ---- views ------------------------------------------------------------------------------ */
@@ -645,6 +662,19 @@ uint32_t
 bridge_slot_count(void)
 {
 	return bridge_attached() ? fc_slot_count(&runtime.cache) : 0;
+}
+
+BridgeSize
+bridge_size(void)
+{
+	FcSize size = { .done = 1 };
+
+	if (bridge_attached())
+		size = fc_size(&runtime.cache);
+	return (BridgeSize){ .slots = size.slots,
+		                 .slots_max = size.slots_max,
+		                 .changing = size.changing,
+		                 .done = size.done };
 }
 
 uint32_t

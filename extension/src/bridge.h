@@ -164,7 +164,17 @@ typedef struct BridgeStaging
 } BridgeStaging;
 
 extern BridgeStaging bridge_staging(void);
-extern uint32_t bridge_slot_count(void);
+
+typedef struct BridgeSize
+{
+	uint32_t slots;     /* that the cache has, or is about to have */
+	uint32_t slots_max; /* that it can grow to */
+	bool changing;
+	double done; /* of the change, 0 to 1 */
+} BridgeSize;
+
+extern BridgeSize bridge_size(void);
+extern uint32_t bridge_slot_count(void); /* that may be in use */
 extern uint32_t bridge_used_slots(void);
 extern size_t bridge_metadata_bytes(void);
 extern uint32_t bridge_file_count(void);

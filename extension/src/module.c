@@ -13,6 +13,7 @@
  *	shmem.c		our piece of shared memory
  *	bridge.c	where PostgreSQL and core meet; refusals and words
  *	bridge_devices.c	the same for the cache files
+ *	bridge_resize.c	the size of the cache follows the setting
  *	worker.c	self-test, housekeeping, log
  *	writer.c	what is staged goes to flash
  *	views.c		SQL functions behind the views

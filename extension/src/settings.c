@@ -18,6 +18,7 @@
 
 char *setting_cache_file = NULL;
 int setting_cache_size_blocks;
+int setting_cache_size_max_blocks;
 int setting_verify;
 int setting_read_deadline_ms;
 int setting_write_budget_mb;
@@ -46,9 +47,17 @@ settings_define(void)
 
 	DefineCustomIntVariable(
 		"pgflash.cache_size", "Size of each cache file.",
-		"Rounded down to a multiple of 512 kB. Takes about 25 bytes of shared "
-		"memory for each 8 kB.",
-		&setting_cache_size_blocks, 131072, INT_MIN, INT_MAX, PGC_POSTMASTER,
+		"Rounded down to a multiple of 512 kB. Can be changed while the server "
+		"runs, up to pgflash.cache_size_max.",
+		&setting_cache_size_blocks, 131072, INT_MIN, INT_MAX, PGC_SIGHUP,
+		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.cache_size_max",
+		"What each cache file can grow to while the server runs; 0 means "
+		"pgflash.cache_size at the start.",
+		"Takes at most 28 bytes of shared memory for each 8 kB, from 1 GB on.",
+		&setting_cache_size_max_blocks, 0, 0, INT_MAX, PGC_POSTMASTER,
 		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
 
 	DefineCustomIntVariable(

@@ -20,7 +20,8 @@ typedef enum Verify
 
 extern char *setting_cache_file;
 extern int setting_cache_size_blocks;
-extern int setting_verify; /* a Verify */
+extern int setting_cache_size_max_blocks; /* 0 = as at the start */
+extern int setting_verify;                /* a Verify */
 extern int setting_read_deadline_ms;
 extern int setting_write_budget_mb;
 extern bool setting_advice;

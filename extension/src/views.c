@@ -106,14 +106,30 @@ static Datum
 column_size_bytes(bool *null_out)
 {
 	(void) null_out;
-	return Int64GetDatum((int64) bridge_slot_count() * BLOCK_BYTES);
+	return Int64GetDatum((int64) bridge_size().slots * BLOCK_BYTES);
 }
 
 static Datum
 column_slots(bool *null_out)
 {
 	(void) null_out;
-	return Int64GetDatum(bridge_slot_count());
+	return Int64GetDatum(bridge_size().slots);
+}
+
+static Datum
+column_size_max_bytes(bool *null_out)
+{
+	(void) null_out;
+	return Int64GetDatum((int64) bridge_size().slots_max * BLOCK_BYTES);
+}
+
+static Datum
+column_resize_progress(bool *null_out)
+{
+	BridgeSize size = bridge_size();
+
+	*null_out = !size.changing;
+	return Float8GetDatum(size.done);
 }
 
 static Datum
@@ -275,6 +291,8 @@ static const struct
 	{ "direct_io", column_direct_io },
 	{ "io_engine", column_io_engine },
 	{ "size_bytes", column_size_bytes },
+	{ "size_max_bytes", column_size_max_bytes },
+	{ "resize_progress", column_resize_progress },
 	{ "slots", column_slots },
 	{ "used_slots", column_used_slots },
 	{ "used_bytes", column_used_bytes },

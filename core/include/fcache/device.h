@@ -109,6 +109,16 @@ extern FC_MUST_CHECK FcDeviceProblem fc_device_file_open(FcDevice *device,
                                                          uint32_t slot_count,
                                                          unsigned lock_wait_ms);
 
+/* Slots that an open cache file has room for. */
+extern uint32_t fc_device_file_slots(const FcDevice *device);
+
+/*
+ * Give an open cache file room for so many slots, no more and no less.  If that
+ * cannot be done it keeps what it had.
+ */
+extern FC_MUST_CHECK FcDeviceProblem
+fc_device_file_resize(const FcDevice *device, uint32_t slot_count);
+
 /* Where slot 0 begins in a cache file: after the superblock. */
 #define FC_SLOTS_OFFSET 1048576
 

@@ -1,0 +1,135 @@
+"""The size of the cache changes while the server runs: what stays, what disk space it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer, create_cached, eventually
+from support.cluster import ClusterFactory
+
+pytestmark = pytest.mark.extension
+
+MB = 1024 * 1024
+SMALL, LARGE, MAX = "16MB", "32MB", "64MB"
+
+#: About 12 MB, so that it fits into the smallest cache here.
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
+    """A server whose cache has 16 MB and can have 64."""
+    factory = ClusterFactory(pgflash_install)
+    server = create_cached(
+        factory,
+        pgflash_install,
+        settings={
+            "pgflash.cache_size": SMALL,
+            "pgflash.cache_size_max": MAX,
+            # On a busy machine a read may take long without the device being ill.
+            "pgflash.read_deadline": "5s",
+        },
+    )
+    with server.server.connect() as connection:
+        connection.execute(
+            "create table item as select n as id, repeat('x', 500) as pad"
+            f" from generate_series(1, {ROWS}) n"
+        )
+        connection.execute("alter table item add primary key (id)")
+        connection.commit()
+        connection.autocommit = True
+        connection.execute("vacuum analyze item")
+        connection.execute("checkpoint")
+    yield server
+    factory.close()
+
+
+def read_all(cached: CachedServer) -> None:
+    with cached.server.connect() as connection:
+        for i in range(1, ROWS, 13):
+            connection.execute("select pad from item where id = %s", [i])
+
+
+def hit_ratio(cached: CachedServer) -> float:
+    """Return the share of hits of one round of reads."""
+    before = cached.view()
+    read_all(cached)
+    after = cached.view()
+    hits = after["hits"] - before["hits"]
+    misses = after["misses"] - before["misses"]
+    assert hits + misses > 500
+    return float(hits / (hits + misses))
+
+
+def reload_settings(cached: CachedServer, **settings: str) -> None:
+    cached.server.configure({f"pgflash.{name}": value for name, value in settings.items()})
+    with cached.server.connect() as connection:
+        connection.execute("select pg_reload_conf()")
+
+
+def resize(cached: CachedServer, size: str) -> None:
+    """Set another size, and wait until the cache and its file have it."""
+    reload_settings(cached, cache_size=size)
+    wanted = int(size.removesuffix("MB")) * MB
+
+    def done() -> bool:
+        view = cached.view()
+        return (
+            view["size_bytes"] == wanted
+            and view["resize_progress"] is None
+            and cached.cache_file.stat().st_size == wanted + MB
+        )
+
+    assert eventually(done, seconds=60), (cached.view(), cached.server.log_text()[-2000:])
+
+
+def disk_bytes(cached: CachedServer) -> int:
+    return cached.cache_file.stat().st_blocks * 512
+
+
+def test_growing_keeps_what_is_cached_and_moves_what_must(cached: CachedServer) -> None:
+    read_all(cached)
+    before = hit_ratio(cached)
+    moved = cached.view()["moved_blocks"]
+    resize(cached, LARGE)
+    view = cached.view()
+    assert hit_ratio(cached) > before - 0.02
+    assert 0.3 < (view["moved_blocks"] - moved) / view["used_slots"] < 0.7
+    assert disk_bytes(cached) >= 32 * MB, "the space is reserved"
+    assert cached.verify()[1] == 0
+    assert cached.assert_serving()["flash_read_errors"] == 0
+
+
+def test_shrinking_keeps_what_fits_and_gives_the_disk_back(cached: CachedServer) -> None:
+    resize(cached, LARGE)
+    read_all(cached)
+    used = cached.view()["used_slots"]
+    resize(cached, SMALL)
+    assert eventually(lambda: disk_bytes(cached) <= 17 * MB + 64 * 1024)
+    view = cached.view()
+    assert view["used_slots"] > 0.6 * min(used, view["slots"])
+    assert hit_ratio(cached) > 0.6
+    compared, mismatched = cached.verify()
+    assert compared > 1000
+    assert mismatched == 0
+    assert cached.assert_serving()["flash_read_errors"] == 0
+
+
+def test_a_size_beyond_the_maximum_is_refused_and_said(cached: CachedServer) -> None:
+    resize(cached, SMALL)
+    reload_settings(cached, cache_size="128MB")
+    assert eventually(lambda: "can have from 512 kB to 64 MB" in cached.server.log_text())
+    assert cached.view()["size_bytes"] == 16 * MB
+    assert cached.view()["size_max_bytes"] == 64 * MB
+    resize(cached, LARGE)
+
+
+def test_after_a_restart_the_cache_has_the_size_of_the_setting(cached: CachedServer) -> None:
+    resize(cached, LARGE)
+    cached.server.stop()
+    cached.start()
+    assert eventually(lambda: cached.view()["mode"] == "serve")
+    assert cached.view()["size_bytes"] == 32 * MB
