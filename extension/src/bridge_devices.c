@@ -188,7 +188,7 @@ bridge_devices_judge(const char *real_data_directory)
 				return false;
 		}
 		runtime.device[device_count].fd = -1;
-		strlcpy(path[device_count++], file, MAXPGPATH);
+		snprintf(path[device_count++], MAXPGPATH, "%s", file);
 	}
 	return true;
 }
