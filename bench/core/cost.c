@@ -220,14 +220,16 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	FcConfig config = { .slot_count = slots,
 		                .process_count = 64,
 		                .policy = &willing };
-	size_t size = fc_cache_memory_size(&config);
-	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	size_t size;
+	void *memory;
 	FcTicket ticket;
 	FcSeen seen;
 
 	willing = fc_policy_gittins;
 	willing.choose = choose_always;
+	size = fc_cache_memory_size(&config);
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		die("reserve memory");
 	if (path != NULL &&
