@@ -1,0 +1,120 @@
+/*
+ * readers.c
+ *		Plain O_DIRECT reads, to measure scans by: what the device gives.
+ *
+ *	readers FILE SIZE DEPTH READERS SECONDS
+ *
+ * Each of READERS processes keeps reading DEPTH pieces of SIZE bytes from random
+ * places of FILE at once, by Linux AIO, and waits for all of them, as a scan waits
+ * for a run.  Prints bytes per second.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 64
+
+static double
+now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double) time.tv_sec + (double) time.tv_nsec / 1e9;
+}
+
+static uint64_t
+read_for(int fd, off_t pieces, size_t size, int depth, double seconds,
+         unsigned seed)
+{
+	aio_context_t context = 0;
+	char *memory = mmap(NULL, size * (size_t) depth, PROT_READ | PROT_WRITE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct iocb request[DEPTH_MAX];
+	struct iocb *requests[DEPTH_MAX];
+	struct io_event event[DEPTH_MAX];
+	uint64_t bytes = 0;
+	double end = now() + seconds;
+
+	if (memory == MAP_FAILED || syscall(SYS_io_setup, depth, &context) != 0)
+		exit(1);
+	srandom(seed);
+	while (now() < end)
+	{
+		for (int i = 0; i < depth; i++)
+		{
+			request[i] = (struct iocb){
+				.aio_lio_opcode = IOCB_CMD_PREAD,
+				.aio_fildes = (uint32_t) fd,
+				.aio_buf = (uint64_t) (uintptr_t) (memory + (size_t) i * size),
+				.aio_nbytes = size,
+				.aio_offset = random() % pieces * (off_t) size,
+			};
+			requests[i] = &request[i];
+		}
+		if (syscall(SYS_io_submit, context, (long) depth, requests) != depth ||
+		    syscall(SYS_io_getevents, context, (long) depth, (long) depth,
+		            event, NULL) != depth)
+			exit(1);
+		for (int i = 0; i < depth; i++)
+		{
+			if (event[i].res != (int64_t) size)
+				exit(1);
+			bytes += size;
+		}
+	}
+	return bytes;
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc != 6)
+	{
+		fputs("Usage: readers FILE SIZE DEPTH READERS SECONDS\n", stderr);
+		return 2;
+	}
+
+	size_t size = strtoul(argv[2], NULL, 10);
+	int depth = atoi(argv[3]);
+	int readers = atoi(argv[4]);
+	double seconds = atof(argv[5]);
+	int fd = open(argv[1], O_RDONLY | O_DIRECT);
+	struct stat st;
+	int out[2];
+	uint64_t sum = 0;
+
+	if (fd < 0 || fstat(fd, &st) != 0 || depth > DEPTH_MAX || pipe(out) != 0)
+		return 1;
+	for (int i = 0; i < readers; i++)
+	{
+		if (fork() == 0)
+		{
+			uint64_t bytes = read_for(fd, st.st_size / (off_t) size, size,
+			                          depth, seconds, (unsigned) i + 1);
+
+			_exit(write(out[1], &bytes, sizeof(bytes)) != sizeof(bytes));
+		}
+	}
+	close(out[1]);
+	for (int i = 0; i < readers; i++)
+	{
+		uint64_t bytes;
+
+		if (read(out[0], &bytes, sizeof(bytes)) != sizeof(bytes))
+			return 1;
+		sum += bytes;
+	}
+	printf("%.0f\n", (double) sum / seconds);
+	return 0;
+}
