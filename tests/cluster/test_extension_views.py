@@ -140,13 +140,14 @@ def test_reads_that_repeat_are_hits_and_are_counted_everywhere(cached: CachedSer
     assert 0 < after["hit_ratio"] < 1
     assert after["flash_read_mean_ms"] > 0
     assert after["disk_read_mean_ms"] > 0
-    assert sum(after["flash_read_histogram"]) >= after["hits"]
+    from_flash = after["hits"] - after["staged_hits"]
+    assert sum(after["flash_read_histogram"]) >= from_flash
     assert sum(after["disk_read_histogram"]) >= after["disk_reads"] > 0
 
     ((reads, writes, read_bytes, write_bytes),) = rows(
         cached, "select reads, writes, read_bytes, write_bytes from pgflash_cache_devices"
     )
-    assert reads >= after["hits"]
+    assert reads >= from_flash
     assert read_bytes == reads * 8192
     assert write_bytes == writes * 8192
 

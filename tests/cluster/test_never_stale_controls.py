@@ -69,18 +69,22 @@ def test_ddl_catches_a_library_that_forgets(
 def test_the_model_of_the_tables_notices_by_itself_when_nothing_is_verified(
     cluster: ClusterFactory, broken_install: Installs
 ) -> None:
-    cached = create_cached(cluster, broken_install("WRITE"), settings={"pgflash.verify": "off"})
-    world = World(server=cached.server, space=cached.space)
+    install = broken_install("WRITE")
 
     def change_and_look() -> None:
-        for step in CHANGES:
-            step(world)
-            world.check()
+        cached = create_cached(cluster, install, settings={"pgflash.verify": "off"})
+        world = World(server=cached.server, space=cached.space)
+        try:
+            for step in CHANGES:
+                step(world)
+                world.check()
+        finally:
+            world.disconnect()
 
-    # A catalog's block may be stale as well, and then the server is at a loss.
+    # A catalog's block may be stale as well, and then the server is at a loss: as
+    # early as when the extension is created.
     with pytest.raises((AssertionError, psycopg.Error)):
         change_and_look()
-    world.disconnect()
 
 
 def test_load_catches_a_library_that_forgets_writes(

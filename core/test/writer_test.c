@@ -1,0 +1,402 @@
+/*
+ * writer_test.c
+ *		The staging ring and its writer: full rings, waiting updates, devices that
+ *		are late, out of order, short or broken, and rest.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "staging.h"
+#include "support.h"
+#include "tap.h"
+
+#define RING   32 /* pages of the smallest ring */
+#define MS     1000000ULL
+#define SECOND 1000000000ULL
+
+static Rig rig;
+static FcFile file;
+static FcCache writing; /* the writer's process, with the device that waits */
+static FcWriter *writer;
+
+static void
+begin(void)
+{
+	rig_open(&rig, 256, 64);
+	file = fc_file(file_id(7));
+	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
+	MUST(fc_cache_attach(&writing, rig.memory, &fc_policy_lfu,
+	                     &rig.slow.device) == FC_OK);
+	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
+}
+
+static void
+end(void)
+{
+	rig.slow.holds = false;
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	rig_detach(&writing);
+	rig_close(&rig);
+}
+
+static FcStatus
+put(uint32_t block)
+{
+	FcTicket ticket;
+	Page page;
+
+	MUST(fc_read(&rig.cache, &file, block, &page, &ticket) == FC_MISS);
+	page_make(&page, 7, block, 1);
+	return fc_fill(&rig.cache, &ticket, &page);
+}
+
+static FcStatus
+update(uint32_t block, uint64_t version)
+{
+	FcChange change;
+	Page page;
+
+	fc_change_begin(&rig.cache, &file, block, 1, &change);
+	fc_change_end(&rig.cache, &file, &change);
+	page_make(&page, 7, block, version);
+	return fc_change_fill(&rig.cache, &change, &page);
+}
+
+static bool
+serves(uint32_t block, uint64_t version)
+{
+	FcTicket ticket;
+	Page page;
+
+	return fc_read(&rig.cache, &file, block, &page, &ticket) == FC_OK &&
+	       page_is(&page, 7, block, version);
+}
+
+static uint64_t
+count_of(FcCounter counter)
+{
+	return fc_counter(&rig.cache, counter);
+}
+
+/* ---- the ring ---------------------------------------------------------------- */
+
+static void
+test_size(void)
+{
+	OK(fc_staging_pages_for(64) == 32 && fc_staging_pages_for(131072) == 32 &&
+	       fc_staging_pages_for(262143) == 32 &&
+	       fc_staging_pages_for(262144) == 64 &&
+	       fc_staging_pages_for(10000000) == 1024 &&
+	       fc_staging_pages_for(1ULL << 32) == 1024,
+	   "a page for 4096 slots, in powers of 2 from 32 to 1024");
+}
+
+static void
+test_staged(void)
+{
+	begin();
+	OK(put(3) == FC_OK && rig.flash.writes + rig.slow.writes == 0,
+	   "a fill writes nothing to flash");
+	OK(serves(3, 1) && rig.flash.reads == 0 &&
+	       count_of(FC_COUNT_staged_hits) == 1 && count_of(FC_COUNT_hits) == 1,
+	   "and is a hit at once, off the ring");
+	OK(count_of(FC_COUNT_inserts) == 1 && fc_used_slots(&rig.cache) == 1 &&
+	       fc_ring_info(&rig.cache).used == 1,
+	   "counted as what it is");
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	OK(rig.slow.writes == 1 && count_of(FC_COUNT_flash_writes) == 1 &&
+	       fc_ring_info(&rig.cache).used == 0,
+	   "the writer writes it once, and its page is free");
+	OK(serves(3, 1) && rig.flash.reads == 1 &&
+	       count_of(FC_COUNT_staged_hits) == 1,
+	   "then it is read from flash");
+	end();
+}
+
+static void
+test_full(void)
+{
+	begin();
+	for (uint32_t block = 0; block < RING; block++)
+		MUST(put(block) == FC_OK);
+	OK(put(100) == FC_SKIP &&
+	       count_of(FC_COUNT_insert_skip_writer_overloaded) == 1,
+	   "a full ring takes no more, and that is counted");
+	OK(fc_ring_info(&rig.cache).used == RING, "it says that it is full");
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	for (uint32_t block = 200; block < 200 + 256; block++)
+	{
+		IGNORE(put(block));
+		MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	}
+
+	/* All slots of the cache are taken: what comes next has to evict. */
+	uint64_t evicted = count_of(FC_COUNT_eviction_aged_out);
+
+	rig.slow.holds = true;
+	for (uint32_t block = 1000; block < 1000 + RING; block++)
+		MUST(put(block) == FC_OK);
+	OK(count_of(FC_COUNT_eviction_aged_out) > evicted, "fills evict");
+	evicted = count_of(FC_COUNT_eviction_aged_out);
+	OK(put(2000) == FC_SKIP && count_of(FC_COUNT_eviction_aged_out) == evicted,
+	   "but nothing makes room for what the ring cannot take");
+	OK(serves(1000, 1), "what is in the ring is served all the while");
+	end();
+}
+
+static void
+test_nobody_writes(void)
+{
+	begin();
+	MUST(put(3) == FC_OK);
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	OK(!fc_ring_info(&rig.cache).served, "without a writer");
+	for (uint32_t block = 100; block < 100 + 2 * RING; block++)
+		IGNORE(put(block));
+	OK(serves(3, 1) && serves(100, 1) && count_of(FC_COUNT_inserts) == 1 + RING,
+	   "the cache serves what it has, and what the ring takes");
+	OK(update(100, 2) == FC_OK && serves(100, 2) && update(3, 2) == FC_SKIP &&
+	       !serves(3, 2) && !serves(3, 1),
+	   "and nothing stale");
+	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	OK(serves(100, 2) && fc_ring_info(&rig.cache).used == 0,
+	   "the next writer goes on");
+	end();
+}
+
+/* ---- updates --------------------------------------------------------------------- */
+
+static void
+test_coalescing(void)
+{
+	begin();
+	fc_test_now_ns = 1000 * SECOND;
+	MUST(put(3) == FC_OK);
+	fc_writer_run(writer, 0);
+	OK(rig.slow.writes == 1, "a block that was read is written at once");
+	for (uint64_t version = 2; version < 12; version++)
+	{
+		MUST(update(3, version) == FC_OK);
+		fc_writer_run(writer, 0);
+		fc_test_now_ns += SECOND / 10;
+	}
+	OK(rig.slow.writes == 1 && serves(3, 11), "its updates wait");
+	OK(count_of(FC_COUNT_updates) == 10 &&
+	       count_of(FC_COUNT_coalesced_updates) == 9,
+	   "all but the first replaced one that was not written");
+	fc_test_now_ns += 4 * SECOND;
+	fc_writer_run(writer, 0);
+	OK(rig.slow.writes == 2 && serves(3, 11), "the last one is written");
+
+	for (uint32_t block = 100; block < 100 + RING / 2 - 2; block++)
+		MUST(put(block) == FC_OK);
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	rig.slow.writes = 0;
+	for (uint32_t block = 100; block < 100 + RING / 2 - 2; block++)
+		MUST(update(block, 2) == FC_OK);
+	fc_writer_run(writer, 0);
+	OK(rig.slow.writes == 0, "updates of many blocks wait");
+	for (uint32_t block = 300; block < 302; block++)
+		MUST(put(block) == FC_OK);
+	fc_writer_run(writer, 0);
+	OK(rig.slow.writes == RING / 2, "but not while the ring is crowded");
+	fc_test_now_ns = 0;
+	end();
+}
+
+/* ---- devices ----------------------------------------------------------------------- */
+
+static void
+test_many_at_once(void)
+{
+	begin();
+	rig.slow.holds = true;
+	rig.slow.last_first = true;
+	for (uint32_t block = 0; block < 20; block++)
+		MUST(put(block) == FC_OK);
+	fc_writer_run(writer, 0);
+	OK(rig.slow.deferred_count == 20, "many writes are under way at once");
+	OK(serves(7, 1) && rig.flash.reads == 0, "the blocks are served meanwhile");
+	OK(update(7, 2) == FC_OK && serves(7, 2) &&
+	       count_of(FC_COUNT_coalesced_updates) == 0,
+	   "one that changes is taken anew; its write is not saved any more");
+	rig.slow.holds = false;
+
+	unsigned wrong = 0;
+
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	for (uint32_t block = 0; block < 20; block++)
+		wrong += !serves(block, block == 7 ? 2 : 1);
+	OK(wrong == 0 && rig.flash.reads == 20,
+	   "done the last one first, all is right");
+	end();
+}
+
+static void
+test_failures(void)
+{
+	static const struct
+	{
+		const char *name;
+		Fault fault;
+		bool counted;
+	} cases[] = { { "EIO", FAULT_EIO, true },
+		          { "a short write", FAULT_SHORT, true },
+		          { "EINTR", FAULT_EINTR, false } };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		begin();
+		MUST(put(3) == FC_OK && put(4) == FC_OK);
+		rig.slow.write_fault = cases[i].fault;
+		MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+		OK(serves(3, 1) + serves(4, 1) == 1 && fc_used_slots(&rig.cache) == 1 &&
+		       count_of(FC_COUNT_insert_skip_corrupt) == 1,
+		   "%s: that block is gone, and the other one is not", cases[i].name);
+		OK(count_of(FC_COUNT_flash_write_errors) == cases[i].counted,
+		   "%s: counted as the device's fault if it is one", cases[i].name);
+		OK(fc_ring_info(&rig.cache).used == 0, "%s: no page is lost",
+		   cases[i].name);
+		end();
+	}
+}
+
+static void
+test_hang(void)
+{
+	begin();
+	rig.slow.holds = true;
+	MUST(put(3) == FC_OK);
+	OK(fc_writer_drain(writer, 20 * MS) == FC_FAILED,
+	   "a device that hangs: draining comes to an end");
+	OK(fc_writer_end(writer, 20 * MS) == FC_FAILED,
+	   "and so does ending, which says that writes are under way");
+	OK(fc_writer_flush(&rig.cache, FLUSH_NS) == FC_FULL,
+	   "nobody else becomes the writer as long as the process lives");
+	OK(serves(3, 1), "the block is served");
+	rig.slow.holds = false;
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	end();
+}
+
+static void
+test_modes(void)
+{
+	begin();
+	MUST(put(3) == FC_OK);
+	MUST(fc_mode_set(&rig.cache, FC_PASSTHROUGH, FC_REASON_USER) == FC_OK);
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	OK(rig.slow.writes == 1, "what is staged is written in passthrough");
+	MUST(fc_mode_set(&rig.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
+	MUST(put(4) == FC_OK);
+	MUST(fc_mode_set(&rig.cache, FC_OFFLINE, FC_REASON_USER) == FC_OK);
+	fc_writer_run(writer, MS);
+	OK(fc_writer_drain(writer, FLUSH_NS) == FC_FAILED && rig.slow.writes == 1,
+	   "offline nothing is written");
+	end();
+}
+
+/* ---- rest ----------------------------------------------------------------------------- */
+
+/* A child that is the writer until it is killed. */
+static pid_t
+start_writer(void)
+{
+	pid_t child;
+
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	child = fork();
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		writing.token = 0;
+		MUST(fc_writer_begin(&writing, &writer) == FC_OK);
+		for (;;)
+			fc_writer_run(writer, 3600 * SECOND);
+	}
+	return child;
+}
+
+static bool
+wait_until(FcAtomic32 *word, uint32_t value)
+{
+	uint64_t deadline = fc_now_ns() + FLUSH_NS;
+	struct timespec nap = { .tv_nsec = MS };
+
+	while (atomic_load(word) != value && fc_now_ns() < deadline)
+		nanosleep(&nap, NULL);
+	return atomic_load(word) == value;
+}
+
+static void
+test_rest(void)
+{
+	uint64_t deadline;
+	struct timespec nap = { .tv_nsec = MS };
+	pid_t child;
+
+	begin();
+	child = start_writer();
+	OK(wait_until(&rig.cache.shared->ring_rest, FC_WRITER_SLEEPS),
+	   "with nothing to do the writer sleeps");
+	for (uint32_t block = 0; block < 5; block++)
+	{
+		MUST(put(block) == FC_OK);
+		deadline = fc_now_ns() + FLUSH_NS;
+		while (count_of(FC_COUNT_flash_writes) <= block &&
+		       fc_now_ns() < deadline)
+			nanosleep(&nap, NULL);
+		MUST(wait_until(&rig.cache.shared->ring_rest, FC_WRITER_SLEEPS));
+	}
+	OK(count_of(FC_COUNT_flash_writes) == 5, "each fill wakes it");
+
+	/* Killed in its sleep: the next one takes over. */
+	kill(child, SIGKILL);
+	MUST(waitpid(child, NULL, 0) == child);
+	MUST(put(10) == FC_OK);
+	OK(fc_writer_begin(&writing, &writer) == FC_OK &&
+	       count_of(FC_COUNT_takeovers) == 1 &&
+	       fc_writer_drain(writer, FLUSH_NS) == FC_OK && serves(10, 1),
+	   "a writer that was killed is replaced");
+	end();
+}
+
+static void
+test_errno(void)
+{
+	begin();
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	atomic_store(&rig.cache.shared->ring_rest, FC_WRITER_SLEEPS);
+	errno = ENOTTY;
+	MUST(put(3) == FC_OK);
+	OK(errno == ENOTTY &&
+	       atomic_load(&rig.cache.shared->ring_rest) == FC_WRITER_AWAKE,
+	   "errno is left as it was found by a fill that wakes the writer");
+	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
+	end();
+}
+
+int
+main(void)
+{
+	alarm(120);
+	test_size();
+	test_staged();
+	test_full();
+	test_nobody_writes();
+	test_coalescing();
+	test_many_at_once();
+	test_failures();
+	test_hang();
+	test_modes();
+	test_rest();
+	test_errno();
+	return tap_done();
+}
