@@ -11,11 +11,7 @@
  * forgotten.  Method: Waldspurger et al., FAST'15, without the correction of the
  * first bucket, which makes things worse on database streams.
  *
- * Three tables: place (open addressing) finds a block's position; positions are
- * given out in order of requests, and a block moves to the newest at each of its
- * requests; a bit for each position that is a block's last one, with sums by the
- * group, counts how many blocks come after one.  When positions run out, they are
- * given anew, in the same order.
+ * Their order, and how many lie between two requests, is curve_stack.c's.
  *
  * It follows the workload: each 5 minutes all weights shrink a little, by half in an
  * hour; a block not requested for 8 hours is forgotten.  If that leaves the tables
@@ -35,15 +31,11 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "fcache/curve.h"
+#include "curve_stack.h"
 
 #include <sched.h>
 #include <string.h>
 #include <time.h>
-
-#include "shared.h"
-
-#define SHARDS 16
 
 /* All blocks, as a count of values that the upper half of a hash can have. */
 #define RATE_ONE (1ULL << 32)
@@ -58,10 +50,9 @@
 #define WEIGHT_SHIFT 10
 
 /* Weights after 5 minutes: 2^(-1/12), in 65536ths. */
-#define TICK_MS     300000ULL
-#define TICK_KEEPS  61857ULL
-#define HOUR_TICKS  12
-#define HOURS_KNOWN 8
+#define TICK_MS    300000ULL
+#define TICK_KEEPS 61857ULL
+#define HOUR_TICKS 12
 
 /* Nobody holds the lock that long and lives. */
 #define LOCK_MS_MAX 10000
@@ -69,85 +60,10 @@
 /* A view waits so long for it. */
 #define READ_WAIT_MS 2000
 
-#define POSITION_MASK 0x3fffULL
-#define USED_BIT      (1ULL << 28) /* so that no used place is 0 */
-#define GROUP_WORDS   8            /* words of bits that share a sum */
-
 #define BUCKETS_LINEAR 32
 #define BUCKETS_EACH   32 /* for each doubling */
 
-typedef struct Counts
-{
-	FcAtomic64 requests; /* blocks */
-	FcAtomic64 disk_blocks;
-	FcAtomic64 disk_ns;
-} __attribute__((aligned(64))) Counts;
-
-/* Sums, either since ever or shrinking. */
-typedef struct Sums
-{
-	uint64_t requests;
-	uint64_t disk_blocks;
-	uint64_t disk_ns;
-	uint64_t ms;
-} Sums;
-
-struct FcCurveShared
-{
-	Counts counts[SHARDS];
-
-	FcAtomic64 lock;   /* 1 + time when it was taken, 0 = free */
-	FcAtomic32 robbed; /* begin anew */
-	FcAtomic32 bar;    /* in the sample: hashes whose upper half reaches it */
-
-	/* From here on: who has the lock. */
-	uint32_t counted_bar; /* ... and reaches this: counted, not only tracked */
-	uint32_t tracked;
-	uint32_t next;              /* position to be given out */
-	uint32_t frontier;          /* up to here: only what reaches counted_bar */
-	uint32_t hour[HOURS_KNOWN]; /* next, so many hours ago */
-	uint32_t ticks;             /* of this hour */
-	uint64_t tick_ms;           /* when the last one was due; 0 = not begun */
-
-	Sums seen;   /* of counts, when they were last looked at */
-	Sums window; /* shrinking */
-	uint64_t beyond;
-	uint64_t distance[FC_CURVE_BUCKETS];
-
-	/* Then: bits, sums of groups, places; see bits_of(). */
-	uint64_t tables[];
-};
-
-_Static_assert(sizeof(FcCurveShared) < 10240, "memory is documented");
-_Static_assert(2 * FC_CURVE_TRACKED_MAX == POSITION_MASK + 1,
-               "a position fits beside its hash");
-
-/* ---- tables ----------------------------------------------------------------- */
-
-/* There are twice as many positions, and places, as tracked blocks. */
-static uint32_t
-positions(const FcCurve *curve)
-{
-	return 2 * curve->tracked_max;
-}
-
-static uint64_t *
-bits_of(const FcCurve *curve)
-{
-	return curve->shared->tables;
-}
-
-static uint64_t *
-groups_of(const FcCurve *curve)
-{
-	return bits_of(curve) + positions(curve) / 64;
-}
-
-static uint64_t *
-places_of(const FcCurve *curve)
-{
-	return groups_of(curve) + positions(curve) / (64 * GROUP_WORDS);
-}
+/* ---- memory ----------------------------------------------------------------- */
 
 uint32_t
 fc_curve_tracked_for(uint64_t cache_blocks)
@@ -219,7 +135,8 @@ try_lock(const FcCurve *curve, uint64_t now_ms)
 	if (holder != 0 && !FC_BROKEN(CURVE_TAKEOVER))
 		begin_anew(curve);
 	if (atomic_load(&shared->robbed) != 0 ||
-	    shared->tracked > curve->tracked_max || shared->next > positions(curve))
+	    shared->tracked > curve->tracked_max ||
+	    shared->next > fc_curve_positions(curve))
 		begin_anew(curve);
 	return true;
 }
@@ -231,160 +148,6 @@ unlock(const FcCurve *curve, uint64_t taken_ms)
 
 	if (!atomic_compare_exchange_strong(&curve->shared->lock, &mine, 0))
 		atomic_store(&curve->shared->robbed, 1);
-}
-
-/* ---- positions ------------------------------------------------------------------ */
-
-/* Without the processor's instruction, which not every one has. */
-static uint32_t
-count_bits(uint64_t x)
-{
-	x -= (x >> 1) & 0x5555555555555555ULL;
-	x = (x & 0x3333333333333333ULL) + ((x >> 2) & 0x3333333333333333ULL);
-	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
-	return (uint32_t) ((x * 0x0101010101010101ULL) >> 56);
-}
-
-static void
-set_bit(const FcCurve *curve, uint32_t position)
-{
-	position &= positions(curve) - 1;
-	bits_of(curve)[position / 64] |= 1ULL << position % 64;
-	groups_of(curve)[position / (64 * GROUP_WORDS)]++;
-}
-
-static void
-clear_bit(const FcCurve *curve, uint32_t position)
-{
-	position &= positions(curve) - 1;
-	bits_of(curve)[position / 64] &= ~(1ULL << position % 64);
-	groups_of(curve)[position / (64 * GROUP_WORDS)]--;
-}
-
-/* How many blocks have a position below this one? */
-static uint32_t
-rank_of(const FcCurve *curve, uint32_t position)
-{
-	const uint64_t *bits = bits_of(curve);
-	const uint64_t *groups = groups_of(curve);
-	uint32_t word;
-	uint32_t group;
-	uint64_t rank = 0;
-
-	if (position > positions(curve))
-		position = positions(curve);
-	word = position / 64;
-	group = word / GROUP_WORDS;
-
-	for (uint32_t i = 0; i < group; i++)
-		rank += groups[i];
-	for (uint32_t i = group * GROUP_WORDS; i < word; i++)
-		rank += count_bits(bits[i]);
-	if (position % 64 != 0)
-		rank += count_bits(bits[word] & ((1ULL << position % 64) - 1));
-	return (uint32_t) rank;
-}
-
-static uint32_t
-position_of(const FcCurve *curve, uint64_t place)
-{
-	return (uint32_t) (place & (positions(curve) - 1));
-}
-
-/* Give out positions anew, from 0 on, in the same order. */
-static void
-renumber(const FcCurve *curve)
-{
-	FcCurveShared *shared = curve->shared;
-	uint64_t *places = places_of(curve);
-	uint32_t count = positions(curve);
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		if (places[i] != 0)
-			places[i] =
-				(places[i] & ~POSITION_MASK) |
-				(rank_of(curve, position_of(curve, places[i])) & POSITION_MASK);
-	}
-	shared->frontier = rank_of(curve, shared->frontier);
-	for (int i = 0; i < HOURS_KNOWN; i++)
-		shared->hour[i] = rank_of(curve, shared->hour[i]);
-
-	shared->next = shared->tracked;
-	memset(bits_of(curve), 0,
-	       (size_t) ((char *) places_of(curve) - (char *) bits_of(curve)));
-	for (uint32_t i = 0; i < shared->next; i++)
-		set_bit(curve, i);
-}
-
-/* ---- places ---------------------------------------------------------------------- */
-
-static uint32_t
-home_of(const FcCurve *curve, uint64_t place)
-{
-	return (uint32_t) (place >> 14) & (positions(curve) - 1);
-}
-
-static uint64_t
-name_of(uint64_t hash)
-{
-	return (hash & ~POSITION_MASK) | USED_BIT;
-}
-
-/* The block's place, or the free one where it belongs. */
-static uint32_t
-find(const FcCurve *curve, uint64_t name)
-{
-	const uint64_t *places = places_of(curve);
-	uint32_t mask = positions(curve) - 1;
-	uint32_t i = home_of(curve, name);
-
-	for (uint32_t probe = 0; probe <= mask; probe++, i = (i + 1) & mask)
-	{
-		if (places[i] == 0 || (places[i] & ~POSITION_MASK) == name)
-			break;
-	}
-	return i;
-}
-
-/* Forget a block; those behind it that could not have its place move up. */
-static void
-forget(const FcCurve *curve, uint32_t place)
-{
-	uint64_t *places = places_of(curve);
-	uint32_t mask = positions(curve) - 1;
-	uint32_t hole = place;
-	uint32_t i = place;
-
-	clear_bit(curve, position_of(curve, places[place]));
-	for (uint32_t probe = 0; probe < mask; probe++)
-	{
-		i = (i + 1) & mask;
-		if (places[i] == 0)
-			break;
-		if (((i - home_of(curve, places[i])) & mask) >= ((i - hole) & mask))
-		{
-			places[hole] = places[i];
-			hole = i;
-		}
-	}
-	places[hole] = 0;
-	curve->shared->tracked--;
-}
-
-/* Forget whose hash is below the bar, or whose position is. */
-static void
-forget_below(const FcCurve *curve, uint32_t bar, uint32_t position)
-{
-	const uint64_t *places = places_of(curve);
-
-	for (uint32_t i = 0; i < positions(curve); i++)
-	{
-		while (places[i] != 0 && curve->shared->tracked > 0 &&
-		       ((uint32_t) (places[i] >> 32) < bar ||
-		        position_of(curve, places[i]) < position))
-			forget(curve, i);
-	}
 }
 
 /* ---- the sample ------------------------------------------------------------------- */
@@ -405,7 +168,7 @@ raise_bar(const FcCurve *curve)
 
 	if (rate < RATE_MIN)
 		return;
-	forget_below(curve, bar, 0);
+	fc_curve_forget_below(curve, bar, 0);
 	atomic_store(&shared->bar, bar);
 
 	/* All that is left was in the sample all along. */
@@ -424,7 +187,7 @@ lower_bar(const FcCurve *curve)
 	uint32_t bar = atomic_load(&shared->bar);
 	uint64_t rate = rate_of(bar);
 
-	if (rank_of(curve, shared->frontier) == 0)
+	if (fc_curve_rank(curve, shared->frontier) == 0)
 	{
 		shared->counted_bar = bar;
 		shared->frontier = 0;
@@ -471,11 +234,11 @@ shrink(FcCurveShared *shared)
 static void
 gather(FcCurveShared *shared, uint64_t now_ms)
 {
-	Sums now = { .ms = now_ms };
+	FcCurveSums now = { .ms = now_ms };
 
-	for (int i = 0; i < SHARDS; i++)
+	for (int i = 0; i < FC_CURVE_SHARDS; i++)
 	{
-		Counts *counts = &shared->counts[i];
+		FcCurveCounts *counts = &shared->counts[i];
 
 		now.requests += atomic_load(&counts->requests);
 		now.disk_blocks += atomic_load(&counts->disk_blocks);
@@ -493,9 +256,9 @@ pass_hour(const FcCurve *curve)
 {
 	FcCurveShared *shared = curve->shared;
 
-	forget_below(curve, 0, shared->hour[HOURS_KNOWN - 1]);
+	fc_curve_forget_below(curve, 0, shared->hour[FC_CURVE_HOURS - 1]);
 	memmove(shared->hour + 1, shared->hour,
-	        (HOURS_KNOWN - 1) * sizeof(shared->hour[0]));
+	        (FC_CURVE_HOURS - 1) * sizeof(shared->hour[0]));
 	shared->hour[0] = shared->next;
 	lower_bar(curve);
 }
@@ -508,7 +271,7 @@ age(const FcCurve *curve, uint64_t now_ms)
 
 	/* Asleep for so long that nothing known is left. */
 	if (shared->tick_ms != 0 &&
-	    now_ms > shared->tick_ms + (HOURS_KNOWN + 1) * HOUR_TICKS * TICK_MS)
+	    now_ms > shared->tick_ms + (FC_CURVE_HOURS + 1) * HOUR_TICKS * TICK_MS)
 		begin_anew(curve);
 	if (shared->tick_ms == 0)
 	{
@@ -544,10 +307,10 @@ fc_curve_file_hash(FcFileId id)
 	return hash;
 }
 
-static Counts *
+static FcCurveCounts *
 own_counts(FcCurve *curve)
 {
-	return &curve->shared->counts[curve->shard % SHARDS];
+	return &curve->shared->counts[curve->shard % FC_CURVE_SHARDS];
 }
 
 void
@@ -560,7 +323,7 @@ fc_curve_count(FcCurve *curve, uint64_t blocks)
 void
 fc_curve_disk_read(FcCurve *curve, uint64_t blocks, uint64_t ns)
 {
-	Counts *counts = own_counts(curve);
+	FcCurveCounts *counts = own_counts(curve);
 
 	atomic_fetch_add_explicit(&counts->disk_blocks, blocks,
 	                          memory_order_relaxed);
@@ -605,12 +368,13 @@ static uint64_t
 distance_since(const FcCurve *curve, uint32_t position)
 {
 	FcCurveShared *shared = curve->shared;
-	uint64_t newer = shared->tracked - rank_of(curve, position) - 1;
+	uint64_t newer = shared->tracked - fc_curve_rank(curve, position) - 1;
 	uint64_t older = 0;
 
 	if (position < shared->frontier)
 	{
-		uint64_t behind = shared->tracked - rank_of(curve, shared->frontier);
+		uint64_t behind =
+			shared->tracked - fc_curve_rank(curve, shared->frontier);
 
 		older = newer - behind;
 		newer = behind;
@@ -623,21 +387,21 @@ static void
 note(const FcCurve *curve, uint64_t hash)
 {
 	FcCurveShared *shared = curve->shared;
-	uint64_t name = name_of(hash);
+	uint64_t name = fc_curve_name(hash);
 	uint64_t weight;
 	uint64_t *sum = &shared->beyond;
 	uint32_t place;
 
-	if (shared->next >= positions(curve))
-		renumber(curve);
+	if (shared->next >= fc_curve_positions(curve))
+		fc_curve_renumber(curve);
 
-	place = find(curve, name);
-	if (places_of(curve)[place] == 0)
+	place = fc_curve_find(curve, name);
+	if (fc_curve_places(curve)[place] == 0)
 	{
 		if (shared->tracked >= curve->tracked_max)
 		{
 			raise_bar(curve);
-			place = find(curve, name);
+			place = fc_curve_find(curve, name);
 		}
 		if (shared->tracked >= curve->tracked_max ||
 		    !fc_curve_wants(curve, hash))
@@ -646,10 +410,11 @@ note(const FcCurve *curve, uint64_t hash)
 	}
 	else
 	{
-		uint32_t position = position_of(curve, places_of(curve)[place]);
+		uint32_t position =
+			fc_curve_position(curve, fc_curve_places(curve)[place]);
 
 		sum = &shared->distance[bucket_of(distance_since(curve, position))];
-		clear_bit(curve, position);
+		fc_curve_clear_bit(curve, position);
 	}
 
 	if ((uint32_t) (hash >> 32) >= shared->counted_bar)
@@ -657,8 +422,8 @@ note(const FcCurve *curve, uint64_t hash)
 		weight = (RATE_ONE << WEIGHT_SHIFT) / rate_of(shared->counted_bar);
 		*sum += weight;
 	}
-	places_of(curve)[place] = name | (shared->next & POSITION_MASK);
-	set_bit(curve, shared->next);
+	fc_curve_places(curve)[place] = name | (shared->next & POSITION_MASK);
+	fc_curve_set_bit(curve, shared->next);
 	shared->next++;
 }
 
@@ -687,7 +452,7 @@ static void
 take_reading(const FcCurve *curve, FcCurveReading *out)
 {
 	FcCurveShared *shared = curve->shared;
-	const Sums *window = &shared->window;
+	const FcCurveSums *window = &shared->window;
 
 	memcpy(out->distance, shared->distance, sizeof(out->distance));
 	out->beyond = shared->beyond;

@@ -1,0 +1,122 @@
+/*
+ * curve_stack.h
+ *		The blocks of a curve's sample, in the order of their last requests.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_CURVE_STACK_H
+#define FCACHE_CURVE_STACK_H
+
+#include "fcache/curve.h"
+#include "shared.h"
+
+#define FC_CURVE_SHARDS 16
+
+#define FC_CURVE_HOURS 8
+
+/* A place: the upper 50 bits of a hash, and a position. */
+#define POSITION_MASK 0x3fffULL
+#define USED_BIT      (1ULL << 28) /* so that no used place is 0 */
+#define GROUP_WORDS   8            /* words of bits that share a sum */
+
+typedef struct FcCurveCounts
+{
+	FcAtomic64 requests; /* blocks */
+	FcAtomic64 disk_blocks;
+	FcAtomic64 disk_ns;
+} __attribute__((aligned(64))) FcCurveCounts;
+
+/* Sums, either since ever or shrinking. */
+typedef struct FcCurveSums
+{
+	uint64_t requests;
+	uint64_t disk_blocks;
+	uint64_t disk_ns;
+	uint64_t ms;
+} FcCurveSums;
+
+struct FcCurveShared
+{
+	FcCurveCounts counts[FC_CURVE_SHARDS];
+
+	FcAtomic64 lock;   /* 1 + time when it was taken, 0 = free */
+	FcAtomic32 robbed; /* begin anew */
+	FcAtomic32 bar;    /* in the sample: hashes whose upper half reaches it */
+
+	/* From here on: who has the lock. */
+	uint32_t counted_bar; /* ... and reaches this: counted, not only tracked */
+	uint32_t tracked;
+	uint32_t next;     /* position to be given out */
+	uint32_t frontier; /* up to here: only what reaches counted_bar */
+	uint32_t hour[FC_CURVE_HOURS]; /* next, so many hours ago */
+	uint32_t ticks;                /* of this hour */
+	uint64_t tick_ms; /* when the last one was due; 0 = not begun */
+
+	FcCurveSums seen;   /* of counts, when they were last looked at */
+	FcCurveSums window; /* shrinking */
+	uint64_t beyond;
+	uint64_t distance[FC_CURVE_BUCKETS];
+
+	/* Then: bits, sums of groups, places; see fc_curve_bits(). */
+	uint64_t tables[];
+};
+
+_Static_assert(sizeof(FcCurveShared) < 10240, "memory is documented");
+_Static_assert(2 * FC_CURVE_TRACKED_MAX == POSITION_MASK + 1,
+               "a position fits beside its hash");
+
+/* There are twice as many positions, and places, as tracked blocks. */
+static inline uint32_t
+fc_curve_positions(const FcCurve *curve)
+{
+	return 2 * curve->tracked_max;
+}
+
+static inline uint64_t *
+fc_curve_bits(const FcCurve *curve)
+{
+	return curve->shared->tables;
+}
+
+static inline uint64_t *
+fc_curve_groups(const FcCurve *curve)
+{
+	return fc_curve_bits(curve) + fc_curve_positions(curve) / 64;
+}
+
+static inline uint64_t *
+fc_curve_places(const FcCurve *curve)
+{
+	return fc_curve_groups(curve) +
+	       fc_curve_positions(curve) / (64 * GROUP_WORDS);
+}
+
+static inline uint32_t
+fc_curve_position(const FcCurve *curve, uint64_t place)
+{
+	return (uint32_t) (place & (fc_curve_positions(curve) - 1));
+}
+
+static inline uint64_t
+fc_curve_name(uint64_t hash)
+{
+	return (hash & ~POSITION_MASK) | USED_BIT;
+}
+
+extern void fc_curve_set_bit(const FcCurve *curve, uint32_t position);
+extern void fc_curve_clear_bit(const FcCurve *curve, uint32_t position);
+
+/* How many blocks have a position below this one? */
+extern uint32_t fc_curve_rank(const FcCurve *curve, uint32_t position);
+
+/* Give out positions anew, from 0 on, in the same order. */
+extern void fc_curve_renumber(const FcCurve *curve);
+
+/* The block's place, or the free one where it belongs. */
+extern uint32_t fc_curve_find(const FcCurve *curve, uint64_t name);
+
+/* Forget whose hash is below the bar, or whose position is. */
+extern void fc_curve_forget_below(const FcCurve *curve, uint32_t bar,
+                                  uint32_t position);
+
+#endif
