@@ -28,6 +28,9 @@
 
 #define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
 
+/* Of core's, by core_broken.c. */
+#define FC_BREAK_OLD_HOME 100 /* changes look at a block's new home only */
+
 #ifndef FC_BREAK
 #define FC_BREAK FC_BREAK_NONE
 #endif

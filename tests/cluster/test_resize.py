@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached, eventually
 from support.cluster import ClusterFactory
+from support.never_stale import resize, run_tpcb_resizing
 
 pytestmark = pytest.mark.extension
 
@@ -70,22 +71,6 @@ def reload_settings(cached: CachedServer, **settings: str) -> None:
         connection.execute("select pg_reload_conf()")
 
 
-def resize(cached: CachedServer, size: str) -> None:
-    """Set another size, and wait until the cache and its file have it."""
-    reload_settings(cached, cache_size=size)
-    wanted = int(size.removesuffix("MB")) * MB
-
-    def done() -> bool:
-        view = cached.view()
-        return (
-            view["size_bytes"] == wanted
-            and view["resize_progress"] is None
-            and cached.cache_file.stat().st_size == wanted + MB
-        )
-
-    assert eventually(done, seconds=60), (cached.view(), cached.server.log_text()[-2000:])
-
-
 def disk_bytes(cached: CachedServer) -> int:
     return cached.cache_file.stat().st_blocks * 512
 
@@ -106,14 +91,15 @@ def test_growing_keeps_what_is_cached_and_moves_what_must(cached: CachedServer) 
 def test_shrinking_keeps_what_fits_and_gives_the_disk_back(cached: CachedServer) -> None:
     resize(cached, LARGE)
     read_all(cached)
+    before = hit_ratio(cached)
     used = cached.view()["used_slots"]
     resize(cached, SMALL)
     assert eventually(lambda: disk_bytes(cached) <= 17 * MB + 64 * 1024)
     view = cached.view()
-    assert view["used_slots"] > 0.6 * min(used, view["slots"])
-    assert hit_ratio(cached) > 0.6
+    assert view["used_slots"] > 0.8 * min(used, view["slots"])
+    assert hit_ratio(cached) > before - 0.1
     compared, mismatched = cached.verify()
-    assert compared > 1000
+    assert compared > 300
     assert mismatched == 0
     assert cached.assert_serving()["flash_read_errors"] == 0
 
@@ -133,3 +119,16 @@ def test_after_a_restart_the_cache_has_the_size_of_the_setting(cached: CachedSer
     cached.start()
     assert eventually(lambda: cached.view()["mode"] == "serve")
     assert cached.view()["size_bytes"] == 32 * MB
+
+
+def test_changing_the_size_under_load_leaves_nothing_stale(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    run_tpcb_resizing(cluster, pgflash_install, resizes=8, compared_min=2000)
+
+
+def test_changes_that_forget_the_old_home_are_caught(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
+) -> None:
+    with pytest.raises(AssertionError, match="stale"):
+        run_tpcb_resizing(cluster, broken_install("OLD_HOME"), resizes=40, compared_min=0)

@@ -12,11 +12,17 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, assert_never_stale, create_cached, has_contrib
+from support.cached import (
+    CachedServer,
+    assert_never_stale,
+    create_cached,
+    eventually,
+    has_contrib,
+)
 from support.cluster import ClusterFactory
 from support.ddl import STEPS, Step, World
 from support.faults import Faults
-from support.tpcb import assert_balanced, load_tpcb, run_tpcb
+from support.tpcb import assert_balanced, load_tpcb, run_tpcb, start_tpcb
 
 #: The fewest descriptors a server may be told to keep.
 FEW_FILES = {"max_files_per_process": "64"}
@@ -77,6 +83,57 @@ def run_tpcb_cached(
     assert_balanced(cached.server)
     assert_never_stale(cached, compared_min=compared_min)
     return cached
+
+
+#: Small enough to be walked in a moment, large enough to hold much of TPC-B's tables.
+SIZES = ("8MB", "24MB", "12MB", "32MB")
+
+
+def run_tpcb_resizing(
+    cluster: ClusterFactory, install: PgInstall, *, resizes: int, compared_min: int
+) -> CachedServer:
+    """Run TPC-B, with files that come and go, while the cache grows and shrinks."""
+    cached = create_cached(
+        cluster,
+        install,
+        settings={
+            **BUSY,
+            "pgflash.cache_size": SIZES[-1],
+            "pgflash.cache_size_max": "32MB",
+            "pgflash.read_deadline": "5s",
+        },
+    )
+    load_tpcb(cached.server)
+    load = start_tpcb(cached.server)
+    try:
+        for number in range(resizes):
+            resize(cached, SIZES[number % len(SIZES)])
+    finally:
+        load.terminate()
+        load.wait()
+    assert_balanced(cached.server)
+    assert_never_stale(cached, compared_min=compared_min)
+    assert cached.view()["moved_blocks"] > resizes * 100
+    return cached
+
+
+def resize(cached: CachedServer, size: str) -> None:
+    """Set another size, and wait until the cache and its file have it."""
+    wanted = int(size.removesuffix("MB")) * 1024 * 1024
+    cached.server.configure({"pgflash.cache_size": size})
+    with cached.server.connect() as session:
+        session.execute("select pg_reload_conf()")
+
+    def done() -> bool:
+        view = cached.assert_serving()
+        file_bytes = cached.cache_file.stat().st_size
+        return (
+            bool(view["size_bytes"] == wanted)
+            and view["resize_progress"] is None
+            and file_bytes == wanted + 1024 * 1024
+        )
+
+    assert eventually(done, seconds=60), (cached.view(), cached.server.log_text()[-2000:])
 
 
 # ---- by a race

@@ -1,0 +1,19 @@
+/*
+ * core_broken.c
+ *		A negative control of core's, in a server.
+ *
+ * Only in builds for one: core is linked as its own tests have it, and the safeguard
+ * that FC_BREAK names is left out from the start.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#define FC_TEST
+#include "../../core/src/shared.h"
+
+static void break_core(void) __attribute__((constructor));
+
+static void
+break_core(void)
+{
+	fc_test_broken = FC_BREAK;
+}
