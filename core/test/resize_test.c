@@ -294,6 +294,7 @@ static struct
 	uint32_t from; /* sets */
 	uint32_t to;
 	bool cached; /* at the beginning */
+	bool staged; /* ... but not on flash */
 	uint32_t block;
 	uint64_t disk;    /* the block's version */
 	uint64_t over;    /* the last one whose change is over */
@@ -433,6 +434,13 @@ resizer_to_and_fro(FcCache *cache)
 	resize(cache, world.from);
 }
 
+/* Takes what is staged to flash. */
+static void
+flusher(FcCache *cache)
+{
+	IGNORE(fc_writer_flush(cache, FLUSH_NS) == FC_OK);
+}
+
 /*
  * Thousands of worlds are opened: memory and handles are used again, and nobody
  * asks the operating system who he is.
@@ -513,7 +521,8 @@ open_world(Actor *actor, unsigned actors)
 	if (world.cached)
 	{
 		read_block(&rig.cache, true);
-		rig_flush(&rig);
+		if (!world.staged)
+			rig_flush(&rig);
 		MUST(fc_cached(&rig.cache, &file, world.block));
 	}
 	for (unsigned i = 0; i < actors; i++)
@@ -561,6 +570,7 @@ typedef struct Scene
 {
 	const char *title;
 	bool cached;
+	bool staged;
 	unsigned preemptions;
 	Actor actor[ACTORS_MAX];
 	uint64_t control[4];
@@ -620,6 +630,16 @@ static const Scene scenes[] = {
 	  .preemptions = 2,
 	  .actor = { { .act = reader }, { .act = resizer }, { .act = changer } },
 	  .control = { B(OLD_HOME) } },
+	{ .title = "a block on its way to flash",
+	  .cached = true,
+	  .staged = true,
+	  .preemptions = 2,
+	  .actor = { { .act = flusher }, { .act = resizer } } },
+	{ .title = "a change of a block on its way to flash",
+	  .cached = true,
+	  .staged = true,
+	  .preemptions = 1,
+	  .actor = { { .act = flusher }, { .act = resizer }, { .act = changer } } },
 	{ .title = "two changes",
 	  .cached = true,
 	  .preemptions = 2,
@@ -641,6 +661,7 @@ play(const Scene *scene, bool grows, uint64_t broken, unsigned long *schedules)
 	world.from = grows ? SMALL : LARGE;
 	world.to = grows ? LARGE : SMALL;
 	world.cached = scene->cached;
+	world.staged = scene->staged;
 	fc_test_broken = broken;
 
 	bool wrong = explore(&exploration, scene->actor, actors, schedules);
