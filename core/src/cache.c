@@ -125,7 +125,7 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 	shared->classes_offset =
 		place(&end, shared->class_count * sizeof(FcClassEntry));
 	shared->policy_offset = place(&end, config->policy->shared_state_size);
-	shared->ring_count = fc_staging_pages_for(config->slot_count);
+	shared->ring_count = fc_staging_pages_for(slots);
 	shared->staged_offset =
 		place(&end, shared->ring_count * sizeof(FcStagedPage));
 	/* The memory may begin anywhere, but the pages are aligned. */

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
 from support.cached import CachedServer, create_cached, eventually
 from support.cluster import ClusterFactory
 from support.never_stale import resize, run_tpcb_resizing
@@ -132,3 +135,33 @@ def test_changes_that_forget_the_old_home_are_caught(
 ) -> None:
     with pytest.raises(AssertionError, match="stale"):
         run_tpcb_resizing(cluster, broken_install("OLD_HOME"), resizes=40, compared_min=0)
+
+
+def shared_bytes(server: Server) -> int:
+    """Return the size of all memory that the server's first process shares with its children."""
+    total = 0
+    shared = False
+    for line in Path(f"/proc/{server.postmaster_pid}/smaps").read_text().splitlines():
+        words = line.split()
+        if re.fullmatch(r"[0-9a-f]+-[0-9a-f]+", words[0]):
+            shared = words[1].endswith("s")
+        elif shared and words[0] == "Size:":
+            total += int(words[1]) * 1024
+    return total
+
+
+def test_a_block_of_a_large_cache_takes_at_most_28_bytes_of_memory(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(cluster, pgflash_install, settings={"pgflash.cache_size": "1GB"})
+    view = cached.view()
+    with_cache = shared_bytes(cached.server)
+    cached.server.stop()
+    cached.server.configure({"shared_preload_libraries": ""})
+    cached.start()
+    taken = with_cache - shared_bytes(cached.server)
+    assert view["slots"] == 131072
+    assert 16 < taken / view["slots"] <= 28
+    # What the view says is all of it, but for the ends of pages.
+    assert abs(taken - view["metadata_bytes"]) < 128 * 1024
+    assert view["metadata_bytes_per_block"] <= 28
