@@ -95,12 +95,13 @@ inspect(int fd, struct stat *st)
 }
 
 static FcDeviceProblem
-reserve(int fd, const struct stat *st, uint32_t slot_count)
+reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map)
 {
 	off_t size = FC_SLOTS_OFFSET + (off_t) slot_count * FC_BLOCK_SIZE;
 	int error;
 
-	if (st->st_size > size && ftruncate(fd, size) != 0)
+	/* A map lies behind the slots. */
+	if (st->st_size > size && !has_map && ftruncate(fd, size) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
 
 	do
@@ -140,7 +141,8 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 	if (problem == FC_DEVICE_FINE && !fc_label_write(fd, &fresh))
 		problem = errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;
 	if (problem == FC_DEVICE_FINE)
-		problem = reserve(fd, &st, slot_count);
+		problem = reserve(fd, &st, slot_count,
+		                  found->clean && found->slot_count == slot_count);
 	return problem;
 }
 
@@ -192,5 +194,5 @@ fc_device_file_resize(const FcDevice *device, uint32_t slot_count)
 
 	if (fstat(device->fd, &st) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
-	return reserve(device->fd, &st, slot_count);
+	return reserve(device->fd, &st, slot_count, false);
 }

@@ -148,6 +148,13 @@ find_live(FcCache *cache, const FcFileId *id, uint64_t *generation_out)
 	return number;
 }
 
+void
+fc_file_tag(FcShared *shared, uint32_t number)
+{
+	atomic_store(&fc_tags(shared)[number],
+	             tag_of(fc_file_hash(&fc_files(shared)[number].id)));
+}
+
 FcFile
 fc_file(FcFileId id)
 {

@@ -3,7 +3,7 @@
  *		The bytes of a cache file.
  *
  * A superblock at offset 0, padded with zeros to FC_SLOTS_OFFSET; slots after
- * it.  Numbers are little-endian, as on every machine PostgreSQL's own files are
+ * it; then, after a clean shutdown, the map.  Numbers are little-endian, as on every machine PostgreSQL's own files are
  * moved between in practice; another byte order reads as another magic.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -34,5 +34,46 @@ typedef struct FcDiskSuperblock
 } FcDiskSuperblock;
 
 _Static_assert(sizeof(FcDiskSuperblock) == 72, "the superblock has no holes");
+
+/*
+ * The map, behind the slots: a record for each set of the file, the policy's state of
+ * the set behind it, as many as fit in each 1 MB.
+ */
+typedef struct FcDiskRecord
+{
+	uint32_t crc; /* CRC32C of the fields after it, and of what is behind */
+	uint32_t set; /* of the cache */
+	uint64_t nonce;
+	uint64_t valid; /* bit n: way n holds a block */
+	uint64_t key[64];
+	uint32_t block_crc[64];
+} FcDiskRecord;
+
+_Static_assert(sizeof(FcDiskRecord) == 792, "a record has no holes");
+
+/* In the first file, behind its records: the files that have blocks. */
+typedef struct FcDiskFiles
+{
+	uint32_t crc;   /* CRC32C of the fields after it, and of what is behind */
+	uint32_t count; /* lines behind it; then the policy's own state */
+	uint64_t nonce;
+	uint32_t policy_hash;
+	uint32_t file_count; /* numbers */
+	uint32_t set_count;
+	uint32_t record_size; /* bytes, the policy's state included */
+	uint64_t policy_size;
+} FcDiskFiles;
+
+_Static_assert(sizeof(FcDiskFiles) == 40, "the head has no holes");
+
+typedef struct FcDiskFile
+{
+	uint32_t id[5]; /* the fields of an FcFileId */
+	uint32_t number;
+	uint64_t changes;
+	uint64_t stamp;
+} FcDiskFile;
+
+_Static_assert(sizeof(FcDiskFile) == 40, "a line has no holes");
 
 #endif

@@ -114,6 +114,9 @@ reset(FcShared *shared)
 	for (unsigned i = 0; i < FC_WRITERS; i++)
 		atomic_store(&shared->writers[i], 0);
 
+	/* What was not taken in of a map by now is lost. */
+	shared->map_nonce = 0;
+
 	/* Even, and another one: what was noted as absent is looked for again. */
 	atomic_store(&shared->absent_epoch,
 	             (atomic_load(&shared->absent_epoch) | 1) + 1);

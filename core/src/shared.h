@@ -114,6 +114,7 @@ enum
 	FC_BREAK_ASLEEP = FC_BIT(56),      /* changers take sleepers for unknown */
 	FC_BREAK_DISTRUST = FC_BIT(57),    /* a file that failed gets a stamp */
 	FC_BREAK_SYSTEM = FC_BIT(58),      /* another cluster's memory will do */
+	FC_BREAK_CLEAN = FC_BIT(52),       /* a map is used after an unclean end */
 	FC_BREAK_DIRECTORY = FC_BIT(59),   /* ... another directory's */
 	FC_BREAK_BOOT = FC_BIT(60),        /* ... that of another boot */
 	FC_BREAK_NONCE = FC_BIT(61),       /* ... of another life */
@@ -471,6 +472,9 @@ struct FcShared
 	FcAtomic32 audit_wanted; /* what is counted is not to be believed */
 	FcIdentity identity;     /* whose all this is; 0 = nobody's */
 	uint64_t nonce;          /* of this life of the cache file */
+	uint64_t map_nonce;      /* of the life whose map is taken in; 0 = none */
+	uint32_t map_sets;       /* of each of its files */
+	FcAtomic32 map_next;     /* the part of it that is next */
 
 	FcAtomic32 classes_used;      /* a class other than the default was set */
 	FcAtomic32 classes_changed;   /* ... and numbers' copies do not know yet */
@@ -651,6 +655,9 @@ extern uint32_t fc_file_find(const FcShared *shared, const FcFileId *id,
                              uint64_t *generation_out);
 
 extern uint64_t fc_file_hash(const FcFileId *id);
+
+/* Let the file with this number be found by its name. */
+extern void fc_file_tag(FcShared *shared, uint32_t number);
 
 /*
  * Retire a number, and free it, as long as its generation is this one; false if

@@ -41,9 +41,12 @@ fc_label_read(int fd, FcLabel *label)
 	if (pread(fd, page.bytes, sizeof(page), 0) != (ssize_t) sizeof(page))
 		return;
 	memcpy(&disk, page.bytes, sizeof(disk));
-	if (memcmp(disk.magic, FC_DISK_MAGIC, sizeof(disk.magic)) != 0 ||
-	    disk.version != FC_DISK_VERSION || disk.crc != crc_of(&disk) ||
-	    disk.slot_size != FC_BLOCK_SIZE)
+	if (memcmp(disk.magic, FC_DISK_MAGIC, sizeof(disk.magic)) != 0)
+		return;
+	label->other_version = disk.version != FC_DISK_VERSION;
+	label->damaged = !label->other_version && (disk.crc != crc_of(&disk) ||
+	                                           disk.slot_size != FC_BLOCK_SIZE);
+	if (label->other_version || label->damaged)
 		return;
 	*label = (FcLabel){
 		.whole = true,

@@ -77,6 +77,9 @@ typedef struct Said
 
 static Said said;
 
+/* The saved map is being taken in; known in the worker. */
+static bool loading = true;
+
 /* ---- refusals -------------------------------------------------------------- */
 
 /* There is no cache, by nobody's fault. */
@@ -358,7 +361,7 @@ bridge_detach(void)
 void
 bridge_end(void)
 {
-	bridge_restart_end();
+	bridge_restart_end(&runtime.cache);
 }
 
 bool
@@ -593,7 +596,16 @@ bridge_tick(void)
 	say_mismatch();
 	bridge_devices_tick();
 	say_mode();
+	/* The map lies where the size changes. */
+	if (loading)
+		return 0;
 	return bridge_resize_tick(&config) ? Min(again_ms, BUSY_MS) : again_ms;
+}
+
+bool
+bridge_load(void)
+{
+	return loading = fc_map_load(&runtime.cache);
 }
 
 /* ---- views ------------------------------------------------------------------------------ */

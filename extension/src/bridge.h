@@ -59,6 +59,9 @@ extern const char *bridge_self_test_end(void);
 extern void bridge_start_serving(void);
 extern void bridge_fail_self_test(const char *call);
 
+/* Take in a part of what was saved at the last shutdown; false: that was all. */
+extern bool bridge_load(void);
+
 /*
  * Housekeeping, and log what hooks could not.  Says after how many milliseconds it
  * wants to be called again.

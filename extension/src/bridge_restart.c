@@ -31,8 +31,11 @@
 #include "port.h"
 
 #include "bridge_restart.h"
-#include "broken.h"
+#include "fcache/writer.h"
 #include "settings.h"
+
+/* Some hundred blocks: a device that takes longer has stalled. */
+#define FLUSH_NS 5000000000ULL
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
@@ -297,10 +300,42 @@ is_shut_down(void)
 	                 control->state == DB_SHUTDOWNED_IN_RECOVERY);
 }
 
-void
-bridge_restart_end(void)
+/*
+ * A change in the same tick of the file system's clock as the server's last one would
+ * leave ctime as it is: let the tick pass.  File systems that keep whole seconds show
+ * it by having no others.
+ */
+static void
+let_tick_pass(void)
 {
-	if (reserved != NULL && is_shut_down())
+	struct stat status;
+	bool whole_seconds =
+		stat("global/pg_control", &status) != 0 || status.st_ctim.tv_nsec == 0;
+
+	pg_usleep(whole_seconds ? 1100000L : 20000L);
+}
+
+void
+bridge_restart_end(FcCache *cache)
+{
+	FcStatus saved = FC_SKIP;
+
+	/* What is in memory outlives any other end. */
+	if (cache->shared == NULL || !setting_warm_restart || !is_shut_down())
+		return;
+	/* The writer ended before the last checkpoint; what that wrote is staged. */
+	if (fc_writer_flush(cache, FLUSH_NS) != FC_OK)
+		ereport(LOG,
+		        (errmsg("pgflash: some of the last blocks are not on flash "
+		                "and will be cold")));
+	let_tick_pass();
+	saved = fc_map_save(cache);
+	if (saved == FC_FAILED)
+		ereport(LOG,
+		        (errmsg("pgflash: could not save the map of the cache: %m"),
+		         errdetail("The cache will be cold if the machine is "
+		                   "started before the server.")));
+	else
 		bridge_restart_release();
 }
 
@@ -324,8 +359,15 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 	}
 	if (!warm && fc_cache_create(cache, memory, config, devices) != FC_OK)
 		return false;
-	if (!warm && start <= FC_START_MEMORY)
-		start = life != 0 ? FC_START_UNCLEAN : FC_START_NOTHING;
+	if (!warm && start != FC_START_UNWANTED)
+	{
+		FcStart map =
+			known ? fc_map_begin(cache, &identity) : FC_START_UNREADABLE;
+
+		/* Unless the memory that was found has said why not. */
+		if (map == FC_START_MAP || start <= FC_START_MAP)
+			start = map;
+	}
 
 	/* 0: of no life, so nothing of it will be used again. */
 	while (known && nonce == 0 && pg_strong_random(&nonce, sizeof(nonce)))

@@ -27,10 +27,10 @@ extern bool bridge_restart_create(FcCache *cache, void *memory,
                                   const FcConfig *config, FcDevice *devices);
 
 /*
- * The postmaster ends, and all its children are gone.  After a clean shutdown nothing
- * stays in memory.
+ * The postmaster ends, and all its children are gone.  After a clean shutdown the map
+ * is saved, and nothing stays in memory.
  */
-extern void bridge_restart_end(void);
+extern void bridge_restart_end(FcCache *cache);
 
 /* Give back what was reserved: there will be no cache. */
 extern void bridge_restart_release(void);

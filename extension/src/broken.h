@@ -25,6 +25,7 @@
 #define FC_BREAK_UNKNOWN_FILE 10 /* classify an unknown fd at its first write */
 
 #define FC_BREAK_CHECKED 11 /* believe a number that a change found by name */
+#define FC_BREAK_STAMP   12 /* files of before a restart are all alike */
 
 #define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
 

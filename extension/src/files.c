@@ -163,6 +163,9 @@ files_stamp(int fd, const char *path, FcStamp *stamp_out)
 
 	if ((fd >= 0 ? fstat(fd, &status) : stat(path, &status)) != 0)
 		return false;
+	*stamp_out = (FcStamp){ 0 };
+	if (FC_BROKEN(STAMP))
+		return true;
 	*stamp_out = (FcStamp){
 		.device = (uint64_t) status.st_dev,
 		.inode = (uint64_t) status.st_ino,

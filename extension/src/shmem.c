@@ -43,9 +43,9 @@ static void
 detach(int code, Datum argument)
 {
 	(void) argument;
-	bridge_detach();
 	if (code == 0)
 		bridge_end();
+	bridge_detach();
 	advice_detach();
 }
 

@@ -89,6 +89,8 @@ self_test(void)
 void
 pgflash_worker_main(Datum argument)
 {
+	bool loading;
+
 	(void) argument;
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
@@ -114,11 +116,12 @@ pgflash_worker_main(Datum argument)
 			classes_set_keep_share(setting_keep_share);
 		}
 
+		loading = bridge_load();
 		again_ms = bridge_tick();
 
 		(void) WaitLatch(MyLatch,
 		                 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-		                 (long) again_ms, PG_WAIT_EXTENSION);
+		                 loading ? 0 : (long) again_ms, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 	}
 

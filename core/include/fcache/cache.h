@@ -196,6 +196,23 @@ extern FC_MUST_CHECK FcStatus fc_life_begin(FcCache *cache,
                                             const FcIdentity *identity,
                                             uint64_t nonce);
 
+/*
+ * Save the map behind the slots, and mark the cache files clean: by the last process
+ * of a server whose files are all as they will be found.  FC_SKIP: there is nothing
+ * that could be used again.
+ */
+extern FC_MUST_CHECK FcStatus fc_map_save(FcCache *cache);
+
+/*
+ * After fc_cache_create(), before fc_life_begin(): take in the map that the cache files
+ * hold, if it is of the same cluster and clean.  FC_START_MAP, or why not.
+ */
+extern FC_MUST_CHECK FcStart fc_map_begin(FcCache *cache,
+                                          const FcIdentity *identity);
+
+/* Take in the next part of the map; false: that was all.  By one process. */
+extern bool fc_map_load(FcCache *cache);
+
 /* The life that all cache files were last used in; 0: none, or not all the same. */
 extern uint64_t fc_life_found(const FcDevice *devices, uint32_t count);
 

@@ -38,7 +38,9 @@ typedef struct FcIdentity
 typedef struct FcLabel
 {
 	bool whole; /* there is one, of this version, and its CRC is right */
-	bool clean; /* the file holds a map of all its slots */
+	bool other_version;  /* ... of another one */
+	bool damaged;        /* ... and its CRC is wrong */
+	bool clean;          /* the file holds a map of all its slots */
 	uint32_t slot_count; /* of this file */
 	uint32_t position;   /* among the files of the cache */
 	uint32_t count;      /* of these */

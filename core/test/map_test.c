@@ -1,0 +1,433 @@
+/*
+ * map_test.c
+ *		The map in the cache file: saved, found again, taken in beside everything else.
+ *
+ * A life of a cache ends by saving or by a kill; the next one opens the same file with
+ * memory of its own.  Relation 7's blocks have a version each and one inode.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <fcntl.h>
+
+#include "fcache/writer.h"
+#include "support.h"
+#include "tap.h"
+
+#define SLOTS  (4 * FC_WAYS)
+#define BLOCKS 100
+
+static const FcIdentity home = {
+	.system = 1, .directory_device = 2, .directory_inode = 3, .boot = { 4, 5 }
+};
+
+static const FcConfig config = { .slot_count = SLOTS,
+	                             .file_count = 64,
+	                             .process_count = 8,
+	                             .policy = &fc_policy_lfu };
+
+static char path[] = "/dev/shm/pgflash-map-XXXXXX";
+
+typedef struct Life
+{
+	FcDevice device;
+	FcCache cache;
+	void *memory;
+	FcStart start;
+} Life;
+
+static Life life;
+static FcStamp inode;
+static uint64_t disk[BLOCKS];
+static FcFile file;
+
+/* ---- lives ---------------------------------------------------------------------- */
+
+static void
+begin_as(const FcIdentity *identity)
+{
+	static uint64_t nonce = 100;
+
+	memset(&life, 0, sizeof(life));
+	MUST(fc_device_file_open(&life.device, path, SLOTS, 0) == FC_DEVICE_FINE);
+	life.memory = shared_memory(fc_cache_memory_size(&config));
+	MUST(fc_cache_create(&life.cache, life.memory, &config, &life.device) ==
+	     FC_OK);
+	life.start = fc_map_begin(&life.cache, identity);
+	MUST(fc_life_begin(&life.cache, identity, ++nonce) == FC_OK);
+	MUST(fc_process_begin(&life.cache) == FC_OK);
+	MUST(fc_mode_set(&life.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
+	file = fc_file((FcFileId){ 1663, 5, 7, 0, 0 });
+}
+
+static void
+begin(void)
+{
+	begin_as(&home);
+}
+
+static void
+load(void)
+{
+	while (fc_map_load(&life.cache))
+		;
+}
+
+static void
+kill_life(void)
+{
+	life.device.ops->close(&life.device);
+	fc_cache_close(&life.cache);
+	munmap(life.memory, fc_cache_memory_size(&config));
+}
+
+static void
+flush(void)
+{
+	if (fc_ring_info(&life.cache).used > 0)
+		MUST(fc_writer_flush(&life.cache, 10000000000ULL) == FC_OK);
+}
+
+static void
+end(void)
+{
+	flush();
+	MUST(fc_map_save(&life.cache) == FC_OK);
+	kill_life();
+}
+
+static void
+enter(void)
+{
+	FcStampPermit permit;
+
+	if (fc_file_asleep(&life.cache, &file))
+		fc_file_wake(&life.cache, &file, &inode);
+	MUST(fc_file_enter(&life.cache, &file) == FC_OK);
+	permit = fc_stamp_permit(&life.cache, &file);
+	fc_stamp_set(&life.cache, &permit, &inode);
+}
+
+/* FC_OK: a hit, and true; FC_FAILED: a hit, and wrong. */
+static FcStatus
+read_block(uint32_t block)
+{
+	Page page;
+	FcTicket ticket;
+	FcStatus status;
+
+	enter();
+	status = fc_read(&life.cache, &file, block, &page, &ticket);
+	if (status == FC_OK)
+		return page_is(&page, 7, block, disk[block]) ? FC_OK : FC_FAILED;
+	page_make(&page, 7, block, disk[block]);
+	(void) fc_fill(&life.cache, &ticket, &page);
+	return status;
+}
+
+static unsigned
+read_all(FcStatus wanted)
+{
+	unsigned count = 0;
+
+	for (uint32_t block = 0; block < BLOCKS; block++)
+	{
+		count += read_block(block) == wanted;
+		if (fc_ring_info(&life.cache).used >= 16)
+			flush();
+	}
+	flush();
+	return count;
+}
+
+static void
+change(uint32_t first, uint32_t count)
+{
+	FcChange change;
+
+	if (fc_file_asleep(&life.cache, &file))
+		fc_file_wake(&life.cache, &file, &inode);
+	fc_change_begin(&life.cache, &file, first, count, &change);
+	for (uint32_t i = first; i < BLOCKS && i - first < count; i++)
+		disk[i]++;
+	inode.changed_ns++;
+	fc_change_end(&life.cache, &file, &change);
+	fc_stamp_set(&life.cache, &change.permit, &inode);
+}
+
+/* A file of its own with everything cached, and a map of that. */
+static void
+save_full(void)
+{
+	(void) unlink(path);
+	begin();
+	(void) read_all(FC_MISS);
+	MUST(read_all(FC_OK) == BLOCKS);
+	end();
+}
+
+/* ---- what is found again ----------------------------------------------------------- */
+
+static void
+test_saved_and_found(void)
+{
+	(void) unlink(path);
+	begin();
+	OK(life.start == FC_START_NOTHING, "a new file has no map");
+	(void) read_all(FC_MISS);
+	end();
+
+	begin();
+	OK(life.start == FC_START_MAP && fc_used_slots(&life.cache) == 0,
+	   "the next start finds the map, and takes no blocks in yet");
+	load();
+	OK(fc_used_slots(&life.cache) == BLOCKS, "then it does");
+	OK(read_all(FC_OK) == BLOCKS, "all blocks are hits, and true");
+	OK(fc_counter(&life.cache, FC_COUNT_files_kept) == 1,
+	   "their file was compared");
+	change(5, 1);
+	OK(read_block(5) == FC_MISS && read_block(5) == FC_OK,
+	   "they live as others do");
+	end();
+
+	begin();
+	load();
+	end();
+	begin();
+	load();
+	OK(read_all(FC_OK) == BLOCKS,
+	   "what slept through a life is found in the one after");
+	kill_life();
+
+	begin();
+	OK(life.start == FC_START_UNCLEAN, "a map is used once");
+	kill_life();
+}
+
+static void
+test_not_ours(void)
+{
+	FcIdentity other = home;
+	int fd;
+
+	save_full();
+	other.system++;
+	begin_as(&other);
+	OK(life.start == FC_START_SYSTEM, "another cluster's map is refused");
+	kill_life();
+
+	save_full();
+	other = home;
+	other.directory_inode++;
+	begin_as(&other);
+	OK(life.start == FC_START_DIRECTORY,
+	   "another data directory's map is refused");
+	kill_life();
+
+	save_full();
+	fd = open(path, O_RDWR);
+	MUST(pwrite(fd, "x", 1, 12) == 1);
+	close(fd);
+	begin();
+	OK(life.start == FC_START_CORRUPT, "a damaged superblock is refused");
+	kill_life();
+
+	save_full();
+	inode.changed_ns++;
+	begin();
+	load();
+	disk[3]++;
+	OK(read_all(FC_FAILED) == 0 &&
+	       fc_counter(&life.cache, FC_COUNT_files_dropped) == 1,
+	   "of a file that was changed meanwhile nothing counts");
+	kill_life();
+}
+
+/* ---- while it is taken in ------------------------------------------------------------- */
+
+static void
+change_one(void)
+{
+	change(3, 1);
+}
+
+static void
+change_each(void)
+{
+	for (uint32_t block = 0; block < BLOCKS; block++)
+		change(block, 1);
+}
+
+static void
+change_all(void)
+{
+	change(0, FC_BLOCKS_ALL);
+}
+
+static void
+drop_file(void)
+{
+	fc_file_retire(&life.cache, file.id);
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		disk[i]++;
+	inode.inode++;
+	fc_file_retire(&life.cache, file.id);
+}
+
+static void
+clear(void)
+{
+	fc_change_all_begin(&life.cache);
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		disk[i]++;
+	fc_change_all_end(&life.cache);
+}
+
+static const char *stop_name;
+static void (*stop_act)(void);
+
+static void
+on_point(const char *name)
+{
+	if (stop_act != NULL && strcmp(name, stop_name) == 0)
+	{
+		void (*act)(void) = stop_act;
+
+		stop_act = NULL;
+		act();
+	}
+}
+
+/* Wrong blocks if something happens before, at a point of, or after taking in. */
+static unsigned
+wrong_with(const char *point, void (*act)(void), uint64_t broken)
+{
+	unsigned wrong;
+
+	save_full();
+	begin();
+	fc_test_broken = broken;
+	stop_name = point;
+	stop_act = act;
+	if (strcmp(point, "before") == 0)
+		on_point("before");
+	load();
+	if (strcmp(point, "after") == 0)
+		on_point("after");
+	MUST(stop_act == NULL);
+	wrong = read_all(FC_FAILED);
+	fc_test_broken = 0;
+	kill_life();
+	return wrong;
+}
+
+static void
+test_changes_meanwhile(void)
+{
+	static const char *const points[] = { "before", "record-claimed",
+		                                  "record-compared", "after" };
+	static const struct
+	{
+		const char *name;
+		void (*act)(void);
+	} acts[] = { { "a block changes", change_one },
+		         { "every block changes", change_each },
+		         { "a file is cut off", change_all },
+		         { "a file is dropped", drop_file },
+		         { "all is cleared", clear } };
+
+	for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++)
+		for (size_t j = 0; j < sizeof(points) / sizeof(points[0]); j++)
+			OK(wrong_with(points[j], acts[i].act, 0) == 0, "%s: %s",
+			   acts[i].name, points[j]);
+
+	OK(wrong_with("before", change_one, FC_BREAK_SET_GENERATION) > 0,
+	   "control: without the set's generation a changed block is stale");
+	OK(wrong_with("before", change_all, FC_BREAK_FILE_GENERATION) > 0,
+	   "control: without the file's generation a file cut off is stale");
+	OK(wrong_with("record-compared", change_each, FC_BREAK_DOOM) > 0,
+	   "control: claims that are not doomed are published stale");
+}
+
+/* A number that the map does not know is no file of the map, however it is used. */
+static void
+test_numbers_of_this_life(void)
+{
+	FcChange change_of;
+	unsigned wrong = 0;
+
+	(void) unlink(path);
+	begin();
+	(void) read_all(FC_MISS);
+	fc_file_distrust(&life.cache, &file);
+	(void) read_all(FC_MISS);
+	MUST(read_all(FC_OK) == BLOCKS);
+	end();
+
+	begin();
+	MUST(fc_file_enter(&life.cache, &file) == FC_OK);
+	fc_change_begin(&life.cache, &file, 200, FC_BLOCKS_ALL, &change_of);
+	fc_change_end(&life.cache, &file, &change_of);
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		disk[i]++;
+	load();
+	OK(fc_used_slots(&life.cache) == 0,
+	   "blocks of a file that failed are not taken in for its next number");
+	wrong = read_all(FC_FAILED);
+	OK(wrong == 0, "so none is wrong");
+	kill_life();
+}
+
+static void
+test_torn_records(void)
+{
+	unsigned char junk[16];
+	int fd;
+
+	save_full();
+	fd = open(path, O_RDWR);
+	for (off_t at = FC_SLOTS_OFFSET + (off_t) SLOTS * FC_BLOCK_SIZE + 100;
+	     at < FC_SLOTS_OFFSET + (off_t) SLOTS * FC_BLOCK_SIZE + 4096;
+	     at += 1000)
+	{
+		MUST(pread(fd, junk, sizeof(junk), at) == sizeof(junk));
+		junk[3] ^= 1;
+		MUST(pwrite(fd, junk, sizeof(junk), at) == sizeof(junk));
+	}
+	close(fd);
+	begin();
+	load();
+	OK(life.start == FC_START_MAP && fc_used_slots(&life.cache) < BLOCKS &&
+	       read_all(FC_FAILED) == 0,
+	   "records that are torn are left out");
+	kill_life();
+
+	/* The files lie behind 1 MB of records. */
+	save_full();
+	fd = open(path, O_RDWR);
+	MUST(pwrite(fd, "x", 1,
+	            FC_SLOTS_OFFSET + (off_t) SLOTS * FC_BLOCK_SIZE + (1 << 20) +
+	                60) == 1);
+	close(fd);
+	begin();
+	OK(life.start == FC_START_CORRUPT, "a damaged list of files is refused");
+	kill_life();
+}
+
+int
+main(void)
+{
+	int fd = mkstemp(path);
+
+	MUST(fd >= 0);
+	close(fd);
+	alarm(120);
+	fc_test_point = on_point;
+	inode = (FcStamp){ .device = 8, .inode = 9, .size = 10, .changed_ns = 1 };
+	test_saved_and_found();
+	test_not_ours();
+	test_changes_meanwhile();
+	test_numbers_of_this_life();
+	test_torn_records();
+	(void) unlink(path);
+	return tap_done();
+}

@@ -1,0 +1,221 @@
+"""A clean restart: the cache is warm, and what changed meanwhile is not served.
+
+Each rule has its test, in which something happens to the files while the server is down,
+and a build without the rule that the same thing catches.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer, eventually
+from support.cluster import ClusterFactory
+from support.warm import (
+    BLOCKS_MIN,
+    assert_true,
+    crash,
+    create_warm,
+    path_of,
+    read_table,
+    start_again,
+)
+
+#: Where a cache file's slots begin.
+SLOTS_OFFSET = 1 << 20
+
+InstallOf = Callable[[str], PgInstall]
+
+
+def assert_cold(cached: CachedServer, why: str) -> None:
+    """Fail unless the cache begins cold for this reason, and says so in the log."""
+    reason = start_again(cached)
+    assert reason.startswith("cold: "), reason
+    assert why in reason
+    assert reason in cached.server.log_text(since_start=True)
+    assert_true(cached)
+
+
+def loaded(cached: CachedServer) -> bool:
+    """Say whether the saved map has been taken in."""
+    return int(cached.view()["used_slots"]) >= BLOCKS_MIN
+
+
+@pytest.mark.extension
+def test_a_clean_restart_is_warm(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    before = read_table(cached)
+    for _ in range(2):
+        cached.server.stop()
+        assert not list(Path("/dev/shm").glob(f"pgflash.*.{cached.server.data.stat().st_ino:x}"))
+        assert start_again(cached).startswith("warm: from the map")
+        assert eventually(lambda: loaded(cached))
+        after = read_table(cached)
+        assert after.digest == before.digest
+        assert after.hits >= BLOCKS_MIN
+        assert after.disk_reads < BLOCKS_MIN // 20
+        assert_true(cached)
+
+
+def edit_a_byte(path: Path) -> None:
+    """Change a byte of a row's text in each block, and set the modification time back."""
+    status = path.stat()
+    with path.open("r+b") as file:
+        for offset in range(0, status.st_size, 8192):
+            file.seek(offset + 8192 - 100)
+            file.write(b"y")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def edited_while_down(cached: CachedServer) -> Path:
+    """Stop the server and edit its table; return the table's file."""
+    path = path_of(cached)
+    cached.server.configure({"ignore_checksum_failure": "on"})
+    cached.server.stop()
+    edit_a_byte(path)
+    return path
+
+
+@pytest.mark.extension
+def test_a_file_edited_while_the_server_is_down_is_dropped(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    edited_while_down(cached)
+    assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: loaded(cached))
+    read_table(cached)
+    assert cached.view()["files_dropped"] >= 1
+    assert cached.view()["files_kept"] >= 1
+    assert_true(cached)
+
+
+def test_control_a_file_edited_is_served_stale_without_stamps(
+    cluster: ClusterFactory, broken_install: InstallOf
+) -> None:
+    cached = create_warm(cluster, broken_install("STAMP"))
+    edited_while_down(cached)
+    assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: loaded(cached))
+    read_table(cached)
+    assert cached.view()["verify_mismatches"] > 0
+
+
+@pytest.mark.extension
+def test_a_file_restored_while_the_server_is_down_is_dropped(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    path = path_of(cached)
+    cached.server.stop()
+    copy = path.with_name("copy")
+    shutil.copy2(path, copy)
+    edit = path.stat()
+    # As cp -p puts it back: the same bytes, name, size, times, but another state.
+    copy.replace(path)
+    os.chown(path, edit.st_uid, edit.st_gid)
+    assert start_again(cached).startswith("warm: from the map")
+    read_table(cached)
+    assert cached.view()["files_dropped"] >= 1
+    assert_true(cached)
+
+
+@pytest.mark.extension
+def test_a_killed_server_s_file_that_was_edited_is_dropped(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    path = path_of(cached)
+    cached.server.configure({"ignore_checksum_failure": "on"})
+    crash(cached)
+    edit_a_byte(path)
+    assert start_again(cached).startswith("warm: its memory")
+    read_table(cached)
+    assert cached.view()["files_dropped"] >= 1
+    assert_true(cached)
+
+
+def test_checksums_switched_off_and_on_drop_what_they_rewrite(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    for switch in ("--disable", "--enable"):
+        cached.server.stop()
+        cached.server.run(["pg_checksums", switch, "-D", cached.server.data])
+        assert start_again(cached).startswith("warm: from the map")
+        read_table(cached)
+        assert_true(cached)
+
+
+def test_an_older_copy_of_the_cache_file_is_of_another_life(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    cached.server.stop()
+    older = cached.cache_file.with_name("older")
+    shutil.copy2(cached.cache_file, older)
+    account = cached.cache_file.stat()
+    start_again(cached)
+    read_table(cached)
+    crash(cached)
+    older.replace(cached.cache_file)
+    os.chown(cached.cache_file, account.st_uid, account.st_gid)
+    # The memory is of another life; what the copy says of its own is held to the stamps.
+    reason = start_again(cached)
+    assert not reason.startswith("warm: its memory"), reason
+    read_table(cached)
+    assert_true(cached)
+
+
+def test_another_cluster_s_cache_file_is_cold(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    one = create_warm(cluster, pgflash_install)
+    other = create_warm(cluster, pgflash_install)
+    account = other.cache_file.stat()
+    one.server.stop()
+    other.server.stop()
+    shutil.copy2(one.cache_file, other.cache_file)
+    os.chown(other.cache_file, account.st_uid, account.st_gid)
+    assert_cold(other, "another cluster's")
+
+
+def test_another_size_is_cold(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    cached.server.stop()
+    cached.server.configure({"pgflash.cache_size": "96MB"})
+    assert_cold(cached, "size")
+
+
+def test_a_damaged_superblock_is_cold(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    cached.server.stop()
+    flip(cached.cache_file, 20)
+    assert_cold(cached, "damaged")
+
+
+def flip(path: Path, offset: int) -> None:
+    """Flip a bit of a file."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 0x10]))
+
+
+@pytest.mark.extension
+def test_a_torn_map_costs_what_is_torn(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    before = read_table(cached)
+    cached.server.stop()
+    records = SLOTS_OFFSET + 64 * 2**20
+    for offset in range(records, records + 2**17, 3000):
+        flip(cached.cache_file, offset)
+    assert start_again(cached).startswith("warm: from the map")
+    assert read_table(cached).digest == before.digest
+    assert_true(cached)
