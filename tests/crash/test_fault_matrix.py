@@ -362,6 +362,11 @@ def flip_superblock(path: Path) -> None:
     flip_bits(path, list(range(0, 64)))
 
 
+def flip_superblock_crc(path: Path) -> None:
+    """Flip one bit that only the superblock's checksum gives away."""
+    flip_bits(path, [40])
+
+
 def flip_between(path: Path) -> None:
     """Flip bits between the superblock and the slots, where the map is."""
     flip_bits(path, list(range(4096, SLOTS_OFFSET, 509)))
@@ -470,6 +475,33 @@ def test_a_superblock_that_flipped_while_nobody_looked(
         view=view,
         says="" if kept else "is not empty and is no cache file",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "do", "start", "counter"),
+    [
+        ("a bit of the superblock flips", flip_superblock_crc, "cold", ""),
+        ("a bit flips in every slot", flip_all_slots, "warm", "corrupt_slots"),
+        ("the file is cut off", cut_off, "warm", "corrupt_slots"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " in value else "",
+)
+def test_damage_between_a_crash_and_the_next_start(
+    rig: Rig, name: str, do: Callable[[Path], None], start: str, counter: str
+) -> None:
+    rig.begin()
+    rig.world.disconnect()
+    rig.cached.server.kill_postmaster()
+    do(rig.cached.cache_file)
+    rig.begin_ill()
+    assert eventually(lambda: rig.cached.view()["mode"] == "serve")
+    reason = str(rig.cached.view()["start_reason"])
+    assert reason.startswith(start), reason
+    rig.cached.verify()
+    rig.work()
+    view = rig.check()
+    assert not counter or view[counter] > 0
+    rig.note(f"{name} after a crash of the server", struck="-", view=view, says=reason)
 
 
 # ---- the file system goes away
