@@ -10,9 +10,11 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from support.cached import CachedServer, create_cached, eventually
+from support.cached import CachedServer, assert_never_stale, create_cached, eventually
 from support.cluster import ClusterFactory
 from support.never_stale import resize, run_tpcb_resizing
+from support.shim import compile_shim
+from support.tpcb import load_tpcb, run_tpcb
 
 pytestmark = pytest.mark.extension
 
@@ -135,6 +137,73 @@ def test_changes_that_forget_the_old_home_are_caught(
 ) -> None:
     with pytest.raises(AssertionError, match="stale"):
         run_tpcb_resizing(cluster, broken_install("OLD_HOME"), resizes=40, compared_min=0)
+
+
+#: A file system on which no file can have more than 24 MB.
+SMALL_DISK = """
+#include <errno.h>
+#include <unistd.h>
+int posix_fallocate(int fd, off_t offset, off_t size)
+{
+    if (offset + size > 24 << 20)
+        return ftruncate(fd, 24 << 20) == 0 ? ENOSPC : EIO;
+    return ftruncate(fd, offset + size) == 0 ? 0 : EIO;
+}
+"""
+
+
+def test_a_full_device_leaves_the_cache_as_it_was(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(
+        cluster,
+        pgflash_install,
+        settings={"pgflash.cache_size": SMALL, "pgflash.cache_size_max": MAX},
+        start=False,
+    )
+    cached.preloads = (compile_shim(cached.server.base, "small-disk", SMALL_DISK),)
+    cached.start()
+    cached.create_extension()
+    reload_settings(cached, cache_size=LARGE)
+    assert eventually(lambda: "no room to grow the cache from 16 to 32 MB" in log(cached))
+    assert cached.cache_file.stat().st_size == 17 * MB, "what was taken is given back"
+    view = cached.assert_serving()
+    assert view["size_bytes"] == 16 * MB
+    assert view["resize_progress"] is None
+    assert log(cached).count("no room to grow") == 1
+    resize(cached, "20MB")
+
+
+def test_all_cache_files_grow_and_shrink_alike(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(cluster, pgflash_install, start=False)
+    files = [cached.cache_file, cached.cache_file.with_name("other")]
+    cached.server.configure(
+        {
+            "pgflash.cache_file": ", ".join(map(str, files)),
+            "pgflash.cache_size": "4MB",
+            "pgflash.cache_size_max": MAX,
+            "pgflash.read_deadline": "5s",
+        }
+    )
+    cached.start()
+    cached.create_extension()
+    load_tpcb(cached.server)
+    for size in (12, 6, 16):
+        run_tpcb(cached.server, seconds=1)
+        reload_settings(cached, cache_size=f"{size}MB")
+        assert eventually(
+            lambda: all(file.stat().st_size == (size + 1) * MB for file in files)  # noqa: B023
+        )
+        assert eventually(lambda: cached.view()["resize_progress"] is None)
+        assert cached.assert_serving()["size_bytes"] == 2 * size * MB
+    assert cached.view()["moved_blocks"] > 500
+    assert_never_stale(cached, compared_min=500)
+
+
+def log(cached: CachedServer) -> str:
+    return cached.server.log_text()
 
 
 def shared_bytes(server: Server) -> int:
