@@ -78,6 +78,10 @@ policy_hash(const FcPolicy *policy)
 	return hash;
 }
 
+/*
+ * All of it is of the maximum: after a crash the host lays out again, with the size
+ * of then, what the first layout was given memory for.
+ */
 bool
 fc_lay_out(const FcConfig *config, FcShared *shared)
 {

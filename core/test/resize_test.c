@@ -192,6 +192,33 @@ test_shrink(void)
 	rig_close(&rig);
 }
 
+/*
+ * Who lays the memory out again after a crash knows the size of then, but has the
+ * memory of the start.
+ */
+static void
+test_layout_is_of_the_maximum(void)
+{
+	const uint32_t most = 1U << 22;
+	FcConfig config = { .slot_count_max = most,
+		                .process_count = 8,
+		                .policy = &fc_policy_lfu };
+	FcShared all;
+	uint32_t others = 0;
+
+	config.slot_count = most;
+	MUST(fc_lay_out(&config, &all));
+	for (uint32_t slots = FC_WAYS; slots < most; slots *= 2)
+	{
+		FcShared layout;
+
+		config.slot_count = slots;
+		MUST(fc_lay_out(&config, &layout));
+		others += memcmp(&layout, &all, sizeof(all)) != 0;
+	}
+	OK(others == 0, "memory is laid out alike whatever the size of now");
+}
+
 static void
 test_limits(void)
 {
@@ -708,6 +735,7 @@ main(void)
 	test_grow();
 	test_shrink();
 	test_limits();
+	test_layout_is_of_the_maximum();
 	test_drain();
 	test_stalls();
 	memset(&rig, 0, sizeof(rig));
