@@ -43,7 +43,10 @@
 static FcClass
 word_class(uint32_t word)
 {
-	return (FcClass) (word & 0xff);
+	uint32_t class = word & 0xff;
+
+	/* Memory that outlived its server may hold anything. */
+	return class <= FC_CLASS_NONE ? (FcClass) class : FC_CLASS_DEFAULT;
 }
 
 static uint32_t

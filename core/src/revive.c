@@ -14,6 +14,7 @@
  *	- a file's name, number, writers or stamp: the stamp holds its inode;
  *	- a set's generation: only tickets know it, and they are all gone;
  *	- the policy's state: its contract is to stand anything;
+ *	- classes: a wish, not a question of right or wrong bytes; none that there is not;
  *	- the staging ring: emptied, what was on its way to flash is lost;
  *	- the head: compared with what a new one would be;
  *	- counters of what is cached, keys beyond all tables: fc_cache_audit().
@@ -92,7 +93,20 @@ put_to_sleep(FcShared *shared, uint32_t number)
 	atomic_store(&entry->hits, 0);
 	atomic_store(&entry->misses, 0);
 	atomic_store(&entry->disk_read_ns, 0);
+	atomic_store(&entry->file_class, fc_class_of(shared, &entry->id));
 	return sleeps;
+}
+
+/* All that is counted, and with it what remembers how much it was. */
+static void
+forget_counters(FcShared *shared)
+{
+	memset(fc_shards(shared), 0, FC_SHARDS * sizeof(FcShard));
+	memset(fc_device_shards(shared), 0,
+	       (size_t) FC_SHARDS * shared->device_count * sizeof(FcDeviceShard));
+	memset(shared->health, 0, sizeof(shared->health));
+	shared->disk_window = (FcDiskSums){ 0 };
+	shared->disk_mean_ns = 0;
 }
 
 static void
@@ -121,8 +135,7 @@ reset(FcShared *shared)
 	atomic_store(&shared->absent_epoch,
 	             (atomic_load(&shared->absent_epoch) | 1) + 1);
 	fc_staging_reset(shared);
-	memset(fc_shards(shared), 0, FC_SHARDS * sizeof(FcShard));
-	memset(shared->health, 0, sizeof(shared->health));
+	forget_counters(shared);
 }
 
 FcStart
@@ -168,26 +181,34 @@ audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
 {
 	FcShared *shared = cache->shared;
 	FcSet *set = fc_set(shared, set_number);
-	uint64_t meta = atomic_load(&set->meta[way]);
-	uint64_t key = atomic_load(&set->key[way]);
-	FcState state = fc_meta_state(meta);
 
-	if (state == FC_EMPTY)
-		return;
-	if (state == FC_VALID && is_possible(shared, set_number, key))
+	/* A change may move the entry on under our eyes: then look again. */
+	for (;;)
 	{
-		fc_file_block_enters(shared, fc_key_file(key), (uint32_t) key);
-		return;
-	}
+		uint64_t meta = atomic_load(&set->meta[way]);
+		uint64_t key = atomic_load(&set->key[way]);
+		FcState state = fc_meta_state(meta);
 
-	/*
-	 * Nobody fills yet: a claim is of somebody gone, or was never one, and what was
-	 * on its way to flash got lost.
-	 */
-	if ((state != FC_FILLING && state != FC_DOOMED) ||
-	    fc_owner_gone(cache, fc_meta_high(meta)))
-		atomic_compare_exchange_strong(&set->meta[way], &meta,
-		                               fc_meta_next(meta, FC_EMPTY, 0));
+		if (state == FC_EMPTY)
+			return;
+		if (state == FC_VALID && is_possible(shared, set_number, key))
+		{
+			fc_file_block_enters(shared, fc_key_file(key), (uint32_t) key);
+			return;
+		}
+
+		/*
+		 * Nobody fills yet: a claim is of somebody gone, or was never one, and
+		 * what was on its way to flash got lost.
+		 */
+		if ((state == FC_FILLING || state == FC_DOOMED) &&
+		    !fc_owner_gone(cache, fc_meta_high(meta)))
+			return;
+		FC_POINT("entry-audited");
+		if (atomic_compare_exchange_strong(&set->meta[way], &meta,
+		                                   fc_meta_next(meta, FC_EMPTY, 0)))
+			return;
+	}
 }
 
 void

@@ -182,8 +182,11 @@ fc_staging_reset(FcShared *shared)
 	/* The sequences go on: entries that name a page are known for what they are. */
 	for (uint32_t number = 0; number < shared->ring_count; number++)
 	{
-		FcAtomic64 *word = &fc_staged_page(shared, number)->word;
+		FcStagedPage *page = fc_staged_page(shared, number);
+		FcAtomic64 *word = &page->word;
 
+		/* A slot that there is: a dead filler's page is asked for it. */
+		atomic_store(&page->slot, 0);
 		atomic_store(word,
 		             fc_page_word(FC_PAGE_FREE,
 		                          fc_page_sequence(atomic_load(word)) + 1, 0));

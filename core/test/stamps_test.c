@@ -14,6 +14,7 @@
  */
 #include <setjmp.h>
 
+#include "staging.h"
 #include "support.h"
 #include "tap.h"
 
@@ -635,6 +636,108 @@ test_audit_drops_impossible_entries(void)
 	scene_close();
 }
 
+/* Numbers of the ring's, of files' and of the table of classes may be any. */
+static void
+test_numbers_written_over(void)
+{
+	FcShared *shared;
+	FcWriter *writer;
+	FcFile file = fc_file(file_id(7));
+	FcFileInfo info;
+	uint32_t ref;
+
+	scene_open();
+	shared = scene.a->shared;
+	for (uint32_t i = 0; i < shared->ring_count; i++)
+		atomic_store(&fc_staged_page(shared, i)->slot, UINT32_MAX);
+	for (uint32_t i = 0; i < shared->file_count; i++)
+		atomic_store(&fc_files(shared)[i].file_class, 77);
+	for (uint32_t i = 0; i < shared->class_count; i++)
+		atomic_store(&fc_classes(shared)[i].word, 0xffffffff);
+	atomic_store(&shared->classes_used, 1);
+	restart();
+
+	/* Killed when it has got a page, and nothing is in it yet. */
+	MUST(fc_process_begin(&scene.b) == FC_OK &&
+	     fc_staging_take(&scene.b, &ref));
+	fc_process_end(&scene.b);
+	MUST(fc_writer_begin(scene.a, &writer) == FC_OK);
+	OK(fc_staging_used(shared) == 0,
+	   "a page of a dead filler is freed, whatever was in it before");
+	MUST(fc_writer_end(writer, 0) == FC_OK);
+	enter(scene.a, &file);
+	MUST(fc_file_info(scene.a, file.number, &info));
+	OK(info.file_class <= FC_CLASS_NONE, "a class is one that there is");
+	scene_close();
+}
+
+static uint64_t pinned_key;
+
+static void
+change_pinned(void)
+{
+	FcHome unused;
+
+	(void) fc_index_invalidate(scene.a, pinned_key, &unused);
+}
+
+/*
+ * The block was being written when all died, and changes under the audit's eyes:
+ * nobody will ever come to unpin its slot.
+ */
+static void
+test_audit_leaves_no_pin(void)
+{
+	FcCache revived;
+	FcAtomic64 *meta;
+	FcSeen seen;
+
+	scene_open();
+	pinned_key = fc_key(scene.file.number, 3);
+	MUST(fc_index_find(scene.a->shared, pinned_key, &seen));
+	meta = &fc_set(scene.a->shared, seen.slot / FC_WAYS)
+	            ->meta[seen.slot % FC_WAYS];
+	atomic_store(meta, fc_meta_as(seen.meta, FC_WRITING, fc_page_ref(1, 1)));
+	MUST(fc_cache_revive(&revived, scene.rig.memory, &config,
+	                     &scene.rig.flash.device, &home,
+	                     77) == FC_START_MEMORY);
+	stop_at("entry-audited", change_pinned);
+	fc_cache_audit(&revived);
+	MUST(stop_act == NULL);
+	OK(fc_meta_state(atomic_load(meta)) == FC_EMPTY,
+	   "what was being written is empty, though it changed under the audit");
+	fc_cache_close(&revived);
+	scene_close();
+}
+
+/* What is counted begins anew, and so does what is made of it. */
+static void
+test_health_begins_anew(void)
+{
+	FcShared *shared;
+
+	scene_open();
+	shared = scene.a->shared;
+	for (int i = 0; i < 1000; i++)
+		fc_disk_read(scene.a, &scene.file, 1, FC_BLOCK_SIZE, 900000);
+	(void) fc_devices_check(scene.a);
+	MUST(shared->disk_mean_ns == 900000);
+	MUST(fc_counter(scene.a, FC_COUNT_flash_writes) > 0);
+	restart();
+	OK(fc_counter(scene.a, FC_COUNT_flash_writes) == 0 &&
+	       fc_counter(scene.a, FC_COUNT_flash_read_bytes) == 0,
+	   "counters of devices begin anew");
+	(void) fc_devices_check(scene.a);
+	OK(shared->disk_mean_ns == 0, "nothing is known of the disk: %lu",
+	   (unsigned long) shared->disk_mean_ns);
+	for (int i = 0; i < 64; i++)
+		fc_disk_read(scene.a, &scene.file, 1, FC_BLOCK_SIZE, 700000);
+	(void) fc_devices_check(scene.a);
+	OK(shared->disk_mean_ns == 700000, "until it is read: %lu",
+	   (unsigned long) shared->disk_mean_ns);
+	scene_close();
+}
+
 int
 main(void)
 {
@@ -651,5 +754,8 @@ main(void)
 	test_dropped_files_leave_nothing();
 	test_memory_that_is_not_ours();
 	test_audit_drops_impossible_entries();
+	test_numbers_written_over();
+	test_audit_leaves_no_pin();
+	test_health_begins_anew();
 	return tap_done();
 }
