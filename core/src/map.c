@@ -90,10 +90,11 @@ files_size(const FcShared *shared, uint32_t count, uint64_t policy_size)
 	                (uint64_t) count * sizeof(FcDiskFile) + policy_size);
 }
 
+/* What the policy keeps for all sets; the staging ring comes next in memory. */
 static uint64_t
 policy_size(const FcShared *shared)
 {
-	return shared->sets_offset - shared->policy_offset;
+	return shared->staged_offset - shared->policy_offset;
 }
 
 static uint32_t

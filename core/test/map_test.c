@@ -10,6 +10,7 @@
 #include <fcntl.h>
 
 #include "fcache/writer.h"
+#include "staging.h"
 #include "support.h"
 #include "tap.h"
 
@@ -377,6 +378,34 @@ test_numbers_of_this_life(void)
 	kill_life();
 }
 
+/* The map holds what is on flash and what the policy knows, and nothing else. */
+static void
+test_ring_begins_empty(void)
+{
+	uint32_t used = 0;
+
+	(void) unlink(path);
+	begin();
+	(void) read_all(FC_MISS);
+
+	/* A device that has stalled: a block stays in the ring. */
+	change(5, 1);
+	(void) read_block(5);
+	MUST(fc_ring_info(&life.cache).used == 1);
+	MUST(fc_map_save(&life.cache) == FC_OK);
+	kill_life();
+
+	begin();
+	MUST(life.start == FC_START_MAP);
+	for (uint32_t i = 0; i < life.cache.shared->ring_count; i++)
+		used += atomic_load(&fc_staged_page(life.cache.shared, i)->word) != 0;
+	OK(used == 0, "the staging ring of a new life is empty: %u pages are not",
+	   used);
+	load();
+	OK(read_block(5) == FC_MISS, "what had not got to flash is not there");
+	kill_life();
+}
+
 static void
 test_torn_records(void)
 {
@@ -428,6 +457,7 @@ main(void)
 	test_changes_meanwhile();
 	test_numbers_of_this_life();
 	test_torn_records();
+	test_ring_begins_empty();
 	(void) unlink(path);
 	return tap_done();
 }
