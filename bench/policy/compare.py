@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coalesce import linger
+from coalesce import UPDATE, linger
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -46,6 +46,7 @@ THEIRS = (
     *("MQ", "Random", "S3FIFO", "SLRU", "Sieve", "ThreeLCache", "TwoQ", "WTinyLFU"),
 )
 QUICK = ("LRU", "Belady", "ARC", "LIRS", "MQ", "S3FIFO", "TwoQ", "WTinyLFU")
+JOB_LIMIT_S = 300  # for one policy, one stream; LFUDA needs minutes where counts are equal
 # Not run: LRB takes 0.1 ms a request, Size and BeladySize are for objects of many sizes.
 
 GROUPS = ("pg", "oltp", "p", "cloud")
@@ -105,7 +106,7 @@ def run_theirs(python: Path, policy: str, path: Path, stream: Stream) -> list[fl
         return before
     command = [str(python), str(HERE / "libcachesim_run.py"), policy, str(path)]
     command += [str(size) for size in sizes(stream)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_LIMIT_S, check=True)
     result: list[float] = json.loads(done.stdout.strip().splitlines()[-1].removeprefix("\x1b[0m"))
     known.write_text(json.dumps(result))
     return result
@@ -311,6 +312,8 @@ def coalescing_table(folder: Path, streams: list[Stream]) -> Table:
         replay("gittins", folder, stream, sizes(stream)[2], "--slot-writes", str(log))
         writes = array("I")
         writes.frombytes(log.read_bytes())
+        if not any(write >= UPDATE for write in writes):
+            continue
         saved = [linger(writes, window, renew=False) for window in WINDOWS]
         saved.append(linger(writes, WINDOWS[-1], renew=True))
         table.add_row(
@@ -399,7 +402,7 @@ def main() -> int:
         return 0
 
     lines = bars(played, made)
-    out = Console(record=True, width=150)
+    out = Console(record=True, width=180)
     for table in (main_table(played, made), bar_table(lines), stream_table(played), coalescing):
         out.print(table)
     for line in failed:
