@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "fcache/checksum.h"
+#include "health.h"
 #include "ondisk.h"
 #include "shared.h"
 #include "superblock.h"
@@ -287,6 +288,20 @@ mark_clean(FcCache *cache)
 	return true;
 }
 
+/* Who waits for one that hangs waits for ever. */
+static bool
+all_answer(const FcShared *shared)
+{
+	for (uint32_t i = 0; i < shared->device_count; i++)
+	{
+		FcDeviceState state = fc_health_state(shared, i);
+
+		if (state != FC_DEVICE_IN_SERVICE && state != FC_DEVICE_SLOW)
+			return false;
+	}
+	return true;
+}
+
 FcStatus
 fc_map_save(FcCache *cache)
 {
@@ -304,6 +319,11 @@ fc_map_save(FcCache *cache)
 	for (uint32_t i = 0; i < shared->device_count; i++)
 		if (cache->devices[i].fd < 0)
 			return FC_SKIP;
+	if (!all_answer(shared))
+	{
+		errno = EBUSY;
+		return FC_FAILED;
+	}
 
 	buffer = aligned_alloc(FC_IO_ALIGN, 2 * (size_t) CHUNK);
 	if (buffer == NULL)

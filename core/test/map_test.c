@@ -406,6 +406,32 @@ test_ring_begins_empty(void)
 	kill_life();
 }
 
+/* Whoever waits for a device that hangs waits for ever. */
+static void
+test_device_that_hangs(void)
+{
+	FcAtomic32 *state;
+	off_t size;
+
+	(void) unlink(path);
+	begin();
+	(void) read_all(FC_MISS);
+	state = &life.cache.shared->health[0].state;
+	size = lseek(life.device.fd, 0, SEEK_END);
+	atomic_store(state, FC_DEVICE_STALLED);
+	OK(fc_map_save(&life.cache) == FC_FAILED && errno == EBUSY &&
+	       lseek(life.device.fd, 0, SEEK_END) == size,
+	   "no map is saved on a device that hangs");
+	atomic_store(state, FC_DEVICE_WRITE_FAILS);
+	OK(fc_map_save(&life.cache) == FC_FAILED, "... or fails");
+	kill_life();
+	begin();
+	OK(life.start == FC_START_UNCLEAN, "and nobody finds one");
+	atomic_store(&life.cache.shared->health[0].state, FC_DEVICE_SLOW);
+	OK(fc_map_save(&life.cache) == FC_OK, "a slow one has the time");
+	kill_life();
+}
+
 static void
 test_torn_records(void)
 {
@@ -458,6 +484,7 @@ main(void)
 	test_numbers_of_this_life();
 	test_torn_records();
 	test_ring_begins_empty();
+	test_device_that_hangs();
 	(void) unlink(path);
 	return tap_done();
 }

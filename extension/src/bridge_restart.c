@@ -323,11 +323,17 @@ bridge_restart_end(FcCache *cache)
 	/* What is in memory outlives any other end. */
 	if (cache->shared == NULL || !setting_warm_restart || !is_shut_down())
 		return;
-	/* The writer ended before the last checkpoint; what that wrote is staged. */
-	if (fc_writer_flush(cache, FLUSH_NS) != FC_OK)
-		ereport(LOG,
-		        (errmsg("pgflash: some of the last blocks are not on flash "
-		                "and will be cold")));
+	/*
+	 * The writer ended before the last checkpoint; what that wrote is staged.  On a
+	 * device that does not take it we would wait for the map for ever.
+	 */
+	if (fc_mode(cache, NULL) != FC_OFFLINE &&
+	    fc_writer_flush(cache, FLUSH_NS) != FC_OK)
+	{
+		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
+		                     "last blocks could not be written")));
+		return;
+	}
 	let_tick_pass();
 	saved = fc_map_save(cache);
 	if (saved == FC_FAILED)

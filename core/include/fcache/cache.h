@@ -199,7 +199,8 @@ extern FC_MUST_CHECK FcStatus fc_life_begin(FcCache *cache,
 /*
  * Save the map behind the slots, and mark the cache files clean: by the last process
  * of a server whose files are all as they will be found.  FC_SKIP: there is nothing
- * that could be used again.
+ * that could be used again.  FC_FAILED with errno; EBUSY: a device is out of service,
+ * and not to be waited for.
  */
 extern FC_MUST_CHECK FcStatus fc_map_save(FcCache *cache);
 
