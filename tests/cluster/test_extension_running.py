@@ -58,7 +58,13 @@ def cached(shared_server: CachedServer) -> CachedServer:
     """The server with an empty cache that serves, and verification off."""
     if shared_server.server.running:
         shared_server.server.stop()
-    shared_server.server.configure({"pgflash.verify": "off", "shared_buffers": SHARED_BUFFERS})
+    shared_server.server.configure(
+        {
+            "pgflash.verify": "off",
+            "pgflash.warm_restart": "off",
+            "shared_buffers": SHARED_BUFFERS,
+        }
+    )
     shared_server.start()
     assert eventually(lambda: shared_server.view()["mode"] == "serve")
     return shared_server
@@ -141,42 +147,14 @@ def test_advice_to_read_ahead_is_swallowed_for_cached_blocks(cached: CachedServe
 
 
 def test_a_session_that_reads_flash_shows_it_as_its_wait(cached: CachedServer) -> None:
-    slow = compile_shim(
-        cached.server.base,
-        "slow",
-        """
-        #define _GNU_SOURCE
-        #include <dlfcn.h>
-        #include <stdio.h>
-        #include <string.h>
-        #include <sys/types.h>
-        #include <time.h>
-        #include <unistd.h>
-        ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
-        {
-            ssize_t (*real)(int, void *, size_t, off_t) = dlsym(RTLD_NEXT, "pread");
-            char link[64];
-            char path[4096] = "";
-            struct timespec pause = { 0, 20000000 };
-
-            snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-            if (readlink(link, path, sizeof(path) - 1) > 0 && strstr(path, "/flash/cache"))
-                nanosleep(&pause, NULL);
-            return real(fd, buffer, size, offset);
-        }
-        """,
-    )
-    cached.server.stop()
-    cached.preloads = [slow]
-    try:
-        cached.start()
-    finally:
-        cached.preloads = []
-    assert eventually(lambda: cached.view()["mode"] == "serve")
-    read_at_random(cached, count=100)
+    read_at_random(cached)
     expected = "LWLock" if cached.server.install.major < 17 else "Extension"
     with cached.server.connect() as reader, cached.server.connect() as watcher:
         watcher.autocommit = True
+        # The watcher has all it needs before the device stalls, or it would wait, too.
+        watch_reads(reader, watcher)
+        # Not so long that the device would be bypassed, and longer than it takes to look.
+        cached.emulator.stall("flash", seconds=0.8)
         seen = watch_reads(reader, watcher)
     assert (expected, "FlashCacheRead") in seen
 
