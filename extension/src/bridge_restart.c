@@ -29,6 +29,7 @@
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "port.h"
+#include "storage/ipc.h"
 
 #include "bridge_restart.h"
 #include "fcache/writer.h"
@@ -46,6 +47,9 @@ static char name[64];
 static int fd = -1;
 static void *reserved;
 static size_t reserved_size;
+
+/* A cache was begun in it. */
+static bool used;
 
 static FcStart start = FC_START_NOTHING;
 
@@ -163,6 +167,16 @@ make_new(size_t size)
 	return false;
 }
 
+/* This was no server, or one that did not get so far. */
+static void
+drop_unused(int code, Datum argument)
+{
+	(void) code;
+	(void) argument;
+	if (!used)
+		bridge_restart_release();
+}
+
 bool
 bridge_restart_reserve(size_t size)
 {
@@ -182,10 +196,14 @@ bridge_restart_reserve(size_t size)
 	         (unsigned long long) status.st_dev,
 	         (unsigned long long) status.st_ino);
 
-	if (!open_old(size) && !make_new(size))
+	if (!open_old(size))
 	{
-		not_reserved(strerror(errno));
-		return false;
+		if (!make_new(size))
+		{
+			not_reserved(strerror(errno));
+			return false;
+		}
+		on_proc_exit(drop_unused, (Datum) 0);
 	}
 	reserved = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (reserved == MAP_FAILED)
@@ -357,6 +375,7 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 	            revive(cache, config, devices, &identity, life);
 	uint64_t nonce = 0;
 
+	used = true;
 	if (!warm && memory == NULL)
 	{
 		if (!empty_reserved())

@@ -62,6 +62,28 @@ def test_a_clean_restart_is_warm(cluster: ClusterFactory, pgflash_install: PgIns
         assert_true(cached)
 
 
+@pytest.mark.extension
+def test_asking_for_a_setting_leaves_no_memory(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    memory = f"pgflash.*.{cached.server.data.stat().st_ino:x}"
+    ask = [
+        pgflash_install.program("postgres"),
+        *("-D", cached.server.data, "-C", "shared_memory_size"),
+    ]
+    cached.server.stop()
+    assert int(cached.server.run(ask).stdout) > 0
+    assert not list(Path("/dev/shm").glob(memory))
+    assert start_again(cached).startswith("warm: from the map")
+
+    # What a server left that crashed is the next one's.
+    crash(cached)
+    assert int(cached.server.run(ask).stdout) > 0
+    assert list(Path("/dev/shm").glob(memory))
+    assert start_again(cached).startswith("warm: its memory")
+
+
 def edit_a_byte(path: Path) -> None:
     """Change a byte of a row's text in each block, and set the modification time back."""
     status = path.stat()
