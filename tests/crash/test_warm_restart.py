@@ -68,10 +68,8 @@ def test_asking_for_a_setting_leaves_no_memory(
 ) -> None:
     cached = create_warm(cluster, pgflash_install)
     memory = f"pgflash.*.{cached.server.data.stat().st_ino:x}"
-    ask = [
-        pgflash_install.program("postgres"),
-        *("-D", cached.server.data, "-C", "shared_memory_size"),
-    ]
+    ask: list[str | Path] = [pgflash_install.program("postgres"), "-D", cached.server.data]
+    ask += ["-C", "shared_memory_size"]
     cached.server.stop()
     assert int(cached.server.run(ask).stdout) > 0
     assert not list(Path("/dev/shm").glob(memory))
