@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, reachable_dir
+from pgflash.lab.server import Server, reachable_dir, remove_data
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -69,16 +69,6 @@ def build_install(stock: PgInstall, *, fault: str = "") -> PgInstall:
     if done.returncode != 0:
         pytest.fail(f"the extension does not build:\n{done.stdout}\n{done.stderr}", pytrace=False)
     return install
-
-
-def forget_memory(data: Path) -> None:
-    """Remove what a server that was not shut down left in shared memory for its next start."""
-    if not data.exists():
-        return
-    status = data.stat()
-    # The cache's memory is named after the server's user and its data directory.
-    name = f"pgflash.{status.st_uid}.{status.st_dev:x}.{status.st_ino:x}"
-    (Path("/dev/shm") / name).unlink(missing_ok=True)
 
 
 class ClusterFactory:
@@ -134,6 +124,6 @@ class ClusterFactory:
         """Stop all servers and remove their folders."""
         for server, folder in self._servers:
             server.stop("immediate")
-            forget_memory(server.data)
+            remove_data(server.data)
             shutil.rmtree(folder, ignore_errors=True)
         self._servers.clear()

@@ -17,7 +17,7 @@ import pytest
 
 from pgflash.lab import server as server_module
 from pgflash.lab.postgres import PgInstall, PgInstallError
-from pgflash.lab.server import Server, ServerError, server_account
+from pgflash.lab.server import Server, ServerError, remove_data, server_account
 from support.cluster import ClusterFactory
 
 
@@ -159,6 +159,26 @@ def test_programs_of_the_installation_reach_the_server(server: Server) -> None:
 def test_a_program_that_takes_too_long_is_ended(server: Server) -> None:
     with pytest.raises(ServerError, match=r"took more than 0\.5 s"):
         server.run(["psql", "-c", "select pg_sleep(600)"], timeout_s=0.5)
+
+
+def test_a_data_folder_goes_with_what_its_server_left_in_memory(tmp_path: Path) -> None:
+    data, other = tmp_path / "data", tmp_path / "other"
+    memory = []
+    for folder in (data, other):
+        folder.mkdir()
+        status = folder.stat()
+        name = f"pgflash.{status.st_uid}.{status.st_dev:x}.{status.st_ino:x}"
+        memory.append(Path("/dev/shm") / name)
+        memory[-1].touch()
+    try:
+        remove_data(data)
+        assert not data.exists()
+        assert not memory[0].exists()
+        assert memory[1].exists()
+        remove_data(data)
+    finally:
+        for path in memory:
+            path.unlink(missing_ok=True)
 
 
 def test_a_snapshot_brings_back_the_cluster_and_only_it(

@@ -27,7 +27,7 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.sampler import WAITS_HZ, Samples, WaitSample, Watch
 from pgflash.lab.scenario import Scenario, size_bytes
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.server import Server, forget_memory, make_server_dir, remove_data
 from pgflash.lab.snapshot import DATABASE, Snapshot, check
 from pgflash.model.run import (
     Approach,
@@ -197,6 +197,7 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
         held = check(server.conninfo(DATABASE))
     except BaseException:
         server.stop("immediate")
+        forget_memory(server.data)
         raise
     server.stop("immediate")  # it has been checked, and is thrown away
     _clear(places)
@@ -569,9 +570,9 @@ def _plain_stats(stats: DeviceStats) -> dict[str, float]:
 
 def _clear(places: Places) -> None:
     """Give back the space before the next attempt: it may be memory."""
-    for path in (places.base / "data", places.wal):
-        if path is not None:
-            shutil.rmtree(path, ignore_errors=True)
+    remove_data(places.base / "data")
+    if places.wal is not None:
+        shutil.rmtree(places.wal, ignore_errors=True)
     if places.cache_file is not None:
         places.cache_file.unlink(missing_ok=True)
 

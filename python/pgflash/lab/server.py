@@ -157,6 +157,21 @@ def reachable_install(install: PgInstall) -> PgInstall:
     return install.copy_to(dest)
 
 
+def forget_memory(data: Path) -> None:
+    """Remove what a server that was not shut down left in shared memory for its next start."""
+    with contextlib.suppress(FileNotFoundError):
+        status = data.stat()
+        # The cache's memory is named after the server's user and its data folder.
+        name = f"pgflash.{status.st_uid}.{status.st_dev:x}.{status.st_ino:x}"
+        (Path("/dev/shm") / name).unlink(missing_ok=True)
+
+
+def remove_data(data: Path) -> None:
+    """Remove a data folder, and what its server left in shared memory."""
+    forget_memory(data)
+    shutil.rmtree(data, ignore_errors=True)
+
+
 class Server:
     """One private server and its base folder."""
 
@@ -187,7 +202,7 @@ class Server:
         """Make a new cluster in BASE, where an earlier run's remains are cleared away."""
         server = cls(install=install, base=base, settings=settings)
         server.stop_leftover()
-        shutil.rmtree(server.data, ignore_errors=True)
+        remove_data(server.data)
         server.log_path.unlink(missing_ok=True)
         server.run(
             [
@@ -492,7 +507,7 @@ class Server:
         With WAL_DIR the WAL lives there, and its former content is gone.
         """
         self._require_stopped("restore")
-        shutil.rmtree(self.data, ignore_errors=True)
+        remove_data(self.data)
         self._copy_tree(src / "data", self.data)
         if wal_dir is not None:
             wal = self.data / "pg_wal"
