@@ -31,6 +31,13 @@
 
 /* Of core's, by core_broken.c. */
 #define FC_BREAK_OLD_HOME 100 /* changes look at a block's new home only */
+#define FC_BREAK_WRITERS                                                       \
+	101 /* stamps are taken and believed while others write */
+#define FC_BREAK_BOOT      102 /* what outlived a restart may be of another boot */
+#define FC_BREAK_SYSTEM    103 /* ... of another cluster */
+#define FC_BREAK_DIRECTORY 104 /* ... of another data directory */
+#define FC_BREAK_NONCE     105 /* ... of another life of the cache files */
+#define FC_BREAK_CLEAN     106 /* ... of a server that was not shut down */
 
 #ifndef FC_BREAK
 #define FC_BREAK FC_BREAK_NONE

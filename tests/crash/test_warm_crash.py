@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+
 import pytest
 
 from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer, eventually
 from support.cluster import ClusterFactory
+from support.hold import Hold
+from support.power import PowerCut
 from support.warm import (
     BLOCKS_MIN,
     assert_true,
     crash,
     create_warm,
+    forget_memory,
+    is_loaded,
     kill_backend,
     read_table,
     start_again,
 )
+
+#: Behind the slots of a cache of 64 MB.
+MAP_OFFSET = 65 * 2**20
 
 
 @pytest.mark.extension
@@ -45,4 +57,71 @@ def test_a_killed_backend_leaves_the_cache_warm(
     assert after.digest == before.digest
     assert after.hits >= BLOCKS_MIN
     assert after.disk_reads < BLOCKS_MIN // 20
+    assert_true(cached)
+
+
+def create_on_machine(cluster: ClusterFactory, install: PgInstall) -> tuple[CachedServer, PowerCut]:
+    """Return a warm server, and the machine it runs on, which can be booted."""
+    cached = create_warm(cluster, install)
+    cached.server.stop()
+    # It only has to boot, not to lose anything: nothing is ever written there.
+    machine = PowerCut.build(cached.server.base, watched=[cached.space])
+    cached.preloads = (machine.library,)
+    cached.preload_env = machine.env
+    assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(cached))
+    return cached, machine
+
+
+def test_a_machine_that_boots_after_a_crash_is_cold(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached, machine = create_on_machine(cluster, pgflash_install)
+    crash(cached)
+    machine.boot(random.Random(1))
+    reason = start_again(cached)
+    assert reason.startswith("cold: the machine was started")
+    assert reason in cached.server.log_text(since_start=True)
+    assert cached.view()["files_kept"] == 0
+    assert_true(cached)
+
+
+def test_a_machine_that_boots_after_a_shutdown_is_warm(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached, machine = create_on_machine(cluster, pgflash_install)
+    cached.server.stop()
+    machine.boot(random.Random(1))
+    assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(cached))
+    assert read_table(cached).hits >= BLOCKS_MIN
+    assert_true(cached)
+
+
+@pytest.mark.parametrize("memory_stays", [True, False], ids=["memory", "no-memory"])
+def test_a_server_killed_while_it_saves_the_map(
+    cluster: ClusterFactory, pgflash_install: PgInstall, memory_stays: bool
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    cached.server.stop()
+    hold = Hold.build(cached.server.base)
+    cached.preloads = (hold.library,)
+    cached.preload_env = hold.env
+    start_again(cached)
+    assert eventually(lambda: is_loaded(cached))
+
+    postmaster = cached.server.postmaster_pid
+    assert postmaster is not None
+    hold.hold(cached.cache_file, first=MAP_OFFSET)
+    os.kill(postmaster, signal.SIGINT)
+    assert hold.stands_before()
+    cached.server.kill_postmaster()
+    hold.end()
+    assert memory_stays or forget_memory(cached)
+    reason = start_again(cached)
+    if memory_stays:
+        assert reason.startswith("warm: its memory")
+        assert read_table(cached).hits >= BLOCKS_MIN
+    else:
+        assert reason.startswith("cold: the server was not shut down")
     assert_true(cached)

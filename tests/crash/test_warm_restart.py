@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from support.warm import (
     assert_true,
     crash,
     create_warm,
+    is_loaded,
+    memory_of,
     path_of,
     read_table,
     start_again,
@@ -41,20 +44,15 @@ def assert_cold(cached: CachedServer, why: str) -> None:
     assert_true(cached)
 
 
-def loaded(cached: CachedServer) -> bool:
-    """Say whether the saved map has been taken in."""
-    return int(cached.view()["used_slots"]) >= BLOCKS_MIN
-
-
 @pytest.mark.extension
 def test_a_clean_restart_is_warm(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
     cached = create_warm(cluster, pgflash_install)
     before = read_table(cached)
     for _ in range(2):
         cached.server.stop()
-        assert not list(Path("/dev/shm").glob(f"pgflash.*.{cached.server.data.stat().st_ino:x}"))
+        assert not memory_of(cached)
         assert start_again(cached).startswith("warm: from the map")
-        assert eventually(lambda: loaded(cached))
+        assert eventually(lambda: is_loaded(cached))
         after = read_table(cached)
         assert after.digest == before.digest
         assert after.hits >= BLOCKS_MIN
@@ -108,7 +106,7 @@ def test_a_file_edited_while_the_server_is_down_is_dropped(
     cached = create_warm(cluster, pgflash_install)
     edited_while_down(cached)
     assert start_again(cached).startswith("warm: from the map")
-    assert eventually(lambda: loaded(cached))
+    assert eventually(lambda: is_loaded(cached))
     read_table(cached)
     assert cached.view()["files_dropped"] >= 1
     assert cached.view()["files_kept"] >= 1
@@ -121,7 +119,7 @@ def test_control_a_file_edited_is_served_stale_without_stamps(
     cached = create_warm(cluster, broken_install("STAMP"))
     edited_while_down(cached)
     assert start_again(cached).startswith("warm: from the map")
-    assert eventually(lambda: loaded(cached))
+    assert eventually(lambda: is_loaded(cached))
     read_table(cached)
     assert cached.view()["verify_mismatches"] > 0
 
@@ -140,6 +138,7 @@ def test_a_file_restored_while_the_server_is_down_is_dropped(
     copy.replace(path)
     os.chown(path, edit.st_uid, edit.st_gid)
     assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(cached))
     read_table(cached)
     assert cached.view()["files_dropped"] >= 1
     assert_true(cached)
@@ -168,7 +167,10 @@ def test_checksums_switched_off_and_on_drop_what_they_rewrite(
         cached.server.stop()
         cached.server.run(["pg_checksums", switch, "-D", cached.server.data])
         assert start_again(cached).startswith("warm: from the map")
+        assert eventually(lambda: is_loaded(cached))
         read_table(cached)
+        # To switch them off changes no block.
+        assert switch == "--disable" or cached.view()["files_dropped"] >= 1
         assert_true(cached)
 
 
@@ -226,6 +228,30 @@ def flip(path: Path, offset: int) -> None:
         byte = file.read(1)
         file.seek(offset)
         file.write(bytes([byte[0] ^ 0x10]))
+
+
+def has_blocks(cached: CachedServer, blocks: int) -> bool:
+    """Say whether the cache has this size."""
+    return bool(cached.view()["slots"] == blocks)
+
+
+def test_a_size_changed_by_reload_is_warm_at_the_next_start(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install, settings={"pgflash.cache_size_max": "128MB"})
+    for size, blocks in (("128MB", 16384), ("32MB", 4096)):
+        cached.server.configure({"pgflash.cache_size": size})
+        cached.server.reload()
+        assert eventually(partial(has_blocks, cached, blocks))
+        read_table(cached)
+        before = read_table(cached)
+        cached.server.stop()
+        assert start_again(cached).startswith("warm: from the map")
+        assert eventually(lambda: is_loaded(cached))
+        after = read_table(cached)
+        assert after.digest == before.digest
+        assert after.hits >= BLOCKS_MIN
+        assert_true(cached)
 
 
 @pytest.mark.extension

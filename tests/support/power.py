@@ -120,22 +120,20 @@ class PowerCut:
         path.write_bytes(content)
         os.chown(path, owner.st_uid, owner.st_gid)
 
-    def cut(self, server: Server, choice: random.Random, *, reboots: bool = True) -> Lost:
-        """Kill the server, lose what the dice say, boot.
-
-        A machine that does not reboot keeps its boot id: nothing tells the server then that
-        the power was gone.
-        """
+    def cut(self, server: Server, choice: random.Random) -> Lost:
+        """Kill the server, lose what the dice say, boot."""
         kill_all(server)
         records = sorted(self._records(), key=lambda record: record.sequence)
         lost, change_times = self._lose(records, choice)
         self.forget()
-        owner = self.folder.stat()
-        if reboots:
-            boot_id = uuid.UUID(int=choice.getrandbits(128))
-            self._write("boot_id", f"{boot_id}\n".encode(), owner)
-        self._write("ctimes", b"".join(change_times), owner)
+        self.boot(choice)
+        self._write("ctimes", b"".join(change_times), self.folder.stat())
         return lost
+
+    def boot(self, choice: random.Random) -> None:
+        """Give the machine another boot id."""
+        boot_id = uuid.UUID(int=choice.getrandbits(128))
+        self._write("boot_id", f"{boot_id}\n".encode(), self.folder.stat())
 
     # ---- records
 

@@ -92,6 +92,19 @@ def crash(cached: CachedServer) -> None:
     assert eventually(lambda: not any(is_alive(pid) for pid in children))
 
 
+def forget_memory(cached: CachedServer) -> bool:
+    """Remove what a server that was killed left in shared memory; say whether there was any."""
+    found = memory_of(cached)
+    for path in found:
+        path.unlink()
+    return found != []
+
+
+def memory_of(cached: CachedServer) -> list[Path]:
+    """Return the memory of a server that outlives it."""
+    return list(Path("/dev/shm").glob(f"pgflash.*.{cached.server.data.stat().st_ino:x}"))
+
+
 def kill_backend(cached: CachedServer) -> None:
     """Kill a backend, so that the postmaster starts all over."""
     with cached.server.connect() as session:
@@ -105,6 +118,11 @@ def kill_backend(cached: CachedServer) -> None:
 def is_alive(pid: int) -> bool:
     """Say whether a process exists."""
     return Path(f"/proc/{pid}").exists()
+
+
+def is_loaded(cached: CachedServer) -> bool:
+    """Say whether the saved map has been taken in."""
+    return int(cached.view()["used_slots"]) >= BLOCKS_MIN
 
 
 def serves(cached: CachedServer) -> bool:

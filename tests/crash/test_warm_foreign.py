@@ -1,0 +1,125 @@
+"""PostgreSQL's own programs change files while the server is down: nothing stale is served."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from support.cached import CachedServer, attach_cache, eventually
+from support.cluster import FAST_SETTINGS, ClusterFactory, build_install, find_install
+from support.standby import REPLICATION
+from support.warm import assert_true, create_warm, is_loaded, read_table, start_again
+
+#: What is upgraded from; a distribution's build may have catalogs that no other takes.
+OLD_MAJOR = 16
+
+#: pg_rewind reads the log from before the histories part.
+KEEP_WAL = {"wal_keep_size": "256MB"}
+
+
+def promote(server: Server) -> None:
+    """Make a primary of a standby."""
+    with server.connect() as session:
+        assert session.execute("select pg_promote()").fetchone() == (True,)
+
+
+def copy_of(cluster: ClusterFactory, primary: Server) -> Server:
+    """Return a promoted copy of a running server, without a cache."""
+    copy = cluster.adopt(
+        Server(
+            install=primary.install,
+            base=primary.base.parent / "copy",
+            settings={**FAST_SETTINGS, **REPLICATION, **KEEP_WAL},
+        )
+    )
+    primary.run(["pg_basebackup", "--pgdata", copy.data, "--checkpoint=fast", "--no-sync"])
+    copy.configure({})
+    (copy.data / "standby.signal").touch()
+    copy.start()
+    promote(copy)
+    return copy
+
+
+def test_what_pg_rewind_puts_back_is_dropped(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install, settings={**REPLICATION, **KEEP_WAL})
+    original = read_table(cached)
+    copy = copy_of(cluster, cached.server)
+    with copy.connect() as session:
+        session.execute("checkpoint")
+    # Two histories: the copy's wins.
+    with cached.server.connect() as session:
+        session.execute("update item set v = 1 where i % 7 = 0")
+        session.execute("vacuum item")
+        session.execute("checkpoint")
+    read_table(cached)
+    lost = read_table(cached)
+    assert lost.digest != original.digest
+    cached.server.stop()
+    copy.stop()
+    cached.server.run(
+        ["pg_rewind", "--target-pgdata", cached.server.data, "--source-pgdata", copy.data]
+    )
+    # The configuration files are the copy's now.
+    cached.server.configure({})
+    (cached.server.data / "standby.signal").touch()
+    assert start_again(cached).startswith("warm: from the map")
+    promote(cached.server)
+    assert eventually(lambda: is_loaded(cached))
+    assert read_table(cached).digest == original.digest
+    assert cached.view()["files_dropped"] > 0
+    assert cached.view()["files_kept"] > 0
+    assert_true(cached)
+
+
+def upgrade(old: Server, new: Server, *, link: bool) -> None:
+    """Run pg_upgrade between two servers that are down."""
+    work = new.base / "upgrade"
+    work.mkdir()
+    shutil.chown(work, new.data.stat().st_uid, new.data.stat().st_gid)
+    new.run(
+        [
+            "pg_upgrade",
+            *("--old-bindir", old.install.bindir, "--new-bindir", new.install.bindir),
+            *("--old-datadir", old.data, "--new-datadir", new.data),
+            *("--username", "postgres", "--socketdir", new.socket_dir),
+            *(("--link",) if link else ()),
+        ],
+        cwd=work,
+        timeout_s=240,
+    )
+
+
+@pytest.mark.parametrize(
+    "link", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["link", "copy"]
+)
+def test_an_upgraded_cluster_s_cache_is_cold(
+    cluster: ClusterFactory, pgflash_install: PgInstall, link: bool
+) -> None:
+    if pgflash_install.major <= OLD_MAJOR:
+        pytest.skip(f"this upgrades from {OLD_MAJOR}")
+    old = create_warm(cluster, build_install(find_install(OLD_MAJOR)))
+    before = read_table(old)
+    old.server.stop()
+    new = attach(cluster, pgflash_install)
+    upgrade(old.server, new.server, link=link)
+    # As who upgrades keeps his settings: the old cluster's cache file.
+    shutil.copy2(old.cache_file, new.cache_file)
+    owner = new.server.data.stat()
+    shutil.chown(new.cache_file, owner.st_uid, owner.st_gid)
+    reason = start_again(new)
+    assert reason.startswith("cold: the cache is another cluster's")
+    assert read_table(new).digest == before.digest
+    assert_true(new)
+
+
+def attach(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
+    """Return an empty cluster that is down and has never used its cache."""
+    server = cluster(install=install, start=False)
+    cached = attach_cache(server)
+    server.configure({"shared_preload_libraries": "pgflash"})
+    return cached

@@ -1,0 +1,57 @@
+"""A write that is held up: build and steer the library tests/crash/hold.c."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash.lab.server import make_server_dir
+from support.cached import eventually
+from support.cluster import REPOSITORY
+
+SOURCE = REPOSITORY / "tests" / "crash" / "hold.c"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """The library, and the folder by which we talk to a process it holds."""
+
+    library: Path
+    folder: Path
+
+    @classmethod
+    def build(cls, base: Path) -> Hold:
+        """Compile the library into a folder that the server's user can read."""
+        library = base / "hold.so"
+        subprocess.run(
+            ["gcc", "-O1", "-Wall", "-Wextra", "-fPIC", "-shared", "-o", library, SOURCE, "-ldl"],
+            check=True,
+        )
+        return cls(library=library, folder=make_server_dir(base / "hold"))
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What the server must be started with."""
+        return {"HOLD_FOLDER": str(self.folder)}
+
+    def hold(self, path: Path, *, first: int = 0, last: int = 2**62) -> None:
+        """Hold whoever writes to a file at these offsets from now on."""
+        new = self.folder / "new"
+        new.write_text(f"{path.stat().st_ino} {first} {last}")
+        new.chmod(0o644)
+        new.rename(self.folder / "here")
+
+    def stands_before(self) -> bool:
+        """Wait for somebody to begin the write; say whether it came to that."""
+        return eventually(lambda: (self.folder / "before").exists())
+
+    def write(self) -> bool:
+        """Let the write happen, and nothing after it; say whether it did."""
+        (self.folder / "write").touch()
+        return eventually(lambda: (self.folder / "after").exists())
+
+    def end(self) -> None:
+        """Hold nobody any more.  Who is held stays so, and has to be killed."""
+        for path in self.folder.iterdir():
+            path.unlink()
