@@ -1,0 +1,36 @@
+/*
+ * sparse.c
+ *		Make a cache file of any size on a disk that has not the room.
+ *
+ * Preloaded into a server, it gives files of 8 GB and more their length without the
+ * space: what is not written is a hole.  All else that is reserved is reserved, the
+ * cache's memory and the map behind the blocks among it.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LARGE ((off_t) 8 << 30)
+
+int
+posix_fallocate(int fd, off_t offset, off_t length)
+{
+	struct stat status;
+
+	if (length < LARGE)
+		return fallocate(fd, 0, offset, length) == 0 ? 0 : errno;
+	if (fstat(fd, &status) != 0)
+		return errno;
+	if (status.st_size >= offset + length)
+		return 0;
+	return ftruncate(fd, offset + length) == 0 ? 0 : errno;
+}
+
+int
+posix_fallocate64(int fd, off_t offset, off_t length)
+{
+	return posix_fallocate(fd, offset, length);
+}
