@@ -107,8 +107,14 @@ soak: venv-dev rooms
 	$(Q)$(MAKE) -C core fuzz TIME=$(or $(SOAK_TIME),1800) SEED=$(SEED)
 	$(Q)'$(BIN)/pytest' -m soak --timeout=7200 --pg-major=$(MAJOR)
 
+# From below to above; the curve only where there are streams to measure it on.
+BENCHES = core/bench $(if $(wildcard $(TRACES)/*.u32.xz),core/curve) pg/cost pg/reads pg/restart
+
 bench: build
-	$(Q)set -e; for room in $(BENCH_ROOMS); do $(MAKE) -C $$room PG_CONFIG='$(pg_config)'; done
+	$(Q)set -e; number=0; for one in $(BENCHES); do number=$$((number + 1)); \
+		echo "---- $$number of $(words $(BENCHES)): bench/$${one%/*}, $${one#*/} ($$(date +%H:%M:%S))"; \
+		$(MAKE) -C bench/$${one%/*} $${one#*/} TRACES='$(abspath $(TRACES))' PG_CONFIG='$(pg_config)'; done
+	$(Q)test -n '$(wildcard $(TRACES)/*.u32.xz)' || echo 'Left out: the miss-ratio curve, as there are no streams in $(TRACES) (TRACES=DIR).'
 
 bench-policy: venv rooms
 	$(Q)bench/policy/venv.sh
