@@ -330,6 +330,9 @@ bridge_create(void *memory, uint32_t wait_event)
 	{
 		bridge_detach();
 		bridge_restart_release();
+
+		/* Not after a crash either: there would be no memory for it. */
+		wanted = false;
 		if (advice_memory_size() == 0)
 			imports_restore();
 		return;

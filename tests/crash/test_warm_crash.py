@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import signal
+from contextlib import suppress
 
+import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
@@ -125,3 +127,34 @@ def test_a_server_killed_while_it_saves_the_map(
     else:
         assert reason.startswith("cold: the server was not shut down")
     assert_true(cached)
+
+
+@pytest.mark.extension
+def test_a_server_whose_cache_was_refused_survives_a_crash(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """Its memory was not asked for in PostgreSQL's, and is not to be had there now."""
+    server = cluster(install=pgflash_install, start=False)
+    server.configure(
+        {
+            "shared_preload_libraries": "pgflash",
+            "pgflash.cache_file": str(server.base / "missing" / "cache"),
+            "pgflash.cache_size": "4GB",
+            "pgflash.advice": "off",
+            "restart_after_crash": "on",
+        }
+    )
+    server.start()
+    assert "could not open cache file" in server.log_text()
+    with server.connect() as session:
+        row = session.execute("select pg_backend_pid()").fetchone()
+        assert row is not None
+        os.kill(row[0], signal.SIGKILL)
+
+    def answers() -> bool:
+        with suppress(psycopg.OperationalError), server.connect() as session:
+            return session.execute("select 1").fetchone() == (1,)
+        return False
+
+    assert eventually(lambda: "all server processes terminated" in server.log_text())
+    assert eventually(answers), server.log_text()[-2000:]
