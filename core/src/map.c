@@ -218,7 +218,7 @@ save_files(const FcCache *cache)
 	files->nonce = shared->nonce;
 	files->policy_hash = shared->policy_hash;
 	files->file_count = shared->file_count;
-	files->set_count = sets_of_file(shared) * shared->device_count;
+	files->set_count = shared->set_count;
 	files->record_size = record_size(shared);
 	files->count = count;
 	files->policy_size = state;
@@ -361,15 +361,28 @@ take_file(FcShared *shared, const FcDiskFile *line)
 	return true;
 }
 
+/* Is it of a cache that was laid out like this one? */
 static bool
-files_fit(const FcShared *shared, const FcDiskFiles *files, uint64_t nonce)
+is_laid_out_alike(const FcShared *shared, const FcDiskFiles *files)
 {
-	return files->nonce == nonce && files->policy_hash == shared->policy_hash &&
+	if (FC_BROKEN(GEOMETRY))
+		return files->record_size == record_size(shared) &&
+		       files->policy_size <= policy_size(shared);
+	return files->policy_hash == shared->policy_hash &&
 	       files->file_count == shared->file_count &&
-	       files->set_count == sets_of_file(shared) * shared->device_count &&
+	       files->set_count == shared->set_count &&
 	       files->record_size == record_size(shared) &&
-	       files->count < shared->file_count &&
 	       files->policy_size == policy_size(shared);
+}
+
+static FcStart
+judge_files(const FcShared *shared, const FcDiskFiles *files, uint64_t nonce)
+{
+	if (files->nonce != nonce)
+		return FC_START_CORRUPT;
+	if (!is_laid_out_alike(shared, files))
+		return FC_START_GEOMETRY;
+	return files->count < shared->file_count ? FC_START_MAP : FC_START_CORRUPT;
 }
 
 static FcStart
@@ -377,7 +390,7 @@ take_files(FcCache *cache, uint64_t nonce)
 {
 	FcShared *shared = cache->shared;
 	FcDiskFiles *files = aligned_alloc(FC_IO_ALIGN, CHUNK);
-	FcStart start = FC_START_CORRUPT;
+	FcStart start;
 	uint64_t size;
 	uint32_t taken = 0;
 
@@ -388,19 +401,21 @@ take_files(FcCache *cache, uint64_t nonce)
 		free(files);
 		return FC_START_UNREADABLE;
 	}
-	if (!files_fit(shared, files, nonce))
+	start = judge_files(shared, files, nonce);
+	if (start != FC_START_MAP)
 	{
 		free(files);
-		return FC_START_CORRUPT;
+		return start;
 	}
 
+	start = FC_START_CORRUPT;
 	size = files_size(shared, files->count, files->policy_size);
 	free(files);
 	files = aligned_alloc(FC_IO_ALIGN, size);
 	if (files != NULL &&
 	    transfer(cache->devices[0].fd, files, size, files_begin(shared),
 	             false) &&
-	    files_fit(shared, files, nonce) &&
+	    judge_files(shared, files, nonce) == FC_START_MAP &&
 	    files_size(shared, files->count, files->policy_size) == size &&
 	    files->crc ==
 	        fc_crc32c(0, &files->nonce, size - offsetof(FcDiskFiles, nonce)))

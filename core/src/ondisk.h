@@ -58,8 +58,8 @@ typedef struct FcDiskFiles
 	uint32_t count; /* lines behind it; then the policy's own state */
 	uint64_t nonce;
 	uint32_t policy_hash;
-	uint32_t file_count; /* numbers */
-	uint32_t set_count;
+	uint32_t file_count;  /* numbers */
+	uint32_t set_count;   /* at most: homes depend on it */
 	uint32_t record_size; /* bytes, the policy's state included */
 	uint64_t policy_size;
 } FcDiskFiles;

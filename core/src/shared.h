@@ -114,6 +114,7 @@ enum
 	FC_BREAK_ASLEEP = FC_BIT(56),      /* changers take sleepers for unknown */
 	FC_BREAK_DISTRUST = FC_BIT(57),    /* a file that failed gets a stamp */
 	FC_BREAK_SYSTEM = FC_BIT(58),      /* another cluster's memory will do */
+	FC_BREAK_GEOMETRY = FC_BIT(51),    /* a map of another layout is used */
 	FC_BREAK_CLEAN = FC_BIT(52),       /* a map is used after an unclean end */
 	FC_BREAK_DIRECTORY = FC_BIT(59),   /* ... another directory's */
 	FC_BREAK_BOOT = FC_BIT(60),        /* ... that of another boot */

@@ -38,6 +38,7 @@
 #define FC_BREAK_DIRECTORY 104 /* ... of another data directory */
 #define FC_BREAK_NONCE     105 /* ... of another life of the cache files */
 #define FC_BREAK_CLEAN     106 /* ... of a server that was not shut down */
+#define FC_BREAK_GEOMETRY  107 /* ... of a cache that was laid out otherwise */
 
 #ifndef FC_BREAK
 #define FC_BREAK FC_BREAK_NONE

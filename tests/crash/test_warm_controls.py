@@ -84,10 +84,17 @@ def move_to_a_copy(cached: CachedServer) -> None:
     data.with_name("copy").rename(data)
 
 
+def raise_maximum(cached: CachedServer) -> None:
+    """Stop, and go on with room for more: blocks have other homes then."""
+    cached.server.stop()
+    cached.server.configure({"pgflash.cache_size_max": "96MB"})
+
+
 #: What happens, what the rule says, and what happens without it, whoever refuses then.
 RULES = [
     pytest.param("CLEAN", crash_without_memory, "not shut down", "cold: ", "refused", id="clean"),
     pytest.param("NONCE", crash_with_older_copy, "not those", "warm: ", "memory", id="nonce"),
+    pytest.param("GEOMETRY", raise_maximum, "size", "warm: ", "map", id="geometry"),
     pytest.param("SYSTEM", initialise_anew, "another cluster's", "warm: ", "map", id="system"),
     pytest.param("DIRECTORY", move_to_a_copy, "data directory's", "warm: ", "map", id="directory"),
 ]
@@ -127,9 +134,11 @@ def test_a_rule_is_what_refuses(
     if fault != "SYSTEM":
         read_table(cached)
     # Behind the clean flag: there is no map.  Behind the nonce: each block's checksum.  Behind
-    # the others: stamps.
+    # the geometry: a block is taken in only at its home.  Behind the others: stamps.
     if fault == "NONCE":
         assert cached.view()["corrupt_slots"] > 0
+    elif fault == "GEOMETRY":
+        assert cached.view()["files_kept"] > 0
     else:
         assert cached.view()["files_kept"] == 0
     assert_true(cached)
