@@ -78,14 +78,21 @@ class Load:
                 hits, all_of_it = now[0] - before[0], now[1] - before[1]
                 ratios.append(hits / all_of_it if all_of_it else 0.0)
                 before = now
-        time.sleep(0.5)  # the last line is being written
-        tps = re.findall(r"^progress: .* ([0-9.]+) tps", self._output.read_text(), re.MULTILINE)
+        # The clients count their seconds from when they are connected.
+        end = time.monotonic() + 5
+        while len(tps := self._progress()) < seconds and time.monotonic() < end:
+            time.sleep(0.05)
         if len(tps) < seconds:
             raise RestartBenchError(f"the load ended early: {self._output.read_text()[-2000:]}")
         return [
-            Second(tps=float(one), hit_ratio=ratio)
+            Second(tps=one, hit_ratio=ratio)
             for one, ratio in zip(tps[:seconds], ratios, strict=True)
         ]
+
+    def _progress(self) -> list[float]:
+        """Return the transactions of each second so far."""
+        lines = re.findall(r"^progress: .* ([0-9.]+) tps,", self._output.read_text(), re.MULTILINE)
+        return [float(tps) for tps in lines]
 
     @staticmethod
     def _look_ups(connection: Connection[Any]) -> tuple[int, int]:

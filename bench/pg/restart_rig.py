@@ -12,8 +12,7 @@ from psycopg import Connection
 
 from pgflash.errors import PgflashError
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
-from support.cluster import forget_memory
+from pgflash.lab.server import Server, forget_memory
 
 MEMORY = Path("/dev/shm")
 BLOCK = 8192
