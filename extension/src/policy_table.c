@@ -94,24 +94,24 @@ typedef struct Met
 static bool
 walk_next(Walk *walk, Met *met)
 {
+	TupleDesc row = RelationGetDescr(walk->table);
+	Datum *value = palloc((Size) row->natts * sizeof(Datum));
+	bool *null = palloc((Size) row->natts * sizeof(bool));
 	HeapTuple tuple;
 
 	while (HeapTupleIsValid(tuple = systable_getnext(walk->scan)))
 	{
-		TupleDesc row = RelationGetDescr(walk->table);
-		bool no_relation;
-		bool no_policy;
-		Datum relation =
-			heap_getattr(tuple, COLUMN_RELATION, row, &no_relation);
-		Datum policy = heap_getattr(tuple, COLUMN_POLICY, row, &no_policy);
+		/* Not heap_getattr(): some builds' headers call what they lack. */
+		heap_deform_tuple(tuple, row, value, null);
 
 		/* The table's constraints see to it that this never happens. */
-		if (no_relation || no_policy ||
-		    !classes_of_word(TextDatumGetCString(policy), &met->policy))
+		if (null[COLUMN_RELATION - 1] || null[COLUMN_POLICY - 1] ||
+		    !classes_of_word(TextDatumGetCString(value[COLUMN_POLICY - 1]),
+		                     &met->policy))
 			continue;
 		met->tuple = tuple;
-		met->value = relation;
-		met->state = relation_name_look(relation, &met->relation);
+		met->value = value[COLUMN_RELATION - 1];
+		met->state = relation_name_look(met->value, &met->relation);
 		return true;
 	}
 	return false;

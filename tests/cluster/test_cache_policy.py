@@ -91,6 +91,17 @@ def read_scattered(connection: Connection, table: str) -> None:
     connection.execute("reset enable_seqscan; reset enable_bitmapscan")
 
 
+def cache(connection: Connection, table: str, *, blocks_min: int = 101) -> None:
+    """Read a table anew until so much of it is cached: a fill may find the ring full."""
+
+    def cached_enough() -> bool:
+        push_out(connection)
+        read_scattered(connection, table)
+        return cached_blocks(connection, table) >= blocks_min
+
+    assert eventually(cached_enough)
+
+
 def shown(connection: Connection, relation: str) -> str | None:
     """Return the policy that the cache has for a relation's file; None if it never met it."""
     row = connection.execute(
@@ -204,9 +215,7 @@ def test_a_relation_with_none_is_neither_cached_nor_looked_up(
     cached: CachedServer, database: Connection
 ) -> None:
     make_table(database, "t")
-    push_out(database)
-    read_scattered(database, "t")
-    assert cached_blocks(database, "t") > 100
+    cache(database, "t")
     set_policy(database, "t", "none")
     assert eventually(lambda: cached_blocks(database, "t") == 0)
     push_out(database)
@@ -217,9 +226,7 @@ def test_a_relation_with_none_is_neither_cached_nor_looked_up(
     assert after["bypass_reads"] - before["bypass_reads"] > 100
     assert cached_blocks(database, "t") == 0
     set_policy(database, "t", "default")
-    push_out(database)
-    read_scattered(database, "t")
-    assert cached_blocks(database, "t") > 100
+    cache(database, "t")
 
 
 def test_what_is_kept_stays_when_others_come(pgflash_install: PgInstall) -> None:
@@ -243,11 +250,16 @@ def test_what_is_kept_stays_when_others_come(pgflash_install: PgInstall) -> None
                 connection.execute(count.format(table))
 
             set_policy(connection, "kept", "keep")
-            read("kept")
-            for table in ("kept", "other"):
-                read(table)
+
+            def kept_enough() -> bool:
+                read("kept")
                 push_out(connection)
-                push_out(connection)
+                return cached_blocks(connection, "kept") >= 40
+
+            assert eventually(kept_enough)
+            read("other")
+            push_out(connection)
+            push_out(connection)
             kept_blocks = cached_blocks(connection, "kept")
             assert kept_blocks >= 40
             assert small.view()["keep_blocks"] == kept_blocks
@@ -658,6 +670,7 @@ def test_dropping_the_extension_ends_the_effect(cached: CachedServer, database: 
     make_table(database, "t")
     set_policy(database, "t", "keep")
     assert in_force(database, "t") == "keep"
+    cache(database, "t")
     row = database.execute("select pg_relation_filenode('t')").fetchone()
     keep_before = cached.view()["keep_blocks"]
     assert keep_before > 100
