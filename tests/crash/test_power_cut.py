@@ -216,11 +216,12 @@ def test_a_cache_that_stays_warm_over_a_power_cut_is_caught(
     # Without the rule that compares boot ids.  Here the flash keeps what it was given, so
     # that what is found is stale and not corrupt.
     cached, power = prepare(cluster, broken_install("BOOT"), cache_file_too=False)
-    for number in range(6):
+    # Only what was read, changed and lost in one round can be stale: now and then none is.
+    for number in range(20):
         cut_once(cached, power, random.Random(SEED * 1000 + number))
         cached.start()
         assert cached.view()["start_reason"] == WARM
         _, mismatched = cached.verify()
         if mismatched + cached.view()["verify_mismatches"] > 0:
             return
-    pytest.fail("a warm cache survived six power cuts")
+    pytest.fail("a warm cache survived twenty power cuts")
