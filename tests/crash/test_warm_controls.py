@@ -93,7 +93,11 @@ def raise_maximum(cached: CachedServer) -> None:
 #: What happens, what the rule says, and what happens without it, whoever refuses then.
 RULES = [
     pytest.param("CLEAN", crash_without_memory, "not shut down", "cold: ", "refused", id="clean"),
-    pytest.param("NONCE", crash_with_older_copy, "not those", "warm: ", "memory", id="nonce"),
+    pytest.param(
+        *("NONCE", crash_with_older_copy, "not those", "warm: ", "memory"),
+        id="nonce",
+        marks=pytest.mark.soak,
+    ),
     pytest.param("GEOMETRY", raise_maximum, "size", "warm: ", "map", id="geometry"),
     pytest.param("SYSTEM", initialise_anew, "another cluster's", "warm: ", "map", id="system"),
     pytest.param("DIRECTORY", move_to_a_copy, "data directory's", "warm: ", "map", id="directory"),

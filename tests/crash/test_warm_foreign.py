@@ -94,9 +94,8 @@ def upgrade(old: Server, new: Server, *, link: bool) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "link", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["link", "copy"]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("link", [True, False], ids=["link", "copy"])
 def test_an_upgraded_cluster_s_cache_is_cold(
     cluster: ClusterFactory, pgflash_install: PgInstall, link: bool
 ) -> None:
