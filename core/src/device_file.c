@@ -94,6 +94,17 @@ inspect(int fd, struct stat *st)
 	return FC_DEVICE_FINE;
 }
 
+/*
+ * Has the file its space already?  To have the file system look takes it a second for
+ * a million extents, and blocks put here and there make that many.  Its own blocks are
+ * counted, too, so a small hole may not be seen: a write there can fail like any other.
+ */
+static bool
+is_reserved(const struct stat *st, off_t size)
+{
+	return st->st_size >= size && (off_t) st->st_blocks * 512 >= st->st_size;
+}
+
 static FcDeviceProblem
 reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map)
 {
@@ -103,6 +114,8 @@ reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map)
 	/* A map lies behind the slots. */
 	if (st->st_size > size && !has_map && ftruncate(fd, size) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
+	if (is_reserved(st, size))
+		return FC_DEVICE_FINE;
 
 	do
 		error = posix_fallocate(fd, 0, size);

@@ -132,6 +132,14 @@ test_fine(void)
 	   "it can grow");
 	st = stat_of(name);
 	OK((off_t) st.st_blocks * 512 >= st.st_size, "with its space");
+	MUST(truncate(name, size_for(SLOTS)) == 0 &&
+	     truncate(name, size_for(2 * SLOTS)) == 0);
+	st = stat_of(name);
+	MUST((off_t) st.st_blocks * 512 < st.st_size);
+	MUST(try(name, 2 * SLOTS) == FC_DEVICE_FINE);
+	st = stat_of(name);
+	OK((off_t) st.st_blocks * 512 >= st.st_size,
+	   "a file with a hole gets its space, though it has its size");
 	OK(try(name, FC_WAYS) == FC_DEVICE_FINE &&
 	       stat_of(name).st_size == size_for(FC_WAYS),
 	   "it can shrink");
