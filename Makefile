@@ -92,7 +92,7 @@ demo: build
 test: venv-dev rooms
 	$(Q)PG='$(PG)' V='$(V)' tools/test.sh
 
-check: venv-dev
+check: venv-dev rooms
 	$(Q)PATH='$(BIN)':"$$PATH" tools/check.sh
 
 fmt: venv-dev
