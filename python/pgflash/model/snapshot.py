@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Snapshots: what a server had counted at a moment, as plain values.
+
+A snapshot is a head (when, of which server) and sections.  A section is a small table
+with a name; its kind says what may be done with two of them:
+
+    counter  cumulative: the difference of two snapshots is what happened between them,
+             unless the counters began anew (restart, reset), which a smaller value shows
+    gauge    as of the moment of the snapshot
+    delta    what happened since the snapshot before: over a period they are summed up
+
+Which columns a section has depends on the server's version and on whether it has the
+extension; a section that could not be had is absent, and listed in the section `missing`
+with the reason.  Columns of PostgreSQL's own views bear the names that the server gives
+them; docs/reference/snapshots.md lists ours.
+
+Values are those of JSON: numbers, text, booleans, null, and lists of them.  Times are text
+in ISO 8601, as JSON has no type for them (`parse_time` reads them).  A store (pgflash.store)
+hands these objects out, wherever they are kept; `find_head` is how people name one of them.
+"""
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol, TypeAlias
+
+from pgflash.errors import PgflashError, UsageError
+
+Value: TypeAlias = "str | int | float | bool | Sequence[Value] | None"
+Row: TypeAlias = tuple[Value, ...]
+
+#: Of what a store holds.  A store with a higher number is refused, an older one is read.
+FORMAT = 1
+
+#: The section that lists what is absent: (section, reason).
+MISSING = "missing"
+
+
+class SnapshotError(PgflashError):
+    """Snapshots cannot be taken, found or read."""
+
+
+class SectionKind(enum.StrEnum):
+    """What two sections of the same name mean together."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    DELTA = "delta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One table of a snapshot."""
+
+    name: str
+    kind: SectionKind
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def records(self) -> list[dict[str, Value]]:
+        """Return the rows as dictionaries."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def column(self, name: str) -> tuple[Value, ...] | None:
+        """Return one column's values, or None if there is no such column."""
+        if name not in self.columns:
+            return None
+        place = self.columns.index(name)
+        return tuple(row[place] for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotHead:
+    """When a snapshot was taken, and of what."""
+
+    id: int
+    taken_at: datetime
+    #: When the server had started; two snapshots with different ones have a restart between.
+    started_at: datetime
+    #: The snapshot that the delta sections begin at; None: they are absent, since there was
+    #: none before, or the server has started since.
+    previous_id: int | None
+    took_ms: float
+    origin: str  # schedule or command
+    server_version_num: int
+    #: Empty if the server has no extension, or it was not asked.
+    extension_version: str
+
+    @property
+    def major(self) -> int:
+        """Return the server's major version."""
+        return self.server_version_num // 10_000
+
+
+class SnapshotStore(Protocol):
+    """Where snapshots are kept."""
+
+    @property
+    def name(self) -> str:
+        """What people call this store: a file's path, a database."""
+        ...
+
+    def list(self) -> tuple[SnapshotHead, ...]:
+        """Return all heads, the oldest first; ids grow with time."""
+        ...
+
+    def sections(self, snapshot_id: int) -> dict[str, Section]:
+        """Return a snapshot's sections by name."""
+        ...
+
+    def sections_between(
+        self, begin_id: int, end_id: int, name: str
+    ) -> tuple[tuple[SnapshotHead, Section], ...]:
+        """Return the section of every snapshot after BEGIN_ID up to END_ID that has it.
+
+        BEGIN_ID's own is not among them: summed up, deltas are what happened from BEGIN_ID to
+        END_ID.
+        """
+        ...
+
+    def queries(self, query_ids: Iterable[int]) -> dict[int, str]:
+        """Return the texts of statements by their ids, as far as they are known."""
+        ...
+
+
+def parse_time(text: str) -> datetime:
+    """Return a time of a section or of a command line; without a zone it is local."""
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone() if moment.tzinfo is None else moment
+
+
+def find_head(heads: Sequence[SnapshotHead], word: str, *, store: str = "") -> SnapshotHead:
+    """Return the snapshot that a person means by a word.
+
+    The word is an id, `first`, `last`, `last-N` (N before the last one), or a time in ISO
+    8601: then it is the last snapshot that was taken at or before that time.
+    """
+    where = f" in {store}" if store else ""
+    if not heads:
+        raise SnapshotError(
+            f"there are no snapshots{where}", hint="Take one: pgflash snapshot; later another."
+        )
+    place = _place(word.strip(), len(heads))
+    if place is not None:
+        if 0 <= place < len(heads):
+            return heads[place]
+        raise SnapshotError(
+            f'there is no snapshot "{word}"{where}, which holds {len(heads)}', hint=_LIST_HINT
+        )
+    if word.strip().isdecimal():
+        return _by_id(heads, int(word), where)
+    return _by_time(heads, word, where)
+
+
+_LIST_HINT = "'pgflash snapshots' lists the snapshots there are."
+
+
+def _place(word: str, count: int) -> int | None:
+    """Return which of COUNT snapshots a word names by its place, if it does so."""
+    if word == "first":
+        return 0
+    if word == "last":
+        return count - 1
+    back = word.removeprefix("last-")
+    return count - 1 - int(back) if back != word and back.isdecimal() else None
+
+
+def _by_id(heads: Sequence[SnapshotHead], wanted: int, where: str) -> SnapshotHead:
+    for head in heads:
+        if head.id == wanted:
+            return head
+    raise SnapshotError(
+        f"there is no snapshot {wanted}{where}: it holds {heads[0].id} to {heads[-1].id}",
+        hint=_LIST_HINT,
+    )
+
+
+def _by_time(heads: Sequence[SnapshotHead], word: str, where: str) -> SnapshotHead:
+    try:
+        wanted = parse_time(word.strip())
+    except ValueError:
+        raise UsageError(
+            f'"{word}" is no snapshot',
+            hint="Name one by its id, by first, last or last-1, or by a time such as "
+            "2026-11-22T10:00.",
+        ) from None
+    before = [head for head in heads if head.taken_at <= wanted]
+    if not before:
+        raise SnapshotError(
+            f"there is no snapshot at or before {_said(wanted)}{where}: the first one was "
+            f"taken at {_said(heads[0].taken_at)}",
+            hint=_LIST_HINT,
+        )
+    return before[-1]
+
+
+def _said(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

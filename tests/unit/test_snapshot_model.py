@@ -1,0 +1,91 @@
+"""People name snapshots by id, by place or by time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pgflash.errors import PgflashError, UsageError
+from pgflash.model.snapshot import (
+    Section,
+    SectionKind,
+    SnapshotError,
+    SnapshotHead,
+    find_head,
+    parse_time,
+)
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def head(number: int) -> SnapshotHead:
+    return SnapshotHead(
+        id=number,
+        taken_at=NOON + timedelta(minutes=10 * number),
+        started_at=NOON,
+        previous_id=number - 1 or None,
+        took_ms=12.0,
+        origin="schedule",
+        server_version_num=180_006,
+        extension_version="0.1",
+    )
+
+
+#: Number 2 is gone: ids have gaps.
+HEADS = (head(1), head(3), head(4))
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("first", 1),
+        ("last", 4),
+        ("last-0", 4),
+        ("last-1", 3),
+        ("3", 3),
+        ("2026-11-22T12:30:00+00:00", 3),
+        ("2026-11-22 12:39:59+00:00", 3),
+        ("2026-11-22T13:00Z", 4),
+        ("2026-11-22T14:10+01:00", 4),
+    ],
+)
+def test_a_word_finds_its_snapshot(word: str, found: int) -> None:
+    assert find_head(HEADS, word).id == found
+
+
+@pytest.mark.parametrize("word", ["2", "0", "99", "last-3", "2026-11-22T12:09:59+00:00"])
+def test_what_is_not_there_is_said_with_what_there_is(word: str) -> None:
+    with pytest.raises(SnapshotError, match="there is no snapshot") as caught:
+        find_head(HEADS, word)
+    assert caught.value.exit_code == 1
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("word", ["yesterday", "", "last-", "last-x", "-1", "1.5"])
+def test_a_word_that_means_nothing_is_a_wrong_question(word: str) -> None:
+    with pytest.raises(UsageError, match="is no snapshot"):
+        find_head(HEADS, word)
+
+
+def test_an_empty_store_says_how_to_begin() -> None:
+    with pytest.raises(PgflashError, match="there are no snapshots in /tmp/x") as caught:
+        find_head((), "last", store="/tmp/x")
+    assert "pgflash snapshot" in caught.value.hint
+
+
+def test_a_time_without_a_zone_is_local() -> None:
+    assert parse_time("2026-11-22T12:00").tzinfo is not None
+    assert parse_time("2026-11-22T12:00+00:00") == NOON
+
+
+def test_a_section_gives_records_and_columns() -> None:
+    section = Section(
+        name="io",
+        kind=SectionKind.COUNTER,
+        columns=("source", "calls"),
+        rows=(("disk", 3), ("flash", 4)),
+    )
+    assert section.records() == [{"source": "disk", "calls": 3}, {"source": "flash", "calls": 4}]
+    assert section.column("calls") == (3, 4)
+    assert section.column("bytes") is None
