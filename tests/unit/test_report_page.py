@@ -3,7 +3,6 @@
 
 import dataclasses
 import re
-from html.parser import HTMLParser
 
 import pytest
 
@@ -11,6 +10,7 @@ from pgflash.model.run import Approach, Device
 from pgflash.model.summary import summarize
 from pgflash.report import render_page, sentences
 from pgflash.report.page import hit_points
+from support.page import Page
 from support.runs import (
     ALL,
     APPROACHES,
@@ -20,31 +20,6 @@ from support.runs import (
     run_of,
     whole_run,
 )
-
-
-class _Page(HTMLParser):
-    """The tags and the visible text of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self.open:
-            self.open.reverse()
-            self.open.remove(tag)
-            self.open.reverse()
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +33,11 @@ def test_the_first_sentence_is_the_result(page: str) -> None:
         "emulated devices did 1.50 times with the flash cache, 1.25 times with the WAL on flash, "
         "4.00 times with the WAL on flash and the flash cache and 5.00 times with everything on "
         "flash."
-    ) in _Page(page).text
+    ) in Page(page).text
 
 
 def test_the_page_names_its_devices_as_emulated(page: str) -> None:
-    text = _Page(page).text
+    text = Page(page).text
     assert "sas15k-raid10-6 (emulated)" in text
     assert "nvme (emulated)" in text
     assert "The devices were emulated" in text
@@ -80,22 +55,22 @@ def test_real_devices_are_not_called_emulated() -> None:
     real = dataclasses.replace(
         run, attempts=tuple(dataclasses.replace(one, devices={}) for one in run.attempts)
     )
-    assert "emulated" not in _Page(render_page(real)).text
+    assert "emulated" not in Page(render_page(real)).text
 
 
 def test_the_papers_ratios_stand_beside_ours(page: str) -> None:
-    text = _Page(page).text
+    text = Page(page).text
     for ratio in ("1.36", "1.63", "5.17"):
         assert f"{ratio}× in the paper" in text
     assert "percent of the baseline" in text
 
 
 def test_everything_on_flash_is_called_a_setting(page: str) -> None:
-    assert "(5.00) is a setting, not a discovery" in _Page(page).text
+    assert "(5.00) is a setting, not a discovery" in Page(page).text
 
 
 def test_the_page_loads_nothing_and_runs_nothing(page: str) -> None:
-    parsed = _Page(page)
+    parsed = Page(page)
     assert not [tag for tag, _ in parsed.tags if tag in ("script", "iframe", "object", "embed")]
     for tag, attributes in parsed.tags:
         for name, value in attributes.items():
@@ -122,7 +97,7 @@ def test_every_chart_says_what_it_is(page: str) -> None:
 
 
 def test_ids_stand_once_and_links_lead_to_them(page: str) -> None:
-    tags = _Page(page).tags
+    tags = Page(page).tags
     ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     for tag, attributes in tags:
@@ -146,7 +121,7 @@ def test_hostile_names_stay_text() -> None:
         settings={hostile: hostile},
         devices=(Device(role="array", name=hostile, emulated=True, summary=hostile),),
     )
-    parsed = _Page(render_page(run))
+    parsed = Page(render_page(run))
     assert not [tag for tag, _ in parsed.tags if tag in ("script", "img")]
     assert hostile in parsed.text
 
@@ -158,7 +133,7 @@ def test_a_stopped_run_says_so_first() -> None:
 
 def test_a_run_without_attempts_still_makes_a_page() -> None:
     page = render_page(run_of())
-    assert "no approach to compare" in _Page(page).text
+    assert "no approach to compare" in Page(page).text
     assert "shared_buffers" in page
 
 
@@ -167,7 +142,7 @@ def test_a_polluted_approach_is_marked_in_table_and_cautions() -> None:
         attempt(BASELINE, tpm=100, polluted="others took 40% of the processors"),
         attempt(FLASH_CACHE, tpm=200),
     )
-    text = _Page(render_page(run)).text
+    text = Page(render_page(run)).text
     assert "Everything on the array (polluted)" in text
     assert "others took 40% of the processors" in text
     assert "Flash cache (polluted)" not in text

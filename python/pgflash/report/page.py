@@ -8,15 +8,14 @@ Jinja2's autoescape, because names come from a stored run that anyone may have w
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pgflash.model.paper import PAPER_000, paper_figure
 from pgflash.model.run import Attempt, Run
 from pgflash.model.summary import Summary, class_profile, ratio, summarize, wait_profile
 from pgflash.report import charts, colours, sentences
+from pgflash.report.environment import environment
 
 #: Events in a table of top events, as in the papers.
 TOP_EVENTS = 10
@@ -53,7 +52,7 @@ def render_page(run: Run) -> str:
     summaries = summarize(run)
     sections = [section for section in _sections(run, summaries) if section is not None]
     page: str = (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             run=run,
@@ -64,17 +63,6 @@ def render_page(run: Run) -> str:
         )
     )
     return page
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("pgflash.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def _sections(run: Run, summaries: Sequence[Summary]) -> Iterator[Section | None]:

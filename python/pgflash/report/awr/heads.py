@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What stands above a report: its title, and which period of which server it is about."""
+
+from pgflash.model.awr import AwrReport, CompareReport, Number, PeriodHead, Source, Unit
+from pgflash.report.awr.printed import print_duration, print_number, print_time
+
+
+def title_of(report: AwrReport | CompareReport) -> str:
+    """Return the report's title."""
+    if isinstance(report, AwrReport):
+        return f"PostgreSQL report: snapshots {_ids(report.head)}"
+    return f"PostgreSQL comparison: snapshots {_ids(report.first)} and {_ids(report.second)}"
+
+
+def facts(report: AwrReport | CompareReport) -> list[tuple[str, str]]:
+    """Return name and value of what identifies the period, or both periods."""
+    if isinstance(report, AwrReport):
+        return [("Period", _period(report.head)), *_server(report.head)]
+    first, second = _server(report.first), _server(report.second)
+    both = [("First period", _period(report.first)), ("Second period", _period(report.second))]
+    if first == second:
+        return [*both, *first]
+    values = dict(second)
+    return [
+        *both,
+        *((name, f"{one}; then {values.pop(name, 'none')}") for name, one in first),
+        *((name, f"none; then {one}") for name, one in values.items()
+          if name not in dict(first)),
+    ]  # fmt: skip
+
+
+def _ids(head: PeriodHead) -> str:
+    return f"{head.begin_id} to {head.end_id}"
+
+
+def _period(head: PeriodHead) -> str:
+    return (
+        f"{print_time(head.begin_at)} to {print_time(head.end_at)} UTC, "
+        f"{print_duration(head.elapsed_s)} (snapshots {_ids(head)}, {head.snapshots} of them)"
+    )
+
+
+def _server(head: PeriodHead) -> list[tuple[str, str]]:
+    found = [("Server", f"PostgreSQL {head.server_version}")]
+    if head.server_started_at:
+        found.append(("Running since", f"{print_time(head.server_started_at)} UTC"))
+    found.append(("Extension", head.extension_version or "not installed"))
+    if head.cores is not None:
+        found.append(("Processors", str(head.cores)))
+    if head.memory_bytes is not None:
+        memory = Number(value=head.memory_bytes, unit=Unit.BYTES, source=Source.EXACT)
+        found.append(("Memory", print_number(memory)))
+    return found

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: PostgreSQL
+"""In which order a report's tables stand, and under which headings.
+
+By their ids.  A table that is not named here stands under its own heading at the end, so
+that a new table is seen before it has found its place.
+"""
+
+from collections.abc import Sequence
+
+from pgflash.model.awr import ReportTable
+
+_REST = "More"
+_TIME = "Over time"
+_GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Where the time went", ("summary", "db-time", "top-events", "wait-classes", "load-profile")),
+    (
+        _TIME,
+        ("aas-over-time", "throughput-over-time", "latency-over-time", "cpu-over-time"),
+    ),
+    (
+        "Reads, writes and WAL",
+        ("read-latency", "io-tablespaces", "io-function-filetype", "wal"),
+    ),
+    ("Flash cache and buffers", ("flash-cache", "flash-cache-advice", "buffer-advice")),
+    (
+        "Tables and indexes",
+        ("segments-reads", "segments-read-time", "segments-writes", "segments-cached"),
+    ),
+    ("Statements", ("sql-elapsed", "sql-reads", "sql-wal", "sql-temp")),
+    ("Host", ("host-vmstat", "host-iostat")),
+    ("Settings, and what is missing", ("settings-changed", "missing")),
+)
+
+
+def grouped(
+    tables: Sequence[ReportTable], *, time_last: bool = False
+) -> list[tuple[str, list[ReportTable]]]:
+    """Return the tables under their headings; a heading without a table is left out.
+
+    Where there are no charts, the long tables over time go to the end.
+    """
+    by_id = {table.id: table for table in tables}
+    groups = [(title, [by_id[one] for one in ids if one in by_id]) for title, ids in _GROUPS]
+    named = {one for _, ids in _GROUPS for one in ids}
+    groups.append((_REST, [table for table in tables if table.id not in named]))
+    groups = [(title, found) for title, found in groups if found]
+    return sorted(groups, key=lambda group: time_last and group[0] == _TIME)

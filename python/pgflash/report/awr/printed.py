@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A report's tables as texts: what all printed forms (HTML, text, Markdown) share.
+
+A number is printed with three significant digits where it stands for itself (a mean, a
+rate), and with the decimals of its column where it is to be added up (seconds, shares).
+What is not zero is never printed as zero.  Bytes take one unit for a whole column, so
+that they can be compared at a glance.
+
+Every text may have been written by anybody: a table can be named like an escape sequence
+of a terminal, a query can hold anything.  Here control characters become visible; each
+form then escapes what means something in its own language.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, RowMark, Source, Unit, plain
+
+#: How a source is marked where there is no room for its name.
+SIGNS = {Source.EXACT: "=", Source.SAMPLED: "~", Source.MODELLED: "^"}
+MEANS = {
+    Source.EXACT: "counted or timed, each event of it",
+    Source.SAMPLED: "seen in this share of the looks at all sessions",
+    Source.MODELLED: "computed from a model, or from what the table's note assumes",
+}
+NOTHING = "–"
+
+#: Beyond this a number is written with an exponent.
+_PLAIN_MAX = 1e15
+_BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_BYTES = {
+    Unit.BYTES: "",
+    Unit.BYTES_PER_SECOND: "/s",
+    Unit.BYTES_PER_TRANSACTION: "/transaction",
+}
+_LABELS = {
+    Unit.TIME: "UTC",
+    Unit.SECONDS: "s",
+    Unit.MILLISECONDS: "ms",
+    Unit.MICROSECONDS: "µs",
+    Unit.PER_SECOND: "/s",
+    Unit.PER_TRANSACTION: "/transaction",
+    Unit.MILLISECONDS_PER_TRANSACTION: "ms/transaction",
+}
+_ROW_WORDS = {
+    RowMark.APART: "not in the total",
+    RowMark.NEW: "new",
+    RowMark.GONE: "gone",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedColumn:
+    """The head of a column."""
+
+    title: str
+    #: "" where the numbers say it, or where there is none.
+    unit: str
+    #: None: words, or the cells say it.
+    source: Source | None
+    note: str
+    words: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedCell:
+    """A cell's text, and its source where its column names none."""
+
+    text: str
+    source: Source | None = None
+
+    @property
+    def signed(self) -> str:
+        """The text with its sign, if it needs one."""
+        return f"{self.text} {SIGNS[self.source]}" if self.source else self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedRow:
+    """A row of texts."""
+
+    cells: tuple[PrintedCell, ...]
+    mark: RowMark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedTable:
+    """A table of texts."""
+
+    id: str
+    title: str
+    note: str
+    missing_reason: str
+    columns: tuple[PrintedColumn, ...]
+    rows: tuple[PrintedRow, ...]
+    #: Places of the columns that tell rows apart.
+    key: tuple[int, ...]
+    #: Rows that were left out at the end.
+    rows_left_out: int
+
+    @property
+    def column_notes(self) -> tuple[str, ...]:
+        """What the columns mean, where their titles do not say it."""
+        return tuple(f"{one.title}: {one.note}" for one in self.columns if one.note)
+
+
+def print_table(
+    table: ReportTable, *, rows_max: int | None = None, text_max: int = 2000
+) -> PrintedTable:
+    """Return the table's texts: at most so many rows, and characters in a text."""
+    kept = table.rows if rows_max is None else table.rows[:rows_max]
+    scales = [Scale.of(column, table, place) for place, column in enumerate(table.columns)]
+    return PrintedTable(
+        id=table.id,
+        title=visible(table.title),
+        note=visible(table.note),
+        missing_reason=visible(table.missing_reason),
+        columns=tuple(
+            PrintedColumn(
+                title=visible(column.title),
+                unit=scale.label,
+                source=None if column.is_text else column.source,
+                note=visible(column.note),
+                words=column.is_text,
+            )
+            for column, scale in zip(table.columns, scales, strict=True)
+        ),
+        rows=tuple(_print_row(row, table.columns, scales, text_max) for row in kept),
+        key=tuple(place for place, column in enumerate(table.columns) if column.name in table.key),
+        rows_left_out=len(table.rows) - len(kept),
+    )
+
+
+def visible(text: str) -> str:
+    """Return the text on one line, with what cannot be printed as its code."""
+    return re.sub(r"\s+", " ", "".join(map(_visible_character, text))).strip()
+
+
+def print_time(text: str) -> str:
+    """Return an ISO 8601 time to the second, in UTC; what is none comes back as it is."""
+    moment = parse_time(text)
+    return visible(text) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def parse_time(text: str) -> datetime | None:
+    """Return the moment that an ISO 8601 text names, in UTC; None if it names none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def print_number(number: Number) -> str:
+    """Return a number that stands alone, with its unit."""
+    return Scale.for_unit(number.unit, abs(number.value)).alone(number.value)
+
+
+def print_duration(elapsed_s: float) -> str:
+    """Return a time span as people say it."""
+    if elapsed_s < 120:
+        return f"{figure(elapsed_s)} s"
+    if elapsed_s < 7200:
+        return f"{elapsed_s / 60:.1f} min"
+    return f"{elapsed_s / 3600:.1f} h"
+
+
+def figure(value: float) -> str:
+    """Return a number with three significant digits, or all that stand before the point."""
+    size = abs(value)
+    if size >= 100 or value == 0:
+        return _fixed(value, 0)
+    return _fixed(value, 1 if size >= 10 else 2 if size >= 1 else 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How the numbers of one column, or one number, are printed."""
+
+    unit: Unit
+    label: str
+    divisor: float = 1.0
+    #: None: significant digits.
+    decimals: int | None = None
+
+    @classmethod
+    def of(cls, column: Column, table: ReportTable, place: int) -> "Scale":
+        """Return the scale that fits a column's plain numbers."""
+        sizes = (
+            abs(cell)
+            for row in table.rows
+            if isinstance(cell := row.cells[place], int | float) and math.isfinite(cell)
+        )
+        return cls.for_unit(column.unit, max(sizes, default=0))
+
+    @classmethod
+    def for_unit(cls, unit: Unit, largest: float) -> "Scale":
+        """Return the scale for numbers up to a size."""
+        if unit in _BYTES:
+            power = 0
+            while largest >= 10 * 1024 ** (power + 1) and power + 1 < len(_BINARY):
+                power += 1
+            return cls(unit=unit, label=_BINARY[power] + _BYTES[unit], divisor=1024.0**power)
+        decimals = None
+        if unit is Unit.SECONDS:
+            decimals = 1 if largest >= 1000 else 2 if largest >= 10 else 3
+        elif unit is Unit.SHARE:
+            decimals = 1
+        elif unit is Unit.SESSIONS:
+            decimals = 2
+        return cls(unit=unit, label=_LABELS.get(unit, ""), decimals=decimals)
+
+    def number(self, value: float) -> str:
+        """Return the number without its unit."""
+        if not math.isfinite(value):
+            return NOTHING
+        if self.unit is Unit.SHARE:
+            return f"{_fixed(100 * value, 1)}%"
+        if self.unit is Unit.RATIO:
+            return f"{figure(value)}×"
+        if isinstance(value, int) and self.divisor == 1:
+            return _whole(value)
+        scaled = value / self.divisor
+        return figure(scaled) if self.decimals is None else _fixed(scaled, self.decimals)
+
+    def alone(self, value: float) -> str:
+        """Return the number with its unit."""
+        return f"{self.number(value)} {self.label}".strip()
+
+
+def _print_row(
+    row: Row, columns: Sequence[Column], scales: Sequence[Scale], text_max: int
+) -> PrintedRow:
+    cells = [
+        _print_cell(cell, column, scale, row, text_max)
+        for cell, column, scale in zip(row.cells, columns, scales, strict=True)
+    ]
+    word = _ROW_WORDS.get(row.mark)
+    if word is not None and cells:
+        cells[0] = PrintedCell(text=f"{cells[0].text} ({word})", source=cells[0].source)
+    return PrintedRow(cells=tuple(cells), mark=row.mark)
+
+
+def _print_cell(cell: Cell, column: Column, scale: Scale, row: Row, text_max: int) -> PrintedCell:
+    value = plain(cell)
+    if value is None:
+        return PrintedCell(text=NOTHING)
+    if isinstance(value, str):
+        if column.unit is Unit.TIME:
+            return PrintedCell(text=print_time(value))
+        shown = visible(value)
+        if len(shown) > text_max:
+            shown = shown[: text_max - 1].rstrip() + "…"
+        return PrintedCell(text=shown)
+    if isinstance(cell, Number):
+        source = None if cell.source is column.source else cell.source
+        if cell.unit is column.unit and cell.unit not in _BYTES:
+            return PrintedCell(text=scale.number(value), source=source)
+        return PrintedCell(text=print_number(cell), source=source)
+    source = row.source if column.source is None else None
+    return PrintedCell(text=scale.number(value), source=source)
+
+
+def _fixed(value: float, decimals: int) -> str:
+    """Return the number with so many decimals; what is not zero does not become it."""
+    if abs(value) >= _PLAIN_MAX:
+        return f"{value:.3e}"
+    text = f"{value:,.{decimals}f}"
+    if value == 0 or any(digit in text for digit in "123456789"):
+        return text
+    least = f"{10.0**-decimals:.{decimals}f}"
+    return f"<{least}" if value > 0 else f">-{least}"
+
+
+def _whole(value: int) -> str:
+    """Return a whole number."""
+    return f"{value:,}" if abs(value) < _PLAIN_MAX else f"{float(value):.3e}"
+
+
+def _visible_character(character: str) -> str:
+    if character.isspace():
+        return " "
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The report as a page: complete, safe, and of use without colour, mouse or network."""
+
+import dataclasses
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+
+from pgflash.model.awr import (
+    AwrReport,
+    CompareReport,
+    Finding,
+    ReportTable,
+    Row,
+    RowMark,
+    Severity,
+    Unit,
+)
+from pgflash.report.awr import render, render_html
+from pgflash.report.awr.html import ROWS_MAX
+from pgflash.report.awr.printed import print_time, visible
+from support.any_report import HOSTILE, reports
+from support.page import Page
+from support.reports import column, comparison, report, table, whole_report
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render(whole_report(), "html")
+
+
+def articles(page: str) -> dict[str, str]:
+    """Return each table's part of the page by the table's id."""
+    return dict(re.findall(r'<article id="([^"]+)".*?>(.*?)</article>', page, re.DOTALL))
+
+
+def test_the_page_loads_nothing_and_runs_nothing(page: str) -> None:
+    for tag, attributes in Page(page).tags:
+        assert tag not in ("script", "iframe", "object", "embed", "img", "form")
+        for name, value in attributes.items():
+            assert not name.startswith("on"), f"<{tag} {name}>"
+            if name in ("src", "href", "xlink:href", "action", "srcset"):
+                assert (value or "").startswith(("#", "data:")), f"<{tag} {name}={value}>"
+    assert not re.search(r"https?://", page)
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+
+
+def test_findings_come_first_each_with_evidence_and_a_link_to_its_table(page: str) -> None:
+    headings = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
+    assert headings[0] == "Findings"
+    first = re.search(r'<li id="finding-1">.*?</li>\s*<li id="finding-2">', page, re.DOTALL)
+    assert first is not None
+    assert "72 % of DB time was single-block reads of stock" in first.group()
+    assert "196,059 s of 272,304 s" in first.group()
+    assert 'href="#top-events"' in first.group()
+    assert 'href="#finding-1"' in articles(page)["top-events"]
+
+
+def test_the_contents_lead_to_every_table(page: str) -> None:
+    contents = re.search(r'<nav class="contents".*?</nav>', page, re.DOTALL)
+    assert contents is not None
+    linked = re.findall(r'href="#([^"]+)"', contents.group())
+    assert sorted(linked) == sorted(one.id for one in whole_report().tables)
+
+
+def test_ids_stand_once_and_links_and_labels_lead_to_them(page: str) -> None:
+    parsed = Page(page)
+    assert len(parsed.ids) == len(set(parsed.ids))
+    for tag, attributes in parsed.tags:
+        if tag == "a":
+            assert str(attributes["href"]).removeprefix("#") in parsed.ids
+        if "aria-labelledby" in attributes:
+            assert attributes["aria-labelledby"] in parsed.ids
+    for used in re.findall(r"url\(#([^)]+)\)", page):
+        assert used in parsed.ids
+
+
+def test_elements_are_closed_in_order(page: str) -> None:
+    parsed = Page(page)
+    assert parsed.crossed == []
+    assert parsed.open == []
+
+
+def test_every_chart_has_a_name_and_stands_beside_its_table(page: str) -> None:
+    drawn = {
+        name: part for name, part in articles(page).items() if '<figure class="chart">' in part
+    }
+    assert set(drawn) == {
+        "aas-over-time", "throughput-over-time", "latency-over-time", "cpu-over-time",
+        "read-latency",
+    }  # fmt: skip
+    for part in drawn.values():
+        assert "<table>" in part
+        assert re.search(r'<svg [^>]*role="img" aria-label="[^"]+"', part)
+
+
+def test_areas_differ_in_their_hatching_and_lines_in_their_dashes(page: str) -> None:
+    parts = articles(page)
+    fills = re.findall(r'<path d="M[^"]*Z" fill="url\(#([^)]+)\)"', parts["aas-over-time"])
+    assert len(fills) == 8
+    assert len({one.rsplit("-", 1)[1] for one in fills}) == 8
+    hatchings = dict(
+        re.findall(r'<pattern id="([^"]+)".*?(<path d="[^"]*"|</pattern>)', page, re.DOTALL)
+    )
+    assert len({hatchings[one] for one in fills}) == 8
+    groups = re.findall(r"<g><title>.*?</g>", parts["latency-over-time"], re.DOTALL)
+    dashes = [re.findall(r'stroke-dasharray="([^"]+)"', one) for one in groups]
+    assert len(groups) == 3
+    assert len({str(one) for one in dashes}) == 3
+
+
+def test_idle_and_system_io_are_in_the_table_and_not_in_the_chart(page: str) -> None:
+    part = articles(page)["aas-over-time"]
+    assert "System I/O</th>" in part.replace("<small>", "</th>")
+    legend = re.search(r'<ul class="legend">.*?</ul>', part, re.DOTALL)
+    assert legend is not None
+    assert "User I/O" in legend.group()
+    assert "System I/O" not in legend.group()
+    assert "Idle" not in articles(page)["cpu-over-time"].split("</ul>")[0]
+
+
+def test_tables_can_be_scrolled_with_the_keyboard(page: str) -> None:
+    regions = [a for tag, a in Page(page).tags if tag == "div" and a.get("class") == "scroll"]
+    assert len(regions) == page.count("<table>")
+    for region in regions:
+        assert region["tabindex"] == "0"
+        assert region["role"] == "region"
+        assert region.get("aria-labelledby")
+
+
+def test_the_first_link_skips_to_the_content(page: str) -> None:
+    first = next(attributes for tag, attributes in Page(page).tags if tag == "a")
+    assert first["href"] == "#content"
+
+
+def test_severity_source_and_marks_are_words_or_signs_and_not_only_colours(page: str) -> None:
+    text = Page(page).text
+    for word in ("critical", "warning", "good", "note", "= exact", "~ sampled", "^ modelled"):
+        assert word in text
+    assert "io worker (not in the total)" in text
+    assert '<abbr class="sign" title="sampled">~</abbr>' in articles(page)["top-events"]
+
+
+def test_a_missing_table_says_why(page: str) -> None:
+    assert "Not available: the extension is not installed" in articles(page)["buffer-advice"]
+
+
+def test_hostile_texts_stay_text() -> None:
+    hostile = HOSTILE[0] + HOSTILE[1]
+    one = ReportTable(
+        id="segments-reads",
+        title=hostile,
+        columns=(dataclasses.replace(column("c"), title=hostile, note=hostile),),
+        rows=(Row(cells=(hostile,), mark=RowMark.NEW),),
+        note=hostile,
+    )
+    missing = ReportTable(id="missing", title=hostile, columns=(), missing_reason=hostile)
+    finding = Finding(
+        rule=hostile, severity=Severity.NOTE, sentence=hostile, evidence=(hostile,),
+        table="segments-reads", advice=hostile,
+    )  # fmt: skip
+    made = report(one, missing, findings=[finding])
+    made = dataclasses.replace(
+        made, head=dataclasses.replace(made.head, server_version=hostile, extension_version=hostile)
+    )
+    parsed = Page(render(made, "html"))
+    assert not [tag for tag, _ in parsed.tags if tag in ("script", "img")]
+    assert parsed.text.count(hostile) >= 12
+
+
+@settings(max_examples=100, deadline=None)
+@given(reports())
+def test_any_report_is_well_formed_and_holds_every_cell(
+    any_report: AwrReport | CompareReport,
+) -> None:
+    page = render(any_report, "html")
+    parsed = Page(page)
+    assert parsed.crossed == []
+    assert parsed.open == []
+    assert not {tag for tag, _ in parsed.tags} & {"script", "img", "iframe", "form"}
+    assert all(not name.startswith("on") for _, attributes in parsed.tags for name in attributes)
+    assert len(parsed.ids) == len(set(parsed.ids))
+    for one in any_report.tables:
+        for row in () if one.missing_reason else one.rows:
+            for cell, one_column in zip(row.cells, one.columns, strict=True):
+                if isinstance(cell, str):
+                    is_time = one_column.unit is Unit.TIME
+                    assert (print_time(cell) if is_time else visible(cell)) in parsed.text
+
+
+def test_a_comparison_names_both_periods() -> None:
+    text = Page(render(comparison(table("top-events", [column("c")], ("x",))), "html")).text
+    assert "snapshots 7 to 17 and 17 to 27" in text
+    assert "First period" in text
+    assert "Second period" in text
+
+
+def test_pages_that_belong_together_are_linked() -> None:
+    page = render_html(report(), links=[("Everything on flash", "awr-all-on-flash.html")])
+    assert '<a href="awr-all-on-flash.html">Everything on flash</a>' in page
+
+
+def test_a_long_table_is_cut_with_a_sentence() -> None:
+    rows = [(str(i),) for i in range(ROWS_MAX + 5)]
+    page = render(report(table("segments-reads", [column("c")], *rows)), "html")
+    assert page.count("<tr>") == ROWS_MAX + 1
+    assert "5 more rows are in the JSON form" in page
+
+
+def test_the_largest_report_stays_under_a_megabyte_and_a_second() -> None:
+    wide = [column(f"column {i}") for i in range(12)]
+    whole = whole_report()
+    big = [
+        table(one, wide, *((f"{one} {i}",) * 12 for i in range(200)))
+        for one in ("segments-read-time", "segments-writes", "segments-cached", "sql-reads",
+                    "sql-wal", "sql-temp", "io-tablespaces", "host-vmstat")
+    ]  # fmt: skip
+    made = report(*whole.tables, *big, findings=whole.findings)
+    begin = time.perf_counter()
+    page = render(made, "html")
+    assert time.perf_counter() - begin < 1.0
+    assert len(page.encode()) < 2**20

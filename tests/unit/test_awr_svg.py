@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The charts of a period: what is drawn is what the numbers say."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgflash.report.awr import svg
+
+FRAME_TOP, FRAME_BOTTOM = 12.0, 240.0 - 24.0
+
+
+def series(name: str, *values: float | None, pattern: int = 0) -> svg.Series:
+    return svg.Series(name=name, colour="#0072b2", pattern=pattern, values=values)
+
+
+def outlines(drawing: str) -> list[list[list[tuple[float, float]]]]:
+    """Return the points of each area's stretches, in the order in which areas were drawn."""
+    found = []
+    for path in re.findall(r'<path d="(M[^"]*Z)"', drawing):
+        stretches = [one for one in path.split("Z") if one]
+        found.append(
+            [[(float(x), float(y)) for x, y in re.findall(r"([\d.]+),([\d.]+)", one)]
+             for one in stretches]
+        )  # fmt: skip
+    return found
+
+
+def labels(drawing: str) -> list[str]:
+    return re.findall(r"<text [^>]*>([^<]*)</text>", drawing)
+
+
+def height(points: list[tuple[float, float]], place: int) -> float:
+    """Return how high an area is over one of its moments, in pixels."""
+    count = len(points) // 4
+    return points[len(points) - 1 - 2 * place][1] - points[2 * place][1] if count else 0.0
+
+
+def test_areas_are_as_high_as_their_values_and_stand_on_each_other() -> None:
+    times = [0.0, 60.0, 120.0]
+    drawn = outlines(
+        svg.stacked("p", times, [series("a", 1, 2, 3), series("b", 4, 3, 2)], title="t")
+    )
+    (first,), (second,) = drawn
+    pixel = (FRAME_BOTTOM - FRAME_TOP) / 5  # the sums are 5, and so is the axis' end
+    for place, (a, b) in enumerate([(1, 4), (2, 3), (3, 2)]):
+        assert height(first, place) == pytest.approx(a * pixel, abs=0.2)
+        assert height(second, place) == pytest.approx(b * pixel, abs=0.2)
+        assert second[2 * place][1] == pytest.approx(FRAME_TOP, abs=0.1)
+
+
+def test_missing_moments_stay_empty() -> None:
+    times = [0.0, 60.0, 120.0, 600.0, 660.0]
+    ((before, after),) = outlines(svg.stacked("p", times, [series("a", 1, 1, 1, 1, 1)], title="t"))
+    first_end = max(x for x, _ in before)
+    second_begin = min(x for x, _ in after)
+    # Pixels 58 to 858 are seconds 0 to 720: one stretch ends at 180, the other begins at 600.
+    assert first_end == pytest.approx(58 + 800 * 180 / 720, abs=0.2)
+    assert second_begin == pytest.approx(58 + 800 * 600 / 720, abs=0.2)
+
+
+def test_a_value_that_is_not_known_is_a_gap_in_a_line() -> None:
+    drawing = svg.lines([0.0, 60.0, 120.0, 180.0], [series("a", 1, None, 2, 2)], title="t")
+    line = re.findall(r'<path d="(M[^"]*)" stroke="#0072b2"', drawing)
+    assert len(line) == 1
+    assert line[0].count(",") == 2
+    assert drawing.count("<circle") == 1
+
+
+def test_one_moment_is_drawn() -> None:
+    assert outlines(svg.stacked("p", [0.0], [series("a", 1)], title="t"))
+    assert "<circle" in svg.lines([0.0], [series("a", 1)], title="t")
+
+
+def test_nothing_at_all_is_drawn_as_axes() -> None:
+    assert "<svg" in svg.stacked("p", [], [], title="t")
+    assert "<svg" in svg.lines([0.0, 1.0], [series("a", None, None)], title="t")
+    assert "<svg" in svg.bars("p", [], [], title="t")
+
+
+def test_shares_end_at_a_hundred_percent() -> None:
+    drawing = svg.stacked("p", [0.0, 60.0], [series("a", 0.3, 0.3)], title="t", share=True)
+    assert "100%" in labels(drawing)
+    (((_, y), *_),) = outlines(drawing)[0]
+    assert y == pytest.approx(FRAME_BOTTOM - 0.3 * (FRAME_BOTTOM - FRAME_TOP), abs=0.2)
+
+
+def test_bars_are_as_high_as_their_counts() -> None:
+    drawing = svg.bars("p", ["1", "2"], [series("a", 50, 100), series("b", 25, 0)], title="t")
+    heights = [float(h) for h in re.findall(r'<rect [^>]*height="([\d.]+)" fill="url', drawing)]
+    assert len(heights) == 3  # none for nothing
+    assert heights[0] / heights[1] == pytest.approx(0.5, abs=0.01)
+    assert heights[2] / heights[1] == pytest.approx(0.25, abs=0.01)
+
+
+def test_long_periods_name_the_days() -> None:
+    times = [3600.0 * hour for hour in range(72)]
+    found = labels(svg.stacked("p", times, [series("a", *[1.0] * 72)], title="t"))
+    assert {"01 Jan", "02 Jan", "03 Jan"} <= set(found)
+
+
+def test_names_are_escaped() -> None:
+    drawing = svg.stacked("p", [0.0, 1.0], [series("<b>&\"'", 1, 1)], title='"><script>')
+    assert "<b>" not in drawing
+    assert "<script>" not in drawing
+
+
+@given(st.floats(min_value=1e-9, max_value=1e15))
+def test_steps_are_round_and_neither_few_nor_many(largest: float) -> None:
+    step = svg.nice_step(largest, 5)
+    assert 1.9 <= largest / step <= 5.001
+    digits = f"{step:.6e}".split("e")[0]
+    assert digits in ("1.000000", "2.000000", "5.000000")
