@@ -3,47 +3,19 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pgflash.report import render_page
+from support.opened import Opened
 from support.runs import APPROACHES, whole_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-playwright = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM, reason="the system's chromium is not installed"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with playwright.sync_playwright() as player:
-        running = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
-class _Opened:
-    """A page, and all it asked for and complained of while it opened."""
-
-    def __init__(self, browser: Browser, path: Path, *, width: int = 1200) -> None:
-        self.page = browser.new_page(viewport={"width": width, "height": 900})
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +26,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_report_opens_without_a_complaint_or_a_request(browser: Browser, report: Path) -> None:
-    opened = _Opened(browser, report)
+    opened = Opened(browser, report)
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith("data:")] == [report.as_uri()]
 
@@ -62,13 +34,13 @@ def test_the_report_opens_without_a_complaint_or_a_request(browser: Browser, rep
 def test_a_page_that_asks_and_complains_is_caught(browser: Browser, tmp_path: Path) -> None:
     bad = tmp_path / "bad.html"
     bad.write_text('<img src="other.png"><script>throw new Error("x")</script>')
-    opened = _Opened(browser, bad)
+    opened = Opened(browser, bad)
     assert opened.complaints
     assert len(opened.requests) == 2
 
 
 def test_every_chart_is_drawn_inside_its_column(browser: Browser, report: Path) -> None:
-    page = _Opened(browser, report).page
+    page = Opened(browser, report).page
     boxes = page.eval_on_selector_all(
         "figure.chart > svg",
         """charts => charts.map(chart => {
@@ -91,12 +63,12 @@ def test_every_chart_is_drawn_inside_its_column(browser: Browser, report: Path) 
 
 @pytest.mark.parametrize("width", [1200, 420])
 def test_the_page_never_scrolls_sideways(browser: Browser, report: Path, width: int) -> None:
-    page = _Opened(browser, report, width=width).page
+    page = Opened(browser, report, width=width).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_folded_tables_open(browser: Browser, report: Path) -> None:
-    page = _Opened(browser, report).page
+    page = Opened(browser, report).page
     table = page.locator("#time details table").first
     assert not table.is_visible()
     page.locator("#time details summary").first.click()
@@ -104,7 +76,7 @@ def test_folded_tables_open(browser: Browser, report: Path) -> None:
 
 
 def test_texts_of_the_bars_do_not_lie_on_each_other(browser: Browser, report: Path) -> None:
-    page = _Opened(browser, report).page
+    page = Opened(browser, report).page
     boxes = page.eval_on_selector_all(
         "#throughput svg .role-mark.mark-text text",
         "texts => texts.map(text => { const b = text.getBoundingClientRect();"

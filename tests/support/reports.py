@@ -91,12 +91,12 @@ def moments(count: int, *, step_s: int = 60) -> list[str]:
 def aas_over_time(count: int = 100, *, gap: range = range(0)) -> ReportTable:
     """Return one row a minute, each class with its own constant height; none in the gap."""
     classes = [one for one in WaitClass if one is not WaitClass.IDLE]
-    columns = [column("time", Unit.TIME)]
+    columns = [column("time", Unit.TIME), column("elapsed_s", Unit.SECONDS)]
     columns += [
         Column(name=str(one), title=str(one), unit=Unit.SESSIONS, source=SAMPLED) for one in classes
     ]
     rows: list[Sequence[Cell]] = [
-        (moment, *(0.5 + 0.25 * place for place in range(len(classes))))
+        (moment, 60.0, *(0.5 + 0.25 * place for place in range(len(classes))))
         for i, moment in enumerate(moments(count))
         if i not in gap
     ]
@@ -200,9 +200,14 @@ def _throughput() -> ReportTable:
     columns = [
         column("time", Unit.TIME),
         column("transactions", Unit.PER_SECOND),
-        column("read", Unit.BYTES_PER_SECOND),
+        column("reads/s, disk", Unit.PER_SECOND),
+        column("reads/s, flash", Unit.PER_SECOND),
+        column("WAL", Unit.BYTES_PER_SECOND),
     ]
-    rows = [(moment, 160.0 + i, 2.0e8 + 1e6 * i) for i, moment in enumerate(moments(100))]
+    rows = [
+        (moment, 160.0 + i, 900.0 - 5 * i, 10.0 * i, 2.0e8 + 1e6 * i)
+        for i, moment in enumerate(moments(100))
+    ]
     return table("throughput-over-time", columns, *rows)
 
 
@@ -229,9 +234,9 @@ def _cpu() -> ReportTable:
 
 def _read_latency() -> ReportTable:
     columns = [
-        column("from", Unit.MICROSECONDS),
-        column("to", Unit.MICROSECONDS),
-        column("OS page cache", Unit.COUNT),
+        column("lower_us", Unit.MICROSECONDS),
+        column("upper_us", Unit.MICROSECONDS),
+        column("Page cache", Unit.COUNT),
         column("Flash", Unit.COUNT),
         column("Disk", Unit.COUNT),
     ]
@@ -239,7 +244,8 @@ def _read_latency() -> ReportTable:
         (2.0**i, 2.0 ** (i + 1), 4000 >> abs(i - 3), 9000 >> abs(i - 8), 7000 >> abs(i - 13))
         for i in range(18)
     ]
-    return table("read-latency", columns, *rows)
+    total = Row(cells=(None, None, 12_000, 27_000, 21_000), mark=RowMark.TOTAL)
+    return table("read-latency", columns, *rows, total)
 
 
 def _segments() -> ReportTable:

@@ -62,11 +62,29 @@ def test_bytes_of_a_column_share_a_unit_that_stands_above_them() -> None:
     assert [row.cells[0].text for row in done.rows] == ["3,072", "512", "<0.001"]
 
 
+def test_a_unit_is_not_said_twice() -> None:
+    columns = [
+        column("Reads/s", Unit.PER_SECOND),
+        column("WAL/s", Unit.BYTES_PER_SECOND),
+        column("s", Unit.SECONDS),
+        column("Seconds", Unit.SECONDS),
+        column("Read, ms", Unit.MILLISECONDS),
+        column("Items", Unit.MILLISECONDS),
+    ]
+    done = print_table(table("t", columns, (1, 9, 1, 1, 1, 1)))
+    assert [one.unit for one in done.columns] == ["", "bytes/s", "", "s", "", "ms"]
+
+
+def test_a_note_that_only_repeats_its_title_is_not_printed() -> None:
+    columns = [column("CPU", note="CPU"), column("share", note="of DB time")]
+    assert print_table(table("t", columns)).column_notes == ("share: of DB time",)
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [
         (Number(value=0.7204, unit=Unit.SHARE, source=EXACT), "72.0%"),
-        (Number(value=1.25, unit=Unit.RATIO, source=EXACT), "1.25×"),
+        (Number(value=1.25, unit=Unit.RATIO, source=EXACT), "1.25"),
         (Number(value=64 * 2**30, unit=Unit.BYTES, source=EXACT), "64.0 GiB"),
         (Number(value=9, unit=Unit.BYTES, source=EXACT), "9 bytes"),
         (Number(value=1_000_000, unit=Unit.COUNT, source=EXACT), "1,000,000"),

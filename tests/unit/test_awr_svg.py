@@ -16,6 +16,11 @@ def series(name: str, *values: float | None, pattern: int = 0) -> svg.Series:
     return svg.Series(name=name, colour="#0072b2", pattern=pattern, values=values)
 
 
+def spans(*begins: int) -> list[svg.Span]:
+    """Return spans of a minute each."""
+    return [(float(begin), begin + 60.0) for begin in begins]
+
+
 def outlines(drawing: str) -> list[list[list[tuple[float, float]]]]:
     """Return the points of each area's stretches, in the order in which areas were drawn."""
     found = []
@@ -39,7 +44,7 @@ def height(points: list[tuple[float, float]], place: int) -> float:
 
 
 def test_areas_are_as_high_as_their_values_and_stand_on_each_other() -> None:
-    times = [0.0, 60.0, 120.0]
+    times = spans(0, 60, 120)
     drawn = outlines(
         svg.stacked("p", times, [series("a", 1, 2, 3), series("b", 4, 3, 2)], title="t")
     )
@@ -52,7 +57,7 @@ def test_areas_are_as_high_as_their_values_and_stand_on_each_other() -> None:
 
 
 def test_missing_moments_stay_empty() -> None:
-    times = [0.0, 60.0, 120.0, 600.0, 660.0]
+    times = spans(0, 60, 120, 600, 660)
     ((before, after),) = outlines(svg.stacked("p", times, [series("a", 1, 1, 1, 1, 1)], title="t"))
     first_end = max(x for x, _ in before)
     second_begin = min(x for x, _ in after)
@@ -62,7 +67,7 @@ def test_missing_moments_stay_empty() -> None:
 
 
 def test_a_value_that_is_not_known_is_a_gap_in_a_line() -> None:
-    drawing = svg.lines([0.0, 60.0, 120.0, 180.0], [series("a", 1, None, 2, 2)], title="t")
+    drawing = svg.lines(spans(0, 60, 120, 180), [series("a", 1, None, 2, 2)], title="t")
     line = re.findall(r'<path d="(M[^"]*)" stroke="#0072b2"', drawing)
     assert len(line) == 1
     assert line[0].count(",") == 2
@@ -70,18 +75,18 @@ def test_a_value_that_is_not_known_is_a_gap_in_a_line() -> None:
 
 
 def test_one_moment_is_drawn() -> None:
-    assert outlines(svg.stacked("p", [0.0], [series("a", 1)], title="t"))
-    assert "<circle" in svg.lines([0.0], [series("a", 1)], title="t")
+    assert outlines(svg.stacked("p", spans(0), [series("a", 1)], title="t"))
+    assert "<circle" in svg.lines(spans(0), [series("a", 1)], title="t")
 
 
 def test_nothing_at_all_is_drawn_as_axes() -> None:
     assert "<svg" in svg.stacked("p", [], [], title="t")
-    assert "<svg" in svg.lines([0.0, 1.0], [series("a", None, None)], title="t")
+    assert "<svg" in svg.lines(spans(0, 60), [series("a", None, None)], title="t")
     assert "<svg" in svg.bars("p", [], [], title="t")
 
 
 def test_shares_end_at_a_hundred_percent() -> None:
-    drawing = svg.stacked("p", [0.0, 60.0], [series("a", 0.3, 0.3)], title="t", share=True)
+    drawing = svg.stacked("p", spans(0, 60), [series("a", 0.3, 0.3)], title="t", share=True)
     assert "100%" in labels(drawing)
     (((_, y), *_),) = outlines(drawing)[0]
     assert y == pytest.approx(FRAME_BOTTOM - 0.3 * (FRAME_BOTTOM - FRAME_TOP), abs=0.2)
@@ -96,13 +101,13 @@ def test_bars_are_as_high_as_their_counts() -> None:
 
 
 def test_long_periods_name_the_days() -> None:
-    times = [3600.0 * hour for hour in range(72)]
+    times = [(3600.0 * hour, 3600.0 * (hour + 1)) for hour in range(72)]
     found = labels(svg.stacked("p", times, [series("a", *[1.0] * 72)], title="t"))
     assert {"01 Jan", "02 Jan", "03 Jan"} <= set(found)
 
 
 def test_names_are_escaped() -> None:
-    drawing = svg.stacked("p", [0.0, 1.0], [series("<b>&\"'", 1, 1)], title='"><script>')
+    drawing = svg.stacked("p", spans(0, 60), [series("<b>&\"'", 1, 1)], title='"><script>')
     assert "<b>" not in drawing
     assert "<script>" not in drawing
 

@@ -6,24 +6,31 @@ table, nor a number in a chart that the table has not.
 """
 
 import dataclasses
+import itertools
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from pgflash.model.awr import Cell, Column, ReportTable, Unit, plain
+from pgflash.model.awr import Cell, Column, ReportTable, RowMark, Unit, plain
 from pgflash.model.waits import WaitClass
 from pgflash.report import colours
 from pgflash.report.awr import svg
-from pgflash.report.awr.printed import Scale, parse_time, visible
+from pgflash.report.awr.printed import Scale, parse_time, titled, visible
 
 #: Ids of the patterns in a page begin with this.
 PREFIX = "look"
 
 #: Colours for what has no meaning of its own; they differ in their patterns as well.
 _SPARE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#5b6470", "#e69f00", "#56b4e9", "#8c564b")
+#: The column that says how long a row of a table over time stands, in seconds.
+_LASTING = "elapsed_s"
+#: The chart has a gap where more than this share of a usual step is missing.
+_GAP_STEPS = 0.6
 _CLASSES = {str(one): one for one in WaitClass}
-_SOURCES = {name.casefold(): colour for name, colour in colours.SOURCES.items()}
+#: What a read was served by, wherever its name stands in a title.
+_SOURCES = {name.casefold().removeprefix("os "): colour for name, colour in colours.SOURCES.items()}
 _CPU = {name.casefold(): colour for name, colour in colours.CPU.items()}
 
 
@@ -58,28 +65,48 @@ def picture_of(table: ReportTable) -> Picture | None:
 
 
 def _over_time(table: ReportTable) -> Picture | None:
-    moments = [parse_time(str(cell)) for cell in table.values(table.columns[0].name)]
+    moments = [parse_time(str(plain(row.cells[0]))) for row in table.rows]
     kept = [i for i, moment in enumerate(moments) if moment is not None]
-    times = [moment.timestamp() for moment in moments if moment is not None]
-    if times != sorted(times):
+    begins = [moment.timestamp() for moment in moments if moment is not None]
+    if not begins or begins != sorted(begins):
         return None
+    spans = _spans(table, kept, begins)
     if table.id == "aas-over-time":
-        return _stacked(table, kept, times, unit=Unit.SESSIONS)
+        return _stacked(table, kept, spans, unit=Unit.SESSIONS)
     if table.id == "cpu-over-time":
-        return _stacked(table, kept, times, unit=Unit.SHARE)
-    return _lines(table, kept, times)
+        return _stacked(table, kept, spans, unit=Unit.SHARE)
+    return _lines(table, kept, spans)
+
+
+def _spans(table: ReportTable, kept: Sequence[int], begins: Sequence[float]) -> list[svg.Span]:
+    """Return for how long each row stands.
+
+    As long as it says; else, or if hardly anything is missing then, up to the next one.
+    """
+    steps = [after - before for before, after in itertools.pairwise(begins)]
+    usual = statistics.median(steps) if steps else 60.0
+    lasting: Sequence[float | None] = [None] * len(begins)
+    if _LASTING in (column.name for column in table.columns):
+        place = table.index(_LASTING)
+        lasting = [_value(table.rows[i].cells[place]) for i in kept]
+    spans = []
+    for i, begin in enumerate(begins):
+        end = begin + (lasting[i] or usual)
+        if i + 1 < len(begins) and begins[i + 1] - end < usual * _GAP_STEPS:
+            end = begins[i + 1]
+        spans.append((begin, end))
+    return spans
 
 
 def _stacked(
-    table: ReportTable, kept: Sequence[int], times: Sequence[float], *, unit: Unit
+    table: ReportTable, kept: Sequence[int], spans: Sequence[svg.Span], *, unit: Unit
 ) -> Picture | None:
-    chosen = [
-        (place, column) for place, column in enumerate(table.columns) if _stands(column, unit)
-    ]
+    chosen = [place for place, column in enumerate(table.columns) if _stands(column, unit)]
     if not chosen:
         return None
-    series = [_series(table, place, kept, number) for number, (place, _) in enumerate(chosen)]
-    drawing = svg.stacked(PREFIX, times, series, title=table.title, share=unit is Unit.SHARE)
+    series = [_series(table, place, kept, number) for number, place in enumerate(chosen)]
+    title = visible(table.title)
+    drawing = svg.stacked(PREFIX, spans, series, title=title, share=unit is Unit.SHARE)
     return Picture(
         figures=(Figure(caption="", drawing=drawing, legend=_legend(series, line=False)),),
         looks=tuple((one.colour, one.pattern) for one in series),
@@ -94,21 +121,28 @@ def _stands(column: Column, unit: Unit) -> bool:
     return known is None or known.counts
 
 
-def _lines(table: ReportTable, kept: Sequence[int], times: Sequence[float]) -> Picture | None:
-    """Draw one chart for each unit, side by side: what has another unit has another axis."""
-    units: dict[Unit, list[int]] = {}
+def _lines(table: ReportTable, kept: Sequence[int], spans: Sequence[svg.Span]) -> Picture | None:
+    """Draw a chart for each kind of value, side by side: another kind has another axis.
+
+    Times of calls are compared with each other.  Rates are as different as what they count:
+    only those whose titles differ after a comma share a chart ("Reads/s, disk").
+    """
+    groups: dict[tuple[Unit, str], list[int]] = {}
     for place, column in enumerate(table.columns):
-        if not column.is_text:
-            units.setdefault(column.unit, []).append(place)
+        if not column.is_text and column.name != _LASTING:
+            kind = "" if column.unit is Unit.MILLISECONDS else column.title.split(",")[0]
+            groups.setdefault((column.unit, kind), []).append(place)
     figures = []
-    for unit, places in units.items():
+    for (unit, kind), places in groups.items():
         drawn = [_series(table, place, kept, number) for number, place in enumerate(places)]
         sizes = [abs(value) for one in drawn for value in one.values if value is not None]
-        scale = Scale.for_unit(unit, max(sizes, default=0))
-        series = [_scaled(one, scale) for one in drawn]
-        caption = ", ".join(filter(None, (series[0].name if len(series) == 1 else "", scale.label)))
+        if not sizes:
+            continue
+        scale = Scale.for_unit(unit, max(sizes))
+        series = [_scaled(one, scale) for one in drawn if any(v is not None for v in one.values)]
+        caption = titled(visible(kind), scale.label)
         title = f"{visible(table.title)}: {caption}"
-        drawing = svg.lines(times, series, title=title, wide=len(units) == 1)
+        drawing = svg.lines(spans, series, title=title, wide=len(groups) == 1)
         legend = _legend(series, line=True) if len(series) > 1 else ()
         figures.append(Figure(caption=caption, drawing=drawing, legend=legend))
     return Picture(figures=tuple(figures), looks=()) if figures else None
@@ -120,17 +154,28 @@ def _scaled(series: svg.Series, scale: Scale) -> svg.Series:
 
 
 def _histogram(table: ReportTable) -> Picture | None:
+    """Draw how often which time was seen; a row's first cell is where its bars begin."""
     chosen = [place for place, column in enumerate(table.columns) if column.unit is Unit.COUNT]
-    if not chosen:
+    kept = [i for i, row in enumerate(table.rows) if row.mark is RowMark.PLAIN]
+    if not chosen or not kept:
         return None
-    labels = [visible(str(plain(row.cells[0]))) for row in table.rows]
-    everything = range(len(table.rows))
-    series = [_series(table, place, everything, number) for number, place in enumerate(chosen)]
-    drawing = svg.bars(PREFIX, labels, series, title=table.title)
+    labels = [_microseconds(_value(table.rows[i].cells[0])) for i in kept]
+    series = [_series(table, place, kept, number) for number, place in enumerate(chosen)]
+    drawing = svg.bars(PREFIX, labels, series, title=visible(table.title))
+    caption = "Calls by the time that they took, at least"
     return Picture(
-        figures=(Figure(caption="", drawing=drawing, legend=_legend(series, line=False)),),
+        figures=(Figure(caption=caption, drawing=drawing, legend=_legend(series, line=False)),),
         looks=tuple((one.colour, one.pattern) for one in series),
     )
+
+
+def _microseconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g} µs"
 
 
 def _series(table: ReportTable, place: int, kept: Sequence[int], number: int) -> svg.Series:
@@ -148,7 +193,12 @@ def _colour(title: str, number: int) -> str:
     if wait_class in colours.WAIT_CLASSES:
         return colours.WAIT_CLASSES[wait_class]
     folded = title.casefold()
-    return _CPU.get(folded) or _SOURCES.get(folded) or _SPARE[number % len(_SPARE)]
+    if folded in _CPU:
+        return _CPU[folded]
+    for source, colour in _SOURCES.items():
+        if source in folded:
+            return colour
+    return _SPARE[number % len(_SPARE)]
 
 
 def _value(cell: Cell) -> float | None:

@@ -104,7 +104,8 @@ class PrintedTable:
     @property
     def column_notes(self) -> tuple[str, ...]:
         """What the columns mean, where their titles do not say it."""
-        return tuple(f"{one.title}: {one.note}" for one in self.columns if one.note)
+        noted = (one for one in self.columns if one.note not in ("", one.title))
+        return tuple(f"{one.title}: {one.note}" for one in noted)
 
 
 def print_table(
@@ -121,7 +122,7 @@ def print_table(
         columns=tuple(
             PrintedColumn(
                 title=visible(column.title),
-                unit=scale.label,
+                unit="" if _says(visible(column.title), scale.label) else scale.label,
                 source=None if column.is_text else column.source,
                 note=visible(column.note),
                 words=column.is_text,
@@ -152,6 +153,11 @@ def parse_time(text: str) -> datetime | None:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def titled(title: str, unit: str) -> str:
+    """Return a title with its unit, unless it says that already."""
+    return ", ".join(filter(None, (title, "" if _says(title, unit) else unit)))
 
 
 def print_number(number: Number) -> str:
@@ -219,8 +225,6 @@ class Scale:
             return NOTHING
         if self.unit is Unit.SHARE:
             return f"{_fixed(100 * value, 1)}%"
-        if self.unit is Unit.RATIO:
-            return f"{figure(value)}×"
         if isinstance(value, int) and self.divisor == 1:
             return _whole(value)
         scaled = value / self.divisor
@@ -262,6 +266,12 @@ def _print_cell(cell: Cell, column: Column, scale: Scale, row: Row, text_max: in
         return PrintedCell(text=print_number(cell), source=source)
     source = row.source if column.source is None else None
     return PrintedCell(text=scale.number(value), source=source)
+
+
+def _says(title: str, unit: str) -> bool:
+    """Tell whether a title names a unit: "Reads/s" needs no "/s" below it."""
+    before = "(?<![a-z])" if unit[:1].isalpha() else ""
+    return re.search(f"{before}{re.escape(unit)}(?![a-z])", title, re.IGNORECASE) is not None
 
 
 def _fixed(value: float, decimals: int) -> str:

@@ -7,24 +7,24 @@ Here every filled area has a hatching of its own and every line its dashes, so t
 can be read on paper and without seeing colours.  See docs/decisions.
 
 All numbers come from a table that stands beside the chart; a text is escaped once, in
-_element().  Time runs in steps: a value holds from its moment to the next one, and where
-moments are missing the chart stays empty, as an outage is not an idle spell.
+_element().  A value over time holds for a span, from its begin to its end in seconds; where
+spans are missing the chart stays empty, as an outage is not an idle spell.
 """
 
-import itertools
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
 from pgflash.report.awr.printed import figure
 from pgflash.report.colours import FAINT, GRID, INK
 
-#: A time is missing where the next one is further away than this many usual steps.
-_GAP_STEPS = 1.6
+#: Begin and end, in seconds since 1970.
+Span: TypeAlias = tuple[float, float]
+
 _TIME_STEPS_S = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
     3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800,
@@ -50,7 +50,7 @@ _DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 3")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One area, line or row of bars: a value for each moment, None where there is none."""
+    """One area, line or row of bars: a value for each span, None where there is none."""
 
     name: str
     colour: str
@@ -123,24 +123,18 @@ def swatch(prefix: str, series: Series, *, line: bool) -> Markup:
 
 
 def stacked(
-    prefix: str,
-    times: Sequence[float],
-    series: Sequence[Series],
-    *,
-    title: str,
-    share: bool = False,
+    prefix: str, spans: Sequence[Span], series: Sequence[Series], *, title: str, share: bool = False
 ) -> Markup:
     """Draw areas upon each other; share says that they are shares of one."""
-    ends = _ends(times)
-    sums = [sum(one.values[i] or 0.0 for one in series) for i in range(len(times))]
-    frame = _time_frame(times, ends, y_max=1.0 if share else max(sums, default=0.0))
+    sums = [sum(one.values[i] or 0.0 for one in series) for i in range(len(spans))]
+    frame = _time_frame(spans, y_max=1.0 if share else max(sums, default=0.0))
     drawn = [_axes(frame, share=share), _time_axis(frame)]
-    floor = [0.0] * len(times)
+    floor = [0.0] * len(spans)
     for one in series:
         ceiling = [low + (value or 0.0) for low, value in zip(floor, one.values, strict=True)]
         if share:
             ceiling = [min(value, 1.0) for value in ceiling]
-        path = _area(frame, times, ends, floor, ceiling, one.values)
+        path = _area(frame, spans, floor, ceiling, one.values)
         if path:
             name = _element("title", one.name)
             drawn.append(_element("path", name, d=path, fill=_fill(prefix, one)))
@@ -149,23 +143,19 @@ def stacked(
 
 
 def lines(
-    times: Sequence[float], series: Sequence[Series], *, title: str, wide: bool = False
+    spans: Sequence[Span], series: Sequence[Series], *, title: str, wide: bool = False
 ) -> Markup:
     """Draw lines over time from zero up; a lone point is a dot."""
-    ends = _ends(times)
     values = [value for one in series for value in one.values if value is not None]
     width, height = (880, 220) if wide else (430, 170)
     largest = max(values, default=0.0)
-    frame = _time_frame(times, ends, y_max=largest, width=width, height=height)
+    frame = _time_frame(spans, y_max=largest, width=width, height=height)
     drawn = [_axes(frame), _time_axis(frame)]
-    middles = [(begin + end) / 2 for begin, end in zip(times, ends, strict=True)]
     for one in series:
-        path, dots = _line(frame, times, ends, middles, one.values)
-        name = _element("title", one.name)
-        look = _line_look(one)
-        inside = [name]
+        path, dots = _line(frame, spans, one.values)
+        inside = [_element("title", one.name)]
         if path:
-            inside.append(_element("path", d=path, **look))
+            inside.append(_element("path", d=path, **_line_look(one)))
         inside += [_element("circle", cx=x, cy=y, r=3, fill=one.colour) for x, y in dots]
         drawn.append(_element("g", Markup("").join(inside)))
     return _picture(frame, title, drawn)
@@ -219,18 +209,13 @@ def nice_step(largest: float, count: int) -> float:
 
 
 def _time_frame(
-    times: Sequence[float],
-    ends: Sequence[float],
-    *,
-    y_max: float,
-    width: int = 880,
-    height: int = 240,
+    spans: Sequence[Span], *, y_max: float, width: int = 880, height: int = 240
 ) -> _Frame:
     return _Frame(
         width=width,
         height=height,
-        x_min=times[0] if times else 0.0,
-        x_max=ends[-1] if ends else 1.0,
+        x_min=spans[0][0] if spans else 0.0,
+        x_max=spans[-1][1] if spans else 1.0,
         y_max=_top(y_max),
     )
 
@@ -285,53 +270,36 @@ def _time_axis(frame: _Frame) -> Markup:
     return Markup("").join(marks)
 
 
-def _ends(times: Sequence[float]) -> list[float]:
-    """Return until when each value holds: until the next moment, unless that is too far."""
-    steps = [after - before for before, after in itertools.pairwise(times)]
-    usual = statistics.median(steps) if steps else 60.0
-    return [
-        *(
-            before + (step if step <= usual * _GAP_STEPS else usual)
-            for before, step in zip(times, steps, strict=False)
-        ),
-        *(time + usual for time in times[-1:]),
-    ]
-
-
 def _area(
     frame: _Frame,
-    times: Sequence[float],
-    ends: Sequence[float],
+    spans: Sequence[Span],
     floor: Sequence[float],
     ceiling: Sequence[float],
     values: Sequence[float | None],
 ) -> str:
     """Return the outline of the area between floor and ceiling, in steps."""
     parts = []
-    for first, last in _runs(times, ends, values):
+    for first, last in _runs(spans, values):
         upper, lower = [], []
         for i in range(first, last + 1):
-            left, right = frame.x(times[i]), frame.x(ends[i])
-            upper.append(
-                f"{left:.1f},{frame.y(ceiling[i]):.1f} {right:.1f},{frame.y(ceiling[i]):.1f}"
-            )
-            lower.append(f"{right:.1f},{frame.y(floor[i]):.1f} {left:.1f},{frame.y(floor[i]):.1f}")
+            left, right = (frame.x(at) for at in spans[i])
+            low, high = frame.y(floor[i]), frame.y(ceiling[i])
+            upper.append(f"{left:.1f},{high:.1f} {right:.1f},{high:.1f}")
+            lower.append(f"{right:.1f},{low:.1f} {left:.1f},{low:.1f}")
         if any(ceiling[i] > floor[i] for i in range(first, last + 1)):
             parts.append(f"M{' '.join(upper)} {' '.join(reversed(lower))}Z")
     return "".join(parts)
 
 
 def _line(
-    frame: _Frame,
-    times: Sequence[float],
-    ends: Sequence[float],
-    middles: Sequence[float],
-    values: Sequence[float | None],
+    frame: _Frame, spans: Sequence[Span], values: Sequence[float | None]
 ) -> tuple[str, list[tuple[float, float]]]:
-    """Return a line's path, and the points that have no neighbour."""
+    """Return a line's path through the middles of spans, and the points without a neighbour."""
     path, dots = [], []
-    for first, last in _runs(times, ends, values):
-        points = [(frame.x(middles[i]), frame.y(values[i] or 0.0)) for i in range(first, last + 1)]
+    for first, last in _runs(spans, values):
+        points = [
+            (frame.x(sum(spans[i]) / 2), frame.y(values[i] or 0.0)) for i in range(first, last + 1)
+        ]
         if len(points) == 1:
             dots += points
         else:
@@ -339,16 +307,13 @@ def _line(
     return "".join(path), dots
 
 
-def _runs(
-    times: Sequence[float], ends: Sequence[float], values: Sequence[float | None]
-) -> list[tuple[int, int]]:
+def _runs(spans: Sequence[Span], values: Sequence[float | None]) -> list[tuple[int, int]]:
     """Return first and last place of each stretch without a gap."""
     runs: list[tuple[int, int]] = []
     for i, value in enumerate(values):
         if value is None:
             continue
-        joined = runs and runs[-1][1] == i - 1 and ends[i - 1] >= times[i] - 0.001
-        if joined:
+        if runs and runs[-1][1] == i - 1 and spans[i - 1][1] >= spans[i][0]:
             runs[-1] = (runs[-1][0], i)
         else:
             runs.append((i, i))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The report on a period in a real browser: with the keyboard, on paper, on a small screen."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pgflash.report.awr import render
+from support.opened import Opened
+from support.reports import whole_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+#: Contrast of each text with what is behind it, as WCAG 2 computes it.
+CONTRASTS = """() => {
+    const parse = text => text.match(/[\\d.]+/g).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+        .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const behind = element => {
+        for (let at = element; at; at = at.parentElement) {
+            const colour = parse(getComputedStyle(at).backgroundColor);
+            if (colour.length < 4 || colour[3] > 0) return colour;
+        }
+        return [255, 255, 255];
+    };
+    return [...document.querySelectorAll('body *')]
+        .filter(one => [...one.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
+        .filter(one => !['STYLE', 'title'].includes(one.tagName))
+        .map(one => {
+            const style = getComputedStyle(one);
+            const text = light(parse(one.closest('svg') ? style.fill : style.color));
+            const back = light(behind(one));
+            const ratio = (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
+            return [one.tagName, one.className, ratio];
+        });
+}"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render(whole_report(), "html"))
+    return path
+
+
+def focused(page: Page) -> str:
+    """Return a word for what has the focus: class, or id, or tag."""
+    found: str = page.evaluate(
+        "(() => { const one = document.activeElement;"
+        " return String(one.className || one.id || one.tagName); })()"
+    )
+    return found
+
+
+def test_the_report_opens_without_a_complaint_or_a_request(browser: Browser, report: Path) -> None:
+    opened = Opened(browser, report)
+    assert opened.complaints == []
+    assert [url for url in opened.requests if not url.startswith("data:")] == [report.as_uri()]
+
+
+def test_every_chart_is_drawn_inside_its_column(browser: Browser, report: Path) -> None:
+    page = Opened(browser, report).page
+    boxes = page.eval_on_selector_all(
+        "figure.chart > svg",
+        """charts => charts.map(chart => {
+            const own = chart.getBoundingClientRect();
+            const column = chart.closest('section').getBoundingClientRect();
+            const texts = [...chart.querySelectorAll('text')].map(t => t.getBoundingClientRect());
+            const marks = [...chart.querySelectorAll('path[fill], rect')]
+                .map(mark => mark.getBoundingClientRect());
+            return {width: own.width, height: own.height,
+                inside: own.left >= column.left && own.right <= column.right,
+                whole: texts.every(t => t.left >= own.left - 1 && t.right <= own.right + 1),
+                apart: texts.every((t, i) => texts.slice(i + 1).every(u => t.right <= u.left
+                    || u.right <= t.left || t.bottom <= u.top + 3 || u.bottom <= t.top + 3)),
+                drawn: marks.some(mark => mark.width > 5)};
+        })""",
+    )
+    assert len(boxes) == 7
+    for box in boxes:
+        assert box["width"] > 200
+        assert box["height"] > 80
+        for what in ("inside", "whole", "apart", "drawn"):
+            assert box[what], what
+
+
+@pytest.mark.parametrize("width", [1200, 420])
+def test_the_page_never_scrolls_sideways(browser: Browser, report: Path, width: int) -> None:
+    page = Opened(browser, report, width=width).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_first_tab_shows_a_link_past_the_head(browser: Browser, report: Path) -> None:
+    page = Opened(browser, report).page
+    page.keyboard.press("Tab")
+    assert focused(page) == "skip"
+    box = page.locator(".skip").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    page.keyboard.press("Enter")
+    assert focused(page) == "content"
+
+
+def test_the_keyboard_reaches_every_link_and_table_and_shows_where_it_is(
+    browser: Browser, report: Path
+) -> None:
+    page = Opened(browser, report).page
+    wanted = page.eval_on_selector_all(
+        "a, summary, .scroll", "all => all.filter(one => one.checkVisibility()).length"
+    )
+    reached = 0
+    for _ in range(wanted):
+        page.keyboard.press("Tab")
+        assert focused(page) != "BODY"
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none"
+        reached += 1
+    page.keyboard.press("Tab")
+    assert focused(page) == "BODY"
+    assert reached == wanted
+
+
+def test_a_wide_table_scrolls_with_the_arrow_keys(browser: Browser, report: Path) -> None:
+    page = Opened(browser, report, width=420).page
+    region = page.locator("#segments-reads .scroll")
+    region.focus()
+    assert region.evaluate("one => one.scrollWidth > one.clientWidth")
+    page.keyboard.press("ArrowRight")
+    deadline = time.monotonic() + 5
+    while not region.evaluate("one => one.scrollLeft > 0"):
+        assert time.monotonic() < deadline
+
+
+def test_a_finding_leads_to_its_table(browser: Browser, report: Path) -> None:
+    page = Opened(browser, report).page
+    page.locator("#finding-1 a").click()
+    assert page.evaluate("location.hash") == "#top-events"
+    box = page.locator("#top-events").bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < 900
+
+
+def test_the_chart_s_rows_unfold_with_the_keyboard(browser: Browser, report: Path) -> None:
+    page = Opened(browser, report).page
+    assert not page.locator("#aas-over-time table").is_visible()
+    page.locator("#aas-over-time summary").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#aas-over-time table").is_visible()
+
+
+def test_every_text_stands_out_from_what_is_behind_it(browser: Browser, report: Path) -> None:
+    page = Opened(browser, report).page
+    page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
+    contrasts = page.evaluate(CONTRASTS)
+    assert len(contrasts) > 500
+    assert [one for one in contrasts if one[2] < 4.5] == []
+    page.eval_on_selector("h1", "one => one.style.color = '#888'")  # the check can fail
+    assert [one[0] for one in page.evaluate(CONTRASTS) if one[2] < 4.5] == ["H1"]
+
+
+def test_on_paper_nothing_is_cut_off(browser: Browser, report: Path) -> None:
+    # A4 across at 96 pixels an inch, less a centimetre of margin on each side.
+    page = Opened(browser, report, width=1046).page
+    page.emulate_media(media="print")
+    assert not page.locator("nav").first.is_visible()
+    overflowing = page.eval_on_selector_all(
+        ".scroll", "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    )
+    assert overflowing == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1046
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
