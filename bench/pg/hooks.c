@@ -29,6 +29,7 @@
 Runtime runtime;
 int setting_verify = VERIFY_OFF;
 int setting_read_deadline_ms = 5000;
+bool setting_account = false;
 
 static uint32_t wait_event;
 static uint32_t *wait_event_place = &wait_event;

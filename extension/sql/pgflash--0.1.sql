@@ -386,6 +386,293 @@ COMMENT ON COLUMN pgflash_cache_advice.window_s IS
 COMMENT ON COLUMN pgflash_cache_advice.sample_rate IS 'Share of all blocks that is in the sample.';
 COMMENT ON COLUMN pgflash_cache_advice.sampled_blocks IS 'Blocks of the sample that were requested in the last 8 hours.';
 
+-- ---- pgflash_io and its kin: exact accounting of file calls --------------------
+
+CREATE FUNCTION pgflash_io_rows(
+	OUT backend_type text,
+	OUT file_class text,
+	OUT operation text,
+	OUT source text,
+	OUT calls bigint,
+	OUT bytes bigint,
+	OUT time_ms double precision,
+	OUT told_calls bigint,
+	OUT worker_calls bigint,
+	OUT worker_time_ms double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_io_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 40;
+
+CREATE VIEW pgflash_io AS
+SELECT
+	backend_type,
+	file_class,
+	operation,
+	source,
+	calls,
+	bytes,
+	time_ms,
+	time_ms / calls AS mean_ms,
+	told_calls,
+	worker_calls,
+	worker_time_ms
+FROM pgflash_io_rows();
+
+COMMENT ON FUNCTION pgflash_io_rows() IS 'What the view pgflash_io shows.';
+COMMENT ON VIEW pgflash_io IS
+	'Every file call of the server, counted and timed, since the server started. No row if pgflash.account was off all the time.';
+COMMENT ON COLUMN pgflash_io.backend_type IS
+	'Who called, as pg_stat_activity names it. Since PostgreSQL 18 a read by an io worker counts for whoever asked for it; where that cannot be told, for "io worker".';
+COMMENT ON COLUMN pgflash_io.file_class IS
+	'data (relations), temp relation, temp (spilled sorts and hashes), wal, wal init (segments being made), slru, control or other (configuration, maps, directories). Pipes, sockets and devices are not counted.';
+COMMENT ON COLUMN pgflash_io.operation IS
+	'read, write, extend (a write or allocation that begins at or beyond the end of a relation''s file, and any allocation) or sync (fsync, fdatasync).';
+COMMENT ON COLUMN pgflash_io.source IS
+	'Who served a read: disk, page cache (of the operating system) or flash. Else disk.';
+COMMENT ON COLUMN pgflash_io.calls IS 'Calls of the operating system; one may be of many blocks. Failed ones count, too.';
+COMMENT ON COLUMN pgflash_io.bytes IS 'Bytes that they read or wrote.';
+COMMENT ON COLUMN pgflash_io.time_ms IS 'Time that the caller waited for them, in milliseconds.';
+COMMENT ON COLUMN pgflash_io.mean_ms IS 'time_ms / calls.';
+COMMENT ON COLUMN pgflash_io.told_calls IS
+	'Of the reads: those whose source is known for certain. The others were told by their time; all are certain while the flash cache serves. Null for other operations.';
+COMMENT ON COLUMN pgflash_io.worker_calls IS
+	'Of the calls: those that an io worker made for this backend type, which perhaps did other things meanwhile.';
+COMMENT ON COLUMN pgflash_io.worker_time_ms IS 'Time that the io workers waited for those, in milliseconds.';
+
+CREATE FUNCTION pgflash_io_histogram_rows(
+	OUT backend_type text,
+	OUT file_class text,
+	OUT operation text,
+	OUT source text,
+	OUT lower_us double precision,
+	OUT upper_us double precision,
+	OUT calls bigint
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_io_histogram_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 400;
+
+CREATE VIEW pgflash_io_histogram AS SELECT * FROM pgflash_io_histogram_rows();
+
+COMMENT ON FUNCTION pgflash_io_histogram_rows() IS 'What the view pgflash_io_histogram shows.';
+COMMENT ON VIEW pgflash_io_histogram IS
+	'The times of the calls in pgflash_io: how many took from lower_us to upper_us. Each range is twice as wide as the one before; ranges without calls have no row.';
+COMMENT ON COLUMN pgflash_io_histogram.backend_type IS 'As in pgflash_io.';
+COMMENT ON COLUMN pgflash_io_histogram.file_class IS 'As in pgflash_io.';
+COMMENT ON COLUMN pgflash_io_histogram.operation IS 'As in pgflash_io.';
+COMMENT ON COLUMN pgflash_io_histogram.source IS 'As in pgflash_io.';
+COMMENT ON COLUMN pgflash_io_histogram.lower_us IS 'They took at least so long, in microseconds.';
+COMMENT ON COLUMN pgflash_io_histogram.upper_us IS 'They took less than this, in microseconds.';
+COMMENT ON COLUMN pgflash_io_histogram.calls IS 'How many.';
+
+-- Nothing is looked up here: fast, and for whoever takes snapshots.
+CREATE FUNCTION pgflash_io_relation_rows(
+	OUT tablespace_oid oid,
+	OUT database_oid oid,
+	OUT relfilenumber oid,
+	OUT fork text,
+	OUT file_gone boolean,
+	OUT reads bigint,
+	OUT read_bytes bigint,
+	OUT read_time_ms double precision,
+	OUT disk_reads bigint,
+	OUT disk_read_time_ms double precision,
+	OUT page_cache_reads bigint,
+	OUT page_cache_read_time_ms double precision,
+	OUT flash_reads bigint,
+	OUT flash_read_time_ms double precision,
+	OUT writes bigint,
+	OUT write_bytes bigint,
+	OUT write_time_ms double precision,
+	OUT extends bigint,
+	OUT extend_bytes bigint,
+	OUT extend_time_ms double precision,
+	OUT syncs bigint,
+	OUT sync_time_ms double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_io_relation_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1000;
+
+CREATE VIEW pgflash_io_relations AS
+SELECT
+	r.tablespace_oid,
+	r.database_oid,
+	r.relfilenumber,
+	r.fork,
+	CASE WHEN r.relfilenumber IS NULL THEN 'other' ELSE c.oid::regclass::text END AS relation,
+	r.reads,
+	r.read_bytes,
+	r.read_time_ms,
+	r.disk_reads,
+	r.disk_read_time_ms,
+	r.page_cache_reads,
+	r.page_cache_read_time_ms,
+	r.flash_reads,
+	r.flash_read_time_ms,
+	r.writes,
+	r.write_bytes,
+	r.write_time_ms,
+	r.extends,
+	r.extend_bytes,
+	r.extend_time_ms,
+	r.syncs,
+	r.sync_time_ms
+FROM pgflash_io_relation_rows() r
+LEFT JOIN pg_database d ON d.datname = current_database()
+LEFT JOIN pg_class c
+	ON pg_relation_filenode(c.oid) = r.relfilenumber
+	AND coalesce(nullif(c.reltablespace, 0), d.dattablespace) = r.tablespace_oid
+	AND CASE WHEN c.relisshared THEN 0 ELSE d.oid END = r.database_oid;
+
+COMMENT ON FUNCTION pgflash_io_relation_rows() IS
+	'What the view pgflash_io_relations shows, without names, and whether the file is gone. A relation that was dropped or rewritten stays until its place is needed.';
+COMMENT ON VIEW pgflash_io_relations IS
+	'File calls by fork of a relation, in all databases, since the server started.';
+COMMENT ON COLUMN pgflash_io_relations.tablespace_oid IS 'OID of the tablespace that the files are in.';
+COMMENT ON COLUMN pgflash_io_relations.database_oid IS 'OID of the database; 0 for catalogs that all databases share.';
+COMMENT ON COLUMN pgflash_io_relations.relfilenumber IS 'Number of the files, as in pg_class.relfilenode.';
+COMMENT ON COLUMN pgflash_io_relations.fork IS 'main, fsm (free space map), vm (visibility map) or init.';
+COMMENT ON COLUMN pgflash_io_relations.relation IS
+	'The table, index or other relation; null if it is of another database, dropped, rewritten, or not committed yet. "other": all that found no place among pgflash.account_relations.';
+COMMENT ON COLUMN pgflash_io_relations.reads IS 'Reads, in calls of the operating system.';
+COMMENT ON COLUMN pgflash_io_relations.read_bytes IS 'Bytes read.';
+COMMENT ON COLUMN pgflash_io_relations.read_time_ms IS 'Time spent in reads, in milliseconds.';
+COMMENT ON COLUMN pgflash_io_relations.disk_reads IS 'Of the reads: those that the disk served.';
+COMMENT ON COLUMN pgflash_io_relations.disk_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.page_cache_reads IS 'Of the reads: those that the page cache of the operating system served.';
+COMMENT ON COLUMN pgflash_io_relations.page_cache_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.flash_reads IS 'Of the reads: those that the flash cache served.';
+COMMENT ON COLUMN pgflash_io_relations.flash_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.writes IS 'Writes within the file, in calls.';
+COMMENT ON COLUMN pgflash_io_relations.write_bytes IS 'Bytes of those.';
+COMMENT ON COLUMN pgflash_io_relations.write_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.extends IS 'Writes and allocations beyond the end of the file, in calls.';
+COMMENT ON COLUMN pgflash_io_relations.extend_bytes IS 'Bytes of those.';
+COMMENT ON COLUMN pgflash_io_relations.extend_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.syncs IS 'fsync and fdatasync, in calls.';
+COMMENT ON COLUMN pgflash_io_relations.sync_time_ms IS 'Time spent in those.';
+
+CREATE FUNCTION pgflash_io_tablespace_rows(
+	OUT tablespace_oid oid,
+	OUT reads bigint,
+	OUT read_bytes bigint,
+	OUT read_time_ms double precision,
+	OUT disk_reads bigint,
+	OUT disk_read_time_ms double precision,
+	OUT page_cache_reads bigint,
+	OUT page_cache_read_time_ms double precision,
+	OUT flash_reads bigint,
+	OUT flash_read_time_ms double precision,
+	OUT writes bigint,
+	OUT write_bytes bigint,
+	OUT write_time_ms double precision,
+	OUT extends bigint,
+	OUT extend_bytes bigint,
+	OUT extend_time_ms double precision,
+	OUT syncs bigint,
+	OUT sync_time_ms double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_io_tablespace_rows'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 4;
+
+CREATE VIEW pgflash_io_tablespaces AS
+SELECT
+	r.tablespace_oid,
+	t.spcname AS tablespace,
+	r.reads,
+	r.read_bytes,
+	r.read_time_ms,
+	r.disk_reads,
+	r.disk_read_time_ms,
+	r.page_cache_reads,
+	r.page_cache_read_time_ms,
+	r.flash_reads,
+	r.flash_read_time_ms,
+	r.writes,
+	r.write_bytes,
+	r.write_time_ms,
+	r.extends,
+	r.extend_bytes,
+	r.extend_time_ms,
+	r.syncs,
+	r.sync_time_ms
+FROM pgflash_io_tablespace_rows() r
+LEFT JOIN pg_tablespace t ON t.oid = r.tablespace_oid;
+
+COMMENT ON FUNCTION pgflash_io_tablespace_rows() IS 'What the view pgflash_io_tablespaces shows, without names.';
+COMMENT ON VIEW pgflash_io_tablespaces IS
+	'File calls of relations by tablespace, since the server started, those of dropped relations included.';
+COMMENT ON COLUMN pgflash_io_tablespaces.tablespace_oid IS
+	'OID of the tablespace; null for all together that were used after the first 31.';
+COMMENT ON COLUMN pgflash_io_tablespaces.tablespace IS 'Its name; null if it was dropped.';
+COMMENT ON COLUMN pgflash_io_tablespaces.reads IS 'Reads, in calls of the operating system.';
+COMMENT ON COLUMN pgflash_io_tablespaces.read_bytes IS 'Bytes read.';
+COMMENT ON COLUMN pgflash_io_tablespaces.read_time_ms IS 'Time spent in reads, in milliseconds.';
+COMMENT ON COLUMN pgflash_io_tablespaces.disk_reads IS 'Of the reads: those that the disk served.';
+COMMENT ON COLUMN pgflash_io_tablespaces.disk_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.page_cache_reads IS 'Of the reads: those that the page cache of the operating system served.';
+COMMENT ON COLUMN pgflash_io_tablespaces.page_cache_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.flash_reads IS 'Of the reads: those that the flash cache served.';
+COMMENT ON COLUMN pgflash_io_tablespaces.flash_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.writes IS 'Writes within the file, in calls.';
+COMMENT ON COLUMN pgflash_io_tablespaces.write_bytes IS 'Bytes of those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.write_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.extends IS 'Writes and allocations beyond the end of the file, in calls.';
+COMMENT ON COLUMN pgflash_io_tablespaces.extend_bytes IS 'Bytes of those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.extend_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.syncs IS 'fsync and fdatasync, in calls.';
+COMMENT ON COLUMN pgflash_io_tablespaces.sync_time_ms IS 'Time spent in those.';
+
+CREATE FUNCTION pgflash_wal_row(
+	OUT writes bigint,
+	OUT write_bytes bigint,
+	OUT write_time_ms double precision,
+	OUT syncs bigint,
+	OUT sync_time_ms double precision,
+	OUT wastage_bytes bigint,
+	OUT stats_since timestamptz
+)
+AS 'MODULE_PATHNAME', 'pgflash_wal_row'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+CREATE VIEW pgflash_wal AS
+SELECT
+	r.writes,
+	r.write_bytes,
+	r.write_time_ms,
+	r.write_time_ms / nullif(r.writes, 0) AS write_mean_ms,
+	r.syncs,
+	r.sync_time_ms,
+	r.sync_time_ms / nullif(r.syncs, 0) AS sync_mean_ms,
+	w.wal_records,
+	w.wal_fpi,
+	w.wal_bytes,
+	r.wastage_bytes,
+	r.stats_since
+FROM pgflash_wal_row() r, pg_stat_wal w;
+
+COMMENT ON FUNCTION pgflash_wal_row() IS 'What the view pgflash_wal shows, but for the columns of pg_stat_wal.';
+COMMENT ON VIEW pgflash_wal IS
+	'Writes and syncs of the WAL, in one row, since the server started. Segments being made are not in it; they are "wal init" in pgflash_io.';
+COMMENT ON COLUMN pgflash_wal.writes IS 'Writes, in calls.';
+COMMENT ON COLUMN pgflash_wal.write_bytes IS 'Bytes written.';
+COMMENT ON COLUMN pgflash_wal.write_time_ms IS
+	'Time spent in writes, in milliseconds; with wal_sync_method = open_sync or open_datasync that of syncs is in it.';
+COMMENT ON COLUMN pgflash_wal.write_mean_ms IS 'write_time_ms / writes; null if there was none.';
+COMMENT ON COLUMN pgflash_wal.syncs IS 'fsync and fdatasync, in calls.';
+COMMENT ON COLUMN pgflash_wal.sync_time_ms IS 'Time spent in those, in milliseconds.';
+COMMENT ON COLUMN pgflash_wal.sync_mean_ms IS 'sync_time_ms / syncs; null if there was none.';
+COMMENT ON COLUMN pgflash_wal.wal_records IS 'WAL records generated, as in pg_stat_wal: since its own stats_reset.';
+COMMENT ON COLUMN pgflash_wal.wal_fpi IS 'Full page images generated, as in pg_stat_wal.';
+COMMENT ON COLUMN pgflash_wal.wal_bytes IS 'Bytes of WAL generated, as in pg_stat_wal.';
+COMMENT ON COLUMN pgflash_wal.wastage_bytes IS
+	'Of the bytes written: those written again, since WAL is written in whole pages and the last one was not full (Oracle: redo wastage).';
+COMMENT ON COLUMN pgflash_wal.stats_since IS
+	'When counting began, in this view and in all of pgflash_io: the start of the server. A crash of one of its processes does not begin anew. Null if nothing is counted.';
+
 -- ---- functions ----------------------------------------------------------------
 
 CREATE FUNCTION pgflash_cache_set_mode(mode text) RETURNS void
@@ -427,6 +714,11 @@ REVOKE ALL ON FUNCTION pgflash_cache_clear() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_cache_verify() FROM PUBLIC;
 REVOKE ALL ON pgflash_cache, pgflash_cache_devices, pgflash_relations FROM PUBLIC;
 REVOKE ALL ON pgflash_cache_advice FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_io_rows(), pgflash_io_histogram_rows() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_io_relation_rows(), pgflash_io_tablespace_rows() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_wal_row() FROM PUBLIC;
+REVOKE ALL ON pgflash_io, pgflash_io_histogram, pgflash_io_relations FROM PUBLIC;
+REVOKE ALL ON pgflash_io_tablespaces, pgflash_wal FROM PUBLIC;
 
 -- pg_dump reads the table with the rights of whoever runs it.
 GRANT SELECT ON pgflash_cache_policies, pgflash_cache_policy TO PUBLIC;
@@ -438,3 +730,8 @@ GRANT EXECUTE ON FUNCTION pgflash_cache_advice_rows() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_drive_writes_per_day(bigint) TO pg_monitor;
 GRANT SELECT ON pgflash_cache_advice TO pg_monitor;
 GRANT SELECT ON pgflash_cache, pgflash_cache_devices, pgflash_relations TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_io_rows(), pgflash_io_histogram_rows() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_io_relation_rows(), pgflash_io_tablespace_rows() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_wal_row() TO pg_monitor;
+GRANT SELECT ON pgflash_io, pgflash_io_histogram, pgflash_io_relations TO pg_monitor;
+GRANT SELECT ON pgflash_io_tablespaces, pgflash_wal TO pg_monitor;

@@ -34,6 +34,7 @@
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
+#include "account.h"
 #include "advice.h"
 #include "bridge.h"
 #include "bridge_devices.h"
@@ -62,6 +63,7 @@ static char why_off[512] =
 	"the library is not loaded by shared_preload_libraries";
 
 static bool wanted;
+static bool redirected;
 static FcConfig config;
 static char data_directory[MAXPGPATH];
 static char real_data_directory[PATH_MAX];
@@ -218,6 +220,7 @@ in_child(void)
 {
 	runtime.cache.token = 0;
 	advice_in_child();
+	account_in_child();
 }
 
 static void
@@ -252,11 +255,17 @@ bridge_prepare(void)
 		wanted = judge_server() && bridge_devices_judge(real_data_directory) &&
 		         judge_size();
 
-	/* The advice does not need a cache, but reads that it can see. */
-	if (!wanted && !(setting_advice && reads_are_seen()))
+	/* Advice and accounting do not need a cache, but reads that they can see. */
+	if (setting_account && !reads_are_seen())
+		ereport(LOG, (errmsg("pgflash: file calls are not counted, since it "
+		                     "cannot see all reads of this server"),
+		              errhint("pgflash needs blocks of 8 kB, and io_method "
+		                      "\"worker\" or \"sync\".")));
+	if (!wanted && !((setting_advice || setting_account) && reads_are_seen()))
 		return false;
 	if (!redirect_calls())
 		return wanted = false;
+	redirected = true;
 
 	if (setting_advice)
 		advice_want(!wanted                     ? 0
@@ -272,6 +281,12 @@ bool
 bridge_wanted(void)
 {
 	return wanted;
+}
+
+bool
+bridge_redirected(void)
+{
+	return redirected;
 }
 
 /* ---- the cache ---------------------------------------------------------------- */
@@ -333,7 +348,7 @@ bridge_create(void *memory, uint32_t wait_event)
 
 		/* Not after a crash either: there would be no memory for it. */
 		wanted = false;
-		if (advice_memory_size() == 0)
+		if (advice_memory_size() == 0 && !account_wanted())
 			imports_restore();
 		return;
 	}

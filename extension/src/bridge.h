@@ -18,7 +18,7 @@
 /* ---- start ------------------------------------------------------------- */
 
 /*
- * Is there going to be a cache, or at least advice?  Judges the settings, redirects
+ * Is there going to be a cache, or at least advice or accounting?  Judges the settings, redirects
  * the server's file calls.  If there is no cache, it has said why in the log (or
  * nothing, if none was asked for).
  */
@@ -26,6 +26,9 @@ extern bool bridge_prepare(void);
 
 /* Is there going to be a cache? */
 extern bool bridge_wanted(void);
+
+/* Do the server's file calls pass the hooks? */
+extern bool bridge_redirected(void);
 
 /* Shared memory to ask for, once bridge_prepare() said yes. */
 extern size_t bridge_memory_size(void);

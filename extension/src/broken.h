@@ -29,6 +29,8 @@
 
 #define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
 
+#define FC_BREAK_ACCOUNT_ERRNO 20 /* the accounting keeps errno as it was */
+
 /* Of core's, by core_broken.c. */
 #define FC_BREAK_OLD_HOME 100 /* changes look at a block's new home only */
 #define FC_BREAK_WRITERS                                                       \

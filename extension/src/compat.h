@@ -41,6 +41,55 @@
 	pg_class_ownercheck(relation, role)
 #endif
 
+/* 15 has no name for this number. */
+#ifdef BACKEND_NUM_TYPES
+#define COMPAT_BACKEND_TYPES BACKEND_NUM_TYPES
+#else
+#define COMPAT_BACKEND_TYPES (B_LOGGER + 1)
+#endif
+
+/*
+ * Since 18 an io worker may read for another process.  Which one, says the handle
+ * that it is working on, which it leaves in its error context (IoWorkerMain).  That
+ * it is a handle, and about this descriptor, is checked; nothing is locked.
+ */
+#if PG_VERSION_NUM >= 180000
+#include "storage/aio_internal.h"
+#include "storage/procnumber.h"
+
+#define COMPAT_READS_FOR_OTHERS true
+#define compat_process_number   (&MyProcNumber)
+
+static inline int
+compat_read_asked_by(int fd)
+{
+	const ErrorContextCallback *context = error_context_stack;
+	uintptr_t at;
+	uintptr_t handles;
+	const PgAioHandle *handle;
+
+	if (MyBackendType != B_IO_WORKER || context == NULL || pgaio_ctl == NULL)
+		return -1;
+	at = (uintptr_t) context->arg;
+	handles = (uintptr_t) pgaio_ctl->io_handles;
+	if (at < handles || (at - handles) % sizeof(PgAioHandle) != 0 ||
+	    (at - handles) / sizeof(PgAioHandle) >= pgaio_ctl->io_handle_count)
+		return -1;
+	handle = context->arg;
+	return handle->op_data.read.fd == fd ? handle->owner_procno : -1;
+}
+#else
+#define COMPAT_READS_FOR_OTHERS false
+#define compat_process_number   ((const int *) NULL)
+
+static inline int
+compat_read_asked_by(int fd)
+{
+	(void) fd;
+	return -1;
+}
+#endif
+
 /*
  * An extension's own wait event.  Since 17 it can have one by name; before, the
  * nearest thing is a tranche of lightweight locks, which must be asked for ahead.

@@ -62,7 +62,7 @@ remember(OpenFile *entry, const FilePlace *place, int flags)
 	memset(entry, 0, sizeof(*entry));
 	entry->direct = (flags & O_DIRECT) != 0;
 
-	if (place->class == FILE_RELATION)
+	if (place->class == FILE_RELATION || place->class == FILE_WAL)
 		entry->file = fc_file(place->id);
 	set_class(entry, place->class);
 }
@@ -117,7 +117,7 @@ bool
 files_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 {
 	static const char deleted[] = " (deleted)";
-	FilePlace place = { .class = FILE_OTHER };
+	FilePlace place = { .class = FILE_DEVICE };
 	OpenFile *entry = files_entry(fd);
 	char link[64];
 	char path[PATH_MAX + sizeof(deleted)];

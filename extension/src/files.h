@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "account.h"
 #include "fcache/cache.h"
 #include "paths.h"
 
@@ -35,6 +36,8 @@ typedef struct OpenFile
 	 */
 	uint32_t checked_number;
 	uint64_t checked_generation;
+
+	AccountFile account;
 } OpenFile;
 
 /* The entry of a descriptor as last set; NULL if it is beyond the table. */

@@ -3,7 +3,9 @@
  *		The functions that stand in for libc's in the server: their table, and
  *		those that only keep the table of descriptors right.
  *
- * What reads is in reads.c, what changes a file in changes.c.
+ * What reads is in reads.c, what changes a file in changes.c.  Calls are timed and
+ * counted around all that (account.c): reads in reads.c, where it is known who
+ * served them, the others here.
  *
  * Rules for every hook.  The file's own call is made exactly once with the
  * caller's arguments and its answer handed on, errno included, unless the cache
@@ -25,6 +27,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "account_calls.h"
 #include "files.h"
 
 _Static_assert(sizeof(off_t) == 8, "pread and pread64 are the same function");
@@ -39,6 +42,24 @@ mode_argument(int flags, va_list arguments)
 	return made ? (mode_t) va_arg(arguments, unsigned) : 0;
 }
 
+/* Open a file, and tell the accounting if that made or emptied it. */
+static int
+open_file(int directory, const char *path, int flags, mode_t mode)
+{
+	int fd;
+	int after;
+
+	hook_calls[HOOK_OPEN]++;
+	fd = changes_open(directory, path, flags, mode);
+	after = errno;
+	if (fd >= 0 && (flags & O_TRUNC) != 0)
+		account_truncated();
+	if (fd >= 0 && (flags & O_EXCL) != 0)
+		account_created(path);
+	errno = after;
+	return fd;
+}
+
 static int
 hook_open(const char *path, int flags, ...)
 {
@@ -49,8 +70,7 @@ hook_open(const char *path, int flags, ...)
 	mode = mode_argument(flags, arguments);
 	va_end(arguments);
 
-	hook_calls[HOOK_OPEN]++;
-	return changes_open(AT_FDCWD, path, flags, mode);
+	return open_file(AT_FDCWD, path, flags, mode);
 }
 
 static int
@@ -63,22 +83,19 @@ hook_openat(int directory, const char *path, int flags, ...)
 	mode = mode_argument(flags, arguments);
 	va_end(arguments);
 
-	hook_calls[HOOK_OPEN]++;
-	return changes_open(directory, path, flags, mode);
+	return open_file(directory, path, flags, mode);
 }
 
 static int
 hook_open_2(const char *path, int flags)
 {
-	hook_calls[HOOK_OPEN]++;
-	return changes_open(AT_FDCWD, path, flags, 0);
+	return open_file(AT_FDCWD, path, flags, 0);
 }
 
 static int
 hook_creat(const char *path, mode_t mode)
 {
-	hook_calls[HOOK_OPEN]++;
-	return changes_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+	return open_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
 }
 
 static int
@@ -167,46 +184,174 @@ hook_read_chk(int fd, void *buffer, size_t size, size_t room)
 	return reads_read(fd, buffer, size);
 }
 
+static size_t
+iov_bytes(const struct iovec *iov, int count)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < count; i++)
+		size += iov[i].iov_len;
+	return size;
+}
+
 static ssize_t
 hook_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 {
+	Accounted call;
+	ssize_t put;
+
 	hook_calls[HOOK_WRITE]++;
-	return changes_pwrite(fd, buffer, size, offset);
+	account_begin_write(&call, files_entry(fd), fd, offset, size);
+	put = changes_pwrite(fd, buffer, size, offset);
+	account_end_write(&call, put);
+	return put;
 }
 
 static ssize_t
 hook_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
+	Accounted call;
+	ssize_t put;
+
 	hook_calls[HOOK_WRITE]++;
-	return changes_pwritev(fd, iov, count, offset);
+	account_begin_write(&call, files_entry(fd), fd, offset,
+	                    setting_account ? iov_bytes(iov, count) : 0);
+	put = changes_pwritev(fd, iov, count, offset);
+	account_end_write(&call, put);
+	return put;
+}
+
+/* Written at the file's position, as copies of files are. */
+static ssize_t
+hook_write(int fd, const void *buffer, size_t size)
+{
+	Accounted call;
+	ssize_t put;
+
+	account_begin(&call, files_entry(fd));
+	put = changes_write(fd, buffer, size);
+	account_end(&call, ACCOUNT_WRITE, put > 0 ? (uint64_t) put : 0);
+	return put;
+}
+
+static ssize_t
+hook_writev(int fd, const struct iovec *iov, int count)
+{
+	Accounted call;
+	ssize_t put;
+
+	account_begin(&call, files_entry(fd));
+	put = changes_writev(fd, iov, count);
+	account_end(&call, ACCOUNT_WRITE, put > 0 ? (uint64_t) put : 0);
+	return put;
+}
+
+/* The kernel reads and writes at once; it counts as a write. */
+static ssize_t
+hook_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
+                size_t size, unsigned flags)
+{
+	Accounted call;
+	ssize_t put;
+
+	account_begin(&call, files_entry(out));
+	put = changes_copy_range(in, in_offset, out, out_offset, size, flags);
+	account_end(&call, ACCOUNT_WRITE, put > 0 ? (uint64_t) put : 0);
+	return put;
+}
+
+static int
+hook_posix_fallocate(int fd, off_t offset, off_t length)
+{
+	Accounted call;
+	int result;
+
+	account_begin(&call, files_entry(fd));
+	result = changes_posix_fallocate(fd, offset, length);
+	account_end(&call, ACCOUNT_EXTEND, result == 0 ? (uint64_t) length : 0);
+	return result;
+}
+
+static int
+hook_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	Accounted call;
+	int result;
+
+	account_begin(&call, files_entry(fd));
+	result = changes_fallocate(fd, mode, offset, length);
+	account_end(&call, ACCOUNT_EXTEND, result == 0 ? (uint64_t) length : 0);
+	return result;
 }
 
 static int
 hook_ftruncate(int fd, off_t length)
 {
+	int result;
+
 	hook_calls[HOOK_FTRUNCATE]++;
-	return changes_ftruncate(fd, length);
+	result = changes_ftruncate(fd, length);
+	account_truncated();
+	return result;
 }
 
 static int
 hook_truncate(const char *path, off_t length)
 {
+	int result;
+
 	hook_calls[HOOK_TRUNCATE]++;
-	return changes_truncate(path, length);
+	result = changes_truncate(path, length);
+	account_truncated();
+	return result;
 }
 
 static int
 hook_unlink(const char *path)
 {
+	int result;
+
 	hook_calls[HOOK_UNLINK]++;
-	return changes_unlink(path);
+	result = changes_unlink(path);
+	if (result == 0)
+		account_removed(path);
+	return result;
 }
 
 static int
 hook_remove(const char *path)
 {
+	int result;
+
 	hook_calls[HOOK_UNLINK]++;
-	return changes_remove(path);
+	result = changes_remove(path);
+	if (result == 0)
+		account_removed(path);
+	return result;
+}
+
+static int
+hook_fsync(int fd)
+{
+	Accounted call;
+	int result;
+
+	account_begin(&call, files_entry(fd));
+	result = changes_fsync(fd);
+	account_end(&call, ACCOUNT_SYNC, 0);
+	return result;
+}
+
+static int
+hook_fdatasync(int fd)
+{
+	Accounted call;
+	int result;
+
+	account_begin(&call, files_entry(fd));
+	result = changes_fdatasync(fd);
+	account_end(&call, ACCOUNT_SYNC, 0);
+	return result;
 }
 
 #define IMPORT(name, function) { name, (void (*)(void)) function }
@@ -236,19 +381,19 @@ const Import hook_imports[] = {
 
 	IMPORT_64("pwrite", hook_pwrite),
 	IMPORT_64("pwritev", hook_pwritev),
-	IMPORT("write", changes_write),
-	IMPORT("writev", changes_writev),
-	IMPORT("copy_file_range", changes_copy_range),
-	IMPORT_64("posix_fallocate", changes_posix_fallocate),
-	IMPORT_64("fallocate", changes_fallocate),
+	IMPORT("write", hook_write),
+	IMPORT("writev", hook_writev),
+	IMPORT("copy_file_range", hook_copy_range),
+	IMPORT_64("posix_fallocate", hook_posix_fallocate),
+	IMPORT_64("fallocate", hook_fallocate),
 	IMPORT_64("ftruncate", hook_ftruncate),
 	IMPORT_64("truncate", hook_truncate),
 	IMPORT("unlink", hook_unlink),
 	IMPORT("remove", hook_remove),
 	IMPORT("rename", changes_rename),
 	IMPORT_64("fopen", changes_fopen),
-	IMPORT("fsync", changes_fsync),
-	IMPORT("fdatasync", changes_fdatasync),
+	IMPORT("fsync", hook_fsync),
+	IMPORT("fdatasync", hook_fdatasync),
 	IMPORT("sync_file_range", changes_sync_file_range),
 };
 

@@ -18,6 +18,7 @@
  *	writer.c	what is staged goes to flash
  *	views.c		SQL functions behind the views
  *	advice_view.c	the one behind pgflash_cache_advice
+ *	account_setup.c, account_view.c	the accounting's: pgflash_io and its kin
  *	relation_policy.c, policy_*.c, relation_name.c: keep and none for a relation
  *	--- up to here PostgreSQL's world; from here on libc and core only ---
  *	imports.c	rewriting the import table
@@ -28,6 +29,7 @@
  *	files.c		file descriptor -> what the file is
  *	paths.c		path -> what the file is
  *	advice.c	what a cache of another size would bring
+ *	account.c, account_relations.c, account_source.c	what every call took
  *	runtime.h	what hooks have to hand
  *
  * A hook may run anywhere: in the postmaster, in a critical section, in a signal

@@ -18,6 +18,9 @@ extern void module_require_library(void);
 /* shmem.c */
 extern void shmem_install_hooks(void);
 
+/* account_setup.c: once it is known how many processes there may be */
+extern void account_setup(void);
+
 /* worker.c */
 extern void worker_register(void);
 

@@ -192,6 +192,41 @@ in_relation_directory(const Part *name, uint32_t tablespace, uint32_t database)
 	return place_of(FILE_OTHER);
 }
 
+static bool
+hex_digits(const char *text, uint32_t *number_out)
+{
+	*number_out = 0;
+	for (int i = 0; i < 8; i++)
+	{
+		const char *digits = "0123456789ABCDEF";
+		const char *digit = text[i] == '\0' ? NULL : strchr(digits, text[i]);
+
+		if (digit == NULL)
+			return false;
+		*number_out = *number_out << 4 | (uint32_t) (digit - digits);
+	}
+	return true;
+}
+
+/* TIMELINE, LOG, SEGMENT, of 8 digits each; xlogtemp.PID becomes one of these. */
+static FilePlace
+in_wal(const Parts *parts)
+{
+	const Part *name = &parts->part[1];
+	FilePlace place = place_of(FILE_WAL);
+	uint32_t timeline;
+
+	if (parts->count != 2)
+		return place_of(FILE_OTHER);
+	if (name->length > 9 && memcmp(name->text, "xlogtemp.", 9) == 0)
+		return place_of(FILE_WAL_INIT);
+	if (name->length == 24 && hex_digits(name->text, &timeline) &&
+	    hex_digits(name->text + 8, &place.id.relation) &&
+	    hex_digits(name->text + 16, &place.id.segment))
+		return place;
+	return place_of(FILE_OTHER);
+}
+
 /* What stands below base/ or below pg_tblspc/SPACE/PG_version/. */
 static FilePlace
 in_database_tree(const Parts *parts, unsigned first, uint32_t tablespace)
@@ -260,7 +295,7 @@ in_data_directory(const PathsRoot *root, const Parts *parts)
 		return in_tablespaces(root, parts);
 
 	if (part_is(top, "pg_wal"))
-		return place_of(FILE_WAL);
+		return in_wal(parts);
 
 	for (size_t i = 0; i < sizeof(slru) / sizeof(slru[0]); i++)
 	{
@@ -295,7 +330,7 @@ outside(const Parts *parts)
 	/* Devices, pipes and the kernel's own files: /dev/pts/0 is no relation. */
 	if (part_is(&parts->part[0], "dev") || part_is(&parts->part[0], "proc") ||
 	    part_is(&parts->part[0], "sys"))
-		return place_of(FILE_OTHER);
+		return place_of(FILE_DEVICE);
 
 	if (relation_name(&parts->part[parts->count - 1], &ignored))
 		return place_of(FILE_ALIAS);

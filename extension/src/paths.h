@@ -29,10 +29,12 @@ typedef enum FileClass
 	FILE_RELATION,      /* a segment of a relation fork: the only ones cached */
 	FILE_TEMP_RELATION, /* tN_M: private to one backend */
 	FILE_TEMPORARY,     /* in pgsql_tmp */
-	FILE_WAL,           /* in pg_wal */
+	FILE_WAL,           /* a segment of the WAL */
+	FILE_WAL_INIT,      /* ... that is being made */
 	FILE_SLRU,          /* pg_xact and its kind */
 	FILE_CONTROL,       /* global/pg_control */
 	FILE_OTHER,         /* certainly no data file */
+	FILE_DEVICE,        /* no file at all: a device, a pipe, the kernel's own */
 	FILE_DATA_DIRECTORY, /* a directory that holds data files */
 	FILE_ALIAS           /* may be a data file under a foreign name */
 } FileClass;
@@ -40,7 +42,9 @@ typedef enum FileClass
 typedef struct FilePlace
 {
 	FileClass class;
-	FcFileId id; /* of a relation */
+	FcFileId
+		id; /* of a relation; of a WAL segment: relation and segment are the
+	                two halves of its number */
 } FilePlace;
 
 /*

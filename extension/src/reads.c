@@ -25,6 +25,8 @@
  * changed meanwhile and both were right.  One mismatch means that the cache is not
  * what we think it is, so it goes offline at once.
  *
+ * Every read is timed and counted as a whole, with who served it (account.c).
+ *
  * errno is on every way out what the real call left, or what it was.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -40,6 +42,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "account_calls.h"
 #include "advice.h"
 #include "broken.h"
 #include "files.h"
@@ -71,10 +74,11 @@ typedef struct Call
 {
 	int fd;
 	void *buffer;
-	size_t size;
+	size_t size; /* of all buffers */
 	const struct iovec *iov;
 	int iov_count;
 	off_t offset;
+	AccountSource *source; /* to be told who served it */
 } Call;
 
 /* The blocks it is about, and where each belongs. */
@@ -150,9 +154,12 @@ note_streak(OpenFile *entry, const Run *run)
 	return entry->streak_blocks >= BULK_BLOCKS;
 }
 
-/* Can the page cache serve the whole call?  Where one cannot ask: no. */
+/*
+ * Can the page cache serve the whole call?  Where one cannot ask: no, but then it
+ * is untold whether the disk will.
+ */
 static bool
-in_page_cache(const Call *call, const OpenFile *entry, size_t size)
+in_page_cache(const Call *call, const OpenFile *entry)
 {
 	static bool cannot_ask;
 	static uint64_t page_size;
@@ -160,7 +167,7 @@ in_page_cache(const Call *call, const OpenFile *entry, size_t size)
 	{
 		uint64_t offset;
 		uint64_t length;
-	} range = { (uint64_t) call->offset, size };
+	} range = { (uint64_t) call->offset, call->size };
 	struct
 	{
 		uint64_t cached;
@@ -171,6 +178,7 @@ in_page_cache(const Call *call, const OpenFile *entry, size_t size)
 	} pages = { 0, 0, 0, 0, 0 };
 	uint64_t wanted;
 
+	*call->source = entry->direct ? SOURCE_DISK : SOURCE_UNTOLD;
 	if (cannot_ask || entry->direct)
 		return false;
 
@@ -182,9 +190,10 @@ in_page_cache(const Call *call, const OpenFile *entry, size_t size)
 
 	if (page_size == 0)
 		page_size = (uint64_t) sysconf(_SC_PAGESIZE);
-	wanted =
-		(range.offset + size - 1) / page_size - range.offset / page_size + 1;
-	return pages.cached >= wanted;
+	wanted = (range.offset + range.length - 1) / page_size -
+	         range.offset / page_size + 1;
+	*call->source = pages.cached >= wanted ? SOURCE_PAGE_CACHE : SOURCE_DISK;
+	return *call->source == SOURCE_PAGE_CACHE;
 }
 
 static FcStatus
@@ -290,6 +299,7 @@ read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 	if (status == FC_OK &&
 	    hit_stands(call->fd, entry, run->first, run->page[0], &ticket))
 	{
+		*call->source = SOURCE_FLASH;
 		errno = errno_before;
 		return FC_BLOCK_SIZE;
 	}
@@ -374,6 +384,7 @@ read_run(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 	if (all_cached(entry, run->first, run->count) &&
 	    read_run_from_flash(call->fd, entry, run))
 	{
+		*call->source = SOURCE_FLASH;
 		errno = errno_before;
 		return (ssize_t) run->count * FC_BLOCK_SIZE;
 	}
@@ -408,7 +419,7 @@ read_relation(const Call *call, OpenFile *entry)
 		return bypass(call, errno_before);
 
 	bulk = note_streak(entry, &run);
-	if (in_page_cache(call, entry, (size_t) run.count * FC_BLOCK_SIZE))
+	if (in_page_cache(call, entry))
 	{
 		fc_count(&runtime.cache, FC_COUNT_page_cache_reads, run.count);
 		errno = errno_before;
@@ -426,9 +437,23 @@ read_relation(const Call *call, OpenFile *entry)
 	return read_run(call, entry, &run, bulk, errno_before);
 }
 
+/* A read that is nobody's business, but for the accounting now and then. */
+static ssize_t
+read_plain(const Call *call, const OpenFile *entry, bool turn)
+{
+	int errno_before = errno;
+
+	if (turn && call->offset >= 0 && call->size > 0)
+	{
+		(void) in_page_cache(call, entry);
+		errno = errno_before;
+	}
+	return real_read(call);
+}
+
 /* A read that the cache has no say in, seen for the advice. */
 static ssize_t
-read_watched(const Call *call, const OpenFile *entry)
+read_watched(const Call *call, const OpenFile *entry, bool account_turn)
 {
 	int errno_before = errno;
 	int after;
@@ -438,8 +463,9 @@ read_watched(const Call *call, const OpenFile *entry)
 	Run run;
 
 	if (*runtime.is_walsender || !run_of_call(call, &run) ||
-	    (!turn && !advice_wants(entry->file.id, run.first, run.count)) ||
-	    in_page_cache(call, entry, (size_t) run.count * FC_BLOCK_SIZE))
+	    (!turn && !advice_wants(entry->file.id, run.first, run.count)))
+		return read_plain(call, entry, account_turn);
+	if (in_page_cache(call, entry))
 	{
 		errno = errno_before;
 		return real_read(call);
@@ -485,15 +511,24 @@ cached_file(int fd)
 }
 
 static ssize_t
-read_call(const Call *call)
+read_call(Call *call)
 {
+	OpenFile *open_file = files_entry(call->fd);
 	OpenFile *entry = relation_file(call->fd);
+	AccountSource source = SOURCE_UNTOLD;
+	Accounted counted;
+	ssize_t got;
 
-	if (entry == NULL)
-		return real_read(call);
-	if (cache_serves())
-		return read_relation(call, entry);
-	return advice_attached() ? read_watched(call, entry) : real_read(call);
+	call->source = &source;
+	account_begin(&counted, open_file);
+	if (entry != NULL && cache_serves())
+		got = read_relation(call, entry);
+	else if (entry != NULL && advice_attached())
+		got = read_watched(call, entry, counted.turn);
+	else
+		got = read_plain(call, open_file, counted.turn);
+	account_end_read(&counted, source, call->fd, call->size, got);
+	return got;
 }
 
 ssize_t
@@ -509,6 +544,8 @@ reads_preadv(int fd, const struct iovec *iov, int count, off_t offset)
 {
 	Call call = { .fd = fd, .iov = iov, .iov_count = count, .offset = offset };
 
+	for (int i = 0; i < count; i++)
+		call.size += iov[i].iov_len;
 	return read_call(&call);
 }
 
@@ -516,9 +553,15 @@ reads_preadv(int fd, const struct iovec *iov, int count, off_t offset)
 ssize_t
 reads_read(int fd, void *buffer, size_t size)
 {
+	Accounted counted;
+	ssize_t got;
+
 	if (cached_file(fd) != NULL)
 		fc_count(&runtime.cache, FC_COUNT_bypass_reads, 1);
-	return read(fd, buffer, size);
+	account_begin(&counted, files_entry(fd));
+	got = read(fd, buffer, size);
+	account_end_read(&counted, SOURCE_UNTOLD, fd, size, got);
+	return got;
 }
 
 /*

@@ -25,6 +25,8 @@ int setting_write_budget_mb;
 bool setting_advice;
 int setting_keep_share;
 bool setting_warm_restart;
+bool setting_account;
+int setting_account_relations;
 
 static const struct config_enum_entry verify_options[] = {
 	{ "off", VERIFY_OFF, false },
@@ -99,6 +101,20 @@ settings_define(void)
 		"Keeps what is cached over a restart or a crash of the server.",
 		"Blocks of data files that changed meanwhile are dropped.",
 		&setting_warm_restart, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable(
+		"pgflash.account", "Counts and times the server's file calls.",
+		"Works without a cache, too. What is counted stands in the views "
+		"pgflash_io and their kin.",
+		&setting_account, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.account_relations",
+		"How many forks of relations have counts of their own.",
+		"What is beyond is counted together. Takes 144 bytes of shared memory "
+		"for each.",
+		&setting_account_relations, 16384, 0, 10000000, PGC_POSTMASTER, 0, NULL,
+		NULL, NULL);
 
 	MarkGUCPrefixReserved("pgflash");
 }

@@ -28,6 +28,9 @@ extern bool setting_advice;
 extern int setting_keep_share; /* percent */
 extern bool setting_warm_restart;
 
+extern bool setting_account;
+extern int setting_account_relations;
+
 extern void settings_define(void);
 
 #endif

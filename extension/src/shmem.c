@@ -17,7 +17,9 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "utils/timestamp.h"
 
+#include "account.h"
 #include "advice.h"
 #include "bridge.h"
 #include "compat.h"
@@ -35,6 +37,9 @@ request(void)
 	if (bridge_wanted())
 		RequestAddinShmemSpace(bridge_memory_size());
 	RequestAddinShmemSpace(advice_memory_size());
+	if (bridge_redirected())
+		account_setup();
+	RequestAddinShmemSpace(account_memory_size());
 	compat_request_wait_event(BRIDGE_WAIT_EVENT);
 }
 
@@ -47,6 +52,9 @@ detach(int code, Datum argument)
 		bridge_end();
 	bridge_detach();
 	advice_detach();
+
+	/* Not the end: the memory will be made anew, after a crash of a process. */
+	account_detach(code != 0);
 }
 
 /* Memory of this name; NULL if it is there already, or not wanted. */
@@ -72,6 +80,7 @@ startup(void)
 {
 	void *cache;
 	void *advice;
+	void *account;
 
 	if (previous_startup_hook)
 		previous_startup_hook();
@@ -80,6 +89,9 @@ startup(void)
 	advice = memory_of("pgflash advice", advice_memory_size());
 	if (advice != NULL)
 		advice_create(advice);
+	account = memory_of("pgflash account", account_memory_size());
+	if (account != NULL)
+		account_create(account, GetCurrentTimestamp());
 	if (cache != NULL)
 		bridge_create(cache, compat_wait_event(BRIDGE_WAIT_EVENT));
 	on_shmem_exit(detach, (Datum) 0);

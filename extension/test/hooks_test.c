@@ -40,6 +40,7 @@
 Runtime runtime;
 int setting_verify = VERIFY_OFF;
 int setting_read_deadline_ms = 5000;
+bool setting_account = false;
 
 static void *server_memory;
 static uint32_t wait_shown;
@@ -764,7 +765,7 @@ test_pipes(void)
 		abort();
 	files_closed(ends[1]);
 	OK(changes_write(ends[1], "x", 1) == 1 &&
-	       files_entry(ends[1])->class == FILE_OTHER,
+	       files_entry(ends[1])->class == FILE_DEVICE,
 	   "a pipe is no data file");
 	close(ends[0]);
 	close(ends[1]);

@@ -81,6 +81,12 @@ test_the_rest(void)
 		{ "pg_tblspc/16400/PG_18_202506291/pgsql_tmp/pgsql_tmp1.1",
 		  FILE_TEMPORARY },
 		{ "pg_wal/000000010000000000000001", FILE_WAL },
+		{ "pg_wal/xlogtemp.4711", FILE_WAL_INIT },
+		{ "pg_wal/00000001.history", FILE_OTHER },
+		{ "pg_wal/00000001000000000000000G", FILE_OTHER },
+		{ "pg_wal/000000010000000000000001.partial", FILE_OTHER },
+		{ "pg_wal/archive_status/000000010000000000000001.done", FILE_OTHER },
+		{ "pg_wal", FILE_OTHER },
 		{ "pg_xact/0000", FILE_SLRU },
 		{ "pg_multixact/members/0000", FILE_SLRU },
 		{ "global/pg_control", FILE_CONTROL },
@@ -98,15 +104,26 @@ test_the_rest(void)
 		{ "pg_tblspc/16400", FILE_DATA_DIRECTORY },
 		{ "pg_tblspc/16400/PG_18_202506291", FILE_DATA_DIRECTORY },
 		{ "/srv/pg/data", FILE_DATA_DIRECTORY },
-		{ "/dev/null", FILE_OTHER },
-		{ "/dev/pts/0", FILE_OTHER },
-		{ "/proc/self/oom_score_adj", FILE_OTHER },
+		{ "/dev/null", FILE_DEVICE },
+		{ "/dev/pts/0", FILE_DEVICE },
+		{ "/proc/self/oom_score_adj", FILE_DEVICE },
 		{ "/var/log/postgresql.log", FILE_OTHER },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		OK(paths_classify(&root, cases[i].path).class == cases[i].class,
 		   "%s is of class %d", cases[i].path, (int) cases[i].class);
+}
+
+static void
+test_wal_segments(void)
+{
+	FilePlace place =
+		paths_classify(&root, "pg_wal/0000000A000000F20000001C");
+
+	OK(place.class == FILE_WAL && place.id.relation == 0xf2 &&
+	       place.id.segment == 0x1c,
+	   "a WAL segment's number is told by its name");
 }
 
 /* Each of these names no file that PostgreSQL would read as a relation. */
@@ -171,6 +188,7 @@ main(void)
 	test_relations();
 	test_spellings();
 	test_the_rest();
+	test_wal_segments();
 	test_near_misses();
 	test_aliases();
 	test_round_trip();

@@ -1,0 +1,319 @@
+/*
+ * account_view.c
+ *		The SQL functions behind the views of the accounting.
+ *
+ * pgflash_io_relation_rows() is for who takes snapshots, too: it looks nothing up,
+ * so it is fast however many relations there are.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "common/relpath.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "account.h"
+#include "compat.h"
+#include "module.h"
+
+PG_FUNCTION_INFO_V1(pgflash_io_rows);
+PG_FUNCTION_INFO_V1(pgflash_io_histogram_rows);
+PG_FUNCTION_INFO_V1(pgflash_io_relation_rows);
+PG_FUNCTION_INFO_V1(pgflash_io_tablespace_rows);
+PG_FUNCTION_INFO_V1(pgflash_wal_row);
+
+#define NS_OF_MS 1000000.0
+#define NS_OF_US 1000.0
+
+static const char *const class_words[ACCOUNT_CLASSES] = {
+	"data",     "temp relation", "temp",    "wal",
+	"wal init", "slru",          "control", "other"
+};
+
+static const struct
+{
+	const char *operation;
+	const char *source;
+} kind_words[ACCOUNT_KINDS] = { { "read", "disk" },   { "read", "page cache" },
+	                            { "read", "flash" },  { "write", "disk" },
+	                            { "extend", "disk" }, { "sync", "disk" } };
+
+static const char *
+backend_type_word(unsigned type)
+{
+	if (type == account_backend_types() - 1)
+		return "parallel worker";
+	return type == B_INVALID ? "postmaster"
+	                         : GetBackendTypeDesc((BackendType) type);
+}
+
+static Datum
+count(uint64 value)
+{
+	return Int64GetDatum((int64) value);
+}
+
+static Datum
+milliseconds(uint64 ns)
+{
+	return Float8GetDatum((double) ns / NS_OF_MS);
+}
+
+static void
+put(ReturnSetInfo *result, Datum *values, bool *nulls)
+{
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* ---- pgflash_io, pgflash_io_histogram ------------------------------------------ */
+
+/* What one backend type did with one class of files, in one way. */
+typedef struct Cell
+{
+	unsigned type;
+	AccountClass class;
+	AccountKind kind;
+	AccountSum sum;
+} Cell;
+
+static void
+name_cell(const Cell *cell, Datum *values)
+{
+	values[0] = CStringGetTextDatum(backend_type_word(cell->type));
+	values[1] = CStringGetTextDatum(class_words[cell->class]);
+	values[2] = CStringGetTextDatum(kind_words[cell->kind].operation);
+	values[3] = CStringGetTextDatum(kind_words[cell->kind].source);
+}
+
+static void
+put_cell(ReturnSetInfo *result, const Cell *cell)
+{
+	const AccountSum *sum = &cell->sum;
+	bool nulls[10] = { false };
+	Datum values[10];
+
+	name_cell(cell, values);
+	values[4] = count(sum->calls);
+	values[5] = count(sum->bytes);
+	values[6] = milliseconds(sum->ns);
+	values[7] = count(sum->told_calls);
+	nulls[7] = cell->kind > ACCOUNT_FLASH_READ;
+	values[8] = count(sum->worker_calls);
+	values[9] = milliseconds(sum->worker_ns);
+	put(result, values, nulls);
+}
+
+static void
+put_histogram(ReturnSetInfo *result, const Cell *cell)
+{
+	bool nulls[7] = { false };
+	Datum values[7];
+
+	name_cell(cell, values);
+	for (int i = 0; i < ACCOUNT_BUCKETS; i++)
+	{
+		double lower_ns =
+			(double) (UINT64CONST(1) << (ACCOUNT_BUCKET_FIRST + i));
+
+		if (cell->sum.bucket[i] == 0)
+			continue;
+		values[4] = Float8GetDatum(i == 0 ? 0 : lower_ns / NS_OF_US);
+		values[5] = Float8GetDatum(2 * lower_ns / NS_OF_US);
+		values[6] = count(cell->sum.bucket[i]);
+		put(result, values, nulls);
+	}
+}
+
+static void
+put_cells(ReturnSetInfo *result, void (*put_one)(ReturnSetInfo *, const Cell *))
+{
+	Cell cell;
+
+	if (!account_attached())
+		return;
+	for (cell.type = 0; cell.type < account_backend_types(); cell.type++)
+	{
+		for (int i = 0; i < ACCOUNT_CLASSES * ACCOUNT_KINDS; i++)
+		{
+			cell.class = (AccountClass) (i / ACCOUNT_KINDS);
+			cell.kind = (AccountKind) (i % ACCOUNT_KINDS);
+			account_sum(cell.type, cell.class, cell.kind, &cell.sum);
+			if (cell.sum.calls > 0)
+				put_one(result, &cell);
+		}
+	}
+}
+
+Datum
+pgflash_io_rows(PG_FUNCTION_ARGS)
+{
+	module_require_library();
+	InitMaterializedSRF(fcinfo, 0);
+	put_cells((ReturnSetInfo *) fcinfo->resultinfo, put_cell);
+	return (Datum) 0;
+}
+
+Datum
+pgflash_io_histogram_rows(PG_FUNCTION_ARGS)
+{
+	module_require_library();
+	InitMaterializedSRF(fcinfo, 0);
+	put_cells((ReturnSetInfo *) fcinfo->resultinfo, put_histogram);
+	return (Datum) 0;
+}
+
+/* ---- pgflash_io_relations, pgflash_io_tablespaces -------------------------------- */
+
+#define NUMBERS 17
+
+/* The numbers that both views have, in their order. */
+static void
+fill_numbers(Datum *values, uint64 read_bytes, const AccountCount *kind)
+{
+	uint64 reads = 0;
+	uint64 read_ns = 0;
+	int column = 0;
+
+	for (int i = ACCOUNT_DISK_READ; i <= ACCOUNT_FLASH_READ; i++)
+	{
+		reads += kind[i].calls;
+		read_ns += kind[i].ns;
+	}
+	values[column++] = count(reads);
+	values[column++] = count(read_bytes);
+	values[column++] = milliseconds(read_ns);
+	for (int i = ACCOUNT_DISK_READ; i <= ACCOUNT_FLASH_READ; i++)
+	{
+		values[column++] = count(kind[i].calls);
+		values[column++] = milliseconds(kind[i].ns);
+	}
+	for (int i = ACCOUNT_WRITE; i <= ACCOUNT_EXTEND; i++)
+	{
+		values[column++] = count(kind[i].calls);
+		values[column++] = count(kind[i].bytes);
+		values[column++] = milliseconds(kind[i].ns);
+	}
+	values[column++] = count(kind[ACCOUNT_SYNC].calls);
+	values[column++] = milliseconds(kind[ACCOUNT_SYNC].ns);
+}
+
+static bool
+has_calls(const AccountCount *kind)
+{
+	for (int i = 0; i < ACCOUNT_KINDS; i++)
+	{
+		if (kind[i].calls > 0)
+			return true;
+	}
+	return false;
+}
+
+static const char *
+fork_word(uint32 fork)
+{
+	return fork <= MAX_FORKNUM ? forkNames[fork] : "?";
+}
+
+Datum
+pgflash_io_relation_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Datum forks[MAX_FORKNUM + 1];
+	uint32 places;
+
+	module_require_library();
+	InitMaterializedSRF(fcinfo, 0);
+	if (!account_attached())
+		return (Datum) 0;
+
+	for (int fork = 0; fork <= MAX_FORKNUM; fork++)
+		forks[fork] = CStringGetTextDatum(fork_word((uint32) fork));
+	places = account_relation_places();
+	for (uint32 place = 0; place <= places; place++)
+	{
+		bool is_other = place == places;
+		bool nulls[5 + NUMBERS] = { is_other, is_other, is_other, is_other };
+		Datum values[5 + NUMBERS];
+		AccountRelation of;
+
+		if (!account_relation(place, &of) || (is_other && !has_calls(of.kind)))
+			continue;
+		values[0] = ObjectIdGetDatum(of.tablespace);
+		values[1] = ObjectIdGetDatum(of.database);
+		values[2] = ObjectIdGetDatum(of.relation);
+		values[3] = forks[Min(of.fork, MAX_FORKNUM)];
+		values[4] = BoolGetDatum(of.gone);
+		fill_numbers(&values[5], of.read_bytes, of.kind);
+		put(result, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+Datum
+pgflash_io_tablespace_rows(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	module_require_library();
+	InitMaterializedSRF(fcinfo, 0);
+	for (unsigned number = 0;
+	     account_attached() && number < ACCOUNT_TABLESPACES; number++)
+	{
+		bool nulls[1 + NUMBERS] = { false };
+		Datum values[1 + NUMBERS];
+		AccountCount kind[ACCOUNT_KINDS];
+		uint64 read_bytes = 0;
+		Oid oid;
+
+		if (!account_tablespace(number, &oid))
+			continue;
+		for (int i = 0; i < ACCOUNT_KINDS; i++)
+		{
+			AccountSum sum;
+
+			account_sum_tablespace(number, (AccountKind) i, &sum);
+			kind[i] = (AccountCount){ sum.calls, sum.bytes, sum.ns };
+			if (i <= ACCOUNT_FLASH_READ)
+				read_bytes += sum.bytes;
+		}
+		if (!has_calls(kind))
+			continue;
+		nulls[0] = !OidIsValid(oid);
+		values[0] = ObjectIdGetDatum(oid);
+		fill_numbers(&values[1], read_bytes, kind);
+		put(result, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* ---- pgflash_wal ------------------------------------------------------------------ */
+
+Datum
+pgflash_wal_row(PG_FUNCTION_ARGS)
+{
+	TupleDesc row;
+	Datum values[7];
+	bool nulls[7] = { false };
+	AccountWal wal;
+
+	module_require_library();
+	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (!account_attached())
+		PG_RETURN_NULL();
+
+	account_wal(&wal);
+	values[0] = count(wal.write.calls);
+	values[1] = count(wal.write.bytes);
+	values[2] = milliseconds(wal.write.ns);
+	values[3] = count(wal.sync.calls);
+	values[4] = milliseconds(wal.sync.ns);
+	values[5] = count(wal.rewritten_bytes);
+	values[6] = TimestampTzGetDatum(account_since());
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
+}
