@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: PostgreSQL
+"""From snapshots to a report: periods, DB time and its parts, tables, findings, comparison.
+
+    period = make_period(store, begin_id, end_id)
+    report = make_report(period)
+
+All of it is arithmetic: sections in, model objects out; nothing is read but what a store
+hands over, and there is no clock.  The order of the rooms within:
+
+    sections        subtract and add up
+    period          intervals between snapshots; refuses restarts
+    figures         the same figures from PostgreSQL 15 to 18
+    samples         samples turned into seconds
+    dbtime, parts   what DB time is made of, and where each part comes from
+    events, load, io, cache, segments, sql, host, timeline, changes       the tables
+    rules*, findings                                                       the sentences
+    awr, compare    everything together; two of it side by side
+"""
+
+from pgflash.analyze.awr import make_report
+from pgflash.analyze.period import Period, PeriodError, make_period
+
+__all__ = ["Period", "PeriodError", "make_period", "make_report"]

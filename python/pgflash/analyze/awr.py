@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The report on a period: all its tables, and what they say in sentences."""
+
+import pgflash
+from pgflash.analyze.cache import flash_cache, flash_cache_advice
+from pgflash.analyze.changes import missing_table, settings_changed
+from pgflash.analyze.events import db_time_table, top_events, wait_classes
+from pgflash.analyze.findings import find
+from pgflash.analyze.host import host_iostat, host_vmstat
+from pgflash.analyze.io import io_functions, io_tablespaces, read_latency, wal_table
+from pgflash.analyze.load import load_profile, summary
+from pgflash.analyze.parts import db_time
+from pgflash.analyze.period import Period
+from pgflash.analyze.sections import number
+from pgflash.analyze.segments import (
+    segments_cached,
+    segments_read_time,
+    segments_reads,
+    segments_writes,
+)
+from pgflash.analyze.sql import sql_elapsed, sql_reads, sql_temp, sql_wal
+from pgflash.analyze.timeline import (
+    cpu_over_time,
+    iso,
+    latency_over_time,
+    sessions_over_time,
+    throughput_over_time,
+)
+from pgflash.model.awr import AwrReport, PeriodHead
+from pgflash.model.snapshot import parse_time
+
+
+def make_report(period: Period) -> AwrReport:
+    """Return everything that is said about a period."""
+    found = db_time(period)
+    tables = (
+        summary(period, found),
+        db_time_table(found),
+        load_profile(period, found),
+        top_events(found.composition),
+        wait_classes(found.composition),
+        read_latency(period),
+        io_tablespaces(period),
+        io_functions(period),
+        wal_table(period),
+        flash_cache(period),
+        flash_cache_advice(period),
+        segments_reads(period),
+        segments_read_time(period),
+        segments_writes(period),
+        segments_cached(period),
+        sql_elapsed(period, found),
+        sql_reads(period),
+        sql_wal(period),
+        sql_temp(period),
+        host_vmstat(period),
+        host_iostat(period),
+        cpu_over_time(period),
+        sessions_over_time(period, found.samples),
+        throughput_over_time(period),
+        latency_over_time(period),
+        settings_changed(period),
+        missing_table(period),
+    )
+    return AwrReport(
+        pgflash_version=pgflash.__version__,
+        head=period_head(period),
+        findings=find(period, found),
+        tables=tables,
+    )
+
+
+def period_head(period: Period) -> PeriodHead:
+    """Return which period of which server it is."""
+    server = next(iter(period.gauge("server")), {})
+    started_at = server.get("started_at")
+    return PeriodHead(
+        begin_id=period.begin.id,
+        end_id=period.end.id,
+        begin_at=iso(period.begin.taken_at),
+        end_at=iso(period.end.taken_at),
+        elapsed_s=period.elapsed_s,
+        snapshots=len(period.intervals) + 1,
+        server_version=str(server.get("version") or _version(period.end.server_version_num)),
+        server_version_num=period.end.server_version_num,
+        extension_version=period.end.extension_version,
+        server_started_at=iso(parse_time(str(started_at)) if started_at else period.end.started_at),
+        cores=int(number(server.get("cores"))) or None,
+        memory_bytes=int(number(server.get("memory_bytes"))) or None,
+    )
+
+
+def _version(number_: int) -> str:
+    return f"{number_ // 10_000}.{number_ % 10_000}"

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The tables of the flash cache: its counters, under Oracle's names too, and its advice."""
+
+from pgflash.analyze.grid import figure, missing, ratio, text
+from pgflash.analyze.period import Period
+from pgflash.analyze.sections import number
+from pgflash.model.awr import Column, ReportTable, Row, RowMark, Source, Unit
+
+#: Counters of pgflash_cache in the order of the table, and what Oracle calls the like.
+COUNTERS = (
+    ("hits", "physical read flash cache hits"),
+    ("misses", ""),
+    ("page_cache_reads", ""),
+    ("bypass_reads", ""),
+    ("inserts", "flash cache inserts"),
+    ("updates", ""),
+    ("coalesced_updates", ""),
+    ("invalidations", ""),
+    ("eviction_invalidated", "flash cache eviction: invalidated"),
+    ("eviction_buffer_pinned", "flash cache eviction: buffer pinned"),
+    ("eviction_aged_out", "flash cache eviction: aged out"),
+    ("insert_skip_not_current", "flash cache insert skip: not current"),
+    ("insert_skip_writer_overloaded", "flash cache insert skip: DBWR overloaded"),
+    ("insert_skip_exists", "flash cache insert skip: exists"),
+    ("insert_skip_not_useful", "flash cache insert skip: not useful"),
+    ("insert_skip_modification", "flash cache insert skip: modification"),
+    ("insert_skip_corrupt", "flash cache insert skip: corrupt"),
+    ("insert_skip_budget", ""),
+    ("insert_skip_device", ""),
+    ("prefetches_swallowed", ""),
+    ("flash_reads", ""),
+    ("flash_writes", ""),
+    ("read_timeouts", ""),
+    ("flash_read_errors", ""),
+    ("flash_write_errors", ""),
+    ("corrupt_slots", ""),
+    ("verify_compared", ""),
+    ("verify_mismatches", ""),
+)
+
+_COLUMNS = (
+    text("name", "Counter"),
+    figure("total", "Total", Unit.COUNT),
+    figure("per_s", "Per second", Unit.PER_SECOND),
+    figure("share", "Of the blocks read", Unit.SHARE, note="Hits, misses, page cache, bypass."),
+    text("oracle_name", "Oracle's name"),
+)
+
+#: What a block read from a data file was, each one of these.
+_READS = ("hits", "misses", "page_cache_reads", "bypass_reads")
+
+
+def flash_cache(period: Period) -> ReportTable:
+    """Return what the flash cache counted."""
+    title = "Flash cache"
+    cache = period.record("cache")
+    if cache is None or not cache.get("cache_file"):
+        reason = (
+            "This server has no flash cache (pgflash.cache_file is empty)."
+            if cache is not None
+            else period.missing_reason("cache") or "Counted by the extension pgflash only."
+        )
+        return missing("flash-cache", title, _COLUMNS, reason)
+    reads = sum(number(cache.get(name)) for name in _READS)
+    rows = []
+    for name, oracle_name in COUNTERS:
+        if name not in cache:
+            continue
+        count = int(number(cache.get(name)))
+        share = ratio(count, reads) if name in _READS else None
+        rows.append(Row(cells=(name, count, ratio(count, period.elapsed_s), share, oracle_name)))
+    rows.append(
+        Row(
+            cells=("blocks read", int(reads), ratio(reads, period.elapsed_s), ratio(reads, reads)),
+            mark=RowMark.TOTAL,
+        )
+    )
+    rows = [Row(cells=(*row.cells, "")[: len(_COLUMNS)], mark=row.mark) for row in rows]
+    mode = f"The cache was in mode {cache.get('mode')} at the end"
+    used, slots = number(cache.get("used_slots")), number(cache.get("slots"))
+    full = ratio(used, slots)
+    return ReportTable(
+        id="flash-cache",
+        title=title,
+        columns=_COLUMNS,
+        rows=tuple(rows),
+        key=("name",),
+        measure="per_s",
+        note=f"{mode}, {full:.0%} full." if full is not None else f"{mode}.",
+    )
+
+
+_ADVICE: tuple[tuple[str, str, Unit, Source], ...] = (
+    ("size_factor", "Times the present size", Unit.RATIO, Source.EXACT),
+    ("size_bytes", "Size", Unit.BYTES, Source.EXACT),
+    ("hit_ratio", "Hits", Unit.SHARE, Source.MODELLED),
+    ("disk_reads_per_s", "Disk reads/s", Unit.PER_SECOND, Source.MODELLED),
+    ("disk_reads_factor", "Times the present disk reads", Unit.RATIO, Source.MODELLED),
+    ("saved_ms_per_s", "Waiting saved, ms/s", Unit.MILLISECONDS, Source.MODELLED),
+)
+
+
+def flash_cache_advice(period: Period) -> ReportTable:
+    """Return what other sizes of the cache would bring, as it stood at the end."""
+    title = "Flash cache advice"
+    columns = tuple(
+        Column(name=name, title=words, unit=unit, source=source)
+        for name, words, unit, source in _ADVICE
+    )
+    records = period.gauge("advice")
+    if not records:
+        reason = period.missing_reason("advice") or "pgflash.advice is off."
+        return missing("flash-cache-advice", title, columns, reason)
+    one = records[0]
+    rows = []
+    for record in sorted(records, key=lambda record: number(record.get("size_factor"))):
+        known = [record.get(column.name) for column in columns]
+        rows.append(Row(cells=tuple(None if value is None else number(value) for value in known)))
+    read_ms = one.get("disk_read_mean_ms")
+    measured = f" Reads from disk took {number(read_ms):.2f} ms." if read_ms is not None else ""
+    return ReportTable(
+        id="flash-cache-advice",
+        title=title,
+        columns=columns,
+        rows=tuple(rows),
+        key=("size_factor",),
+        measure="hit_ratio",
+        note=f"Times the size of the {str(one.get('size_of')).replace('cache', 'flash cache')}, "
+        f"modelled from the requests of the last hours.{measured}",
+    )

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What changed within the period, and what could not be had: settings, missing sections."""
+
+from pgflash.analyze.grid import missing, text
+from pgflash.analyze.period import Period
+from pgflash.analyze.sections import Reset
+from pgflash.model.awr import ReportTable, Row
+from pgflash.model.snapshot import MISSING
+
+#: What the report lacks without a section; the others are named as they are.
+_LACKS = {
+    "io": "exact waits for I/O, by source",
+    "io_histogram": "histograms of latency",
+    "io_tablespaces": "I/O by tablespace",
+    "wal": "exact times of the WAL's writes and syncs",
+    "cache": "the flash cache",
+    "cache_devices": "the devices of the flash cache",
+    "cache_relations": "what the flash cache holds",
+    "advice": "advice on the flash cache's size",
+    "samples": "waits other than I/O, sessions over time",
+    "sample_looks": "waits other than I/O, sessions over time",
+    "sampler": "the sampler's own figures",
+    "backend_cpu": "DB CPU",
+    "statements": "SQL",
+    "relations": "segments",
+    "stat_io": "I/O by process as PostgreSQL counts it",
+    "checkpointer": "",
+    "host_cpu": "the machine's processors",
+    "host_memory": "the machine's memory",
+    "host_disks": "the machine's devices",
+    "host_state": "the machine's load",
+    "database": "transactions and DB time",
+    "stat_wal": "the WAL",
+}
+
+
+def settings_changed(period: Period) -> ReportTable:
+    """Return the settings that differ between the ends."""
+    columns = (
+        text("name", "Setting"),
+        text("before", "At the begin"),
+        text("after", "At the end"),
+        text("unit", "Unit"),
+        text("origin", "From"),
+    )
+    title = "Settings that changed"
+    ends = [
+        {str(record.get("name")): record for record in period.gauge("settings", at_begin=begin)}
+        for begin in (True, False)
+    ]
+    before, after = ends
+    if not before or not after:
+        reason = period.missing_reason("settings") or "The snapshots have no section settings."
+        return missing("settings-changed", title, columns, reason)
+    rows = []
+    for name in sorted({*before, *after}):
+        was, now = before.get(name), after.get(name)
+        if was is not None and now is not None and was.get("setting") == now.get("setting"):
+            continue
+        one = now if now is not None else was
+        assert one is not None
+        rows.append(
+            Row(
+                cells=(
+                    name,
+                    str(was.get("setting")) if was is not None else "(default)",
+                    str(now.get("setting")) if now is not None else "(default)",
+                    str(one.get("unit") or ""),
+                    str(one.get("source") or ""),
+                )
+            )
+        )
+    if not rows:
+        return missing("settings-changed", title, columns, "None did.")
+    return ReportTable(
+        id="settings-changed", title=title, columns=columns, rows=tuple(rows), key=("name",)
+    )
+
+
+def missing_table(period: Period) -> ReportTable:
+    """Return what this report lacks, why, and which counters began anew within it."""
+    columns = (
+        text("section", "Section"),
+        text("reason", "Why"),
+        text("lacks", "So the report lacks"),
+    )
+    rows = [
+        Row(
+            cells=(
+                str(record.get("section")),
+                str(record.get("reason")),
+                _LACKS.get(str(record.get("section")), str(record.get("section"))),
+            )
+        )
+        for record in period.gauge(MISSING)
+    ]
+    for name, seconds in sorted(period.covered_s.items()):
+        if seconds < period.elapsed_s - 1:
+            reason = f"had for {seconds:,.0f} of {period.elapsed_s:,.0f} seconds"
+            rows.append(Row(cells=(name, reason, "the rest of the period")))
+    rows += [Row(cells=_of_reset(reset)) for reset in period.resets]
+    if not rows:
+        return missing("missing", "What is missing", columns, "Nothing.")
+    return ReportTable(
+        id="missing",
+        title="What is missing",
+        columns=columns,
+        rows=tuple(rows),
+        key=("section",),
+    )
+
+
+def _of_reset(reset: Reset) -> tuple[str, str, str]:
+    at = f" at {reset.at}" if reset.at else ""
+    return (
+        reset.section,
+        f"{reset.row or 'the counters'} reset{at}",
+        "what was counted between the snapshot before and the reset",
+    )

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: PostgreSQL
+"""DB time, and what it is made of.
+
+DB time is the time that sessions spent serving clients: at work or waiting, idle not
+counted.  A composition lists its parts; what the parts leave is the residual, so that
+parts and residual always come to DB time.  The residual can be below nothing: sampled
+parts are estimates, and two clocks never agree.  A large one is a finding.
+
+This module is the arithmetic alone, the same for a server's counters and for the rows of
+somebody else's report; parts.py says where each part comes from on PostgreSQL.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pgflash.model.awr import Source
+from pgflash.model.waits import WaitClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimePart:
+    """Time that sessions spent in one event."""
+
+    event: str
+    wait_class: WaitClass
+    total_s: float
+    source: Source
+    #: How often; None: not counted (samples know how long, not how often).
+    waits: int | None = None
+    #: Shown, and no part of DB time.
+    apart: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether it is DB time."""
+        return not self.apart and self.wait_class.counts
+
+    @property
+    def mean_ms(self) -> float | None:
+        """Return the time of one wait."""
+        return mean_ms(self.total_s, self.waits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """DB time and its parts."""
+
+    elapsed_s: float
+    db_time_s: float
+    db_time_source: Source
+    #: The longest first.
+    parts: tuple[TimePart, ...]
+
+    @property
+    def counted(self) -> tuple[TimePart, ...]:
+        """Return the parts that are DB time."""
+        return tuple(part for part in self.parts if part.counts)
+
+    @property
+    def residual_s(self) -> float:
+        """Return the DB time that no part explains."""
+        return self.db_time_s - sum(part.total_s for part in self.counted)
+
+    def share(self, total_s: float) -> float | None:
+        """Return a time as a share of DB time."""
+        return total_s / self.db_time_s if self.db_time_s > 0 else None
+
+    def sessions(self, total_s: float) -> float | None:
+        """Return a time as average active sessions."""
+        return average_sessions(total_s, self.elapsed_s)
+
+    def of_class(self, wait_class: WaitClass) -> tuple[TimePart, ...]:
+        """Return the parts of one class that count in it."""
+        return tuple(
+            part
+            for part in self.parts
+            if part.wait_class is wait_class and (part.counts or not wait_class.counts)
+        )
+
+
+def compose(
+    parts: Iterable[TimePart],
+    *,
+    db_time_s: float,
+    elapsed_s: float,
+    db_time_source: Source = Source.EXACT,
+) -> Composition:
+    """Return the composition of a period's DB time."""
+    return Composition(
+        elapsed_s=elapsed_s,
+        db_time_s=db_time_s,
+        db_time_source=db_time_source,
+        parts=tuple(sorted(parts, key=lambda part: (-part.total_s, part.event))),
+    )
+
+
+def mean_ms(total_s: float, count: float | None) -> float | None:
+    """Return milliseconds for each of COUNT; None if there was none or nobody counted."""
+    return 1000 * total_s / count if count else None
+
+
+def average_sessions(total_s: float, elapsed_s: float) -> float | None:
+    """Return how many sessions were there on average."""
+    return total_s / elapsed_s if elapsed_s > 0 else None
+
+
+def total_of(parts: Sequence[TimePart]) -> float:
+    """Return the time of several parts together."""
+    return sum(part.total_s for part in parts)
+
+
+def waits_of(parts: Sequence[TimePart]) -> int | None:
+    """Return the waits of several parts together; None if one of them is not counted."""
+    known = [part.waits for part in parts if part.waits is not None]
+    return sum(known) if parts and len(known) == len(parts) else None
+
+
+def source_of(parts: Iterable[TimePart]) -> Source:
+    """Return the source of a sum: exact only if all of it is."""
+    sources = {part.source for part in parts}
+    for weaker in (Source.MODELLED, Source.SAMPLED):
+        if weaker in sources:
+            return weaker
+    return Source.EXACT

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The tables of DB time: what it was, its events, its classes.
+
+Each comes from a Composition alone, so the rows of any report that names events, waits
+and times can be put through it.  Shares are of DB time; the residual row makes the rows
+that count come to it; rows apart are shown for comparison and count nowhere.
+"""
+
+from collections.abc import Sequence
+
+from pgflash.analyze.dbtime import (
+    Composition,
+    TimePart,
+    mean_ms,
+    source_of,
+    total_of,
+    waits_of,
+)
+from pgflash.analyze.grid import ROWS_MAX, figure, text
+from pgflash.analyze.parts import DbTime
+from pgflash.model.awr import Cell, ReportTable, Row, RowMark, Source, Unit
+from pgflash.model.waits import WaitClass
+
+_FIGURES = (
+    figure("waits", "Waits", Unit.COUNT, None, note="Empty where samples know only how long."),
+    figure("total_s", "Total wait", Unit.SECONDS, None),
+    figure("mean_ms", "Average wait", Unit.MILLISECONDS, None),
+    figure("share", "% DB time", Unit.SHARE, None),
+    figure("sessions", "Average active sessions", Unit.SESSIONS, None),
+)
+_EVENT_COLUMNS = (text("event", "Event"), *_FIGURES, text("wait_class", "Wait class"))
+_CLASS_COLUMNS = (text("wait_class", "Wait class"), *_FIGURES)
+
+#: Classes whose parts are too many for the table of a client's events.
+_BACKGROUND = frozenset({WaitClass.SYSTEM_IO, WaitClass.IDLE})
+
+RESIDUAL = "not explained by the rows above"
+
+
+def top_events(composition: Composition, *, rows_max: int = ROWS_MAX) -> ReportTable:
+    """Return the events that took most of DB time, and what is left of it."""
+    counted = composition.counted
+    rows = [_event_row(composition, part, RowMark.PLAIN) for part in counted[:rows_max]]
+    rest = counted[rows_max:]
+    if rest:
+        cells = _figures(composition, total_of(rest), waits_of(rest))
+        rows.append(
+            Row(
+                cells=(f"{len(rest)} other events", *cells, ""),
+                source=source_of(rest),
+                mark=RowMark.REST,
+            )
+        )
+    rows += _ends(composition, ("",))
+    rows += [
+        _event_row(composition, part, RowMark.APART)
+        for part in composition.parts
+        if not part.counts and part.wait_class not in _BACKGROUND
+    ][:rows_max]
+    return ReportTable(
+        id="top-events",
+        title="Top foreground events by total wait time",
+        columns=_EVENT_COLUMNS,
+        rows=tuple(rows),
+        key=("event",),
+        measure="total_s",
+        note="Rows apart are in no sum: their time is part of another row, or no session waited "
+        "for it."
+        if any(row.mark is RowMark.APART for row in rows)
+        else "",
+    )
+
+
+def wait_classes(composition: Composition) -> ReportTable:
+    """Return DB time by class; system I/O and idle, which are no DB time, apart."""
+    found = [(one, composition.of_class(one)) for one in WaitClass]
+    having = [(one, parts) for one, parts in found if parts]
+    having.sort(key=lambda pair: (not pair[0].counts, -total_of(pair[1])))
+    counted = [pair for pair in having if pair[0].counts]
+    apart = [pair for pair in having if not pair[0].counts]
+    rows = [_class_row(composition, one, parts, RowMark.PLAIN) for one, parts in counted]
+    rows += _ends(composition, ())
+    rows += [_class_row(composition, one, parts, RowMark.APART) for one, parts in apart]
+    return ReportTable(
+        id="wait-classes",
+        title="Wait classes by total wait time",
+        columns=_CLASS_COLUMNS,
+        rows=tuple(rows),
+        key=("wait_class",),
+        measure="total_s",
+        note="System I/O is the I/O of processes that serve no client, and Idle waiting for the "
+        "client: shown, and no part of DB time."
+        if apart
+        else "",
+    )
+
+
+def db_time_table(found: DbTime) -> ReportTable:
+    """Return what DB time was, how much of it is known how well, and its cross-check."""
+    composition = found.composition
+    rows: list[Row] = []
+
+    def add(name: str, seconds: float | None, source: Source, mark: RowMark) -> None:
+        if seconds is not None:
+            cells = (name, seconds, composition.share(seconds), composition.sessions(seconds))
+            rows.append(Row(cells=cells, source=source, mark=mark))
+
+    client_source = Source.EXACT
+    if composition.db_time_source is Source.SAMPLED and not found.parallel_s:
+        client_source = Source.SAMPLED
+    add("DB time of client backends", found.client_s, client_source, RowMark.PLAIN)
+    if found.parallel_s:
+        add("DB time of parallel workers", found.parallel_s, Source.SAMPLED, RowMark.PLAIN)
+    add("DB time", composition.db_time_s, composition.db_time_source, RowMark.TOTAL)
+    at_work = [part for part in composition.counted if part.wait_class is WaitClass.CPU]
+    waits = [part for part in composition.counted if part.wait_class is not WaitClass.CPU]
+    timed = [part for part in waits if part.source is Source.EXACT]
+    looked = [part for part in waits if part.source is not Source.EXACT]
+    for part in at_work:
+        add(part.event, part.total_s, part.source, RowMark.PLAIN)
+    add("waits, timed", total_of(timed), Source.EXACT, RowMark.PLAIN)
+    add("waits, sampled", total_of(looked), Source.SAMPLED, RowMark.PLAIN)
+    add(RESIDUAL, composition.residual_s, _residual_source(composition), RowMark.RESIDUAL)
+    add("DB time by samples alone", found.sampled_s, Source.SAMPLED, RowMark.APART)
+    spans = [("elapsed", composition.elapsed_s)]
+    if found.samples is not None:
+        spans.append(("looked at by the sampler", found.samples.covered_s))
+    rows += [
+        Row(cells=(name, seconds, None, None), source=Source.EXACT, mark=RowMark.APART)
+        for name, seconds in spans
+    ]
+    return ReportTable(
+        id="db-time",
+        title="DB time",
+        columns=(
+            text("name", "What"),
+            figure("total_s", "Time", Unit.SECONDS, None),
+            figure("share", "% DB time", Unit.SHARE, None),
+            figure("sessions", "Average active sessions", Unit.SESSIONS, None),
+        ),
+        rows=tuple(rows),
+        key=("name",),
+        measure="total_s",
+        note="DB time is the time that sessions spent at work or waiting, not idle. The rows "
+        "below it come to it, with what is left. Sampled parts are estimates, so what is left may "
+        "be below nothing.",
+    )
+
+
+def _event_row(composition: Composition, part: TimePart, mark: RowMark) -> Row:
+    cells = _figures(composition, part.total_s, part.waits)
+    return Row(cells=(part.event, *cells, part.wait_class.value), source=part.source, mark=mark)
+
+
+def _class_row(
+    composition: Composition, wait_class: WaitClass, parts: Sequence[TimePart], mark: RowMark
+) -> Row:
+    total_s = total_of(parts)
+    waits = None if wait_class is WaitClass.CPU else waits_of(parts)
+    return Row(
+        cells=(wait_class.value, *_figures(composition, total_s, waits)),
+        source=source_of(parts),
+        mark=mark,
+    )
+
+
+def _ends(composition: Composition, after: tuple[Cell, ...]) -> list[Row]:
+    """Return the residual and the total."""
+    return [
+        Row(
+            cells=(RESIDUAL, *_figures(composition, composition.residual_s, None), *after),
+            source=_residual_source(composition),
+            mark=RowMark.RESIDUAL,
+        ),
+        Row(
+            cells=("DB time", *_figures(composition, composition.db_time_s, None), *after),
+            source=composition.db_time_source,
+            mark=RowMark.TOTAL,
+        ),
+    ]
+
+
+def _figures(composition: Composition, total_s: float, waits: int | None) -> tuple[Cell, ...]:
+    return (
+        waits,
+        total_s,
+        mean_ms(total_s, waits),
+        composition.share(total_s),
+        composition.sessions(total_s),
+    )
+
+
+def _residual_source(composition: Composition) -> Source:
+    """Return the source of a difference: that of the least sure of what it is made of."""
+    if composition.db_time_source is Source.SAMPLED:
+        return Source.SAMPLED
+    return source_of(composition.counted)

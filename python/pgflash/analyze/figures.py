@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The same figures from every major: what PostgreSQL 15 to 18 name and count differently.
+
+    15        no pg_stat_io; checkpoints and backends' writes in pg_stat_bgwriter
+    16        pg_stat_io counts blocks (times op_bytes)
+    17        pg_stat_checkpointer; backends' writes only in pg_stat_io
+    18        pg_stat_io counts requests and has bytes; writes and syncs of the WAL moved
+              there from pg_stat_wal
+
+Each function takes whatever has sections (a period, an interval) and answers None where
+this server does not count the thing.  Times that the server was not told to take
+(track_io_timing, track_wal_io_timing) are None, too: a zero would be a lie.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pgflash.analyze.sections import number, total
+from pgflash.model.snapshot import Value
+
+BLOCK_BYTES = 8192
+
+
+class Counted(Protocol):
+    """A period or an interval: what was counted, by section."""
+
+    def records(self, name: str) -> list[dict[str, Value]]:
+        """Return a section's rows; none if it is absent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Databases:
+    """pg_stat_database, all databases together."""
+
+    commits: int
+    rollbacks: int
+    active_s: float
+    idle_in_transaction_s: float
+    blocks_hit: int
+    blocks_read: int
+    read_s: float
+    write_s: float
+    rows_returned: int
+    rows_fetched: int
+    rows_inserted: int
+    rows_updated: int
+    rows_deleted: int
+    temp_files: int
+    temp_bytes: int
+    deadlocks: int
+    sessions: int
+    checksum_failures: int
+
+    @property
+    def transactions(self) -> int:
+        """Return commits and rollbacks."""
+        return self.commits + self.rollbacks
+
+
+def databases(counted: Counted) -> Databases | None:
+    """Return what all databases counted together."""
+    records = counted.records("database")
+    if not records:
+        return None
+
+    def count(column: str) -> int:
+        return int(total(records, column))
+
+    return Databases(
+        commits=count("xact_commit"),
+        rollbacks=count("xact_rollback"),
+        active_s=total(records, "active_time") / 1000,
+        idle_in_transaction_s=total(records, "idle_in_transaction_time") / 1000,
+        blocks_hit=count("blks_hit"),
+        blocks_read=count("blks_read"),
+        read_s=total(records, "blk_read_time") / 1000,
+        write_s=total(records, "blk_write_time") / 1000,
+        rows_returned=count("tup_returned"),
+        rows_fetched=count("tup_fetched"),
+        rows_inserted=count("tup_inserted"),
+        rows_updated=count("tup_updated"),
+        rows_deleted=count("tup_deleted"),
+        temp_files=count("temp_files"),
+        temp_bytes=count("temp_bytes"),
+        deadlocks=count("deadlocks"),
+        sessions=count("sessions"),
+        checksum_failures=count("checksum_failures"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """What checkpointer and background writer did."""
+
+    timed: int
+    requested: int
+    write_s: float
+    sync_s: float
+    buffers_written: int
+    buffers_cleaned: int
+    buffers_allocated: int
+    #: Rounds that the background writer broke off at its limit.
+    cleaning_stopped: int
+
+
+def checkpoints(counted: Counted) -> Checkpoints | None:
+    """Return what checkpointer and background writer did, under the names of 17."""
+    writer = _only(counted.records("bgwriter"))
+    if writer is None:
+        return None
+    new = _only(counted.records("checkpointer"))
+    one = new if new is not None else writer
+    names = (
+        ("num_timed", "num_requested", "write_time", "sync_time", "buffers_written")
+        if new is not None
+        else (
+            "checkpoints_timed",
+            "checkpoints_req",
+            "checkpoint_write_time",
+            "checkpoint_sync_time",
+            "buffers_checkpoint",
+        )
+    )
+    timed, requested, write_ms, sync_ms, buffers = (number(one.get(name)) for name in names)
+    return Checkpoints(
+        timed=int(timed),
+        requested=int(requested),
+        write_s=write_ms / 1000,
+        sync_s=sync_ms / 1000,
+        buffers_written=int(buffers),
+        buffers_cleaned=int(number(writer.get("buffers_clean"))),
+        buffers_allocated=int(number(writer.get("buffers_alloc"))),
+        cleaning_stopped=int(number(writer.get("maxwritten_clean"))),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wal:
+    """What was logged, and what that cost."""
+
+    records: int
+    full_page_images: int
+    #: Of the records.
+    bytes: int
+    #: None: not counted here.
+    buffers_full: int | None
+    writes: int | None
+    write_bytes: int | None
+    write_s: float | None
+    syncs: int | None
+    sync_s: float | None
+
+    @property
+    def wastage_bytes(self) -> int | None:
+        """Return what was written beyond the records: ends of blocks, blocks written again.
+
+        What lies in the buffers at the end is written later, so it may come out below
+        nothing; then it is nothing.
+        """
+        return None if self.write_bytes is None else max(self.write_bytes - self.bytes, 0)
+
+
+def wal(counted: Counted, *, timed: bool) -> Wal | None:
+    """Return what was logged; TIMED tells whether PostgreSQL itself took the times."""
+    stock = _only(counted.records("stat_wal"))
+    own = _only(counted.records("wal"))
+    if stock is None and own is None:
+        return None
+    writes, syncs = _stock_wal_calls(counted, stock or {}, timed=timed)
+    if own is not None:
+        writes = _Calls(
+            calls=int(number(own.get("writes"))),
+            bytes=int(number(own.get("write_bytes"))),
+            time_s=number(own.get("write_time_ms")) / 1000,
+        )
+        syncs = _Calls(
+            calls=int(number(own.get("syncs"))),
+            bytes=None,
+            time_s=number(own.get("sync_time_ms")) / 1000,
+        )
+    facts = stock if stock is not None else (own or {})
+    return Wal(
+        records=int(number(facts.get("wal_records"))),
+        full_page_images=int(number(facts.get("wal_fpi"))),
+        bytes=int(number(facts.get("wal_bytes"))),
+        buffers_full=_count(facts.get("wal_buffers_full")),
+        writes=writes.calls,
+        write_bytes=writes.bytes,
+        write_s=writes.time_s,
+        syncs=syncs.calls,
+        sync_s=syncs.time_s,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Calls:
+    calls: int | None
+    bytes: int | None
+    time_s: float | None
+
+
+def _stock_wal_calls(
+    counted: Counted, stock: Mapping[str, Value], *, timed: bool
+) -> tuple[_Calls, _Calls]:
+    """Return writes and syncs of the WAL as PostgreSQL counts them."""
+    if "wal_write" in stock:  # up to 17
+        return (
+            _Calls(
+                calls=_count(stock.get("wal_write")),
+                bytes=None,
+                time_s=number(stock.get("wal_write_time")) / 1000 if timed else None,
+            ),
+            _Calls(
+                calls=_count(stock.get("wal_sync")),
+                bytes=None,
+                time_s=number(stock.get("wal_sync_time")) / 1000 if timed else None,
+            ),
+        )
+    moved = [record for record in counted.records("stat_io") if record.get("object") == "wal"]
+    if not moved:
+        nothing = _Calls(calls=None, bytes=None, time_s=None)
+        return nothing, nothing
+    return (
+        _Calls(
+            calls=int(total(moved, "writes")),
+            bytes=int(total(moved, "write_bytes")),
+            time_s=total(moved, "write_time") / 1000 if timed else None,
+        ),
+        _Calls(
+            calls=int(total(moved, "fsyncs")),
+            bytes=None,
+            time_s=total(moved, "fsync_time") / 1000 if timed else None,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockIo:
+    """One kind of process and object of pg_stat_io; time None: not taken."""
+
+    backend_type: str
+    #: relation, temp relation or wal.
+    object: str
+    #: Requests in 18; blocks before, of which several may be one request.
+    reads: int
+    read_bytes: int
+    read_s: float | None
+    writes: int
+    write_bytes: int
+    write_s: float | None
+    extends: int
+    extend_bytes: int
+    extend_s: float | None
+    syncs: int
+    sync_s: float | None
+    hits: int
+
+
+def stock_io(counted: Counted, *, timed: bool, wal_timed: bool) -> tuple[StockIo, ...]:
+    """Return pg_stat_io, contexts together; nothing before 16."""
+    groups: dict[tuple[str, str], list[dict[str, Value]]] = {}
+    for record in counted.records("stat_io"):
+        key = (str(record.get("backend_type")), str(record.get("object")))
+        groups.setdefault(key, []).append(record)
+    found = []
+    for (backend_type, thing), records in sorted(groups.items()):
+        taken = wal_timed if thing == "wal" else timed
+        found.append(
+            StockIo(
+                backend_type=backend_type,
+                object=thing,
+                reads=int(total(records, "reads")),
+                read_bytes=_bytes(records, "read"),
+                read_s=total(records, "read_time") / 1000 if taken else None,
+                writes=int(total(records, "writes")),
+                write_bytes=_bytes(records, "write"),
+                write_s=total(records, "write_time") / 1000 if taken else None,
+                extends=int(total(records, "extends")),
+                extend_bytes=_bytes(records, "extend"),
+                extend_s=total(records, "extend_time") / 1000 if taken else None,
+                syncs=int(total(records, "fsyncs")),
+                sync_s=total(records, "fsync_time") / 1000 if taken else None,
+                hits=int(total(records, "hits")),
+            )
+        )
+    return tuple(found)
+
+
+def _bytes(records: list[dict[str, Value]], what: str) -> int:
+    """Return the bytes of one operation: a column of 18, blocks times their size before."""
+    sum_bytes = 0.0
+    for record in records:
+        if f"{what}_bytes" in record:
+            sum_bytes += number(record.get(f"{what}_bytes"))
+        else:
+            size = number(record.get("op_bytes")) or BLOCK_BYTES
+            sum_bytes += number(record.get(f"{what}s")) * size
+    return int(sum_bytes)
+
+
+def _only(records: list[dict[str, Value]]) -> dict[str, Value] | None:
+    return records[0] if records else None
+
+
+def _count(value: Value) -> int | None:
+    return None if value is None else int(number(value))

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the makers of tables share: columns by name, parts of a whole, rates."""
+
+from collections.abc import Iterable, Sequence
+
+from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, Source, Unit
+
+#: Rows of a ranking; what comes after is in one row, "all others".
+ROWS_MAX = 20
+
+
+def text(name: str, title: str, *, note: str = "") -> Column:
+    """Return a column of words."""
+    return Column(name=name, title=title, unit=Unit.TEXT, note=note)
+
+
+def figure(
+    name: str, title: str, unit: Unit, source: Source | None = Source.EXACT, *, note: str = ""
+) -> Column:
+    """Return a column of numbers."""
+    return Column(name=name, title=title, unit=unit, source=source, note=note)
+
+
+def exact(value: int | float | None, unit: Unit) -> Number | None:
+    """Return a number that was counted; None if it was not."""
+    return None if value is None else Number(value=value, unit=unit, source=Source.EXACT)
+
+
+def ratio(over: float | None, under: float | None) -> float | None:
+    """Return one number over another; None where that means nothing."""
+    return over / under if over is not None and under else None
+
+
+def missing(table_id: str, title: str, columns: Sequence[Column], reason: str) -> ReportTable:
+    """Return a table that cannot be had, which says why."""
+    return ReportTable(id=table_id, title=title, columns=tuple(columns), missing_reason=reason)
+
+
+def row(*cells: Cell) -> Row:
+    """Return a plain row."""
+    return Row(cells=cells)
+
+
+def whole(parts: Iterable[float]) -> float:
+    """Return a sum to take shares of."""
+    return float(sum(parts))

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Where the parts of DB time come from on PostgreSQL, the best source that there is first.
+
+    DB time       pg_stat_database.active_time, plus what running statements had used up at
+                  the end less at the beginning; parallel workers, which it leaves out, from
+                  samples.  Samples alone where track_activities is off.
+    I/O           pgflash_io: every call timed.  Without it pg_stat_io, or in 15
+                  pg_stat_database, if track_io_timing is on.  Otherwise samples.
+    DB CPU        processor time of client backends, from /proc.  Otherwise samples.
+    all else      samples.
+
+Nothing is counted twice.  A sampled I/O event is dropped where its calls are timed.  A
+read that the page cache served is processor time: with DB CPU measured it is shown apart.
+A session that samples saw at work was on a processor or waited for one: what measured CPU
+leaves of those samples is "waiting for a processor".
+
+With PostgreSQL 18's asynchronous reads a call's time is the device's, and no session
+waits all of it: then the wait is pg_stat_io's or the sampled one, and the time of the calls
+stands apart.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgflash.analyze.dbtime import Composition, TimePart, compose
+from pgflash.analyze.figures import databases, stock_io
+from pgflash.analyze.period import Period
+from pgflash.analyze.samples import Sampled, SampledWait, sampled
+from pgflash.analyze.sections import number, total
+from pgflash.model.awr import Source
+from pgflash.model.snapshot import Value
+from pgflash.model.waits import FOREGROUND, WaitClass
+
+CPU = "DB CPU"
+CPU_WAIT = "waiting for a processor"
+CLIENT = "client backend"
+PARALLEL = "parallel worker"
+
+#: Above this a read "from the page cache" was no mere copy of a block.
+COPY_S_MAX = 100e-6
+
+#: I/O events that are no read, write, extension or sync, and so in no count of calls.
+_NOT_CALLS = ("prefetch", "flush", "truncate")
+
+_FILE_NAMES = {
+    "data": "data file",
+    "temp relation": "temporary table",
+    "temp": "temporary file",
+    "wal": "WAL",
+    "slru": "SLRU",
+    "control": "control file",
+    "other": "other file",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DbTime:
+    """A period's DB time, its composition, and the figures beside it."""
+
+    composition: Composition
+    #: Of client backends: exact, or sampled where activities are not tracked.
+    client_s: float
+    #: Of parallel workers; None: not known, and not in it.
+    parallel_s: float | None
+    #: Processor time of foreground processes; None: not measured.
+    cpu_s: float | None
+    #: The same DB time by samples alone.
+    sampled_s: float | None
+    samples: Sampled | None
+
+
+def db_time(period: Period) -> DbTime:
+    """Return what a period's DB time was and what it was made of."""
+    seen = sampled(period)
+    counted = databases(period)
+    tracked = counted is not None and period.setting("track_activities") != "off"
+    parallel_s = None
+    if seen is not None:
+        parallel_s = seen.seconds(
+            w for w in seen.waits if w.backend_type == PARALLEL and w.wait_class.counts
+        )
+    if counted is not None and tracked:
+        client_s = max(counted.active_s + _in_flight_s(period), 0.0)
+        source = Source.EXACT
+    else:
+        client_s = (seen.counted_s - (parallel_s or 0.0)) if seen is not None else 0.0
+        source = Source.SAMPLED
+    if parallel_s:
+        source = Source.SAMPLED
+    kinds = FOREGROUND if parallel_s is not None else frozenset({CLIENT})
+    cpu_s = _measured_cpu_s(period, kinds)
+    composition = compose(
+        [*_io_parts(period, kinds, seen, cpu_s), *_other_parts(period, kinds, seen, cpu_s)],
+        db_time_s=client_s + (parallel_s or 0.0),
+        elapsed_s=period.elapsed_s,
+        db_time_source=source,
+    )
+    return DbTime(
+        composition=composition,
+        client_s=client_s,
+        parallel_s=parallel_s,
+        cpu_s=cpu_s,
+        sampled_s=None if seen is None else seen.counted_s,
+        samples=seen,
+    )
+
+
+def asynchronous(period: Period) -> bool:
+    """Tell whether sessions wait for less than the time of their reads (18's io_method)."""
+    return period.major >= 18 and period.setting("io_method") != "sync"
+
+
+def timed(period: Period) -> bool:
+    """Tell whether PostgreSQL takes the time of its own I/O."""
+    return period.setting("track_io_timing") == "on"
+
+
+def wal_timed(period: Period) -> bool:
+    """Tell whether PostgreSQL takes the time of its own writes and syncs of the WAL."""
+    return period.setting("track_wal_io_timing") == "on"
+
+
+def io_event(record: Mapping[str, Value]) -> str:
+    """Return what a row of pgflash_io is called as an event."""
+    file_class, operation = str(record.get("file_class")), str(record.get("operation"))
+    name = f"{_FILE_NAMES.get(file_class, file_class)} {operation}"
+    if operation != "read":
+        return name
+    source = str(record.get("source"))
+    return f"{name}, {'flash cache' if source == 'flash' else source}"
+
+
+def io_class(file_class: str, operation: str) -> WaitClass:
+    """Return the class of a client's I/O call, as the events of the same calls have it."""
+    if file_class == "data":
+        return WaitClass.CONFIGURATION if operation == "write" else WaitClass.USER_IO
+    if file_class in ("temp relation", "temp", "slru"):
+        return WaitClass.USER_IO
+    if file_class == "wal":
+        if operation == "extend":
+            return WaitClass.CONFIGURATION
+        return WaitClass.OTHER if operation == "read" else WaitClass.COMMIT
+    return WaitClass.OTHER
+
+
+def is_page_cache(record: Mapping[str, Value]) -> bool:
+    """Tell whether a row's calls were mere copies in memory."""
+    if record.get("source") != "page cache":
+        return False
+    blocks = max(number(record.get("bytes")) / 8192, number(record.get("calls")), 1.0)
+    return number(record.get("time_ms")) / 1000 / blocks <= COPY_S_MAX
+
+
+def _in_flight_s(period: Period) -> float:
+    ends = [total(period.gauge("server", at_begin=b), "active_in_flight_ms") for b in (True, False)]
+    return (ends[1] - ends[0]) / 1000
+
+
+def _measured_cpu_s(period: Period, kinds: frozenset[str]) -> float | None:
+    records = [r for r in period.records("backend_cpu") if r.get("backend_type") in kinds]
+    return total(records, "cpu_seconds") if records else None
+
+
+def _io_parts(
+    period: Period, kinds: frozenset[str], seen: Sampled | None, cpu_s: float | None
+) -> list[TimePart]:
+    """Return the time of I/O calls, from the best source."""
+    records = period.records("io")
+    if records:
+        waits_differ = asynchronous(period)
+        parts = _merged(
+            [
+                TimePart(
+                    event=io_event(record),
+                    wait_class=io_class(str(record.get("file_class")), str(record["operation"])),
+                    total_s=number(record.get("time_ms")) / 1000,
+                    source=Source.EXACT,
+                    waits=int(number(record.get("calls"))),
+                    apart=(cpu_s is not None and is_page_cache(record))
+                    or (waits_differ and _is_data_read(record)),
+                )
+                for record in records
+                if record.get("backend_type") in kinds
+            ]
+        )
+        parts += _background(records)
+        return parts + (_felt_reads(period, kinds, seen) if waits_differ else [])
+    return _stock_parts(period, kinds)
+
+
+def _is_data_read(record: Mapping[str, Value]) -> bool:
+    return (record.get("file_class"), record.get("operation")) == ("data", "read")
+
+
+def _felt_reads(period: Period, kinds: frozenset[str], seen: Sampled | None) -> list[TimePart]:
+    """Return the waits for data reads of a server that reads asynchronously."""
+    if timed(period):
+        return [
+            TimePart(
+                event="data file read, as waited for",
+                wait_class=WaitClass.USER_IO,
+                total_s=io.read_s or 0.0,
+                source=Source.EXACT,
+                waits=io.reads,
+            )
+            for io in stock_io(period, timed=True, wal_timed=False)
+            if io.backend_type == CLIENT and io.object == "relation" and io.reads
+        ]
+    return _sampled_parts(
+        [w for w in _foreground(seen, kinds) if w.event.casefold() in _READ_EVENTS]
+    )
+
+
+_READ_EVENTS = frozenset(
+    {"io:datafileread", "io:aioiocompletion", "extension:flashcacheread", "lwlock:flashcacheread"}
+)
+
+
+def _background(records: list[dict[str, Value]]) -> list[TimePart]:
+    """Return the I/O of processes that serve no client: shown, no DB time."""
+    return _merged(
+        [
+            TimePart(
+                event=f"{record.get('backend_type')}: {io_event(record)}",
+                wait_class=WaitClass.SYSTEM_IO,
+                total_s=number(record.get("time_ms")) / 1000,
+                source=Source.EXACT,
+                waits=int(number(record.get("calls"))),
+            )
+            for record in records
+            if record.get("backend_type") not in FOREGROUND
+        ]
+    )
+
+
+def _stock_parts(period: Period, kinds: frozenset[str]) -> list[TimePart]:
+    """Return what PostgreSQL itself timed."""
+    parts = []
+    found = stock_io(period, timed=timed(period), wal_timed=wal_timed(period))
+    for io in found:
+        for operation, calls, time_s in (
+            ("read", io.reads, io.read_s),
+            ("write", io.writes, io.write_s),
+            ("extend", io.extends, io.extend_s),
+            ("sync", io.syncs, io.sync_s),
+        ):
+            if time_s is None or not (calls or time_s):
+                continue
+            file_class = {"relation": "data"}.get(io.object, io.object)
+            name = f"{_FILE_NAMES.get(file_class, file_class)} {operation}"
+            ours = io.backend_type in kinds
+            parts.append(
+                TimePart(
+                    event=name if ours else f"{io.backend_type}: {name}",
+                    wait_class=io_class(file_class, operation) if ours else WaitClass.SYSTEM_IO,
+                    total_s=time_s,
+                    source=Source.EXACT,
+                    waits=calls,
+                )
+            )
+    counted = databases(period)
+    if not found and timed(period) and counted is not None:  # 15
+        parts = [
+            TimePart(
+                event=f"data file {operation}, all processes",
+                wait_class=io_class("data", operation),
+                total_s=time_s,
+                source=Source.EXACT,
+                waits=count,
+            )
+            for operation, time_s, count in (
+                ("read", counted.read_s, counted.blocks_read),
+                ("write", counted.write_s, None),
+            )
+            if time_s
+        ]
+    return _merged(parts)
+
+
+def _other_parts(
+    period: Period, kinds: frozenset[str], seen: Sampled | None, cpu_s: float | None
+) -> list[TimePart]:
+    """Return CPU, and the waits that nobody times."""
+    at_work, others = [], []
+    for wait in _foreground(seen, kinds):
+        if wait.wait_class is WaitClass.CPU:
+            at_work.append(wait)
+        elif not _is_timed(wait, period):
+            others.append(wait)
+    parts = _sampled_parts(others) + _sampled_system(period, seen)
+    at_work_s = sum(wait.seconds for wait in at_work)
+    if cpu_s is None:
+        if seen is not None:
+            parts.append(_cpu_part("CPU, or waiting for a processor", at_work_s, Source.SAMPLED))
+        return parts
+    parts.append(_cpu_part(CPU, cpu_s, Source.EXACT))
+    copies_s = sum(
+        number(record.get("time_ms")) / 1000
+        for record in period.records("io")
+        if record.get("backend_type") in kinds and is_page_cache(record)
+    )
+    waiting_s = at_work_s - max(cpu_s - copies_s, 0.0)
+    if waiting_s > 0:
+        parts.append(_cpu_part(CPU_WAIT, waiting_s, Source.SAMPLED))
+    return parts
+
+
+def _cpu_part(event: str, total_s: float, source: Source) -> TimePart:
+    return TimePart(event=event, wait_class=WaitClass.CPU, total_s=total_s, source=source)
+
+
+def _is_timed(wait: SampledWait, period: Period) -> bool:
+    """Tell whether the calls behind an event are timed, so that its samples must not count."""
+    kind, _, name = wait.event.casefold().partition(":")
+    own_io = bool(period.records("io"))
+    if name == "flashcacheread":
+        return own_io
+    if kind != "io" or name.endswith(_NOT_CALLS):
+        return False
+    if name.startswith("aioio"):  # in _felt_reads(), or in pg_stat_io's time
+        return own_io or timed(period)
+    if own_io:
+        return True
+    if name.startswith("wal"):
+        return wal_timed(period) and period.major >= 18
+    if not timed(period):
+        return False
+    if period.major < 16:
+        return name in ("datafileread", "datafilewrite")
+    return name.startswith("datafile")
+
+
+def _foreground(seen: Sampled | None, kinds: frozenset[str]) -> list[SampledWait]:
+    return [w for w in seen.waits if w.backend_type in kinds] if seen is not None else []
+
+
+def _sampled_parts(waits: list[SampledWait]) -> list[TimePart]:
+    return _merged(
+        [
+            TimePart(
+                event=wait.event,
+                wait_class=wait.wait_class,
+                total_s=wait.seconds,
+                source=Source.SAMPLED,
+            )
+            for wait in waits
+        ]
+    )
+
+
+def _sampled_system(period: Period, seen: Sampled | None) -> list[TimePart]:
+    """Return waits of processes that serve no client, as far as they are not timed."""
+    if seen is None or period.records("io"):
+        return []
+    return _merged(
+        [
+            TimePart(
+                event=f"{wait.backend_type}: {wait.event}",
+                wait_class=wait.wait_class,
+                total_s=wait.seconds,
+                source=Source.SAMPLED,
+            )
+            for wait in seen.waits
+            if not wait.foreground and wait.wait_class is WaitClass.SYSTEM_IO
+        ]
+    )
+
+
+def _merged(parts: list[TimePart]) -> list[TimePart]:
+    """Return the parts, those of one event, class and standing as one."""
+    sums: dict[tuple[str, WaitClass, bool, Source], tuple[float, int | None]] = {}
+    for part in parts:
+        key = (part.event, part.wait_class, part.apart, part.source)
+        seconds, waits = sums.get(key, (0.0, 0 if part.waits is not None else None))
+        sums[key] = (
+            seconds + part.total_s,
+            None if waits is None or part.waits is None else waits + part.waits,
+        )
+    return [
+        TimePart(
+            event=event,
+            wait_class=wait_class,
+            total_s=seconds,
+            source=source,
+            waits=waits,
+            apart=apart,
+        )
+        for (event, wait_class, apart, source), (seconds, waits) in sums.items()
+    ]

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A period: what a server counted between two snapshots.
+
+A period is a chain of intervals, each from one snapshot to the next.  Counters are
+subtracted interval by interval and added up, so that a statistics reset, a dropped
+database or a section that came later costs no more than the interval in which it
+happened, and so that the periods A..B and B..C always come to A..C.
+
+A restart within is refused: the counters of shared memory begin anew, and what happened
+between the last snapshot before it and the restart is not known.  A crash of a backend
+is such a restart, too; it shows as counters that never fall and did.
+
+Gauges (settings, sizes) are had from both ends.
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pgflash.analyze.sections import (
+    ENDS_ARE_ENOUGH,
+    SHAPES,
+    Reset,
+    add,
+    number,
+    subtract,
+)
+from pgflash.errors import UsageError
+from pgflash.model.snapshot import (
+    MISSING,
+    Section,
+    SectionKind,
+    SnapshotHead,
+    SnapshotStore,
+    Value,
+)
+
+Record = Mapping[str, Value]
+
+
+class PeriodError(UsageError):
+    """These snapshots do not bound a period."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """From one snapshot to the next."""
+
+    begin: SnapshotHead
+    end: SnapshotHead
+    #: What was counted, by section.
+    deltas: Mapping[str, Section]
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return its length."""
+        return (self.end.taken_at - self.begin.taken_at).total_seconds()
+
+    def records(self, name: str) -> list[dict[str, Value]]:
+        """Return a section's rows; none if it is absent."""
+        return self.deltas[name].records() if name in self.deltas else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """What happened between two snapshots."""
+
+    intervals: tuple[Interval, ...]
+    #: What was counted, by section; deltas added up.
+    totals: Mapping[str, Section]
+    #: For how much of the period a section was had.
+    covered_s: Mapping[str, float]
+    begin_gauges: Mapping[str, Section]
+    end_gauges: Mapping[str, Section]
+    resets: tuple[Reset, ...] = ()
+    #: Texts of statements by their ids.
+    queries: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def begin(self) -> SnapshotHead:
+        """Return the first snapshot."""
+        return self.intervals[0].begin
+
+    @property
+    def end(self) -> SnapshotHead:
+        """Return the last snapshot."""
+        return self.intervals[-1].end
+
+    @property
+    def major(self) -> int:
+        """Return the server's major version."""
+        return self.end.major
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return its length."""
+        return (self.end.taken_at - self.begin.taken_at).total_seconds()
+
+    def records(self, name: str) -> list[dict[str, Value]]:
+        """Return a section's rows; none if it is absent."""
+        return self.totals[name].records() if name in self.totals else []
+
+    def record(self, name: str) -> dict[str, Value] | None:
+        """Return the row of a section that has one, or None."""
+        found = self.records(name)
+        return found[0] if found else None
+
+    def gauge(self, name: str, *, at_begin: bool = False) -> list[dict[str, Value]]:
+        """Return a gauge section's rows at one of the ends."""
+        gauges = self.begin_gauges if at_begin else self.end_gauges
+        return gauges[name].records() if name in gauges else []
+
+    def setting(self, name: str) -> str | None:
+        """Return a setting at the end, or None if it has its default."""
+        for record in self.gauge("settings"):
+            if record.get("name") == name:
+                return str(record.get("setting"))
+        return None
+
+    def missing_reason(self, name: str) -> str:
+        """Say why a section is absent."""
+        for record in self.gauge(MISSING):
+            if record.get("section") == name:
+                return str(record.get("reason"))
+        return ""
+
+
+def make_period(store: SnapshotStore, begin_id: int, end_id: int) -> Period:
+    """Return the period between two snapshots of a store."""
+    chain = _chain(store.list(), begin_id, end_id, store.name)
+    first, last = store.sections(chain[0].id), store.sections(chain[-1].id)
+    names = sorted({*first, *last})
+    deltas: dict[str, dict[int, Section]] = {}
+    resets: list[Reset] = []
+    for name in names:
+        kind = (last.get(name) or first[name]).kind
+        if kind is SectionKind.GAUGE:
+            continue
+        if name in ENDS_ARE_ENOUGH and kind is SectionKind.COUNTER:
+            found = {chain[-1].id: last[name]} if name in last else {}
+        else:
+            found = {h.id: s for h, s in store.sections_between(begin_id, end_id, name)}
+        if kind is SectionKind.DELTA:
+            deltas[name] = _kept(found, chain)
+        else:
+            deltas[name], of_this = _differences(name, first.get(name), found, chain)
+            resets.extend(of_this)
+    intervals = tuple(
+        Interval(
+            begin=begin,
+            end=end,
+            deltas={name: by_id[end.id] for name, by_id in deltas.items() if end.id in by_id},
+        )
+        for begin, end in itertools.pairwise(chain)
+    )
+    return period_of(
+        intervals,
+        begin_gauges=_gauges(first),
+        end_gauges=_gauges(last),
+        resets=tuple(resets),
+        queries=store.queries(_query_ids(intervals)),
+    )
+
+
+def period_of(
+    intervals: Sequence[Interval],
+    *,
+    begin_gauges: Mapping[str, Section],
+    end_gauges: Mapping[str, Section],
+    resets: tuple[Reset, ...] = (),
+    queries: Mapping[int, str] | None = None,
+) -> Period:
+    """Return the period that intervals, the earliest first, make together."""
+    totals, covered = {}, {}
+    for name in sorted({name for interval in intervals for name in interval.deltas}):
+        having = [interval for interval in intervals if name in interval.deltas]
+        totals[name] = add([interval.deltas[name] for interval in having])
+        covered[name] = sum(interval.elapsed_s for interval in having)
+        if name in ENDS_ARE_ENOUGH:  # one difference stands for all
+            covered[name] = sum(interval.elapsed_s for interval in intervals)
+    return Period(
+        intervals=tuple(intervals),
+        totals=totals,
+        covered_s=covered,
+        begin_gauges=begin_gauges,
+        end_gauges=end_gauges,
+        resets=resets,
+        queries=queries or {},
+    )
+
+
+def _chain(
+    heads: Sequence[SnapshotHead], begin_id: int, end_id: int, store: str
+) -> tuple[SnapshotHead, ...]:
+    """Return the heads from the first to the last, or say why they bound no period."""
+    by_id = {head.id: head for head in heads}
+    hint = "'pgflash snapshots' lists the snapshots there are."
+    for wanted in (begin_id, end_id):
+        if wanted not in by_id:
+            there = f"it holds {heads[0].id} to {heads[-1].id}" if heads else "it holds none"
+            raise PeriodError(f"there is no snapshot {wanted} in {store}: {there}", hint=hint)
+    begin, end = by_id[begin_id], by_id[end_id]
+    if begin_id == end_id:
+        raise PeriodError(
+            f"a period needs two snapshots, and {begin_id} was named twice", hint=hint
+        )
+    if begin.taken_at >= end.taken_at:
+        raise PeriodError(
+            f"snapshot {begin_id} was taken at {_said(begin.taken_at)}, after snapshot {end_id} "
+            f"({_said(end.taken_at)})",
+            hint=f"Name the earlier one first: {end_id}..{begin_id}.",
+        )
+    chain = tuple(
+        sorted(
+            (head for head in heads if begin.taken_at <= head.taken_at <= end.taken_at),
+            key=lambda head: (head.taken_at, head.id),
+        )
+    )
+    for before, after in itertools.pairwise(chain):
+        if before.started_at != after.started_at or after.previous_id is None:
+            raise _over_a_restart(chain, before, after, "the server was restarted")
+    return chain
+
+
+def _over_a_restart(
+    chain: Sequence[SnapshotHead], before: SnapshotHead, after: SnapshotHead, what: str
+) -> PeriodError:
+    parts = []
+    if chain[0] is not before:
+        parts.append(f"{chain[0].id}..{before.id}")
+    if after is not chain[-1]:
+        parts.append(f"{after.id}..{chain[-1].id}")
+    return PeriodError(
+        f"{what} between the snapshots {before.id} ({_said(before.taken_at)}) and {after.id} "
+        f"({_said(after.taken_at)}), and its counters began anew",
+        hint=f"Ask for {' or '.join(parts)}."
+        if parts
+        else "Take a snapshot now and another one later.",
+    )
+
+
+def _kept(found: Mapping[int, Section], chain: Sequence[SnapshotHead]) -> dict[int, Section]:
+    """Return the deltas that begin where the interval begins."""
+    return {
+        after.id: found[after.id]
+        for before, after in itertools.pairwise(chain)
+        if after.id in found and after.previous_id == before.id
+    }
+
+
+def _differences(
+    name: str,
+    first: Section | None,
+    found: Mapping[int, Section],
+    chain: Sequence[SnapshotHead],
+) -> tuple[dict[int, Section], list[Reset]]:
+    """Return what was counted in each interval that has the section at both ends."""
+    deltas: dict[int, Section] = {}
+    resets: list[Reset] = []
+    last, last_head = first, chain[0]
+    for before, after in itertools.pairwise(chain):
+        now = found.get(after.id)
+        if now is None:
+            last = last if name in ENDS_ARE_ENOUGH else None
+            continue
+        if last is not None:
+            change = subtract(last, now)
+            if change.restarted:
+                at = last_head if name in ENDS_ARE_ENOUGH else before
+                raise _over_a_restart(
+                    chain, at, after, "the server's processes were restarted after a crash"
+                )
+            deltas[after.id] = change.section
+            resets.extend(change.resets)
+        last, last_head = now, after
+    return deltas, resets
+
+
+def _gauges(sections: Mapping[str, Section]) -> dict[str, Section]:
+    """Return what may be had from the ends: gauges, and the gauges within counters."""
+    return {
+        name: section
+        for name, section in sections.items()
+        if section.kind is SectionKind.GAUGE
+        or (name in SHAPES and SHAPES[name].gauges and section.kind is SectionKind.COUNTER)
+    }
+
+
+def _query_ids(intervals: Iterable[Interval]) -> set[int]:
+    found: set[int] = set()
+    for interval in intervals:
+        for name in ("statements", "samples"):
+            section = interval.deltas.get(name)
+            column = section.column("query_id") if section else None
+            found.update(int(number(one)) for one in column or () if one is not None)
+    return found
+
+
+def _said(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Findings about the flash cache: what it brought, and what is wrong with it."""
+
+from pgflash.analyze.parts import DbTime
+from pgflash.analyze.period import Period
+from pgflash.analyze.rules import Weighed, finding
+from pgflash.analyze.sections import number, total
+from pgflash.analyze.words import count, duration, percent, things, times
+from pgflash.model.awr import Severity
+from pgflash.model.waits import FOREGROUND
+
+#: Fewer look-ups than this say nothing about a cache.
+LOOKUPS_MIN = 1000
+
+
+def wrong_blocks(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that blocks came back from flash as they should not."""
+    cache = period.record("cache")
+    if cache is None:
+        return None
+    differing = number(cache.get("verify_mismatches"))
+    corrupt = number(cache.get("corrupt_slots"))
+    if not differing and not corrupt:
+        return None
+    if differing:
+        return finding(
+            "flash-mismatches",
+            Severity.CRITICAL,
+            f"{things(differing, 'block')} from flash differed from the file.",
+            f"{count(number(cache.get('verify_compared')))} blocks were compared",
+            table="flash-cache",
+            advice="Take the cache offline, keep the log and the cache file, and report this.",
+            weight=1.0,
+        )
+    return finding(
+        "flash-corruption",
+        Severity.WARNING,
+        f"{things(corrupt, 'block')} came back from flash with a wrong checksum; none was used.",
+        f"{count(number(cache.get('flash_reads')))} reads of the cache file",
+        table="flash-cache",
+        advice="Check the device.",
+        weight=1.0,
+    )
+
+
+def device_trouble(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that a cache file failed, or answered too late."""
+    cache = period.record("cache")
+    if cache is None:
+        return None
+    names = (
+        ("flash_read_errors", "failed read", "failed reads"),
+        ("flash_write_errors", "failed write", "failed writes"),
+        ("read_timeouts", "read beyond the deadline", "reads beyond the deadline"),
+    )
+    counted = ((number(cache.get(column)), one, many) for column, one, many in names)
+    parts = [things(value, one, many) for value, one, many in counted if value > 0]
+    if not parts:
+        return None
+    return finding(
+        "flash-device",
+        Severity.WARNING,
+        f"The flash device had trouble: {', '.join(parts)}; the disk was read instead.",
+        table="flash-cache",
+        advice="See pgflash_cache_devices, and the kernel's log.",
+        weight=0.5,
+    )
+
+
+def not_serving(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that there is a cache and it does not serve."""
+    cache = period.record("cache")
+    if cache is None or not cache.get("cache_file") or cache.get("mode") == "serve":
+        return None
+    return finding(
+        "flash-not-serving",
+        Severity.WARNING,
+        f"The flash cache was in mode {cache.get('mode')} at the end of the period: it served "
+        "nothing.",
+        str(cache.get("mode_reason") or ""),
+        table="flash-cache",
+        weight=0.9,
+    )
+
+
+def served(period: Period, _found: DbTime) -> Weighed | None:
+    """Say what the cache brought, or that it brought nothing."""
+    cache = period.record("cache")
+    if cache is None or cache.get("mode") != "serve":
+        return None
+    hits, misses = number(cache.get("hits")), number(cache.get("misses"))
+    if hits + misses < LOOKUPS_MIN:
+        return None
+    flash, disk = _reads(period, "flash"), _reads(period, "disk")
+    share = hits / (hits + misses)
+    said = f"The flash cache served {percent(share)} of the blocks that were looked up in it"
+    looked_up = f"{count(hits)} hits, {count(misses)} misses"
+    if flash is None or disk is None:
+        return finding(
+            "flash-served", Severity.NOTE, f"{said}.", looked_up, table="flash-cache", weight=share
+        )
+    (flash_calls, flash_s), (disk_calls, disk_s) = flash, disk
+    flash_mean, disk_mean = flash_s / flash_calls, disk_s / disk_calls
+    if flash_mean >= disk_mean:
+        return finding(
+            "flash-slower",
+            Severity.WARNING,
+            f"{said}, but at {duration(flash_mean)} a read, no faster than the disk at "
+            f"{duration(disk_mean)}.",
+            looked_up,
+            table="flash-cache",
+            advice="What the disk serves so fast may come from a cache of its own: compare the "
+            "devices.",
+            weight=share,
+        )
+    saved_s = flash_calls * (disk_mean - flash_mean)
+    return finding(
+        "flash-served",
+        Severity.GOOD,
+        f"{said}: {duration(flash_mean)} a read against {duration(disk_mean)} from disk, "
+        f"{times(disk_mean / flash_mean)} as fast.",
+        looked_up,
+        f"{duration(saved_s)} of waiting saved, if those reads had taken as long as the others "
+        "(modelled)",
+        table="flash-cache",
+        weight=share,
+    )
+
+
+def budget(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that the day's write budget kept blocks out."""
+    cache = period.record("cache")
+    skipped = number(cache.get("insert_skip_budget")) if cache else 0.0
+    inserts = number(cache.get("inserts")) if cache else 0.0
+    if skipped < LOOKUPS_MIN or skipped < 0.05 * (skipped + inserts):
+        return None
+    return finding(
+        "flash-budget",
+        Severity.NOTE,
+        f"The write budget kept {things(skipped, 'block')} out of the flash cache, "
+        f"{percent(skipped / (skipped + inserts))} of those that would have gone in.",
+        f"{count(inserts)} inserts",
+        table="flash-cache",
+        advice="Raise pgflash.write_budget if the drives' warranty allows more.",
+        weight=0.1,
+    )
+
+
+def _reads(period: Period, source: str) -> tuple[float, float] | None:
+    """Return calls and seconds of clients' data reads from a source; None if there were few."""
+    records = [
+        r
+        for r in period.records("io")
+        if (r.get("file_class"), r.get("operation"), r.get("source")) == ("data", "read", source)
+        and r.get("backend_type") in FOREGROUND
+    ]
+    calls = total(records, "calls")
+    return (calls, total(records, "time_ms") / 1000) if calls >= 100 else None
+
+
+FLASH_RULES = (wrong_blocks, device_trouble, not_serving, served, budget)

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Findings about the server, the machine, and the figures themselves."""
+
+from pgflash.analyze.changes import settings_changed
+from pgflash.analyze.figures import checkpoints, databases
+from pgflash.analyze.host import disk_row
+from pgflash.analyze.parts import DbTime, timed
+from pgflash.analyze.period import Period
+from pgflash.analyze.rules import Weighed, finding
+from pgflash.analyze.sections import number
+from pgflash.analyze.timeline import cpu_shares
+from pgflash.analyze.words import count, duration, listed, percent, size, things
+from pgflash.model.awr import Severity
+
+
+def checksum_failures(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that data pages were found corrupt."""
+    counted = databases(period)
+    if counted is None or not counted.checksum_failures:
+        return None
+    return finding(
+        "checksum-failures",
+        Severity.CRITICAL,
+        f"PostgreSQL found {things(counted.checksum_failures, 'data page')} with a wrong checksum.",
+        table="summary",
+        advice="Check the storage and the newest backup before anything else.",
+        weight=1.0,
+    )
+
+
+def requested_checkpoints(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that checkpoints came before their time."""
+    done = checkpoints(period)
+    if done is None or done.requested < 2 or done.requested <= done.timed:
+        return None
+    return finding(
+        "requested-checkpoints",
+        Severity.NOTE,
+        f"{things(done.requested, 'checkpoint was', 'checkpoints were')} requested, and "
+        f"{done.timed} came in time: WAL fills max_wal_size before checkpoint_timeout.",
+        f"{count(done.buffers_written)} blocks written by checkpoints in {duration(done.write_s)}",
+        table="wal",
+        advice="Raise max_wal_size.",
+        weight=0.1,
+    )
+
+
+def temporary_files(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that much was sorted or hashed on disk."""
+    counted = databases(period)
+    if counted is None or counted.temp_bytes / period.elapsed_s < 2**20:
+        return None
+    return finding(
+        "temporary-files",
+        Severity.NOTE,
+        f"Statements wrote {size(counted.temp_bytes)} of temporary files, "
+        f"{size(counted.temp_bytes / period.elapsed_s)} a second.",
+        things(counted.temp_files, "file"),
+        table="sql-temp",
+        advice="Raise work_mem for the statements at the top of the table.",
+        weight=0.1,
+    )
+
+
+def idle_transactions(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that sessions sat in open transactions."""
+    counted = databases(period)
+    sessions = counted.idle_in_transaction_s / period.elapsed_s if counted else 0.0
+    if sessions < 1:
+        return None
+    return finding(
+        "idle-in-transaction",
+        Severity.NOTE,
+        f"{sessions:.1f} sessions on average sat idle in an open transaction.",
+        table="load-profile",
+        advice="They hold their locks and keep VACUUM from removing dead rows.",
+        weight=0.05,
+    )
+
+
+def rollbacks(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that much work was thrown away."""
+    counted = databases(period)
+    if counted is None or counted.transactions < 1000:
+        return None
+    share = counted.rollbacks / counted.transactions
+    if share < 0.1:
+        return None
+    return finding(
+        "rollbacks",
+        Severity.NOTE,
+        f"{percent(share)} of the transactions were rolled back.",
+        f"{count(counted.rollbacks)} of {count(counted.transactions)}",
+        table="load-profile",
+        weight=share,
+    )
+
+
+def deadlocks(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that there were deadlocks."""
+    counted = databases(period)
+    if counted is None or not counted.deadlocks:
+        return None
+    return finding(
+        "deadlocks",
+        Severity.NOTE,
+        f"There {'was' if counted.deadlocks == 1 else 'were'} "
+        f"{things(counted.deadlocks, 'deadlock')}.",
+        table="summary",
+        weight=0.05,
+    )
+
+
+def machine(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that the machine itself was short of processors or memory."""
+    shares = cpu_shares(period)
+    memory = period.record("host_memory") or {}
+    page = next((number(r.get("page_size")) for r in period.gauge("server")), 0.0) or 4096
+    swapped = page * (number(memory.get("swap_in_pages")) + number(memory.get("swap_out_pages")))
+    said = []
+    if shares is not None and shares["steal"] >= 0.05:
+        said.append(f"the hypervisor took {percent(shares['steal'])} of the processors away")
+    if swapped / period.elapsed_s >= 2**20:
+        said.append(f"it swapped {size(swapped)}")
+    if not said:
+        return None
+    return finding(
+        "machine",
+        Severity.WARNING,
+        f"The machine was short: {listed(said)}.",
+        table="host-vmstat",
+        weight=0.3,
+    )
+
+
+def busy_disk(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that a device had no time left."""
+    busiest = max(
+        period.records("host_disks"), key=lambda r: number(r.get("io_time_ms")), default=None
+    )
+    if busiest is None:
+        return None
+    util = number(busiest.get("io_time_ms")) / 1000 / period.elapsed_s
+    if util < 0.9:
+        return None
+    cells = disk_row(busiest, elapsed_s=period.elapsed_s).cells
+    requests = number(busiest.get("reads")) + number(busiest.get("writes"))
+    each = duration(float(cells[9]) / 1000) if isinstance(cells[9], (int, float)) else "?"
+    return finding(
+        "busy-device",
+        Severity.WARNING,
+        f"The device {busiest.get('disk')} was busy for {percent(min(util, 1.0))} of the time, at "
+        f"{each} a request.",
+        f"{requests / period.elapsed_s:,.0f} requests a second",
+        table="host-iostat",
+        advice="A device that serves many requests at once may be busy all the time and have room "
+        "left; the time of a request tells.",
+        weight=0.2,
+    )
+
+
+def buffers(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that shared_buffers had nearly everything."""
+    counted = databases(period)
+    looked_up = counted.blocks_hit + counted.blocks_read if counted is not None else 0
+    if counted is None or looked_up < 10_000 or counted.blocks_hit / looked_up < 0.99:
+        return None
+    return finding(
+        "shared-buffers",
+        Severity.GOOD,
+        f"shared_buffers had {100 * counted.blocks_hit / looked_up:.2f} % of the blocks that were "
+        "asked for.",
+        f"{count(looked_up)} blocks",
+        table="load-profile",
+        weight=0.1,
+    )
+
+
+def changed_settings(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that settings changed within the period."""
+    rows = settings_changed(period).rows
+    if not rows:
+        return None
+    names = [str(row.cells[0]) for row in rows]
+    shown = listed(names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} others"])
+    return finding(
+        "settings-changed",
+        Severity.NOTE,
+        f"{things(len(names), 'setting')} changed within the period: {shown}.",
+        table="settings-changed",
+        weight=0.2,
+    )
+
+
+def resets(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that counters began anew within the period."""
+    if not period.resets:
+        return None
+    names = sorted({reset.section for reset in period.resets})
+    at = sorted({reset.at for reset in period.resets if reset.at})
+    when = f" at {at[0][:19]}" if len(at) == 1 else ""
+    return finding(
+        "statistics-reset",
+        Severity.WARNING,
+        f"Statistics were reset within the period{when} ({listed(names)}): what they had counted "
+        "since the snapshot before is not in the figures.",
+        table="missing",
+        advice="Nothing of pgflash resets statistics; find out who does.",
+        weight=1.0,
+    )
+
+
+def gaps(period: Period, found: DbTime) -> Weighed | None:
+    """Say that the sampler did not look at all of the period."""
+    seen = found.samples
+    if seen is None or seen.covered_s >= 0.95 * period.elapsed_s:
+        return None
+    return finding(
+        "sampler-gaps",
+        Severity.WARNING,
+        f"The sampler looked at {percent(seen.covered_s / period.elapsed_s)} of the period: waits "
+        "of the rest are not explained.",
+        f"{count(seen.looks)} looks, {count(seen.missed)} missed",
+        table="db-time",
+        weight=0.5,
+    )
+
+
+def untimed(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that nobody timed I/O."""
+    if period.records("io") or timed(period):
+        return None
+    return finding(
+        "io-not-timed",
+        Severity.WARNING,
+        "Nobody timed I/O: the extension pgflash was not there, and track_io_timing is off.",
+        table="missing",
+        advice="Turn track_io_timing on, or load the extension.",
+        weight=0.6,
+    )
+
+
+SERVER_RULES = (
+    checksum_failures,
+    requested_checkpoints,
+    temporary_files,
+    idle_transactions,
+    rollbacks,
+    deadlocks,
+    machine,
+    busy_disk,
+    buffers,
+    changed_settings,
+    resets,
+    gaps,
+    untimed,
+)

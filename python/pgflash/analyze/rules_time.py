@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Findings about DB time: where it went, and how sure that is."""
+
+from pgflash.analyze.dbtime import TimePart, total_of
+from pgflash.analyze.events import RESIDUAL
+from pgflash.analyze.load import cores_of
+from pgflash.analyze.parts import CPU_WAIT, DbTime, is_page_cache
+from pgflash.analyze.period import Period
+from pgflash.analyze.rules import Weighed, finding
+from pgflash.analyze.sections import number, total
+from pgflash.analyze.segments import OTHER, relations
+from pgflash.analyze.words import count, duration, listed, percent, things
+from pgflash.model.awr import Severity
+from pgflash.model.waits import FOREGROUND, WaitClass
+
+#: A part of DB time below this is not worth naming.
+SHARE_MIN = 0.05
+#: A class above this share is a warning.
+SHARE_WARN = 0.2
+#: Fewer active sessions than this are no load.
+SESSIONS_MIN = 0.05
+#: A residual above this share is said.
+RESIDUAL_MAX = 0.1
+
+DISK_READ = "data file read, disk"
+
+
+def where_the_time_went(period: Period, found: DbTime) -> Weighed | None:
+    """Name the largest parts of DB time in one sentence."""
+    composition = found.composition
+    sessions = composition.sessions(composition.db_time_s) or 0.0
+    if sessions < SESSIONS_MIN:
+        return finding(
+            "where-the-time-went",
+            Severity.NOTE,
+            f"The server was nearly idle: {duration(composition.db_time_s)} of DB time in "
+            f"{duration(composition.elapsed_s)}.",
+            table="db-time",
+        )
+    named: list[str] = []
+    for part in composition.counted[:3]:
+        share = composition.share(part.total_s) or 0.0
+        if share >= SHARE_MIN:
+            named.append(
+                f"{percent(share)} {'of DB time ' if not named else ''}was "
+                f"{_part_in_words(period, part)}"
+            )
+    if not named:
+        return None
+    return finding(
+        "where-the-time-went",
+        Severity.NOTE,
+        f"{'; '.join(named)}.",
+        f"DB time {duration(composition.db_time_s)} in {duration(composition.elapsed_s)}: "
+        f"{sessions:.1f} average active sessions",
+        *(
+            f"{part.event}: {duration(part.total_s)}"
+            + (f" in {things(part.waits, 'call')}" if part.waits else "")
+            + f" ({part.source})"
+            for part in composition.counted[:3]
+        ),
+        table="top-events",
+    )
+
+
+def disk_reads(period: Period, found: DbTime) -> Weighed | None:
+    """Say how long clients waited for the disk, and what flash would do about it."""
+    parts = [p for p in found.composition.counted if p.event.startswith(_READS)]
+    share = found.composition.share(total_of(parts)) or 0.0
+    if share < SHARE_WARN:
+        return None
+    mean = _mean_of(parts)
+    at = f", {mean} each" if mean else ""
+    advice, gain = _advised(period)
+    return finding(
+        "disk-reads",
+        Severity.WARNING,
+        f"Clients waited for reads of data files for {percent(share)} of DB time{at}.",
+        *_hottest(period),
+        gain,
+        table="segments-read-time" if _hottest(period) else "top-events",
+        advice=advice,
+        weight=share,
+    )
+
+
+_READS = (
+    "data file read, disk",
+    "data file read, as waited for",
+    "IO:DataFileRead",
+    "IO:AioIoCompletion",
+    "data file read, all processes",
+)
+
+
+def commits(period: Period, found: DbTime) -> Weighed | None:
+    """Say how long clients waited for commits."""
+    parts = found.composition.of_class(WaitClass.COMMIT)
+    share = found.composition.share(total_of(parts)) or 0.0
+    if share < SHARE_WARN:
+        return None
+    own = period.record("wal")
+    syncs = number(own.get("syncs")) if own else 0.0
+    mean = duration(number((own or {}).get("sync_time_ms")) / 1000 / syncs) if syncs else ""
+    return finding(
+        "commit-waits",
+        Severity.WARNING,
+        f"Commits took {percent(share)} of DB time"
+        + (f": a sync of the WAL took {mean} on average." if mean else "."),
+        *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
+        f"{count(syncs)} syncs of the WAL, by all processes" if syncs else "",
+        table="wal",
+        advice="Put pg_wal on flash, or let transactions that may be lost commit asynchronously "
+        "(synchronous_commit).",
+        weight=share,
+    )
+
+
+def buffer_writes(_period: Period, found: DbTime) -> Weighed | None:
+    """Say that backends had to write others' dirty buffers."""
+    parts = found.composition.of_class(WaitClass.CONFIGURATION)
+    share = found.composition.share(total_of(parts)) or 0.0
+    if share < SHARE_MIN:
+        return None
+    return finding(
+        "configuration-waits",
+        Severity.WARNING if share >= SHARE_WARN else Severity.NOTE,
+        f"{percent(share)} of DB time went into what settings could avoid, most of it "
+        f"{parts[0].event}.",
+        *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
+        table="top-events",
+        advice="A data file write is a client that had to free a buffer: raise shared_buffers or "
+        "bgwriter_lru_maxpages."
+        if parts[0].event == "data file write"
+        else "",
+        weight=share,
+    )
+
+
+def locks(_period: Period, found: DbTime) -> Weighed | None:
+    """Say that sessions waited for each other."""
+    parts = [
+        *found.composition.of_class(WaitClass.APPLICATION),
+        *found.composition.of_class(WaitClass.CONCURRENCY),
+    ]
+    parts.sort(key=lambda part: -part.total_s)
+    share = found.composition.share(total_of(parts)) or 0.0
+    if share < SHARE_MIN:
+        return None
+    return finding(
+        "locks",
+        Severity.WARNING if share >= SHARE_WARN else Severity.NOTE,
+        f"Sessions waited for each other for {percent(share)} of DB time, most of it "
+        f"{parts[0].event}.",
+        *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
+        table="top-events",
+        weight=share,
+    )
+
+
+def processors(period: Period, found: DbTime) -> Weighed | None:
+    """Say whether processors were short."""
+    composition = found.composition
+    waiting = [p for p in composition.counted if p.event == CPU_WAIT]
+    waiting_share = composition.share(total_of(waiting)) or 0.0
+    cores = cores_of(period)
+    used = found.cpu_s / (cores * period.elapsed_s) if cores and found.cpu_s is not None else None
+    if waiting_share < 0.1 and (used is None or used < 0.8):
+        return None
+    parts = []
+    if used is not None:
+        parts.append(f"sessions used {percent(used)} of {things(cores or 0, 'processor')}")
+    if waiting_share >= 0.1:
+        parts.append(f"waited for one for {percent(waiting_share)} of DB time")
+    return finding(
+        "processors",
+        Severity.WARNING,
+        f"Processors were short: {listed(parts)}.",
+        f"DB CPU {duration(found.cpu_s)} (exact)" if found.cpu_s is not None else "",
+        *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in waiting),
+        table="db-time",
+        weight=max(waiting_share, used or 0.0),
+    )
+
+
+def unexplained(_period: Period, found: DbTime) -> Weighed | None:
+    """Say how much of DB time has no name."""
+    composition = found.composition
+    share = composition.share(composition.residual_s) or 0.0
+    sessions = composition.sessions(composition.db_time_s) or 0.0
+    if abs(share) <= RESIDUAL_MAX or sessions < SESSIONS_MIN:
+        return None
+    why = (
+        "nothing was sampled, so waits other than timed I/O have no name"
+        if found.samples is None
+        else "samples are estimates, and sessions that waited for their client within a statement "
+        "count as active"
+    )
+    text = (
+        f"{percent(share)} of DB time is {RESIDUAL.removesuffix(' by the rows above')} by any row"
+        if share > 0
+        else f"The parts come to {percent(-share)} more than DB time"
+    )
+    return finding(
+        "unexplained", Severity.NOTE, f"{text}: {why}.", table="db-time", weight=abs(share)
+    )
+
+
+def outside_the_executor(period: Period, found: DbTime) -> Weighed | None:
+    """Say how much of DB time no statement is booked with."""
+    records = [r for r in period.records("statements") if r.get("toplevel") is not False]
+    if not records or found.client_s <= 0:
+        return None
+    inside_s = (total(records, "exec_time_ms") + total(records, "plan_time_ms")) / 1000
+    share = 1 - inside_s / found.client_s
+    if share < SHARE_WARN or found.client_s / period.elapsed_s < SESSIONS_MIN:
+        return None
+    return finding(
+        "outside-the-executor",
+        Severity.NOTE,
+        f"{percent(share)} of DB time lies outside the statements that pg_stat_statements times: "
+        "in commits, above all.",
+        f"statements: {duration(inside_s)} of {duration(found.client_s)}",
+        table="sql-elapsed",
+        weight=share,
+    )
+
+
+def page_cache(period: Period, _found: DbTime) -> Weighed | None:
+    """Say that the page cache had nearly everything."""
+    reads = [
+        r
+        for r in period.records("io")
+        if (r.get("file_class"), r.get("operation")) == ("data", "read")
+        and r.get("backend_type") in FOREGROUND
+    ]
+    calls = total(reads, "calls")
+    cached = [r for r in reads if is_page_cache(r)]
+    if calls < 1000 or total(cached, "calls") / calls < 0.9:
+        return None
+    mean_s = total(cached, "time_ms") / 1000 / max(total(cached, "calls"), 1)
+    return finding(
+        "page-cache",
+        Severity.GOOD,
+        f"The page cache served {percent(total(cached, 'calls') / calls)} of the reads of data "
+        f"files, at {duration(mean_s)} each: faster storage would change little.",
+        f"{count(calls)} reads by clients",
+        table="read-latency",
+        weight=total(cached, "calls") / calls,
+    )
+
+
+def _part_in_words(period: Period, part: TimePart) -> str:
+    mean = f" at {duration(part.mean_ms / 1000)}" if part.mean_ms is not None else ""
+    if part.event != DISK_READ:
+        return f"{part.event}{mean}"
+    records = [
+        r
+        for r in period.records("io")
+        if (r.get("file_class"), r.get("operation"), r.get("source")) == ("data", "read", "disk")
+        and r.get("backend_type") in FOREGROUND
+    ]
+    blocks = total(records, "bytes") / 8192 / max(total(records, "calls"), 1)
+    kind = "single-block reads from disk" if 0 < blocks < 1.05 else "reads from disk"
+    hot = _hot_relation(period)
+    return f"{kind}{f', most of them of {hot[0]},' if hot and hot[1] > 0.5 else ''}{mean}"
+
+
+def _hot_relation(period: Period) -> tuple[str, float] | None:
+    """Return the relation most waited for at the disk, and its share of that time."""
+    seconds: dict[str, float] = {}
+    for (name, _, _, _), sums in relations(period).items():
+        seconds[name] = seconds.get(name, 0) + sums.get("disk_read_time_ms", 0)
+    whole = sum(seconds.values())
+    named = {name: value for name, value in seconds.items() if name != OTHER}
+    if not named or whole <= 0:
+        return None
+    top = max(sorted(named), key=named.__getitem__)
+    return top, named[top] / whole
+
+
+def _hottest(period: Period) -> tuple[str, ...]:
+    hot = _hot_relation(period)
+    if hot is None:
+        return ()
+    return (f"{hot[0]} had {percent(hot[1])} of the time of reads from disk",)
+
+
+def _advised(period: Period) -> tuple[str, str]:
+    """Return what to do about reads from disk, and what it would gain."""
+    rows = [r for r in period.gauge("advice") if number(r.get("saved_ms_per_s")) > 0]
+    if not rows:
+        return "Put what is read most on flash, or give the server a flash cache.", ""
+    # The smallest size that brings nine tenths of what the largest one does.
+    most = max(number(row.get("saved_ms_per_s")) for row in rows)
+    enough = min(
+        (row for row in rows if number(row.get("saved_ms_per_s")) >= 0.9 * most),
+        key=lambda row: number(row.get("size_bytes")),
+    )
+    gigabytes = number(enough.get("size_bytes")) / 2**30
+    saved_s = number(enough.get("saved_ms_per_s")) / 1000
+    hits = percent(number(enough.get("hit_ratio")))
+    return (
+        f"A flash cache of {gigabytes:,.1f} GB would serve {hits} of these reads.",
+        f"{saved_s:.2f} seconds of waiting a second saved by it (modelled)",
+    )
+
+
+def _mean_of(parts: list[TimePart]) -> str:
+    waits = [part.waits for part in parts]
+    if not parts or any(one is None for one in waits):
+        return ""
+    calls = sum(one or 0 for one in waits)
+    return duration(total_of(parts) / calls) if calls else ""
+
+
+TIME_RULES = (
+    where_the_time_went,
+    disk_reads,
+    commits,
+    buffer_writes,
+    locks,
+    processors,
+    unexplained,
+    outside_the_executor,
+    page_cache,
+)

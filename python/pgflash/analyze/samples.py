@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Samples turned into seconds.
+
+The sampler looks at all sessions at a steady pace and keeps, for each minute, how often
+it looked and what it saw.  A session seen in k of n looks of a stretch of t seconds was
+there for k / n * t seconds: an estimate with an error of about sqrt(k) looks.
+
+Minutes without a look say nothing: they are no idle spell.  What part of the period was
+looked at is said beside the figures (covered_s), and what was not is left to the residual.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pgflash.analyze.period import Interval, Period
+from pgflash.analyze.sections import number
+from pgflash.model.snapshot import Value, parse_time
+from pgflash.model.waits import FOREGROUND, WaitClass, wait_class
+
+BUCKET = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledWait:
+    """Time that sessions of a kind spent in one event."""
+
+    backend_type: str
+    wait_class: WaitClass
+    #: "Type:Event" as PostgreSQL names it, or "CPU".
+    event: str
+    query_id: int | None
+    samples: int
+    seconds: float
+
+    @property
+    def foreground(self) -> bool:
+        """Tell whether a client waits for it."""
+        return self.backend_type in FOREGROUND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minute:
+    """A bucket of the sampler, or the part of it that lies in the period."""
+
+    at: datetime
+    looks: int
+    seconds: float
+    #: Average sessions, by class; of foreground processes.
+    sessions: Mapping[WaitClass, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """What the sampler saw in a period."""
+
+    waits: tuple[SampledWait, ...]
+    minutes: tuple[Minute, ...]
+    looks: int
+    missed: int
+    #: How much of the period was looked at.
+    covered_s: float
+
+    def seconds(self, waits: Iterable[SampledWait]) -> float:
+        """Return the seconds of some of the waits together."""
+        return sum(wait.seconds for wait in waits)
+
+    @property
+    def counted_s(self) -> float:
+        """Return the seconds of all foreground waits that are DB time."""
+        return self.seconds(w for w in self.waits if w.foreground and w.wait_class.counts)
+
+
+def sampled(period: Period) -> Sampled | None:
+    """Return what the sampler saw, or None if it did not look."""
+    waits: dict[tuple[str, WaitClass, str, int | None], tuple[int, float]] = {}
+    minutes: list[Minute] = []
+    looks = missed = 0
+    for interval in period.intervals:
+        weights: dict[str, tuple[int, float]] = {}
+        for record in interval.records("sample_looks"):
+            seen = int(number(record.get("looks")))
+            looks += seen
+            missed += int(number(record.get("missed")))
+            bucket = str(record.get("bucket"))
+            weights[bucket] = (seen, _overlap_s(bucket, interval))
+        sessions: dict[str, dict[WaitClass, float]] = {bucket: {} for bucket in weights}
+        for record in interval.records("samples"):
+            bucket = str(record.get("bucket"))
+            seen, seconds = weights.get(bucket, (0, 0.0))
+            samples = int(number(record.get("samples")))
+            if seen == 0:
+                continue
+            key = _key(record)
+            so_far = waits.get(key, (0, 0.0))
+            waits[key] = (so_far[0] + samples, so_far[1] + samples / seen * seconds)
+            backend_type, of_class = key[0], key[1]
+            if backend_type in FOREGROUND:
+                by_class = sessions[bucket]
+                by_class[of_class] = by_class.get(of_class, 0.0) + samples / seen
+        minutes.extend(
+            Minute(
+                at=max(parse_time(bucket), interval.begin.taken_at),
+                looks=seen,
+                seconds=seconds,
+                sessions=sessions[bucket],
+            )
+            for bucket, (seen, seconds) in weights.items()
+            if seen and seconds > 0
+        )
+    if looks == 0:
+        return None
+    return Sampled(
+        waits=tuple(
+            SampledWait(
+                backend_type=backend_type,
+                wait_class=of_class,
+                event=event,
+                query_id=query_id,
+                samples=samples,
+                seconds=seconds,
+            )
+            for (backend_type, of_class, event, query_id), (samples, seconds) in waits.items()
+        ),
+        minutes=tuple(sorted(minutes, key=lambda minute: minute.at)),
+        looks=looks,
+        missed=missed,
+        covered_s=sum(minute.seconds for minute in minutes),
+    )
+
+
+def _key(record: Mapping[str, Value]) -> tuple[str, WaitClass, str, int | None]:
+    backend_type = str(record.get("backend_type") or "")
+    wait_type = str(record.get("wait_event_type") or "")
+    event = str(record.get("wait_event") or "")
+    query_id = record.get("query_id")
+    return (
+        backend_type,
+        wait_class(backend_type=backend_type, wait_type=wait_type, event=event),
+        f"{wait_type}:{event}" if wait_type else "CPU",
+        None if query_id is None else int(number(query_id)),
+    )
+
+
+def _overlap_s(bucket: str, interval: Interval) -> float:
+    """Return how much of a bucket lies in the interval."""
+    begin = parse_time(bucket)
+    inside = min(begin + BUCKET, interval.end.taken_at) - max(begin, interval.begin.taken_at)
+    return max(inside.total_seconds(), 0.0)

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Sections subtracted and added up: the arithmetic below every number of a report.
+
+A section is a table.  Of each that counts we know which columns tell its rows apart
+(the key), which of its numbers are not counts (gauges: taken from the later section),
+and what a smaller value in the later one means.  All else that is a number is a count;
+all else that is not (names, modes) is taken from the later section.
+
+    subtract(before, after)     what was counted between two snapshots
+    add(deltas)                 what was counted in several periods that follow one another
+
+Always true: no difference is negative; a row that is new began at nothing; what was
+counted in A..B and in B..C adds up to A..C, since A..C is made in just that way.
+A row that is gone (a dropped database) keeps what it had in the periods it was there.
+"""
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgflash.model.snapshot import Row, Section, SectionKind, Value
+
+
+class Falls(enum.Enum):
+    """What it means that a count is smaller in the later section."""
+
+    #: Somebody reset it: what it shows was counted since then.
+    RESET = "reset"
+    #: It is not quite monotonic (the kernel's I/O wait, processors of ended processes).
+    CLAMP = "clamp"
+    #: It never falls while the server runs: the counters began anew, after a crash.
+    RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What we know of a section."""
+
+    key: tuple[str, ...] = ()
+    #: Numbers that are not counts.
+    gauges: frozenset[str] = frozenset()
+    #: The column with the time of the last reset.
+    reset: str = ""
+    falls: Falls = Falls.RESET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Counters that began anew within a period."""
+
+    section: str
+    #: Which row, in words; "" where the section has one.
+    row: str
+    #: ISO 8601; "" if nobody wrote it down.
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What happened to a section between two snapshots."""
+
+    section: Section
+    resets: tuple[Reset, ...] = ()
+    #: Counters that never fall did: the server restarted after a crash.
+    restarted: bool = False
+
+
+_IO = ("backend_type", "file_class", "operation", "source")
+_STATS_RESET = "stats_reset"
+
+SHAPES: Mapping[str, Shape] = {
+    "database": Shape(
+        key=("datid",),
+        gauges=frozenset({"numbackends"}),
+        reset=_STATS_RESET,
+    ),
+    "bgwriter": Shape(reset=_STATS_RESET),
+    "checkpointer": Shape(reset=_STATS_RESET),
+    "stat_wal": Shape(reset=_STATS_RESET),
+    "stat_io": Shape(
+        key=("backend_type", "object", "context"),
+        gauges=frozenset({"op_bytes"}),
+        reset=_STATS_RESET,
+    ),
+    "slru": Shape(key=("name",), reset=_STATS_RESET),
+    "archiver": Shape(reset=_STATS_RESET),
+    "wal_position": Shape(falls=Falls.CLAMP),
+    "host_cpu": Shape(falls=Falls.CLAMP),
+    "host_memory": Shape(falls=Falls.CLAMP),
+    "host_disks": Shape(key=("disk",)),
+    "io": Shape(key=_IO, gauges=frozenset({"mean_ms"}), falls=Falls.RESTART),
+    "io_histogram": Shape(
+        key=(*_IO, "lower_us"), gauges=frozenset({"upper_us"}), falls=Falls.RESTART
+    ),
+    "io_tablespaces": Shape(key=("tablespace_oid",), falls=Falls.RESTART),
+    "wal": Shape(
+        gauges=frozenset({"write_mean_ms", "sync_mean_ms", "wastage_bytes"}),
+        reset="stats_since",
+        falls=Falls.RESTART,
+    ),
+    "cache": Shape(
+        gauges=frozenset(
+            {
+                "size_bytes",
+                "size_max_bytes",
+                "resize_progress",
+                "slots",
+                "used_slots",
+                "used_bytes",
+                "keep_blocks",
+                "hit_ratio",
+                "flash_write_bytes_day",
+                "write_budget_left_bytes",
+                "flash_read_mean_ms",
+                "disk_read_mean_ms",
+                "staging_blocks",
+                "staging_used",
+                "metadata_bytes",
+                "metadata_bytes_per_block",
+            }
+        ),
+    ),
+    "cache_devices": Shape(
+        key=("cache_file",), gauges=frozenset({"read_mean_ms", "write_mean_ms"})
+    ),
+    "sampler": Shape(
+        gauges=frozenset({"rate_hz", "ring_bytes", "records"}),
+        falls=Falls.CLAMP,
+    ),
+    "backend_cpu": Shape(key=("backend_type",), falls=Falls.CLAMP),
+    "statements": Shape(key=("database_oid", "user_oid", "query_id", "toplevel")),
+    "relations": Shape(
+        key=("database", "schema", "relation", "relkind", "fork"),
+        gauges=frozenset({"cached_blocks"}),
+    ),
+    "samples": Shape(
+        key=(
+            "bucket",
+            "backend_type",
+            "database_oid",
+            "user_oid",
+            "query_id",
+            "wait_event_type",
+            "wait_event",
+            "wait_class",
+        )
+    ),
+    "sample_looks": Shape(key=("bucket",)),
+}
+
+#: Sections whose rows stay and whose counts never fall, and which are too long to go through
+#: every snapshot: their ends say as much as all that lies between.
+ENDS_ARE_ENOUGH = frozenset({"io_histogram"})
+
+
+def subtract(before: Section | None, after: Section) -> Change:
+    """Return what AFTER counts beyond BEFORE; without a BEFORE nothing is known."""
+    shape = SHAPES.get(after.name, Shape())
+    if before is None:
+        empty = Section(name=after.name, kind=SectionKind.DELTA, columns=after.columns, rows=())
+        return Change(section=empty)
+    old = _by_key(before, shape)
+    counted = _counted(after.columns, shape)
+    place = {column: i for i, column in enumerate(before.columns)}
+    rows, resets, restarted = [], [], False
+    for key, row in _by_key(after, shape).items():
+        was = old.get(key)
+        aligned = None if was is None else [_at(was, place.get(c)) for c in after.columns]
+        if aligned is not None and _was_reset(aligned, row, after.columns, counted, shape):
+            at = _at(row, _index(after.columns, shape.reset))
+            resets.append(Reset(section=after.name, row=_said(key), at=str(at or "")))
+            restarted = restarted or shape.falls is Falls.RESTART
+            aligned = None
+        rows.append(
+            row
+            if aligned is None
+            else tuple(
+                _less(then, now) if is_count else now
+                for then, now, is_count in zip(aligned, row, counted, strict=True)
+            )
+        )
+    section = Section(
+        name=after.name, kind=SectionKind.DELTA, columns=after.columns, rows=tuple(rows)
+    )
+    return Change(section=section, resets=tuple(resets), restarted=restarted)
+
+
+def add(deltas: Sequence[Section]) -> Section:
+    """Return what the deltas, the earliest first, come to together."""
+    last = deltas[-1]
+    shape = SHAPES.get(last.name, Shape())
+    columns = tuple(dict.fromkeys(column for delta in deltas for column in delta.columns))
+    counted = _counted(columns, shape)
+    sums: dict[tuple[Value, ...], list[Value]] = {}
+    for delta in deltas:
+        place = {column: i for i, column in enumerate(delta.columns)}
+        places = [place.get(column) for column in columns]
+        for key, row in _by_key(delta, shape).items():
+            aligned = [_at(row, one) for one in places]
+            total = sums.get(key)
+            if total is None:
+                sums[key] = aligned
+                continue
+            for i, value in enumerate(aligned):
+                if counted[i]:
+                    total[i] = _plus(total[i], value)
+                elif value is not None:
+                    total[i] = value
+    return Section(
+        name=last.name,
+        kind=SectionKind.DELTA,
+        columns=columns,
+        rows=tuple(tuple(row) for row in sums.values()),
+    )
+
+
+def number(value: Value) -> float:
+    """Return a cell as a number; what is no number, or unknown, counts as nothing."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0.0
+    return value
+
+
+def total(records: Iterable[Mapping[str, Value]], column: str) -> float:
+    """Return the sum of a column."""
+    return sum(number(record.get(column)) for record in records)
+
+
+def _by_key(section: Section, shape: Shape) -> dict[tuple[Value, ...], Row]:
+    """Return the rows by their keys; rows of one key (there should be none) are added up."""
+    places = [section.columns.index(name) for name in shape.key if name in section.columns]
+    found: dict[tuple[Value, ...], Row] = {}
+    counted = _counted(section.columns, shape)
+    for row in section.rows:
+        key = tuple(row[place] for place in places)
+        if key in found:
+            row = tuple(
+                _plus(one, other) if is_count else other
+                for one, other, is_count in zip(found[key], row, counted, strict=True)
+            )
+        found[key] = row
+    return found
+
+
+def _counted(columns: Sequence[str], shape: Shape) -> list[bool]:
+    uncounted = {*shape.key, *shape.gauges, shape.reset}
+    return [column not in uncounted for column in columns]
+
+
+def _was_reset(
+    then: Sequence[Value],
+    now: Row,
+    columns: Sequence[str],
+    counted: Sequence[bool],
+    shape: Shape,
+) -> bool:
+    if shape.falls is Falls.CLAMP:
+        return False
+    at = _index(columns, shape.reset)
+    if at is not None and now[at] is not None and then[at] != now[at]:
+        return True
+    return any(
+        is_count and _is_number(a) and _is_number(b) and number(b) < number(a)
+        for a, b, is_count in zip(then, now, counted, strict=True)
+    )
+
+
+def _less(then: Value, now: Value) -> Value:
+    """Return NOW less THEN, never below nothing; what is no number is as it is now."""
+    if isinstance(now, (list, tuple)) and isinstance(then, (list, tuple)):
+        padded = [*then, *[0] * (len(now) - len(then))]
+        return [_less(a, b) for a, b in zip(padded, now, strict=False)]
+    if not _is_number(now) or not _is_number(then):
+        return now
+    return max(_same_kind(number(now) - number(then), now, then), 0)
+
+
+def _plus(one: Value, other: Value) -> Value:
+    """Return the sum; what is no number is the later one."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        long, short = (one, other) if len(one) >= len(other) else (other, one)
+        padded = [*short, *[0] * (len(long) - len(short))]
+        return [_plus(a, b) for a, b in zip(long, padded, strict=True)]
+    if _is_number(one) and _is_number(other):
+        return _same_kind(number(one) + number(other), one, other)
+    return one if other is None else other
+
+
+def _same_kind(result: float, one: Value, other: Value) -> int | float:
+    """Keep whole numbers whole: bytes since a year ago still add up to the last one."""
+    return int(result) if isinstance(one, int) and isinstance(other, int) else result
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _at(row: Sequence[Value], place: int | None) -> Value:
+    return None if place is None else row[place]
+
+
+def _index(columns: Sequence[str], name: str) -> int | None:
+    return columns.index(name) if name in columns else None
+
+
+def _said(key: tuple[Value, ...]) -> str:
+    return ", ".join(str(part) for part in key if part is not None)

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Segments: relations by reads, read time, writes, and blocks in the flash cache.
+
+Each snapshot kept the relations that did most since the one before, under the names they
+had, and the rest in one row; a relation's forks are one here.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pgflash.analyze.grid import ROWS_MAX, figure, missing, ratio, text
+from pgflash.analyze.period import Period
+from pgflash.analyze.sections import number
+from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Unit
+from pgflash.model.snapshot import Value
+
+OTHER = "other"
+
+_NAMES = (
+    text("relation", "Relation"),
+    text("database", "Database"),
+    text("tablespace", "Tablespace"),
+    text("kind", "Kind"),
+)
+_KINDS = {
+    "r": "table",
+    "i": "index",
+    "t": "TOAST table",
+    "m": "materialized view",
+    "S": "sequence",
+}
+
+Sums = dict[str, float]
+
+
+def relation_name(record: Mapping[str, Value]) -> str:
+    """Return what people call a relation."""
+    name, schema = str(record.get("relation")), record.get("schema")
+    return name if schema in (None, "public") else f"{schema}.{name}"
+
+
+def relations(period: Period) -> dict[tuple[str, str, str, str], Sums]:
+    """Return the sums of each relation, by name, database, tablespace and kind."""
+    found: dict[tuple[str, str, str, str], Sums] = {}
+    for record in period.records("relations"):
+        key = (
+            relation_name(record),
+            str(record.get("database") or ""),
+            str(record.get("tablespace") or ""),
+            _KINDS.get(str(record.get("relkind")), str(record.get("relkind") or "")),
+        )
+        sums = found.setdefault(key, {})
+        for column, value in record.items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                sums[column] = sums.get(column, 0) + value
+    return found
+
+
+def segments_reads(period: Period) -> ReportTable:
+    """Return the relations that were read most."""
+    own = any("reads" in sums for sums in relations(period).values())
+    if not own:
+        stock = (
+            figure("blocks_read", "Blocks read", Unit.COUNT),
+            figure("share", "% of all", Unit.SHARE),
+            figure("per_s", "Blocks/s", Unit.PER_SECOND),
+            figure("hit_share", "Found in shared_buffers", Unit.SHARE),
+        )
+        return _ranking(
+            period,
+            "segments-reads",
+            "Segments by physical reads",
+            stock,
+            measure="blocks_read",
+            note="Blocks that were not in shared_buffers, of the database that was asked.",
+        )
+    columns = (
+        figure("reads", "Reads", Unit.COUNT),
+        figure("share", "% of all", Unit.SHARE),
+        figure("per_s", "Reads/s", Unit.PER_SECOND),
+        figure("disk_reads", "From disk", Unit.COUNT),
+        figure("page_cache_reads", "From the page cache", Unit.COUNT),
+        figure("flash_reads", "From flash", Unit.COUNT),
+        figure("read_ms", "Average read", Unit.MILLISECONDS),
+    )
+    return _ranking(
+        period, "segments-reads", "Segments by physical reads", columns, measure="reads"
+    )
+
+
+def segments_read_time(period: Period) -> ReportTable:
+    """Return the relations that were waited for most."""
+    columns = (
+        figure("read_time_ms", "Read time", Unit.MILLISECONDS),
+        figure("share", "% of all", Unit.SHARE),
+        figure("reads", "Reads", Unit.COUNT),
+        figure("read_ms", "Average read", Unit.MILLISECONDS),
+        figure("disk_read_ms", "Average disk read", Unit.MILLISECONDS),
+        figure("flash_read_ms", "Average flash read", Unit.MILLISECONDS),
+    )
+    return _ranking(
+        period, "segments-read-time", "Segments by read time", columns, measure="read_time_ms"
+    )
+
+
+def segments_writes(period: Period) -> ReportTable:
+    """Return the relations that were written most."""
+    columns = (
+        figure("writes", "Writes", Unit.COUNT),
+        figure("share", "% of all", Unit.SHARE),
+        figure("per_s", "Writes/s", Unit.PER_SECOND),
+        figure("write_bytes", "Written", Unit.BYTES),
+        figure("write_ms", "Average write", Unit.MILLISECONDS),
+        figure("extends", "Extensions", Unit.COUNT),
+        figure("extend_bytes", "Grown by", Unit.BYTES),
+    )
+    return _ranking(period, "segments-writes", "Segments by writes", columns, measure="writes")
+
+
+def segments_cached(period: Period) -> ReportTable:
+    """Return the relations with most blocks in the flash cache at the end."""
+    columns = (
+        text("relation", "Relation"),
+        text("database", "Database"),
+        text("kind", "Kind"),
+        figure("cached_blocks", "Cached blocks", Unit.COUNT),
+        figure("share", "% of the listed", Unit.SHARE),
+        text("policy", "Policy"),
+    )
+    title = "Segments by blocks in the flash cache"
+    records = [r for r in period.gauge("cache_relations") if number(r.get("cached_blocks")) > 0]
+    if not records:
+        reason = period.missing_reason("cache_relations") or "The flash cache held no blocks."
+        return missing("segments-cached", title, columns, reason)
+    sums: dict[tuple[str, str, str, str], float] = {}
+    for record in records:
+        key = (
+            relation_name(record),
+            str(record.get("database") or ""),
+            _KINDS.get(str(record.get("relkind")), str(record.get("relkind") or "")),
+            str(record.get("policy") or ""),
+        )
+        sums[key] = sums.get(key, 0) + number(record.get("cached_blocks"))
+    total = sum(sums.values())
+    ranked = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        Row(cells=(name, database, kind, int(blocks), ratio(blocks, total), policy))
+        for (name, database, kind, policy), blocks in ranked[:ROWS_MAX]
+    ]
+    rest = ranked[ROWS_MAX:]
+    if rest:
+        blocks = sum(value for _, value in rest)
+        cells = (f"{len(rest)} others", "", "", int(blocks), ratio(blocks, total), "")
+        rows.append(Row(cells=cells, mark=RowMark.REST))
+    return ReportTable(
+        id="segments-cached",
+        title=title,
+        columns=columns,
+        rows=tuple(rows),
+        key=("relation", "database", "kind"),
+        measure="cached_blocks",
+        note="As of the end of the period.",
+    )
+
+
+def _ranking(
+    period: Period,
+    table_id: str,
+    title: str,
+    columns: Sequence[Column],
+    *,
+    measure: str,
+    note: str = "",
+) -> ReportTable:
+    """Return the relations with most of MEASURE; the others together; all."""
+    columns = (*_NAMES, *columns)
+    found = {key: sums for key, sums in relations(period).items() if sums.get(measure)}
+    if not found:
+        reason = period.missing_reason("relations")
+        counted = any(measure in sums for sums in relations(period).values())
+        if not reason:
+            reason = "There were none." if counted else "Counted by the extension pgflash only."
+        return missing(table_id, title, columns, reason)
+    total = sum(sums[measure] for sums in found.values())
+    named = sorted(
+        (item for item in found.items() if item[0][0] != OTHER),
+        key=lambda item: (-item[1][measure], item[0]),
+    )
+    others = [sums for key, sums in found.items() if key[0] == OTHER]
+    others += [sums for _, sums in named[ROWS_MAX:]]
+    rows = [
+        Row(cells=(*key, *_cells(columns, sums, total, measure, period.elapsed_s)))
+        for key, sums in named[:ROWS_MAX]
+    ]
+    if others:
+        cells = _cells(columns, _sum(others), total, measure, period.elapsed_s)
+        rows.append(Row(cells=("all others", "", "", "", *cells), mark=RowMark.REST))
+    everything = _cells(columns, _sum(list(found.values())), total, measure, period.elapsed_s)
+    rows.append(Row(cells=("all", "", "", "", *everything), mark=RowMark.TOTAL))
+    return ReportTable(
+        id=table_id,
+        title=title,
+        columns=tuple(columns),
+        rows=tuple(rows),
+        key=("relation", "database", "kind"),
+        measure=measure,
+        note=note,
+    )
+
+
+def _cells(
+    columns: Sequence[Column], sums: Sums, total: float, measure: str, elapsed_s: float
+) -> tuple[Cell, ...]:
+    cells: list[Cell] = []
+    for column in columns[len(_NAMES) :]:
+        if column.name == "share":
+            cells.append(ratio(sums.get(measure, 0), total))
+        elif column.name == "per_s":
+            cells.append(ratio(sums.get(measure, 0), elapsed_s))
+        elif column.name == "hit_share":
+            hit, read = sums.get("blocks_hit", 0), sums.get("blocks_read", 0)
+            cells.append(ratio(hit, hit + read))
+        elif column.name.endswith("_ms") and column.name != "read_time_ms":
+            what = column.name.removesuffix("_ms")
+            cells.append(ratio(sums.get(f"{what}_time_ms", 0), sums.get(f"{what}s", 0)))
+        else:
+            cells.append(sums.get(column.name, 0))
+    return tuple(cells)
+
+
+def _sum(several: Sequence[Sums]) -> Sums:
+    total: Sums = {}
+    for sums in several:
+        for column, value in sums.items():
+            total[column] = total.get(column, 0) + value
+    return total

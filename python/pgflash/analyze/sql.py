@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: PostgreSQL
+"""SQL ordered by elapsed time, reads, WAL and temporary files.
+
+From pg_stat_statements, as each snapshot kept what was most since the one before.  It
+times the executor alone: a commit that waited 50 ms for its sync is booked with a
+microsecond.  So the table by elapsed time has a row "commit and outside the executor",
+what DB time of client backends is beyond the statements, or it would not add up.
+"""
+
+from collections.abc import Callable, Mapping
+
+from pgflash.analyze.grid import ROWS_MAX, figure, missing, ratio, text
+from pgflash.analyze.parts import DbTime
+from pgflash.analyze.period import Period
+from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Unit
+
+OUTSIDE = "commit and outside the executor"
+
+_HEAD = (
+    text("query", "Statement"),
+    text("query_id", "Query id"),
+    text("database", "Database"),
+)
+_CALLS = figure("calls", "Calls", Unit.COUNT)
+
+Sums = dict[str, float]
+Key = tuple[str, str]
+
+
+def statements(period: Period, *, toplevel_only: bool = False) -> dict[Key, Sums]:
+    """Return the sums of each statement, users together; the rest under ("", "")."""
+    databases = {
+        str(record.get("database_oid")): str(record.get("database"))
+        for record in period.gauge("databases")
+    }
+    found: dict[Key, Sums] = {}
+    for record in period.records("statements"):
+        if toplevel_only and record.get("toplevel") is False:
+            continue
+        query_id, oid = record.get("query_id"), str(record.get("database_oid"))
+        key = ("", "") if query_id is None else (str(query_id), databases.get(oid, oid))
+        sums = found.setdefault(key, {})
+        for column, value in record.items():
+            if column.endswith("_oid") or column == "query_id":
+                continue
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                sums[column] = sums.get(column, 0) + value
+    return found
+
+
+def sql_elapsed(period: Period, found: DbTime) -> ReportTable:
+    """Return the statements that took longest, and what of DB time is none of theirs."""
+    columns = (
+        *_HEAD,
+        figure("total_s", "Elapsed", Unit.SECONDS),
+        figure("share", "% DB time", Unit.SHARE),
+        _CALLS,
+        figure("mean_ms", "Average", Unit.MILLISECONDS),
+        figure("rows", "Rows", Unit.COUNT),
+        figure("read_s", "Read time", Unit.SECONDS, note="With track_io_timing only."),
+        text("top_event", "Most sampled"),
+    )
+    events = _top_events(found)
+    db_time_s = found.client_s
+
+    def cells(name: str, key: Key, sums: Sums) -> tuple[Cell, ...]:
+        total_s = _elapsed_s(sums)
+        return (
+            name,
+            *key,
+            total_s,
+            ratio(total_s, db_time_s),
+            int(sums.get("calls", 0)),
+            ratio(1000 * total_s, sums.get("calls")),
+            int(sums.get("rows", 0)),
+            sums["read_time_ms"] / 1000 if sums.get("read_time_ms") else None,
+            events.get(key[0], ""),
+        )
+
+    title = "SQL ordered by elapsed time"
+    every = statements(period, toplevel_only=True)
+    if not every:
+        return missing("sql-elapsed", title, columns, _why(period))
+    ranked, rest = _ranked(every, _elapsed_s)
+    rows = [Row(cells=cells(_text(period, key), key, sums)) for key, sums in ranked]
+    if rest:
+        rows.append(Row(cells=cells("all other statements", ("", ""), rest), mark=RowMark.REST))
+    inside_s = sum(_elapsed_s(sums) for sums in every.values())
+    outside_s = db_time_s - inside_s
+    blank = (None,) * 4
+    whole = ratio(db_time_s, db_time_s)
+    rows.append(
+        Row(
+            cells=(OUTSIDE, "", "", outside_s, ratio(outside_s, db_time_s), *blank, ""),
+            mark=RowMark.RESIDUAL,
+        )
+    )
+    rows.append(
+        Row(
+            cells=("DB time of client backends", "", "", db_time_s, whole, *blank, ""),
+            mark=RowMark.TOTAL,
+        )
+    )
+    return ReportTable(
+        id="sql-elapsed",
+        title=title,
+        columns=columns,
+        rows=tuple(rows),
+        key=("query_id", "database"),
+        measure="total_s",
+        note="Statements are booked when they end, with what they took before the period, too. "
+        "Statements within functions are in those that called them.",
+    )
+
+
+def sql_reads(period: Period) -> ReportTable:
+    """Return the statements that read most blocks from beyond shared_buffers."""
+    return _ranking(
+        period,
+        "sql-reads",
+        "SQL ordered by reads",
+        "shared_blocks_read",
+        (
+            figure("shared_blocks_read", "Blocks read", Unit.COUNT),
+            figure("share", "% of all", Unit.SHARE),
+            _CALLS,
+            figure("per_call", "Blocks/call", Unit.RATIO),
+            figure("hit_share", "Found in shared_buffers", Unit.SHARE),
+        ),
+    )
+
+
+def sql_wal(period: Period) -> ReportTable:
+    """Return the statements that logged most."""
+    return _ranking(
+        period,
+        "sql-wal",
+        "SQL ordered by WAL",
+        "wal_bytes",
+        (
+            figure("wal_bytes", "WAL", Unit.BYTES),
+            figure("share", "% of all", Unit.SHARE),
+            _CALLS,
+            figure("per_call", "WAL/call", Unit.BYTES),
+            figure("wal_records", "Records", Unit.COUNT),
+            figure("wal_fpi", "Full-page images", Unit.COUNT),
+        ),
+    )
+
+
+def sql_temp(period: Period) -> ReportTable:
+    """Return the statements that used temporary files most."""
+    return _ranking(
+        period,
+        "sql-temp",
+        "SQL ordered by temporary files",
+        "temp_blocks",
+        (
+            figure("temp_blocks", "Blocks read and written", Unit.COUNT),
+            figure("share", "% of all", Unit.SHARE),
+            _CALLS,
+            figure("per_call", "Blocks/call", Unit.RATIO),
+            figure("temp_blocks_written", "Written", Unit.COUNT),
+        ),
+    )
+
+
+def _ranking(
+    period: Period, table_id: str, title: str, measure: str, columns: tuple[Column, ...]
+) -> ReportTable:
+    every = statements(period, toplevel_only=True)
+    for sums in every.values():
+        temp = sums.get("temp_blocks_read", 0) + sums.get("temp_blocks_written", 0)
+        sums["temp_blocks"] = temp
+    if not every:
+        return missing(table_id, title, (*_HEAD, *columns), _why(period))
+    total = sum(sums.get(measure, 0) for sums in every.values())
+
+    def cells(name: str, key: Key, sums: Sums) -> tuple[Cell, ...]:
+        value = sums.get(measure, 0)
+        hit, read = sums.get("shared_blocks_hit", 0), sums.get("shared_blocks_read", 0)
+        known = {
+            "share": ratio(value, total),
+            "per_call": ratio(value, sums.get("calls")),
+            "hit_share": ratio(hit, hit + read),
+        }
+        figures = (known[c.name] if c.name in known else sums.get(c.name, 0) for c in columns)
+        return (name, *key, *figures)
+
+    ranked, rest = _ranked(every, lambda sums: sums.get(measure, 0))
+    rows = [Row(cells=cells(_text(period, key), key, sums)) for key, sums in ranked]
+    if not rows and not rest.get(measure):
+        return missing(table_id, title, (*_HEAD, *columns), "There were none.")
+    if rest:
+        rows.append(Row(cells=cells("all other statements", ("", ""), rest), mark=RowMark.REST))
+    everything: Sums = {}
+    for sums in every.values():
+        _add(everything, sums)
+    rows.append(Row(cells=cells("all statements", ("", ""), everything), mark=RowMark.TOTAL))
+    return ReportTable(
+        id=table_id,
+        title=title,
+        columns=(*_HEAD, *columns),
+        rows=tuple(rows),
+        key=("query_id", "database"),
+        measure=measure,
+    )
+
+
+def _ranked(
+    every: Mapping[Key, Sums], value: Callable[[Sums], float]
+) -> tuple[list[tuple[Key, Sums]], Sums]:
+    """Return the statements with most, and the sums of all others."""
+    named = sorted(
+        ((key, sums) for key, sums in every.items() if key[0] and value(sums) > 0),
+        key=lambda item: (-value(item[1]), item[0]),
+    )
+    top = named[:ROWS_MAX]
+    shown = {key for key, _ in top}
+    rest: Sums = {}
+    for key, sums in every.items():
+        if key not in shown:
+            _add(rest, sums)
+    return top, rest
+
+
+def _add(into: Sums, sums: Sums) -> None:
+    for column, value in sums.items():
+        into[column] = into.get(column, 0) + value
+
+
+def _elapsed_s(sums: Sums) -> float:
+    return (sums.get("exec_time_ms", 0) + sums.get("plan_time_ms", 0)) / 1000
+
+
+def _text(period: Period, key: Key) -> str:
+    found = period.queries.get(int(key[0]))
+    return " ".join(found.split()) if found else f"(text of {key[0]} not known)"
+
+
+def _top_events(found: DbTime) -> dict[str, str]:
+    """Return for each statement the event it was seen in most, and its share."""
+    if found.samples is None:
+        return {}
+    seconds: dict[str, dict[str, float]] = {}
+    for wait in found.samples.waits:
+        if wait.query_id is None or not (wait.foreground and wait.wait_class.counts):
+            continue
+        events = seconds.setdefault(str(wait.query_id), {})
+        events[wait.event] = events.get(wait.event, 0) + wait.seconds
+    said = {}
+    for query_id, events in seconds.items():
+        top = max(sorted(events), key=events.__getitem__)
+        whole = sum(events.values())
+        if whole > 0:
+            said[query_id] = f"{top} {events[top] / whole:.0%}"
+    return said
+
+
+def _why(period: Period) -> str:
+    return period.missing_reason("statements") or "pg_stat_statements is not installed."

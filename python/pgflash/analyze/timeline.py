@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The tables over time, which the charts are drawn from.
+
+A row is an interval between snapshots (or a minute of the sampler), its time the begin.
+A long period has more of them than a chart has room: then neighbours are put together.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from pgflash.analyze.figures import Wal, databases, wal
+from pgflash.analyze.grid import figure, missing, ratio
+from pgflash.analyze.io import SOURCES
+from pgflash.analyze.parts import wal_timed
+from pgflash.analyze.period import Interval, Period
+from pgflash.analyze.samples import Minute, Sampled
+from pgflash.analyze.sections import add, number, total
+from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
+from pgflash.model.waits import WaitClass
+
+#: Rows of a table over time.
+POINTS_MAX = 120
+
+_AT = Column(name="at", title="From", unit=Unit.TIME)
+_FOR = figure("elapsed_s", "For", Unit.SECONDS)
+
+
+def steps(period: Period, *, most: int = POINTS_MAX) -> tuple[Interval, ...]:
+    """Return the intervals, neighbours put together so that there are not too many."""
+    size = -(-len(period.intervals) // most)
+    if size <= 1:
+        return period.intervals
+    groups = [period.intervals[i : i + size] for i in range(0, len(period.intervals), size)]
+    return tuple(_joined(group) for group in groups)
+
+
+def iso(moment: datetime) -> str:
+    """Return a time as the report has it."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def sessions_over_time(period: Period, found: Sampled | None) -> ReportTable:
+    """Return average active sessions by wait class."""
+    counted = [one for one in WaitClass if one.counts]
+    columns = (
+        _AT,
+        _FOR,
+        *(
+            figure(one.name.lower(), one.value, Unit.SESSIONS, Source.SAMPLED, note=one.value)
+            for one in counted
+        ),
+        figure("all", "All", Unit.SESSIONS, Source.SAMPLED),
+    )
+    title = "Average active sessions over time"
+    if found is None:
+        reason = period.missing_reason("samples") or "Sampled by the extension pgflash only."
+        return missing("aas-over-time", title, columns, reason)
+    size = -(-len(found.minutes) // POINTS_MAX)
+    rows = []
+    for i in range(0, len(found.minutes), size):
+        group = found.minutes[i : i + size]
+        seconds = sum(minute.seconds for minute in group)
+        sessions = [_mean_sessions(group, one, seconds) for one in counted]
+        rows.append(Row(cells=(iso(group[0].at), seconds, *sessions, sum(sessions))))
+    return ReportTable(
+        id="aas-over-time",
+        title=title,
+        columns=columns,
+        rows=tuple(rows),
+        key=("at",),
+        measure="all",
+        note=f"From {found.looks:,} looks at all sessions.",
+    )
+
+
+def _mean_sessions(minutes: Sequence[Minute], one: WaitClass, seconds: float) -> float:
+    there = sum(minute.sessions.get(one, 0.0) * minute.seconds for minute in minutes)
+    return there / seconds if seconds > 0 else 0.0
+
+
+def cpu_over_time(period: Period) -> ReportTable:
+    """Return where the machine's processors were."""
+    parts = ("user", "system", "iowait", "steal", "idle")
+    titles = ("User", "System", "I/O wait", "Stolen", "Idle")
+    columns = (
+        _AT,
+        _FOR,
+        *(figure(n, t, Unit.SHARE) for n, t in zip(parts, titles, strict=True)),
+    )
+    title = "Processors over time"
+    rows = []
+    for step in steps(period):
+        shares = cpu_shares(step)
+        if shares is not None:
+            found = [shares[part] for part in parts]
+            rows.append(Row(cells=(iso(step.begin.taken_at), step.elapsed_s, *found)))
+    if not rows:
+        return missing("cpu-over-time", title, columns, _why(period, "host_cpu"))
+    return ReportTable(
+        id="cpu-over-time",
+        title=title,
+        columns=columns,
+        rows=tuple(rows),
+        key=("at",),
+        measure="user",
+        note="Shares of all processors of the machine, whoever used them.",
+    )
+
+
+def cpu_shares(counted: Interval | Period) -> dict[str, float] | None:
+    """Return where the processors were, as shares that come to 1; None if not known."""
+    records = counted.records("host_cpu")
+    if not records:
+        return None
+    one = records[0]
+    groups = {
+        "user": ("user_s", "nice_s"),
+        "system": ("system_s", "irq_s", "softirq_s"),
+        "iowait": ("iowait_s",),
+        "steal": ("steal_s",),
+        "idle": ("idle_s",),
+    }
+    seconds = {name: sum(number(one.get(c)) for c in of) for name, of in groups.items()}
+    whole = sum(seconds.values())
+    return {name: s / whole for name, s in seconds.items()} if whole > 0 else None
+
+
+def throughput_over_time(period: Period) -> ReportTable:
+    """Return transactions, reads and WAL a second."""
+    columns = [
+        _AT,
+        _FOR,
+        figure("transactions_per_s", "Transactions/s", Unit.PER_SECOND),
+        figure("blocks_read_per_s", "Blocks not in shared_buffers/s", Unit.PER_SECOND),
+        figure("wal_bytes_per_s", "WAL/s", Unit.BYTES_PER_SECOND),
+    ]
+    for source in SOURCES:
+        name = source.replace(" ", "_")
+        columns.append(figure(f"{name}_reads_per_s", f"Reads/s, {source}", Unit.PER_SECOND))
+    columns.append(figure("writes_per_s", "Data writes/s", Unit.PER_SECOND))
+    title = "Throughput over time"
+    rows = []
+    for step in steps(period):
+        counted, logged = databases(step), wal(step, timed=False)
+        if counted is None:
+            continue
+        cells: list[float | None] = [
+            ratio(counted.transactions, step.elapsed_s),
+            ratio(counted.blocks_read, step.elapsed_s),
+            ratio(logged.bytes, step.elapsed_s) if logged is not None else None,
+        ]
+        own = bool(step.records("io"))
+        for operation, source in (*(("read", source) for source in SOURCES), ("write", "")):
+            calls, _ = _data_calls(step, operation, source)
+            cells.append(ratio(calls, step.elapsed_s) if own else None)
+        rows.append(Row(cells=(iso(step.begin.taken_at), step.elapsed_s, *cells)))
+    if not rows:
+        return missing("throughput-over-time", title, columns, _why(period, "database"))
+    return ReportTable(
+        id="throughput-over-time",
+        title=title,
+        columns=tuple(columns),
+        rows=tuple(rows),
+        key=("at",),
+        measure="transactions_per_s",
+    )
+
+
+def latency_over_time(period: Period) -> ReportTable:
+    """Return how long a read, a write and a sync of the WAL took."""
+    columns = (
+        _AT,
+        _FOR,
+        figure("disk_ms", "Disk read", Unit.MILLISECONDS),
+        figure("page_cache_ms", "Page cache read", Unit.MILLISECONDS),
+        figure("flash_ms", "Flash read", Unit.MILLISECONDS),
+        figure("write_ms", "Data write", Unit.MILLISECONDS),
+        figure("wal_write_ms", "WAL write", Unit.MILLISECONDS),
+        figure("wal_sync_ms", "WAL sync", Unit.MILLISECONDS),
+    )
+    title = "Latency over time"
+    rows = []
+    for step in steps(period):
+        cells: list[float | None] = []
+        for operation, source in (*(("read", source) for source in SOURCES), ("write", "")):
+            calls, time_ms = _data_calls(step, operation, source)
+            cells.append(ratio(time_ms, calls))
+        logged = wal(step, timed=wal_timed(period))
+        cells += [None, None] if logged is None else _wal_ms(logged)
+        if any(cell is not None for cell in cells):
+            rows.append(Row(cells=(iso(step.begin.taken_at), step.elapsed_s, *cells)))
+    if not rows:
+        return missing("latency-over-time", title, columns, _why(period, "io"))
+    return ReportTable(
+        id="latency-over-time",
+        title=title,
+        columns=columns,
+        rows=tuple(rows),
+        key=("at",),
+        measure="disk_ms",
+        note="Means of calls, of all processes.",
+    )
+
+
+def _wal_ms(logged: Wal) -> list[float | None]:
+    """Return the mean time of a write and of a sync of the WAL."""
+    pairs = ((logged.write_s, logged.writes), (logged.sync_s, logged.syncs))
+    return [ratio(None if s is None else 1000 * s, calls) for s, calls in pairs]
+
+
+def _data_calls(step: Interval, operation: str, source: str) -> tuple[float, float]:
+    """Return calls and milliseconds of an operation on data files."""
+    chosen = [
+        record
+        for record in step.records("io")
+        if (record.get("file_class"), record.get("operation")) == ("data", operation)
+        and source in ("", record.get("source"))
+    ]
+    return total(chosen, "calls"), total(chosen, "time_ms")
+
+
+def _joined(group: Sequence[Interval]) -> Interval:
+    names = sorted({name for interval in group for name in interval.deltas})
+    return Interval(
+        begin=group[0].begin,
+        end=group[-1].end,
+        deltas={
+            name: add([one.deltas[name] for one in group if name in one.deltas]) for name in names
+        },
+    )
+
+
+def _why(period: Period, section: str) -> str:
+    return period.missing_reason(section) or f"The snapshots have no section {section}."

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Make the samples of PostgreSQL's own statistics that the tests of pgflash.analyze use.
+
+    PYTHONPATH=python:tests .venv/bin/python tests/golden/make_stock_sections.py [MAJOR ...]
+
+For each major it starts a private server, reads the statistics views, does work whose size
+it knows, reads them again, and writes data/stock-MAJOR.json: sections as a snapshot holds
+them, and beside them what was done ("did").  The tests hold the one against the other.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgflash.lab.postgres import MAJORS, PgInstall
+from pgflash.lab.server import Server
+
+HERE = Path(__file__).resolve().parent
+
+#: Section, view, first major that has it.
+VIEWS = (
+    ("database", "pg_stat_database", 15),
+    ("bgwriter", "pg_stat_bgwriter", 15),
+    ("checkpointer", "pg_stat_checkpointer", 17),
+    ("stat_wal", "pg_stat_wal", 15),
+    ("stat_io", "pg_stat_io", 16),
+    ("slru", "pg_stat_slru", 15),
+    ("archiver", "pg_stat_archiver", 15),
+)
+
+SETTINGS = {
+    "shared_buffers": "1MB",
+    "fsync": "on",
+    "track_io_timing": "on",
+    "track_wal_io_timing": "on",
+    "autovacuum": "off",
+    "checkpoint_timeout": "1h",
+    "max_wal_size": "1GB",
+    "work_mem": "64kB",
+    "max_parallel_workers_per_gather": "0",
+    "full_page_writes": "on",
+}
+
+COMMITS = 50
+
+
+def main(majors: Sequence[int]) -> None:
+    """Write a sample for each major."""
+    for major in majors:
+        found = subprocess.run(
+            [sys.executable, HERE.parents[1] / "tools" / "pg.py", str(major)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        install = PgInstall.from_pg_config(found.stdout.strip())
+        with tempfile.TemporaryDirectory(prefix="pgflash-sections-") as folder:
+            Path(folder).chmod(0o755)
+            with Server.create(install, Path(folder) / "server", settings=SETTINGS) as server:
+                server.start()
+                sample = take(server, major)
+        text = json.dumps(sample, separators=(",", ":")).replace('"rows":', '\n"rows":')
+        (HERE / "data" / f"stock-{major}.json").write_text(text + "\n")
+
+
+def take(server: Server, major: int) -> dict[str, Any]:
+    """Return what the views said before and after, and what was done between."""
+    with server.connect() as connection:
+        connection.execute("create table wide (id int, filler text) with (fillfactor = 100)")
+        connection.execute(
+            "insert into wide select i, repeat('x', 900) from generate_series(1, 8000) i"
+        )
+        connection.execute("create table narrow (id int primary key, n int)")
+        connection.execute("insert into narrow select i, 0 from generate_series(1, 100) i")
+        connection.execute("vacuum (freeze) wide, narrow")
+        connection.execute("checkpoint")
+        blocks = _one(connection, "select pg_relation_size('wide') / 8192")
+    before = _look(server, major)
+    with server.connect() as connection:
+        begin_lsn = _one(connection, "select pg_current_wal_insert_lsn() - '0/0'")
+        connection.execute("select count(*) from wide")
+        for i in range(COMMITS):
+            connection.execute("update narrow set n = n + 1 where id = %s", (i + 1,))
+        connection.execute("select count(*) from (select * from wide order by filler, id) t")
+        connection.execute("select pg_sleep(0.3)")
+        connection.execute("checkpoint")
+        end_lsn = _one(connection, "select pg_current_wal_insert_lsn() - '0/0'")
+    after = _look(server, major)
+    return {
+        "major": major,
+        "did": {
+            "table_blocks": int(blocks),
+            "scans": 2,
+            "commits_at_least": COMMITS,
+            "wal_bytes": int(end_lsn - begin_lsn),
+            "checkpoints": 1,
+            "active_ms_at_least": 300,
+        },
+        "before": before,
+        "after": after,
+    }
+
+
+def _look(server: Server, major: int) -> dict[str, Any]:
+    with server.connect() as connection:
+        connection.execute("select pg_stat_force_next_flush()")
+        connection.execute("select pg_stat_clear_snapshot()")
+        sections = {
+            name: _section(connection, view) for name, view, first in VIEWS if major >= first
+        }
+        return {
+            "taken_at": datetime.now(UTC).isoformat(),
+            "server_version_num": int(_one(connection, "show server_version_num")),
+            "started_at": _one(connection, "select to_jsonb(pg_postmaster_start_time())"),
+            "sections": sections,
+        }
+
+
+def _section(connection: psycopg.Connection[Any], view: str) -> dict[str, Any]:
+    records = [row[0] for row in connection.execute(f"select to_jsonb(v) from {view} v").fetchall()]
+    columns = list(records[0])
+    return {"columns": columns, "rows": [[one[column] for column in columns] for one in records]}
+
+
+def _one(connection: psycopg.Connection[Any], query: str) -> Any:  # noqa: ANN401
+    row = connection.execute(query).fetchone()
+    assert row is not None
+    return row[0]
+
+
+if __name__ == "__main__":
+    main([int(word) for word in sys.argv[1:]] or MAJORS)

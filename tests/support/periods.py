@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Snapshots made by hand, and a store that holds them: for tests of pgflash.analyze.
+
+    store = Shelf()
+    store.put(0, {"io": [{...}]})
+    store.put(10, {"io": [{...}]})
+    make_period(store, 1, 2)
+
+The rows of a section are dictionaries; what they leave out is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from pgflash.model.snapshot import Section, SectionKind, SnapshotHead, Value
+
+EPOCH = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+DELTAS = frozenset({"relations", "statements", "samples", "sample_looks"})
+GAUGES = frozenset(
+    {
+        "server",
+        "settings",
+        "databases",
+        "tablespaces",
+        "advice",
+        "cache_relations",
+        "host_state",
+        "missing",
+    }
+)
+
+Rows = Sequence[Mapping[str, Value]]
+
+
+def section(name: str, rows: Rows, *, kind: SectionKind | None = None) -> Section:
+    """Return a section of dictionaries."""
+    columns = tuple(dict.fromkeys(column for row in rows for column in row))
+    if kind is None:
+        kind = SectionKind.COUNTER
+        if name in DELTAS:
+            kind = SectionKind.DELTA
+        elif name in GAUGES:
+            kind = SectionKind.GAUGE
+    return Section(
+        name=name,
+        kind=kind,
+        columns=columns,
+        rows=tuple(tuple(row.get(column) for column in columns) for row in rows),
+    )
+
+
+class Shelf:
+    """A store in memory."""
+
+    name = "the shelf"
+
+    def __init__(
+        self, *, version_num: int = 170010, texts: Mapping[int, str] | None = None
+    ) -> None:
+        self._version_num = version_num
+        self._heads: list[SnapshotHead] = []
+        self._sections: list[dict[str, Section]] = []
+        self._texts = dict(texts or {})
+
+    def put(
+        self,
+        minute: float,
+        sections: Mapping[str, Rows],
+        *,
+        started_minute: float = -60,
+        linked: bool = True,
+    ) -> int:
+        """Take a snapshot; return its id."""
+        head = SnapshotHead(
+            id=len(self._heads) + 1,
+            taken_at=EPOCH + timedelta(minutes=minute),
+            started_at=EPOCH + timedelta(minutes=started_minute),
+            previous_id=self._heads[-1].id if self._heads and linked else None,
+            took_ms=1.0,
+            origin="command",
+            server_version_num=self._version_num,
+            extension_version="0.1" if "io" in sections else "",
+        )
+        self._heads.append(head)
+        self._sections.append({name: section(name, rows) for name, rows in sections.items()})
+        return head.id
+
+    def list(self) -> tuple[SnapshotHead, ...]:
+        return tuple(self._heads)
+
+    def sections(self, snapshot_id: int) -> dict[str, Section]:
+        return dict(self._sections[snapshot_id - 1])
+
+    def sections_between(
+        self, begin_id: int, end_id: int, name: str
+    ) -> tuple[tuple[SnapshotHead, Section], ...]:
+        return tuple(
+            (head, self._sections[head.id - 1][name])
+            for head in self._heads
+            if begin_id < head.id <= end_id and name in self._sections[head.id - 1]
+        )
+
+    def queries(self, query_ids: Iterable[int]) -> dict[int, str]:
+        return {one: self._texts[one] for one in query_ids if one in self._texts}

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A whole report: it has all its tables, they are whole, and DB time adds up."""
+
+import msgspec
+import pytest
+
+from pgflash.analyze import make_report
+from pgflash.model.awr import AwrReport, ReportTable, RowMark, Source, Unit, plain
+from support.busy import busy_period
+
+TABLES = (
+    "summary",
+    "db-time",
+    "load-profile",
+    "top-events",
+    "wait-classes",
+    "read-latency",
+    "io-tablespaces",
+    "io-function-filetype",
+    "wal",
+    "flash-cache",
+    "flash-cache-advice",
+    "segments-reads",
+    "segments-read-time",
+    "segments-writes",
+    "segments-cached",
+    "sql-elapsed",
+    "sql-reads",
+    "sql-wal",
+    "sql-temp",
+    "host-vmstat",
+    "host-iostat",
+    "cpu-over-time",
+    "aas-over-time",
+    "throughput-over-time",
+    "latency-over-time",
+    "settings-changed",
+    "missing",
+)
+
+
+@pytest.fixture(scope="module")
+def report() -> AwrReport:
+    return make_report(busy_period())
+
+
+def row_of(table: ReportTable, name: str) -> dict[str, object]:
+    """Return the row whose first cell is NAME."""
+    for row in table.rows:
+        if row.cells[0] == name:
+            columns = [column.name for column in table.columns]
+            return dict(zip(columns, map(plain, row.cells), strict=True))
+    raise AssertionError(f"{table.id} has no row {name}")
+
+
+def test_the_report_has_every_table_in_its_order(report: AwrReport) -> None:
+    assert tuple(table.id for table in report.tables) == TABLES
+
+
+@pytest.mark.parametrize("table_id", TABLES)
+def test_a_table_is_whole(report: AwrReport, table_id: str) -> None:
+    table = report.table(table_id)
+    assert bool(table.rows) != bool(table.missing_reason)
+    names = [column.name for column in table.columns]
+    assert len(set(names)) == len(names)
+    assert {*table.key, *([table.measure] if table.measure else [])} <= set(names)
+    for row in table.rows:
+        assert len(row.cells) == len(table.columns)
+
+
+@pytest.mark.parametrize("table_id", TABLES)
+def test_every_number_says_where_it_comes_from(report: AwrReport, table_id: str) -> None:
+    table = report.table(table_id)
+    for row in table.rows:
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            if isinstance(cell, (int, float)) and not column.is_text:
+                assert column.source or row.source, column.name
+
+
+@pytest.mark.parametrize("table_id", ["top-events", "wait-classes"])
+def test_the_rows_and_the_residual_come_to_db_time(report: AwrReport, table_id: str) -> None:
+    table = report.table(table_id)
+    place = table.index("share")
+    shares = [
+        float(str(plain(row.cells[place])))
+        for row in table.rows
+        if row.mark in (RowMark.PLAIN, RowMark.REST, RowMark.RESIDUAL)
+    ]
+    assert sum(shares) == pytest.approx(1.0)
+    (total,) = [row for row in table.rows if row.mark is RowMark.TOTAL]
+    assert total.cells[place] == 1.0
+
+
+def test_the_events_are_what_the_server_did(report: AwrReport) -> None:
+    table = report.table("top-events")
+    disk = row_of(table, "data file read, disk")
+    assert disk["waits"] == 4_000
+    assert disk["total_s"] == pytest.approx(54.4)
+    assert disk["mean_ms"] == pytest.approx(13.6)
+    assert disk["share"] == pytest.approx(0.544)
+    assert disk["sessions"] == pytest.approx(54.4 / 1200)
+    # 5 of 600 looks, through 1,200 s
+    assert row_of(table, "LWLock:WALWrite")["total_s"] == pytest.approx(10.0)
+
+
+def test_an_event_whose_calls_are_timed_is_not_counted_by_samples_too(report: AwrReport) -> None:
+    events = report.table("top-events").values("event")
+    assert "IO:DataFileRead" not in events
+    assert "IO:WalSync" not in events
+
+
+def test_reads_from_the_page_cache_are_processor_time_and_stand_apart(report: AwrReport) -> None:
+    (row,) = [r for r in report.table("top-events").rows if r.mark is RowMark.APART]
+    assert row.cells[0] == "data file read, page cache"
+
+
+def test_idle_sessions_and_system_io_are_shown_and_no_db_time(report: AwrReport) -> None:
+    apart = [r for r in report.table("wait-classes").rows if r.mark is RowMark.APART]
+    assert {row.cells[0]: row.cells[2] for row in apart} == {
+        "Idle": pytest.approx(100.0),
+        "System I/O": pytest.approx(0.8),
+    }
+
+
+def test_sql_has_a_row_for_what_no_statement_is_booked_with(report: AwrReport) -> None:
+    table = report.table("sql-elapsed")
+    assert row_of(table, "commit and outside the executor")["total_s"] == pytest.approx(20.0)
+    assert row_of(table, "select s_quantity from stock where s_i_id = $1")["calls"] == 2_000
+
+
+def test_findings_name_the_relation_and_the_latency(report: AwrReport) -> None:
+    first = report.findings[0]
+    assert first.sentence.startswith(
+        "54 % of DB time was single-block reads from disk, most of them of stock, at 13.6 ms;"
+    )
+    assert first.table == "top-events"
+
+
+def test_good_news_is_said(report: AwrReport) -> None:
+    (served,) = [f for f in report.findings if f.rule == "flash-served"]
+    assert "83 % of the blocks" in served.sentence  # 10 of 12 thousand
+    assert "280 µs a read against 13.6 ms" in served.sentence
+
+
+def test_every_finding_points_to_a_table_that_has_rows(report: AwrReport) -> None:
+    for finding in report.findings:
+        assert report.table(finding.table).rows, finding.rule
+
+
+def test_a_report_survives_being_stored(report: AwrReport) -> None:
+    stored = msgspec.json.encode(report)
+    assert msgspec.json.decode(stored, type=AwrReport) == report
+
+
+def test_sampled_numbers_are_not_called_exact(report: AwrReport) -> None:
+    table = report.table("top-events")
+    sources = {row.cells[0]: row.source for row in table.rows}
+    assert sources["LWLock:WALWrite"] is Source.SAMPLED
+    assert sources["data file read, disk"] is Source.EXACT
+    advice = report.table("flash-cache-advice")
+    assert advice.columns[advice.index("hit_ratio")].source is Source.MODELLED
+    assert advice.columns[advice.index("hit_ratio")].unit is Unit.SHARE
