@@ -25,10 +25,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/relpath.h"
 #include "miscadmin.h"
 #include "replication/walsender.h"
-#include "storage/fd.h"
 #include "storage/pg_shmem.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
@@ -40,6 +38,7 @@
 #include "bridge_devices.h"
 #include "bridge_resize.h"
 #include "bridge_restart.h"
+#include "bridge_words.h"
 #include "broken.h"
 #include "classes.h"
 #include "fcache/cache.h"
@@ -58,55 +57,14 @@
 
 Runtime runtime;
 
-/* Why there is no cache; empty if there is one. */
-static char why_off[512] =
-	"the library is not loaded by shared_preload_libraries";
-
 static bool wanted;
 static bool redirected;
 static FcConfig config;
 static char data_directory[MAXPGPATH];
 static char real_data_directory[PATH_MAX];
 
-/* What the worker has logged already. */
-typedef struct Said
-{
-	uint64_t counter[FC_COUNTER_COUNT];
-	uint64_t mismatches;
-	FcMode mode;
-	FcReason reason;
-} Said;
-
-static Said said;
-
 /* The saved map is being taken in; known in the worker. */
 static bool loading = true;
-
-/* ---- refusals -------------------------------------------------------------- */
-
-/* There is no cache, by nobody's fault. */
-static bool
-stay_off(const char *why)
-{
-	snprintf(why_off, sizeof(why_off), "%s", why);
-	return false;
-}
-
-/* There is no cache, though one was asked for. */
-bool
-bridge_refuse(const char *hint, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(why_off, sizeof(why_off), format, arguments);
-	va_end(arguments);
-
-	ereport(WARNING, (errmsg("pgflash is off: %s", why_off),
-	                  errdetail("The server runs without the flash cache."),
-	                  errhint("%s", hint)));
-	return false;
-}
 
 /* All cache files together, of whole sets. */
 static uint32_t
@@ -248,9 +206,9 @@ bridge_prepare(void)
 
 	/* A server for one user, or for pg_upgrade: nothing to gain. */
 	if (!IsPostmasterEnvironment || IsBinaryUpgrade)
-		return stay_off("this kind of server needs no cache");
+		return bridge_stay_off("this kind of server needs no cache");
 	if (setting_cache_file == NULL || setting_cache_file[0] == '\0')
-		wanted = stay_off("pgflash.cache_file is not set");
+		wanted = bridge_stay_off("pgflash.cache_file is not set");
 	else
 		wanted = judge_server() && bridge_devices_judge(real_data_directory) &&
 		         judge_size();
@@ -272,7 +230,7 @@ bridge_prepare(void)
 		            : config.slot_count_max > 0 ? config.slot_count_max
 		                                        : config.slot_count);
 	if (wanted)
-		(void) stay_off("the server is starting");
+		(void) bridge_stay_off("the server is starting");
 	pthread_atfork(NULL, NULL, in_child);
 	return true;
 }
@@ -354,7 +312,7 @@ bridge_create(void *memory, uint32_t wait_event)
 	}
 
 	tell_settings();
-	why_off[0] = '\0';
+	bridge_stay_off("");
 	ereport(
 		LOG,
 		(errmsg("pgflash: cache file \"%s\" is open: %u blocks, %s, %zu bytes "
@@ -386,94 +344,6 @@ bool
 bridge_attached(void)
 {
 	return runtime.shared_memory != NULL && runtime_attached();
-}
-
-/* ---- words ----------------------------------------------------------------------- */
-
-static const char *
-mode_word(FcMode mode)
-{
-	switch (mode)
-	{
-		case FC_SERVE:
-			return "serve";
-		case FC_PASSTHROUGH:
-			return "passthrough";
-		case FC_OFFLINE:
-			return "offline";
-	}
-	return "?";
-}
-
-static const char *
-reason_words(FcReason reason)
-{
-	switch (reason)
-	{
-		case FC_REASON_STARTING:
-			return "the self-test has not run yet";
-		case FC_REASON_NONE:
-			return "working";
-		case FC_REASON_USER:
-			return "set by pgflash_cache_set_mode";
-		case FC_REASON_SELF_TEST:
-			return "the self-test failed: file calls do not pass pgflash";
-		case FC_REASON_READ_ERRORS:
-			return "too many reads of the cache file failed";
-		case FC_REASON_WRITE_ERRORS:
-			return "too many writes of the cache file failed";
-		case FC_REASON_CORRUPTION:
-			return "too many blocks came back from the cache file corrupt";
-		case FC_REASON_MISMATCH:
-			return "verification found a cached block unlike its file";
-		case FC_REASON_UNKNOWN_FILE:
-			return "a file was written that could not be identified";
-		case FC_REASON_HOST:
-			return "data files were moved, or written as a stream";
-	}
-	return "?";
-}
-
-static const char *
-reason_hint(FcReason reason)
-{
-	switch (reason)
-	{
-		case FC_REASON_READ_ERRORS:
-		case FC_REASON_WRITE_ERRORS:
-		case FC_REASON_CORRUPTION:
-			return "Check the flash device, then restart the server.";
-		case FC_REASON_MISMATCH:
-			return "Check the device of the data file, too. If it is healthy "
-				   "this is a bug in pgflash: please report it. A restart "
-				   "empties the cache.";
-		case FC_REASON_SELF_TEST:
-			return "Another library may have redirected the same calls; see "
-				   "shared_preload_libraries and LD_PRELOAD.";
-		case FC_REASON_HOST:
-			return "Leave the files of relations to PostgreSQL. The cache is "
-				   "back after a restart.";
-		case FC_REASON_UNKNOWN_FILE:
-			return "Check that /proc is mounted, then restart the server.";
-		default:
-			return NULL;
-	}
-}
-
-const char *
-bridge_mode(const char **reason_out)
-{
-	FcReason reason;
-	FcMode mode;
-
-	if (!bridge_attached())
-	{
-		*reason_out = why_off;
-		return mode_word(FC_OFFLINE);
-	}
-	mode = fc_mode(&runtime.cache, &reason);
-	*reason_out = reason_words(reason);
-	return mode_word(mode);
 }
 
 /* ---- the worker -------------------------------------------------------------------- */
@@ -522,80 +392,6 @@ bridge_start_serving(void)
 		(void) fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE);
 }
 
-void
-bridge_fail_self_test(const char *call)
-{
-	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_SELF_TEST);
-	ereport(WARNING, (errmsg("pgflash self-test failed: %s", call),
-	                  errdetail("The server runs without the flash cache."),
-	                  errhint("%s", reason_hint(FC_REASON_SELF_TEST))));
-	(void) fc_mode(&runtime.cache, &said.reason);
-	said.mode = FC_OFFLINE;
-}
-
-static void
-say_mismatch(void)
-{
-	uint64_t now = atomic_load(&runtime.board->mismatches);
-	char path[PATHS_MAX];
-
-	if (now == said.mismatches)
-		return;
-	said.mismatches = now;
-	paths_of_file(&runtime.root, runtime.board->mismatch_id, path);
-	ereport(
-		WARNING,
-		(errmsg("pgflash: block %u of file \"%s\" differed between cache and "
-	            "file",
-	            runtime.board->mismatch_block, path),
-	     errdetail("The query got what the file holds.")));
-}
-
-/* Something that ought not to happen has happened: said at its first time. */
-static void
-say_first(FcCounter counter, const char *what, const char *hint)
-{
-	uint64_t now = fc_counter(&runtime.cache, counter);
-
-	if (now > 0 && said.counter[counter] == 0)
-		ereport(WARNING,
-		        (errmsg("pgflash: %s", what),
-		         errdetail("The queries read from disk instead. Further "
-		                   "cases are counted in pgflash_cache and not "
-		                   "logged."),
-		         errhint("%s", hint)));
-	said.counter[counter] = now;
-}
-
-static void
-say_mode(void)
-{
-	FcReason reason;
-	FcMode mode = fc_mode(&runtime.cache, &reason);
-
-	if (mode == said.mode && reason == said.reason)
-		return;
-	said.mode = mode;
-	said.reason = reason;
-
-	if (reason == FC_REASON_UNKNOWN_FILE)
-		ereport(WARNING,
-		        (errmsg("pgflash: file descriptor %d could not be "
-		                "identified: %s",
-		                atomic_load(&runtime.board->unknown_fd),
-		                strerror(atomic_load(&runtime.board->unknown_errno)))));
-
-	if (reason_hint(reason) != NULL)
-		ereport(WARNING, (errmsg("pgflash is %s now: %s", mode_word(mode),
-		                         reason_words(reason)),
-		                  errdetail("The server runs on without the flash "
-		                            "cache."),
-		                  errhint("%s", reason_hint(reason))));
-	else
-		ereport(LOG, (errmsg("pgflash: mode is %s now: %s", mode_word(mode),
-		                     reason_words(reason))));
-}
-
 unsigned
 bridge_tick(void)
 {
@@ -604,16 +400,8 @@ bridge_tick(void)
 	tell_settings();
 	fc_sweep(&runtime.cache);
 	again_ms = fc_devices_check(&runtime.cache);
-	say_first(FC_COUNT_flash_read_errors, "a read of the cache file failed",
-	          "Check the flash device.");
-	say_first(FC_COUNT_flash_write_errors, "a write of the cache file failed",
-	          "Check the flash device.");
-	say_first(FC_COUNT_corrupt_slots,
-	          "a block came back from the cache file corrupt",
-	          "Check the flash device.");
-	say_mismatch();
+	bridge_words_tick();
 	bridge_devices_tick();
-	say_mode();
 	/* The map lies where the size changes. */
 	if (loading)
 		return 0;
@@ -624,208 +412,4 @@ bool
 bridge_load(void)
 {
 	return loading = fc_map_load(&runtime.cache);
-}
-
-/* ---- views ------------------------------------------------------------------------------ */
-
-const char *
-bridge_start_reason(void)
-{
-	return bridge_restart_reason();
-}
-
-bool
-bridge_counter(const char *name, uint64_t *value_out)
-{
-	static const char *const names[FC_COUNTER_COUNT] = {
-#define FC_COUNTER(name, text) #name,
-#include "fcache/counters.def"
-#undef FC_COUNTER
-	};
-
-	for (int i = 0; i < FC_COUNTER_COUNT; i++)
-	{
-		if (strcmp(names[i], name) == 0)
-		{
-			*value_out = bridge_attached()
-			                 ? fc_counter(&runtime.cache, (FcCounter) i)
-			                 : 0;
-			return true;
-		}
-	}
-	return false;
-}
-
-void
-bridge_histogram(BridgeTimer timer, BridgeHistogram *out)
-{
-	static const FcTimer timers[] = { [BRIDGE_FLASH_READ] = FC_TIME_FLASH_READ,
-		                              [BRIDGE_FLASH_WRITE] =
-		                                  FC_TIME_FLASH_WRITE,
-		                              [BRIDGE_DISK_READ] = FC_TIME_DISK_READ };
-	static FcHistogram histogram;
-
-	memset(&histogram, 0, sizeof(histogram));
-	if (bridge_attached())
-		fc_histogram(&runtime.cache, timers[timer], &histogram);
-	out->count = histogram.count;
-	out->mean_ms = histogram.count == 0 ? 0
-	                                    : (double) histogram.total_ns /
-	                                          (double) histogram.count / 1e6;
-	out->bucket = histogram.bucket;
-	out->bucket_count = FC_HISTOGRAM_BUCKETS;
-}
-
-bool
-bridge_direct_io(void)
-{
-	return bridge_devices_direct();
-}
-
-const char *
-bridge_io_engine(void)
-{
-	return fc_io_engine(&runtime.cache);
-}
-
-uint32_t
-bridge_slot_count(void)
-{
-	return bridge_attached() ? fc_slot_count(&runtime.cache) : 0;
-}
-
-BridgeSize
-bridge_size(void)
-{
-	FcSize size = { .done = 1 };
-
-	if (bridge_attached())
-		size = fc_size(&runtime.cache);
-	return (BridgeSize){ .slots = size.slots,
-		                 .slots_max = size.slots_max,
-		                 .changing = size.changing,
-		                 .done = size.done };
-}
-
-uint32_t
-bridge_used_slots(void)
-{
-	return bridge_attached() ? fc_used_slots(&runtime.cache) : 0;
-}
-
-size_t
-bridge_metadata_bytes(void)
-{
-	return bridge_attached()
-	           ? fc_memory_size(&runtime.cache) + advice_memory_size()
-	           : 0;
-}
-
-uint32_t
-bridge_file_count(void)
-{
-	return bridge_attached() ? fc_file_count(&runtime.cache) : 0;
-}
-
-bool
-bridge_file(uint32_t number, BridgeFile *out)
-{
-	FcFileInfo info;
-
-	if (!fc_file_info(&runtime.cache, number, &info))
-		return false;
-	out->tablespace = info.id.tablespace;
-	out->database = info.id.database;
-	out->relation = info.id.relation;
-	out->fork = paths_fork_name(info.id.fork);
-	out->cached_blocks = info.cached_blocks;
-	out->hits = info.hits;
-	out->misses = info.misses;
-	out->disk_read_ms = (double) info.disk_read_ns / 1e6;
-	out->policy = classes_word((CachePolicy) info.file_class);
-	return true;
-}
-
-/* ---- functions ----------------------------------------------------------------------------- */
-
-const char *
-bridge_set_mode(const char *name)
-{
-	FcMode mode = FC_OFFLINE;
-
-	if (!bridge_attached())
-		return why_off;
-
-	for (; strcmp(mode_word(mode), name) != 0; mode--)
-	{
-		if (mode == FC_SERVE)
-			return "the modes are serve, passthrough and offline";
-	}
-
-	if (mode == FC_SERVE && bridge_needs_self_test())
-		return "the self-test has not passed yet";
-	if (fc_mode_set(&runtime.cache, mode,
-	                mode == FC_SERVE ? FC_REASON_NONE : FC_REASON_USER) !=
-	    FC_OK)
-		return "it stays offline until the server restarts";
-	return NULL;
-}
-
-void
-bridge_clear(void)
-{
-	if (bridge_attached())
-		fc_cache_clear(&runtime.cache);
-}
-
-/* The block in its file; false if it cannot be read, shorter if there is less. */
-static bool
-read_from_file(FcFileId id, uint32_t block, void *page, ssize_t *got_out)
-{
-	char path[PATHS_MAX];
-	int fd;
-
-	paths_of_file(&runtime.root, id, path);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-	{
-		*got_out = 0;
-		return errno == ENOENT; /* no file, no block */
-	}
-	*got_out = pread(fd, page, FC_BLOCK_SIZE, (off_t) block * FC_BLOCK_SIZE);
-	close(fd);
-	return *got_out >= 0;
-}
-
-BridgeVerdict
-bridge_verify_slot(uint32_t slot)
-{
-	static PGAlignedBlock cached;
-	static PGAlignedBlock stored;
-	FcFileId id;
-	FcTicket ticket;
-	ssize_t got;
-
-	if (!bridge_attached() ||
-	    fc_slot_read(&runtime.cache, slot, cached.data, &id, &ticket) !=
-	        FC_OK ||
-	    !read_from_file(id, ticket.block, stored.data, &got))
-		return BRIDGE_NOTHING;
-
-	fc_count(&runtime.cache, FC_COUNT_verify_compared, 1);
-	if (got == FC_BLOCK_SIZE &&
-	    memcmp(cached.data, stored.data, FC_BLOCK_SIZE) == 0)
-		return BRIDGE_SAME;
-	if (!fc_hit_holds(&runtime.cache, &ticket))
-		return BRIDGE_NOTHING;
-
-	reads_report_mismatch(id, ticket.block, &ticket);
-	return BRIDGE_DIFFERENT;
-}
-
-void
-bridge_verify_failed(void)
-{
-	if (bridge_attached())
-		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_MISMATCH);
 }

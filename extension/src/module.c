@@ -11,7 +11,9 @@
  *	module.c	_PG_init, and the order of everything
  *	settings.c	pgflash.cache_file, pgflash.cache_size and the others
  *	shmem.c		our piece of shared memory
- *	bridge.c	where PostgreSQL and core meet; refusals and words
+ *	bridge.c	where PostgreSQL and core meet
+ *	bridge_words.c	what is said of the cache, in the log and in the views
+ *	bridge_views.c	what SQL asks of it
  *	bridge_devices.c	the same for the cache files
  *	bridge_resize.c	the size of the cache follows the setting
  *	worker.c	self-test, housekeeping, log

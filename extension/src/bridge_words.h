@@ -1,0 +1,25 @@
+/*
+ * bridge_words.h
+ *		What is said of the cache.  For bridge*.c alone.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_BRIDGE_WORDS_H
+#define PGFLASH_BRIDGE_WORDS_H
+
+#include <stdbool.h>
+
+#include "fcache/cache.h"
+
+/* There is no cache, by nobody's fault: false, for the caller to return.  "": there is one. */
+extern bool bridge_stay_off(const char *why);
+
+/* What was said last: "" if there is a cache. */
+extern const char *bridge_why_off(void);
+
+extern const char *bridge_mode_word(FcMode mode);
+
+/* Log what befell the cache since the last time. */
+extern void bridge_words_tick(void);
+
+#endif
