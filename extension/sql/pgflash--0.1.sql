@@ -672,6 +672,85 @@ COMMENT ON COLUMN pgflash_wal.wastage_bytes IS
 	'Of the bytes written: those written again, since WAL is written in whole pages and the last one was not full (Oracle: redo wastage).';
 COMMENT ON COLUMN pgflash_wal.stats_since IS
 	'When counting began, in this view and in all of pgflash_io: the start of the server. A crash of one of its processes does not begin anew. Null if nothing is counted.';
+-- ---- snapshots ------------------------------------------------------------------
+
+CREATE TABLE pgflash_snapshots (
+	snapshot_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	taken_at timestamptz NOT NULL,
+	started_at timestamptz NOT NULL,
+	previous_id bigint,
+	took_ms real NOT NULL,
+	origin text NOT NULL,
+	server_version_num integer NOT NULL,
+	extension_version text NOT NULL
+) USING heap;
+
+COMMENT ON TABLE pgflash_snapshots IS 'Snapshots of what the server had counted. Not part of dumps.';
+COMMENT ON COLUMN pgflash_snapshots.snapshot_id IS 'Number of the snapshot; a later one has a higher number.';
+COMMENT ON COLUMN pgflash_snapshots.taken_at IS 'When it was taken.';
+COMMENT ON COLUMN pgflash_snapshots.started_at IS
+	'When the server had begun to count: at its start, or after its last crash. Snapshots with different ones cannot be subtracted.';
+COMMENT ON COLUMN pgflash_snapshots.previous_id IS
+	'The snapshot before, from which its sections of kind delta count; null if the server has started since, or if it was the first one.';
+COMMENT ON COLUMN pgflash_snapshots.took_ms IS 'How long it took, in milliseconds, without waiting for another one.';
+COMMENT ON COLUMN pgflash_snapshots.origin IS 'schedule or command.';
+COMMENT ON COLUMN pgflash_snapshots.server_version_num IS 'Version of the server, as in server_version_num.';
+COMMENT ON COLUMN pgflash_snapshots.extension_version IS 'Version of the extension.';
+
+CREATE TABLE pgflash_snapshot_sections (
+	snapshot_id bigint NOT NULL REFERENCES pgflash_snapshots ON DELETE CASCADE,
+	section text NOT NULL,
+	kind text NOT NULL CHECK (kind IN ('counter', 'gauge', 'delta')),
+	content jsonb NOT NULL,
+	PRIMARY KEY (snapshot_id, section)
+) USING heap WITH (toast_tuple_target = 256);
+
+COMMENT ON TABLE pgflash_snapshot_sections IS 'What the snapshots hold, by section.';
+COMMENT ON COLUMN pgflash_snapshot_sections.snapshot_id IS 'The snapshot.';
+COMMENT ON COLUMN pgflash_snapshot_sections.section IS 'Name of the section.';
+COMMENT ON COLUMN pgflash_snapshot_sections.kind IS
+	'counter: cumulative; gauge: as of the moment of the snapshot; delta: since the snapshot before.';
+COMMENT ON COLUMN pgflash_snapshot_sections.content IS
+	'{"columns": [...], "rows": [[...], ...]}; docs/reference/snapshots.md lists the columns.';
+
+CREATE TABLE pgflash_snapshot_queries (
+	query_id bigint PRIMARY KEY,
+	query text NOT NULL,
+	used_at timestamptz NOT NULL DEFAULT now()
+) USING heap;
+
+COMMENT ON TABLE pgflash_snapshot_queries IS 'Texts of the statements that snapshots name.';
+COMMENT ON COLUMN pgflash_snapshot_queries.query_id IS 'As in pg_stat_statements.';
+COMMENT ON COLUMN pgflash_snapshot_queries.query IS 'The first 4000 characters.';
+COMMENT ON COLUMN pgflash_snapshot_queries.used_at IS 'When a snapshot last named it, to a day.';
+
+-- What the next snapshot subtracts from; a crash empties it, and the counters with it.
+CREATE UNLOGGED TABLE pgflash_snapshot_last (
+	section text PRIMARY KEY,
+	snapshot_id bigint NOT NULL,
+	content bytea NOT NULL
+) USING heap;
+ALTER TABLE pgflash_snapshot_last ALTER COLUMN content SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE pgflash_snapshot_last IS 'What the next snapshot subtracts from; of use to pgflash_snapshot() only.';
+
+CREATE FUNCTION pgflash_snapshot() RETURNS bigint
+AS 'MODULE_PATHNAME', 'pgflash_snapshot'
+LANGUAGE C VOLATILE PARALLEL UNSAFE SECURITY DEFINER;
+
+COMMENT ON FUNCTION pgflash_snapshot() IS
+	'Takes a snapshot and returns its number. Resets nothing. Waits for one that is being taken.';
+
+CREATE FUNCTION pgflash_snapshot_drop(before timestamptz) RETURNS bigint
+LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	DELETE FROM pgflash_snapshot_queries WHERE used_at < before - interval '1 day';
+	WITH dropped AS (DELETE FROM pgflash_snapshots WHERE taken_at < before RETURNING snapshot_id)
+	SELECT count(*) FROM dropped;
+END;
+
+COMMENT ON FUNCTION pgflash_snapshot_drop(timestamptz) IS
+	'Drops the snapshots that were taken before this time, and returns how many there were.';
 
 -- ---- functions ----------------------------------------------------------------
 
@@ -735,3 +814,9 @@ GRANT EXECUTE ON FUNCTION pgflash_io_relation_rows(), pgflash_io_tablespace_rows
 GRANT EXECUTE ON FUNCTION pgflash_wal_row() TO pg_monitor;
 GRANT SELECT ON pgflash_io, pgflash_io_histogram, pgflash_io_relations TO pg_monitor;
 GRANT SELECT ON pgflash_io_tablespaces, pgflash_wal TO pg_monitor;
+
+REVOKE ALL ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries, pgflash_snapshot_last FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_snapshot() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_snapshot_drop(timestamptz) FROM PUBLIC;
+GRANT SELECT ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_snapshot() TO pg_monitor;

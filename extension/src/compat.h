@@ -20,6 +20,8 @@
 #error "pgflash is made for PostgreSQL 15 to 18"
 #endif
 
+#define COMPAT_MAJOR (PG_VERSION_NUM / 10000)
+
 /* Relation files got another name in 16. */
 #if PG_VERSION_NUM >= 160000
 #include "utils/relfilenumbermap.h"

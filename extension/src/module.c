@@ -22,6 +22,9 @@
  *	advice_view.c	the one behind pgflash_cache_advice
  *	account_setup.c, account_view.c	the accounting's: pgflash_io and its kin
  *	relation_policy.c, policy_*.c, relation_name.c: keep and none for a relation
+ *	snapshot.c, snapshot_*.c: what was counted, kept in tables
+ *	visits.c	processes that go into a database for a moment
+ *	catalog.c	the extension in a database's catalog
  *	--- up to here PostgreSQL's world; from here on libc and core only ---
  *	imports.c	rewriting the import table
  *	hooks.c		the functions that stand in for libc's
@@ -53,6 +56,7 @@
 #include "module.h"
 #include "relation_policy.h"
 #include "settings.h"
+#include "snapshot.h"
 
 PG_MODULE_MAGIC;
 
@@ -81,6 +85,7 @@ _PG_init(void)
 
 	module_preloaded = true;
 	settings_define();
+	snapshot_worker_register();
 	if (!bridge_prepare())
 		return;
 

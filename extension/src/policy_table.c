@@ -21,18 +21,16 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
-#include "catalog/pg_extension.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "catalog.h"
 #include "relation_policy.h"
 
-#define EXTENSION "pgflash"
-#define TABLE     "pgflash_cache_policies"
+#define TABLE "pgflash_cache_policies"
 
 /* Its columns. */
 #define COLUMN_RELATION 1
@@ -42,21 +40,7 @@
 Oid
 policy_table(void)
 {
-	Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
-	Oid schema = InvalidOid;
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple tuple;
-
-	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber,
-	            F_NAMEEQ, CStringGetDatum(EXTENSION));
-	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1,
-	                          &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
-	systable_endscan(scan);
-	table_close(extensions, AccessShareLock);
+	Oid schema = catalog_schema();
 
 	return OidIsValid(schema) ? get_relname_relid(TABLE, schema) : InvalidOid;
 }

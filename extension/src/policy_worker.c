@@ -3,12 +3,9 @@
  *		Policies are in force, whatever happens: after a restart, a rewrite, a
  *		restore, and on a standby.
  *
- * Policies lie in databases, and a process can read one database in its life.  So
- * there are two kinds of process.  The launcher is connected to none (it reads the
- * list of databases, which all share) and sends a visitor into one database at a
- * time: that reads the rows, makes a plan (policy_plan.c), carries it out, and is
- * gone.  Nobody stays connected: databases can be dropped and copied as ever, a
- * visit being shorter than the seconds that those commands wait.
+ * Policies lie in databases, and a process can read one database in its life: so a
+ * launcher sends visitors (visits.c).  A visitor reads the rows, makes a plan
+ * (policy_plan.c), carries it out, and is gone.
  *
  * When a database is visited:
  *	- after the start of the server, each as soon as may be;
@@ -31,32 +28,21 @@
 
 #include <signal.h>
 
-#include "access/genam.h"
-#include "access/heapam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
-#include "access/tableam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "catalog/pg_database.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "port/atomics.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/lwlock.h"
-#include "storage/proc.h"
 #include "storage/shmem.h"
-#include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "relation_policy.h"
+#include "visits.h"
 
 #define WOKEN_S    5
 #define VISIT_S    60
@@ -68,9 +54,6 @@
 
 /* Databases that can be woken between two looks; more make all be woken. */
 #define WOKEN_MAX 16
-
-/* pg_database.datconnlimit of a database whose DROP was cut off. */
-#define DATABASE_INVALID (-2)
 
 PGDLLEXPORT void pgflash_policy_launcher_main(Datum argument);
 PGDLLEXPORT void pgflash_policy_visitor_main(Datum database);
@@ -232,10 +215,7 @@ pgflash_policy_visitor_main(Datum database)
 {
 	Visit result;
 
-	pqsignal(SIGTERM, die);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(database),
-	                                          InvalidOid, 0);
+	visits_enter(DatumGetObjectId(database));
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -257,12 +237,6 @@ typedef struct Known
 } Known;
 
 static HTAB *known;
-
-static TimestampTz
-later(TimestampTz from, int64 seconds)
-{
-	return from + seconds * USECS_PER_SEC;
-}
 
 static void
 know(Oid database)
@@ -317,9 +291,7 @@ static void
 read_list(void)
 {
 	List *with_policies;
-	Relation databases;
-	TableScanDesc scan;
-	HeapTuple tuple;
+	ListCell *cell;
 	HASH_SEQ_STATUS walk;
 	Known *entry;
 
@@ -330,18 +302,8 @@ read_list(void)
 	StartTransactionCommand();
 	with_policies = databases_with_policies();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	databases = table_open(DatabaseRelationId, AccessShareLock);
-	scan = table_beginscan_catalog(databases, 0, NULL);
-	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
-	{
-		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
-
-		/* One that is half dropped has a limit of connections of its own. */
-		if (form->datallowconn && form->datconnlimit != DATABASE_INVALID)
-			know(form->oid);
-	}
-	table_endscan(scan);
-	table_close(databases, AccessShareLock);
+	foreach (cell, visits_databases())
+		know(((const ListedDatabase *) lfirst(cell))->oid);
 	PopActiveSnapshot();
 
 	hash_seq_init(&walk, known);
@@ -376,34 +338,13 @@ say_no_worker(Oid database)
 static Visit
 send_visitor(Oid database)
 {
-	BackgroundWorker worker;
-	BackgroundWorkerHandle *handle;
-
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "pgflash policies of database %u",
-	         database);
-	snprintf(worker.bgw_type, BGW_MAXLEN, "pgflash policy visitor");
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "pgflash");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN,
-	         "pgflash_policy_visitor_main");
-	worker.bgw_flags =
-		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_ConsistentState;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	worker.bgw_main_arg = ObjectIdGetDatum(database);
-	worker.bgw_notify_pid = MyProcPid;
+	static const VisitKind kind = { "pgflash policies",
+		                            "pgflash policy visitor",
+		                            "pgflash_policy_visitor_main" };
 
 	pg_atomic_write_u32(&shared->visit, VISIT_FAILED);
-
-	/* All of max_worker_processes are in use: another time. */
-	if (!RegisterDynamicBackgroundWorker(&worker, &handle))
-	{
+	if (!visits_send(&kind, database))
 		say_no_worker(database);
-		return VISIT_FAILED;
-	}
-	if (WaitForBackgroundWorkerShutdown(handle) == BGWH_POSTMASTER_DIED)
-		proc_exit(1);
-	pfree(handle);
 	return (Visit) pg_atomic_read_u32(&shared->visit);
 }
 
@@ -426,13 +367,14 @@ visit_database(Known *entry)
 			break;
 	}
 	entry->visited = GetCurrentTimestamp();
-	entry->next = later(entry->visited, Max(pause, Min(crowd, STRANGER_S)));
+	entry->next =
+		visits_later(entry->visited, Max(pause, Min(crowd, STRANGER_S)));
 }
 
 static void
 wake(Known *entry)
 {
-	TimestampTz soon = later(entry->visited, WOKEN_S);
+	TimestampTz soon = visits_later(entry->visited, WOKEN_S);
 
 	if (soon < entry->next)
 		entry->next = soon;
@@ -487,17 +429,6 @@ forget_launcher(int code, Datum argument)
 	shared->launcher = 0;
 }
 
-static void
-sleep_until(TimestampTz when)
-{
-	long wait_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), when);
-
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-	                 wait_ms, PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-}
-
 void
 pgflash_policy_launcher_main(Datum argument)
 {
@@ -505,10 +436,7 @@ pgflash_policy_launcher_main(Datum argument)
 	HASHCTL control = { .keysize = sizeof(Oid), .entrysize = sizeof(Known) };
 
 	(void) argument;
-	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	visits_launcher_begin();
 
 	known =
 		hash_create("pgflash databases", 64, &control, HASH_ELEM | HASH_BLOBS);
@@ -520,16 +448,12 @@ pgflash_policy_launcher_main(Datum argument)
 		TimestampTz now = GetCurrentTimestamp();
 		Known *next;
 
-		if (ConfigReloadPending)
-		{
-			ConfigReloadPending = false;
-			ProcessConfigFile(PGC_SIGHUP);
-		}
+		(void) visits_reload();
 		if (pg_atomic_exchange_u32(&shared->list_wanted, 0) != 0 ||
 		    now >= list_next)
 		{
 			read_list();
-			list_next = later(now, LIST_S);
+			list_next = visits_later(now, LIST_S);
 		}
 		take_woken();
 
@@ -537,7 +461,8 @@ pgflash_policy_launcher_main(Datum argument)
 		if (next != NULL && next->next <= now)
 			visit_database(next);
 		else
-			sleep_until(next != NULL ? Min(next->next, list_next) : list_next);
+			visits_sleep_until(next != NULL ? Min(next->next, list_next)
+			                                : list_next);
 	}
 
 	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
@@ -547,22 +472,10 @@ pgflash_policy_launcher_main(Datum argument)
 void
 policy_worker_register(void)
 {
-	BackgroundWorker worker;
-
 	previous_request = shmem_request_hook;
 	shmem_request_hook = request;
 	previous_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
-
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "pgflash policies");
-	snprintf(worker.bgw_type, BGW_MAXLEN, "pgflash policies");
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "pgflash");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN,
-	         "pgflash_policy_launcher_main");
-	worker.bgw_flags =
-		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_ConsistentState;
-	worker.bgw_restart_time = 5;
-	RegisterBackgroundWorker(&worker);
+	visits_register_launcher("pgflash policies",
+	                         "pgflash_policy_launcher_main");
 }

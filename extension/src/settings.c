@@ -25,8 +25,14 @@ int setting_write_budget_mb;
 bool setting_advice;
 int setting_keep_share;
 bool setting_warm_restart;
+<<<<<<< HEAD
 bool setting_account;
 int setting_account_relations;
+=======
+int setting_snapshot_interval_s;
+int setting_snapshot_retention_min;
+char *setting_snapshot_database = NULL;
+>>>>>>> b8240c8 (Keep snapshots of what the server has counted)
 
 static const struct config_enum_entry verify_options[] = {
 	{ "off", VERIFY_OFF, false },
@@ -34,6 +40,31 @@ static const struct config_enum_entry verify_options[] = {
 	{ "all", VERIFY_ALL, false },
 	{ NULL, 0, false }
 };
+
+static void
+define_snapshots(void)
+{
+	DefineCustomIntVariable(
+		"pgflash.snapshot_interval",
+		"How often the server takes a snapshot; 0 means never.",
+		"At whole multiples of it, and when the server has started.",
+		&setting_snapshot_interval_s, 600, 0, 24 * 60 * 60, PGC_SIGHUP,
+		GUC_UNIT_S, NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.snapshot_retention",
+		"How long snapshots are kept; 0 means for ever.",
+		"Older ones are dropped after each snapshot of the schedule.",
+		&setting_snapshot_retention_min, 8 * 24 * 60, 0, INT_MAX, PGC_SIGHUP,
+		GUC_UNIT_MIN, NULL, NULL, NULL);
+
+	DefineCustomStringVariable(
+		"pgflash.snapshot_database",
+		"The database that keeps the snapshots of the schedule.",
+		"Empty means one that has the extension: the one with the newest "
+		"snapshot, or the oldest database.",
+		&setting_snapshot_database, "", PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
 
 void
 settings_define(void)
@@ -102,6 +133,7 @@ settings_define(void)
 		"Blocks of data files that changed meanwhile are dropped.",
 		&setting_warm_restart, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
+<<<<<<< HEAD
 	DefineCustomBoolVariable(
 		"pgflash.account", "Counts and times the server's file calls.",
 		"Works without a cache, too. What is counted stands in the views "
@@ -116,5 +148,8 @@ settings_define(void)
 		&setting_account_relations, 16384, 0, 10000000, PGC_POSTMASTER, 0, NULL,
 		NULL, NULL);
 
+=======
+	define_snapshots();
+>>>>>>> b8240c8 (Keep snapshots of what the server has counted)
 	MarkGUCPrefixReserved("pgflash");
 }

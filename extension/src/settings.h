@@ -27,6 +27,9 @@ extern int setting_write_budget_mb;
 extern bool setting_advice;
 extern int setting_keep_share; /* percent */
 extern bool setting_warm_restart;
+extern int setting_snapshot_interval_s;    /* 0 = none are taken */
+extern int setting_snapshot_retention_min; /* 0 = for ever */
+extern char *setting_snapshot_database;    /* empty = found out */
 
 extern bool setting_account;
 extern int setting_account_relations;

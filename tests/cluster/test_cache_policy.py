@@ -830,7 +830,13 @@ def test_without_a_worker_to_be_had_the_log_says_so(
 ) -> None:
     cached = create_cached(cluster, pgflash_install)
     titles = {title for _pid, title in process_titles(cached.server)}
-    workers = {"pgflash", "pgflash writer", "pgflash policies", "logical replication launcher"}
+    workers = {
+        "pgflash",
+        "pgflash writer",
+        "pgflash policies",
+        "pgflash snapshots",
+        "logical replication launcher",
+    }
     always = len(workers & titles)
     assert always >= 3
     # As many as are always there: none is left for a visit.

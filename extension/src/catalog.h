@@ -1,0 +1,18 @@
+/*
+ * catalog.h
+ *		The extension in the catalog of this database.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_CATALOG_H
+#define PGFLASH_CATALOG_H
+
+#include "postgres.h"
+
+/* Its OID; InvalidOid if it is not there. */
+extern Oid catalog_extension(void);
+
+/* The schema that its objects are in; InvalidOid if it is not there. */
+extern Oid catalog_schema(void);
+
+#endif

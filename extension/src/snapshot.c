@@ -1,0 +1,190 @@
+/*
+ * snapshot.c
+ *		Taking a snapshot: what the server has counted up to now, kept in tables.
+ *
+ * pgflash_snapshot() is one transaction: a head, its sections, and what the next
+ * snapshot will subtract from (snapshot_delta.c).  So a snapshot that fails halfway, or
+ * whose transaction is rolled back, leaves nothing behind, and the next one begins where
+ * the one before had ended.  Nobody's statistics are reset.
+ *
+ * Two at once wait for one another, by a lock on the extension: not on the table, where a
+ * vacuum would stand in the way.  DROP EXTENSION waits for it, too.
+ *
+ * It runs with the rights of the extension's owner, so that pg_monitor is enough; the
+ * names of what is not PostgreSQL's own are qualified, and search_path leads nowhere else.
+ *
+ * Counters run from the start of the server, or from its last crash, which takes shared
+ * memory and with it all counting down, but not the postmaster.  The moment is noted in
+ * shared memory; snapshots with different ones have nothing to do with each other.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "portability/instr_time.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "catalog.h"
+#include "compat.h"
+#include "module.h"
+#include "snapshot.h"
+
+PG_FUNCTION_INFO_V1(pgflash_snapshot);
+
+/* What a session may have set, and what would change or slow what we read. */
+static const char *const settings[][2] = {
+	{ "search_path", "pg_catalog, pg_temp" },
+	{ "extra_float_digits", "1" },
+	{ "max_parallel_workers_per_gather", "0" },
+	{ "jit", "off" },
+};
+
+static void
+set_settings(void)
+{
+	for (Size i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET,
+		                         PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+		                         false);
+}
+
+/* No two snapshots of this database at once. */
+static void
+take_turns(Snapshooting *now)
+{
+	Oid seen;
+
+	do
+	{
+		seen = catalog_extension();
+		if (!OidIsValid(seen))
+			ereport(ERROR,
+			        (errcode(ERRCODE_UNDEFINED_OBJECT),
+			         errmsg("the extension pgflash is not in this database")));
+		LockDatabaseObject(ExtensionRelationId, seen, 0, ShareRowExclusiveLock);
+	} while (seen != catalog_extension());
+	now->extension = seen;
+	now->schema =
+		psprintf("%s.", quote_identifier(get_namespace_name(catalog_schema())));
+}
+
+/* The first column of the first row; 0 if there is none. */
+static int64
+read_number(void)
+{
+	bool is_null = true;
+	Datum value = 0;
+
+	if (SPI_processed > 0)
+		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
+		                      &is_null);
+	return is_null ? 0 : DatumGetInt64(value);
+}
+
+/* The newest snapshot, if counting has gone on since. */
+static int64
+find_previous(const Snapshooting *now)
+{
+	Oid types[] = { TIMESTAMPTZOID };
+	Datum values[] = { TimestampTzGetDatum(snapshot_counting_since()) };
+
+	SPI_execute_with_args(
+		psprintf(
+			"select snapshot_id from (select snapshot_id, started_at "
+			"from %spgflash_snapshots order by snapshot_id desc limit 1) s "
+			"where started_at = $1",
+			now->schema),
+		1, types, values, NULL, false, 1);
+	return read_number();
+}
+
+static int64
+insert_head(const Snapshooting *now, const char *origin)
+{
+	Oid types[] = { TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID };
+	Datum values[] = { TimestampTzGetDatum(snapshot_counting_since()),
+		               Int64GetDatum(now->previous_id),
+		               CStringGetTextDatum(origin),
+		               ObjectIdGetDatum(now->extension) };
+
+	SPI_execute_with_args(
+		psprintf("insert into %spgflash_snapshots (taken_at, started_at, "
+	             "previous_id, took_ms, origin, server_version_num, "
+	             "extension_version) "
+	             "select clock_timestamp(), $1, nullif($2, 0), 0, $3, "
+	             "current_setting('server_version_num')::int, extversion "
+	             "from pg_extension where oid = $4 returning snapshot_id",
+	             now->schema),
+		4, types, values, NULL, false, 0);
+	return read_number();
+}
+
+static void
+note_time(const Snapshooting *now, instr_time begin)
+{
+	Oid types[] = { INT8OID, FLOAT8OID };
+	Datum values[2];
+	instr_time end;
+
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, begin);
+	values[0] = Int64GetDatum(now->id);
+	values[1] = Float8GetDatum(INSTR_TIME_GET_MILLISEC(end));
+	SPI_execute_with_args(psprintf("update %spgflash_snapshots "
+	                               "set took_ms = $2 where snapshot_id = $1",
+	                               now->schema),
+	                      2, types, values, NULL, false, 0);
+}
+
+int64
+snapshot_take(const char *origin)
+{
+	Snapshooting now = { 0 };
+	int nest_level;
+	instr_time begin;
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+		        (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+		         errmsg("a standby cannot keep snapshots, as it can write "
+		                "nothing"),
+		         errhint("Have them kept in a file: pgflash snapshot --store "
+		                 "FILE.")));
+	PreventCommandIfReadOnly("pgflash_snapshot()");
+	PreventCommandIfParallelMode("pgflash_snapshot()");
+
+	nest_level = NewGUCNestLevel();
+	set_settings();
+	take_turns(&now);
+
+	/* What waited its turn does not count; what was read before is no longer so. */
+	INSTR_TIME_SET_CURRENT(begin);
+	pgstat_clear_snapshot();
+	SPI_connect();
+	now.previous_id = find_previous(&now);
+	now.id = insert_head(&now, origin);
+	snapshot_sections_write(&now);
+	note_time(&now, begin);
+	SPI_finish();
+	AtEOXact_GUC(true, nest_level);
+	return now.id;
+}
+
+Datum
+pgflash_snapshot(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	module_require_library();
+	PG_RETURN_INT64(snapshot_take("command"));
+}

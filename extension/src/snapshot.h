@@ -1,0 +1,140 @@
+/*
+ * snapshot.h
+ *		Snapshots: what the files that take them have of each other.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_SNAPSHOT_H
+#define PGFLASH_SNAPSHOT_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "executor/spi.h"
+#include "lib/stringinfo.h"
+
+/* ---- snapshot.c: taking one ---------------------------------------------------- */
+
+/* Who is taking a snapshot, and where it goes. */
+typedef struct Snapshooting
+{
+	Oid extension;
+	const char *schema; /* of the extension, quoted, with a dot behind it */
+	int64 id;
+	int64 previous_id; /* 0 = none: there are no deltas */
+} Snapshooting;
+
+/* Take a snapshot in this database; its id.  In a transaction. */
+extern int64 snapshot_take(const char *origin);
+
+/* When counting began: the server's start, or that after a crash. */
+extern TimestampTz snapshot_counting_since(void);
+
+/* ---- snapshot_json.c: a section as text ------------------------------------------ */
+
+/* {"columns": [...], "rows": [[...], ...]}, one call after the other. */
+extern void section_begin(StringInfo text, const char *const *columns,
+                          int count);
+extern void section_row(StringInfo text);
+extern void section_null(StringInfo text);
+extern void section_integer(StringInfo text, int64 value);
+extern void section_number(StringInfo text, double value);
+extern void section_text(StringInfo text, const char *value);
+extern void section_end(StringInfo text);
+
+/* All that SPI has just read. */
+extern void section_of_result(StringInfo text);
+
+/* ---- snapshot_sections.c: what a snapshot is made of ------------------------------ */
+
+extern void snapshot_sections_write(const Snapshooting *now);
+
+/* Keep a section of the snapshot. */
+extern void snapshot_section_keep(const Snapshooting *now, const char *name,
+                                  const char *kind, const char *content);
+
+/* ---- snapshot_host.c: the machine, from /proc --------------------------------------- */
+
+/* Each writes a section; NULL, or why it cannot be had. */
+extern const char *snapshot_host_cpu(StringInfo text);
+extern const char *snapshot_host_memory(StringInfo text);
+extern const char *snapshot_host_disks(StringInfo text);
+extern const char *snapshot_host_state(StringInfo text);
+
+/* ---- snapshot_delta.c: what happened since the snapshot before ------------------------ */
+
+#define DELTA_KEYS_MAX 4
+
+/* A counter of a row. */
+typedef struct DeltaValue
+{
+	const char *name;   /* in the section */
+	const char *column; /* of what is read; NULL: the same */
+	const char *older;  /* its name in older versions, or NULL */
+	bool ranked;        /* rows with much of it are kept one by one */
+} DeltaValue;
+
+/* What is counted by row, such as statements. */
+typedef struct DeltaKind
+{
+	const char *section;
+	const char *const *keys; /* columns, all of them integers */
+	int key_count;
+	const DeltaValue *values;
+	int value_count;
+	/* A column that differs when the row's counters began anew, or NULL. */
+	const char *birth;
+	Size tag_size; /* what is remembered of a row beside its numbers */
+	int limit;     /* of rows that are kept one by one */
+} DeltaKind;
+
+/* Values of one row; what was read, or what happened. */
+typedef struct DeltaRow
+{
+	int64 key[DELTA_KEYS_MAX];
+	bool null_key; /* the row of what has no row of its own */
+	double birth;
+	char *tag;
+	double *value;
+} DeltaRow;
+
+typedef struct DeltaSet
+{
+	const DeltaKind *kind;
+	int64 snapshot_id; /* when it was kept */
+	uint32 count;
+	DeltaRow *rows;
+} DeltaSet;
+
+/* All that SPI has just read. */
+extern DeltaSet *delta_of_result(const DeltaKind *kind);
+
+/* What was kept at the snapshot before; NULL if nothing. */
+extern DeltaSet *delta_kept(const Snapshooting *now, const DeltaKind *kind);
+
+/* Keep it for the next snapshot. */
+extern void delta_keep(const Snapshooting *now, const DeltaSet *set);
+
+/*
+ * What happened between; rows without anything are left out.  Takes the tags of
+ * before over into the rows of now.
+ */
+extern DeltaSet *delta_between(const DeltaSet *before, DeltaSet *now);
+
+/*
+ * Choose up to the limit of rows: those with most of any of the ranked values.  They come
+ * first then, and the number of them is returned; all others are summed up in others.
+ */
+extern uint32 delta_choose(DeltaSet *set, DeltaRow *others);
+
+/* ---- snapshot_statements.c, snapshot_relations.c ------------------------------------- */
+
+/* Each writes its sections, or says why it cannot. */
+extern const char *snapshot_statements(const Snapshooting *now);
+extern const char *snapshot_relations(const Snapshooting *now);
+
+/* ---- snapshot_worker.c: on a schedule ------------------------------------------------- */
+
+extern void snapshot_worker_register(void);
+
+#endif

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Snapshots in the tables of the extension.
+
+Read with the rights of whoever asks: pg_monitor, or any role that was granted SELECT on
+them.  The extension may be in any schema, which is asked for once.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from psycopg import sql
+
+from pgflash import __version__
+from pgflash.model.snapshot import (
+    Section,
+    SectionKind,
+    SnapshotError,
+    SnapshotHead,
+)
+from pgflash.session import Connection, connect, said
+
+_EXTENSION = """
+select n.nspname, e.extversion
+  from pg_catalog.pg_extension e
+  join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+ where e.extname = 'pgflash'
+"""
+
+_HEAD = (
+    "s.snapshot_id, s.taken_at, s.started_at, s.previous_id, s.took_ms, s.origin, "
+    "s.server_version_num, s.extension_version"
+)
+
+
+class PgStore:
+    """The snapshots that a server keeps itself."""
+
+    def __init__(self, dsn: str) -> None:
+        """Connect to the database that keeps them."""
+        self._connection = connect(dsn)
+        try:
+            self._schema = _schema(self._connection)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """What people call this store."""
+        return f'database "{self._connection.info.dbname}"'
+
+    @property
+    def connection(self) -> Connection:
+        """The session that reads it."""
+        return self._connection
+
+    def take(self) -> int:
+        """Have the server take a snapshot; return its number."""
+        with said("take a snapshot"):
+            rows = self._query("select {schema}.pgflash_snapshot()")
+        return int(rows[0][0])
+
+    def drop(self, before: datetime) -> int:
+        """Drop the snapshots that are older; return how many they were."""
+        with said("drop snapshots"):
+            rows = self._query("select {schema}.pgflash_snapshot_drop(%s)", before)
+        return int(rows[0][0])
+
+    def list(self) -> tuple[SnapshotHead, ...]:
+        """Return all heads, the oldest first."""
+        with said("read the snapshots"):
+            rows = self._query(f"select {_HEAD} from {{schema}}.pgflash_snapshots s order by 1")
+        return tuple(_head(row) for row in rows)
+
+    def sections(self, snapshot_id: int) -> dict[str, Section]:
+        """Return a snapshot's sections by name."""
+        with said("read a snapshot"):
+            rows = self._query(
+                "select section, kind, content::text from {schema}.pgflash_snapshot_sections "
+                "where snapshot_id = %s",
+                snapshot_id,
+            )
+        if not rows:
+            raise SnapshotError(f"there is no snapshot {snapshot_id} in {self.name}")
+        return {name: decode_section(name, kind, content) for name, kind, content in rows}
+
+    def sections_between(
+        self, begin_id: int, end_id: int, name: str
+    ) -> tuple[tuple[SnapshotHead, Section], ...]:
+        """Return the section of every snapshot after BEGIN_ID up to END_ID that has it."""
+        with said("read the snapshots"):
+            rows = self._query(
+                f"select {_HEAD}, c.kind, c.content::text from {{schema}}.pgflash_snapshots s "
+                "join {schema}.pgflash_snapshot_sections c using (snapshot_id) "
+                "where s.snapshot_id > %s and s.snapshot_id <= %s and c.section = %s order by 1",
+                begin_id,
+                end_id,
+                name,
+            )
+        return tuple((_head(row[:8]), decode_section(name, row[8], row[9])) for row in rows)
+
+    def queries(self, query_ids: Iterable[int]) -> dict[int, str]:
+        """Return the texts of statements by their ids, as far as they are known."""
+        with said("read the texts of statements"):
+            rows = self._query(
+                "select query_id, query from {schema}.pgflash_snapshot_queries "
+                "where query_id = any(%s)",
+                [*query_ids],
+            )
+        return dict(rows)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _query(self, text: str, *values: object) -> Sequence[tuple[Any, ...]]:
+        query = sql.SQL(text).format(schema=sql.Identifier(self._schema))
+        return self._connection.execute(query, values).fetchall()
+
+
+def decode_section(name: str, kind: str, content: str | bytes) -> Section:
+    """Return a section from its JSON."""
+    found = msgspec.json.decode(content)
+    return Section(
+        name=name,
+        kind=SectionKind(kind),
+        columns=tuple(found["columns"]),
+        rows=tuple(tuple(row) for row in found["rows"]),
+    )
+
+
+def _head(row: tuple[Any, ...]) -> SnapshotHead:
+    names = SnapshotHead.__dataclass_fields__
+    return SnapshotHead(**dict(zip(names, row, strict=True)))
+
+
+def _schema(connection: Connection) -> str:
+    """Return the extension's schema, or raise if its snapshots are not to be had."""
+    with said("look for the extension"):
+        found = connection.execute(_EXTENSION).fetchone()
+    database = connection.info.dbname
+    if found is None:
+        raise SnapshotError(
+            f'the extension pgflash is not in database "{database}"',
+            hint="Name the database that has it (--dsn); without it, keep snapshots in a file: "
+            "pgflash snapshot --store FILE.",
+        )
+    schema, version = str(found[0]), str(found[1])
+    if _numbers(version) > _numbers(__version__)[:2]:
+        raise SnapshotError(
+            f'the extension in database "{database}" is of version {version}, newer than this '
+            f"program ({__version__})",
+            hint="Use the pgflash command of that version.",
+        )
+    return schema
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in re.findall(r"\d+", version))
