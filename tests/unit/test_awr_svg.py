@@ -66,17 +66,27 @@ def test_missing_moments_stay_empty() -> None:
     assert second_begin == pytest.approx(58 + 800 * 600 / 720, abs=0.2)
 
 
-def test_a_value_that_is_not_known_is_a_gap_in_a_line() -> None:
-    drawing = svg.lines(spans(0, 60, 120, 180), [series("a", 1, None, 2, 2)], title="t")
-    line = re.findall(r'<path d="(M[^"]*)" stroke="#0072b2"', drawing)
-    assert len(line) == 1
-    assert line[0].count(",") == 2
-    assert drawing.count("<circle") == 1
+def test_a_line_runs_in_steps_and_has_a_gap_where_a_value_is_not_known() -> None:
+    drawing = svg.lines(spans(0, 60, 120, 180), [series("a", 5, 10, None, 5)], title="t")
+    (path,) = re.findall(r'<path d="(M[^"]*)" stroke="#0072b2"', drawing)
+    # 58 to 408 pixels are four minutes; 12 to 146 are the values 10 to 0.
+    quarter = (408 - 58) / 4
+    numbers = [float(one) for one in re.findall(r"[\d.]+", path)]
+    assert re.sub(r"[\d.]+", "", path) == "M,HVHM,H"
+    assert numbers == pytest.approx(
+        [58, 79, 58 + quarter, 12, 58 + 2 * quarter, 58 + 3 * quarter, 79, 408], abs=0.1
+    )
+
+
+def test_light_colours_are_darker_as_lines() -> None:
+    light = svg.Series(name="a", colour="#a7c7e7", pattern=0, values=[1.0])
+    assert "#a7c7e7" not in svg.lines(spans(0), [light], title="t")
+    assert "#0072b2" in svg.lines(spans(0), [series("a", 1)], title="t")
 
 
 def test_one_moment_is_drawn() -> None:
     assert outlines(svg.stacked("p", spans(0), [series("a", 1)], title="t"))
-    assert "<circle" in svg.lines(spans(0), [series("a", 1)], title="t")
+    assert '<path d="M58.0' in svg.lines(spans(0), [series("a", 1)], title="t")
 
 
 def test_nothing_at_all_is_drawn_as_axes() -> None:

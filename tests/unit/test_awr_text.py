@@ -82,7 +82,7 @@ def test_the_signs_are_explained() -> None:
 
 
 def test_a_missing_table_says_why() -> None:
-    assert "Not available: the extension is not installed" in render(whole_report(), "text")
+    assert "No rows. the extension is not installed" in render(whole_report(), "text")
 
 
 def test_a_report_without_findings_says_so() -> None:

@@ -9,9 +9,9 @@ that would mean something in Markdown or HTML is escaped.
 import re
 from collections.abc import Iterator
 
-from pgflash.model.awr import AwrReport, CompareReport, Finding, RowMark, Source, Unit
+from pgflash.model.awr import AwrReport, CompareReport, Finding, RowMark, Source
 from pgflash.report.awr.heads import facts, title_of
-from pgflash.report.awr.order import grouped
+from pgflash.report.awr.order import grouped, is_over_time
 from pgflash.report.awr.printed import (
     MEANS,
     SIGNS,
@@ -61,7 +61,7 @@ def _lines(report: AwrReport | CompareReport) -> Iterator[str]:
         yield "None."
     left_out = []
     for group, tables in grouped(report.tables):
-        kept = [one for one in tables if not one.columns or one.columns[0].unit is not Unit.TIME]
+        kept = [one for one in tables if not is_over_time(one)]
         left_out += [one.title for one in tables if one not in kept]
         if not kept:
             continue
@@ -89,7 +89,7 @@ def _table(table: PrintedTable) -> Iterator[str]:
     yield f"### {escape_markdown(table.title)}"
     yield ""
     if table.missing_reason:
-        yield f"Not available: {escape_markdown(table.missing_reason)}"
+        yield f"No rows. {escape_markdown(table.missing_reason)}"
         return
     if table.note:
         yield escape_markdown(table.note)

@@ -32,6 +32,11 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 
+def is_over_time(table: ReportTable) -> bool:
+    """Tell whether a table's rows are moments of the period, to be drawn as a chart."""
+    return table.id.endswith("-over-time")
+
+
 def grouped(
     tables: Sequence[ReportTable], *, time_last: bool = False
 ) -> list[tuple[str, list[ReportTable]]]:

@@ -17,6 +17,7 @@ from pgflash.model.awr import Cell, Column, ReportTable, RowMark, Unit, plain
 from pgflash.model.waits import WaitClass
 from pgflash.report import colours
 from pgflash.report.awr import svg
+from pgflash.report.awr.order import is_over_time
 from pgflash.report.awr.printed import Scale, parse_time, titled, visible
 
 #: Ids of the patterns in a page begin with this.
@@ -57,7 +58,7 @@ def picture_of(table: ReportTable) -> Picture | None:
     """Return the table's chart, or None if it has none."""
     if not table.rows or not table.columns:
         return None
-    if table.columns[0].unit is Unit.TIME:
+    if is_over_time(table) and table.columns[0].unit is Unit.TIME:
         return _over_time(table)
     if table.id == "read-latency":
         return _histogram(table)

@@ -145,19 +145,17 @@ def stacked(
 def lines(
     spans: Sequence[Span], series: Sequence[Series], *, title: str, wide: bool = False
 ) -> Markup:
-    """Draw lines over time from zero up; a lone point is a dot."""
+    """Draw lines over time from zero up, in steps."""
     values = [value for one in series for value in one.values if value is not None]
     width, height = (880, 220) if wide else (430, 170)
     largest = max(values, default=0.0)
     frame = _time_frame(spans, y_max=largest, width=width, height=height)
     drawn = [_axes(frame), _time_axis(frame)]
     for one in series:
-        path, dots = _line(frame, spans, one.values)
-        inside = [_element("title", one.name)]
+        path = _line(frame, spans, one.values)
         if path:
-            inside.append(_element("path", d=path, **_line_look(one)))
-        inside += [_element("circle", cx=x, cy=y, r=3, fill=one.colour) for x, y in dots]
-        drawn.append(_element("g", Markup("").join(inside)))
+            name = _element("title", one.name)
+            drawn.append(_element("path", name, d=path, **_line_look(one)))
     return _picture(frame, title, drawn)
 
 
@@ -291,20 +289,16 @@ def _area(
     return "".join(parts)
 
 
-def _line(
-    frame: _Frame, spans: Sequence[Span], values: Sequence[float | None]
-) -> tuple[str, list[tuple[float, float]]]:
-    """Return a line's path through the middles of spans, and the points without a neighbour."""
-    path, dots = [], []
+def _line(frame: _Frame, spans: Sequence[Span], values: Sequence[float | None]) -> str:
+    """Return a line's path, in steps."""
+    path = []
     for first, last in _runs(spans, values):
-        points = [
-            (frame.x(sum(spans[i]) / 2), frame.y(values[i] or 0.0)) for i in range(first, last + 1)
-        ]
-        if len(points) == 1:
-            dots += points
-        else:
-            path.append("M" + " ".join(f"{x:.1f},{y:.1f}" for x, y in points))
-    return "".join(path), dots
+        path.append(f"M{frame.x(spans[first][0]):.1f},")
+        for i in range(first, last + 1):
+            # The first height ends its M; each other one is a step up or down.
+            step = "" if i == first else "V"
+            path.append(f"{step}{frame.y(values[i] or 0.0):.1f}H{frame.x(spans[i][1]):.1f}")
+    return "".join(path)
 
 
 def _runs(spans: Sequence[Span], values: Sequence[float | None]) -> list[tuple[int, int]]:
@@ -322,7 +316,11 @@ def _runs(spans: Sequence[Span], values: Sequence[float | None]) -> list[tuple[i
 
 def _line_look(series: Series) -> dict[str, str | float]:
     dash = _DASHES[series.pattern % len(_DASHES)]
-    look: dict[str, str | float] = {"stroke": series.colour, "stroke_width": 2, "fill": "none"}
+    look: dict[str, str | float] = {
+        "stroke": _for_a_line(series.colour),
+        "stroke_width": 2,
+        "fill": "none",
+    }
     return {**look, "stroke_dasharray": dash} if dash else look
 
 
@@ -337,6 +335,14 @@ def _pattern_id(prefix: str, colour: str, pattern: int) -> str:
 def _is_dark(colour: str) -> bool:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return 0.3 * red + 0.59 * green + 0.11 * blue < 150
+
+
+def _for_a_line(colour: str) -> str:
+    """Return the colour dark enough to be seen as a line on white."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    while 0.3 * red + 0.59 * green + 0.11 * blue > 130:
+        red, green, blue = (part * 9 // 10 for part in (red, green, blue))
+    return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def _text(x: float, y: float, text: str, *, anchor: str) -> Markup:

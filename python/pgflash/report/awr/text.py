@@ -28,6 +28,8 @@ WIDTH = 100
 _TEXT_MIN = 16
 #: Long texts (queries) are cut: a report in text is read, the JSON form has all of it.
 _TEXT_MAX = 160
+#: A time is not broken.
+_TIME_MIN = len("2026-11-22 10:00:00")
 _GAP = "  "
 
 
@@ -120,7 +122,7 @@ def _table(table: PrintedTable) -> Iterator[str]:
     yield ""
     yield from wrap(f"{table.title} [{table.id}]", WIDTH)
     if table.missing_reason:
-        yield from _hanging("  ", f"Not available: {table.missing_reason}")
+        yield from _hanging("  ", f"No rows. {table.missing_reason}")
         return
     if table.note:
         yield from _hanging("  ", table.note)
@@ -153,7 +155,7 @@ def _names(table: PrintedTable, least: Sequence[int]) -> dict[int, int]:
     """Return the columns that name the rows in every block: as much of the key as has room."""
     names: dict[int, int] = {}
     for place in table.key or (0,):
-        width = min(least[place], _TEXT_MIN)
+        width = min(least[place], _TIME_MIN)
         if table.columns[place].words and _total([*names.values(), width]) <= WIDTH // 2:
             names[place] = width
     return names or {0: least[0]}
@@ -167,7 +169,8 @@ def _widths(table: PrintedTable) -> tuple[list[int], list[int]]:
         head = max(cell_len(word) for word in column.title.split(" "))
         head = max(min(head, _TEXT_MIN), cell_len(_unit_text(column)))
         if column.words:
-            least.append(max(min(cells, _TEXT_MIN), head))
+            floor = _TIME_MIN if column.unit else _TEXT_MIN
+            least.append(max(min(cells, floor), head))
             most.append(max(cells, head))
         else:
             # A number is never cut; one that is a text after all (a mixed column) may be wrapped.
