@@ -25,14 +25,11 @@ int setting_write_budget_mb;
 bool setting_advice;
 int setting_keep_share;
 bool setting_warm_restart;
-<<<<<<< HEAD
 bool setting_account;
 int setting_account_relations;
-=======
 int setting_snapshot_interval_s;
 int setting_snapshot_retention_min;
 char *setting_snapshot_database = NULL;
->>>>>>> b8240c8 (Keep snapshots of what the server has counted)
 
 static const struct config_enum_entry verify_options[] = {
 	{ "off", VERIFY_OFF, false },
@@ -133,7 +130,6 @@ settings_define(void)
 		"Blocks of data files that changed meanwhile are dropped.",
 		&setting_warm_restart, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 
-<<<<<<< HEAD
 	DefineCustomBoolVariable(
 		"pgflash.account", "Counts and times the server's file calls.",
 		"Works without a cache, too. What is counted stands in the views "
@@ -148,8 +144,6 @@ settings_define(void)
 		&setting_account_relations, 16384, 0, 10000000, PGC_POSTMASTER, 0, NULL,
 		NULL, NULL);
 
-=======
 	define_snapshots();
->>>>>>> b8240c8 (Keep snapshots of what the server has counted)
 	MarkGUCPrefixReserved("pgflash");
 }
