@@ -248,6 +248,11 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 		fc_count(cache, FC_COUNT_insert_skip_device, 1);
 		return FC_SKIP;
 	}
+	if (fc_map_expects(cache->shared, ticket->set))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_not_useful, 1);
+		return FC_SKIP;
+	}
 	if (!fc_budget_allows(cache))
 	{
 		fc_count(cache, FC_COUNT_insert_skip_budget, 1);

@@ -19,8 +19,12 @@
  * the claim is visible before generations are compared (index.c).  Slots of a way
  * that nobody touched hold what they held at the shutdown.
  *
+ * Until a set's record has been looked at nothing else is put into the set: it would
+ * take the place of what the map has there, or lie there twice.
+ *
  * A record that is torn, or is not of this map, counts as empty.  The server is
- * killed while records are taken in: those that are not yet are lost.
+ * killed, or the size changed, while records are taken in: those that are not yet
+ * are lost.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -567,6 +571,18 @@ take_record(FcCache *cache, uint32_t set_number, const FcDiskRecord *record)
 	}
 }
 
+bool
+fc_map_expects(const FcShared *shared, uint32_t set_number)
+{
+	uint32_t chunk;
+
+	if (atomic_load_explicit(&shared->map_nonce, memory_order_relaxed) == 0 ||
+	    atomic_load(&fc_set(shared, set_number)->generation) != 0)
+		return false;
+	chunk = set_number / shared->device_count / (CHUNK / record_size(shared));
+	return chunk >= atomic_load(&shared->map_next);
+}
+
 /* A chunk of a file's records; false if there is none. */
 static bool
 load_chunk(FcCache *cache, uint32_t device, uint32_t chunk, char *buffer)
@@ -601,8 +617,10 @@ fc_map_load(FcCache *cache)
 	char *buffer;
 	bool more = false;
 
-	if (shared->map_nonce == 0 || sets_of_file(shared) != shared->map_sets ||
-	    fc_geometry_moving(atomic_load(&shared->geometry)) ||
+	if (sets_of_file(shared) != shared->map_sets ||
+	    fc_geometry_moving(atomic_load(&shared->geometry)))
+		shared->map_nonce = 0;
+	if (shared->map_nonce == 0 ||
 	    (cache->token == 0 && fc_process_begin(cache) != FC_OK))
 		return false;
 	buffer = aligned_alloc(FC_IO_ALIGN, 2 * (size_t) CHUNK);

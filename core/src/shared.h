@@ -473,7 +473,7 @@ struct FcShared
 	FcAtomic32 audit_wanted; /* what is counted is not to be believed */
 	FcIdentity identity;     /* whose all this is; 0 = nobody's */
 	uint64_t nonce;          /* of this life of the cache file */
-	uint64_t map_nonce;      /* of the life whose map is taken in; 0 = none */
+	FcAtomic64 map_nonce;    /* of the life whose map is taken in; 0 = none */
 	uint32_t map_sets;       /* of each of its files */
 	FcAtomic32 map_next;     /* the part of it that is next */
 
@@ -638,6 +638,9 @@ extern FcClass fc_class_of_file(const FcShared *shared, uint32_t number);
 extern uint64_t fc_class_usable(const FcShared *shared, const FcSet *set,
                                 uint32_t number, uint64_t usable,
                                 bool *must_out);
+
+/* Has the saved map's record of this set yet to be looked at?  Then leave the set to it. */
+extern bool fc_map_expects(const FcShared *shared, uint32_t set_number);
 
 /* Housekeeping: classes reach the numbers, files of class none lose theirs. */
 extern void fc_classes_sweep(FcCache *cache);

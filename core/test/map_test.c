@@ -349,6 +349,55 @@ test_changes_meanwhile(void)
 	   "control: claims that are not doomed are published stale");
 }
 
+/* Reads of before a record is taken in do not take the room of what it holds. */
+static void
+test_reads_meanwhile(void)
+{
+	FcFile other = fc_file((FcFileId){ 1663, 5, 8, 0, 0 });
+
+	save_full();
+	begin();
+	MUST(fc_file_enter(&life.cache, &other) == FC_OK);
+	for (uint32_t block = 0; block < BLOCKS; block++)
+	{
+		Page page;
+		FcTicket ticket;
+
+		MUST(fc_read(&life.cache, &other, block, &page, &ticket) == FC_MISS);
+		page_make(&page, 8, block, 1);
+		(void) fc_fill(&life.cache, &ticket, &page);
+		flush();
+	}
+	load();
+	OK(read_all(FC_OK) == BLOCKS,
+	   "what is read before the map is taken in displaces nothing of it");
+	kill_life();
+
+	save_full();
+	begin();
+	MUST(read_all(FC_MISS) == BLOCKS);
+	load();
+	OK(fc_used_slots(&life.cache) == BLOCKS && read_all(FC_OK) == BLOCKS,
+	   "and what the map has is not cached twice");
+	kill_life();
+}
+
+/* A set that was changed gets nothing of the map, so it may be filled at once. */
+static void
+test_fills_of_changed_sets(void)
+{
+	save_full();
+	begin();
+	for (uint32_t block = 0; block < BLOCKS; block++)
+		change(block, 1);
+	MUST(read_all(FC_MISS) == BLOCKS);
+	OK(read_all(FC_OK) == BLOCKS, "sets that were changed are filled at once");
+	load();
+	OK(fc_used_slots(&life.cache) == BLOCKS && read_all(FC_OK) == BLOCKS,
+	   "and the map adds nothing to them");
+	kill_life();
+}
+
 /* A number that the map does not know is no file of the map, however it is used. */
 static void
 test_numbers_of_this_life(void)
@@ -481,6 +530,8 @@ main(void)
 	test_saved_and_found();
 	test_not_ours();
 	test_changes_meanwhile();
+	test_reads_meanwhile();
+	test_fills_of_changed_sets();
 	test_numbers_of_this_life();
 	test_torn_records();
 	test_ring_begins_empty();

@@ -118,7 +118,7 @@ COMMENT ON COLUMN pgflash_cache.insert_skip_writer_overloaded IS
 COMMENT ON COLUMN pgflash_cache.insert_skip_exists IS
 	'Blocks not put in: they were there already (Oracle: flash cache insert skip: exists).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_not_useful IS
-	'Blocks not put in: the replacement policy expects more of what is there (Oracle: flash cache insert skip: not useful).';
+	'Blocks not put in: the replacement policy expects more of what is there, or what was there before a restart is about to be (Oracle: flash cache insert skip: not useful).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_modification IS
 	'Blocks not put in: they, or a neighbour in the index, changed since they were read (Oracle: flash cache insert skip: modification).';
 COMMENT ON COLUMN pgflash_cache.insert_skip_corrupt IS

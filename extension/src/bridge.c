@@ -411,5 +411,13 @@ bridge_tick(void)
 bool
 bridge_load(void)
 {
-	return loading = fc_map_load(&runtime.cache);
+	static bool begun;
+
+	loading = fc_map_load(&runtime.cache);
+	if (begun && !loading)
+		ereport(LOG, (errmsg("pgflash: the saved map is taken in: %u blocks "
+		                     "are cached",
+		                     fc_used_slots(&runtime.cache))));
+	begun = loading;
+	return loading;
 }

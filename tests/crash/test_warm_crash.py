@@ -42,7 +42,7 @@ def test_a_killed_postmaster_leaves_the_cache_warm(
     after = read_table(cached)
     assert after.digest == before.digest
     assert after.hits >= BLOCKS_MIN
-    assert after.disk_reads < BLOCKS_MIN // 20
+    assert after.misses < BLOCKS_MIN // 20
     assert cached.view()["files_kept"] > 0
     assert_true(cached)
 
@@ -58,7 +58,7 @@ def test_a_killed_backend_leaves_the_cache_warm(
     after = read_table(cached)
     assert after.digest == before.digest
     assert after.hits >= BLOCKS_MIN
-    assert after.disk_reads < BLOCKS_MIN // 20
+    assert after.misses < BLOCKS_MIN // 20
     assert_true(cached)
 
 
