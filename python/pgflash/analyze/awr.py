@@ -4,6 +4,7 @@
 import pgflash
 from pgflash.analyze.cache import flash_cache, flash_cache_advice
 from pgflash.analyze.changes import missing_table, settings_changed
+from pgflash.analyze.consistency import contradictions_of
 from pgflash.analyze.events import db_time_table, top_events, wait_classes
 from pgflash.analyze.findings import find
 from pgflash.analyze.host import host_iostat, host_vmstat
@@ -62,6 +63,9 @@ def make_report(period: Period) -> AwrReport:
         settings_changed(period),
         missing_table(period),
     )
+    for table in tables:
+        if table.id in ("top-events", "wait-classes"):
+            assert not contradictions_of(table), contradictions_of(table)
     return AwrReport(
         pgflash_version=pgflash.__version__,
         head=period_head(period),

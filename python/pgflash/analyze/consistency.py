@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Whether the numbers of a table of events or classes agree with each other.
+
+A row states a thing several times: waits, total time and average wait; total time and
+share of DB time; total time and average sessions.  Each pair that was printed bounds the
+third, as tightly as its digits allow.  Numbers are spans therefore: what was printed as
+54.0 may have been anything from 53.95 to 54.05.
+
+All rows share one DB time and one elapsed time.  Where their spans have no value in
+common, somebody's number is wrong, and the row is named.  Every report of ours is held to
+this before it is handed out; so can anybody's be whose rows are put into EventSpans.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from pgflash.model.awr import Cell, ReportTable, RowMark, plain
+from pgflash.model.waits import WaitClass
+
+#: What arithmetic in floating point may lose.
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A number known to lie between two others."""
+
+    low: float
+    high: float
+
+    def __truediv__(self, other: "Span") -> "Span":
+        """Return the span of the quotients; of numbers not below nothing."""
+        return Span(
+            low=self.low / other.high if other.high > 0 else 0.0,
+            high=self.high / other.low if other.low > 0 else float("inf"),
+        )
+
+    def __mul__(self, factor: float) -> "Span":
+        """Return the span times a number."""
+        return Span(low=self.low * factor, high=self.high * factor)
+
+    def meets(self, other: "Span") -> bool:
+        """Tell whether both may be the same number."""
+        slack = _TINY * max(abs(self.low), abs(other.low), 1.0)
+        return self.low <= other.high + slack and other.low <= self.high + slack
+
+    def __str__(self) -> str:
+        if self.high == float("inf"):
+            return f"at least {self.low:,.0f}"
+        middle = (self.low + self.high) / 2
+        return f"{middle:,.0f}" if middle >= 1000 else f"{middle:.6g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSpans:
+    """A row as it was printed; None: not printed."""
+
+    name: str
+    total_s: Span
+    waits: Span | None = None
+    mean_ms: Span | None = None
+    share: Span | None = None
+    sessions: Span | None = None
+    #: As printed; must be a class, or nothing.
+    wait_class: str = ""
+
+
+def common(spans: Iterable[Span]) -> Span | None:
+    """Return what all spans have in common; None if there is nothing."""
+    every = list(spans)
+    if not every:
+        return None
+    low, high = max(span.low for span in every), min(span.high for span in every)
+    if low > high + _TINY * max(abs(high), 1.0):
+        return None
+    return Span(low=low, high=max(low, high))
+
+
+def db_time_of(rows: Sequence[EventSpans]) -> Span | None:
+    """Return the DB time that all rows agree on; None if they do not."""
+    return common(row.total_s / row.share for row in rows if row.share is not None)
+
+
+def elapsed_of(rows: Sequence[EventSpans]) -> Span | None:
+    """Return the elapsed time that all rows agree on; None if they do not."""
+    return common(row.total_s / row.sessions for row in rows if row.sessions is not None)
+
+
+def contradictions(rows: Sequence[EventSpans]) -> tuple[str, ...]:
+    """Return what does not agree, a sentence each; nothing if all does."""
+    found = []
+    for row in rows:
+        if row.waits is not None and row.mean_ms is not None and row.waits.high > 0:
+            mean = (row.total_s / row.waits) * 1000
+            if not mean.meets(row.mean_ms):
+                found.append(
+                    f"{row.name}: {row.total_s} s in {row.waits} waits are {mean} ms each, not "
+                    f"{row.mean_ms} ms"
+                )
+        if row.wait_class and row.wait_class not in set(WaitClass):
+            found.append(f"{row.name}: {row.wait_class} is no wait class")
+    found += _disagreements(
+        [row for row in rows if row.share is not None],
+        lambda row: row.total_s / (row.share or Span(low=0, high=0)),
+        "DB time",
+    )
+    found += _disagreements(
+        [row for row in rows if row.sessions is not None],
+        lambda row: row.total_s / (row.sessions or Span(low=0, high=0)),
+        "elapsed time",
+    )
+    return tuple(found)
+
+
+def contradictions_of(table: ReportTable) -> tuple[str, ...]:
+    """Return what does not agree in a table of our own, which must also add up."""
+    rows = [row for row in table.rows if row.mark is not RowMark.RESIDUAL]
+    found = list(contradictions([_spans(table, row.cells) for row in rows]))
+    place = table.index("total_s")
+    added = sum(
+        _number(row.cells[place])
+        for row in table.rows
+        if row.mark in (RowMark.PLAIN, RowMark.REST, RowMark.RESIDUAL)
+    )
+    for row in table.rows:
+        if row.mark is RowMark.TOTAL:
+            total = _number(row.cells[place])
+            if abs(added - total) > 1e-6 * max(abs(total), 1.0):
+                found.append(f"{table.id}: the rows come to {added} s, not {total} s")
+        elif row.mark is not RowMark.RESIDUAL and _number(row.cells[place]) < 0:
+            found.append(f"{table.id}: {row.cells[0]} is below nothing")
+    return tuple(found)
+
+
+def _disagreements(
+    rows: Sequence[EventSpans], implied: Callable[[EventSpans], Span], what: str
+) -> list[str]:
+    """Name the rows that do not agree with what most of the time agrees on."""
+    found: list[str] = []
+    agreed: Span | None = None
+    # Long waits are printed with more digits than short ones: they say what the thing is.
+    for row in sorted(rows, key=lambda row: -row.total_s.low):
+        span = implied(row)
+        if agreed is None:
+            agreed = span
+        elif span.meets(agreed):
+            agreed = common((agreed, span)) or agreed
+        else:
+            found.append(f"{row.name} implies a {what} of {span} s, the rows above {agreed} s")
+    return found
+
+
+def _spans(table: ReportTable, cells: Sequence[Cell]) -> EventSpans:
+    known = {column.name: plain(cell) for column, cell in zip(table.columns, cells, strict=True)}
+
+    def span(name: str) -> Span | None:
+        value = known.get(name)
+        if not isinstance(value, (int, float)):
+            return None
+        width = _TINY * max(abs(value), 1e-12)
+        return Span(low=value - width, high=value + width)
+
+    return EventSpans(
+        name=str(cells[0]),
+        total_s=span("total_s") or Span(low=0.0, high=0.0),
+        waits=span("waits"),
+        mean_ms=span("mean_ms"),
+        share=span("share") if known.get("share") else None,
+        sessions=span("sessions") if known.get("sessions") else None,
+        wait_class=str(known.get("wait_class") or "") if "event" in known else "",
+    )
+
+
+def _number(cell: Cell) -> float:
+    value = plain(cell)
+    return float(value) if isinstance(value, (int, float)) else 0.0
