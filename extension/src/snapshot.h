@@ -101,7 +101,6 @@ typedef struct DeltaRow
 typedef struct DeltaSet
 {
 	const DeltaKind *kind;
-	int64 snapshot_id; /* when it was kept */
 	uint32 count;
 	DeltaRow *rows;
 } DeltaSet;
@@ -109,8 +108,12 @@ typedef struct DeltaSet
 /* All that SPI has just read. */
 extern DeltaSet *delta_of_result(const DeltaKind *kind);
 
-/* What was kept at the snapshot before; NULL if nothing. */
-extern DeltaSet *delta_kept(const Snapshooting *now, const DeltaKind *kind);
+/*
+ * What was kept last.  Its numbers mean something if it follows: if it was kept at the
+ * snapshot before and counting has gone on since.  Its tags do anyway.
+ */
+extern DeltaSet *delta_kept(const Snapshooting *now, const DeltaKind *kind,
+                            bool *follows_out);
 
 /* Keep it for the next snapshot. */
 extern void delta_keep(const Snapshooting *now, const DeltaSet *set);
@@ -126,6 +129,18 @@ extern DeltaSet *delta_between(const DeltaSet *before, DeltaSet *now);
  * first then, and the number of them is returned; all others are summed up in others.
  */
 extern uint32 delta_choose(DeltaSet *set, DeltaRow *others);
+
+/* ---- snapshot_names.c: what files are called ------------------------------------------ */
+
+typedef struct SnapshotName
+{
+	char relkind; /* 0 = not known */
+	NameData schema;
+	NameData relation;
+} SnapshotName;
+
+/* The name of a relation of this database; false if it has no such file. */
+extern bool snapshot_name_of_file(Oid tablespace, Oid file, SnapshotName *name);
 
 /* ---- snapshot_statements.c, snapshot_relations.c ------------------------------------- */
 

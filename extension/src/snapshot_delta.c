@@ -296,26 +296,30 @@ pack(const DeltaSet *set)
 }
 
 DeltaSet *
-delta_kept(const Snapshooting *now, const DeltaKind *kind)
+delta_kept(const Snapshooting *now, const DeltaKind *kind, bool *follows_out)
 {
-	Oid types[] = { TEXTOID, INT8OID };
-	Datum values[] = { CStringGetTextDatum(kind->section),
-		               Int64GetDatum(now->previous_id) };
+	Oid types[] = { TEXTOID };
+	Datum values[] = { CStringGetTextDatum(kind->section) };
+	DeltaSet *set = NULL;
 	bool is_null;
-	Datum kept;
 
-	if (now->previous_id == 0)
-		return NULL;
 	SPI_execute_with_args(
-		psprintf("select content from %spgflash_snapshot_last "
-	             "where section = $1 and snapshot_id = $2",
+		psprintf("select content, snapshot_id from %spgflash_snapshot_last "
+	             "where section = $1",
 	             now->schema),
-		2, types, values, NULL, true, 1);
-	if (SPI_processed == 0)
-		return NULL;
-	kept = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
-	                     &is_null);
-	return is_null ? NULL : unpack(kind, DatumGetByteaPP(kept));
+		1, types, values, NULL, true, 1);
+	*follows_out = false;
+	if (SPI_processed > 0)
+	{
+		HeapTuple row = SPI_tuptable->vals[0];
+		Datum content = SPI_getbinval(row, SPI_tuptable->tupdesc, 1, &is_null);
+		Datum id = SPI_getbinval(row, SPI_tuptable->tupdesc, 2, &is_null);
+
+		set = unpack(kind, DatumGetByteaPP(content));
+		*follows_out = set != NULL && now->previous_id != 0 &&
+		               DatumGetInt64(id) == now->previous_id;
+	}
+	return set != NULL ? set : make_set(kind, 0);
 }
 
 void

@@ -57,6 +57,11 @@ static const QuerySection queries[] = {
 	{ "archiver", "counter", 0, "select * from pg_stat_archiver" },
 	{ "wal_position", "counter", 0,
 	  "select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') as wal_bytes" },
+	{ "io", "counter", 0, "select * from %1$spgflash_io" },
+	{ "io_histogram", "counter", 0, "select * from %1$spgflash_io_histogram" },
+	{ "io_tablespaces", "counter", 0,
+	  "select * from %1$spgflash_io_tablespaces" },
+	{ "wal", "counter", 0, "select * from %1$spgflash_wal" },
 	{ "cache", "counter", 0, "select * from %1$spgflash_cache" },
 	{ "cache_devices", "counter", 0,
 	  "select * from %1$spgflash_cache_devices" },
@@ -263,7 +268,8 @@ void
 snapshot_sections_write(const Snapshooting *now)
 {
 	static const char *const columns[] = { "section", "reason" };
-	static const Kept kept[] = { { "statements", snapshot_statements } };
+	static const Kept kept[] = { { "statements", snapshot_statements },
+		                         { "relations", snapshot_relations } };
 	StringInfoData missing;
 
 	initStringInfo(&missing);

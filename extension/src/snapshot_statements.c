@@ -157,6 +157,7 @@ snapshot_statements(const Snapshooting *now)
 {
 	const char *from = statements_schema();
 	const DeltaSet *before;
+	bool follows;
 	DeltaSet *cumulative;
 	DeltaSet *between;
 	DeltaRow others;
@@ -165,12 +166,12 @@ snapshot_statements(const Snapshooting *now)
 	if (from == NULL)
 		return "the extension pg_stat_statements is not in this database";
 
-	before = delta_kept(now, &kind);
+	before = delta_kept(now, &kind, &follows);
 	SPI_execute(psprintf("select * from %spg_stat_statements(false)", from),
 	            true, 0);
 	cumulative = delta_of_result(&kind);
 	delta_keep(now, cumulative);
-	if (before == NULL)
+	if (!follows)
 		return "nothing to subtract: it is counted from this snapshot on";
 
 	between = delta_between(before, cumulative);
