@@ -14,7 +14,7 @@ from types import FrameType
 import click
 
 import pgflash
-from pgflash.cli import lab
+from pgflash.cli import lab, snapshots
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -33,6 +33,8 @@ def command(context: click.Context, *, debug: bool) -> None:
 
 
 command.add_command(lab.lab)
+command.add_command(snapshots.snapshot_command)
+command.add_command(snapshots.snapshots_command)
 
 
 def main(arguments: list[str] | None = None) -> int:

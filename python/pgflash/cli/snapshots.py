@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash snapshot, pgflash snapshots: take snapshots, list them."""
+
+import csv
+import io
+import json
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pgflash import api
+from pgflash.errors import PgflashError, UsageError
+from pgflash.model.snapshot import SnapshotHead
+
+FORMATS = ("table", "json", "csv")
+
+_UNITS_S = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
+
+_COLUMNS = (
+    "id",
+    "taken_at",
+    "started_at",
+    "previous_id",
+    "took_ms",
+    "origin",
+    "server_version_num",
+    "extension_version",
+)
+
+
+def _duration(
+    _context: click.Context, _parameter: click.Parameter, word: str | None
+) -> timedelta | None:
+    """Return the time that a word says."""
+    if word is None:
+        return None
+    found = re.fullmatch(r"(\d+)\s*(s|min|h|d|)", word.strip())
+    if found is None or int(found[1]) == 0:
+        raise click.BadParameter(f'"{word}" is no time; write it as 30s, 10min, 1h or 8d')
+    return timedelta(seconds=int(found[1]) * _UNITS_S[found[2]])
+
+
+_DSN = click.option(
+    "--dsn",
+    default=None,
+    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
+)
+
+
+@click.command(
+    "snapshot",
+    epilog="Examples: pgflash snapshot --dsn dbname=app; pgflash snapshot --dsn host=standby "
+    "--store standby.snapshots --every 10min --keep 8d",
+)
+@_DSN
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Collect from here what the server has without the extension, and keep it in this file.",
+)
+@click.option(
+    "--every",
+    metavar="TIME",
+    callback=_duration,
+    help="Take one after the other, such as every 10min, until Ctrl-C.",
+)
+@click.option(
+    "--keep",
+    metavar="TIME",
+    callback=_duration,
+    help="Drop those that are older, such as 8d, afterwards; else all are kept.",
+)
+def snapshot_command(
+    *, dsn: str | None, store: Path | None, every: timedelta | None, keep: timedelta | None
+) -> None:
+    """Take a snapshot of what a server has counted.
+
+    Where the extension is, the server keeps it in its tables; it does so by itself, too
+    (pgflash.snapshot_interval).  With --store the server needs no extension and may be a
+    standby; what is missing then, the report says.  Nothing is reset.
+    """
+    if every is None:
+        _take(dsn, store, keep)
+        return
+    while True:
+        begin = time.monotonic()
+        try:
+            _take(dsn, store, keep)
+        except UsageError:
+            raise
+        except PgflashError as error:  # it may be back next time
+            click.echo(f"pgflash: {error.message}", err=True)
+        time.sleep(max(every.total_seconds() - (time.monotonic() - begin), 0))
+
+
+def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
+    """Take one, and say so in one line."""
+    before = None if keep is None else datetime.now(UTC) - keep
+    if store is None:
+        head, dropped = api.take_snapshot(dsn=dsn, drop_before=before)
+    else:
+        head, dropped = api.collect_snapshot(dsn=dsn, path=store, drop_before=before)
+    gone = f", {dropped} older dropped" if dropped else ""
+    click.echo(f"snapshot {head.id}, taken in {head.took_ms:.0f} ms{gone}")
+
+
+@click.command(
+    "snapshots",
+    epilog="Examples: pgflash snapshots --dsn dbname=app; pgflash snapshots --store "
+    "standby.snapshots --format csv",
+)
+@_DSN
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File that 'pgflash snapshot --store' wrote.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="How they are printed.",
+)
+def snapshots_command(*, dsn: str | None, store: Path | None, form: str) -> None:
+    """List the snapshots of a database, or of a file."""
+    if dsn is not None and store is not None:
+        raise UsageError(
+            "--dsn and --store exclude each other",
+            hint="Snapshots are in a database or in a file: name one of them.",
+        )
+    with api.open_store(dsn=dsn, path=store) as opened:
+        heads = opened.list()
+    if form == "json":
+        click.echo(json.dumps([_record(head) for head in heads], indent=2))
+    elif form == "csv":
+        click.echo(_csv(heads), nl=False)
+    else:
+        _print_table(heads)
+
+
+def _record(head: SnapshotHead) -> dict[str, object]:
+    values = {name: getattr(head, name) for name in _COLUMNS}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in values.items()
+    }
+
+
+def _csv(heads: tuple[SnapshotHead, ...]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_record(head) for head in heads)
+    return text.getvalue()
+
+
+def _print_table(heads: tuple[SnapshotHead, ...]) -> None:
+    if not heads:
+        click.echo("There are no snapshots. Take one: pgflash snapshot")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("id", "ms"):
+        table.add_column(name, justify="right")
+    for name in ("taken at", "server since", "origin", "version"):
+        table.add_column(name)
+    since = None
+    for head in heads:
+        began = "" if head.started_at == since else _local(head.started_at)
+        since = head.started_at
+        table.add_row(
+            str(head.id),
+            f"{head.took_ms:.0f}",
+            _local(head.taken_at),
+            began,
+            head.origin,
+            f"{head.major}.{head.server_version_num % 10_000}",
+        )
+    Console(soft_wrap=True).print(table)
+
+
+def _local(moment: datetime) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")

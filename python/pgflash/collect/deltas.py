@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What happened between two readings of cumulative counters, row by row.
+
+A row that counts less than before, or whose birth differs, began anew (a reset, an
+eviction): all that it counts now is what happened since.  So no difference is negative.
+A row that is gone says nothing any more.  The extension does the same in C
+(extension/src/snapshot_delta.c).
+"""
+
+import math
+from collections.abc import Sequence
+
+from pgflash.model.collected import Counted, Rows
+
+
+def difference(before: Rows, now: Rows) -> Rows:
+    """Return what was counted between; rows in which nothing was are left out."""
+    between: Rows = {}
+    for key, row in now.items():
+        values = _since(before.get(key), row)
+        if any(value > 0 for value in values):
+            between[key] = Counted(values=values, birth=row.birth, labels=row.labels)
+    return between
+
+
+def _since(before: Counted | None, now: Counted) -> tuple[float, ...]:
+    if before is None or _began_anew(before, now):
+        return now.values
+    return tuple(after - ago for ago, after in zip(before.values, now.values, strict=True))
+
+
+def _began_anew(before: Counted, now: Counted) -> bool:
+    # Of another version of the server, which counts other things.
+    if len(before.values) != len(now.values) or before.birth != now.birth:
+        return True
+    return any(after < ago for ago, after in zip(before.values, now.values, strict=True))
+
+
+def choose(rows: Rows, *, ranked: Sequence[int], limit: int) -> tuple[Rows, tuple[float, ...]]:
+    """Return the rows with most of any of these values, and the sum of all others.
+
+    One of each ranking in turn, so that none of them crowds out the others.
+    """
+    rankings = [
+        sorted(
+            (key for key, row in rows.items() if row.values[place] > 0),
+            key=lambda key: -rows[key].values[place],
+        )
+        for place in ranked
+    ]
+    chosen: Rows = {}
+    for rank in range(max(map(len, rankings), default=0)):
+        for ranking in rankings:
+            if rank < len(ranking) and len(chosen) < limit:
+                chosen[ranking[rank]] = rows[ranking[rank]]
+    others = [row.values for key, row in rows.items() if key not in chosen]
+    width = len(next(iter(rows.values())).values) if rows else 0
+    return chosen, tuple(math.fsum(column) for column in zip(*others, strict=True)) or (
+        0.0,
+    ) * width
