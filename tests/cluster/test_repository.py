@@ -404,3 +404,75 @@ def test_the_setting_names_the_database(
         assert eventually(lambda: len(store.list()) == 1)
     with open_store(dsn=server.conninfo()) as store:
         assert store.list() == ()
+
+
+# ---- relations keep their names
+
+
+def relation_rows(sections: dict[str, Section], name: str) -> list[dict[str, Any]]:
+    return [row for row in sections["relations"].records() if row["relation"] == name]
+
+
+@pytest.mark.parametrize("command", ["vacuum full t", "truncate t", "drop table t"])
+def test_what_was_done_to_a_file_that_is_gone_is_told_by_its_name(
+    server: Server, database: str, command: str
+) -> None:
+    with server.connect(database) as connection, open_store(dsn=server.conninfo(database)) as store:
+        connection.execute(
+            "create table t as select n, repeat('x', 500) as x from generate_series(1, 5000) n"
+        )
+        connection.execute("checkpoint")
+        take(connection)
+        # Much more than what the command itself may do to a file.
+        connection.execute("update t set n = n + 1")
+        connection.execute("checkpoint")
+        connection.execute(command)
+        taken = take(connection)
+        rows = relation_rows(store.sections(taken), "t")
+    # 5000 rows of 500 bytes were written twice, 16 rows to a page.
+    written = sum(row["write_bytes"] + row["extend_bytes"] for row in rows if row["fork"] == "main")
+    assert written >= 2 * 5000 / 16 * 8192
+    assert {row["schema"] for row in rows} == {"public"}
+    assert {row["database"] for row in rows} == {database}
+    assert all(value >= 0 for row in rows for value in row.values() if isinstance(value, float))
+
+
+def test_a_name_is_that_of_the_moment(server: Server, database: str) -> None:
+    with server.connect(database) as connection, open_store(dsn=server.conninfo(database)) as store:
+        connection.execute("create table before_ as select generate_series(1, 1000) as n")
+        first = take(connection)
+        connection.execute("insert into before_ select generate_series(1, 100000)")
+        second = take(connection)
+        connection.execute("alter table before_ rename to after_")
+        connection.execute("insert into after_ select generate_series(1, 100000)")
+        third = take(connection)
+        assert first < second < third
+        assert relation_rows(store.sections(second), "before_")
+        assert not relation_rows(store.sections(second), "after_")
+        assert relation_rows(store.sections(third), "after_")
+        assert not relation_rows(store.sections(third), "before_")
+
+
+def test_rows_add_up_to_what_tablespaces_counted(server: Server, database: str) -> None:
+    """With more relations than have rows of their own, and a table that came and went."""
+    columns = ("reads", "read_bytes", "writes", "write_bytes", "extends", "syncs")
+    with server.connect(database) as connection, open_store(dsn=server.conninfo(database)) as store:
+        before = take(connection)
+        for which in range(250):
+            connection.execute(f"create table r{which} as select generate_series(1, 10) as n")
+        connection.execute("create table gone as select generate_series(1, 10000) as n")
+        connection.execute("drop table gone")
+        connection.execute("checkpoint")
+        after = take(connection)
+        first, last = store.sections(before), store.sections(after)
+        assert len(last["relations"].rows) == 201
+        (other,) = relation_rows(last, "other")
+        assert other["extends"] > 0
+        for column in columns:
+            counted = number(last["io_tablespaces"], column) - number(
+                first["io_tablespaces"], column
+            )
+            told = number(last["relations"], column)
+            # The snapshots' own calls come between the two readings.
+            slack = 100 * (8192 if column.endswith("bytes") else 1)
+            assert told == pytest.approx(counted, abs=slack), column
