@@ -35,6 +35,7 @@ TABLES = (
     "throughput-over-time",
     "latency-over-time",
     "settings-changed",
+    "settings",
     "missing",
 )
 

@@ -3,6 +3,7 @@
 
     period = make_period(store, begin_id, end_id)
     report = make_report(period)
+    comparison = compare(report_of_one_period, report_of_another)
 
 All of it is arithmetic: sections in, model objects out; nothing is read but what a store
 hands over, and there is no clock.  The order of the rooms within:
@@ -18,6 +19,7 @@ hands over, and there is no clock.  The order of the rooms within:
 """
 
 from pgflash.analyze.awr import make_report
+from pgflash.analyze.compare import compare
 from pgflash.analyze.period import Period, PeriodError, make_period
 
-__all__ = ["Period", "PeriodError", "make_period", "make_report"]
+__all__ = ["Period", "PeriodError", "compare", "make_period", "make_report"]

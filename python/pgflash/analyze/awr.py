@@ -3,10 +3,11 @@
 
 import pgflash
 from pgflash.analyze.cache import flash_cache, flash_cache_advice
-from pgflash.analyze.changes import missing_table, settings_changed
+from pgflash.analyze.changes import missing_table, settings, settings_changed
 from pgflash.analyze.consistency import contradictions_of
 from pgflash.analyze.events import db_time_table, top_events, wait_classes
 from pgflash.analyze.findings import find
+from pgflash.analyze.grid import ROWS_MAX, RowsMax
 from pgflash.analyze.host import host_iostat, host_vmstat
 from pgflash.analyze.io import io_functions, io_tablespaces, read_latency, wal_table
 from pgflash.analyze.load import load_profile, summary
@@ -31,14 +32,17 @@ from pgflash.model.awr import AwrReport, PeriodHead
 from pgflash.model.snapshot import parse_time
 
 
-def make_report(period: Period) -> AwrReport:
-    """Return everything that is said about a period."""
+def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
+    """Return everything that is said about a period.
+
+    Rankings have ROWS_MAX rows, or all with None, as a comparison wants them.
+    """
     found = db_time(period)
     tables = (
         summary(period, found),
         db_time_table(found),
         load_profile(period, found),
-        top_events(found.composition),
+        top_events(found.composition, rows_max=rows_max),
         wait_classes(found.composition),
         read_latency(period),
         io_tablespaces(period),
@@ -46,14 +50,14 @@ def make_report(period: Period) -> AwrReport:
         wal_table(period),
         flash_cache(period),
         flash_cache_advice(period),
-        segments_reads(period),
-        segments_read_time(period),
-        segments_writes(period),
-        segments_cached(period),
-        sql_elapsed(period, found),
-        sql_reads(period),
-        sql_wal(period),
-        sql_temp(period),
+        segments_reads(period, rows_max=rows_max),
+        segments_read_time(period, rows_max=rows_max),
+        segments_writes(period, rows_max=rows_max),
+        segments_cached(period, rows_max=rows_max),
+        sql_elapsed(period, found, rows_max=rows_max),
+        sql_reads(period, rows_max=rows_max),
+        sql_wal(period, rows_max=rows_max),
+        sql_temp(period, rows_max=rows_max),
         host_vmstat(period),
         host_iostat(period),
         cpu_over_time(period),
@@ -61,6 +65,7 @@ def make_report(period: Period) -> AwrReport:
         throughput_over_time(period),
         latency_over_time(period),
         settings_changed(period),
+        settings(period),
         missing_table(period),
     )
     for table in tables:

@@ -34,6 +34,33 @@ _LACKS = {
 }
 
 
+def settings(period: Period) -> ReportTable:
+    """Return the settings that were not the defaults at the end."""
+    columns = (
+        text("name", "Setting"),
+        text("setting", "Value"),
+        text("unit", "Unit"),
+        text("origin", "From"),
+    )
+    title = "Settings"
+    records = period.gauge("settings")
+    if not records:
+        reason = period.missing_reason("settings") or "The snapshots have no section settings."
+        return missing("settings", title, columns, reason)
+    rows = sorted(
+        tuple(str(record.get(name) or "") for name in ("name", "setting", "unit", "source"))
+        for record in records
+    )
+    return ReportTable(
+        id="settings",
+        title=title,
+        columns=columns,
+        rows=tuple(Row(cells=cells) for cells in rows),
+        key=("name",),
+        note="As of the end of the period; all others had their defaults.",
+    )
+
+
 def settings_changed(period: Period) -> ReportTable:
     """Return the settings that differ between the ends."""
     columns = (

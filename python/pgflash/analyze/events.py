@@ -16,7 +16,7 @@ from pgflash.analyze.dbtime import (
     total_of,
     waits_of,
 )
-from pgflash.analyze.grid import ROWS_MAX, figure, text
+from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, text
 from pgflash.analyze.parts import DbTime
 from pgflash.model.awr import Cell, ReportTable, Row, RowMark, Source, Unit
 from pgflash.model.waits import WaitClass
@@ -37,11 +37,11 @@ _BACKGROUND = frozenset({WaitClass.SYSTEM_IO, WaitClass.IDLE})
 RESIDUAL = "not explained by the rows above"
 
 
-def top_events(composition: Composition, *, rows_max: int = ROWS_MAX) -> ReportTable:
+def top_events(composition: Composition, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the events that took most of DB time, and what is left of it."""
     counted = composition.counted
     rows = [_event_row(composition, part, RowMark.PLAIN) for part in counted[:rows_max]]
-    rest = counted[rows_max:]
+    rest = counted[len(rows) :]
     if rest:
         cells = _figures(composition, total_of(rest), waits_of(rest))
         rows.append(
@@ -114,11 +114,11 @@ def db_time_table(found: DbTime) -> ReportTable:
     add("DB time", composition.db_time_s, composition.db_time_source, RowMark.TOTAL)
     at_work = [part for part in composition.counted if part.wait_class is WaitClass.CPU]
     waits = [part for part in composition.counted if part.wait_class is not WaitClass.CPU]
-    timed = [part for part in waits if part.source is Source.EXACT]
-    looked = [part for part in waits if part.source is not Source.EXACT]
+    timed = [part for part in waits if part.source is not Source.SAMPLED]
+    looked = [part for part in waits if part.source is Source.SAMPLED]
     for part in at_work:
         add(part.event, part.total_s, part.source, RowMark.PLAIN)
-    add("waits, timed", total_of(timed), Source.EXACT, RowMark.PLAIN)
+    add("waits, timed", total_of(timed), source_of(timed), RowMark.PLAIN)
     add("waits, sampled", total_of(looked), Source.SAMPLED, RowMark.PLAIN)
     add(RESIDUAL, composition.residual_s, _residual_source(composition), RowMark.RESIDUAL)
     add("DB time by samples alone", found.sampled_s, Source.SAMPLED, RowMark.APART)

@@ -152,14 +152,8 @@ class Wal:
     syncs: int | None
     sync_s: float | None
 
-    @property
-    def wastage_bytes(self) -> int | None:
-        """Return what was written beyond the records: ends of blocks, blocks written again.
-
-        What lies in the buffers at the end is written later, so it may come out below
-        nothing; then it is nothing.
-        """
-        return None if self.write_bytes is None else max(self.write_bytes - self.bytes, 0)
+    #: Written again, since only whole pages are written.
+    wastage_bytes: int | None
 
 
 def wal(counted: Counted, *, timed: bool) -> Wal | None:
@@ -191,6 +185,7 @@ def wal(counted: Counted, *, timed: bool) -> Wal | None:
         write_s=writes.time_s,
         syncs=syncs.calls,
         sync_s=syncs.time_s,
+        wastage_bytes=None if own is None else _count(own.get("wastage_bytes")),
     )
 
 

@@ -5,8 +5,11 @@ from collections.abc import Iterable, Sequence
 
 from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, Source, Unit
 
-#: Rows of a ranking; what comes after is in one row, "all others".
+#: Rows of a ranking, unless all are asked for; what comes after is in one row.
 ROWS_MAX = 20
+
+#: How many rows a ranking has; None: all there are.
+RowsMax = int | None
 
 
 def text(name: str, title: str, *, note: str = "") -> Column:
@@ -44,3 +47,12 @@ def row(*cells: Cell) -> Row:
 def whole(parts: Iterable[float]) -> float:
     """Return a sum to take shares of."""
     return float(sum(parts))
+
+
+def weaker(sources: Iterable[Source | None]) -> Source:
+    """Return the least sure of several sources; what names none is exact."""
+    found = set(sources)
+    for source in (Source.MODELLED, Source.SAMPLED):
+        if source in found:
+            return source
+    return Source.EXACT

@@ -3,7 +3,7 @@
 
 from pgflash.analyze.figures import Databases, databases, wal
 from pgflash.analyze.grid import exact, figure, missing, ratio, text
-from pgflash.analyze.parts import DbTime, wal_timed
+from pgflash.analyze.parts import DbTime, reads_source, wal_timed
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number, total
 from pgflash.model.awr import Cell, Number, ReportTable, Row, Source, Unit
@@ -122,7 +122,14 @@ def _quantities(
         ("sessions begun", counted.sessions, Unit.COUNT),
     ]
     head = ("DB time", found.composition.db_time_s, Unit.SECONDS, found.composition.db_time_source)
-    return [head, *((name, value, unit, Source.EXACT) for name, value, unit in exact_ones)]
+    told = reads_source(period)
+    return [
+        head,
+        *(
+            (name, value, unit, told if name.startswith("data reads from") else Source.EXACT)
+            for name, value, unit in exact_ones
+        ),
+    ]
 
 
 def summary(period: Period, found: DbTime) -> ReportTable:

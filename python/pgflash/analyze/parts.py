@@ -14,12 +14,12 @@ read that the page cache served is processor time: with DB CPU measured it is sh
 A session that samples saw at work was on a processor or waited for one: what measured CPU
 leaves of those samples is "waiting for a processor".
 
-With PostgreSQL 18's asynchronous reads a call's time is the device's, and no session
-waits all of it: then the wait is pg_stat_io's or the sampled one, and the time of the calls
-stands apart.
+A call that one of PostgreSQL 18's io workers made for a session is the device's time; the
+session waits for less, and meanwhile does other things.  So its wait is the sampled one
+(AioIoCompletion), and the time of the calls stands apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pgflash.analyze.dbtime import Composition, TimePart, compose
@@ -39,6 +39,9 @@ PARALLEL = "parallel worker"
 #: Above this a read "from the page cache" was no mere copy of a block.
 COPY_S_MAX = 100e-6
 
+#: Share of the reads about which the kernel must have been asked for an exact division.
+TOLD_MIN = 0.99
+
 #: I/O events that are no read, write, extension or sync, and so in no count of calls.
 _NOT_CALLS = ("prefetch", "flush", "truncate")
 
@@ -47,6 +50,7 @@ _FILE_NAMES = {
     "temp relation": "temporary table",
     "temp": "temporary file",
     "wal": "WAL",
+    "wal init": "new WAL segment",
     "slru": "SLRU",
     "control": "control file",
     "other": "other file",
@@ -105,11 +109,6 @@ def db_time(period: Period) -> DbTime:
     )
 
 
-def asynchronous(period: Period) -> bool:
-    """Tell whether sessions wait for less than the time of their reads (18's io_method)."""
-    return period.major >= 18 and period.setting("io_method") != "sync"
-
-
 def timed(period: Period) -> bool:
     """Tell whether PostgreSQL takes the time of its own I/O."""
     return period.setting("track_io_timing") == "on"
@@ -136,9 +135,9 @@ def io_class(file_class: str, operation: str) -> WaitClass:
         return WaitClass.CONFIGURATION if operation == "write" else WaitClass.USER_IO
     if file_class in ("temp relation", "temp", "slru"):
         return WaitClass.USER_IO
+    if file_class == "wal init":
+        return WaitClass.CONFIGURATION
     if file_class == "wal":
-        if operation == "extend":
-            return WaitClass.CONFIGURATION
         return WaitClass.OTHER if operation == "read" else WaitClass.COMMIT
     return WaitClass.OTHER
 
@@ -149,6 +148,22 @@ def is_page_cache(record: Mapping[str, Value]) -> bool:
         return False
     blocks = max(number(record.get("bytes")) / 8192, number(record.get("calls")), 1.0)
     return number(record.get("time_ms")) / 1000 / blocks <= COPY_S_MAX
+
+
+def division_source(records: Iterable[Mapping[str, Value]]) -> Source:
+    """Return how the reads among some rows of pgflash_io were told apart by source.
+
+    While the flash cache serves, the kernel is asked about each; otherwise about one in 16,
+    and the times of the others tell.
+    """
+    reads = [r for r in records if r.get("told_calls") is not None and r.get("source") != "flash"]
+    told, calls = total(reads, "told_calls"), total(reads, "calls")
+    return Source.MODELLED if told < TOLD_MIN * calls else Source.EXACT
+
+
+def reads_source(period: Period) -> Source:
+    """Return how the period's reads of data files were told apart by source."""
+    return division_source(r for r in period.records("io") if r.get("file_class") == "data")
 
 
 def _in_flight_s(period: Period) -> float:
@@ -166,54 +181,29 @@ def _io_parts(
 ) -> list[TimePart]:
     """Return the time of I/O calls, from the best source."""
     records = period.records("io")
-    if records:
-        waits_differ = asynchronous(period)
-        parts = _merged(
-            [
-                TimePart(
-                    event=io_event(record),
-                    wait_class=io_class(str(record.get("file_class")), str(record["operation"])),
-                    total_s=number(record.get("time_ms")) / 1000,
-                    source=Source.EXACT,
-                    waits=int(number(record.get("calls"))),
-                    apart=(cpu_s is not None and is_page_cache(record))
-                    or (waits_differ and _is_data_read(record)),
+    if not records:
+        return _stock_parts(period, kinds)
+    ours = [record for record in records if record.get("backend_type") in kinds]
+    parts = []
+    for record in ours:
+        calls, by_workers = number(record.get("calls")), number(record.get("worker_calls"))
+        time_ms, of_workers = number(record.get("time_ms")), number(record.get("worker_time_ms"))
+        for event, waits, ms, apart in (
+            (io_event(record), calls - by_workers, time_ms - of_workers, False),
+            (f"{io_event(record)}, by io workers", by_workers, of_workers, True),
+        ):
+            if waits > 0:
+                parts.append(
+                    TimePart(
+                        event=event,
+                        wait_class=io_class(str(record["file_class"]), str(record["operation"])),
+                        total_s=max(ms, 0.0) / 1000,
+                        source=division_source([record]),
+                        waits=int(waits),
+                        apart=apart or (cpu_s is not None and is_page_cache(record)),
+                    )
                 )
-                for record in records
-                if record.get("backend_type") in kinds
-            ]
-        )
-        parts += _background(records)
-        return parts + (_felt_reads(period, kinds, seen) if waits_differ else [])
-    return _stock_parts(period, kinds)
-
-
-def _is_data_read(record: Mapping[str, Value]) -> bool:
-    return (record.get("file_class"), record.get("operation")) == ("data", "read")
-
-
-def _felt_reads(period: Period, kinds: frozenset[str], seen: Sampled | None) -> list[TimePart]:
-    """Return the waits for data reads of a server that reads asynchronously."""
-    if timed(period):
-        return [
-            TimePart(
-                event="data file read, as waited for",
-                wait_class=WaitClass.USER_IO,
-                total_s=io.read_s or 0.0,
-                source=Source.EXACT,
-                waits=io.reads,
-            )
-            for io in stock_io(period, timed=True, wal_timed=False)
-            if io.backend_type == CLIENT and io.object == "relation" and io.reads
-        ]
-    return _sampled_parts(
-        [w for w in _foreground(seen, kinds) if w.event.casefold() in _READ_EVENTS]
-    )
-
-
-_READ_EVENTS = frozenset(
-    {"io:datafileread", "io:aioiocompletion", "extension:flashcacheread", "lwlock:flashcacheread"}
-)
+    return _merged(parts) + _background(records)
 
 
 def _background(records: list[dict[str, Value]]) -> list[TimePart]:
@@ -317,8 +307,8 @@ def _is_timed(wait: SampledWait, period: Period) -> bool:
         return own_io
     if kind != "io" or name.endswith(_NOT_CALLS):
         return False
-    if name.startswith("aioio"):  # in _felt_reads(), or in pg_stat_io's time
-        return own_io or timed(period)
+    if name.startswith("aioio"):
+        return not own_io and timed(period)
     if own_io:
         return True
     if name.startswith("wal"):

@@ -65,7 +65,7 @@ def where_the_time_went(period: Period, found: DbTime) -> Weighed | None:
 
 def disk_reads(period: Period, found: DbTime) -> Weighed | None:
     """Say how long clients waited for the disk, and what flash would do about it."""
-    parts = [p for p in found.composition.counted if p.event.startswith(_READS)]
+    parts = [p for p in found.composition.counted if p.event in _READS]
     share = found.composition.share(total_of(parts)) or 0.0
     if share < SHARE_WARN:
         return None
@@ -85,11 +85,11 @@ def disk_reads(period: Period, found: DbTime) -> Weighed | None:
 
 
 _READS = (
-    "data file read, disk",
-    "data file read, as waited for",
+    DISK_READ,
+    "data file read",
+    "data file read, all processes",
     "IO:DataFileRead",
     "IO:AioIoCompletion",
-    "data file read, all processes",
 )
 
 

@@ -94,7 +94,7 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "io_tablespaces": Shape(key=("tablespace_oid",), falls=Falls.RESTART),
     "wal": Shape(
-        gauges=frozenset({"write_mean_ms", "sync_mean_ms", "wastage_bytes"}),
+        gauges=frozenset({"write_mean_ms", "sync_mean_ms"}),
         reset="stats_since",
         falls=Falls.RESTART,
     ),

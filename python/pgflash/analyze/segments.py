@@ -7,7 +7,8 @@ had, and the rest in one row; a relation's forks are one here.
 
 from collections.abc import Mapping, Sequence
 
-from pgflash.analyze.grid import ROWS_MAX, figure, missing, ratio, text
+from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, missing, ratio, text
+from pgflash.analyze.parts import reads_source
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number
 from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Unit
@@ -55,7 +56,7 @@ def relations(period: Period) -> dict[tuple[str, str, str, str], Sums]:
     return found
 
 
-def segments_reads(period: Period) -> ReportTable:
+def segments_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the relations that were read most."""
     own = any("reads" in sums for sums in relations(period).values())
     if not own:
@@ -71,38 +72,50 @@ def segments_reads(period: Period) -> ReportTable:
             "Segments by physical reads",
             stock,
             measure="blocks_read",
+            rows_max=rows_max,
             note="Blocks that were not in shared_buffers, of the database that was asked.",
         )
+    told = reads_source(period)
     columns = (
         figure("reads", "Reads", Unit.COUNT),
         figure("share", "% of all", Unit.SHARE),
         figure("per_s", "Reads/s", Unit.PER_SECOND),
-        figure("disk_reads", "From disk", Unit.COUNT),
-        figure("page_cache_reads", "From the page cache", Unit.COUNT),
+        figure("disk_reads", "From disk", Unit.COUNT, told),
+        figure("page_cache_reads", "From the page cache", Unit.COUNT, told),
         figure("flash_reads", "From flash", Unit.COUNT),
         figure("read_ms", "Average read", Unit.MILLISECONDS),
     )
     return _ranking(
-        period, "segments-reads", "Segments by physical reads", columns, measure="reads"
+        period,
+        "segments-reads",
+        "Segments by physical reads",
+        columns,
+        measure="reads",
+        rows_max=rows_max,
     )
 
 
-def segments_read_time(period: Period) -> ReportTable:
+def segments_read_time(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the relations that were waited for most."""
     columns = (
         figure("read_time_ms", "Read time", Unit.MILLISECONDS),
         figure("share", "% of all", Unit.SHARE),
         figure("reads", "Reads", Unit.COUNT),
         figure("read_ms", "Average read", Unit.MILLISECONDS),
-        figure("disk_read_ms", "Average disk read", Unit.MILLISECONDS),
+        figure("disk_read_ms", "Average disk read", Unit.MILLISECONDS, reads_source(period)),
         figure("flash_read_ms", "Average flash read", Unit.MILLISECONDS),
     )
     return _ranking(
-        period, "segments-read-time", "Segments by read time", columns, measure="read_time_ms"
+        period,
+        "segments-read-time",
+        "Segments by read time",
+        columns,
+        measure="read_time_ms",
+        rows_max=rows_max,
     )
 
 
-def segments_writes(period: Period) -> ReportTable:
+def segments_writes(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the relations that were written most."""
     columns = (
         figure("writes", "Writes", Unit.COUNT),
@@ -113,10 +126,17 @@ def segments_writes(period: Period) -> ReportTable:
         figure("extends", "Extensions", Unit.COUNT),
         figure("extend_bytes", "Grown by", Unit.BYTES),
     )
-    return _ranking(period, "segments-writes", "Segments by writes", columns, measure="writes")
+    return _ranking(
+        period,
+        "segments-writes",
+        "Segments by writes",
+        columns,
+        measure="writes",
+        rows_max=rows_max,
+    )
 
 
-def segments_cached(period: Period) -> ReportTable:
+def segments_cached(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the relations with most blocks in the flash cache at the end."""
     columns = (
         text("relation", "Relation"),
@@ -144,9 +164,9 @@ def segments_cached(period: Period) -> ReportTable:
     ranked = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     rows = [
         Row(cells=(name, database, kind, int(blocks), ratio(blocks, total), policy))
-        for (name, database, kind, policy), blocks in ranked[:ROWS_MAX]
+        for (name, database, kind, policy), blocks in ranked[:rows_max]
     ]
-    rest = ranked[ROWS_MAX:]
+    rest = ranked[len(rows) :]
     if rest:
         blocks = sum(value for _, value in rest)
         cells = (f"{len(rest)} others", "", "", int(blocks), ratio(blocks, total), "")
@@ -169,6 +189,7 @@ def _ranking(
     columns: Sequence[Column],
     *,
     measure: str,
+    rows_max: RowsMax,
     note: str = "",
 ) -> ReportTable:
     """Return the relations with most of MEASURE; the others together; all."""
@@ -186,10 +207,11 @@ def _ranking(
         key=lambda item: (-item[1][measure], item[0]),
     )
     others = [sums for key, sums in found.items() if key[0] == OTHER]
-    others += [sums for _, sums in named[ROWS_MAX:]]
+    top = named[:rows_max]
+    others += [sums for _, sums in named[len(top) :]]
     rows = [
         Row(cells=(*key, *_cells(columns, sums, total, measure, period.elapsed_s)))
-        for key, sums in named[:ROWS_MAX]
+        for key, sums in top
     ]
     if others:
         cells = _cells(columns, _sum(others), total, measure, period.elapsed_s)

@@ -9,7 +9,7 @@ what DB time of client backends is beyond the statements, or it would not add up
 
 from collections.abc import Callable, Mapping
 
-from pgflash.analyze.grid import ROWS_MAX, figure, missing, ratio, text
+from pgflash.analyze.grid import ROWS_MAX, RowsMax, figure, missing, ratio, text
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
 from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Unit
@@ -48,7 +48,7 @@ def statements(period: Period, *, toplevel_only: bool = False) -> dict[Key, Sums
     return found
 
 
-def sql_elapsed(period: Period, found: DbTime) -> ReportTable:
+def sql_elapsed(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the statements that took longest, and what of DB time is none of theirs."""
     columns = (
         *_HEAD,
@@ -81,7 +81,7 @@ def sql_elapsed(period: Period, found: DbTime) -> ReportTable:
     every = statements(period, toplevel_only=True)
     if not every:
         return missing("sql-elapsed", title, columns, _why(period))
-    ranked, rest = _ranked(every, _elapsed_s)
+    ranked, rest = _ranked(every, _elapsed_s, rows_max)
     rows = [Row(cells=cells(_text(period, key), key, sums)) for key, sums in ranked]
     if rest:
         rows.append(Row(cells=cells("all other statements", ("", ""), rest), mark=RowMark.REST))
@@ -113,7 +113,7 @@ def sql_elapsed(period: Period, found: DbTime) -> ReportTable:
     )
 
 
-def sql_reads(period: Period) -> ReportTable:
+def sql_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the statements that read most blocks from beyond shared_buffers."""
     return _ranking(
         period,
@@ -127,10 +127,11 @@ def sql_reads(period: Period) -> ReportTable:
             figure("per_call", "Blocks/call", Unit.RATIO),
             figure("hit_share", "Found in shared_buffers", Unit.SHARE),
         ),
+        rows_max,
     )
 
 
-def sql_wal(period: Period) -> ReportTable:
+def sql_wal(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the statements that logged most."""
     return _ranking(
         period,
@@ -145,10 +146,11 @@ def sql_wal(period: Period) -> ReportTable:
             figure("wal_records", "Records", Unit.COUNT),
             figure("wal_fpi", "Full-page images", Unit.COUNT),
         ),
+        rows_max,
     )
 
 
-def sql_temp(period: Period) -> ReportTable:
+def sql_temp(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
     """Return the statements that used temporary files most."""
     return _ranking(
         period,
@@ -162,11 +164,17 @@ def sql_temp(period: Period) -> ReportTable:
             figure("per_call", "Blocks/call", Unit.RATIO),
             figure("temp_blocks_written", "Written", Unit.COUNT),
         ),
+        rows_max,
     )
 
 
 def _ranking(
-    period: Period, table_id: str, title: str, measure: str, columns: tuple[Column, ...]
+    period: Period,
+    table_id: str,
+    title: str,
+    measure: str,
+    columns: tuple[Column, ...],
+    rows_max: RowsMax,
 ) -> ReportTable:
     every = statements(period, toplevel_only=True)
     for sums in every.values():
@@ -187,7 +195,7 @@ def _ranking(
         figures = (known[c.name] if c.name in known else sums.get(c.name, 0) for c in columns)
         return (name, *key, *figures)
 
-    ranked, rest = _ranked(every, lambda sums: sums.get(measure, 0))
+    ranked, rest = _ranked(every, lambda sums: sums.get(measure, 0), rows_max)
     rows = [Row(cells=cells(_text(period, key), key, sums)) for key, sums in ranked]
     if not rows and not rest.get(measure):
         return missing(table_id, title, (*_HEAD, *columns), "There were none.")
@@ -208,14 +216,14 @@ def _ranking(
 
 
 def _ranked(
-    every: Mapping[Key, Sums], value: Callable[[Sums], float]
+    every: Mapping[Key, Sums], value: Callable[[Sums], float], rows_max: RowsMax
 ) -> tuple[list[tuple[Key, Sums]], Sums]:
     """Return the statements with most, and the sums of all others."""
     named = sorted(
         ((key, sums) for key, sums in every.items() if key[0] and value(sums) > 0),
         key=lambda item: (-value(item[1]), item[0]),
     )
-    top = named[:ROWS_MAX]
+    top = named[:rows_max]
     shown = {key for key, _ in top}
     rest: Sums = {}
     for key, sums in every.items():

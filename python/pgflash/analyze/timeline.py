@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pgflash.analyze.figures import Wal, databases, wal
 from pgflash.analyze.grid import figure, missing, ratio
 from pgflash.analyze.io import SOURCES
-from pgflash.analyze.parts import wal_timed
+from pgflash.analyze.parts import reads_source, wal_timed
 from pgflash.analyze.period import Interval, Period
 from pgflash.analyze.samples import Minute, Sampled
 from pgflash.analyze.sections import add, number, total
@@ -136,7 +136,9 @@ def throughput_over_time(period: Period) -> ReportTable:
     ]
     for source in SOURCES:
         name = source.replace(" ", "_")
-        columns.append(figure(f"{name}_reads_per_s", f"Reads/s, {source}", Unit.PER_SECOND))
+        words = f"Reads/s, {source}"
+        told = reads_source(period)
+        columns.append(figure(f"{name}_reads_per_s", words, Unit.PER_SECOND, told))
     columns.append(figure("writes_per_s", "Data writes/s", Unit.PER_SECOND))
     title = "Throughput over time"
     rows = []
@@ -171,8 +173,8 @@ def latency_over_time(period: Period) -> ReportTable:
     columns = (
         _AT,
         _FOR,
-        figure("disk_ms", "Disk read", Unit.MILLISECONDS),
-        figure("page_cache_ms", "Page cache read", Unit.MILLISECONDS),
+        figure("disk_ms", "Disk read", Unit.MILLISECONDS, reads_source(period)),
+        figure("page_cache_ms", "Page cache read", Unit.MILLISECONDS, reads_source(period)),
         figure("flash_ms", "Flash read", Unit.MILLISECONDS),
         figure("write_ms", "Data write", Unit.MILLISECONDS),
         figure("wal_write_ms", "WAL write", Unit.MILLISECONDS),
