@@ -36,7 +36,7 @@ VIEWS = (
 )
 
 SETTINGS = {
-    "shared_buffers": "1MB",
+    "shared_buffers": "16MB",
     "fsync": "on",
     "track_io_timing": "on",
     "track_wal_io_timing": "on",
@@ -46,6 +46,10 @@ SETTINGS = {
     "work_mem": "64kB",
     "max_parallel_workers_per_gather": "0",
     "full_page_writes": "on",
+    # A backend may pin as many buffers as there are for each: few backends, long reads.
+    "max_connections": "10",
+    "max_worker_processes": "2",
+    "max_wal_senders": "0",
 }
 
 COMMITS = 50
@@ -75,13 +79,14 @@ def take(server: Server, major: int) -> dict[str, Any]:
     with server.connect() as connection:
         connection.execute("create table wide (id int, filler text) with (fillfactor = 100)")
         connection.execute(
-            "insert into wide select i, repeat('x', 900) from generate_series(1, 8000) i"
+            "insert into wide select i, repeat('x', 900) from generate_series(1, 40000) i"
         )
         connection.execute("create table narrow (id int primary key, n int)")
         connection.execute("insert into narrow select i, 0 from generate_series(1, 100) i")
         connection.execute("vacuum (freeze) wide, narrow")
         connection.execute("checkpoint")
         blocks = _one(connection, "select pg_relation_size('wide') / 8192")
+        buffers = _one(connection, "select setting from pg_settings where name = 'shared_buffers'")
     before = _look(server, major)
     with server.connect() as connection:
         begin_lsn = _one(connection, "select pg_current_wal_insert_lsn() - '0/0'")
@@ -97,6 +102,7 @@ def take(server: Server, major: int) -> dict[str, Any]:
         "major": major,
         "did": {
             "table_blocks": int(blocks),
+            "buffers": int(buffers),
             "scans": 2,
             "commits_at_least": COMMITS,
             "wal_bytes": int(end_lsn - begin_lsn),

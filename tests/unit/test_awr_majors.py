@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The same figures from what PostgreSQL 15 to 18 really gave (tests/golden/data).
+
+Each sample holds the views before and after work of known size, and what that work was.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgflash.analyze import Period, make_report
+from pgflash.analyze.figures import checkpoints, databases, stock_io, wal
+from pgflash.analyze.parts import db_time
+from pgflash.analyze.period import make_period
+from pgflash.model.awr import AwrReport
+from support.periods import Rows, Shelf
+
+DATA = Path(__file__).resolve().parents[1] / "golden" / "data"
+
+MAJORS = (15, 16, 17, 18)
+
+
+class Sample:
+    """A major's sample as a period, with what was done in it."""
+
+    def __init__(self, major: int) -> None:
+        found: dict[str, Any] = json.loads((DATA / f"stock-{major}.json").read_text())
+        self.major = major
+        self.did: dict[str, int] = found["did"]
+        store = Shelf(version_num=found["before"]["server_version_num"])
+        settings: Rows = [
+            {"name": "track_io_timing", "setting": "on"},
+            {"name": "track_wal_io_timing", "setting": "on"},
+        ]
+        for minute, when in ((0, "before"), (1, "after")):
+            sections = {
+                name: [dict(zip(one["columns"], row, strict=True)) for row in one["rows"]]
+                for name, one in found[when]["sections"].items()
+            }
+            store.put(minute, {**sections, "settings": settings})
+        self.period: Period = make_period(store, 1, 2)
+        self.report: AwrReport = make_report(self.period)
+
+
+@pytest.fixture(scope="module", params=MAJORS)
+def sample(request: pytest.FixtureRequest) -> Sample:
+    return Sample(request.param)
+
+
+def test_transactions_and_blocks_are_those_that_were_made(sample: Sample) -> None:
+    found = databases(sample.period)
+    assert found is not None
+    at_least = sample.did["commits_at_least"]
+    assert at_least <= found.commits <= at_least + 30  # the looks themselves are a few
+    assert found.rollbacks == 0
+    assert found.rows_updated == at_least
+    # Each scan finds at most what shared_buffers can hold; catalogs are read, too.
+    blocks, buffers = sample.did["table_blocks"], sample.did["buffers"]
+    scans = sample.did["scans"]
+    assert scans * (blocks - buffers) <= found.blocks_read <= scans * blocks + buffers
+    assert found.temp_bytes > sample.did["table_blocks"] * 8192 / 2
+
+
+def test_time_at_work_holds_the_sleep(sample: Sample) -> None:
+    found = databases(sample.period)
+    assert found is not None
+    assert found.active_s * 1000 >= sample.did["active_ms_at_least"]
+    assert db_time(sample.period).client_s == found.active_s
+
+
+def test_the_checkpoint_has_one_name_on_all_majors(sample: Sample) -> None:
+    found = checkpoints(sample.period)
+    assert found is not None
+    assert found.requested == sample.did["checkpoints"]
+    assert found.timed == 0
+    assert found.buffers_written > 0
+    assert found.buffers_allocated > 0  # scans of large tables use buffers of their own
+
+
+def test_the_wal_is_what_its_position_says(sample: Sample) -> None:
+    found = wal(sample.period, timed=True)
+    assert found is not None
+    # Positions count page headers too; and what the looks log is in the counters alone.
+    assert 0.8 * sample.did["wal_bytes"] <= found.bytes <= 1.2 * sample.did["wal_bytes"] + 4096
+    assert found.syncs is not None
+    assert found.syncs >= sample.did["commits_at_least"]
+    assert found.writes is not None
+    assert found.writes >= sample.did["commits_at_least"]
+    assert found.sync_s is not None
+    assert found.sync_s > 0
+    assert (found.write_bytes is not None) == (sample.major >= 18)
+
+
+def test_times_that_were_not_taken_are_not_zero_but_unknown(sample: Sample) -> None:
+    found = wal(sample.period, timed=False)
+    assert found is not None
+    assert found.sync_s is None
+    for io in stock_io(sample.period, timed=False, wal_timed=False):
+        assert (io.read_s, io.write_s, io.sync_s) == (None, None, None)
+
+
+def test_clients_reads_are_blocks_times_their_size_on_all_majors(sample: Sample) -> None:
+    found = stock_io(sample.period, timed=True, wal_timed=True)
+    if sample.major == 15:
+        assert found == ()
+        return
+    (client,) = [
+        io for io in found if (io.backend_type, io.object) == ("client backend", "relation")
+    ]
+    counted = databases(sample.period)
+    assert counted is not None
+    assert client.read_bytes == pytest.approx(8192 * counted.blocks_read, rel=0.1)
+    # From 18 on a request may be of many blocks.
+    blocks_per_request = client.read_bytes / 8192 / client.reads
+    assert blocks_per_request == 1.0 if sample.major < 18 else blocks_per_request > 1.0
+    assert client.read_s is not None
+    assert client.read_s > 0
+
+
+def test_nothing_is_below_nothing(sample: Sample) -> None:
+    for section in sample.period.totals.values():
+        for row in section.rows:
+            for value in row:
+                if isinstance(value, (int, float)):
+                    assert value >= 0, section.name
+    assert sample.period.resets == ()
+
+
+def test_a_stock_server_gets_a_report_that_says_what_it_lacks(sample: Sample) -> None:
+    report = sample.report
+    for table_id in ("read-latency", "io-tablespaces", "flash-cache", "aas-over-time"):
+        assert report.table(table_id).missing_reason
+    events = report.table("top-events").values("event")
+    reads = "data file read, all processes" if sample.major == 15 else "data file read"
+    assert reads in events
+    assert bool(report.table("io-function-filetype").rows) == (sample.major > 15)
+    assert report.table("wal").rows
+
+
+def test_the_clients_wal_syncs_are_their_commit_waits_from_18_on(sample: Sample) -> None:
+    events = sample.report.table("top-events").values("event")
+    assert ("WAL sync" in events) == (sample.major >= 18)
