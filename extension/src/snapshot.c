@@ -79,55 +79,57 @@ take_turns(Snapshooting *now)
 		psprintf("%s.", quote_identifier(get_namespace_name(catalog_schema())));
 }
 
-/* The first column of the first row; 0 if there is none. */
+/* A column of the first row, which is a number or a time; 0 if there is none. */
 static int64
-read_number(void)
+read_number(int column)
 {
 	bool is_null = true;
 	Datum value = 0;
 
 	if (SPI_processed > 0)
-		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
-		                      &is_null);
+		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
+		                      column, &is_null);
 	return is_null ? 0 : DatumGetInt64(value);
 }
 
 /* The newest snapshot, if counting has gone on since. */
-static int64
-find_previous(const Snapshooting *now)
+static void
+find_previous(Snapshooting *now)
 {
 	Oid types[] = { TIMESTAMPTZOID };
 	Datum values[] = { TimestampTzGetDatum(snapshot_counting_since()) };
 
 	SPI_execute_with_args(
 		psprintf(
-			"select snapshot_id from (select snapshot_id, started_at "
+			"select snapshot_id, taken_at from (select * "
 			"from %spgflash_snapshots order by snapshot_id desc limit 1) s "
 			"where started_at = $1",
 			now->schema),
 		1, types, values, NULL, false, 1);
-	return read_number();
+	now->previous_id = read_number(1);
+	now->previous_at = read_number(2);
 }
 
-static int64
-insert_head(const Snapshooting *now, const char *origin)
+static void
+insert_head(Snapshooting *now, const char *origin)
 {
-	Oid types[] = { TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID };
+	Oid types[] = { TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID, TIMESTAMPTZOID };
 	Datum values[] = { TimestampTzGetDatum(snapshot_counting_since()),
 		               Int64GetDatum(now->previous_id),
 		               CStringGetTextDatum(origin),
-		               ObjectIdGetDatum(now->extension) };
+		               ObjectIdGetDatum(now->extension),
+		               TimestampTzGetDatum(now->taken_at) };
 
 	SPI_execute_with_args(
 		psprintf("insert into %spgflash_snapshots (taken_at, started_at, "
 	             "previous_id, took_ms, origin, server_version_num, "
 	             "extension_version) "
-	             "select clock_timestamp(), $1, nullif($2, 0), 0, $3, "
+	             "select $5, $1, nullif($2, 0), 0, $3, "
 	             "current_setting('server_version_num')::int, extversion "
 	             "from pg_extension where oid = $4 returning snapshot_id",
 	             now->schema),
-		4, types, values, NULL, false, 0);
-	return read_number();
+		5, types, values, NULL, false, 0);
+	now->id = read_number(1);
 }
 
 static void
@@ -172,8 +174,9 @@ snapshot_take(const char *origin)
 	INSTR_TIME_SET_CURRENT(begin);
 	pgstat_clear_snapshot();
 	SPI_connect();
-	now.previous_id = find_previous(&now);
-	now.id = insert_head(&now, origin);
+	find_previous(&now);
+	now.taken_at = GetCurrentTimestamp();
+	insert_head(&now, origin);
 	snapshot_sections_write(&now);
 	note_time(&now, begin);
 	SPI_finish();

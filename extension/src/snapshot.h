@@ -22,6 +22,8 @@ typedef struct Snapshooting
 	const char *schema; /* of the extension, quoted, with a dot behind it */
 	int64 id;
 	int64 previous_id; /* 0 = none: there are no deltas */
+	TimestampTz previous_at;
+	TimestampTz taken_at;
 } Snapshooting;
 
 /* Take a snapshot in this database; its id.  In a transaction. */
@@ -142,11 +144,17 @@ typedef struct SnapshotName
 /* The name of a relation of this database; false if it has no such file. */
 extern bool snapshot_name_of_file(Oid tablespace, Oid file, SnapshotName *name);
 
-/* ---- snapshot_statements.c, snapshot_relations.c ------------------------------------- */
+/* ---- snapshot_statements.c, snapshot_relations.c, snapshot_samples.c ------------------ */
 
-/* Each writes its sections, or says why it cannot. */
+/* Each keeps its section, or says why it cannot. */
 extern const char *snapshot_statements(const Snapshooting *now);
 extern const char *snapshot_relations(const Snapshooting *now);
+extern const char *snapshot_samples(const Snapshooting *now);
+extern const char *snapshot_sample_looks(const Snapshooting *now);
+
+/* Keep the texts of these statements, as far as pg_stat_statements has them. */
+extern void snapshot_texts_keep(const Snapshooting *now, const int64 *ids,
+                                int count);
 
 /* ---- snapshot_worker.c: on a schedule ------------------------------------------------- */
 

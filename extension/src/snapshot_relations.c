@@ -245,7 +245,7 @@ read_counters(const Snapshooting *now)
 			"case fork when 'main' then 0 when 'fsm' then 1 when 'vm' then 2 "
 			"else 3 end as fork_number, " VALUES
 			" from %spgflash_io_relation_rows() where relfilenumber is not "
-	        "null "
+			"null "
 			"union all select null, null, null, null, " SUMS
 			" from %spgflash_io_tablespace_rows()",
 			now->schema, now->schema),

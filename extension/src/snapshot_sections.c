@@ -62,6 +62,8 @@ static const QuerySection queries[] = {
 	{ "io_tablespaces", "counter", 0,
 	  "select * from %1$spgflash_io_tablespaces" },
 	{ "wal", "counter", 0, "select * from %1$spgflash_wal" },
+	{ "sampler", "counter", 0, "select * from %1$spgflash_sampler" },
+	{ "backend_cpu", "counter", 0, "select * from %1$spgflash_backend_cpu" },
 	{ "cache", "counter", 0, "select * from %1$spgflash_cache" },
 	{ "cache_devices", "counter", 0,
 	  "select * from %1$spgflash_cache_devices" },
@@ -269,7 +271,9 @@ snapshot_sections_write(const Snapshooting *now)
 {
 	static const char *const columns[] = { "section", "reason" };
 	static const Kept kept[] = { { "statements", snapshot_statements },
-		                         { "relations", snapshot_relations } };
+		                         { "relations", snapshot_relations },
+		                         { "samples", snapshot_samples },
+		                         { "sample_looks", snapshot_sample_looks } };
 	StringInfoData missing;
 
 	initStringInfo(&missing);

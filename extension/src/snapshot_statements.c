@@ -114,20 +114,22 @@ keep_section(const Snapshooting *now, const DeltaSet *set, uint32 count,
 	snapshot_section_keep(now, kind.section, "delta", text.data);
 }
 
-/* Texts of these statements; known ones are marked as still in use once a day. */
-static void
-keep_texts(const Snapshooting *now, const char *from, const DeltaSet *set,
-           uint32 count)
+/* Known ones are marked as still in use once a day. */
+void
+snapshot_texts_keep(const Snapshooting *now, const int64 *ids, int count)
 {
-	Datum *ids = palloc(Max(count, 1) * sizeof(Datum));
+	const char *from = statements_schema();
+	Datum *numbers = palloc(Max(count, 1) * sizeof(Datum));
 	Oid types[] = { INT8ARRAYOID };
 	Datum arguments[1];
 
-	for (uint32 i = 0; i < count; i++)
-		ids[i] = Int64GetDatum(set->rows[i].key[KEY_QUERY]);
-	arguments[0] = PointerGetDatum(
-		construct_array(ids, (int) count, INT8OID, sizeof(int64),
-	                    FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	if (from == NULL)
+		return;
+	for (int i = 0; i < count; i++)
+		numbers[i] = Int64GetDatum(ids[i]);
+	arguments[0] =
+		PointerGetDatum(construct_array(numbers, count, INT8OID, sizeof(int64),
+	                                    FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 
 	SPI_execute_with_args(
 		psprintf("update %spgflash_snapshot_queries set used_at = now() "
@@ -150,6 +152,16 @@ keep_texts(const Snapshooting *now, const char *from, const DeltaSet *set,
 	             "on conflict do nothing",
 	             now->schema, TEXT_CHARACTERS_MAX, from),
 		1, types, arguments, NULL, false, 0);
+}
+
+static void
+keep_texts(const Snapshooting *now, const DeltaSet *set, uint32 count)
+{
+	int64 *ids = palloc(Max(count, 1) * sizeof(int64));
+
+	for (uint32 i = 0; i < count; i++)
+		ids[i] = set->rows[i].key[KEY_QUERY];
+	snapshot_texts_keep(now, ids, (int) count);
 }
 
 const char *
@@ -177,6 +189,6 @@ snapshot_statements(const Snapshooting *now)
 	between = delta_between(before, cumulative);
 	count = delta_choose(between, &others);
 	keep_section(now, between, count, &others);
-	keep_texts(now, from, between, count);
+	keep_texts(now, between, count);
 	return NULL;
 }

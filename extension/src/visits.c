@@ -142,6 +142,9 @@ visits_sleep_until(TimestampTz when)
 {
 	long wait_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), when);
 
+	/* Waiting for a visitor takes the latch's wake-ups, but not what they are about. */
+	if (ShutdownRequestPending || ConfigReloadPending)
+		return;
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 	                 wait_ms, PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);

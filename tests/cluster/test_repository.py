@@ -476,3 +476,18 @@ def test_rows_add_up_to_what_tablespaces_counted(server: Server, database: str) 
             # The snapshots' own calls come between the two readings.
             slack = 100 * (8192 if column.endswith("bytes") else 1)
             assert told == pytest.approx(counted, abs=slack), column
+
+
+def test_a_stop_does_not_wait_for_the_schedule(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """It may come while a visitor is waited for, whose end is told by the same latch."""
+    server = cluster(install=pgflash_install, preload="pgflash")
+    with server.connect() as connection:
+        for which in range(5):
+            connection.execute(f"create database d{which} strategy file_copy")
+    for _ in range(3):
+        begin = time.monotonic()
+        server.restart()
+        assert time.monotonic() - begin < 30
+        server.reload()  # the databases are looked at

@@ -206,6 +206,6 @@ EXTENSION_ONLY = {
     "advice": "flash-cache advice",
     "sampler": "sampled waits",
     "samples": "sampled waits",
-    "sample_minutes": "sampled waits",
+    "sample_looks": "sampled waits",
     "backend_cpu": "the processor time of sessions",
 }
