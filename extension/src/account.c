@@ -91,12 +91,6 @@ account_want(const AccountServer *of)
 	wanted = true;
 }
 
-bool
-account_wanted(void)
-{
-	return wanted;
-}
-
 static size_t
 lines(size_t bytes)
 {

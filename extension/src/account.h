@@ -70,7 +70,6 @@ typedef struct AccountServer
 
 /* There is to be accounting. */
 extern void account_want(const AccountServer *server);
-extern bool account_wanted(void);
 
 /* Shared memory to ask for; 0 if there is no accounting. */
 extern size_t account_memory_size(void);

@@ -306,7 +306,7 @@ bridge_create(void *memory, uint32_t wait_event)
 
 		/* Not after a crash either: there would be no memory for it. */
 		wanted = false;
-		if (advice_memory_size() == 0 && !account_wanted())
+		if (advice_memory_size() == 0 && !setting_account)
 			imports_restore();
 		return;
 	}

@@ -141,6 +141,7 @@ def test_a_server_whose_cache_was_refused_survives_a_crash(
             "pgflash.cache_file": str(server.base / "missing" / "cache"),
             "pgflash.cache_size": "4GB",
             "pgflash.advice": "off",
+            "pgflash.account": "off",
             "restart_after_crash": "on",
         }
     )
