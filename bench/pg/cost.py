@@ -40,13 +40,22 @@ SETTINGS = {
     "autovacuum": "off",
     "checkpoint_timeout": "1h",
 }
-#: Without cache file and advice no hook is installed, so "offline" is what hooks cost.
+#: With all off no hook is installed, so "offline" is what hooks cost.
 VARIANTS: dict[str, dict[str, str]] = {
     "stock": {},
     "stock again": {},
-    "loaded, no cache file": {"shared_preload_libraries": "pgflash", "pgflash.advice": "off"},
-    "loaded, advice only": {"shared_preload_libraries": "pgflash"},
-    "cache offline": {"shared_preload_libraries": "pgflash", "pgflash.cache_size": "64MB"},
+    "loaded, no cache file": {
+        "shared_preload_libraries": "pgflash",
+        "pgflash.advice": "off",
+        "pgflash.account": "off",
+    },
+    "loaded, advice only": {"shared_preload_libraries": "pgflash", "pgflash.account": "off"},
+    "loaded, accounting only": {"shared_preload_libraries": "pgflash", "pgflash.advice": "off"},
+    "cache offline": {
+        "shared_preload_libraries": "pgflash",
+        "pgflash.cache_size": "64MB",
+        "pgflash.account": "off",
+    },
 }
 OFFLINE = "cache offline"
 
@@ -67,7 +76,7 @@ def pgbench(server: Server, *, builtin: str) -> tuple[int, float]:
 
 def start(server: Server, variant: str, cache_file: Path) -> None:
     """Start the server as a variant has it, its cache offline if it has one."""
-    none = {"shared_preload_libraries": None, "pgflash.cache_size": None}
+    none = dict.fromkeys(name for settings in VARIANTS.values() for name in settings)
     file = str(cache_file) if variant == OFFLINE else None
     server.configure({**none, "pgflash.cache_file": file, **VARIANTS[variant]})
     server.start()

@@ -16,12 +16,18 @@ from support.cluster import REPOSITORY, ClusterFactory
 
 pytestmark = pytest.mark.extension
 
-VIEWS = (
-    "pgflash_cache",
-    "pgflash_cache_advice",
-    "pgflash_cache_devices",
-    "pgflash_relations",
-)
+#: Each with the function behind it.
+VIEWS = {
+    "pgflash_cache": "pgflash_cache_row",
+    "pgflash_cache_advice": "pgflash_cache_advice_rows",
+    "pgflash_cache_devices": "pgflash_cache_devices_rows",
+    "pgflash_relations": "pgflash_relations_rows",
+    "pgflash_io": "pgflash_io_rows",
+    "pgflash_io_histogram": "pgflash_io_histogram_rows",
+    "pgflash_io_relations": "pgflash_io_relation_rows",
+    "pgflash_io_tablespaces": "pgflash_io_tablespace_rows",
+    "pgflash_wal": "pgflash_wal_row",
+}
 
 #: Oracle's ten statistics of its flash cache, in its order.
 ORACLES_TEN = [
@@ -307,11 +313,11 @@ def test_everybody_else_sees_nothing(cached: CachedServer) -> None:
         connection.commit()
         connection.autocommit = True
         connection.execute("set role nobody_special")
-        for view in VIEWS:
+        for view, function in VIEWS.items():
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(f"select * from {view}")
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                connection.execute(f"select * from {view}_row{'s' * (view != VIEWS[0])}()")
+                connection.execute(f"select * from {function}()")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("set pgflash.verify = 'off'")
 

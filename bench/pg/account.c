@@ -1,0 +1,260 @@
+/*
+ * account.c
+ *		What the accounting adds to a file call.
+ *
+ *	account
+ *
+ * Calls the extension's hooks as the server's import table would, without a server,
+ * next to libc's own functions: a read of a block that the file does not have and a
+ * write of nothing, so that the kernel's part is small; and a write of one byte at the
+ * file's end, for which the accounting asks the kernel where that is.  "off" and "on"
+ * are pgflash.account; the limit is 150 ns for a call that is on.  The null control
+ * is libc against libc.  "shared": another process does the same to the same relation
+ * all the time.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../measure.h"
+#include "account.h"
+#include "files.h"
+#include "hooks.h"
+#include "runtime.h"
+#include "settings.h"
+
+#define PATH "base/5/16384"
+
+Runtime runtime;
+int setting_verify = VERIFY_OFF;
+int setting_read_deadline_ms = 5000;
+bool setting_account;
+
+static uint32_t wait_event;
+static uint32_t *wait_event_place = &wait_event;
+static void *shared_memory;
+static bool is_walsender;
+static int backend_type = 1;
+static int parallel_number = -1;
+static int wal_segment_bytes = 16 * 1024 * 1024;
+
+static int fd;
+static char page[FC_BLOCK_SIZE];
+static volatile ssize_t sink;
+
+typedef ssize_t (*Read)(int, void *, size_t, off_t);
+typedef ssize_t (*Write)(int, const void *, size_t, off_t);
+
+static Read hooked_pread;
+static Write hooked_pwrite;
+
+static void
+read_with(Read function)
+{
+	for (int i = 0; i < MEASURE_CALLS; i++)
+		sink += function(fd, page, FC_BLOCK_SIZE, (off_t) i * FC_BLOCK_SIZE);
+}
+
+static void
+write_with(Write function, size_t size)
+{
+	off_t end = 0;
+
+	if (size > 0 && ftruncate(fd, 0) != 0)
+		exit(1);
+	for (int i = 0; i < MEASURE_CALLS; i++, end += (off_t) size)
+		sink += function(fd, page, size, end);
+	if (size > 0 && ftruncate(fd, 0) != 0)
+		exit(1);
+}
+
+static void
+libc_read(void *context)
+{
+	(void) context;
+	read_with(pread);
+}
+
+static void
+off_read(void *context)
+{
+	(void) context;
+	setting_account = false;
+	read_with(hooked_pread);
+}
+
+static void
+on_read(void *context)
+{
+	(void) context;
+	setting_account = true;
+	read_with(hooked_pread);
+}
+
+static void
+libc_write(void *context)
+{
+	(void) context;
+	write_with(pwrite, 0);
+}
+
+static void
+off_write(void *context)
+{
+	(void) context;
+	setting_account = false;
+	write_with(hooked_pwrite, 0);
+}
+
+static void
+on_write(void *context)
+{
+	(void) context;
+	setting_account = true;
+	write_with(hooked_pwrite, 0);
+}
+
+static void
+libc_extend(void *context)
+{
+	(void) context;
+	write_with(pwrite, 1);
+}
+
+static void
+on_extend(void *context)
+{
+	(void) context;
+	setting_account = true;
+	write_with(hooked_pwrite, 1);
+}
+
+/* What one read in 16 pays for its source to be known for certain. */
+static void
+cachestat(void *context)
+{
+	struct
+	{
+		uint64_t offset;
+		uint64_t length;
+	} range = { 0, FC_BLOCK_SIZE };
+	uint64_t answer[5];
+
+	(void) context;
+	for (int i = 0; i < MEASURE_CALLS; i++)
+		sink += syscall(451, fd, &range, answer, 0u);
+}
+
+static Figure figures[] = {
+	{ .name = "pread", .work = libc_read },
+	{ .name = "pread again (null control)", .work = libc_read },
+	{ .name = "pread, off", .work = off_read },
+	{ .name = "pread, on", .work = on_read },
+	{ .name = "pwrite", .work = libc_write },
+	{ .name = "pwrite, off", .work = off_write },
+	{ .name = "pwrite, on", .work = on_write },
+	{ .name = "pwrite at the end", .work = libc_extend },
+	{ .name = "pwrite at the end, on", .work = on_extend },
+	{ .name = "cachestat", .work = cachestat },
+};
+
+#define FIGURES (sizeof(figures) / sizeof(figures[0]))
+
+static double
+added(int of, int to)
+{
+	return figures[of].median - figures[to].median;
+}
+
+static void
+report(const char *of)
+{
+	measure(figures, FIGURES, NULL);
+	measure_print(figures, FIGURES, of, false);
+	printf("%-18s added: null control %.0f, read off %.0f, read on %.0f, "
+	       "write off %.0f, write on %.0f, at the end on %.0f ns\n",
+	       of, added(1, 0), added(2, 0), added(3, 0), added(5, 4), added(6, 4),
+	       added(8, 7));
+}
+
+static void
+make_memory(void)
+{
+	static const AccountServer server = {
+		.backend_type = &backend_type,
+		.parallel_number = &parallel_number,
+		.wal_segment_bytes = &wal_segment_bytes,
+		.backend_types = 18,
+		.many = 1 << 1,
+		.relations = 16384,
+	};
+	size_t size;
+
+	account_want(&server);
+	size = account_memory_size();
+	shared_memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared_memory == MAP_FAILED)
+		exit(1);
+	account_create(shared_memory, 0);
+}
+
+static pid_t
+begin_company(void)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+	{
+		account_in_child();
+		setting_account = true;
+		while (getppid() != 1)
+			read_with(hooked_pread);
+		_exit(0);
+	}
+	return child;
+}
+
+int
+main(void)
+{
+	char folder[] = "/tmp/pgflash-account-XXXXXX";
+	pid_t company;
+
+	runtime.shared_memory = &shared_memory;
+	runtime.wait_event = &wait_event_place;
+	runtime.is_walsender = &is_walsender;
+	runtime.segment_blocks = 131072;
+	for (size_t i = 0; i < hook_import_count; i++)
+	{
+		if (strcmp(hook_imports[i].name, "pread") == 0)
+			hooked_pread = (Read) hook_imports[i].replacement;
+		if (strcmp(hook_imports[i].name, "pwrite") == 0)
+			hooked_pwrite = (Write) hook_imports[i].replacement;
+	}
+
+	if (mkdtemp(folder) == NULL || chdir(folder) != 0 ||
+	    mkdir("base", 0700) != 0 || mkdir("base/5", 0700) != 0)
+		return 1;
+	fd = changes_open(AT_FDCWD, PATH, O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || files_entry(fd)->class != FILE_RELATION)
+		return 1;
+	make_memory();
+
+	printf("%-18s %-34s %9s   %s\n", "", "call", "median ns", "quartiles");
+	report("alone");
+	company = begin_company();
+	report("shared");
+	kill(company, SIGKILL);
+	(void) waitpid(company, NULL, 0);
+
+	return unlink(PATH) != 0 || rmdir("base/5") != 0 || rmdir("base") != 0 ||
+	       rmdir(folder) != 0;
+}
