@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash as a library: read a stored run, say what it came to, make its report.
+"""pgflash as a library: reports on a server's periods, and on runs of the lab.
+
+with open_store(dsn="dbname=app") as store:
+    report = report_period(store, begin="2026-11-22T10:00", end="last")
+report.table("top-events").rows
+Path("report.html").write_text(render_period(report, "html"))
 
 run = read_run(Path("out/demo/run.json"))
 result(run)["ratios"]["flash-cache/baseline"]
@@ -9,22 +14,36 @@ Path("report.html").write_text(render_report(run))
 from datetime import datetime
 from pathlib import Path
 
+from pgflash.analyze import compare, make_period, make_report
 from pgflash.collect import collect, system_identifier
+from pgflash.errors import UsageError
+from pgflash.model.awr import AwrReport
 from pgflash.model.run import Run
-from pgflash.model.snapshot import SnapshotHead, SnapshotStore
+from pgflash.model.snapshot import SnapshotHead, SnapshotStore, find_head
 from pgflash.model.stored import StoredRunError, run_from_json
 from pgflash.model.summary import summarize
 from pgflash.report import render_page as render_report
 from pgflash.report import result, sentences
+from pgflash.report.awr import FORMS, Form, report_from_json
+from pgflash.report.awr import render as render_period
+from pgflash.report.awr import render_html as render_period_page
+from pgflash.report.awr.stored import StoredReportError
 from pgflash.session import connect
 from pgflash.store import FileStore, OpenStore, PgStore, open_store
 
 __all__ = [
+    "FORMS",
+    "Form",
     "OpenStore",
     "collect_snapshot",
+    "compare",
     "open_store",
+    "read_period",
     "read_run",
+    "render_period",
+    "render_period_page",
     "render_report",
+    "report_period",
     "result",
     "sentences_of",
     "take_snapshot",
@@ -55,6 +74,39 @@ def collect_snapshot(
 
 def _head(store: SnapshotStore, snapshot_id: int) -> SnapshotHead:
     return next(head for head in store.list() if head.id == snapshot_id)
+
+
+def report_period(store: SnapshotStore, *, begin: str = "", end: str = "") -> AwrReport:
+    """Return the report on the period between two snapshots, named as find_head() reads them.
+
+    Without an end it is the last snapshot, without a begin the one before the end.
+    """
+    heads = store.list()
+    last = find_head(heads, end or "last", store=store.name)
+    first = find_head(heads, begin, store=store.name) if begin else _before(heads, last, store.name)
+    return make_report(make_period(store, first.id, last.id))
+
+
+def _before(heads: tuple[SnapshotHead, ...], last: SnapshotHead, store: str) -> SnapshotHead:
+    earlier = [head for head in heads if head.id < last.id]
+    if not earlier:
+        raise UsageError(
+            f"there is no snapshot before {last.id} in {store}",
+            hint="A period needs two: take another with pgflash snapshot.",
+        )
+    return earlier[-1]
+
+
+def read_period(path: Path) -> AwrReport:
+    """Return the report that was written to a file as JSON."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise StoredReportError(
+            f'could not read "{path}": {error.strerror}',
+            hint="Name a file that 'pgflash report --format json' wrote.",
+        ) from error
+    return report_from_json(text, name=str(path))
 
 
 def read_run(path: Path) -> Run:

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.api import read_period
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.store import Store
+from pgflash.model.run import Attempt
 from pgflash.model.waits import WaitClass
 
 STOCK = "approaches=baseline,wal-on-flash,all-on-flash"
@@ -135,6 +137,30 @@ def test_a_run_with_a_flash_cache_says_what_it_served(
     seen = [one.hits for one in cached.cache_seconds]
     assert seen == sorted(seen)
     assert len(seen) >= 2
+    _each_server_has_its_report(tmp_path / "run", cached)
+
+
+def _each_server_has_its_report(folder: Path, cached: Attempt) -> None:
+    page = (folder / "report.html").read_text()
+    for name in ("awr-baseline.html", "awr-flash-cache.html", "compare-flash-cache.html"):
+        assert f'href="{name}"' in page
+        assert 'href="report.html"' in (folder / name).read_text()
+    baseline = read_period(folder / "awr-01-baseline.json")
+    own = read_period(folder / "awr-02-flash-cache.json")
+    # The server's own counts and the lab's: the same window, but for the lab's own reads.
+    reads = dict(
+        zip(*(own.table("flash-cache").values(one) for one in ("name", "total")), strict=True)
+    )
+    assert cached.cache is not None
+    assert reads["hits"] == pytest.approx(cached.cache.counters["hits"], rel=0.1, abs=50)
+    # Snapshots were taken while the load ran, at full seconds.
+    assert own.head.snapshots >= 3
+    assert own.table("throughput-over-time").rows
+    # Only one of them had a flash cache, and so only its report has a table of it.
+    assert baseline.table("flash-cache").missing_reason
+    read_from = {row.cells[0] for row in baseline.table("top-events").rows}
+    assert "data file read, disk" in read_from
+    assert "data file read, flash cache" not in read_from
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 
 from pgflash.model.awr import AwrReport, CompareReport, Unit
-from pgflash.report.awr import render
+from pgflash.report.awr import render, report_from_json
 from pgflash.report.awr.markdown import ROWS_MAX, escape_markdown
 from pgflash.report.awr.order import is_over_time
 from pgflash.report.awr.printed import print_table, visible
+from pgflash.report.awr.stored import StoredReportError
 from support.any_report import reports, texts
 from support.page import Page
 from support.reports import column, comparison, report, table, whole_report
@@ -30,8 +31,37 @@ def page_of(text: str) -> Page:
 def test_json_holds_the_whole_report(made: AwrReport | CompareReport) -> None:
     content = json.loads(render(made, "json"))
     assert content["format"] == 1
-    assert content["kind"] == ("report" if isinstance(made, AwrReport) else "compare")
+    assert content["kind"] == ("report" if isinstance(made, AwrReport) else "comparison")
     assert msgspec.convert(content, type(made)) == made
+
+
+@settings(max_examples=60, deadline=None)
+@given(reports())
+def test_a_stored_report_comes_back_as_it_was(any_report: AwrReport | CompareReport) -> None:
+    text = render(any_report, "json").encode()
+    if isinstance(any_report, AwrReport):
+        back = report_from_json(text, name="r.json")
+        assert render(back, "text") == render(any_report, "text")
+    else:
+        with pytest.raises(StoredReportError, match="it is a comparison"):
+            report_from_json(text, name="r.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", '"r.json" is not a report'),
+        (b"\xff{", '"r.json" is not a report'),
+        (b"[]", '"r.json" is not a report'),
+        (b'{"id": 1}', "it says no kind"),
+        (b'{"kind": "report", "format": 2}', "has format 2; this version reads format 1"),
+        (b'{"kind": "report", "format": 1, "head": 3}', "Expected `object`, got `int`"),
+        (b'{"kind": "report", "format": 1}', "missing required field"),
+    ],
+)
+def test_what_is_no_report_is_refused_in_a_sentence(text: bytes, message: str) -> None:
+    with pytest.raises(StoredReportError, match=message):
+        report_from_json(text, name="r.json")
 
 
 def test_json_names_the_source_of_each_number() -> None:

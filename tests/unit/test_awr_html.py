@@ -197,6 +197,21 @@ def test_a_comparison_names_both_periods() -> None:
     assert "snapshots 7 to 17 and 17 to 27" in text
     assert "First period" in text
     assert "Second period" in text
+    assert "18.6; then" not in text
+
+
+def test_a_comparison_says_where_the_servers_differ() -> None:
+    made = comparison()
+    bigger = dataclasses.replace(made.second, cores=16, server_started_at="")
+    text = Page(render(dataclasses.replace(made, second=bigger), "html")).text
+    assert "8; then 16" in text
+    assert "2026-11-19 10:00:00 UTC; then not known" in text
+    assert "64.0 GiB;" not in text
+
+
+def test_a_period_that_has_a_name_bears_it() -> None:
+    page = render_html(report(), subject="Flash <cache>")
+    assert "<title>Flash &lt;cache&gt;: PostgreSQL report: snapshots 7 to 17" in page
 
 
 def test_pages_that_belong_together_are_linked() -> None:

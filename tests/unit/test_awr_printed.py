@@ -51,6 +51,11 @@ def test_figures(value: float, text: str) -> None:
     assert figure(value) == text
 
 
+def test_a_column_of_ratios_is_printed_alike_whatever_the_numbers_are() -> None:
+    assert printed(Unit.RATIO, 1, 3.06, 0) == ["1.00", "3.06", "0"]
+    assert printed(Unit.COUNT, 1, 3.06, 0) == ["1", "3.06", "0"]
+
+
 def test_seconds_of_a_column_have_the_same_decimals() -> None:
     assert printed(Unit.SECONDS, 196059.04, 3.26, 0.0, 0.01) == ["196,059.0", "3.3", "0.0", "<0.1"]
     assert printed(Unit.SECONDS, 12.345, 1.0) == ["12.35", "1.00"]

@@ -107,6 +107,20 @@ def test_ids_stand_once_and_links_lead_to_them(page: str) -> None:
         assert used in ids
 
 
+def test_pages_beside_the_report_are_linked_and_only_then() -> None:
+    links = [("Flash cache", "awr-flash-cache.html"), ("<b>", "compare-x.html")]
+    page = render_page(whole_run(), links=links)
+    assert '<a href="awr-flash-cache.html">Flash cache</a>' in page
+    assert "&lt;b&gt;" in page
+    assert 'id="reports"' not in render_page(whole_run())
+
+
+def test_tables_can_be_scrolled_with_the_keyboard(page: str) -> None:
+    regions = [a for tag, a in Page(page).tags if tag == "div" and a.get("class") == "scroll"]
+    assert len(regions) == page.count("<table>")
+    assert all(one["tabindex"] == "0" and one["aria-label"] for one in regions)
+
+
 def test_hostile_names_stay_text() -> None:
     hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;"
     approach = Approach(name="flash-cache", title=hostile, data="array", wal="array", cache=True)

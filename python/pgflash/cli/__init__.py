@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The command line: what is asked goes to the lab, what comes back is printed here.
+"""The command line: what is asked goes to another room, what comes back is printed here.
 
 No other room prints.  An error that the user can act on is one line and a hint, with the
 error's exit code; a traceback appears only with --debug.  Ctrl-C ends with one line and
@@ -14,7 +14,7 @@ from types import FrameType
 import click
 
 import pgflash
-from pgflash.cli import lab, snapshots
+from pgflash.cli import lab, report, snapshots
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -22,7 +22,7 @@ EXIT_INTERRUPTED = 130
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Examples: pgflash lab list; pgflash lab run oltp-approaches --preset demo",
+    epilog="Examples: pgflash report -o report.html; pgflash lab run oltp-approaches --preset demo",
 )
 @click.version_option(pgflash.__version__, prog_name="pgflash")
 @click.option("--debug", is_flag=True, help="Show a traceback where something fails.")
@@ -35,6 +35,8 @@ def command(context: click.Context, *, debug: bool) -> None:
 command.add_command(lab.lab)
 command.add_command(snapshots.snapshot_command)
 command.add_command(snapshots.snapshots_command)
+command.add_command(report.report_command)
+command.add_command(report.compare_command)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,6 +7,7 @@ the samplers look, check the database, stop.  The server is stopped however this
 and at once if it ends by an error or an interrupt.
 """
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -17,18 +18,26 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.rows import dict_row
 
-from pgflash.errors import PgflashError
 from pgflash.lab import host, oltp
 from pgflash.lab.devices import Places
 from pgflash.lab.emulator import DeviceStats, Emulator
+from pgflash.lab.extension import (
+    MeasureError,
+    cache_row,
+    create_extension,
+    has_extension,
+    prefill,
+    require_serving,
+)
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.progress import Listener, Stage
+from pgflash.lab.recorder import Recorder
 from pgflash.lab.sampler import WAITS_HZ, Samples, WaitSample, Watch
 from pgflash.lab.scenario import Scenario, size_bytes
 from pgflash.lab.server import Server, forget_memory, make_server_dir, remove_data
 from pgflash.lab.snapshot import DATABASE, Snapshot, check
+from pgflash.model.awr import AwrReport
 from pgflash.model.run import (
     Approach,
     Attempt,
@@ -50,15 +59,6 @@ _CLIENTS_GONE_WAIT_S = 30.0
 RESTORE_S = 3.0
 CHECK_S = 4.0
 PREFILL_S = 5.0
-#: Each leaves out fewer blocks than the one before; the last ones a handful.
-PREFILL_ROUNDS_MAX = 20
-
-_READ_EACH_BLOCK = """
-select count(pg_prewarm(c.oid::regclass, 'buffer', 'main', b, b))
-  from pg_class c,
-       generate_series(0, pg_relation_size(c.oid) / current_setting('block_size')::int - 1) b
- where c.relkind in ('r', 'i', 't') and c.oid >= 16384
-"""
 
 #: Of the view pgflash_cache: what counts up, and what stands for itself.
 _COUNTERS = (
@@ -95,16 +95,14 @@ _COUNTERS = (
 _MEANS = (("flash_read_mean_ms", "flash_reads"), ("disk_read_mean_ms", "disk_reads"))
 
 
-class MeasureError(PgflashError):
-    """An attempt could not be measured."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """An attempt, and what its wait sampler saw."""
 
     attempt: Attempt
     waits: tuple[WaitSample, ...]
+    #: What the server itself says of it; None without the extension.
+    report: AwrReport | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +117,22 @@ class Lab:
     listener: Listener
 
     def settings(self, places: Places) -> dict[str, str]:
-        """Return the server's settings: the scenario's, and the cache's if there is one."""
-        return {**common_settings(self.scenario, self.install), **self._cache_settings(places)}
+        """Return the server's settings: the scenario's, and the extension's if it is there.
 
-    def _cache_settings(self, places: Places) -> dict[str, str]:
+        Every approach has the extension, so that what counting costs is the same for all.
+        """
+        settings = common_settings(self.scenario, self.install)
+        if not has_extension(self.install):
+            return settings
+        libraries = ["pgflash"]
+        if self.scenario.parameters.statements:
+            libraries.append("pg_stat_statements")
+        settings["shared_preload_libraries"] = ",".join(libraries)
+        settings["pgflash.snapshot_interval"] = "0"  # taken when the lab asks for them
         if places.cache_file is None:
-            return {}
+            return {**settings, "pgflash.advice": "off"}
         return {
-            "shared_preload_libraries": "pgflash",
+            **settings,
             "pgflash.cache_file": str(places.cache_file),
             "pgflash.cache_size": self.scenario.parameters.cache_size,
         }
@@ -161,10 +167,19 @@ class _EndMark(oltp.RunObserver):
     The driver checks its figures with queries of its own afterwards; they are no load.
     """
 
-    def __init__(self, lab: Lab, server: Server, watch: Watch, *, cache: bool) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        server: Server,
+        watch: Watch,
+        recorder: Recorder | None,
+        *,
+        cache: bool,
+    ) -> None:
         self._lab = lab
         self._server = server
         self._watch = watch
+        self._recorder = recorder
         self._cache = cache
         self.mark: _Mark | None = None
         self.devices: dict[str, dict[str, float]] = {}
@@ -173,6 +188,8 @@ class _EndMark(oltp.RunObserver):
         self._watch.stop()
         self.mark = _take_mark(self._server, cache=self._cache)
         self.devices = _device_stats(self._lab.emulator)
+        if self._recorder is not None:
+            self._recorder.take()
 
 
 def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Measured:
@@ -189,11 +206,18 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
         places.cache_file.unlink(missing_ok=True)
     try:
         server.start(lab.emulator.env if lab.emulator else {})
+        recorded = has_extension(lab.install) and create_extension(
+            server, statements=lab.scenario.parameters.statements
+        )
         if approach.cache:
-            _require_serving(server)
+            require_serving(server)
             if lab.scenario.parameters.prefill:
-                _prefill(lab, server, title=title)
-        measured = _warm_and_measure(lab, server, approach, repeat=repeat, title=title)
+                filling = Stage(title=f"{title}: filling the cache", expected_s=PREFILL_S)
+                lab.listener.begin(filling)
+                prefill(server, note=lab.listener.note)
+        measured = _warm_and_measure(
+            lab, server, approach, repeat=repeat, title=title, recorded=recorded
+        )
         lab.listener.begin(Stage(title=f"{title}: checking the database", expected_s=CHECK_S))
         _set_delays(lab.emulator, on=False)
         held = check(server.conninfo(DATABASE))
@@ -216,7 +240,7 @@ def expected_s(scenario: Scenario, approach: Approach) -> float:
 
 
 def _warm_and_measure(
-    lab: Lab, server: Server, approach: Approach, *, repeat: int, title: str
+    lab: Lab, server: Server, approach: Approach, *, repeat: int, title: str, recorded: bool
 ) -> Measured:
     """Warm up without delays, then measure with them."""
     parameters = lab.scenario.parameters
@@ -236,10 +260,23 @@ def _warm_and_measure(
     if lab.emulator is not None:
         lab.emulator.reset()
     _set_delays(lab.emulator, on=True)
-    with Watch(server.conninfo(DATABASE), cache=approach.cache) as watch:
-        observer = _EndMark(lab, server, watch, cache=approach.cache)
+    with contextlib.ExitStack() as stack:
+        recorder = None
+        if recorded:
+            recorder = stack.enter_context(Recorder(server.conninfo(DATABASE)))
+            recorder.take()
+        watch = Watch(
+            server.conninfo(DATABASE),
+            cache=approach.cache,
+            snapshots=recorder.take if recorder is not None else None,
+            snapshot_s=parameters.snapshot_s,
+            until_s=parameters.measure_s + RAMP_UP_S,
+        )
+        stack.enter_context(watch)
+        observer = _EndMark(lab, server, watch, recorder, cache=approach.cache)
         before = _take_mark(server, cache=approach.cache)
         result = _run(lab, server, load, observer)
+        report = recorder.report() if recorder is not None else None
     samples = watch.samples
     after = observer.mark
     if after is None:
@@ -254,7 +291,7 @@ def _warm_and_measure(
         lab, approach, repeat=repeat, result=result, before=before, after=after, samples=samples,
         devices=observer.devices,
     )  # fmt: skip
-    return Measured(attempt=attempt, waits=tuple(samples.waits))
+    return Measured(attempt=attempt, waits=tuple(samples.waits), report=report)
 
 
 def _config(scenario: Scenario, *, duration_s: int, ramp_up_s: int, seed: int) -> oltp.OltpConfig:
@@ -293,68 +330,6 @@ def _set_delays(emulator: Emulator | None, *, on: bool) -> None:
         emulator.off()
 
 
-def _require_serving(server: Server) -> None:
-    """Create the extension, and refuse to measure a flash cache that is not there."""
-    with server.connect(DATABASE) as connection:
-        connection.execute("create extension if not exists pgflash")
-    deadline = time.monotonic() + _CLIENTS_GONE_WAIT_S
-    while True:
-        row = _cache_row(server)
-        if row["mode"] == "serve":
-            return
-        if time.monotonic() > deadline:
-            raise MeasureError(
-                f"the flash cache does not serve: its mode is {row['mode']} "
-                f"({row['mode_reason'] or 'no reason given'})",
-                hint="The server's log says more about the cache file.",
-            )
-        time.sleep(0.05)
-
-
-def _prefill(lab: Lab, server: Server, *, title: str) -> None:
-    """Read each block of the database, one at a time: runs of blocks do not fill.
-
-    Once more as long as reading outruns the cache's writer, whose ring then is full: what
-    it left out misses again, what is cached does not go to the disk.
-    """
-    lab.listener.begin(Stage(title=f"{title}: filling the cache", expected_s=PREFILL_S))
-    with server.connect(DATABASE) as connection:
-        row = connection.execute(
-            "select 1 from pg_available_extensions where name = 'pg_prewarm'"
-        ).fetchone()
-        if row is None:
-            lab.listener.note("the cache begins empty: this PostgreSQL has no pg_prewarm")
-            return
-        connection.execute("create extension if not exists pg_prewarm")
-        left_out = -1
-        for _ in range(PREFILL_ROUNDS_MAX):
-            connection.execute(_READ_EACH_BLOCK)
-            before, left_out = left_out, _left_out(connection)
-            if left_out == before:
-                break
-        connection.execute("drop extension pg_prewarm")
-
-
-def _left_out(connection: psycopg.Connection[Any]) -> int:
-    """Return how many blocks were not put into the cache because its ring was full."""
-    row = connection.execute(
-        "select insert_skip_writer_overloaded from pgflash_cache_row()"
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def _cache_row(server: Server) -> dict[str, Any]:
-    """Return the view pgflash_cache."""
-    with psycopg.connect(
-        server.conninfo(DATABASE), row_factory=dict_row, autocommit=True
-    ) as connection:
-        row = connection.execute("select * from pgflash_cache").fetchone()
-    if row is None:
-        raise MeasureError("the view pgflash_cache has no row")
-    return row
-
-
 def _take_mark(server: Server, *, cache: bool) -> _Mark:
     """Read everything that counts up; the processors' time last before and first after."""
     postmaster = server.postmaster_pid
@@ -380,7 +355,7 @@ def _take_mark(server: Server, *, cache: bool) -> _Mark:
         blocks=int(row[0]),
         read_ms=float(row[1]),
         wal_bytes=int(row[2]),
-        cache=_cache_row(server) if cache else None,
+        cache=cache_row(server) if cache else None,
     )
 
 

@@ -26,6 +26,7 @@ from pgflash.lab.attempt import (
     needed_bytes,
 )
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, library_path
+from pgflash.lab.extension import has_extension
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.scenario import Scenario
@@ -61,9 +62,7 @@ def require_extension(order: Order) -> None:
     """Refuse at once what would fail after the loading: a cache without the extension."""
     if not any(approach.cache for approach in order.scenario.approaches):
         return
-    library = order.install.pkglibdir / "pgflash.so"
-    control = order.install.sharedir / "extension" / "pgflash.control"
-    if library.exists() and control.exists():
+    if has_extension(order.install):
         return
     names = ",".join(one.name for one in order.scenario.approaches if not one.cache)
     raise ExtensionMissingError(
@@ -161,7 +160,10 @@ def _one(
 ) -> Run:
     """Measure once, and add it to the run."""
     measured = measure(lab, approach, repeat=repeat, places=folders.places(approach))
-    store.write_waits(folder, f"{len(run.attempts) + 1:02}-{approach.name}", measured.waits)
+    name = store.attempt_name(len(run.attempts), approach.name)
+    store.write_waits(folder, name, measured.waits)
+    if measured.report is not None:
+        store.write_period(folder, name, measured.report)
     attempt = measured.attempt
     lab.listener.note(
         f"{approach.title}, repeat {repeat}: {attempt.tpm:,.0f} TPM, "

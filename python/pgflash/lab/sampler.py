@@ -81,9 +81,26 @@ class Watch:
     watch.samples
     """
 
-    def __init__(self, conninfo: str, *, cache: bool) -> None:
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        cache: bool,
+        snapshots: Callable[[], None] | None = None,
+        snapshot_s: float = 0.0,
+        until_s: float = 0.0,
+    ) -> None:
+        """Look at waits, processors and the cache; take snapshots if that is wanted.
+
+        One is taken every so many seconds after the begin, the last one half of that before
+        the end: counts of a shorter time would be those of a longer one, as backends report
+        theirs once a second or so.
+        """
         self._conninfo = conninfo
         self._cache = cache
+        self._snapshots = snapshots
+        self._snapshot_s = snapshot_s
+        self._until_s = until_s
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
         self._threads: list[threading.Thread] = []
@@ -100,6 +117,8 @@ class Watch:
             loops = [(self._cpu_look(), 1.0), (self._waits_look(), 1.0 / WAITS_HZ)]
             if self._cache:
                 loops.append((self._cache_look(), 1.0))
+            if self._snapshots is not None and self._snapshot_s > 0:
+                loops.append((self._snapshot_look(self._snapshots), self._snapshot_s))
         except BaseException:
             self._close()
             raise
@@ -149,6 +168,15 @@ class Watch:
                     return
         except BaseException as error:  # raised again where the block ends
             self._errors.append(error)
+
+    def _snapshot_look(self, take: Callable[[], None]) -> Callable[[float], None]:
+        margin_s = self._snapshot_s / 2
+
+        def look(at_s: float) -> None:
+            if margin_s <= at_s <= self._until_s - margin_s:
+                take()
+
+        return look
 
     def _waits_look(self) -> Callable[[float], None]:
         connection = self._connect()

@@ -50,6 +50,10 @@ class Parameters:
     #: Read every block once before the warm-up, so that the cache holds the working set.
     prefill: bool = True
     seed: int = 1
+    #: Seconds between the snapshots of a measurement's own report; 0: at its ends only.
+    snapshot_s: int = 0
+    #: Load pg_stat_statements, so that the reports rank statements; it costs processor time.
+    statements: bool = False
     #: An attempt during which others took more of the machine than this is polluted.
     foreign_cpu_max: float = 0.1
     #: Polluted attempts are repeated only while the run is younger; 0: never repeat.
@@ -63,7 +67,7 @@ class Parameters:
         """Refuse what cannot be run."""
         for name in ("warehouses", "clients", "measure_s", "repeats"):
             _require(getattr(self, name) >= 1, name, "must be at least 1")
-        for name in ("warmup_s", "seed", "repeat_polluted_until_s", "time_limit_s"):
+        for name in ("warmup_s", "seed", "snapshot_s", "repeat_polluted_until_s", "time_limit_s"):
             _require(getattr(self, name) >= 0, name, "must not be negative")
         _require(0 < self.foreign_cpu_max <= 1, "foreign_cpu_max", "must lie between 0 and 1")
         for name in ("shared_buffers", "cache_size"):

@@ -5,6 +5,8 @@
     out/runs/<id>/result.json    what it came to, for programs
     out/runs/<id>/report.html    the same for people
     out/runs/<id>/waits-*.jsonl.gz   every look of the wait sampler
+    out/runs/<id>/awr-*.json     what the server itself counted in each attempt
+    out/runs/<id>/awr-<approach>.html, compare-<approach>.html   the same for people
     out/cache/<key>/             a loaded database, for the next run
 
 Every file is complete or absent: it is written under another name and renamed.
@@ -19,9 +21,12 @@ from pathlib import Path
 
 from pgflash import api
 from pgflash.errors import PgflashError
+from pgflash.lab.pages import period_pages
 from pgflash.lab.sampler import WaitSample
+from pgflash.model.awr import AwrReport
 from pgflash.model.run import Run
 from pgflash.model.stored import StoredRunError, run_to_json
+from pgflash.model.summary import summarize
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
@@ -107,9 +112,34 @@ def write_products(folder: Path, run: Run) -> Path:
     """Write what is derived from a run; return the report's path."""
     text = json.dumps(api.result(run), indent=2, ensure_ascii=False)
     _write(folder / RESULT_FILE, text.encode() + b"\n")
+    pages = period_pages(_periods(folder, run), titles={a.name: a.title for a in run.approaches})
+    for page in pages:
+        _write(folder / page.file, page.text.encode())
     report = folder / REPORT_FILE
-    _write(report, api.render_report(run).encode())
+    links = [(page.title, page.file) for page in pages]
+    _write(report, api.render_report(run, links=links).encode())
     return report
+
+
+def attempt_name(place: int, approach: str) -> str:
+    """Return what the files of a run's attempt are called, by its place among all (from 0)."""
+    return f"{place + 1:02}-{approach}"
+
+
+def write_period(folder: Path, name: str, report: AwrReport) -> None:
+    """Write what the server itself counted in one attempt."""
+    _write(folder / f"awr-{name}.json", api.render_period(report, "json").encode())
+
+
+def _periods(folder: Path, run: Run) -> dict[str, AwrReport]:
+    """Return the report on each approach's middle attempt, where there is one."""
+    found = {}
+    for summary in summarize(run):
+        place = next(i for i, one in enumerate(run.attempts) if one is summary.middle)
+        path = folder / f"awr-{attempt_name(place, summary.approach.name)}.json"
+        if path.is_file():
+            found[summary.approach.name] = api.read_period(path)
+    return found
 
 
 def write_waits(folder: Path, name: str, samples: Sequence[WaitSample]) -> None:

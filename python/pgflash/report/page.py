@@ -40,6 +40,8 @@ class Section:
     says: Sequence[str] = ()
     charts: Sequence[tuple[str, Markup]] = ()
     tables: Sequence[tuple[str, Table]] = ()
+    #: Text and relative address of pages that belong to this one.
+    links: Sequence[tuple[str, str]] = ()
     #: Tables that stand behind the chart, folded.
     folded: Sequence[tuple[str, Table]] = field(default=())
     #: Colour and name, for charts that carry no legend of their own.
@@ -47,10 +49,10 @@ class Section:
     side_by_side: bool = False
 
 
-def render_page(run: Run) -> str:
-    """Return the report as HTML."""
+def render_page(run: Run, *, links: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the report as HTML; links (title, relative address) lead to pages beside it."""
     summaries = summarize(run)
-    sections = [section for section in _sections(run, summaries) if section is not None]
+    sections = [section for section in _sections(run, summaries, links) if section is not None]
     page: str = (
         environment()
         .get_template("report.html.j2")
@@ -65,7 +67,9 @@ def render_page(run: Run) -> str:
     return page
 
 
-def _sections(run: Run, summaries: Sequence[Summary]) -> Iterator[Section | None]:
+def _sections(
+    run: Run, summaries: Sequence[Summary], links: Sequence[tuple[str, str]]
+) -> Iterator[Section | None]:
     """Yield the page's parts in order; None where there is nothing to show."""
     if summaries:
         yield _throughput(summaries)
@@ -74,6 +78,7 @@ def _sections(run: Run, summaries: Sequence[Summary]) -> Iterator[Section | None
         yield _sources(summaries)
         yield _hit_ratio(summaries)
         yield _waits(summaries)
+        yield _reports(links)
         yield _cpu(run, summaries)
         yield _repeats(run)
         yield _paper()
@@ -379,6 +384,21 @@ def _waits(summaries: Sequence[Summary]) -> Section | None:
             *events[1:],
             ("Wait classes", Table(head=head, rows=classes, words=frozenset({0, 1}))),
         ],
+    )
+
+
+def _reports(links: Sequence[tuple[str, str]]) -> Section | None:
+    if not links:
+        return None
+    return Section(
+        id="reports",
+        title="What each server counted itself",
+        says=[
+            "A report on the measured window of each approach's middle repeat: every file call "
+            "timed, everything else sampled. And each approach beside the baseline, ranked by "
+            "what changed.",
+        ],
+        links=links,
     )
 
 

@@ -16,17 +16,12 @@ def facts(report: AwrReport | CompareReport) -> list[tuple[str, str]]:
     """Return name and value of what identifies the period, or both periods."""
     if isinstance(report, AwrReport):
         return [("Period", _period(report.head)), *_server(report.head)]
-    first, second = _server(report.first), _server(report.second)
     both = [("First period", _period(report.first)), ("Second period", _period(report.second))]
-    if first == second:
-        return [*both, *first]
-    values = dict(second)
-    return [
-        *both,
-        *((name, f"{one}; then {values.pop(name, 'none')}") for name, one in first),
-        *((name, f"none; then {one}") for name, one in values.items()
-          if name not in dict(first)),
-    ]  # fmt: skip
+    first, second = dict(_server(report.first)), dict(_server(report.second))
+    for name in dict.fromkeys((*first, *second)):
+        one, two = first.get(name, "not known"), second.get(name, "not known")
+        both.append((name, one if one == two else f"{one}; then {two}"))
+    return both
 
 
 def _ids(head: PeriodHead) -> str:
@@ -41,7 +36,8 @@ def _period(head: PeriodHead) -> str:
 
 
 def _server(head: PeriodHead) -> list[tuple[str, str]]:
-    found = [("Server", f"PostgreSQL {head.server_version}")]
+    version = head.server_version.removeprefix("PostgreSQL ")
+    found = [("Server", f"PostgreSQL {version}")]
     if head.server_started_at:
         found.append(("Running since", f"{print_time(head.server_started_at)} UTC"))
     found.append(("Extension", head.extension_version or "not installed"))

@@ -35,15 +35,24 @@ class _Shown:
     findings: tuple[int, ...]
 
 
-def render_html(report: AwrReport | CompareReport, *, links: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the page; links (text, relative address) lead to pages that belong to it."""
+def render_html(
+    report: AwrReport | CompareReport,
+    *,
+    subject: str = "",
+    links: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the page.
+
+    The subject says what the period is about, if that has a name; links (text, relative
+    address) lead to pages that belong to this one.
+    """
     groups = [
         (title, f"group-{number}", [_shown(table, report.findings) for table in tables])
         for number, (title, tables) in enumerate(grouped(report.tables), start=1)
     ]
     pictures = [one.picture for _, _, tables in groups for one in tables if one.picture]
     looks = [look for picture in pictures for look in picture.looks]
-    title = title_of(report)
+    title = ": ".join(filter(None, (visible(subject), title_of(report))))
     page: str = (
         environment()
         .get_template("awr.html.j2")

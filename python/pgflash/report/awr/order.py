@@ -28,7 +28,7 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("Statements", ("sql-elapsed", "sql-reads", "sql-wal", "sql-temp")),
     ("Host", ("host-vmstat", "host-iostat")),
-    ("Settings, and what is missing", ("settings-changed", "missing")),
+    ("Settings, and what is missing", ("settings-changed", "settings", "missing")),
 )
 
 

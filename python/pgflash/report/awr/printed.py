@@ -36,6 +36,8 @@ _BYTES = {
     Unit.BYTES_PER_SECOND: "/s",
     Unit.BYTES_PER_TRANSACTION: "/transaction",
 }
+#: What comes in whole numbers, if it does.
+_WHOLE = (Unit.COUNT, Unit.BYTES, Unit.TEXT)
 _LABELS = {
     Unit.TIME: "UTC",
     Unit.SECONDS: "s",
@@ -225,7 +227,7 @@ class Scale:
             return NOTHING
         if self.unit is Unit.SHARE:
             return f"{_fixed(100 * value, 1)}%"
-        if isinstance(value, int) and self.divisor == 1:
+        if isinstance(value, int) and self.unit in _WHOLE and self.divisor == 1:
             return _whole(value)
         scaled = value / self.divisor
         return figure(scaled) if self.decimals is None else _fixed(scaled, self.decimals)
@@ -250,7 +252,7 @@ def _print_row(
 
 def _print_cell(cell: Cell, column: Column, scale: Scale, row: Row, text_max: int) -> PrintedCell:
     value = plain(cell)
-    if value is None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return PrintedCell(text=NOTHING)
     if isinstance(value, str):
         if column.unit is Unit.TIME:

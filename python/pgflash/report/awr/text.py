@@ -208,11 +208,14 @@ def _block(table: PrintedTable, block: dict[int, int]) -> Iterator[str]:
     units = [_unit_text(column) for column, _ in columns]
     if any(units):
         yield _joined(columns, units)
-    yield _GAP.join("-" * width for _, width in columns)
-    for row in table.rows:
-        if row.mark is RowMark.TOTAL:
-            yield _GAP.join("-" * width for _, width in columns)
+    ruler = _GAP.join("-" * width for _, width in columns)
+    yield ruler
+    for place, row in enumerate(table.rows):
+        if row.mark is RowMark.TOTAL and place:
+            yield ruler
         yield from _row(row, block, columns)
+        if row.mark is RowMark.TOTAL and not place:
+            yield ruler
     if table.rows_left_out:
         yield f"... and {table.rows_left_out:,} more rows"
 

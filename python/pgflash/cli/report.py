@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash report, pgflash compare: what happened between two snapshots, or in two periods."""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from pgflash import api
+from pgflash.errors import UsageError
+from pgflash.model.awr import AwrReport, CompareReport
+
+#: Which form a file's name asks for.
+_SUFFIXES: dict[str, api.Form] = {
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "text",
+    ".json": "json",
+    ".md": "md",
+}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def source_options(function: _Function) -> _Function:
+    """Give a command the options that say where snapshots are."""
+    dsn = click.option(
+        "--dsn",
+        default=None,
+        help="Database with the extension's snapshots, as libpq connects to it; without it "
+        "PGHOST, PGDATABASE and the like say.",
+    )
+    store = click.option(
+        "--store",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="File that 'pgflash snapshot --store' wrote.",
+    )
+    return dsn(store(function))
+
+
+def _output_options(function: _Function) -> _Function:
+    form = click.option(
+        "--format",
+        "form",
+        type=click.Choice(api.FORMS),
+        help="html: one file with charts; text: at most 100 columns; json: all of it, for "
+        "programs; md: for a ticket.  Else by the file's name, else text.",
+    )
+    output = click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        help="File to write; without it, standard output.",
+    )
+    return form(output(function))
+
+
+@click.command(
+    "report",
+    epilog="Examples: pgflash report -o report.html; pgflash report --from 2026-11-22T10:00 --to "
+    "2026-11-22T11:00 --format md; pgflash report --from first --store app.snapshots",
+)
+@click.option("--from", "begin", default="", metavar="A", help="The period's first snapshot.")
+@click.option("--to", "end", default="", metavar="B", help="Its last one; else the newest.")
+@source_options
+@_output_options
+def report_command(
+    *,
+    begin: str,
+    end: str,
+    dsn: str | None,
+    store: Path | None,
+    form: api.Form | None,
+    output: Path | None,
+) -> None:
+    """Report where the time went between two snapshots.
+
+    A and B are a snapshot's number, first, last, last-1, or a time: then it is the last
+    snapshot before it.  Without A it is the snapshot before B.
+    """
+    with _opened(dsn, store) as snapshots:
+        report = api.report_period(snapshots, begin=begin, end=end)
+    _print(report, form, output)
+
+
+@click.command(
+    "compare",
+    epilog="Examples: pgflash compare 10..16 17..23; pgflash compare "
+    "2026-11-21T10:00..2026-11-21T11:00 2026-11-22T10:00..2026-11-22T11:00 -o compare.html; "
+    "pgflash compare before.json after.json --format md",
+)
+@click.argument("first")
+@click.argument("second")
+@source_options
+@_output_options
+def compare_command(
+    *,
+    first: str,
+    second: str,
+    dsn: str | None,
+    store: Path | None,
+    form: api.Form | None,
+    output: Path | None,
+) -> None:
+    """Compare two periods: what changed most stands first.
+
+    FIRST and SECOND are each a period A..B, its snapshots named as for pgflash report, or a
+    file that pgflash report wrote as JSON: so two servers can be compared.
+    """
+    with contextlib.ExitStack() as stack:
+        opened = functools.cache(lambda: stack.enter_context(_opened(dsn, store)))
+        reports = [_read(word, opened) for word in (first, second)]
+    _print(api.compare(*reports), form, output)
+
+
+def _read(word: str, opened: Callable[[], api.OpenStore]) -> AwrReport:
+    """Return the report on a period, or the one in a file."""
+    if word.endswith(".json"):
+        return api.read_period(Path(word))
+    begin, dots, end = word.partition("..")
+    if not (begin and dots and end):
+        raise UsageError(
+            f'"{word}" is no period',
+            hint="Write it as two snapshots with two dots between them, such as 10..16, or name "
+            "a report in a .json file.",
+        )
+    return api.report_period(opened(), begin=begin, end=end)
+
+
+def _opened(dsn: str | None, store: Path | None) -> api.OpenStore:
+    if dsn is not None and store is not None:
+        raise UsageError(
+            "--dsn and --store exclude each other",
+            hint="Snapshots are in a database or in a file: name one of them.",
+        )
+    return api.open_store(dsn=dsn, path=store)
+
+
+def _print(report: AwrReport | CompareReport, form: api.Form | None, output: Path | None) -> None:
+    """Print a report, or write it to a file."""
+    if form is None:
+        form = _SUFFIXES.get(output.suffix.lower(), "text") if output is not None else "text"
+    text = api.render_period(report, form)
+    if output is None or str(output) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f'could not write "{output}": {error.strerror}') from error
+    click.echo(f"Report: {output}")

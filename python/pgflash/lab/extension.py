@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The extension in the lab's servers: is it there, is it serving, is its cache full."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from pgflash.errors import PgflashError
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.lab.snapshot import DATABASE
+
+_SERVING_WAIT_S = 30.0
+#: Each leaves out fewer blocks than the one before; the last ones a handful.
+PREFILL_ROUNDS_MAX = 20
+
+_READ_EACH_BLOCK = """
+select count(pg_prewarm(c.oid::regclass, 'buffer', 'main', b, b))
+  from pg_class c,
+       generate_series(0, pg_relation_size(c.oid) / current_setting('block_size')::int - 1) b
+ where c.relkind in ('r', 'i', 't') and c.oid >= 16384
+"""
+
+
+class MeasureError(PgflashError):
+    """An attempt could not be measured."""
+
+
+def has_extension(install: PgInstall) -> bool:
+    """Tell whether the extension is installed in a PostgreSQL."""
+    library = install.pkglibdir / "pgflash.so"
+    return library.exists() and (install.sharedir / "extension" / "pgflash.control").exists()
+
+
+def create_extension(server: Server, *, statements: bool) -> bool:
+    """Create the extension; tell whether it takes snapshots, which an older build does not."""
+    with server.connect(DATABASE) as connection:
+        connection.execute("create extension if not exists pgflash")
+        if statements:
+            connection.execute("create extension if not exists pg_stat_statements")
+        row = connection.execute("select to_regproc('pgflash_snapshot') is not null").fetchone()
+    return row is not None and bool(row[0])
+
+
+def require_serving(server: Server) -> None:
+    """Refuse to measure a flash cache that is not there."""
+    deadline = time.monotonic() + _SERVING_WAIT_S
+    while True:
+        row = cache_row(server)
+        if row["mode"] == "serve":
+            return
+        if time.monotonic() > deadline:
+            raise MeasureError(
+                f"the flash cache does not serve: its mode is {row['mode']} "
+                f"({row['mode_reason'] or 'no reason given'})",
+                hint="The server's log says more about the cache file.",
+            )
+        time.sleep(0.05)
+
+
+def prefill(server: Server, *, note: Callable[[str], None]) -> None:
+    """Read each block of the database, one at a time: runs of blocks do not fill.
+
+    Once more as long as reading outruns the cache's writer, whose ring then is full: what
+    it left out misses again, what is cached does not go to the disk.
+    """
+    with server.connect(DATABASE) as connection:
+        row = connection.execute(
+            "select 1 from pg_available_extensions where name = 'pg_prewarm'"
+        ).fetchone()
+        if row is None:
+            note("the cache begins empty: this PostgreSQL has no pg_prewarm")
+            return
+        connection.execute("create extension if not exists pg_prewarm")
+        left_out = -1
+        for _ in range(PREFILL_ROUNDS_MAX):
+            connection.execute(_READ_EACH_BLOCK)
+            before, left_out = left_out, _left_out(connection)
+            if left_out == before:
+                break
+        connection.execute("drop extension pg_prewarm")
+
+
+def _left_out(connection: psycopg.Connection[Any]) -> int:
+    """Return how many blocks were not put into the cache because its ring was full."""
+    row = connection.execute(
+        "select insert_skip_writer_overloaded from pgflash_cache_row()"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def cache_row(server: Server) -> dict[str, Any]:
+    """Return the view pgflash_cache."""
+    with psycopg.connect(
+        server.conninfo(DATABASE), row_factory=dict_row, autocommit=True
+    ) as connection:
+        row = connection.execute("select * from pgflash_cache").fetchone()
+    if row is None:
+        raise MeasureError("the view pgflash_cache has no row")
+    return row

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The report on what was measured: snapshots at its ends and between, made into one.
+
+The server takes the snapshots itself, into the extension's tables; whoever records only
+asks for them, one at a time, from whichever thread.  The first one is taken before the
+load begins and the last one after it has ended, so neither is part of what is measured.
+"""
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from pgflash.analyze import make_period, make_report
+from pgflash.model.awr import AwrReport
+from pgflash.store import PgStore
+
+
+class Recorder:
+    """Takes snapshots of a server that has the extension.
+
+    with Recorder(conninfo) as recorder:
+        recorder.take()
+        run the load
+        recorder.take()
+        report = recorder.report()
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._store = PgStore(conninfo)
+        self._lock = threading.Lock()
+        self._taken: list[int] = []
+
+    def take(self) -> None:
+        """Take a snapshot."""
+        with self._lock:
+            self._taken.append(self._store.take())
+
+    def report(self) -> AwrReport:
+        """Return the report on the time from the first snapshot to the last."""
+        with self._lock:
+            return make_report(make_period(self._store, self._taken[0], self._taken[-1]))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._store.close()

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A report as JSON and back: for programs, and to be compared with another one later.
+
+The key `kind` tells a report from a comparison, `format` its version.  Every field is
+checked for its type on the way in, and the first thing wrong is named with its place.
+"""
+
+import dataclasses
+import math
+
+import msgspec
+
+from pgflash.errors import PgflashError
+from pgflash.model.awr import FORMAT, AwrReport, Cell, CompareReport, plain
+
+_KINDS: dict[str, type[AwrReport] | type[CompareReport]] = {
+    "report": AwrReport,
+    "comparison": CompareReport,
+}
+
+
+class StoredReportError(PgflashError):
+    """A stored report cannot be read."""
+
+
+def report_to_json(report: AwrReport | CompareReport) -> str:
+    """Return the whole report as indented JSON."""
+    kind = next(name for name, one in _KINDS.items() if isinstance(report, one))
+    tables = tuple(
+        dataclasses.replace(
+            table,
+            rows=tuple(
+                dataclasses.replace(row, cells=tuple(map(_json_cell, row.cells)))
+                for row in table.rows
+            ),
+        )
+        for table in report.tables
+    )
+    content = {"kind": kind, **msgspec.to_builtins(dataclasses.replace(report, tables=tables))}
+    return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
+
+
+def report_from_json(text: bytes, *, name: str) -> AwrReport:
+    """Return the report that the bytes hold; name says in errors which file it is."""
+    try:
+        content = msgspec.json.decode(text, type=dict[str, object])
+        kind, found = content.pop("kind", None), content.get("format")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _refused(name, str(error)) from error
+    if kind != "report":
+        raise _refused(name, "it is a comparison" if kind == "comparison" else "it says no kind")
+    if found != FORMAT:
+        raise StoredReportError(
+            f'"{name}" has format {found}; this version reads format {FORMAT}.',
+            hint="Use the version of pgflash that made it.",
+        )
+    try:
+        return msgspec.convert(content, AwrReport)
+    except msgspec.ValidationError as error:
+        raise _refused(name, str(error)) from error
+
+
+def _json_cell(cell: Cell) -> Cell:
+    """Return the cell, or None for what is no number: JSON knows no infinity."""
+    value = plain(cell)
+    return None if isinstance(value, float) and not math.isfinite(value) else cell
+
+
+def _refused(name: str, why: str) -> StoredReportError:
+    return StoredReportError(
+        f'"{name}" is not a report of pgflash: {why}',
+        hint="Name a file that 'pgflash report --format json' wrote.",
+    )
