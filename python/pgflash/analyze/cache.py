@@ -111,6 +111,9 @@ def flash_cache_advice(period: Period) -> ReportTable:
     if not records:
         reason = period.missing_reason("advice") or "pgflash.advice is off."
         return missing("flash-cache-advice", title, columns, reason)
+    if all(record.get("hit_ratio") is None for record in records):
+        reason = "No block was read from beyond the page cache, so that there is nothing to model."
+        return missing("flash-cache-advice", title, columns, reason)
     one = records[0]
     rows = []
     for record in sorted(records, key=lambda record: number(record.get("size_factor"))):

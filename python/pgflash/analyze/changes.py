@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """What changed within the period, and what could not be had: settings, missing sections."""
 
+from collections.abc import Mapping
+
 from pgflash.analyze.grid import missing, text
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import Reset
 from pgflash.model.awr import ReportTable, Row
-from pgflash.model.snapshot import MISSING
+from pgflash.model.snapshot import MISSING, Value
 
 #: What the report lacks without a section; the others are named as they are.
 _LACKS = {
@@ -43,7 +45,7 @@ def settings(period: Period) -> ReportTable:
         text("origin", "From"),
     )
     title = "Settings"
-    records = period.gauge("settings")
+    records = [record for record in period.gauge("settings") if _was_set(record)]
     if not records:
         reason = period.missing_reason("settings") or "The snapshots have no section settings."
         return missing("settings", title, columns, reason)
@@ -57,8 +59,15 @@ def settings(period: Period) -> ReportTable:
         columns=columns,
         rows=tuple(Row(cells=cells) for cells in rows),
         key=("name",),
-        note="As of the end of the period; all others had their defaults.",
+        note="As of the end of the period: what somebody set, and those of pgflash.",
     )
+
+
+def _was_set(record: Mapping[str, Value]) -> bool:
+    """Tell whether a setting was chosen, and not made up by the server itself."""
+    if str(record.get("name")).startswith("pgflash."):
+        return True
+    return record.get("source") not in ("default", "override")
 
 
 def settings_changed(period: Period) -> ReportTable:

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pgflash.model.awr import Source
 from pgflash.model.waits import WaitClass
 
+#: A part below this share of a sum does not change how sure the sum is.
+MATTERS_MIN = 0.01
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePart:
@@ -115,9 +118,10 @@ def waits_of(parts: Sequence[TimePart]) -> int | None:
     return sum(known) if parts and len(known) == len(parts) else None
 
 
-def source_of(parts: Iterable[TimePart]) -> Source:
-    """Return the source of a sum: exact only if all of it is."""
-    sources = {part.source for part in parts}
+def source_of(parts: Sequence[TimePart]) -> Source:
+    """Return the source of a sum: that of the least sure of its parts that matters."""
+    matters = MATTERS_MIN * total_of(parts)
+    sources = {part.source for part in parts if part.total_s >= matters}
     for weaker in (Source.MODELLED, Source.SAMPLED):
         if weaker in sources:
             return weaker

@@ -119,7 +119,8 @@ def db_time_table(found: DbTime) -> ReportTable:
     for part in at_work:
         add(part.event, part.total_s, part.source, RowMark.PLAIN)
     add("waits, timed", total_of(timed), source_of(timed), RowMark.PLAIN)
-    add("waits, sampled", total_of(looked), Source.SAMPLED, RowMark.PLAIN)
+    if found.samples is not None:
+        add("waits, sampled", total_of(looked), Source.SAMPLED, RowMark.PLAIN)
     add(RESIDUAL, composition.residual_s, _residual_source(composition), RowMark.RESIDUAL)
     add("DB time by samples alone", found.sampled_s, Source.SAMPLED, RowMark.APART)
     spans = [("elapsed", composition.elapsed_s)]

@@ -48,18 +48,20 @@ def read_latency(period: Period) -> ReportTable:
     ]
     if not records:
         return missing("read-latency", title, columns, _why(period, "io_histogram"))
-    buckets: dict[tuple[float, float], dict[str, float]] = {}
+    buckets: dict[float, dict[str, float]] = {}
+    ends: dict[float, float | None] = {}
     for record in records:
-        bounds = (number(record.get("lower_us")), number(record.get("upper_us")))
-        counts = buckets.setdefault(bounds, {})
+        lower, upper = number(record.get("lower_us")), record.get("upper_us")
+        ends[lower] = None if upper is None else number(upper)  # the last one has no end
+        counts = buckets.setdefault(lower, {})
         source = str(record.get("source"))
         counts[source] = counts.get(source, 0) + number(record.get("calls"))
     sums = {s: sum(counts.get(s, 0) for counts in buckets.values()) for s in SOURCES}
     rows = []
-    for (lower, upper), counts in sorted(buckets.items()):
+    for lower, counts in sorted(buckets.items()):
         if not any(counts.values()):
             continue
-        cells: list[float | None] = [lower, upper]
+        cells: list[float | None] = [lower, ends[lower]]
         for source in SOURCES:
             cells += [int(counts.get(source, 0)), ratio(counts.get(source, 0), sums[source])]
         rows.append(Row(cells=tuple(cells)))
@@ -198,7 +200,7 @@ def own_usages(period: Period) -> dict[tuple[str, str], dict[str, _Use]]:
             size + number(record.get("bytes")),
             (time_ms or 0.0) + number(record.get("time_ms")),
         )
-    return found
+    return {key: usage for key, usage in found.items() if any(c for c, _, _ in usage.values())}
 
 
 def stock_usages(period: Period) -> dict[tuple[str, str], dict[str, _Use]]:

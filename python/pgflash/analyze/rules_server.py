@@ -12,6 +12,9 @@ from pgflash.analyze.timeline import cpu_shares
 from pgflash.analyze.words import count, duration, listed, percent, size, things
 from pgflash.model.awr import Severity
 
+#: A transaction that waits for its client shorter than this does no harm.
+IDLE_S_MIN = 1.0
+
 
 def checksum_failures(period: Period, _found: DbTime) -> Weighed | None:
     """Say that data pages were found corrupt."""
@@ -65,13 +68,17 @@ def temporary_files(period: Period, _found: DbTime) -> Weighed | None:
 def idle_transactions(period: Period, _found: DbTime) -> Weighed | None:
     """Say that sessions sat in open transactions."""
     counted = databases(period)
-    sessions = counted.idle_in_transaction_s / period.elapsed_s if counted else 0.0
-    if sessions < 1:
+    if counted is None:
+        return None
+    sessions = counted.idle_in_transaction_s / period.elapsed_s
+    each_s = counted.idle_in_transaction_s / max(counted.transactions, 1)
+    if sessions < 0.5 or each_s < IDLE_S_MIN:
         return None
     return finding(
         "idle-in-transaction",
         Severity.NOTE,
-        f"{sessions:.1f} sessions on average sat idle in an open transaction.",
+        f"{sessions:.1f} sessions on average sat idle in an open transaction, for "
+        f"{duration(each_s)} of each.",
         table="load-profile",
         advice="They hold their locks and keep VACUUM from removing dead rows.",
         weight=0.05,

@@ -22,6 +22,9 @@ SESSIONS_MIN = 0.05
 #: A residual above this share is said.
 RESIDUAL_MAX = 0.1
 
+#: A sync below this is what flash takes.
+FAST_SYNC_S = 1e-3
+
 DISK_READ = "data file read, disk"
 
 
@@ -45,6 +48,9 @@ def where_the_time_went(period: Period, found: DbTime) -> Weighed | None:
                 f"{percent(share)} {'of DB time ' if not named else ''}was "
                 f"{_part_in_words(period, part)}"
             )
+    unnamed = composition.share(composition.residual_s) or 0.0
+    if unnamed > 0.5:
+        named.append(f"{percent(unnamed)} {'of DB time ' if not named else ''}has no name")
     if not named:
         return None
     return finding(
@@ -101,16 +107,20 @@ def commits(period: Period, found: DbTime) -> Weighed | None:
         return None
     own = period.record("wal")
     syncs = number(own.get("syncs")) if own else 0.0
-    mean = duration(number((own or {}).get("sync_time_ms")) / 1000 / syncs) if syncs else ""
+    mean_s = number((own or {}).get("sync_time_ms")) / 1000 / syncs if syncs else None
+    fast = mean_s is not None and mean_s < FAST_SYNC_S
     return finding(
         "commit-waits",
-        Severity.WARNING,
+        Severity.NOTE if fast else Severity.WARNING,
         f"Commits took {percent(share)} of DB time"
-        + (f": a sync of the WAL took {mean} on average." if mean else "."),
+        + (f": a sync of the WAL took {duration(mean_s)} on average." if mean_s else "."),
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
         f"{count(syncs)} syncs of the WAL, by all processes" if syncs else "",
         table="wal",
-        advice="Put pg_wal on flash, or let transactions that may be lost commit asynchronously "
+        advice="The device is fast: fewer commits of more work each would help, or asynchronous "
+        "ones where a transaction may be lost (synchronous_commit)."
+        if fast
+        else "Put pg_wal on flash, or commit asynchronously where a transaction may be lost "
         "(synchronous_commit).",
         weight=share,
     )
