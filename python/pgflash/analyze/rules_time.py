@@ -43,7 +43,7 @@ def where_the_time_went(period: Period, found: DbTime) -> Weighed | None:
     named: list[str] = []
     for part in composition.counted[:3]:
         share = composition.share(part.total_s) or 0.0
-        if share >= SHARE_MIN:
+        if share >= SHARE_MIN or (share > 0 and not named):
             named.append(
                 f"{percent(share)} {'of DB time ' if not named else ''}was "
                 f"{_part_in_words(period, part)}"

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Each finding is said when it is true, with its numbers, and not when it is not."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from pgflash.analyze import make_period, make_report
+from pgflash.analyze.findings import HEADLINE, RULES
+from pgflash.model.awr import Finding, Severity
+from pgflash.model.snapshot import Value
+from support.periods import Rows, Shelf
+
+CLIENT = "client backend"
+
+Sections = dict[str, Rows]
+
+
+def server(**grown: float) -> Sections:
+    """Return ten minutes of pg_stat_database, half a session at work, and what GROWN says."""
+    return {
+        "database": [
+            {
+                "datid": "5",
+                "xact_commit": 10_000,
+                "active_time": 300_000.0,
+                "blks_hit": 90_000,
+                "blks_read": 10_000,
+                **grown,
+            }
+        ],
+        "server": [{"cores": 2, "page_size": 4096}],
+    }
+
+
+def with_io(*rows: tuple[str, str, str, int, float]) -> Sections:
+    """Return the same with clients' file calls: class, operation, source, calls, ms."""
+    return server() | {
+        "io": [
+            {
+                "backend_type": CLIENT,
+                "file_class": file_class,
+                "operation": operation,
+                "source": source,
+                "calls": calls,
+                "bytes": 8192 * calls,
+                "time_ms": time_ms,
+            }
+            for file_class, operation, source, calls, time_ms in rows
+        ]
+    }
+
+
+def with_cache(sections: Sections | None = None, **grown: Value) -> Sections:
+    """Return the same with a flash cache."""
+    cache: dict[str, Value] = {"cache_file": "/flash", "mode": "serve", **grown}
+    return {**server(), **(sections or {}), "cache": [cache]}
+
+
+def seen(*waits: tuple[str | None, str | None, int], looks: int = 6000) -> Sections:
+    """Return samples of one minute-bucket standing for a minute of the period."""
+    bucket = "2026-03-01T12:00:00+00:00"
+    return {
+        "sample_looks": [{"bucket": bucket, "looks": looks, "missed": 0}],
+        "samples": [
+            {
+                "bucket": bucket,
+                "backend_type": CLIENT,
+                "wait_event_type": kind,
+                "wait_event": event,
+                "samples": count,
+            }
+            for kind, event, count in waits
+        ],
+    }
+
+
+GAUGES = ("server", "settings", "advice", "samples", "sample_looks", "statements", "relations")
+
+
+def findings_of(sections: Sections, begin: Sections | None = None) -> dict[str, Finding]:
+    """Return the findings of ten minutes that counted SECTIONS from nothing."""
+    store = Shelf()
+    at_begin = {
+        name: rows if name in GAUGES else [_nothing(row) for row in rows]
+        for name, rows in sections.items()
+    }
+    store.put(0, {**at_begin, **(begin or {})})
+    store.put(10, sections)
+    return {finding.rule: finding for finding in make_report(make_period(store, 1, 2)).findings}
+
+
+def _nothing(row: object) -> dict[str, Value]:
+    assert isinstance(row, dict)
+    return {
+        name: 0 * value if isinstance(value, (int, float)) else value for name, value in row.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A rule, what makes it speak and what does not."""
+
+    rule: str
+    yes: Sections
+    no: Sections
+    says: str
+    severity: Severity
+    begin: Sections = field(default_factory=dict)
+
+
+HOST = {"user_s": 600.0, "system_s": 100.0, "idle_s": 440.0, "iowait_s": 0.0, "nice_s": 0.0}
+
+CASES = (
+    Case(
+        rule="disk-reads",
+        yes=with_io(("data", "read", "disk", 10_000, 150_000.0)),
+        no=with_io(("data", "read", "disk", 10_000, 30_000.0)),
+        says="for 50 % of DB time, 15.0 ms each.",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="commit-waits",
+        yes=with_io(("wal", "sync", "disk", 10_000, 100_000.0)),
+        no=with_io(("wal", "sync", "disk", 10_000, 10_000.0)),
+        says="Commits took 33 % of DB time.",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="configuration-waits",
+        yes=with_io(("data", "write", "disk", 10_000, 30_000.0)),
+        no=with_io(("data", "write", "disk", 10_000, 3_000.0)),
+        says="10 % of DB time went into what settings could avoid, most of it data file write.",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="locks",
+        yes=server() | seen(("Lock", "transactionid", 9_000)),
+        no=server() | seen(("Lock", "transactionid", 900)),
+        says="for 30 % of DB time, most of it Lock:transactionid.",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="processors",
+        yes=server() | {"backend_cpu": [{"backend_type": CLIENT, "cpu_seconds": 1_080.0}]},
+        no=server() | {"backend_cpu": [{"backend_type": CLIENT, "cpu_seconds": 100.0}]},
+        says="Processors were short: sessions used 90 % of 2 processors.",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="unexplained",
+        yes=with_io(("data", "read", "disk", 10_000, 150_000.0)),
+        no=with_io(("data", "read", "disk", 10_000, 290_000.0)),
+        says="50 % of DB time is not explained by any row: nothing was sampled",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="outside-the-executor",
+        yes=server() | {"statements": [{"query_id": 1, "calls": 1, "exec_time_ms": 150_000.0}]},
+        no=server() | {"statements": [{"query_id": 1, "calls": 1, "exec_time_ms": 290_000.0}]},
+        says="50 % of DB time lies outside the statements",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="page-cache",
+        yes=with_io(
+            ("data", "read", "page cache", 95_000, 475.0), ("data", "read", "disk", 5, 1.0)
+        ),
+        no=with_io(
+            ("data", "read", "page cache", 5_000, 25.0), ("data", "read", "disk", 5_000, 9.0)
+        ),
+        says="The page cache served 100 % of the reads of data files, at 5 µs each",
+        severity=Severity.GOOD,
+    ),
+    Case(
+        rule="flash-mismatches",
+        yes=with_cache(verify_mismatches=2, verify_compared=100),
+        no=with_cache(verify_mismatches=0, verify_compared=100),
+        says="2 blocks from flash differed from the file.",
+        severity=Severity.CRITICAL,
+    ),
+    Case(
+        rule="flash-corruption",
+        yes=with_cache(corrupt_slots=1),
+        no=with_cache(corrupt_slots=0),
+        says="1 block came back from flash with a wrong checksum; none was used.",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="flash-device",
+        yes=with_cache(read_timeouts=3, flash_read_errors=1),
+        no=with_cache(read_timeouts=0),
+        says="had trouble: 1 failed read, 3 reads beyond the deadline; the disk was read instead.",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="flash-not-serving",
+        yes=with_cache(mode="passthrough"),
+        no=with_cache(),
+        says="was in mode passthrough at the end of the period",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="flash-served",
+        yes=with_cache(
+            with_io(
+                ("data", "read", "flash", 8_000, 2_240.0), ("data", "read", "disk", 2_000, 26_120.0)
+            ),
+            hits=8_000,
+            misses=2_000,
+        ),
+        no=with_cache(hits=8, misses=2),
+        says="served 80 % of the blocks that were looked up in it: 280 µs a read against 13.1 ms "
+        "from disk, 46.6 times as fast.",
+        severity=Severity.GOOD,
+    ),
+    Case(
+        rule="flash-slower",
+        yes=with_cache(
+            with_io(
+                ("data", "read", "flash", 8_000, 8_000.0), ("data", "read", "disk", 2_000, 1_000.0)
+            ),
+            hits=8_000,
+            misses=2_000,
+        ),
+        no=with_cache(
+            with_io(
+                ("data", "read", "flash", 8_000, 800.0), ("data", "read", "disk", 2_000, 1_000.0)
+            ),
+            hits=8_000,
+            misses=2_000,
+        ),
+        says="but at 1.00 ms a read, no faster than the disk at 500 µs.",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="flash-budget",
+        yes=with_cache(insert_skip_budget=3_000, inserts=7_000),
+        no=with_cache(insert_skip_budget=3_000, inserts=97_000),
+        says="kept 3,000 blocks out of the flash cache, 30 % of those",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="checksum-failures",
+        yes=server(checksum_failures=1),
+        no=server(checksum_failures=0),
+        says="PostgreSQL found 1 data page with a wrong checksum.",
+        severity=Severity.CRITICAL,
+    ),
+    Case(
+        rule="requested-checkpoints",
+        yes=server() | {"bgwriter": [{"checkpoints_timed": 1, "checkpoints_req": 4}]},
+        no=server() | {"bgwriter": [{"checkpoints_timed": 4, "checkpoints_req": 1}]},
+        says="4 checkpoints were requested, and 1 came in time",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="temporary-files",
+        yes=server(temp_bytes=600 * 5 * 2**20, temp_files=10),
+        no=server(temp_bytes=600 * 2**10, temp_files=10),
+        says="wrote 2.93 GB of temporary files, 5.00 MB a second.",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="idle-in-transaction",
+        yes=server(idle_in_transaction_time=1_200_000.0, xact_commit=100),
+        no=server(idle_in_transaction_time=1_200_000.0, xact_commit=1_000_000),
+        says="2.0 sessions on average sat idle in an open transaction, for 12.0 s of each.",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="rollbacks",
+        yes=server(xact_rollback=10_000),
+        no=server(xact_rollback=100),
+        says="50 % of the transactions were rolled back.",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="deadlocks",
+        yes=server(deadlocks=1),
+        no=server(deadlocks=0),
+        says="There was 1 deadlock.",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="machine",
+        yes=server() | {"host_cpu": [{**HOST, "steal_s": 60.0}]},
+        no=server() | {"host_cpu": [{**HOST, "steal_s": 6.0}]},
+        says="The machine was short: the hypervisor took 5.0 % of the processors away.",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="busy-device",
+        yes=server()
+        | {
+            "host_disks": [
+                {"disk": "sda", "reads": 60_000, "read_time_ms": 1_260_000, "io_time_ms": 593_280}
+            ]
+        },
+        no=server()
+        | {
+            "host_disks": [
+                {"disk": "sda", "reads": 60_000, "read_time_ms": 1_260_000, "io_time_ms": 300_000}
+            ]
+        },
+        says="The device sda was busy for 99 % of the time, at 21.0 ms a request.",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="shared-buffers",
+        yes=server(blks_hit=999_000, blks_read=1_000),
+        no=server(blks_hit=90_000, blks_read=10_000),
+        says="shared_buffers had 99.90 % of the blocks that were asked for.",
+        severity=Severity.GOOD,
+    ),
+    Case(
+        rule="settings-changed",
+        yes=server() | {"settings": [{"name": "work_mem", "setting": "65536"}]},
+        no=server() | {"settings": [{"name": "work_mem", "setting": "4096"}]},
+        begin={"settings": [{"name": "work_mem", "setting": "4096"}]},
+        says="1 setting changed within the period: work_mem.",
+        severity=Severity.NOTE,
+    ),
+    Case(
+        rule="statistics-reset",
+        yes=server() | {"slru": [{"name": "xact", "blks_hit": 3}]},
+        no=server() | {"slru": [{"name": "xact", "blks_hit": 9}]},
+        begin={"slru": [{"name": "xact", "blks_hit": 5}]},
+        says="Statistics were reset within the period (slru)",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="sampler-gaps",
+        yes=server() | seen((None, None, 100)),
+        no=server(),
+        says="The sampler looked at 10 % of the period",
+        severity=Severity.WARNING,
+    ),
+    Case(
+        rule="io-not-timed",
+        yes=server(),
+        no=server() | {"settings": [{"name": "track_io_timing", "setting": "on"}]},
+        says="Nobody timed I/O",
+        severity=Severity.WARNING,
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
+def test_a_finding_is_said_with_its_numbers(case: Case) -> None:
+    finding = findings_of(case.yes, case.begin)[case.rule]
+    assert case.says in finding.sentence
+    assert finding.severity is case.severity
+    assert finding.sentence.endswith(".")
+    assert finding.table
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
+def test_a_finding_is_not_said_where_it_is_not_true(case: Case) -> None:
+    assert case.rule not in findings_of(case.no, case.begin)
+
+
+def test_every_rule_has_a_case() -> None:
+    # The first sums the period up, whatever it is; two of them have two ways to say it.
+    assert len(CASES) == len(RULES) - 1 + 2
+
+
+def test_what_may_be_a_fault_of_the_data_comes_first_and_good_news_last() -> None:
+    sections = with_cache(
+        with_io(
+            ("data", "read", "disk", 10_000, 150_000.0), ("data", "read", "flash", 90_000, 9_000.0)
+        ),
+        verify_mismatches=1,
+        hits=90_000,
+        misses=10_000,
+    )
+    rules = list(findings_of(sections))
+    assert rules[:2] == ["flash-mismatches", "where-the-time-went"]
+    assert rules[-1] == "flash-served"
+
+
+def test_the_first_finding_says_where_the_time_went() -> None:
+    finding = findings_of(with_io(("data", "read", "disk", 10_000, 165_000.0)))[HEADLINE]
+    assert finding.sentence == "55 % of DB time was single-block reads from disk at 16.5 ms."
+
+
+def test_time_that_nothing_explains_is_said_where_it_is_the_most() -> None:
+    finding = findings_of(with_io(("data", "read", "disk", 10_000, 3_000.0)))[HEADLINE]
+    assert finding.sentence.endswith("; 99 % has no name.")
+
+
+def test_an_idle_server_is_called_idle() -> None:
+    finding = findings_of(server(active_time=600.0))[HEADLINE]
+    assert finding.sentence == "The server was nearly idle: 600 ms of DB time in 600 s."
+
+
+def test_a_fast_sync_is_no_reason_to_buy_flash() -> None:
+    sections = with_io(("wal", "sync", "disk", 300_000, 100_000.0)) | {
+        "wal": [{"syncs": 300_000, "sync_time_ms": 100_000.0}]
+    }
+    finding = findings_of(sections)["commit-waits"]
+    assert finding.severity is Severity.NOTE
+    assert "a sync of the WAL took 333 µs on average" in finding.sentence
+    assert "pg_wal on flash" not in finding.advice
+
+
+def test_advice_names_the_smallest_cache_that_is_nearly_as_good_as_the_largest() -> None:
+    advice: Rows = [
+        {"size_bytes": size * 2**30, "hit_ratio": ratio, "saved_ms_per_s": saved}
+        for size, ratio, saved in ((1, 0.3, 30.0), (4, 0.85, 92.0), (16, 0.9, 100.0))
+    ]
+    sections = with_io(("data", "read", "disk", 10_000, 150_000.0)) | {"advice": advice}
+    finding = findings_of(sections)["disk-reads"]
+    assert finding.advice == "A flash cache of 4.0 GB would serve 85 % of these reads."
+    assert "0.09 seconds of waiting a second saved by it (modelled)" in finding.evidence
