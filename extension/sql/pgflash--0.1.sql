@@ -752,6 +752,184 @@ END;
 COMMENT ON FUNCTION pgflash_snapshot_drop(timestamptz) IS
 	'Drops the snapshots that were taken before this time, and returns how many there were.';
 
+-- ---- the sampler ----------------------------------------------------------------
+
+CREATE FUNCTION pgflash_active_sessions_rows(
+	since timestamptz,
+	until timestamptz,
+	OUT sample_id bigint,
+	OUT sampled_at timestamptz,
+	OUT seconds double precision,
+	OUT pid integer,
+	OUT leader_pid integer,
+	OUT backend_type text,
+	OUT database_oid oid,
+	OUT user_oid oid,
+	OUT query_id bigint,
+	OUT query_start timestamptz,
+	OUT state text,
+	OUT wait_event_type text,
+	OUT wait_event text,
+	OUT wait_class text
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_active_sessions_rows'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+CREATE VIEW pgflash_active_sessions AS SELECT * FROM pgflash_active_sessions_rows('-infinity', 'infinity');
+
+COMMENT ON FUNCTION pgflash_active_sessions_rows(timestamptz, timestamptz) IS
+	'What the view pgflash_active_sessions shows, of one period: from since to just before until.';
+COMMENT ON VIEW pgflash_active_sessions IS
+	'What sessions were doing, each time the sampler looked (Oracle: V$ACTIVE_SESSION_HISTORY). Sessions that were idle have no row.';
+COMMENT ON COLUMN pgflash_active_sessions.sample_id IS 'Number of the look; 1 was the first since the server started.';
+COMMENT ON COLUMN pgflash_active_sessions.sampled_at IS 'When the sampler looked.';
+COMMENT ON COLUMN pgflash_active_sessions.seconds IS
+	'How much time the row stands for. Their sum is time spent, also where the rate was changed.';
+COMMENT ON COLUMN pgflash_active_sessions.pid IS 'Process ID.';
+COMMENT ON COLUMN pgflash_active_sessions.leader_pid IS 'Process ID of the session that a parallel worker works for; else null.';
+COMMENT ON COLUMN pgflash_active_sessions.backend_type IS 'As in pg_stat_activity.';
+COMMENT ON COLUMN pgflash_active_sessions.database_oid IS 'OID of the database; null for processes that are in none.';
+COMMENT ON COLUMN pgflash_active_sessions.user_oid IS 'OID of the user; null for processes that have none.';
+COMMENT ON COLUMN pgflash_active_sessions.query_id IS
+	'Identifier of the query, as in pg_stat_statements; null if it was not computed (compute_query_id), or not yet.';
+COMMENT ON COLUMN pgflash_active_sessions.query_start IS 'When the query began.';
+COMMENT ON COLUMN pgflash_active_sessions.state IS 'As in pg_stat_activity; null for most background processes.';
+COMMENT ON COLUMN pgflash_active_sessions.wait_event_type IS 'As in pg_stat_activity; null: it waited for nothing that PostgreSQL names, so it was at work.';
+COMMENT ON COLUMN pgflash_active_sessions.wait_event IS 'As in pg_stat_activity.';
+COMMENT ON COLUMN pgflash_active_sessions.wait_class IS
+	'What the wait means to a client: CPU (no wait), User I/O, Commit, Configuration, Concurrency, Application, Network or Other; System I/O and Idle are not database time.';
+
+CREATE FUNCTION pgflash_sample_summary(
+	since timestamptz,
+	until timestamptz,
+	OUT bucket timestamptz,
+	OUT backend_type text,
+	OUT database_oid oid,
+	OUT user_oid oid,
+	OUT query_id bigint,
+	OUT state text,
+	OUT wait_event_type text,
+	OUT wait_event text,
+	OUT wait_class text,
+	OUT samples bigint,
+	OUT seconds double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_sample_summary'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pgflash_sample_summary(timestamptz, timestamptz) IS
+	'What pgflash_active_sessions has of a period, from since to just before until, added up by the minute.';
+
+CREATE FUNCTION pgflash_sample_minutes(
+	since timestamptz,
+	until timestamptz,
+	OUT bucket timestamptz,
+	OUT looks bigint,
+	OUT seconds double precision,
+	OUT gap_seconds double precision,
+	OUT missed_looks bigint,
+	OUT idle_sessions double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_sample_minutes'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pgflash_sample_minutes(timestamptz, timestamptz) IS
+	'How often the sampler looked in a period, from since to just before until, by the minute, and for how long it did not.';
+
+CREATE FUNCTION pgflash_sampler_row(
+	OUT running boolean,
+	OUT pid integer,
+	OUT rate_hz integer,
+	OUT looks bigint,
+	OUT missed_looks bigint,
+	OUT gap_seconds double precision,
+	OUT oldest_at timestamptz,
+	OUT newest_at timestamptz,
+	OUT looks_kept bigint,
+	OUT records_kept bigint,
+	OUT ring_bytes bigint,
+	OUT cpu_seconds double precision,
+	OUT cpu_user_s double precision,
+	OUT cpu_system_s double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_sampler_row'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 1;
+
+CREATE VIEW pgflash_sampler AS SELECT * FROM pgflash_sampler_row();
+
+COMMENT ON FUNCTION pgflash_sampler_row() IS 'What the view pgflash_sampler shows.';
+COMMENT ON VIEW pgflash_sampler IS 'The sampler, in one row. No row if pgflash.sample_memory is 0.';
+COMMENT ON COLUMN pgflash_sampler.running IS 'Whether the background worker "pgflash sampler" is there.';
+COMMENT ON COLUMN pgflash_sampler.pid IS 'Its process ID.';
+COMMENT ON COLUMN pgflash_sampler.rate_hz IS 'How often a second it looks; 0: not at all.';
+COMMENT ON COLUMN pgflash_sampler.looks IS 'Looks since the server started.';
+COMMENT ON COLUMN pgflash_sampler.missed_looks IS 'Looks that should have been made and were not: the sampler was stopped, or kept waiting for a processor.';
+COMMENT ON COLUMN pgflash_sampler.gap_seconds IS 'Time for which no look stands, whether looks were missed or pgflash.sample_rate was 0.';
+COMMENT ON COLUMN pgflash_sampler.oldest_at IS 'Time of the oldest look that is kept.';
+COMMENT ON COLUMN pgflash_sampler.newest_at IS 'Time of the newest look.';
+COMMENT ON COLUMN pgflash_sampler.looks_kept IS 'Looks that are kept.';
+COMMENT ON COLUMN pgflash_sampler.records_kept IS 'Rows of pgflash_active_sessions that are kept.';
+COMMENT ON COLUMN pgflash_sampler.ring_bytes IS 'Shared memory for them: 40 bytes for each look and for each row.';
+COMMENT ON COLUMN pgflash_sampler.cpu_seconds IS 'Processor time that the sampler itself has used.';
+COMMENT ON COLUMN pgflash_sampler.cpu_user_s IS
+	'Processor time of client backends and parallel workers in user mode, those that have ended included as far as they were seen; null if /proc cannot be read.';
+COMMENT ON COLUMN pgflash_sampler.cpu_system_s IS 'The same in system mode.';
+
+CREATE FUNCTION pgflash_backend_cpu_rows(
+	OUT backend_type text,
+	OUT processes bigint,
+	OUT cpu_user_s double precision,
+	OUT cpu_system_s double precision,
+	OUT cpu_seconds double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_backend_cpu_rows'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 16;
+
+CREATE VIEW pgflash_backend_cpu AS SELECT * FROM pgflash_backend_cpu_rows();
+
+COMMENT ON FUNCTION pgflash_backend_cpu_rows() IS 'What the view pgflash_backend_cpu shows.';
+COMMENT ON VIEW pgflash_backend_cpu IS
+	'Processor time of the server''s processes since it started, by type, read from /proc once a second. No row where that cannot be read.';
+COMMENT ON COLUMN pgflash_backend_cpu.backend_type IS
+	'As in pg_stat_activity; postmaster; unattributed: processes that ended before they were seen, or after they were last seen, and programs that the server ran.';
+COMMENT ON COLUMN pgflash_backend_cpu.processes IS 'How many there are now.';
+COMMENT ON COLUMN pgflash_backend_cpu.cpu_user_s IS 'Seconds in user mode, of those that have ended, too.';
+COMMENT ON COLUMN pgflash_backend_cpu.cpu_system_s IS 'Seconds in system mode.';
+COMMENT ON COLUMN pgflash_backend_cpu.cpu_seconds IS 'Both together.';
+
+-- ---- wait events ------------------------------------------------------------------
+
+CREATE FUNCTION pgflash_wait_class(backend_type text, wait_event_type text, wait_event text) RETURNS text
+AS 'MODULE_PATHNAME', 'pgflash_wait_class'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+COMMENT ON FUNCTION pgflash_wait_class(text, text, text) IS
+	'The wait class of a wait event of a process of this type; null for a type is a client backend, null for an event none.';
+
+CREATE FUNCTION pgflash_wait_events_rows(
+	OUT wait_event_type text,
+	OUT wait_event text,
+	OUT wait_class text
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_wait_events_rows'
+LANGUAGE C STABLE STRICT PARALLEL SAFE ROWS 250;
+
+CREATE VIEW pgflash_wait_events AS SELECT * FROM pgflash_wait_events_rows();
+
+COMMENT ON FUNCTION pgflash_wait_events_rows() IS 'What the view pgflash_wait_events shows.';
+COMMENT ON VIEW pgflash_wait_events IS
+	'The wait events that this server knows and their classes. Of other extensions'' events only the types are known.';
+COMMENT ON COLUMN pgflash_wait_events.wait_event_type IS 'As in pg_stat_activity.';
+COMMENT ON COLUMN pgflash_wait_events.wait_event IS 'As in pg_stat_activity.';
+COMMENT ON COLUMN pgflash_wait_events.wait_class IS
+	'Its class where a client backend or a parallel worker waits. Others'' waits are System I/O, or Idle.';
+
 -- ---- functions ----------------------------------------------------------------
 
 CREATE FUNCTION pgflash_cache_set_mode(mode text) RETURNS void
@@ -820,3 +998,18 @@ REVOKE ALL ON FUNCTION pgflash_snapshot() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_snapshot_drop(timestamptz) FROM PUBLIC;
 GRANT SELECT ON pgflash_snapshots, pgflash_snapshot_sections, pgflash_snapshot_queries TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_snapshot() TO pg_monitor;
+
+-- Everybody sees his own sessions, as in pg_stat_activity.
+GRANT SELECT ON pgflash_active_sessions, pgflash_wait_events TO PUBLIC;
+
+REVOKE ALL ON FUNCTION pgflash_sample_summary(timestamptz, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_sample_minutes(timestamptz, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_sampler_row() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_backend_cpu_rows() FROM PUBLIC;
+REVOKE ALL ON pgflash_sampler, pgflash_backend_cpu FROM PUBLIC;
+
+GRANT EXECUTE ON FUNCTION pgflash_sample_summary(timestamptz, timestamptz) TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_sample_minutes(timestamptz, timestamptz) TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_sampler_row() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_backend_cpu_rows() TO pg_monitor;
+GRANT SELECT ON pgflash_sampler, pgflash_backend_cpu TO pg_monitor;

@@ -30,6 +30,9 @@
 #define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
 
 #define FC_BREAK_ACCOUNT_ERRNO 20 /* the accounting keeps errno as it was */
+#define FC_BREAK_OVERWRITTEN                                                   \
+	30 /* looks that were overwritten while they were read */
+#define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */
 
 /* Of core's, by core_broken.c. */
 #define FC_BREAK_OLD_HOME 100 /* changes look at a block's new home only */

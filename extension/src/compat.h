@@ -14,6 +14,8 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "utils/backend_status.h"
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
@@ -106,6 +108,12 @@ compat_request_wait_event(const char *name)
 #endif
 }
 
+#if PG_VERSION_NUM < 170000
+#define COMPAT_WAIT_TYPE_OF_EXTENSIONS "LWLock"
+#else
+#define COMPAT_WAIT_TYPE_OF_EXTENSIONS "Extension"
+#endif
+
 static inline uint32
 compat_wait_event(const char *name)
 {
@@ -115,5 +123,58 @@ compat_wait_event(const char *name)
 	return WaitEventExtensionNew(name);
 #endif
 }
+
+/*
+ * What sessions are doing: an array of PgBackendStatus in shared memory.  Since 17
+ * it is laid out as the array of PGPROCs; before, a session has a number of its own
+ * there, and the auxiliary processes come last, by their kind.
+ */
+#if PG_VERSION_NUM >= 170000
+#define COMPAT_STATUS_SLOTS (MaxBackends + NUM_AUXILIARY_PROCS)
+#else
+#define COMPAT_STATUS_SLOTS (MaxBackends + NUM_AUXPROCTYPES)
+#endif
+
+static inline volatile PgBackendStatus *
+compat_status_of(PgBackendStatus *array, uint32 place, const PGPROC *proc)
+{
+#if PG_VERSION_NUM >= 170000
+	(void) proc;
+	return &array[place];
+#else
+	int number = proc->backendId;
+
+	if (number > 0 && number <= MaxBackends)
+		return &array[number - 1];
+	if (place < (uint32) MaxBackends)
+		return NULL;
+	for (int i = MaxBackends; i < COMPAT_STATUS_SLOTS; i++)
+	{
+		if (array[i].st_procpid == proc->pid)
+			return &array[i];
+	}
+	return NULL;
+#endif
+}
+
+/* A state that 18 brought: who connects and is not in yet. */
+#if PG_VERSION_NUM >= 180000
+#define COMPAT_STATE_STARTING STATE_STARTING
+#else
+#define COMPAT_STATE_STARTING 255
+#endif
+
+#if PG_VERSION_NUM >= 170000
+#define COMPAT_WAIT_BUFFER_PIN PG_WAIT_BUFFERPIN
+#else
+#define COMPAT_WAIT_BUFFER_PIN PG_WAIT_BUFFER_PIN
+#endif
+
+/* A logical walsender with nothing to send. */
+#if PG_VERSION_NUM >= 170000
+#define COMPAT_WAIT_EVENT_NO_WAL WAIT_EVENT_WAL_SENDER_WAIT_FOR_WAL
+#else
+#define COMPAT_WAIT_EVENT_NO_WAL WAIT_EVENT_WAL_SENDER_WAIT_WAL
+#endif
 
 #endif

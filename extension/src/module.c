@@ -21,6 +21,8 @@
  *	views.c		SQL functions behind the views
  *	advice_view.c	the one behind pgflash_cache_advice
  *	account_setup.c, account_view.c	the accounting's: pgflash_io and its kin
+ *	sampler.c, sampler_*.c	what sessions are doing, and its views
+ *	wait_views.c	which wait events there are
  *	relation_policy.c, policy_*.c, relation_name.c: keep and none for a relation
  *	snapshot.c, snapshot_*.c: what was counted, kept in tables
  *	visits.c	processes that go into a database for a moment
@@ -35,6 +37,8 @@
  *	paths.c		path -> what the file is
  *	advice.c	what a cache of another size would bring
  *	account.c, account_relations.c, account_source.c	what every call took
+ *	sample_ring.c	what the sampler saw
+ *	wait_class.c	what a wait event means to a client
  *	runtime.h	what hooks have to hand
  *
  * A hook may run anywhere: in the postmaster, in a critical section, in a signal
@@ -55,6 +59,7 @@
 #include "bridge.h"
 #include "module.h"
 #include "relation_policy.h"
+#include "sampler.h"
 #include "settings.h"
 #include "snapshot.h"
 
@@ -86,6 +91,7 @@ _PG_init(void)
 	module_preloaded = true;
 	settings_define();
 	snapshot_worker_register();
+	sampler_install();
 	if (!bridge_prepare())
 		return;
 

@@ -30,6 +30,8 @@ int setting_account_relations;
 int setting_snapshot_interval_s;
 int setting_snapshot_retention_min;
 char *setting_snapshot_database = NULL;
+int setting_sample_rate_hz;
+int setting_sample_memory_kb;
 
 static const struct config_enum_entry verify_options[] = {
 	{ "off", VERIFY_OFF, false },
@@ -145,5 +147,20 @@ settings_define(void)
 		NULL, NULL);
 
 	define_snapshots();
+
+	DefineCustomIntVariable(
+		"pgflash.sample_rate",
+		"How often a second the sampler looks what sessions are doing; 0 means "
+		"never.",
+		NULL, &setting_sample_rate_hz, 10, 0, 1000, PGC_SIGHUP, 0, NULL, NULL,
+		NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.sample_memory",
+		"Shared memory for what the sampler sees; 0 means no sampler.",
+		"Takes 40 bytes for each look and for each session at work in it.",
+		&setting_sample_memory_kb, 16384, 0, 1024 * 1024, PGC_POSTMASTER,
+		GUC_UNIT_KB, NULL, NULL, NULL);
+
 	MarkGUCPrefixReserved("pgflash");
 }

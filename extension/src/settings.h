@@ -33,6 +33,8 @@ extern char *setting_snapshot_database;    /* empty = found out */
 
 extern bool setting_account;
 extern int setting_account_relations;
+extern int setting_sample_rate_hz;
+extern int setting_sample_memory_kb;
 
 extern void settings_define(void);
 
