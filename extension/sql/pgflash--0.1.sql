@@ -423,7 +423,7 @@ COMMENT ON FUNCTION pgflash_io_rows() IS 'What the view pgflash_io shows.';
 COMMENT ON VIEW pgflash_io IS
 	'Every file call of the server, counted and timed, since the server started. No row if pgflash.account was off all the time.';
 COMMENT ON COLUMN pgflash_io.backend_type IS
-	'Who called, as pg_stat_activity names it. Since PostgreSQL 18 a read by an io worker counts for whoever asked for it; where that cannot be told, for "io worker".';
+	'Who called, as pg_stat_activity names it, but for background workers, which are all one. Since PostgreSQL 18 a read by an io worker counts for whoever asked for it; where that cannot be told, for "io worker".';
 COMMENT ON COLUMN pgflash_io.file_class IS
 	'data (relations), temp relation, temp (spilled sorts and hashes), wal, wal init (segments being made), slru, control or other (configuration, maps, directories). Pipes, sockets and devices are not counted.';
 COMMENT ON COLUMN pgflash_io.operation IS

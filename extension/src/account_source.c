@@ -29,7 +29,7 @@ enum
 };
 
 /* Forget by half when a bucket has so many. */
-#define ASKED_MAX 65536
+#define ASKED_MAX 1024
 
 /* The limits to begin with: 2^15 ns for one block, 2^19 for the longest runs. */
 static const uint8_t limit_before[ACCOUNT_SIZES] = {

@@ -21,7 +21,7 @@ import pytest
 
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash.lab.server import Server, make_server_dir
 from support.cached import create_cached, eventually
 from support.cluster import ClusterFactory
 
@@ -438,7 +438,8 @@ def slow_disk(
 ) -> Iterator[tuple[Server, Emulator]]:
     """Return a server whose relations lie on an emulated disk, its delays off."""
     server = cluster(install=pgflash_install, start=False)
-    server.configure(read_by_sessions(pgflash_install, SETTINGS))
+    # The advice asks the kernel about reads of its own choice, at first about all.
+    server.configure({**read_by_sessions(pgflash_install, SETTINGS), "pgflash.advice": "off"})
     with Emulator.create(
         server.base / "emulator.state",
         devices=[
@@ -493,6 +494,38 @@ def test_calls_and_times_agree_with_those_of_a_slow_disk(
     # The disk's clock is read within ours.
     assert disk.latency_ms <= time_ms < disk.latency_ms * 1.2
     assert histogram["slow"] > 0.9 * disk.count
+
+
+def test_sources_that_nobody_was_asked_for_are_told_by_time(
+    slow_disk: tuple[Server, Emulator],
+) -> None:
+    """One table lies on the slow disk, the other in the page cache."""
+    server, emulator = slow_disk
+    space = make_server_dir(server.base / "space")
+    with session(server) as worker:
+        worker.execute(f"create tablespace memory location '{space}'")
+        worker.execute("create table quick tablespace memory as select * from item")
+        worker.execute("create index on quick (id) tablespace memory")
+    # A disk without its delays has taught that disks are as fast as memory.
+    server.stop()
+    emulator.on()
+    server.start(emulator.env)
+    with session(server) as worker:
+        for name in ("item", "quick"):
+            worker.execute(f"select pad from {name} where id = 1")
+        before = {name: relation(worker, name) for name in ("item", "quick")}
+        asked_before = total(io(worker), "told_calls")
+        for i in range(200):
+            for name in ("item", "quick"):
+                worker.execute(f"select pad from {name} where id = %s", [i * 7919 % ROWS + 1])
+        emulator.off()
+        asked = total(io(worker), "told_calls") - asked_before
+        after = {name: relation(worker, name) for name in ("item", "quick")}
+    for name, source in (("item", "disk_reads"), ("quick", "page_cache_reads")):
+        reads = after[name]["reads"] - before[name]["reads"]
+        assert reads > 100
+        assert after[name][source] - before[name][source] > 0.95 * reads
+    assert asked < 200
 
 
 def test_many_sessions_at_once_lose_nothing(slow_disk: tuple[Server, Emulator]) -> None:
