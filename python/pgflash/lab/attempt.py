@@ -116,6 +116,12 @@ class Lab:
     work: Path  # for the driver's files
     listener: Listener
 
+    @property
+    def statements(self) -> bool:
+        """Tell whether statements are to be counted, and can be."""
+        library = self.install.pkglibdir / "pg_stat_statements.so"
+        return self.scenario.parameters.statements and library.exists()
+
     def settings(self, places: Places) -> dict[str, str]:
         """Return the server's settings: the scenario's, and the extension's if it is there.
 
@@ -125,7 +131,7 @@ class Lab:
         if not has_extension(self.install):
             return settings
         libraries = ["pgflash"]
-        if self.scenario.parameters.statements:
+        if self.statements:
             libraries.append("pg_stat_statements")
         settings["shared_preload_libraries"] = ",".join(libraries)
         settings["pgflash.snapshot_interval"] = "0"  # taken when the lab asks for them
@@ -207,7 +213,7 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
     try:
         server.start(lab.emulator.env if lab.emulator else {})
         recorded = has_extension(lab.install) and create_extension(
-            server, statements=lab.scenario.parameters.statements
+            server, statements=lab.statements
         )
         if approach.cache:
             require_serving(server)
