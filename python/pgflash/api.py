@@ -76,15 +76,19 @@ def _head(store: SnapshotStore, snapshot_id: int) -> SnapshotHead:
     return next(head for head in store.list() if head.id == snapshot_id)
 
 
-def report_period(store: SnapshotStore, *, begin: str = "", end: str = "") -> AwrReport:
+def report_period(
+    store: SnapshotStore, *, begin: str = "", end: str = "", every_row: bool = False
+) -> AwrReport:
     """Return the report on the period between two snapshots, named as find_head() reads them.
 
-    Without an end it is the last snapshot, without a begin the one before the end.
+    Without an end it is the last snapshot, without a begin the one before the end.  Rankings
+    have their first rows only, or every row: then a comparison knows what is new and gone.
     """
     heads = store.list()
     last = find_head(heads, end or "last", store=store.name)
     first = find_head(heads, begin, store=store.name) if begin else _before(heads, last, store.name)
-    return make_report(make_period(store, first.id, last.id))
+    period = make_period(store, first.id, last.id)
+    return make_report(period, rows_max=None) if every_row else make_report(period)
 
 
 def _before(heads: tuple[SnapshotHead, ...], last: SnapshotHead, store: str) -> SnapshotHead:

@@ -4,9 +4,9 @@
 import msgspec
 import pytest
 
-from pgflash.analyze import make_report
+from pgflash.analyze import make_period, make_report
 from pgflash.model.awr import AwrReport, ReportTable, RowMark, Source, Unit, plain
-from support.busy import busy_period
+from support.busy import busy_period, busy_store
 
 TABLES = (
     "summary",
@@ -161,3 +161,34 @@ def test_sampled_numbers_are_not_called_exact(report: AwrReport) -> None:
     advice = report.table("flash-cache-advice")
     assert advice.columns[advice.index("hit_ratio")].source is Source.MODELLED
     assert advice.columns[advice.index("hit_ratio")].unit is Unit.SHARE
+
+
+def test_a_ranking_has_its_first_rows_and_the_rest_or_every_row() -> None:
+    store = busy_store(intervals=1)
+    many = [
+        {"query_id": n, "toplevel": True, "calls": 1, "exec_time_ms": 1000.0 * n}
+        for n in range(1, 31)
+    ]
+    sections = {name: one.records() for name, one in store.sections(2).items()}
+    store.put(20, {**sections, "statements": many})
+    period = make_period(store, 2, 3)
+    few, every = (make_report(period, rows_max=n).table("sql-elapsed") for n in (20, None))
+    assert [row.mark for row in few.rows].count(RowMark.PLAIN) == 20
+    (rest,) = [row for row in few.rows if row.mark is RowMark.REST]
+    assert rest.cells[few.index("total_s")] == pytest.approx(sum(range(1, 11)))
+    assert [row.mark for row in every.rows].count(RowMark.PLAIN) == 30
+    assert RowMark.REST not in {row.mark for row in every.rows}
+    for table in (few, every):
+        ids = table.values("query_id")
+        assert ids[:2] == ("30", "29")
+
+
+def test_the_last_range_of_a_histogram_has_no_end() -> None:
+    store = busy_store()
+    sections = {name: one.records() for name, one in store.sections(3).items()}
+    last = {**sections["io_histogram"][0], "lower_us": 2.0**30, "upper_us": None, "calls": 1}
+    store.put(30, {**sections, "io_histogram": [*sections["io_histogram"], last]})
+    table = make_report(make_period(store, 1, 4)).table("read-latency")
+    bounds = dict(zip(table.values("lower_us"), table.values("upper_us"), strict=True))
+    assert bounds[2.0**30] is None
+    assert bounds[8192.0] == 16384.0

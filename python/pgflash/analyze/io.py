@@ -51,8 +51,8 @@ def read_latency(period: Period) -> ReportTable:
     buckets: dict[float, dict[str, float]] = {}
     ends: dict[float, float | None] = {}
     for record in records:
-        lower, upper = number(record.get("lower_us")), record.get("upper_us")
-        ends[lower] = None if upper is None else number(upper)  # the last one has no end
+        lower = number(record.get("lower_us"))
+        ends[lower] = number(record.get("upper_us")) or None  # the last one has no end
         counts = buckets.setdefault(lower, {})
         source = str(record.get("source"))
         counts[source] = counts.get(source, 0) + number(record.get("calls"))

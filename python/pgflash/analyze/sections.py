@@ -17,6 +17,7 @@ A row that is gone (a dropped database) keeps what it had in the periods it was 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from pgflash.model.snapshot import Row, Section, SectionKind, Value
 
@@ -215,8 +216,8 @@ def add(deltas: Sequence[Section]) -> Section:
 
 
 def number(value: Value) -> float:
-    """Return a cell as a number; what is no number, or unknown, counts as nothing."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    """Return a cell as a number; what is none, unknown or without end counts as nothing."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
         return 0.0
     return value
 

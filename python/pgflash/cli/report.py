@@ -82,8 +82,9 @@ def report_command(
     A and B are a snapshot's number, first, last, last-1, or a time: then it is the last
     snapshot before it.  Without A it is the snapshot before B.
     """
+    form = _form(form, output)
     with _opened(dsn, store) as snapshots:
-        report = api.report_period(snapshots, begin=begin, end=end)
+        report = api.report_period(snapshots, begin=begin, end=end, every_row=form == "json")
     _print(report, form, output)
 
 
@@ -114,7 +115,7 @@ def compare_command(
     with contextlib.ExitStack() as stack:
         opened = functools.cache(lambda: stack.enter_context(_opened(dsn, store)))
         reports = [_read(word, opened) for word in (first, second)]
-    _print(api.compare(*reports), form, output)
+    _print(api.compare(*reports), _form(form, output), output)
 
 
 def _read(word: str, opened: Callable[[], api.OpenStore]) -> AwrReport:
@@ -128,7 +129,7 @@ def _read(word: str, opened: Callable[[], api.OpenStore]) -> AwrReport:
             hint="Write it as two snapshots with two dots between them, such as 10..16, or name "
             "a report in a .json file.",
         )
-    return api.report_period(opened(), begin=begin, end=end)
+    return api.report_period(opened(), begin=begin, end=end, every_row=True)
 
 
 def _opened(dsn: str | None, store: Path | None) -> api.OpenStore:
@@ -140,10 +141,15 @@ def _opened(dsn: str | None, store: Path | None) -> api.OpenStore:
     return api.open_store(dsn=dsn, path=store)
 
 
-def _print(report: AwrReport | CompareReport, form: api.Form | None, output: Path | None) -> None:
+def _form(form: api.Form | None, output: Path | None) -> api.Form:
+    """Return the form that was asked for, or that the file's name asks for."""
+    if form is not None:
+        return form
+    return _SUFFIXES.get(output.suffix.lower(), "text") if output is not None else "text"
+
+
+def _print(report: AwrReport | CompareReport, form: api.Form, output: Path | None) -> None:
     """Print a report, or write it to a file."""
-    if form is None:
-        form = _SUFFIXES.get(output.suffix.lower(), "text") if output is not None else "text"
     text = api.render_period(report, form)
     if output is None or str(output) == "-":
         sys.stdout.write(text)
