@@ -318,6 +318,18 @@ def test_minutes_without_a_look_are_no_idle_spell() -> None:
     assert len(report.table("aas-over-time").rows) == 5
 
 
+def test_looks_of_another_time_are_none() -> None:
+    # The clock was set back: what the sampler keeps lies before the period.
+    before = (EPOCH - timedelta(hours=1)).isoformat()
+    seen: dict[str, Rows] = {
+        "sample_looks": [{"bucket": before, "looks": LOOKS, "missed": 0}],
+        "samples": [{"bucket": before, "backend_type": CLIENT, "samples": 60}],
+    }
+    one = period(seen=seen)
+    assert db_time(one).samples is None
+    assert make_report(one).table("aas-over-time").missing_reason
+
+
 def test_a_minute_that_two_intervals_share_is_shared() -> None:
     store = Shelf()
     bucket = EPOCH.isoformat()

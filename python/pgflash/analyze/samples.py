@@ -79,18 +79,19 @@ def sampled(period: Period) -> Sampled | None:
     for interval in period.intervals:
         weights: dict[str, tuple[int, float]] = {}
         for record in interval.records("sample_looks"):
-            seen = int(number(record.get("looks")))
-            looks += seen
-            missed += int(number(record.get("missed")))
             bucket = str(record.get("bucket"))
-            weights[bucket] = (seen, _overlap_s(bucket, interval))
+            seen, seconds = int(number(record.get("looks"))), _overlap_s(bucket, interval)
+            missed += int(number(record.get("missed")))
+            if seen and seconds > 0:
+                looks += seen
+                weights[bucket] = (seen, seconds)
         sessions: dict[str, dict[WaitClass, float]] = {bucket: {} for bucket in weights}
         for record in interval.records("samples"):
             bucket = str(record.get("bucket"))
-            seen, seconds = weights.get(bucket, (0, 0.0))
             samples = int(number(record.get("samples")))
-            if seen == 0:
+            if bucket not in weights:
                 continue
+            seen, seconds = weights[bucket]
             key = _key(record)
             so_far = waits.get(key, (0, 0.0))
             waits[key] = (so_far[0] + samples, so_far[1] + samples / seen * seconds)
@@ -106,9 +107,8 @@ def sampled(period: Period) -> Sampled | None:
                 sessions=sessions[bucket],
             )
             for bucket, (seen, seconds) in weights.items()
-            if seen and seconds > 0
         )
-    if looks == 0:
+    if not minutes:
         return None
     return Sampled(
         waits=tuple(
