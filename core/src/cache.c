@@ -311,7 +311,7 @@ fetch(FcCache *cache, uint64_t key, FcSeen *seen)
 	if (fc_meta_staged(seen->meta))
 		return fc_staging_read(cache, key, seen, cache->scratch);
 	seen->crc = fc_meta_high(seen->meta);
-	return fc_slot_fetch(cache, seen->slot, cache->scratch) &&
+	return fc_slot_fetch(cache, seen, cache->scratch) &&
 	       fc_slot_checksum(key, cache->scratch) == seen->crc;
 }
 

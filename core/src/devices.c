@@ -111,6 +111,8 @@ fc_device_read_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 		count(cache, number, FC_DEVICE_READ_NS, ns);
 		fc_time(cache, FC_TIME_FLASH_READ, ns);
 	}
+	else if (outcome == FC_OUTCOME_AHEAD)
+		count(cache, number, FC_DEVICE_READS_AHEAD, 1);
 	else if (outcome == FC_OUTCOME_ERROR)
 		count(cache, number, FC_DEVICE_READ_ERRORS, 1);
 	else if (outcome == FC_OUTCOME_TIMEOUT)
@@ -164,6 +166,7 @@ fc_devices_counter(const FcCache *cache, FcCounter counter)
 	} sums[] = {
 		{ FC_COUNT_flash_reads, FC_DEVICE_READS, 1 },
 		{ FC_COUNT_flash_read_bytes, FC_DEVICE_READS_DONE, FC_BLOCK_SIZE },
+		{ FC_COUNT_flash_read_bytes, FC_DEVICE_READS_AHEAD, FC_BLOCK_SIZE },
 		{ FC_COUNT_flash_read_errors, FC_DEVICE_READ_ERRORS, 1 },
 		{ FC_COUNT_read_timeouts, FC_DEVICE_READ_TIMEOUTS, 1 },
 		{ FC_COUNT_flash_writes, FC_DEVICE_WRITES, 1 },
@@ -195,12 +198,14 @@ fc_device_info(const FcCache *cache, uint32_t number, FcDeviceInfo *out)
 {
 	const FcShared *shared = cache->shared;
 	uint64_t reads = fc_device_counter(shared, number, FC_DEVICE_READS_DONE);
+	uint64_t ahead = fc_device_counter(shared, number, FC_DEVICE_READS_AHEAD);
 	uint64_t writes = fc_device_counter(shared, number, FC_DEVICE_WRITES_DONE);
 
 	*out = (FcDeviceInfo){
 		.state = fc_health_state(shared, number),
 		.reads = fc_device_counter(shared, number, FC_DEVICE_READS),
-		.read_bytes = reads * FC_BLOCK_SIZE,
+		.read_bytes = (reads + ahead) * FC_BLOCK_SIZE,
+		.timed_reads = reads,
 		.read_ns = fc_device_counter(shared, number, FC_DEVICE_READ_NS),
 		.read_errors = fc_device_counter(shared, number, FC_DEVICE_READ_ERRORS),
 		.read_timeouts =

@@ -13,6 +13,7 @@
 typedef enum FcOutcome
 {
 	FC_OUTCOME_OK,
+	FC_OUTCOME_AHEAD,       /* the same, but nobody saw when */
 	FC_OUTCOME_INTERRUPTED, /* by a signal: nobody's fault */
 	FC_OUTCOME_ERROR,       /* failed, or came back short */
 	FC_OUTCOME_TIMEOUT      /* not done when its time was over */

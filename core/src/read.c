@@ -109,8 +109,7 @@ typedef struct Run
 	FcTicket *ticket;
 	FcStatus *status;
 	unsigned found;
-	FcSeen seen[FC_RUN_BLOCKS_MAX];
-	uint32_t slot[FC_RUN_BLOCKS_MAX]; /* of the blocks that were found */
+	FcSeen seen[FC_RUN_BLOCKS_MAX];   /* entries whose slots are to be read */
 	uint8_t block[FC_RUN_BLOCKS_MAX]; /* ... and which of the run they are */
 } Run;
 
@@ -152,7 +151,7 @@ judge(void *context, unsigned index, const void *page, bool failed)
 	FcCache *cache = run->cache;
 	unsigned block = run->block[index];
 	FcTicket *ticket = &run->ticket[block];
-	const FcSeen *seen = &run->seen[block];
+	const FcSeen *seen = &run->seen[index];
 	uint64_t key = fc_key(ticket->file, ticket->block);
 
 	FC_POINT("slot-read");
@@ -180,7 +179,7 @@ find_block(Run *run, const FcFile *file, uint32_t block, unsigned i)
 {
 	FcCache *cache = run->cache;
 	FcTicket *ticket = &run->ticket[i];
-	FcSeen *seen = &run->seen[i];
+	FcSeen *seen = &run->seen[run->found];
 	FcStatus *status = &run->status[i];
 
 	for (int look = 1;; look++)
@@ -235,15 +234,13 @@ fc_read_run(FcCache *cache, const FcFile *file, uint32_t first, unsigned count,
 	run.found = 0;
 	for (unsigned i = 0; i < count; i++)
 	{
-		if (!find_block(&run, file, first + i, i))
-			continue;
-		run.slot[run.found] = run.seen[i].slot;
-		run.block[run.found++] = (uint8_t) i;
+		if (find_block(&run, file, first + i, i))
+			run.block[run.found++] = (uint8_t) i;
 	}
 	if (run.found > 0)
 	{
 		FC_POINT("entry-found");
-		fc_reader_read(cache, run.slot, run.found, judge, &run);
+		fc_reader_read(cache, run.seen, run.found, judge, &run);
 	}
 	errno = saved_errno;
 }
@@ -284,15 +281,55 @@ fc_hit_drop(FcCache *cache, const FcTicket *ticket)
 	                     &seen);
 }
 
+static bool
+may_serve(const FcCache *cache, const FcFile *file)
+{
+	return fc_mode(cache, NULL) == FC_SERVE && fc_file_current(cache, file) &&
+	       fc_class_of_file(cache->shared, file->number) != FC_CLASS_NONE;
+}
+
 bool
 fc_cached(const FcCache *cache, const FcFile *file, uint32_t block)
 {
 	FcSeen seen;
 
-	return fc_mode(cache, NULL) == FC_SERVE && fc_file_current(cache, file) &&
-	       fc_class_of_file(cache->shared, file->number) != FC_CLASS_NONE &&
+	return may_serve(cache, file) &&
 	       fc_index_find(cache->shared, fc_key(file->number, block), &seen) &&
 	       fc_slot_usable(cache, seen.slot);
+}
+
+/* ---- before it ------------------------------------------------------------------- */
+
+uint32_t
+fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
+              unsigned count)
+{
+	int saved_errno = errno;
+	FcSeen seen[FC_AHEAD_BLOCKS_MAX];
+	uint32_t block[FC_AHEAD_BLOCKS_MAX];
+	uint32_t end = first + count;
+	unsigned found = 0;
+
+	FC_ASSERT(count <= FC_AHEAD_BLOCKS_MAX);
+	for (uint32_t i = first; i != end && may_serve(cache, file); i++)
+	{
+		/* What is in the ring is in memory. */
+		if (!fc_index_find(cache->shared, fc_key(file->number, i),
+		                   &seen[found]) ||
+		    fc_meta_staged(seen[found].meta) ||
+		    !fc_slot_usable(cache, seen[found].slot))
+			continue;
+		block[found++] = i;
+	}
+	if (found > 0)
+	{
+		unsigned begun = fc_reader_ahead(cache, seen, found);
+
+		if (begun < found)
+			end = block[begun];
+	}
+	errno = saved_errno;
+	return end;
 }
 
 /* ---- all slots, one by one ------------------------------------------------------- */
@@ -317,12 +354,12 @@ take(void *context, unsigned index, const void *page, bool failed)
 }
 
 bool
-fc_slot_fetch(FcCache *cache, uint32_t slot, void *page)
+fc_slot_fetch(FcCache *cache, const FcSeen *seen, void *page)
 {
 	Target target = { .page = page };
 
-	if (fc_slot_usable(cache, slot))
-		fc_reader_read(cache, &slot, 1, take, &target);
+	if (fc_slot_usable(cache, seen->slot))
+		fc_reader_read(cache, seen, 1, take, &target);
 	return target.read;
 }
 
@@ -363,7 +400,7 @@ fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 
 	bool read = fc_meta_staged(seen.meta)
 	                ? fc_staging_read(cache, key, &seen, page)
-	                : fc_slot_fetch(cache, slot, page);
+	                : fc_slot_fetch(cache, &seen, page);
 
 	ticket->crc = seen.crc;
 	errno = saved_errno;

@@ -9,6 +9,14 @@
  * until the device lets go of it.  With all pages lost, nothing is read from
  * flash.
  *
+ * A page in use belongs to the call that waits for it, to nobody (the call gave
+ * up), or is kept: read ahead of time, for whoever asks for that entry.  It is
+ * given only to a call that finds the same whole entry, its sequence and checksum
+ * included, as was seen before the read began; so what stands between the two
+ * looks at the entry is the read, however long ago it was, and the caller judges
+ * the bytes like any others.  What nobody asks for is dropped when it is old, or
+ * when a call needs its page.
+ *
  * Each process has a reader of its own, mapped at its first read, since reads
  * happen where nothing may be allocated.  A child finds zeros in its place
  * (MADV_WIPEONFORK), which is a reader not yet opened: it has neither the
@@ -33,12 +41,19 @@
 
 _Static_assert(PAGES <= 32, "a word says which pages are free");
 
+/* Reading ahead leaves so many pages to those who wait. */
+#define PAGES_SPARED 8
+
+/* What was read ahead and not asked for in this time will not be. */
+#define KEPT_NS 1000000000ULL
+
 /* A page and the read that fills it. */
 typedef struct Place
 {
 	FcTransfer transfer;
+	FcSeen seen; /* the entry whose slot it is */
 	uint64_t start_ns;
-	uint32_t call;  /* that began the read; an earlier one: nobody waits */
+	uint32_t call;  /* that waits for it; an earlier one: nobody does */
 	uint32_t index; /* of the slot in that call */
 } Place;
 
@@ -47,6 +62,8 @@ struct FcReader
 	bool busy;
 	uint32_t call;
 	uint32_t free; /* one bit for each page */
+	uint32_t kept; /* read ahead, for whoever asks */
+	uint32_t come; /* ... of these, done */
 	FcQueue queue;
 	Place place[PAGES];
 	unsigned char page[PAGES][FC_BLOCK_SIZE]
@@ -76,21 +93,100 @@ open_reader(FcReader *reader)
 	reader->free = (uint32_t) ((1ULL << reader->queue.depth) - 1);
 }
 
+static uint32_t
+bit_of(const FcReader *reader, const Place *place)
+{
+	return 1U << (place - reader->place);
+}
+
 static void
 free_place(FcReader *reader, const Place *place)
 {
-	reader->free |= 1U << (place - reader->place);
+	uint32_t bit = bit_of(reader, place);
+
+	reader->free |= bit;
+	reader->kept &= ~bit;
+	reader->come &= ~bit;
 }
 
-/* Reads that nobody waits for any more: is one of them done at last? */
-static void
-collect_late_reads(FcReader *reader)
+/* A free page, for a slot; there must be one. */
+static Place *
+take_place(FcCache *cache, const FcSeen *seen, uint64_t now_ns)
 {
+	FcReader *reader = cache->reader;
+	Place *place = &reader->place[__builtin_ctz(reader->free)];
+
+	reader->free &= reader->free - 1;
+	place->seen = *seen;
+	place->start_ns = now_ns;
+	place->transfer = (FcTransfer){ .page = reader->page[place - reader->place],
+		                            .tag = place };
+	fc_slot_place(cache, seen->slot, &place->transfer.device,
+	              &place->transfer.offset);
+	return place;
+}
+
+/* Ask for the slots of some places; those that nobody takes are free again. */
+static unsigned
+submit(FcReader *reader, FcTransfer *transfer[], unsigned count)
+{
+	unsigned taken =
+		count > 0 ? fc_queue_submit(&reader->queue, transfer, count) : 0;
+
+	for (unsigned i = taken; i < count; i++)
+		free_place(reader, transfer[i]->tag);
+	return taken;
+}
+
+/* How did the read of a place end? */
+static FcOutcome
+outcome_of(FcCache *cache, const Place *place)
+{
+	FcOutcome outcome = fc_outcome_of(place->transfer.result);
+
+	/* The cache has shrunk, and its file with it: nobody's fault either. */
+	if (outcome == FC_OUTCOME_ERROR &&
+	    !fc_slot_has_room(cache, place->seen.slot))
+		return FC_OUTCOME_INTERRUPTED;
+	return outcome;
+}
+
+/*
+ * A page that was read ahead is full.  When, nobody saw.  If it failed it is of no
+ * use: who asks for the slot will read it again.
+ */
+static void
+kept_place_done(FcCache *cache, const Place *place)
+{
+	FcReader *reader = cache->reader;
+	FcOutcome outcome = outcome_of(cache, place);
+
+	if (outcome == FC_OUTCOME_OK)
+		outcome = FC_OUTCOME_AHEAD;
+	fc_device_read_done(cache, place->transfer.device, 0, outcome);
+	if (outcome == FC_OUTCOME_AHEAD)
+		reader->come |= bit_of(reader, place);
+	else
+		free_place(reader, place);
+}
+
+/* Reads that nobody waits for: is one of them done at last? */
+static void
+collect_reads(FcCache *cache)
+{
+	FcReader *reader = cache->reader;
 	FcTransfer *done[PAGES];
 	unsigned count = fc_queue_reap(&reader->queue, 0, 0, done, PAGES);
 
 	for (unsigned i = 0; i < count; i++)
-		free_place(reader, done[i]->tag);
+	{
+		Place *place = done[i]->tag;
+
+		if ((reader->kept & bit_of(reader, place)) != 0)
+			kept_place_done(cache, place);
+		else
+			free_place(reader, place);
+	}
 }
 
 /* The process's reader, if it is to be had now. */
@@ -110,8 +206,6 @@ take_reader(FcCache *cache)
 	atomic_signal_fence(memory_order_seq_cst);
 	if (reader->queue.depth == 0)
 		open_reader(reader);
-	if (reader->queue.in_flight > 0)
-		collect_late_reads(reader);
 	reader->call++;
 	return reader;
 }
@@ -123,20 +217,140 @@ give_back_reader(FcReader *reader)
 	reader->busy = false;
 }
 
-/* One call's state. */
+/* ---- what is kept ------------------------------------------------------------------ */
+
+/* Where the slot of this entry, and no other, was read ahead; or NULL. */
+static Place *
+kept_place(FcReader *reader, const FcSeen *seen)
+{
+	for (uint32_t left = reader->kept; left != 0; left &= left - 1)
+	{
+		Place *place = &reader->place[__builtin_ctz(left)];
+
+		if (place->seen.slot == seen->slot &&
+		    (place->seen.meta == seen->meta || FC_BROKEN(AHEAD)))
+			return place;
+	}
+	return NULL;
+}
+
+/* Free the oldest page that was read ahead before a time, and is full. */
+static bool
+drop_kept(FcReader *reader, uint64_t before_ns)
+{
+	Place *oldest = NULL;
+
+	for (uint32_t left = reader->come; left != 0; left &= left - 1)
+	{
+		Place *place = &reader->place[__builtin_ctz(left)];
+
+		if (place->start_ns < before_ns)
+		{
+			oldest = place;
+			before_ns = place->start_ns;
+		}
+	}
+	if (oldest != NULL)
+		free_place(reader, oldest);
+	return oldest != NULL;
+}
+
+unsigned
+fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count)
+{
+	FcReader *reader = take_reader(cache);
+	FcTransfer *transfer[PAGES];
+	uint64_t now_ns = fc_now_ns();
+	unsigned wanted = 0;
+	unsigned i = 0;
+
+	if (reader == NULL)
+		return count;
+	/* The plain engine would read them here and now. */
+	if (reader->queue.engine == FC_QUEUE_PLAIN)
+	{
+		give_back_reader(reader);
+		return count;
+	}
+	if (reader->queue.in_flight > 0)
+		collect_reads(cache);
+
+	for (; i < count; i++)
+	{
+		if (kept_place(reader, &seen[i]) != NULL)
+			continue;
+		while (__builtin_popcount(reader->free) <= PAGES_SPARED &&
+		       drop_kept(reader, now_ns - KEPT_NS))
+			;
+		if (__builtin_popcount(reader->free) <= PAGES_SPARED)
+			break;
+
+		Place *place = take_place(cache, &seen[i], now_ns);
+
+		reader->kept |= bit_of(reader, place);
+		transfer[wanted++] = &place->transfer;
+	}
+
+	unsigned taken = submit(reader, transfer, wanted);
+
+	give_back_reader(reader);
+	return taken == wanted ? i : 0;
+}
+
+/* ---- a call ---------------------------------------------------------------------- */
+
 typedef struct Call
 {
 	FcCache *cache;
 	FcReader *reader;
-	const uint32_t *slot;
-	unsigned count;
-	unsigned begun;     /* slots asked of a device, the first of all */
-	unsigned delivered; /* ... of them, done with */
+	const FcSeen *seen;
+	uint8_t todo[FC_RUN_BLOCKS_MAX]; /* slots that are not kept... */
+	unsigned count;                  /* ... so many */
+	unsigned begun;                  /* ... of them, the first, under way */
+	unsigned waited_for;             /* reads under way */
 	FcDeliver *deliver;
 	void *context;
+	uint64_t start_ns;
 	uint64_t now_ns;
 	uint64_t end_ns;
 } Call;
+
+_Static_assert(FC_RUN_BLOCKS_MAX <= 256, "a byte names a slot of a call");
+
+/*
+ * Deliver what is kept of what is to do.  With join, what is not yet done is
+ * waited for like a read of this call.
+ */
+static void
+take_kept(Call *call, bool join)
+{
+	FcReader *reader = call->reader;
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < call->count; i++)
+	{
+		uint8_t index = call->todo[i];
+		Place *place = kept_place(reader, &call->seen[index]);
+		bool come =
+			place != NULL && (reader->come & bit_of(reader, place)) != 0;
+
+		if (come)
+		{
+			call->deliver(call->context, index, place->transfer.page, false);
+			free_place(reader, place);
+		}
+		else if (place != NULL && join)
+		{
+			reader->kept &= ~bit_of(reader, place);
+			place->call = reader->call;
+			place->index = index;
+			call->waited_for++;
+		}
+		else
+			call->todo[left++] = index;
+	}
+	call->count = left;
+}
 
 static void
 begin_reads(Call *call)
@@ -150,44 +364,31 @@ begin_reads(Call *call)
 	if (reader->queue.engine == FC_QUEUE_PLAIN && most > 1)
 		most = 1;
 
-	while (count < most && reader->free != 0)
+	while (count < most && (reader->free != 0 || drop_kept(reader, UINT64_MAX)))
 	{
-		Place *place = &reader->place[__builtin_ctz(reader->free)];
-		unsigned index = call->begun + count;
+		uint8_t index = call->todo[call->begun + count];
+		Place *place =
+			take_place(call->cache, &call->seen[index], call->now_ns);
 
-		reader->free &= reader->free - 1;
-		place->start_ns = call->now_ns;
 		place->call = reader->call;
 		place->index = index;
-		place->transfer =
-			(FcTransfer){ .page = reader->page[place - reader->place],
-			              .tag = place };
-		fc_slot_place(call->cache, call->slot[index], &place->transfer.device,
-		              &place->transfer.offset);
 		transfer[count++] = &place->transfer;
 	}
 
-	unsigned taken =
-		count > 0 ? fc_queue_submit(&reader->queue, transfer, count) : 0;
+	unsigned taken = submit(reader, transfer, count);
 
-	for (unsigned i = taken; i < count; i++)
-		free_place(reader, transfer[i]->tag);
 	call->begun += taken;
+	call->waited_for += taken;
 }
 
 static void
 deliver(Call *call, Place *place)
 {
-	FcOutcome outcome = fc_outcome_of(place->transfer.result);
-
-	/* The cache has shrunk, and its file with it: nobody's fault either. */
-	if (outcome == FC_OUTCOME_ERROR &&
-	    !fc_slot_has_room(call->cache, call->slot[place->index]))
-		outcome = FC_OUTCOME_INTERRUPTED;
+	FcOutcome outcome = outcome_of(call->cache, place);
 
 	fc_device_read_done(call->cache, place->transfer.device,
 	                    call->now_ns - place->start_ns, outcome);
-	call->delivered++;
+	call->waited_for--;
 	if (outcome == FC_OUTCOME_OK)
 		call->deliver(call->context, place->index, place->transfer.page, false);
 	else
@@ -201,10 +402,9 @@ fetch_reads(Call *call)
 {
 	FcReader *reader = call->reader;
 	FcTransfer *done[PAGES];
-	unsigned under_way = call->begun - call->delivered;
 	/* If there is more to begin, a half of what there is makes room enough. */
-	unsigned wanted =
-		call->begun < call->count ? (under_way + 1) / 2 : under_way;
+	unsigned wanted = call->begun < call->count ? (call->waited_for + 1) / 2
+	                                            : call->waited_for;
 	unsigned count = fc_queue_reap(&reader->queue, wanted,
 	                               call->end_ns - call->now_ns, done, PAGES);
 
@@ -213,6 +413,11 @@ fetch_reads(Call *call)
 	{
 		Place *place = done[i]->tag;
 
+		if ((reader->kept & bit_of(reader, place)) != 0)
+		{
+			kept_place_done(call->cache, place);
+			continue;
+		}
 		if (place->call == reader->call)
 			deliver(call, place);
 		free_place(reader, place);
@@ -226,58 +431,84 @@ abandon_reads(Call *call)
 {
 	FcReader *reader = call->reader;
 
-	for (unsigned i = 0; i < PAGES && call->delivered < call->begun; i++)
+	for (unsigned i = 0; i < PAGES && call->waited_for > 0; i++)
 	{
 		Place *place = &reader->place[i];
+		uint64_t since_ns =
+			place->start_ns > call->start_ns ? place->start_ns : call->start_ns;
 
-		if ((reader->free >> i & 1) != 0 || place->call != reader->call)
+		if (((reader->free | reader->kept) >> i & 1) != 0 ||
+		    place->call != reader->call)
 			continue;
 		fc_device_read_done(call->cache, place->transfer.device,
-		                    call->now_ns - place->start_ns, FC_OUTCOME_TIMEOUT);
-		call->delivered++;
+		                    call->now_ns - since_ns, FC_OUTCOME_TIMEOUT);
+		call->waited_for--;
 		call->deliver(call->context, place->index, NULL, false);
 		if (FC_BROKEN(LOST_PAGE))
 			free_place(reader, place);
 	}
 }
 
+static void
+read_slots(Call *call)
+{
+	bool in_time = true;
+
+	if (call->reader->kept != 0)
+		take_kept(call, false);
+	if (call->count == 0)
+		return;
+	if (call->reader->queue.in_flight > 0)
+	{
+		collect_reads(call->cache);
+		take_kept(call, true);
+	}
+
+	while (in_time && (call->waited_for > 0 || call->begun < call->count))
+	{
+		begin_reads(call);
+		/* None of ours under way: no page is left, or the kernel is full. */
+		if (call->waited_for == 0)
+			break;
+		in_time = fetch_reads(call);
+	}
+	/* What came while this process was not let run has come in time. */
+	if (!in_time && call->waited_for > 0)
+	{
+		call->end_ns = call->now_ns;
+		(void) fetch_reads(call);
+	}
+	abandon_reads(call);
+}
+
 void
-fc_reader_read(FcCache *cache, const uint32_t slot[], unsigned count,
+fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
                FcDeliver *deliver_one, void *context)
 {
 	uint64_t now_ns = fc_now_ns();
-	Call call = { .cache = cache,
-		          .reader = take_reader(cache),
-		          .slot = slot,
-		          .count = count,
-		          .deliver = deliver_one,
-		          .context = context,
-		          .now_ns = now_ns,
-		          .end_ns = now_ns + cache->read_deadline_ns };
+	Call call;
+
+	FC_ASSERT(count <= FC_RUN_BLOCKS_MAX);
+	call.cache = cache;
+	call.reader = take_reader(cache);
+	call.seen = seen;
+	call.count = count;
+	call.begun = 0;
+	call.waited_for = 0;
+	call.deliver = deliver_one;
+	call.context = context;
+	call.start_ns = call.now_ns = now_ns;
+	call.end_ns = now_ns + cache->read_deadline_ns;
+	for (unsigned i = 0; i < count; i++)
+		call.todo[i] = (uint8_t) i;
 
 	if (call.reader != NULL)
 	{
-		bool in_time = true;
-
-		while (in_time && call.delivered < count)
-		{
-			begin_reads(&call);
-			/* None of ours under way: no page is left, or the kernel is full. */
-			if (call.begun == call.delivered)
-				break;
-			in_time = fetch_reads(&call);
-		}
-		/* What came while this process was not let run has come in time. */
-		if (!in_time && call.delivered < call.begun)
-		{
-			call.end_ns = call.now_ns;
-			(void) fetch_reads(&call);
-		}
-		abandon_reads(&call);
+		read_slots(&call);
 		give_back_reader(call.reader);
 	}
-	for (unsigned i = call.begun; i < count; i++)
-		deliver_one(context, i, NULL, false);
+	for (unsigned i = call.begun; i < call.count; i++)
+		deliver_one(context, call.todo[i], NULL, false);
 }
 
 const char *

@@ -18,12 +18,21 @@ typedef void FcDeliver(void *context, unsigned index, const void *page,
                        bool failed);
 
 /*
- * Read slots, all at once as far as there are pages, and deliver each as it
- * comes, in any order, each once.  Returns after the handle's read deadline at
- * the latest.  Within deliver, another read gets nothing.
+ * Read the slots of some entries, at most FC_RUN_BLOCKS_MAX, all at once as far
+ * as there are pages, and deliver each as it comes, in any order, each once.
+ * Returns after the handle's read deadline at the latest.  Within deliver,
+ * another read gets nothing.
  */
-extern void fc_reader_read(FcCache *cache, const uint32_t slot[],
-                           unsigned count, FcDeliver *deliver, void *context);
+extern void fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
+                           FcDeliver *deliver, void *context);
+
+/*
+ * Begin to read the slots of entries that fc_reader_read() is likely to be asked
+ * for soon, and do not wait.  Says how many, from the first on, need not be
+ * asked for again: fewer than count if pages are short.
+ */
+extern FC_MUST_CHECK unsigned
+fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count);
 
 /* Wait for what is still under way, and give the memory back. */
 extern void fc_reader_close(FcCache *cache);

@@ -114,6 +114,7 @@ enum
 	FC_BREAK_ASLEEP = FC_BIT(56),      /* changers take sleepers for unknown */
 	FC_BREAK_DISTRUST = FC_BIT(57),    /* a file that failed gets a stamp */
 	FC_BREAK_SYSTEM = FC_BIT(58),      /* another cluster's memory will do */
+	FC_BREAK_AHEAD = FC_BIT(50),       /* what was read ahead is anyone's */
 	FC_BREAK_GEOMETRY = FC_BIT(51),    /* a map of another layout is used */
 	FC_BREAK_CLEAN = FC_BIT(52),       /* a map is used after an unclean end */
 	FC_BREAK_DIRECTORY = FC_BIT(59),   /* ... another directory's */
@@ -341,9 +342,10 @@ typedef struct FcShard
 /* What is counted for each device. */
 typedef enum FcDeviceCounter
 {
-	FC_DEVICE_READS,      /* asked for */
-	FC_DEVICE_READS_DONE, /* that gave a whole slot */
-	FC_DEVICE_READ_NS,    /* of those */
+	FC_DEVICE_READS,       /* asked for */
+	FC_DEVICE_READS_DONE,  /* that gave a whole slot */
+	FC_DEVICE_READ_NS,     /* of those */
+	FC_DEVICE_READS_AHEAD, /* the same, but done before anybody waited */
 	FC_DEVICE_READ_ERRORS,
 	FC_DEVICE_READ_TIMEOUTS,
 	FC_DEVICE_WRITES,
@@ -799,8 +801,8 @@ extern void fc_staging_wake(FcShared *shared);
 /* What an entry says of its block: the CRC32C of key and content. */
 extern uint32_t fc_slot_checksum(uint64_t key, const void *page);
 
-/* A slot's bytes as they are; false if they are not to be had. */
-extern bool fc_slot_fetch(FcCache *cache, uint32_t slot, void *page);
+/* The bytes of an entry's slot as they are; false if they are not to be had. */
+extern bool fc_slot_fetch(FcCache *cache, const FcSeen *seen, void *page);
 
 /* The first half of fc_read(), also used by the replay tool. */
 extern FC_MUST_CHECK FcStatus fc_look_up(FcCache *cache, const FcFile *file,

@@ -34,6 +34,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "devices.h"
 #include "support.h"
 #include "tap.h"
 
@@ -42,6 +43,7 @@
 #define BLOCKS          96
 #define SLOTS           (4 * FC_WAYS)
 #define LATE            4 /* fills a worker keeps for later */
+#define AHEAD           6 /* blocks a worker reads ahead */
 #define HITS_WANTED     1000
 #define CONTROL_SECONDS 40
 
@@ -77,6 +79,8 @@ typedef struct Worker
 	Random random;
 	FcFile file[FILES];
 	Late late[LATE];
+	uint32_t ahead_file;
+	uint32_t ahead_block;
 	Page page;
 } Worker;
 
@@ -301,6 +305,15 @@ change_mode(void)
 		fc_cache_clear(&worker.cache);
 }
 
+/* From now on blocks from here on are more likely to be read than others. */
+static void
+read_ahead(uint32_t file, uint32_t block)
+{
+	worker.ahead_file = file;
+	worker.ahead_block = block;
+	(void) fc_read_ahead(&worker.cache, &worker.file[file], block, AHEAD);
+}
+
 static void
 work(void)
 {
@@ -310,7 +323,14 @@ work(void)
 	uint32_t dice = random_below(random, 1000);
 	Late *late = &worker.late[random_below(random, LATE)];
 
-	if (dice < 500)
+	if (one_in(random, 3))
+	{
+		file = worker.ahead_file;
+		block = (worker.ahead_block + random_below(random, AHEAD)) % BLOCKS;
+	}
+	if (dice < 100)
+		read_ahead(file, block);
+	else if (dice < 500)
 		read_with_flag(file, block);
 	else if (dice < 750)
 		read_without_flag(file, block);
@@ -607,6 +627,9 @@ test_soak(const char *path, uint64_t seed, long seconds)
 		       (unsigned long) disk->right_version);
 	OK(atomic_load(&disk->compared) > HITS_WANTED,
 	   "there were hits to compare");
+	OK(!flash.direct ||
+	       fc_device_counter(cache.shared, 0, FC_DEVICE_READS_AHEAD) > 0,
+	   "some blocks had been read ahead");
 	OK(died > 0 && fc_counter(&cache, FC_COUNT_takeovers) > 0,
 	   "some died in the middle of something");
 	OK(fc_mode(&cache, NULL) != FC_OFFLINE, "the cache is still on line");
@@ -625,6 +648,8 @@ static const struct
 	{ "dooming what is being written", FC_BREAK_WRITING_DOOM },
 	{ "the entry's and the page's comparison and the checksum",
 	  FC_BREAK_ENTRY_COMPARE | FC_BREAK_RING_SEQUENCE | FC_BREAK_CRC },
+	{ "the entry that was read ahead and the checksum",
+	  FC_BREAK_AHEAD | FC_BREAK_CRC },
 };
 
 static void

@@ -247,6 +247,132 @@ test_late_page(void)
 	fc_test_broken = 0;
 }
 
+/* ---- ahead of time ------------------------------------------------------------------- */
+
+/* Read blocks first .. first + count - 1 one by one; how many were right? */
+static unsigned
+read_singly(uint32_t first, unsigned count)
+{
+	unsigned right = 0;
+
+	for (uint32_t block = first; block < first + count; block++)
+		right +=
+			fc_read(&rig.cache, &file, block, &pages[0], &ticket[0]) == FC_OK &&
+			page_is(&pages[0], 7, block, 1);
+	return right;
+}
+
+static void
+test_ahead(void)
+{
+	begin(BLOCKS);
+	rig.flash.reads = 0;
+	OK(fc_read_ahead(&rig.cache, &file, 0, 16) == 16 &&
+	       rig.flash.deferred_count == 16,
+	   "blocks are read ahead");
+	OK(rig.flash.reads == 0 && count_of(FC_COUNT_flash_reads) == 0,
+	   "and not waited for");
+	OK(fc_read_ahead(&rig.cache, &file, 0, 20) == 20 &&
+	       rig.flash.deferred_count == 4,
+	   "what has been asked for is not asked for again");
+	OK(read_singly(0, 20) == 20, "then they are hits");
+	OK(rig.flash.reads == 20 && count_of(FC_COUNT_flash_reads) == 20 &&
+	       count_of(FC_COUNT_flash_read_bytes) == 20 * FC_BLOCK_SIZE &&
+	       count_of(FC_COUNT_hits) == 20,
+	   "each of one read of flash");
+	OK(read_singly(0, 1) == 1 && rig.flash.reads == 21,
+	   "what was given is not kept");
+
+	OK(fc_read_ahead(&rig.cache, &file, BLOCKS - 4, 20) == BLOCKS + 16 &&
+	       rig.flash.deferred_count == 4,
+	   "what is not cached is passed over");
+	OK(read_singly(BLOCKS - 4, 4) == 4, "the rest is read");
+
+	/* Some have come, some are under way, some were not asked for. */
+	rig.flash.reads = 0;
+	IGNORE(fc_read_ahead(&rig.cache, &file, 0, 4));
+	IGNORE(fc_read_ahead(&rig.cache, &file, 8, 4));
+	OK(read_run(16) == 16 && rig.flash.reads == 16,
+	   "a run takes what it finds, and reads the rest");
+
+	rig.flash.read_fault = FAULT_EIO;
+	IGNORE(fc_read_ahead(&rig.cache, &file, 30, 4));
+	OK(read_singly(30, 4) == 4 && count_of(FC_COUNT_flash_read_errors) == 1,
+	   "one that fails is read again by who wants it");
+	rig_close(&rig);
+}
+
+/* The bytes of before a change are kept; is it the new ones that are read? */
+static bool
+change_is_seen(uint64_t broken)
+{
+	FcChange change;
+
+	begin(4);
+	IGNORE(fc_read_ahead(&rig.cache, &file, 0, 3));
+	MUST(read_singly(2, 1) == 1); /* now all have come */
+	fc_change_begin(&rig.cache, &file, 0, 1, &change);
+	page_make(&pages[0], 7, 0, 2);
+	fc_change_end(&rig.cache, &file, &change);
+	MUST(fc_change_fill(&rig.cache, &change, &pages[0]) == FC_OK);
+	rig_flush(&rig);
+	fc_change_begin(&rig.cache, &file, 1, 1, &change);
+	fc_change_end(&rig.cache, &file, &change);
+
+	fc_test_broken = broken;
+
+	bool seen =
+		fc_read(&rig.cache, &file, 0, &pages[0], &ticket[0]) == FC_OK &&
+		page_is(&pages[0], 7, 0, 2) &&
+		fc_read(&rig.cache, &file, 1, &pages[0], &ticket[0]) == FC_MISS &&
+		count_of(FC_COUNT_corrupt_slots) == 0;
+
+	fc_test_broken = 0;
+	rig_close(&rig);
+	return seen;
+}
+
+static void
+test_ahead_of_a_change(void)
+{
+	OK(change_is_seen(0), "what was read ahead of a change is not used");
+	OK(change_is_seen(FC_BREAK_CRC), "nor is it the checksum that tells");
+	OK(!change_is_seen(FC_BREAK_AHEAD | FC_BREAK_CRC),
+	   "negative control: given to any entry of the slot, it is seen");
+}
+
+static void
+test_ahead_and_hung(void)
+{
+	uint64_t start;
+
+	begin(BLOCKS);
+	rig.flash.holds = true;
+	OK(fc_read_ahead(&rig.cache, &file, 0, 24) == 24 &&
+	       fc_read_ahead(&rig.cache, &file, 24, 24) == 24,
+	   "a device that hangs does not get all pages");
+	start = fc_now_ns();
+	OK(read_singly(0, 1) == 0 && fc_now_ns() - start >= 5 * MS &&
+	       count_of(FC_COUNT_read_timeouts) == 1,
+	   "who wants one waits for its time, and no longer");
+	take_back();
+	rig.flash.holds = false;
+	OK(read_singly(0, BLOCKS) == BLOCKS, "when it answers, all is as it was");
+
+	/* Nobody comes for them. */
+	IGNORE(fc_read_ahead(&rig.cache, &file, 0, 24));
+	OK(read_singly(50, 1) == 1 && fc_read_ahead(&rig.cache, &file, 60, 8) == 60,
+	   "what was read ahead for nobody stays for a while");
+	OK(read_run(40) == 40, "but not in the way of who needs the pages");
+	IGNORE(fc_read_ahead(&rig.cache, &file, 0, 24));
+	MUST(read_singly(50, 1) == 1);
+	fc_test_now_ns = fc_now_ns() + 1100 * MS;
+	OK(fc_read_ahead(&rig.cache, &file, 60, 8) == 68, "and then goes");
+	fc_test_now_ns = 0;
+	OK(read_singly(60, 8) == 8, "to make room for others");
+	rig_close(&rig);
+}
+
 /* ---- a read within a read ------------------------------------------------------------- */
 
 static FcStatus nested;
@@ -358,6 +484,9 @@ main(void)
 	test_late();
 	test_all_pages_lost();
 	test_late_page();
+	test_ahead();
+	test_ahead_of_a_change();
+	test_ahead_and_hung();
 	test_nested();
 
 	int fd = mkstemp(path);

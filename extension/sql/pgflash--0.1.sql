@@ -135,7 +135,7 @@ COMMENT ON COLUMN pgflash_cache.coalesced_updates IS
 COMMENT ON COLUMN pgflash_cache.invalidations IS
 	'Changes of relation files announced to the cache, each of one block or a range.';
 COMMENT ON COLUMN pgflash_cache.prefetches_swallowed IS
-	'Requests to read ahead from disk that were dropped, since the blocks were on flash.';
+	'Requests to read ahead from disk that were dropped, since the blocks were on flash; they are fetched from there.';
 COMMENT ON COLUMN pgflash_cache.flash_reads IS 'Reads of the cache file, in calls.';
 COMMENT ON COLUMN pgflash_cache.flash_read_bytes IS 'Bytes read from the cache file.';
 COMMENT ON COLUMN pgflash_cache.flash_writes IS 'Writes of the cache file, in calls.';
@@ -162,10 +162,10 @@ COMMENT ON COLUMN pgflash_cache.file_shortages IS 'Times a file could not be cac
 COMMENT ON COLUMN pgflash_cache.clears IS 'Times the whole cache was cleared.';
 COMMENT ON COLUMN pgflash_cache.files_kept IS 'Data files whose cached blocks outlived a restart, because the files were as they had been.';
 COMMENT ON COLUMN pgflash_cache.files_dropped IS 'Data files whose cached blocks did not outlive a restart, because the files had changed, or might have.';
-COMMENT ON COLUMN pgflash_cache.flash_read_mean_ms IS 'Mean time of a read of the cache file, in milliseconds; null if there was none.';
+COMMENT ON COLUMN pgflash_cache.flash_read_mean_ms IS 'Mean time of a read of the cache file that was waited for, in milliseconds; null if there was none.';
 COMMENT ON COLUMN pgflash_cache.disk_read_mean_ms IS 'Mean time of the disk reads, in milliseconds; null if there was none.';
 COMMENT ON COLUMN pgflash_cache.flash_read_histogram IS
-	'Times of reads of the cache file: element i counts those from 2^(i-1) to 2^i microseconds; the first one counts all below 2, the last one all above.';
+	'Times of reads of the cache file that were waited for: element i counts those from 2^(i-1) to 2^i microseconds; the first one counts all below 2, the last one all above.';
 COMMENT ON COLUMN pgflash_cache.disk_read_histogram IS 'Times of the disk reads, in the same buckets.';
 COMMENT ON COLUMN pgflash_cache.staging_blocks IS 'Blocks that the staging ring can hold: the way from a query to flash.';
 COMMENT ON COLUMN pgflash_cache.staging_used IS 'Blocks that are in the staging ring now, about.';

@@ -415,11 +415,9 @@ bridge_device_count(void)
 }
 
 static double
-mean_ms(uint64_t total_ns, uint64_t bytes)
+mean_ms(uint64_t total_ns, uint64_t count)
 {
-	return bytes == 0
-	           ? -1
-	           : (double) total_ns / (double) (bytes / FC_BLOCK_SIZE) / 1e6;
+	return count == 0 ? -1 : (double) total_ns / (double) count / 1e6;
 }
 
 void
@@ -435,12 +433,13 @@ bridge_device(uint32_t number, BridgeDevice *out)
 		.direct_io = runtime.device[number].direct,
 		.reads = info.reads,
 		.read_bytes = info.read_bytes,
-		.read_mean_ms = mean_ms(info.read_ns, info.read_bytes),
+		.read_mean_ms = mean_ms(info.read_ns, info.timed_reads),
 		.read_errors = info.read_errors,
 		.read_timeouts = info.read_timeouts,
 		.writes = info.writes,
 		.write_bytes = info.write_bytes,
-		.write_mean_ms = mean_ms(info.write_ns, info.write_bytes),
+		.write_mean_ms =
+			mean_ms(info.write_ns, info.write_bytes / FC_BLOCK_SIZE),
 		.write_errors = info.write_errors,
 		.corrupt_slots = info.corrupt_slots,
 		.bypassed_reads = info.bypassed_reads,

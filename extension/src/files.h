@@ -26,6 +26,8 @@ typedef struct OpenFile
 	/* A run of reads, each beginning where the last one ended. */
 	uint32_t next_block;
 	uint32_t streak_blocks;
+	uint32_t in_a_row;    /* reads that left no gap between them */
+	uint32_t ahead_block; /* up to here blocks have been read ahead */
 
 	FcFile file;
 

@@ -15,6 +15,9 @@
  * all of it from the file, since a disk charges per call rather than per block, and
  * the blocks that were missing are filled.
  *
+ * A scan that is served from flash has its next blocks read ahead, as the kernel would
+ * do for a file; this is what keeps a device busy where PostgreSQL reads block by block.
+ *
  * Large scans must not flush the cache, so a descriptor that has read
  * BULK_BLOCKS in a row no longer fills, nor does a run longer than RUN_FILL_BLOCKS.
  * Such reads are still served from flash.  Base backups (walsenders) neither look
@@ -64,6 +67,12 @@
  * backend reads for itself.
  */
 #define GAP_RUNS 4
+
+/* A scan's next blocks are read ahead after so many reads without any gap. */
+#define AHEAD_AFTER 4
+
+/* ... so many at once at least: one call costs less than several. */
+#define AHEAD_BATCH 8
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
@@ -141,6 +150,11 @@ note_streak(OpenFile *entry, const Run *run)
 	uint32_t gap = run->first - entry->next_block;
 	bool goes_on = entry->next_block > 0 && run->first >= entry->next_block &&
 	               gap < GAP_RUNS * run->count;
+
+	if (!goes_on || gap > 0)
+		entry->in_a_row = 0;
+	else if (entry->in_a_row < AHEAD_AFTER)
+		entry->in_a_row++;
 
 	/* Halved, not forgotten: one odd gap makes no scan look like anything else. */
 	if (!goes_on)
@@ -287,6 +301,30 @@ take_ticket_again(int fd, OpenFile *entry, uint32_t block, FcTicket *ticket)
 	(void) look_up(fd, entry, block, page, ticket);
 }
 
+/*
+ * A scan was served from flash: begin to fetch what it will ask for next.  Block by
+ * block, as PostgreSQL 15 and 16 read, it would else wait for flash each time, while
+ * the kernel reads ahead of a scan of the disk.
+ */
+static void
+read_ahead(OpenFile *entry, const Run *run)
+{
+	uint32_t next = run->first + run->count;
+	uint32_t end = next + FC_AHEAD_BLOCKS_MAX;
+	uint32_t from = entry->ahead_block;
+
+	if (entry->in_a_row < AHEAD_AFTER)
+		return;
+	if (end > runtime.segment_blocks)
+		end = runtime.segment_blocks;
+	if (from < next || from > end)
+		from = next;
+
+	if (end - from >= AHEAD_BATCH)
+		entry->ahead_block =
+			fc_read_ahead(&runtime.cache, &entry->file, from, end - from);
+}
+
 static ssize_t
 read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
            int errno_before)
@@ -300,6 +338,8 @@ read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 	    hit_stands(call->fd, entry, run->first, run->page[0], &ticket))
 	{
 		*call->source = SOURCE_FLASH;
+		if (bulk)
+			read_ahead(entry, run);
 		errno = errno_before;
 		return FC_BLOCK_SIZE;
 	}
@@ -385,6 +425,8 @@ read_run(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 	    read_run_from_flash(call->fd, entry, run))
 	{
 		*call->source = SOURCE_FLASH;
+		if (bulk)
+			read_ahead(entry, run);
 		errno = errno_before;
 		return (ssize_t) run->count * FC_BLOCK_SIZE;
 	}
@@ -565,14 +607,16 @@ reads_read(int fd, void *buffer, size_t size)
 }
 
 /*
- * Advice to fetch blocks that are in flash would make the disk work for nothing.
- * An error comes back as the result; errno is not touched.
+ * Advice to fetch blocks that are in flash would make the disk work for nothing:
+ * it is flash that they are fetched from.  An error comes back as the result; errno is not touched.
  */
 int
 reads_fadvise(int fd, off_t offset, off_t length, int advice)
 {
 	OpenFile *entry = cached_file(fd);
 	int errno_before = errno;
+	uint32_t first = (uint32_t) (offset / FC_BLOCK_SIZE);
+	unsigned count;
 	bool swallow = false;
 
 	if (entry != NULL && advice == POSIX_FADV_WILLNEED && offset >= 0 &&
@@ -580,12 +624,18 @@ reads_fadvise(int fd, off_t offset, off_t length, int advice)
 	    length <= (off_t) RUN_BLOCKS_MAX * FC_BLOCK_SIZE &&
 	    offset / FC_BLOCK_SIZE < runtime.segment_blocks &&
 	    files_number(fd, entry))
-		swallow = all_cached(
-			entry, (uint32_t) (offset / FC_BLOCK_SIZE),
-			(unsigned) ((length + FC_BLOCK_SIZE - 1) / FC_BLOCK_SIZE));
+	{
+		count = (unsigned) ((length + FC_BLOCK_SIZE - 1) / FC_BLOCK_SIZE);
+		swallow = all_cached(entry, first, count);
+		if (swallow)
+		{
+			fc_count(&runtime.cache, FC_COUNT_prefetches_swallowed, 1);
+			if (count > FC_AHEAD_BLOCKS_MAX)
+				count = FC_AHEAD_BLOCKS_MAX;
+			(void) fc_read_ahead(&runtime.cache, &entry->file, first, count);
+		}
+	}
 
-	if (swallow)
-		fc_count(&runtime.cache, FC_COUNT_prefetches_swallowed, 1);
 	errno = errno_before;
 	return swallow ? 0 : posix_fadvise(fd, offset, length, advice);
 }

@@ -122,6 +122,64 @@ def test_a_large_scan_does_not_flush_what_others_use(cached: CachedServer) -> No
     assert grown["inserts"] < blocks // 4, f"{grown['inserts']} of {blocks} blocks"
 
 
+def test_a_scan_that_is_served_from_flash_is_read_ahead_of(cached: CachedServer) -> None:
+    def scan() -> None:
+        with cached.server.connect() as connection:
+            connection.execute("set max_parallel_workers_per_gather = 0")
+            row = connection.execute("select count(*), sum(length(pad)) from item").fetchone()
+            assert row == (ROWS, ROWS * 500)
+
+    def timed_reads() -> int:
+        return sum(cached.view()["flash_read_histogram"])
+
+    if cached.view()["io_engine"] != "aio":
+        pytest.skip("without Linux AIO nothing is read ahead")
+    verified = {"pgflash.verify": "all"}
+    if cached.server.install.major >= 18:
+        # Of io workers none sees a scan without gaps.
+        verified["io_method"] = "sync"
+    cached.server.stop()
+    cached.server.configure(verified)
+    cached.start()
+    fill_item(cached)
+    blocks = (cached.server.data / filepath(cached)).stat().st_size // BLOCK
+    timed_before = timed_reads()
+    grown = difference(cached, scan)
+    timed = timed_reads() - timed_before
+    assert grown["hits"] > blocks * 9 // 10
+    # Nobody waited for a block that had come by the time it was asked for.
+    assert timed < grown["hits"] // 2, f"{timed} of {grown['hits']} hits were waited for"
+    # And little was read for nothing.
+    assert grown["flash_reads"] < grown["hits"] * 11 // 10
+    assert grown["verify_compared"] >= grown["hits"]
+    cached.assert_serving()
+    cached.server.configure(dict.fromkeys(verified))
+
+
+def fill_item(server: CachedServer) -> None:
+    """Bring nearly all blocks of the table to flash, in an order that is no scan."""
+
+    def missing() -> int:
+        with server.server.connect() as connection:
+            row = connection.execute(
+                "select pg_relation_size('item') / 8192 - sum(cached_blocks)"
+                " from pgflash_relations where relation = 'item'::regclass and fork = 'main'"
+            ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def read_all() -> bool:
+        with server.server.connect() as connection:
+            connection.execute(
+                "do $$ declare blocks bigint := pg_relation_size('item') / 8192;"
+                " begin for i in 0..blocks - 1 loop perform 1 from item"
+                " where ctid = format('(%s,1)', i * 7919 % blocks)::tid; end loop; end $$"
+            )
+        return missing() == 0
+
+    assert eventually(read_all)
+
+
 def filepath(server: CachedServer, relation: str = "item") -> str:
     with server.server.connect() as connection:
         row = connection.execute("select pg_relation_filepath(%s)", [relation]).fetchone()

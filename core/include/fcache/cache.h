@@ -451,6 +451,18 @@ extern void fc_read_run(FcCache *cache, const FcFile *file, uint32_t first,
                         unsigned count, void *const page[], FcTicket ticket[],
                         FcStatus status[]);
 
+/* The most blocks fc_read_ahead() takes. */
+#define FC_AHEAD_BLOCKS_MAX 24
+
+/*
+ * Blocks that this process is likely to read next, in order: begin to fetch those
+ * that are on flash, without waiting, so that fc_read() finds them here.  A hint:
+ * every rule of a hit is applied when the block is read, as if nothing had been
+ * read ahead.  Says where to go on: before the end if there was no room for more.
+ */
+extern uint32_t fc_read_ahead(FcCache *cache, const FcFile *file,
+                              uint32_t first, unsigned count);
+
 /* Does the entry that served this hit still stand, unchanged? */
 extern bool fc_hit_holds(const FcCache *cache, const FcTicket *ticket);
 
@@ -585,7 +597,9 @@ typedef struct FcDeviceInfo
 	FcDeviceState state;
 	uint64_t reads; /* of slots, whatever their end */
 	uint64_t read_bytes;
-	uint64_t read_ns; /* of those that gave their slot */
+	uint64_t
+		timed_reads;  /* that somebody waited for, and that gave their slot */
+	uint64_t read_ns; /* of those */
 	uint64_t read_errors;
 	uint64_t read_timeouts;
 	uint64_t writes;
