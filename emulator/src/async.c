@@ -422,8 +422,7 @@ find_first(aio_context_t context, uint64_t now_ns, uint64_t *due_ns_out)
 	return first;
 }
 
-/* Give what is due; returns when the next will be. */
-static uint64_t
+static void
 give_due(Getting *getting)
 {
 	uint64_t now_ns = em_clock_ns();
@@ -436,8 +435,37 @@ give_due(Getting *getting)
 		give_pending(getting, used(first), now_ns);
 		free_place(first);
 	}
+}
 
-	return due_ns;
+/*
+ * When will so many answers be due?  A device does not wake who waits for more than
+ * it has; UINT64_MAX if the kernel has not answered so many yet.
+ */
+static uint64_t
+due_together(aio_context_t context, long count, uint64_t now_ns)
+{
+	uint64_t due_ns[EM_ASYNC_MAX]; /* the earliest ones, in order */
+	long found = 0;
+
+	if (count > EM_ASYNC_MAX)
+		return UINT64_MAX;
+	for (int i = 0; i < table->used_count; i++)
+	{
+		const Pending *pending = used(i);
+		uint64_t due;
+		long place;
+
+		if (!pending->answered || pending->context != context)
+			continue;
+		due = em_device_due(pending->device, pending->charge.end_ns, now_ns);
+		place = found < count ? found++ : count;
+		for (; place > 0 && due_ns[place - 1] > due; place--)
+			if (place < count)
+				due_ns[place] = due_ns[place - 1];
+		if (place < count)
+			due_ns[place] = due;
+	}
+	return found < count ? UINT64_MAX : due_ns[count - 1];
 }
 
 static long
@@ -455,13 +483,15 @@ get_events(Getting *getting, long least, const struct timespec *timeout)
 
 		if (!fetch_finished(getting))
 			return getting->given > 0 ? getting->given : -1;
-		until_ns = give_due(getting);
+		give_due(getting);
 		now_ns = em_clock_ns();
 		if (getting->given >= least || getting->room == 0 ||
 		    now_ns >= deadline_ns)
 			return getting->given;
 
-		/* Until the next is due, or the kernel finishes another one. */
+		/* Until enough are due, or the kernel finishes another one. */
+		until_ns =
+			due_together(getting->context, least - getting->given, now_ns);
 		if (until_ns > deadline_ns)
 			until_ns = deadline_ns;
 		if (until_ns > now_ns &&
