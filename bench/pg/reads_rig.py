@@ -1,0 +1,121 @@
+"""What reads.py and scans.py stand on: a server, its tables, and how they come to flash."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psycopg import Connection
+
+from pgflash.lab.emulator import Emulator
+from pgflash.lab.server import Server
+
+BLOCK = 8192
+MB = 1 << 20
+DEADLINE_MS = 50
+
+#: Fewer buffers than a table has blocks.  A scan may pin its share of them, so few
+#: connections: with less memory a scan does not look far enough ahead to keep io workers busy.
+SETTINGS = {
+    "shared_buffers": "128MB",
+    "max_connections": "10",
+    "max_worker_processes": "4",
+    "autovacuum": "off",
+    "fsync": "off",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "1h",
+    "max_parallel_workers_per_gather": "0",
+    "synchronize_seqscans": "off",
+    "jit": "off",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """One server, its devices, and where its cache file lies."""
+
+    server: Server
+    emulator: Emulator
+    cache_file: Path
+    cache_mb: int
+
+    @contextmanager
+    def session(
+        self,
+        *,
+        cache: bool = False,
+        emulated: bool = True,
+        settings: Mapping[str, str] | None = None,
+    ) -> Iterator[Connection[Any]]:
+        """Start the server with or without the cache, its buffers empty; stop it afterwards."""
+        chosen = {
+            "shared_preload_libraries": "pgflash",
+            "pgflash.cache_file": str(self.cache_file),
+            "pgflash.cache_size": f"{self.cache_mb}MB",
+            "pgflash.read_deadline": f"{DEADLINE_MS}ms",
+        }
+        self.server.configure({**(chosen if cache else dict.fromkeys(chosen)), **(settings or {})})
+        self.server.start(self.emulator.env if emulated else {})
+        with self.server.connect() as connection:
+            connection.autocommit = True
+            yield connection
+        self.server.stop()
+        self.server.configure(dict.fromkeys(settings or {}))
+
+
+def make_table(connection: Connection[Any], name: str, megabytes: int, space: str = "") -> int:
+    """Make a table of one row a block; return its blocks."""
+    blocks = megabytes * MB // BLOCK
+    connection.execute(
+        f"create table {name} (pad text) with (fillfactor = 10)"
+        + (f" tablespace {space}" if space else "")
+    )
+    connection.execute(f"alter table {name} alter pad set storage plain")
+    connection.execute(
+        f"insert into {name} select repeat('x', 7000) from generate_series(1, {blocks})"
+    )
+    connection.execute(f"vacuum (freeze) {name}")
+    return blocks
+
+
+def pick(connection: Connection[Any], name: str, block: int) -> None:
+    connection.execute(f"select 1 from {name} where ctid = '({block},1)'").fetchone()
+
+
+def read_scattered(connection: Connection[Any], name: str, blocks: int) -> None:
+    """Read all blocks one by one in no order, as nothing but a scan is kept off flash."""
+    connection.execute(
+        f"do $$ begin for i in 0..{blocks - 1} loop"
+        f" perform 1 from {name} where ctid = format('(%s,1)', i::bigint * 7919 % {blocks})::tid;"
+        " end loop; end $$"
+    )
+
+
+def warm(bench: Bench, connection: Connection[Any], blocks: int) -> float:
+    """Bring the table `warm` to flash; return the share that is there."""
+    bench.emulator.off()
+    for _ in range(12):
+        read_scattered(connection, "warm", blocks)
+        time.sleep(1)  # what is on its way to flash arrives
+        if cached_share(connection, blocks) == 1:
+            break
+    bench.emulator.on()
+    return cached_share(connection, blocks)
+
+
+def cached_share(connection: Connection[Any], blocks: int) -> float:
+    row = connection.execute(
+        "select coalesce(sum(cached_blocks), 0) from pgflash_relations"
+        " where relation = 'warm'::regclass and fork = 'main'"
+    ).fetchone()
+    assert row is not None
+    return float(row[0]) / blocks
+
+
+def scan_mb_s(connection: Connection[Any], name: str, blocks: int) -> float:
+    """Scan a table; return the speed."""
+    began = time.monotonic()
+    connection.execute(f"select count(*) from {name}").fetchone()
+    return blocks * BLOCK / 1e6 / (time.monotonic() - began)
