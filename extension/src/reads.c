@@ -63,10 +63,13 @@
 
 /*
  * io workers share a scan out between them, run by run, so each sees gaps of what
- * the others read.  PostgreSQL 18 has 3 of them by default, and now and then the
- * backend reads for itself.
+ * the others read: PostgreSQL 18 has 3 of them by default, and now and then the
+ * backend reads for itself.  One that has to wait for a processor sees larger gaps.
  */
-#define GAP_RUNS 4
+#define GAP_RUNS 16
+
+/* The gaps of who reads block by block are its own. */
+#define GAP_BLOCKS 4
 
 /* A scan's next blocks are read ahead after so many reads without any gap. */
 #define AHEAD_AFTER 4
@@ -148,8 +151,9 @@ static bool
 note_streak(OpenFile *entry, const Run *run)
 {
 	uint32_t gap = run->first - entry->next_block;
+	uint32_t gap_max = run->count > 1 ? GAP_RUNS * run->count : GAP_BLOCKS;
 	bool goes_on = entry->next_block > 0 && run->first >= entry->next_block &&
-	               gap < GAP_RUNS * run->count;
+	               gap < gap_max;
 
 	if (!goes_on || gap > 0)
 		entry->in_a_row = 0;
