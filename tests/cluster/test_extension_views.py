@@ -30,6 +30,8 @@ VIEWS = {
     "pgflash_wal": "pgflash_wal_row",
 }
 
+OF_THE_SAMPLER = ("pgflash_active_sessions", "pgflash_backend_cpu", "pgflash_sampler")
+
 #: Oracle's ten statistics of its flash cache, in its order.
 ORACLES_TEN = [
     "inserts",
@@ -355,7 +357,7 @@ def test_without_preloading_the_functions_say_what_to_do(
         connection.autocommit = True
         connection.execute("create extension pgflash")
         for query in (
-            *(f"select * from {view}" for view in VIEWS),
+            *(f"select * from {view}" for view in (*VIEWS, *OF_THE_SAMPLER)),
             "select pgflash_cache_clear()",
             "select pgflash_cache_verify()",
             "select pgflash_cache_set_mode('serve')",

@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The sampler: what it sees of known loads, what it says of its gaps, and to whom."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.model.waits import wait_class
+from support.cached import eventually, process_titles
+from support.cluster import ClusterFactory
+from support.sampled import Row, rows, sampler, seen_by, working
+
+pytestmark = pytest.mark.extension
+
+RATE_HZ = 50
+SETTINGS = {"pgflash.sample_rate": str(RATE_HZ), "compute_query_id": "on"}
+
+
+@pytest.fixture(scope="module")
+def server(pgflash_install: PgInstall) -> Iterator[Server]:
+    """One server without a cache for all tests here."""
+    factory = ClusterFactory(pgflash_install)
+    server = factory(preload="pgflash", settings=SETTINGS)
+    rows(server, "create extension pgflash")
+    rows(server, "create table item (id int primary key, n int)")
+    rows(server, "insert into item values (1, 0)")
+    yield server
+    factory.close()
+
+
+def sessions_of(server: Server, pid: int) -> list[Row]:
+    return rows(server, "select * from pgflash_active_sessions where pid = %s", pid)
+
+
+def seconds_by(found: list[Row], *columns: str) -> dict[Any, float]:
+    totals: dict[Any, float] = {}
+    for row in found:
+        key = tuple(row[column] for column in columns)
+        totals[key] = totals.get(key, 0) + row["seconds"]
+    return totals
+
+
+def configure(server: Server, **settings: str) -> None:
+    """Change settings of pgflash and have the sampler take them."""
+    server.configure({f"pgflash.{name}": value for name, value in settings.items()})
+    server.reload()
+
+
+def looks_until(server: Server, pid: int, wait_event: str) -> list[Row]:
+    """Wait until a session has been seen in a wait; return all that was seen of it."""
+    assert eventually(
+        lambda: any(row["wait_event"] == wait_event for row in sessions_of(server, pid))
+    )
+    return sessions_of(server, pid)
+
+
+# ---- wait classes
+
+
+def test_every_wait_event_of_the_server_has_the_class_that_the_report_gives_it(
+    server: Server,
+) -> None:
+    found = rows(
+        server,
+        "select b as backend_type, wait_event_type, wait_event,"
+        " pgflash_wait_class(b, wait_event_type, wait_event) as in_c"
+        " from (select wait_event_type, wait_event from pgflash_wait_events"
+        "       union all select '', '' union all select 'Buffer', 'BufferExclusive') e,"
+        " unnest(array['client backend', 'parallel worker', 'checkpointer', 'walsender',"
+        "              'autovacuum worker', 'io worker', 'some extension']) b",
+    )
+    assert len(found) > 7 * 200
+    different = [
+        row
+        for row in found
+        if row["in_c"]
+        != wait_class(
+            backend_type=row["backend_type"],
+            wait_type=row["wait_event_type"],
+            event=row["wait_event"],
+        )
+    ]
+    assert different == []
+
+
+def test_the_list_of_wait_events_is_the_servers_own(server: Server) -> None:
+    ours = {
+        (row["wait_event_type"], row["wait_event"])
+        for row in rows(server, "select * from pgflash_wait_events")
+    }
+    if not rows(server, "select 1 as one from pg_class where relname = 'pg_wait_events'"):
+        assert len(ours) > 200
+        assert ("LWLock", "FlashCacheRead") in ours
+        assert {kind for kind, _event in ours} >= {"Activity", "BufferPin", "Client", "IPC", "IO"}
+        return
+    theirs = {
+        (row["type"], row["name"])
+        for row in rows(server, "select type, name from pg_wait_events where type <> 'Extension'")
+    }
+    assert {event for event in ours if event[0] != "Extension"} == theirs
+    assert ("Extension", "FlashCacheRead") in ours
+
+
+def test_a_client_backend_without_an_event_is_at_work(server: Server) -> None:
+    assert rows(server, "select pgflash_wait_class(null, null, null) as c") == [{"c": "CPU"}]
+
+
+# ---- known loads
+
+
+def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) -> None:
+    seconds = 2.0
+    holder = server.connect(autocommit=False)
+    holder.execute("update item set n = 1 where id = 1")
+    sleep = f"select pg_sleep({seconds})"
+    lock = "update item set n = 2 where id = 1"
+    work = (
+        "do $$ declare enough timestamptz := clock_timestamp() + interval '2 s';"
+        " begin while clock_timestamp() < enough loop end loop; end $$"
+    )
+    with working(server, lock) as waiter, working(server, sleep) as sleeper:
+        with working(server, work) as worker:
+            pass
+        holder.commit()
+    holder_pid = holder.info.backend_pid
+    holder.close()
+
+    columns = ("state", "wait_event_type", "wait_event", "wait_class")
+    found = seconds_by(sessions_of(server, sleeper), *columns)
+    event = ("active", "Timeout", "PgSleep", "Application")
+    assert found[event] == pytest.approx(seconds, abs=0.3)
+    assert found[event] > 0.9 * sum(found.values())
+
+    found = seconds_by(sessions_of(server, waiter), *columns)
+    event = ("active", "Lock", "transactionid", "Application")
+    assert found[event] == pytest.approx(seconds, abs=0.5)
+    assert found[event] > 0.9 * sum(found.values())
+
+    found = seconds_by(sessions_of(server, worker), *columns)
+    assert found["active", None, None, "CPU"] == pytest.approx(seconds, abs=0.3)
+    assert found["active", None, None, "CPU"] > 0.9 * sum(found.values())
+
+    found = seconds_by(sessions_of(server, holder_pid), *columns)
+    idle = ("idle in transaction", "Client", "ClientRead", "Idle")
+    assert found[idle] >= seconds - 0.3
+
+
+def test_a_row_says_who_and_which_query_since_when(server: Server) -> None:
+    with working(server, "select pg_sleep(0.5)", setup="set application_name = 'x'") as pid:
+        (activity,) = rows(server, "select * from pg_stat_activity where pid = %s", pid)
+        row = looks_until(server, pid, "PgSleep")[-1]
+    assert row["backend_type"] == "client backend"
+    assert row["leader_pid"] is None
+    assert row["database_oid"] == activity["datid"]
+    assert row["user_oid"] == activity["usesysid"]
+    assert row["query_start"] == activity["query_start"]
+    assert row["query_id"] == activity["query_id"] is not None
+
+
+def test_an_idle_session_is_counted_and_has_no_row(server: Server) -> None:
+    before = rows(server, "select now() as at")[0]["at"]
+    connections = [server.connect() for _ in range(20)]
+    looks = sampler(server)["looks"]
+    assert eventually(lambda: sampler(server)["looks"] > looks + 5)
+    pids = [connection.info.backend_pid for connection in connections]
+    for connection in connections:
+        connection.close()
+    assert not rows(
+        server,
+        "select * from pgflash_active_sessions where pid = any(%s) and sampled_at > %s"
+        " and (state = 'idle' or wait_event = 'ClientRead')",
+        pids,
+        before,
+    )
+    idle = rows(
+        server,
+        "select max(idle_sessions) as most from pgflash_sample_minutes(%s, 'infinity')",
+        before,
+    )
+    assert idle[0]["most"] > 10
+
+
+def test_a_parallel_worker_names_its_leader(server: Server) -> None:
+    forced = rows(
+        server,
+        "select name from pg_settings"
+        " where name in ('debug_parallel_query', 'force_parallel_mode')",
+    )[0]["name"]
+    rows(
+        server,
+        "create function nap() returns int parallel safe language plpgsql"
+        " as 'begin perform pg_sleep(0.5); return 1; end'",
+    )
+    with working(server, "select nap()", setup=f"set {forced} = on") as leader:
+        pass
+    found = rows(
+        server,
+        "select distinct backend_type, wait_event, wait_class, query_id"
+        " from pgflash_active_sessions where leader_pid = %s and wait_event = 'PgSleep'",
+        leader,
+    )
+    (of_leader,) = rows(
+        server,
+        "select distinct query_id from pgflash_active_sessions where pid = %s"
+        " and wait_event_type = 'IPC'",
+        leader,
+    )
+    assert found == [
+        {
+            "backend_type": "parallel worker",
+            "wait_event": "PgSleep",
+            "wait_class": "Application",
+            "query_id": of_leader["query_id"],
+        }
+    ]
+
+
+def test_a_commit_that_waits_for_a_standby_is_in_class_commit(server: Server) -> None:
+    server.configure({"synchronous_standby_names": "nobody"})
+    server.reload()
+    with working(server, "update item set n = n + 1") as pid:
+        found = looks_until(server, pid, "SyncRep")
+        server.configure({"synchronous_standby_names": None})
+        server.reload()
+    assert {row["wait_class"] for row in found if row["wait_event"] == "SyncRep"} == {"Commit"}
+
+
+def test_the_summary_is_the_rows_added_up_by_the_minute(server: Server) -> None:
+    with working(server, "select pg_sleep(0.3)"):
+        pass
+    (period,) = rows(
+        server,
+        "select min(sampled_at) as since, max(sampled_at) as until from pgflash_active_sessions",
+    )
+    columns = (
+        "backend_type, database_oid, user_oid, query_id, state,"
+        " wait_event_type, wait_event, wait_class"
+    )
+    summary = rows(
+        server,
+        f"select bucket, {columns}, samples, round(seconds::numeric, 4) as seconds"
+        " from pgflash_sample_summary(%s, %s) order by 1, 2, 3, 4, 5, 6, 7, 8, 9",
+        period["since"],
+        period["until"],
+    )
+    added = rows(
+        server,
+        f"select date_trunc('minute', sampled_at) as bucket, {columns}, count(*) as samples,"
+        " round(sum(seconds)::numeric, 4) as seconds from pgflash_active_sessions"
+        " where sampled_at >= %s and sampled_at < %s group by 1, 2, 3, 4, 5, 6, 7, 8, 9"
+        " order by 1, 2, 3, 4, 5, 6, 7, 8, 9",
+        period["since"],
+        period["until"],
+    )
+    assert summary == added
+    assert sum(row["samples"] for row in summary) > 10
+
+
+# ---- cadence
+
+
+def test_the_rate_follows_a_reload_and_time_switched_off_is_a_gap_without_misses(
+    server: Server,
+) -> None:
+    configure(server, sample_rate="0")
+    assert eventually(lambda: sampler(server)["rate_hz"] == 0)
+    before = sampler(server)
+    time.sleep(0.5)
+    assert sampler(server)["looks"] == before["looks"]
+
+    configure(server, sample_rate="200")
+    assert eventually(lambda: sampler(server)["looks"] > before["looks"])
+    begin, begin_at = sampler(server), time.monotonic()
+    assert begin["rate_hz"] == 200
+    assert begin["gap_seconds"] - before["gap_seconds"] >= 0.5
+    time.sleep(0.5)
+    end, end_at = sampler(server), time.monotonic()
+    expected = (end_at - begin_at) * 200
+    made = end["looks"] - begin["looks"]
+    assert made + end["missed_looks"] - begin["missed_looks"] == pytest.approx(expected, rel=0.2)
+
+    configure(server, sample_rate=str(RATE_HZ))
+    assert eventually(lambda: sampler(server)["rate_hz"] == RATE_HZ)
+
+
+def test_a_sampler_that_was_stopped_leaves_a_gap_and_no_idle_spell(server: Server) -> None:
+    before = sampler(server)
+    (now,) = rows(server, "select now() as at")
+    os.kill(before["pid"], signal.SIGSTOP)
+    try:
+        time.sleep(1.0)
+    finally:
+        os.kill(before["pid"], signal.SIGCONT)
+    assert eventually(lambda: sampler(server)["looks"] > before["looks"] + 5)
+
+    after = sampler(server)
+    gap = after["gap_seconds"] - before["gap_seconds"]
+    assert 0.9 < gap < 3
+    assert after["missed_looks"] - before["missed_looks"] == pytest.approx(gap * RATE_HZ, rel=0.1)
+    (minutes,) = rows(
+        server,
+        "select sum(gap_seconds) as gap, sum(seconds) as seconds, sum(missed_looks) as missed,"
+        " extract(epoch from max(last) - min(first))::float as elapsed"
+        " from pgflash_sample_minutes(%s, 'infinity'),"
+        " (select %s::timestamptz as first, newest_at as last from pgflash_sampler) s",
+        now["at"],
+        now["at"],
+    )
+    assert minutes["gap"] == pytest.approx(gap, abs=0.1)
+    assert minutes["missed"] > 0.8 * RATE_HZ
+    # What looks stand for and what none stands for is all the time there was.
+    assert minutes["seconds"] + minutes["gap"] == pytest.approx(minutes["elapsed"], abs=0.15)
+
+
+def test_a_sampler_that_was_ended_is_started_again_and_keeps_what_it_had(server: Server) -> None:
+    before = sampler(server)
+    with server.connect() as connection:
+        os.kill(before["pid"], signal.SIGTERM)
+        assert eventually(lambda: sampler(server)["pid"] not in (None, before["pid"]))
+        assert eventually(lambda: sampler(server)["looks"] > before["looks"])
+        assert connection.execute("select 1").fetchone() == (1,)
+    after = sampler(server)
+    assert after["oldest_at"] == before["oldest_at"]
+    assert after["missed_looks"] > before["missed_looks"]
+    assert after["cpu_seconds"] >= before["cpu_seconds"]
+
+
+def test_a_sampler_that_was_killed_comes_back_with_the_server(server: Server) -> None:
+    before = sampler(server)
+    os.kill(before["pid"], signal.SIGKILL)
+
+    def is_back() -> bool:
+        try:
+            now = sampler(server)
+        except psycopg.Error:
+            return False
+        return bool(now["running"] and now["pid"] != before["pid"] and now["looks"] > 0)
+
+    assert eventually(is_back)
+    assert sampler(server)["oldest_at"] > before["newest_at"]
+    assert "pgflash sampler" in {title for _pid, title in process_titles(server)}
+
+
+def test_the_ring_wraps_and_what_is_in_it_stays_whole(server: Server) -> None:
+    server.stop()
+    server.configure({"pgflash.sample_memory": "64kB", "pgflash.sample_rate": "1000"})
+    server.start()
+    with working(server, "select pg_sleep(3)") as pid:
+        looks_until(server, pid, "PgSleep")
+        first = sampler(server)["oldest_at"]
+        assert eventually(lambda: sampler(server)["oldest_at"] > first)
+        for _ in range(20):
+            found = rows(
+                server,
+                "select sample_id, backend_type from pgflash_active_sessions"
+                " where pid = %s and wait_event = 'PgSleep' order by sample_id",
+                pid,
+            )
+            ids = [row["sample_id"] for row in found]
+            assert ids == list(range(ids[0], ids[0] + len(ids)))
+            assert {row["backend_type"] for row in found} == {"client backend"}
+        view = sampler(server)
+    used = 40 * (view["looks_kept"] + view["records_kept"])
+    assert view["looks_kept"] < view["looks"]
+    assert 0.9 * view["ring_bytes"] < used <= view["ring_bytes"]
+    assert view["ring_bytes"] <= 64 * 1024
+    server.stop()
+    server.configure({"pgflash.sample_memory": None, "pgflash.sample_rate": str(RATE_HZ)})
+    server.start()
+
+
+# ---- processors
+
+
+def stat_seconds(pid: int) -> tuple[float, float]:
+    """Return what a process has used, and its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    tick = os.sysconf("SC_CLK_TCK")
+    own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+    return own / tick, children / tick
+
+
+def alive_seconds(server: Server) -> float:
+    seconds = 0.0
+    for pid in server.child_pids():
+        with suppress(OSError):  # it may be gone by now
+            seconds += stat_seconds(pid)[0]
+    return seconds
+
+
+def test_processor_time_is_booked_to_its_type_and_all_of_it_is_there(server: Server) -> None:
+    def used(backend_type: str) -> float:
+        found = rows(
+            server,
+            "select cpu_seconds from pgflash_backend_cpu where backend_type = %s",
+            backend_type,
+        )
+        return float(found[0]["cpu_seconds"]) if found else 0.0
+
+    before = used("client backend")
+    with server.connect() as connection:
+        connection.execute("select count(*) from generate_series(1, 4000000)")
+        worked = stat_seconds(connection.info.backend_pid)[0]
+        assert worked > 0.1
+        assert eventually(lambda: used("client backend") - before >= worked - 0.02)
+    for _ in range(20):  # too short to be seen
+        rows(server, "select count(*) from generate_series(1, 100000)")
+
+    def total() -> float:
+        found = rows(server, "select sum(cpu_seconds) as s from pgflash_backend_cpu")
+        return float(found[0]["s"])
+
+    postmaster = server.postmaster_pid
+    assert postmaster is not None
+    assert used("unattributed") > 0 or eventually(lambda: used("unattributed") > 0)
+    own, ended = stat_seconds(postmaster)
+    alive = alive_seconds(server)
+    # From the first look on; what the start took before is not in it.
+    assert eventually(lambda: total() >= 0.9 * (own + ended + alive) - 0.1)
+    own, ended = stat_seconds(postmaster)
+    alive = alive_seconds(server)
+    assert total() <= own + ended + alive + 0.1
+
+
+# ---- rights, and none of it
+
+
+def test_others_see_their_own_sessions_only(server: Server) -> None:
+    rows(server, "create role watcher login in role pg_monitor")
+    rows(server, "create role nobody_special login")
+    with working(server, "select pg_sleep(1)", setup="set role nobody_special") as own:
+        with working(server, "select pg_sleep(0.5)") as other:
+            looks_until(server, other, "PgSleep")
+        # SET ROLE does not change whose session it is.
+        found = [row for row in sessions_of(server, own) if row["wait_event"] == "PgSleep"]
+        assert {row["user_oid"] for row in found} == {10}
+    assert seen_by(server, "nobody_special") == set()
+    with server.connect() as connection:
+        connection.execute("set role nobody_special")
+        for query in (
+            "select * from pgflash_sampler",
+            "select * from pgflash_backend_cpu",
+            "select * from pgflash_sample_summary('-infinity', 'infinity')",
+            "select * from pgflash_sample_minutes('-infinity', 'infinity')",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(query)
+        connection.execute("set role watcher")
+        connection.execute("select * from pgflash_sampler, pgflash_backend_cpu")
+        connection.execute("select * from pgflash_sample_summary('-infinity', 'infinity')")
+
+    assert {own, other} <= seen_by(server, "watcher")
+
+    with psycopg.connect(server.conninfo(), user="nobody_special", autocommit=True) as mine:
+        mine.execute("select pg_sleep(0.3)")
+        pids = mine.execute("select distinct pid from pgflash_active_sessions").fetchall()
+        assert pids == [(mine.info.backend_pid,)]
+
+
+def test_without_memory_there_is_no_sampler(server: Server) -> None:
+    server.stop()
+    server.configure({"pgflash.sample_memory": "0"})
+    server.start()
+    assert "pgflash sampler" not in {title for _pid, title in process_titles(server)}
+    for query in (
+        "select * from pgflash_sampler",
+        "select * from pgflash_active_sessions",
+        "select * from pgflash_backend_cpu",
+        "select * from pgflash_sample_summary('-infinity', 'infinity')",
+        "select * from pgflash_sample_minutes('-infinity', 'infinity')",
+    ):
+        assert rows(server, query) == []
+    server.stop()
+    server.configure({"pgflash.sample_memory": None})
+    server.start()

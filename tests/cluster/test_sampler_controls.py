@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The tests of the sampler would find out a library that lacks its safeguards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import eventually
+from support.cluster import ClusterFactory
+from support.sampled import rows, seen_by, working
+
+
+def test_without_its_check_of_rights_everybody_would_see_everything(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
+) -> None:
+    server = cluster(install=broken_install("SAMPLE_RIGHTS"), preload="pgflash")
+    rows(server, "create extension pgflash")
+    rows(server, "create role nobody_special")
+    with working(server, "select pg_sleep(0.5)") as pid:
+        assert eventually(lambda: pid in seen_by(server, "nobody_special"))
