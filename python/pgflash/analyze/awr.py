@@ -26,6 +26,7 @@ from pgflash.analyze.timeline import (
     iso,
     latency_over_time,
     sessions_over_time,
+    steps,
     throughput_over_time,
 )
 from pgflash.model.awr import AwrReport, PeriodHead
@@ -37,7 +38,7 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
 
     Rankings have ROWS_MAX rows, or all with None, as a comparison wants them.
     """
-    found = db_time(period)
+    found, points = db_time(period), steps(period)
     tables = (
         summary(period, found),
         db_time_table(found),
@@ -60,10 +61,10 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
         sql_temp(period, rows_max=rows_max),
         host_vmstat(period),
         host_iostat(period),
-        cpu_over_time(period),
+        cpu_over_time(period, points),
         sessions_over_time(period, found.samples),
-        throughput_over_time(period),
-        latency_over_time(period),
+        throughput_over_time(period, points),
+        latency_over_time(period, points),
         settings_changed(period),
         settings(period),
         missing_table(period),

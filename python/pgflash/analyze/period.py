@@ -36,7 +36,8 @@ from pgflash.model.snapshot import (
     Value,
 )
 
-Record = Mapping[str, Value]
+#: What is looked at interval by interval; its sum would be long, and says nothing.
+OF_INTERVALS = frozenset({"samples", "sample_looks"})
 
 
 class PeriodError(UsageError):
@@ -175,7 +176,8 @@ def period_of(
     totals, covered = {}, {}
     for name in sorted({name for interval in intervals for name in interval.deltas}):
         having = [interval for interval in intervals if name in interval.deltas]
-        totals[name] = add([interval.deltas[name] for interval in having])
+        if name not in OF_INTERVALS:
+            totals[name] = add([interval.deltas[name] for interval in having])
         covered[name] = sum(interval.elapsed_s for interval in having)
         if name in ENDS_ARE_ENOUGH:  # one difference stands for all
             covered[name] = sum(interval.elapsed_s for interval in intervals)

@@ -261,39 +261,35 @@ def _was_reset(
     if at is not None and now[at] is not None and then[at] != now[at]:
         return True
     return any(
-        is_count and _is_number(a) and _is_number(b) and number(b) < number(a)
+        is_count and type(a) in _NUMBERS and type(b) in _NUMBERS and number(b) < number(a)
         for a, b, is_count in zip(then, now, counted, strict=True)
     )
 
 
 def _less(then: Value, now: Value) -> Value:
     """Return NOW less THEN, never below nothing; what is no number is as it is now."""
+    if type(now) in _NUMBERS and type(then) in _NUMBERS:
+        # Whole numbers stay whole: bytes counted for a year still add up to the last one.
+        return max(now - then, 0)  # type: ignore[operator]
     if isinstance(now, (list, tuple)) and isinstance(then, (list, tuple)):
         padded = [*then, *[0] * (len(now) - len(then))]
         return [_less(a, b) for a, b in zip(padded, now, strict=False)]
-    if not _is_number(now) or not _is_number(then):
-        return now
-    return max(_same_kind(number(now) - number(then), now, then), 0)
+    return now
 
 
 def _plus(one: Value, other: Value) -> Value:
     """Return the sum; what is no number is the later one."""
+    if type(one) in _NUMBERS and type(other) in _NUMBERS:
+        return one + other  # type: ignore[operator]
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         long, short = (one, other) if len(one) >= len(other) else (other, one)
         padded = [*short, *[0] * (len(long) - len(short))]
         return [_plus(a, b) for a, b in zip(long, padded, strict=True)]
-    if _is_number(one) and _is_number(other):
-        return _same_kind(number(one) + number(other), one, other)
     return one if other is None else other
 
 
-def _same_kind(result: float, one: Value, other: Value) -> int | float:
-    """Keep whole numbers whole: bytes since a year ago still add up to the last one."""
-    return int(result) if isinstance(one, int) and isinstance(other, int) else result
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+#: Types that count; a truth value is none of them.
+_NUMBERS = frozenset({int, float})
 
 
 def _at(row: Sequence[Value], place: int | None) -> Value:

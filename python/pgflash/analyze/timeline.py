@@ -21,6 +21,9 @@ from pgflash.model.waits import WaitClass
 #: Rows of a table over time.
 POINTS_MAX = 120
 
+#: What tables over time show; adding up all else, for each of their rows, would take long.
+SHOWN = frozenset({"database", "host_cpu", "host_memory", "io", "stat_io", "stat_wal", "wal"})
+
 _AT = Column(name="at", title="From", unit=Unit.TIME)
 _FOR = figure("elapsed_s", "For", Unit.SECONDS)
 
@@ -78,7 +81,7 @@ def _mean_sessions(minutes: Sequence[Minute], one: WaitClass, seconds: float) ->
     return there / seconds if seconds > 0 else 0.0
 
 
-def cpu_over_time(period: Period) -> ReportTable:
+def cpu_over_time(period: Period, points: Sequence[Interval]) -> ReportTable:
     """Return where the machine's processors were."""
     parts = ("user", "system", "iowait", "steal", "idle")
     titles = ("User", "System", "I/O wait", "Stolen", "Idle")
@@ -89,7 +92,7 @@ def cpu_over_time(period: Period) -> ReportTable:
     )
     title = "Processors over time"
     rows = []
-    for step in steps(period):
+    for step in points:
         shares = cpu_shares(step)
         if shares is not None:
             found = [shares[part] for part in parts]
@@ -125,7 +128,7 @@ def cpu_shares(counted: Interval | Period) -> dict[str, float] | None:
     return {name: s / whole for name, s in seconds.items()} if whole > 0 else None
 
 
-def throughput_over_time(period: Period) -> ReportTable:
+def throughput_over_time(period: Period, points: Sequence[Interval]) -> ReportTable:
     """Return transactions, reads and WAL a second."""
     columns = [
         _AT,
@@ -142,7 +145,7 @@ def throughput_over_time(period: Period) -> ReportTable:
     columns.append(figure("writes_per_s", "Data writes/s", Unit.PER_SECOND))
     title = "Throughput over time"
     rows = []
-    for step in steps(period):
+    for step in points:
         counted, logged = databases(step), wal(step, timed=False)
         if counted is None:
             continue
@@ -168,7 +171,7 @@ def throughput_over_time(period: Period) -> ReportTable:
     )
 
 
-def latency_over_time(period: Period) -> ReportTable:
+def latency_over_time(period: Period, points: Sequence[Interval]) -> ReportTable:
     """Return how long a read, a write and a sync of the WAL took."""
     columns = (
         _AT,
@@ -182,7 +185,7 @@ def latency_over_time(period: Period) -> ReportTable:
     )
     title = "Latency over time"
     rows = []
-    for step in steps(period):
+    for step in points:
         cells: list[float | None] = []
         for operation, source in (*(("read", source) for source in SOURCES), ("write", "")):
             calls, time_ms = _data_calls(step, operation, source)
@@ -222,7 +225,7 @@ def _data_calls(step: Interval, operation: str, source: str) -> tuple[float, flo
 
 
 def _joined(group: Sequence[Interval]) -> Interval:
-    names = sorted({name for interval in group for name in interval.deltas})
+    names = sorted(SHOWN & {name for interval in group for name in interval.deltas})
     return Interval(
         begin=group[0].begin,
         end=group[-1].end,
