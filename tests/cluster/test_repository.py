@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from pgflash import api
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash.lab.server import Server, make_server_dir
 from pgflash.model.snapshot import Section, SectionKind, SnapshotError, find_head
 from pgflash.session import SessionError
 from pgflash.store import PgStore, open_store
 from support.cached import eventually, has_contrib
 from support.cluster import ClusterFactory
+from support.faults import Call, Fault, Faults
+from support.standby import REPLICATION, create_standby
 
 pytestmark = pytest.mark.extension
 
@@ -324,7 +329,7 @@ def test_after_a_restart_and_after_a_crash_counting_begins_anew(
     with server.connect() as connection:
         (pid,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
         os.kill(pid, signal.SIGKILL)
-    assert eventually(lambda: answers(server))
+    assert eventually(lambda: "reinitializing" in server.log_text() and answers(server))
     snapshot()
     snapshot()
     with open_store(dsn=server.conninfo()) as store:
@@ -491,3 +496,75 @@ def test_a_stop_does_not_wait_for_the_schedule(
         server.restart()
         assert time.monotonic() - begin < 30
         server.reload()  # the databases are looked at
+
+
+def test_a_full_disk_leaves_nothing(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
+    server = cluster(install=pgflash_install, preload="pgflash", settings=BY_HAND, start=False)
+    faults = Faults.build(server.base)
+    small = make_server_dir(server.base / "small")
+    server.start({**faults.env(small), "LD_PRELOAD": str(faults.library)})
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute(f"create tablespace small location '{small}'")
+        connection.execute("alter table pgflash_snapshot_sections set tablespace small")
+
+        def snapshot() -> None:
+            connection.execute("select pgflash_snapshot()")
+
+        snapshot()
+        faults.strike(Fault(calls=Call.ALLOCATE | Call.WRITE, error=errno.ENOSPC))
+
+        def snapshot_until_it_is_full() -> None:
+            for _ in range(20):  # what fits into the last page still does
+                snapshot()
+
+        with pytest.raises(psycopg.errors.DiskFull):
+            snapshot_until_it_is_full()
+        faults.stop()
+        assert faults.count > 0
+        whole = connection.execute(
+            "select snapshot_id, previous_id from pgflash_snapshots order by 1"
+        ).fetchall()
+        snapshot()
+        with open_store(dsn=server.conninfo()) as store:
+            *before, last = store.list()
+            assert [(head.id, head.previous_id) for head in before] == whole
+            assert last.previous_id == before[-1].id
+            # Every one that is there is whole.
+            assert {frozenset(store.sections(head.id)) for head in (*before[1:], last)} == {
+                frozenset(store.sections(last.id))
+            }
+
+
+def test_a_standby_says_so_and_is_collected_from_outside(
+    cluster: ClusterFactory, pgflash_install: PgInstall, tmp_path: Path
+) -> None:
+    primary = cluster(
+        install=pgflash_install,
+        preload="pgflash",
+        settings={**REPLICATION, "pgflash.snapshot_interval": "1s"},
+    )
+    with primary.connect() as connection:
+        connection.execute("create extension pgflash")
+    standby = create_standby(cluster, primary).server
+    assert eventually(lambda: "no snapshots are taken on a standby" in standby.log_text())
+    with standby.connect() as connection:
+        assert eventually(
+            lambda: (
+                connection.execute(
+                    "select 1 from pg_extension where extname = 'pgflash'"
+                ).fetchone()
+                is not None
+            )
+        )
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match="standby") as caught:
+            connection.execute("select pgflash_snapshot()")
+        assert "--store" in str(caught.value.diag.message_hint)
+    path = tmp_path / "standby.snapshots"
+    for _ in range(2):
+        head, _dropped = api.collect_snapshot(dsn=standby.conninfo(), path=path)
+    with open_store(path=path) as store:
+        sections = store.sections(head.id)
+        (record,) = sections["server"].records()
+        assert record["in_recovery"] is True
+        assert number(sections["wal_position"], "wal_bytes") > 0
