@@ -34,11 +34,12 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: help demo test build rooms extension install check fmt fuzz soak bench bench-policy \
+.PHONY: help demo example-report test build rooms extension install check fmt fuzz soak bench bench-policy \
 	fault-matrix postgres-check clean hooks lock venv venv-dev
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
+	@echo 'make example-report  docs/examples/ anew: a report and a comparison, in five minutes'
 	@echo 'make test            all tests, on every PostgreSQL from 15 to 18 that can be had (PG=17: that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
 	@echo 'make install         the extension into your own server (PG_CONFIG=/usr/bin/pg_config)'
@@ -88,6 +89,14 @@ install:
 
 demo: build
 	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset demo --out out/demo
+
+# A real server under the lab's load, with the array alone and with the flash cache.
+example-report: build
+	$(Q)'$(BIN)/pgflash' lab run oltp-approaches --preset example --out out/example
+	$(Q)mkdir -p docs/examples
+	$(Q)'$(BIN)/pgflash' report out/example/awr-02-flash-cache.json -o docs/examples/report.html
+	$(Q)'$(BIN)/pgflash' compare out/example/awr-01-baseline.json out/example/awr-02-flash-cache.json \
+		-o docs/examples/compare.html
 
 test: venv-dev rooms
 	$(Q)PG='$(PG)' V='$(V)' tools/test.sh

@@ -142,6 +142,17 @@ def test_stored_reports_are_compared_without_a_server(
     assert "snapshots 1 to 2 and 1 to 3" in output(capsys, "compare", str(one), "1..3")
 
 
+def test_a_stored_report_is_printed_in_another_form_without_a_server(
+    capsys: pytest.CaptureFixture[str], opened: Opened, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.json"
+    direct = output(capsys, "report", "--format", "html")
+    output(capsys, "report", "-o", str(kept))
+    opened.asked.clear()
+    assert output(capsys, "report", str(kept), "--format", "html") == direct
+    assert opened.asked == []
+
+
 @pytest.mark.parametrize(
     ("code", "words", "message"),
     [
@@ -157,6 +168,8 @@ def test_stored_reports_are_compared_without_a_server(
         (2, ("report", "--dsn", "x", "--store", "y"), "exclude each other"),
         (2, ("report", "--format", "pdf"), "'pdf' is not one of"),
         (2, ("report", "-o", "/nowhere/at/all/r.html"), 'could not write "/nowhere/at/all/r.html"'),
+        (2, ("report", "kept.json", "--to", "2"), "has its period already"),
+        (1, ("report", "nowhere.json"), 'could not read "nowhere.json"'),
         (2, ("compare", "1..2"), "Missing argument"),
         (2, ("compare", "1..2", "3"), '"3" is no period'),
         (2, ("compare", "..2", "2..3"), '"..2" is no period'),

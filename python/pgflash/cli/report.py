@@ -62,14 +62,17 @@ def _output_options(function: _Function) -> _Function:
 @click.command(
     "report",
     epilog="Examples: pgflash report -o report.html; pgflash report --from 2026-11-22T10:00 --to "
-    "2026-11-22T11:00 --format md; pgflash report --from first --store app.snapshots",
+    "2026-11-22T11:00 --format md; pgflash report --from first --store app.snapshots; "
+    "pgflash report kept.json -o kept.html",
 )
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--from", "begin", default="", metavar="A", help="The period's first snapshot.")
 @click.option("--to", "end", default="", metavar="B", help="Its last one; else the newest.")
 @source_options
 @_output_options
 def report_command(
     *,
+    file: Path | None,
     begin: str,
     end: str,
     dsn: str | None,
@@ -81,8 +84,18 @@ def report_command(
 
     A and B are a snapshot's number, first, last, last-1, or a time: then it is the last
     snapshot before it.  Without A it is the snapshot before B.
+
+    FILE is a report that was kept as JSON, to be printed in another form.
     """
     form = _form(form, output)
+    if file is not None:
+        if begin or end or dsn is not None or store is not None:
+            raise UsageError(
+                "a stored report has its period already",
+                hint="Leave out --from, --to, --dsn and --store, or the file.",
+            )
+        _print(api.read_period(file), form, output)
+        return
     with _opened(dsn, store) as snapshots:
         report = api.report_period(snapshots, begin=begin, end=end, every_row=form == "json")
     _print(report, form, output)
