@@ -235,7 +235,7 @@ def test_the_largest_report_stays_under_a_megabyte_and_a_second() -> None:
                     "sql-wal", "sql-temp", "io-tablespaces", "host-vmstat")
     ]  # fmt: skip
     made = report(*whole.tables, *big, findings=whole.findings)
-    begin = time.perf_counter()
+    begin = time.process_time()  # of ours alone, whoever else is busy
     page = render(made, "html")
-    assert time.perf_counter() - begin < 1.0
+    assert time.process_time() - begin < 1.0
     assert len(page.encode()) < 2**20

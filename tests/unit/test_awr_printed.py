@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """How a report's numbers and texts are printed, whatever the form."""
 
+import dataclasses
 import math
 import re
 
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgflash.model.awr import Number, Row, RowMark, Source, Unit
+from pgflash.report.awr.order import RANKING_ROWS_MAX, rows_for_people
 from pgflash.report.awr.printed import (
     NOTHING,
     figure,
@@ -131,10 +133,20 @@ def test_rows_outside_a_total_and_new_ones_say_so_in_words() -> None:
     ]
 
 
-def test_rows_that_are_left_out_are_counted() -> None:
-    done = print_table(table("t", [column("c")], *((str(i),) for i in range(7))), rows_max=3)
-    assert len(done.rows) == 3
+def test_rows_that_are_left_out_are_counted_and_sums_are_none_of_them() -> None:
+    rows = [Row(cells=(str(i),)) for i in range(7)]
+    sums = [Row(cells=(mark.value,), mark=mark) for mark in (RowMark.REST, RowMark.TOTAL)]
+    done = print_table(table("t", [column("c")], *rows, *sums), rows_max=3)
+    assert [row.cells[0].text for row in done.rows] == ["0", "1", "2", "rest", "total"]
     assert done.rows_left_out == 4
+
+
+def test_people_get_the_head_of_a_ranking_and_all_of_anything_else() -> None:
+    ranking = dataclasses.replace(table("sql-reads", [column("c")]), measure="c")
+    over_time = dataclasses.replace(table("host-vmstat", [column("t", Unit.TIME)]), measure="t")
+    assert rows_for_people(ranking) == RANKING_ROWS_MAX
+    assert rows_for_people(over_time) is None
+    assert rows_for_people(table("settings", [column("c")])) is None
 
 
 def test_long_texts_are_cut_with_a_sign() -> None:

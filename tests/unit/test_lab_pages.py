@@ -6,24 +6,29 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from pgflash.analyze import make_report
 from pgflash.lab.pages import period_pages
 from pgflash.lab.store import attempt_name, write_period, write_products
 from pgflash.model.awr import AwrReport
+from support.busy import busy_period
 from support.page import Page
-from support.reports import report, whole_report
 from support.runs import APPROACHES, BASELINE, FLASH_CACHE, attempt, run_of, whole_run
 
 TITLES = {one.name: one.title for one in APPROACHES}
 
 
+def whole() -> AwrReport:
+    return make_report(busy_period())
+
+
 def named(version: str) -> AwrReport:
     """Return a report that can be told from others by its server's version."""
-    made = report()
+    made = whole()
     return dataclasses.replace(made, head=dataclasses.replace(made.head, server_version=version))
 
 
 def test_each_approach_has_a_page_and_all_but_the_baseline_a_comparison() -> None:
-    pages = period_pages({"baseline": whole_report(), "flash-cache": report()}, titles=TITLES)
+    pages = period_pages({"baseline": whole(), "flash-cache": whole()}, titles=TITLES)
     assert [(page.file, page.title) for page in pages] == [
         ("awr-baseline.html", "Everything on the array"),
         ("awr-flash-cache.html", "Flash cache"),
@@ -32,7 +37,7 @@ def test_each_approach_has_a_page_and_all_but_the_baseline_a_comparison() -> Non
 
 
 def test_every_page_leads_to_the_run_and_to_all_others() -> None:
-    pages = period_pages({"baseline": report(), "flash-cache": report()}, titles=TITLES)
+    pages = period_pages({"baseline": whole(), "flash-cache": whole()}, titles=TITLES)
     files = {"report.html", *(page.file for page in pages)}
     for page in pages:
         links = {a["href"] for tag, a in Page(page.text).tags if tag == "a"}
@@ -40,7 +45,7 @@ def test_every_page_leads_to_the_run_and_to_all_others() -> None:
 
 
 def test_without_a_baseline_nothing_is_compared() -> None:
-    (page,) = period_pages({"flash-cache": report()}, titles=TITLES)
+    (page,) = period_pages({"flash-cache": whole()}, titles=TITLES)
     assert page.file == "awr-flash-cache.html"
 
 

@@ -36,9 +36,10 @@ class Recorder:
             self._taken.append(self._store.take())
 
     def report(self) -> AwrReport:
-        """Return the report on the time from the first snapshot to the last."""
+        """Return the report on the time from the first snapshot to the last, with every row."""
         with self._lock:
-            return make_report(make_period(self._store, self._taken[0], self._taken[-1]))
+            period = make_period(self._store, self._taken[0], self._taken[-1])
+            return make_report(period, rows_max=None)
 
     def __enter__(self) -> Self:
         return self

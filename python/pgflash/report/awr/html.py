@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pgflash.model.awr import AwrReport, CompareReport, Finding, ReportTable, Source
 from pgflash.report.awr.heads import facts, title_of
-from pgflash.report.awr.order import grouped
+from pgflash.report.awr.order import grouped, rows_for_people
 from pgflash.report.awr.pictures import PREFIX, Picture, picture_of
 from pgflash.report.awr.printed import MEANS, SIGNS, PrintedTable, print_table, visible
 from pgflash.report.awr.svg import pattern_definitions
@@ -75,7 +75,7 @@ def render_html(
 def _shown(table: ReportTable, findings: Sequence[Finding]) -> _Shown:
     picture = picture_of(table)
     return _Shown(
-        printed=print_table(table, rows_max=ROWS_MAX),
+        printed=print_table(table, rows_max=rows_for_people(table) or ROWS_MAX),
         picture=picture,
         folded=picture is not None and len(table.rows) > _FOLD_ROWS,
         findings=tuple(

@@ -7,7 +7,9 @@ that a new table is seen before it has found its place.
 
 from collections.abc import Sequence
 
-from pgflash.model.awr import ReportTable
+from pgflash.model.awr import ReportTable, Unit
+
+RANKING_ROWS_MAX = 40
 
 _REST = "More"
 _TIME = "Over time"
@@ -35,6 +37,16 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 def is_over_time(table: ReportTable) -> bool:
     """Tell whether a table's rows are moments of the period, to be drawn as a chart."""
     return table.id.endswith("-over-time")
+
+
+def rows_for_people(table: ReportTable) -> int | None:
+    """Return how many rows of a table are read by people: of a ranking the first ones.
+
+    Whoever wants to compare later keeps a report with every row (JSON), which are too many
+    to be read.
+    """
+    ranked = table.measure != "" and table.columns[:1] and table.columns[0].unit is not Unit.TIME
+    return RANKING_ROWS_MAX if ranked else None
 
 
 def grouped(

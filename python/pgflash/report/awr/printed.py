@@ -113,8 +113,8 @@ class PrintedTable:
 def print_table(
     table: ReportTable, *, rows_max: int | None = None, text_max: int = 2000
 ) -> PrintedTable:
-    """Return the table's texts: at most so many rows, and characters in a text."""
-    kept = table.rows if rows_max is None else table.rows[:rows_max]
+    """Return the table's texts: so many of the first rows, and characters in a text."""
+    kept = _kept(table.rows, rows_max)
     scales = [Scale.of(column, table, place) for place, column in enumerate(table.columns)]
     return PrintedTable(
         id=table.id,
@@ -235,6 +235,14 @@ class Scale:
     def alone(self, value: float) -> str:
         """Return the number with its unit."""
         return f"{self.number(value)} {self.label}".strip()
+
+
+def _kept(rows: tuple[Row, ...], rows_max: int | None) -> tuple[Row, ...]:
+    """Return the first rows, and of the others those that sum up."""
+    if rows_max is None or len(rows) <= rows_max:
+        return rows
+    sums = (RowMark.TOTAL, RowMark.RESIDUAL, RowMark.REST)
+    return rows[:rows_max] + tuple(row for row in rows[rows_max:] if row.mark in sums)
 
 
 def _print_row(

@@ -12,7 +12,7 @@ from rich.cells import cell_len, get_character_cell_size
 
 from pgflash.model.awr import AwrReport, CompareReport, Finding, RowMark, Source
 from pgflash.report.awr.heads import facts, title_of
-from pgflash.report.awr.order import grouped
+from pgflash.report.awr.order import grouped, rows_for_people
 from pgflash.report.awr.printed import (
     MEANS,
     SIGNS,
@@ -87,7 +87,9 @@ def _lines(report: AwrReport | CompareReport) -> Iterator[str]:
         yield ""
         yield from _heading(group)
         for table in tables:
-            yield from _table(print_table(table, text_max=_TEXT_MAX))
+            yield from _table(
+                print_table(table, rows_max=rows_for_people(table), text_max=_TEXT_MAX)
+            )
 
 
 def _legend() -> str:
