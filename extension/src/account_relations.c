@@ -291,7 +291,7 @@ account_relation_of(OpenFile *file)
 
 /* The place of the relation that has this path, if it is a fork's first file. */
 static Found
-find_path(const char *path, Key *key_out)
+find_path(const char *path)
 {
 	Found found = { .place = NO_PLACE };
 	FilePlace place;
@@ -301,32 +301,36 @@ find_path(const char *path, Key *key_out)
 	place = paths_classify(&runtime.root, path);
 	if (place.class != FILE_RELATION || place.id.segment != 0)
 		return found;
-	*key_out = key_of(place.id);
-	return search(*key_out);
+	return search(key_of(place.id));
+}
+
+/* Set the state of the relation with this path, if it was the other one. */
+static bool
+set_state(const char *path, unsigned from, unsigned to)
+{
+	Found found = find_path(path);
+
+	return found.place != NO_PLACE && state_of(found.tag) == from &&
+	       atomic_compare_exchange_strong(
+			   &account_memory.relations[found.place].tag, &found.tag,
+			   TAG(found.tag >> 2, to));
 }
 
 void
 account_removed(const char *path)
 {
-	Key key;
-	Found found = find_path(path, &key);
-
-	if (found.place != NO_PLACE && state_of(found.tag) == LIVE &&
-	    atomic_compare_exchange_strong(
-			&account_memory.relations[found.place].tag, &found.tag,
-			TAG(found.tag >> 2, GONE)))
+	if (set_state(path, LIVE, GONE))
 		account_add(&account_memory.shared->relation_epoch, 1);
 }
 
-/* File numbers come again in the end. */
+/*
+ * Unlogged relations get new files of their names after a crash, and all file
+ * numbers come again in the end.  Counts go on, so that they never fall.
+ */
 void
 account_created(const char *path)
 {
-	Key key;
-	Found found = find_path(path, &key);
-
-	if (found.place != NO_PLACE && state_of(found.tag) == GONE)
-		(void) give(found.place, &found.tag, key);
+	(void) set_state(path, GONE, LIVE);
 }
 
 void

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "account.h"
+#include "account_shared.h"
 #include "files.h"
 #include "runtime.h"
 #include "settings.h"
@@ -716,8 +717,8 @@ test_relations(void)
 	server_close(fd);
 
 	fd = server_open(PATH, O_RDWR | O_CREAT | O_EXCL);
-	OK(!relation_row(16384, 0, &row) || (calls_in(&row) == 0 && !row.gone),
-	   "a new file of its name begins at nothing");
+	OK(relation_row(16384, 0, &row) && calls_in(&row) == 6 && !row.gone,
+	   "a new file of its name goes on with them");
 	server_close(fd);
 }
 
@@ -772,6 +773,58 @@ test_more_relations_than_places(void)
 	OK(calls_of(ACCOUNT_DATA, ACCOUNT_SYNC) == 2 * (PLACES + 10) + 2,
 	   "but not from the totals");
 	server_close(fd);
+}
+
+#define CLAIMED          1
+#define LIVE             2
+#define TAG(life, state) ((uint64_t) (life) << 2 | (state))
+
+static uint32_t
+place_of(uint32_t number)
+{
+	AccountRelation row;
+
+	for (uint32_t place = 0; place < PLACES; place++)
+	{
+		if (account_relation(place, &row) && row.relation == number)
+			return place;
+	}
+	abort();
+}
+
+/* What a race, or a process that dies at the worst moment, may leave behind. */
+static void
+test_odd_places(void)
+{
+	AccountRelation row;
+	uint32_t place;
+	uint32_t twin;
+	unsigned rows = 0;
+
+	begin_anew();
+	sync_relations(20000, 1);
+	place = place_of(20000);
+	twin = (place + 1) % PLACES;
+	account_memory.keys[twin] = account_memory.keys[place];
+	account_memory.relations[twin].tag = TAG(1, LIVE);
+	account_memory.relations[twin].counter[RELATION_SYNC] = 5;
+	for (uint32_t i = 0; i < PLACES; i++)
+		rows += account_relation(i, &row) && row.relation == 20000;
+	OK(rows == 1 && relation_row(20000, 0, &row) && calls_in(&row) == 7,
+	   "a relation that got two places has one row");
+
+	begin_anew();
+	for (uint32_t i = 0; i < PLACES; i++)
+		account_memory.relations[i].tag = TAG(1, CLAIMED);
+	sync_relations(20000, 1);
+	OK(calls_of_others() == 2,
+	   "nobody waits long for a place that is being claimed");
+	account_detach(true);
+	account_create(server_memory, SINCE);
+	sync_relations(20000, 1);
+	OK(relation_row(20000, 0, &row) && calls_in(&row) == 2 &&
+	       calls_of_others() == 2,
+	   "and after a crash it is free");
 }
 
 static void
@@ -973,6 +1026,7 @@ main(void)
 	test_wal();
 	test_relations();
 	test_more_relations_than_places();
+	test_odd_places();
 	test_tablespaces();
 	test_backend_types();
 	test_many_at_once();

@@ -343,7 +343,7 @@ def test_relations_agree_with_pg_stat_io(server: Server) -> None:
         if bytes_known:
             assert ours("calls") == theirs("s"), kind
         # Their clock is read around ours.
-        assert 0.3 * theirs("_ms") < ours("time_ms") <= theirs("_ms") + 1, kind
+        assert 0.5 * theirs("_ms") - 5 < ours("time_ms") <= theirs("_ms") + 1, kind
 
 
 def test_syncs_of_relations_agree_with_pg_stat_io(server: Server) -> None:
@@ -432,12 +432,11 @@ def test_wal_is_written_once_but_for_what_is_wasted(server: Server) -> None:
 # ---- known devices ----------------------------------------------------------------
 
 
-@pytest.fixture
-def slow_disk(
-    cluster: ClusterFactory, pgflash_install: PgInstall
-) -> Iterator[tuple[Server, Emulator]]:
+@pytest.fixture(scope="module")
+def slow_disk(pgflash_install: PgInstall) -> Iterator[tuple[Server, Emulator]]:
     """Return a server whose relations lie on an emulated disk, its delays off."""
-    server = cluster(install=pgflash_install, start=False)
+    factory = ClusterFactory(pgflash_install)
+    server = factory(start=False)
     # The advice asks the kernel about reads of its own choice, at first about all.
     server.configure({**read_by_sessions(pgflash_install, SETTINGS), "pgflash.advice": "off"})
     with Emulator.create(
@@ -462,7 +461,7 @@ def slow_disk(
             worker.execute("alter table item add primary key (id)")
             worker.execute("checkpoint")
         yield server, emulator
-        server.stop()
+        factory.close()
 
 
 def test_calls_and_times_agree_with_those_of_a_slow_disk(
@@ -674,20 +673,8 @@ def test_it_can_be_turned_off_and_on_while_the_server_runs(server: Server) -> No
     assert on["reads"] > off["reads"]
 
 
-def test_a_backend_that_is_killed_takes_no_count_with_it(
-    cluster: ClusterFactory, pgflash_install: PgInstall
-) -> None:
-    server = cluster(
-        install=pgflash_install,
-        settings={**read_by_sessions(pgflash_install, SETTINGS), "restart_after_crash": "on"},
-    )
+def test_a_backend_that_is_killed_takes_no_count_with_it(server: Server) -> None:
     with session(server) as worker:
-        worker.execute("create extension pgflash")
-        worker.execute(
-            "create table item as select n as id, repeat('x', 500) as pad"
-            f" from generate_series(1, {ROWS}) n"
-        )
-        worker.execute("checkpoint")
         worker.execute("select count(*) from item")
         before = relation(worker, "item")
         since = one(worker, "select stats_since from pgflash_wal")
