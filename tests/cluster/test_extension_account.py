@@ -41,6 +41,9 @@ SETTINGS = {
     "bgwriter_lru_maxpages": "0",
     "checkpoint_timeout": "1h",
     "max_wal_size": "4GB",
+    # Nobody else shall read meanwhile.
+    "pgflash.snapshot_interval": "0",
+    "pgflash.sample_rate": "0",
 }
 ROWS = 20_000
 
