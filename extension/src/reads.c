@@ -15,11 +15,8 @@
  * all of it from the file, since a disk charges per call rather than per block, and
  * the blocks that were missing are filled.
  *
- * A scan that is served from flash has its next blocks read ahead, as the kernel would
- * do for a file; this is what keeps a device busy where PostgreSQL reads block by block.
- *
- * Large scans must not flush the cache, so a descriptor that has read
- * BULK_BLOCKS in a row no longer fills, nor does a run longer than RUN_FILL_BLOCKS.
+ * Large scans must not flush the cache, so a descriptor in the middle of one
+ * (scans.c) no longer fills, nor does a run longer than RUN_FILL_BLOCKS.
  * Such reads are still served from flash.  Base backups (walsenders) neither look
  * up nor fill; nor do reads that are not made of whole blocks.
  *
@@ -50,6 +47,7 @@
 #include "broken.h"
 #include "files.h"
 #include "runtime.h"
+#include "scans.h"
 #include "settings.h"
 
 /* The longest run that is looked up: PostgreSQL's largest io_max_combine_limit. */
@@ -57,25 +55,6 @@
 
 /* The longest run that is filled: PostgreSQL's default io_combine_limit. */
 #define RUN_FILL_BLOCKS 16
-
-/* So many blocks in a row are a scan. */
-#define BULK_BLOCKS 32
-
-/*
- * io workers share a scan out between them, run by run, so each sees gaps of what
- * the others read: PostgreSQL 18 has 3 of them by default, and now and then the
- * backend reads for itself.  One that has to wait for a processor sees larger gaps.
- */
-#define GAP_RUNS 16
-
-/* The gaps of who reads block by block are its own. */
-#define GAP_BLOCKS 4
-
-/* A scan's next blocks are read ahead after so many reads without any gap. */
-#define AHEAD_AFTER 4
-
-/* ... so many at once at least: one call costs less than several. */
-#define AHEAD_BATCH 8
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
@@ -144,32 +123,6 @@ run_of_call(const Call *call, Run *run)
 
 	run->first = (uint32_t) block;
 	return run->count > 0 && block + run->count <= runtime.segment_blocks;
-}
-
-/* Is the descriptor in the middle of a scan, this run included? */
-static bool
-note_streak(OpenFile *entry, const Run *run)
-{
-	uint32_t gap = run->first - entry->next_block;
-	uint32_t gap_max = run->count > 1 ? GAP_RUNS * run->count : GAP_BLOCKS;
-	bool goes_on = entry->next_block > 0 && run->first >= entry->next_block &&
-	               gap < gap_max;
-
-	if (!goes_on || gap > 0)
-		entry->in_a_row = 0;
-	else if (entry->in_a_row < AHEAD_AFTER)
-		entry->in_a_row++;
-
-	/* Halved, not forgotten: one odd gap makes no scan look like anything else. */
-	if (!goes_on)
-		entry->streak_blocks /= 2;
-	entry->streak_blocks += run->count;
-	entry->next_block = run->first + run->count;
-
-	/* Beyond this it says no more. */
-	if (entry->streak_blocks > BULK_BLOCKS)
-		entry->streak_blocks = BULK_BLOCKS;
-	return entry->streak_blocks >= BULK_BLOCKS;
 }
 
 /*
@@ -305,30 +258,6 @@ take_ticket_again(int fd, OpenFile *entry, uint32_t block, FcTicket *ticket)
 	(void) look_up(fd, entry, block, page, ticket);
 }
 
-/*
- * A scan was served from flash: begin to fetch what it will ask for next.  Block by
- * block, as PostgreSQL 15 and 16 read, it would else wait for flash each time, while
- * the kernel reads ahead of a scan of the disk.
- */
-static void
-read_ahead(OpenFile *entry, const Run *run)
-{
-	uint32_t next = run->first + run->count;
-	uint32_t end = next + FC_AHEAD_BLOCKS_MAX;
-	uint32_t from = entry->ahead_block;
-
-	if (entry->in_a_row < AHEAD_AFTER)
-		return;
-	if (end > runtime.segment_blocks)
-		end = runtime.segment_blocks;
-	if (from < next || from > end)
-		from = next;
-
-	if (end - from >= AHEAD_BATCH)
-		entry->ahead_block =
-			fc_read_ahead(&runtime.cache, &entry->file, from, end - from);
-}
-
 static ssize_t
 read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
            int errno_before)
@@ -343,7 +272,7 @@ read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 	{
 		*call->source = SOURCE_FLASH;
 		if (bulk)
-			read_ahead(entry, run);
+			scans_read_ahead(entry, run->first + run->count);
 		errno = errno_before;
 		return FC_BLOCK_SIZE;
 	}
@@ -430,7 +359,7 @@ read_run(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 	{
 		*call->source = SOURCE_FLASH;
 		if (bulk)
-			read_ahead(entry, run);
+			scans_read_ahead(entry, run->first + run->count);
 		errno = errno_before;
 		return (ssize_t) run->count * FC_BLOCK_SIZE;
 	}
@@ -464,7 +393,7 @@ read_relation(const Call *call, OpenFile *entry)
 	if (*runtime.is_walsender || !run_of_call(call, &run))
 		return bypass(call, errno_before);
 
-	bulk = note_streak(entry, &run);
+	bulk = scans_note(entry, run.first, run.count);
 	if (in_page_cache(call, entry))
 	{
 		fc_count(&runtime.cache, FC_COUNT_page_cache_reads, run.count);
