@@ -293,6 +293,9 @@ def test_copies_from_the_page_cache_are_cpu_where_cpu_is_measured() -> None:
     # 6 s at work and 4 s within calls are the 10 s of CPU: nobody waited for a processor.
     assert counted(measured) == {"DB CPU": 10.0}
     assert parts(measured)["data file read, page cache"].apart
+    waited = db_time(period(io=copies, cpu={CLIENT: 10.0}, seen=samples((CLIENT, None, None, 20))))
+    # Of 20 s at work, 6 s were on a processor outside of such calls.
+    assert counted(waited) == {"DB CPU": 10.0, "waiting for a processor": 14.0}
     sampled_only = db_time(period(io=copies, seen=samples((CLIENT, None, None, 6))))
     assert counted(sampled_only)["data file read, page cache"] == 4.0
 

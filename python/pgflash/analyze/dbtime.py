@@ -13,6 +13,7 @@ somebody else's report; parts.py says where each part comes from on PostgreSQL.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pgflash.analyze.grid import ratio
 from pgflash.model.awr import Source
 from pgflash.model.waits import WaitClass
 
@@ -66,7 +67,7 @@ class Composition:
 
     def share(self, total_s: float) -> float | None:
         """Return a time as a share of DB time."""
-        return total_s / self.db_time_s if self.db_time_s > 0 else None
+        return ratio(total_s, self.db_time_s)
 
     def sessions(self, total_s: float) -> float | None:
         """Return a time as average active sessions."""
@@ -99,12 +100,12 @@ def compose(
 
 def mean_ms(total_s: float, count: float | None) -> float | None:
     """Return milliseconds for each of COUNT; None if there was none or nobody counted."""
-    return 1000 * total_s / count if count else None
+    return ratio(1000 * total_s, count)
 
 
 def average_sessions(total_s: float, elapsed_s: float) -> float | None:
     """Return how many sessions were there on average."""
-    return total_s / elapsed_s if elapsed_s > 0 else None
+    return ratio(total_s, elapsed_s)
 
 
 def total_of(parts: Sequence[TimePart]) -> float:

@@ -2,6 +2,7 @@
 """What the makers of tables share: columns by name, parts of a whole, rates."""
 
 from collections.abc import Iterable, Sequence
+from math import isfinite
 
 from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, Source, Unit
 
@@ -31,7 +32,10 @@ def exact(value: int | float | None, unit: Unit) -> Number | None:
 
 def ratio(over: float | None, under: float | None) -> float | None:
     """Return one number over another; None where that means nothing."""
-    return over / under if over is not None and under else None
+    if over is None or not under:
+        return None
+    found = over / under
+    return found if isfinite(found) else None
 
 
 def missing(table_id: str, title: str, columns: Sequence[Column], reason: str) -> ReportTable:
