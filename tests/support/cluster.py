@@ -4,22 +4,28 @@ A test asks the `cluster` fixture for as many servers as it needs; each has a ba
 of its own that goes away with the test.  The extension is installed into a copy of the
 PostgreSQL installation, one for each major and, for negative controls, one for each
 deliberate fault (FC_BREAK), so that builds never clobber one another.
+
+initdb is run once a version: the first server of a test is a copy of what it made.  Any
+other one is made anew, so no two servers of a test are the same cluster.  Tests may run
+in several processes at once; what they share below build/ is made under a lock.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, reachable_dir, remove_data
+from pgflash.lab.server import Server, make_server_dir, reachable_dir, remove_data
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -31,6 +37,16 @@ FAST_SETTINGS = {
     "autovacuum": "off",
     "log_checkpoints": "off",
 }
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Keep other processes of tests away from what is made under this name."""
+    folder = REPOSITORY / "build" / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / name).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def find_install(major: int) -> PgInstall:
@@ -53,22 +69,36 @@ def build_install(stock: PgInstall, *, fault: str = "") -> PgInstall:
     """
     name = f"{stock.version}-{fault}" if fault else stock.version
     install = stock.copy_to(reachable_dir(REPOSITORY / "build" / "pg") / name)
-    done = subprocess.run(
-        [
-            *("make", "--no-print-directory", "-C", REPOSITORY / "extension", "install"),
-            f"PG_CONFIG={install.pg_config}",
-            f"BUILD={REPOSITORY / 'build' / 'extension' / name}",
-            *([f"FC_BREAK={fault}"] if fault else []),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        # A make above us must not talk to this one.
-        env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
-    )
+    # One make at a time: all of them look after core, too.
+    with _locked("make"):
+        done = subprocess.run(
+            [
+                *("make", "--no-print-directory", "-C", REPOSITORY / "extension", "install"),
+                f"PG_CONFIG={install.pg_config}",
+                f"BUILD={REPOSITORY / 'build' / 'extension' / name}",
+                *([f"FC_BREAK={fault}"] if fault else []),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            # A make above us must not talk to this one.
+            env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
+        )
     if done.returncode != 0:
         pytest.fail(f"the extension does not build:\n{done.stdout}\n{done.stderr}", pytrace=False)
     return install
+
+
+def _template(install: PgInstall) -> Path:
+    """Return a data folder that initdb made, and no server has run on."""
+    base = reachable_dir(REPOSITORY / "build" / "pg") / f"template-{install.version}"
+    with _locked(base.name):
+        if not base.exists():
+            new = base.with_name(f"{base.name}.new")
+            shutil.rmtree(new, ignore_errors=True)
+            Server.create(install, new)
+            new.rename(base)
+    return base / "data"
 
 
 class ClusterFactory:
@@ -93,16 +123,24 @@ class ClusterFactory:
         # Not below pytest's tmp_path, which only root may enter when root runs the tests.
         folder = Path(tempfile.mkdtemp(prefix="pgflash-test-"))
         folder.chmod(0o755)
-        server = Server.create(
-            install or self._install,
-            folder / "server",
-            settings={
-                **FAST_SETTINGS,
-                **({"shared_preload_libraries": preload} if preload else {}),
-                **(settings or {}),
-            },
-            initdb_args=initdb_args,
-        )
+        settings = {
+            **FAST_SETTINGS,
+            **({"shared_preload_libraries": preload} if preload else {}),
+            **(settings or {}),
+        }
+        install = install or self._install
+        if self._servers or initdb_args:
+            server = Server.create(
+                install, folder / "server", settings=settings, initdb_args=initdb_args
+            )
+        else:
+            make_server_dir(folder / "server")
+            # cp copies the owner, too.
+            subprocess.run(
+                ["cp", "-a", "--reflink=auto", _template(install), folder / "server" / "data"],
+                check=True,
+            )
+            server = Server.open(install, folder / "server", settings=settings)
         self._servers.append((server, folder))
         if start:
             server.start(extra_env)
