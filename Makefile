@@ -5,6 +5,7 @@
 #	PG=15..18       the PostgreSQL major to build and test against (18)
 #	PG_CONFIG=PATH  build against this installation instead of one of tools/pg.py
 #	V=1             show the commands and every test's name
+#	JOBS=n          so many tests at a time (2)
 #	TRACES=DIR      the streams of make bench-policy; see bench/policy/README.md
 #	TIME=60 SEED=n  how long to fuzz; repeat one fuzz run
 
@@ -99,7 +100,7 @@ example-report: build
 		-o docs/examples/compare.html
 
 test: venv-dev rooms
-	$(Q)PG='$(PG)' V='$(V)' tools/test.sh
+	$(Q)PG='$(PG)' V='$(V)' JOBS='$(JOBS)' tools/test.sh
 
 check: venv-dev rooms
 	$(Q)PATH='$(BIN)':"$$PATH" tools/check.sh

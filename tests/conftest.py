@@ -48,8 +48,12 @@ def pgflash_install(pg_install: PgInstall) -> PgInstall:
 
 
 @pytest.fixture(scope="session")
-def broken_install(pg_install: PgInstall) -> Callable[[str], PgInstall]:
-    """Return private copies with one deliberate fault each, for negative controls."""
+def broken_install(pg_install: PgInstall, pgflash_install: PgInstall) -> Callable[[str], PgInstall]:
+    """Return private copies with one deliberate fault each, for negative controls.
+
+    They are built after the sound one, with which they share what has no fault.
+    """
+    assert pgflash_install.major == pg_install.major
     return cache(lambda fault: build_install(pg_install, fault=fault))
 
 

@@ -3,7 +3,8 @@
 #
 # First the C rooms under prove, then everything Python on one PostgreSQL (18), then
 # the tests marked `extension` on 15, 16 and 17.  PG=n in the environment means: all
-# of it, on that major only.  A failure does not stop the rest; the summary at the end
+# of it, on that major only.  Tests run two at a time (JOBS=n: so many): most of them
+# wait for servers.  A failure does not stop the rest; the summary at the end
 # says what ran, what failed and what could not run and why.  A major that cannot be
 # had is no failure.
 set -u
@@ -12,6 +13,7 @@ cd "$(dirname "$0")/.."
 summary=()
 failed=0
 verbosity=()
+jobs=${JOBS:-2}
 [ "${V:-}" = 1 ] && verbosity=(-v)
 
 # step TITLE COMMAND... : run it, remember how it ended.
@@ -36,14 +38,16 @@ pg_major()
 	shift 2
 	if reason=$(.venv/bin/python tools/pg.py "$major" 2>&1 >/dev/null); then
 		step "$title on PostgreSQL $major" \
-			.venv/bin/python -m pytest --pg-major="$major" "${verbosity[@]}" "$@"
+			.venv/bin/python -m pytest --pg-major="$major" --numprocesses="$jobs" \
+			--dist=loadfile "${verbosity[@]}" "$@"
 	else
 		summary+=("NOT RUN $title on PostgreSQL $major: ${reason##*$'\n'}")
 	fi
 }
 
 for room in core emulator extension; do
-	step "$room" make --no-print-directory -C "$room" test ${V:+PROVE_FLAGS=-v}
+	step "$room" make --no-print-directory --jobs="$jobs" -C "$room" test \
+		PROVE_FLAGS="--jobs=$jobs ${V:+-v}"
 done
 
 if [ -n "${PG:-}" ]; then

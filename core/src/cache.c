@@ -42,6 +42,7 @@ uint64_t fc_test_broken;
 void (*fc_test_point)(const char *name);
 uint64_t fc_test_now_ns;
 uint64_t fc_test_tick_ns;
+void *const *fc_test_page;
 #endif
 
 /* ---- memory ---------------------------------------------------------------- */

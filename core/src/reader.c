@@ -372,6 +372,8 @@ begin_reads(Call *call)
 
 		place->call = reader->call;
 		place->index = index;
+		if (FC_BROKEN(OWN_PAGE))
+			place->transfer.page = FC_CALLERS_PAGE(index);
 		transfer[count++] = &place->transfer;
 	}
 

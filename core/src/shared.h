@@ -94,6 +94,7 @@ enum
 	FC_BREAK_BYPASSED = FC_BIT(30),    /* no changes on a bypassed device */
 	FC_BREAK_BUDGET = FC_BIT(31),      /* the write budget limits nothing */
 	FC_BREAK_LOST_PAGE = FC_BIT(40),   /* pages of late reads are used again */
+	FC_BREAK_OWN_PAGE = FC_BIT(32),    /* flash is read into callers' pages */
 	FC_BREAK_READER_BUSY = FC_BIT(41), /* reads within a read go ahead */
 	FC_BREAK_OLD_HOME = FC_BIT(42),    /* changes look at the new home only */
 	FC_BREAK_HOME_ORDER = FC_BIT(43),  /* ... or at the new home first */
@@ -127,9 +128,11 @@ enum
 extern uint64_t fc_test_broken;
 extern void (*fc_test_point)(const char *name);
 extern uint64_t fc_test_now_ns; /* what the clock says; 0: it is the real one */
-extern uint64_t fc_test_tick_ns; /* ... and goes on by at each look */
+extern uint64_t fc_test_tick_ns;  /* ... and goes on by at each look */
+extern void *const *fc_test_page; /* where callers want the slots of a run */
 
-#define FC_BROKEN(name) ((fc_test_broken & FC_BREAK_##name) != 0)
+#define FC_BROKEN(name)        ((fc_test_broken & FC_BREAK_##name) != 0)
+#define FC_CALLERS_PAGE(index) (fc_test_page[index])
 #define FC_POINT(name)                                                         \
 	do                                                                         \
 	{                                                                          \
@@ -137,8 +140,9 @@ extern uint64_t fc_test_tick_ns; /* ... and goes on by at each look */
 			fc_test_point(name);                                               \
 	} while (0)
 #else
-#define FC_BROKEN(name) 0
-#define FC_POINT(name)  ((void) 0)
+#define FC_BROKEN(name)        0
+#define FC_CALLERS_PAGE(index) NULL
+#define FC_POINT(name)         ((void) 0)
 #endif
 
 /* ---- entries ------------------------------------------------------------ */

@@ -208,6 +208,61 @@ test_all_pages_lost(void)
 	rig_close(&rig);
 }
 
+/*
+ * Block 0 is late, so the caller reads the disk into its page.  Then the device
+ * answers: is what the caller has still what the disk held?
+ */
+static bool
+late_read_spares_the_caller(void)
+{
+	Page from_disk;
+
+	begin(BLOCKS);
+	rig.flash.stuck = 1;
+	MUST(read_run(1) == 0 && status[0] == FC_MISS);
+	read_disk(0);
+	from_disk = pages[0];
+	memory_device_let_go(&rig.flash);
+
+	bool spared = memcmp(&from_disk, &pages[0], sizeof(from_disk)) == 0;
+
+	rig_close(&rig);
+	return spared;
+}
+
+/* A slot may hold anything until its checksum was compared; and a miss must not. */
+static bool
+corrupt_read_spares_the_caller(void)
+{
+	static const Page zeros;
+
+	begin(BLOCKS);
+	rig.flash.read_fault = FAULT_FLIP;
+	MUST(read_run(1) == 0 && status[0] == FC_MISS);
+
+	bool spared = memcmp(&zeros, &pages[0], sizeof(zeros)) == 0;
+
+	rig_close(&rig);
+	return spared;
+}
+
+static void
+test_own_pages(void)
+{
+	OK(late_read_spares_the_caller(),
+	   "what comes late does not touch what the caller has from the disk");
+	OK(corrupt_read_spares_the_caller(),
+	   "nor does the caller see what is corrupt");
+	fc_test_page = page;
+	fc_test_broken = FC_BREAK_OWN_PAGE;
+	OK(!late_read_spares_the_caller(),
+	   "negative control: read straight into its page, it does");
+	OK(!corrupt_read_spares_the_caller(),
+	   "negative control: ... and so do bits");
+	fc_test_broken = 0;
+	fc_test_page = NULL;
+}
+
 static void
 let_go(const char *name)
 {
@@ -483,6 +538,7 @@ main(void)
 	test_runs();
 	test_late();
 	test_all_pages_lost();
+	test_own_pages();
 	test_late_page();
 	test_ahead();
 	test_ahead_of_a_change();

@@ -287,6 +287,73 @@ test_drain(void)
 	rig_close(&rig);
 }
 
+/* A cache of 4 sets with a block beyond so many of them, in the ring. */
+static void
+stage_beyond(uint32_t sets)
+{
+	static Page page;
+	FcTicket ticket;
+	uint32_t block = 0;
+
+	open_sized(4 * FC_WAYS, 4 * FC_WAYS);
+	while (fc_index_set_of(rig.cache.shared, fc_key(file.number, block)) < sets)
+		block++;
+	MUST(fc_read(&rig.cache, &file, block, &page, &ticket) == FC_MISS);
+	page_make(&page, 7, block, 1);
+	MUST(fc_fill(&rig.cache, &ticket, &page) == FC_OK);
+}
+
+/*
+ * The writer has begun to write a slot of a set that goes, and the device takes its
+ * time.  When the room is given back, the host cuts the file off: is there still a
+ * write under way that would land behind its new end, or in a slot that somebody
+ * else was given when the cache grew again?
+ */
+static bool
+writes_land_in_the_file(void)
+{
+	FcCache writing;
+	FcWriter *writer;
+	off_t end;
+	bool in_file;
+
+	stage_beyond(2);
+	MUST(fc_cache_attach(&writing, rig.memory, &fc_policy_lfu,
+	                     &rig.slow.device) == FC_OK);
+	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
+	rig.slow.holds = true;
+	fc_writer_run(writer, 0);
+	MUST(rig.slow.deferred_count == 1);
+
+	MUST(fc_resize_begin(&rig.cache, 2 * FC_WAYS) == FC_OK);
+	for (int i = 0; i < 10; i++)
+		(void) fc_resize_step(&rig.cache, 10);
+	end = FC_SLOTS_OFFSET +
+	      (off_t) fc_size(&rig.cache).room_slots * FC_BLOCK_SIZE;
+	in_file = rig.slow.deferred[0].asked.offset < end;
+
+	/* Then it lands, and the room is given back. */
+	rig.slow.holds = false;
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	MUST(fc_writer_end(writer, 0) == FC_OK);
+	MUST(!fc_resize_step(&rig.cache, 10) &&
+	     fc_size(&rig.cache).room_slots == 2 * FC_WAYS);
+	rig_detach(&writing);
+	rig_close(&rig);
+	return in_file;
+}
+
+static void
+test_drain_of_writes(void)
+{
+	OK(writes_land_in_the_file(),
+	   "room is kept for what the device is still writing");
+	fc_test_broken = FC_BREAK_DRAIN;
+	OK(!writes_land_in_the_file(),
+	   "negative control: cut off before, it is written behind the file's end");
+	fc_test_broken = 0;
+}
+
 /* A device that stalls is waited for; one that is dead takes its blocks along. */
 static void
 test_stalls(void)
@@ -737,6 +804,7 @@ main(void)
 	test_limits();
 	test_layout_is_of_the_maximum();
 	test_drain();
+	test_drain_of_writes();
 	test_stalls();
 	memset(&rig, 0, sizeof(rig));
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)

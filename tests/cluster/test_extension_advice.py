@@ -10,8 +10,6 @@ from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached, eventually
 from support.cluster import ClusterFactory
 
-pytestmark = pytest.mark.extension
-
 #: About 1400 blocks: more than shared_buffers and than 1/8 of 64 MB, less than 1/4.
 ROWS = 20_000
 SCANS = 24
@@ -88,6 +86,7 @@ def test_the_curve_of_a_loop_is_the_same_in_every_mode(
     assert {row["size_of"] for row in rows} == {"cache"}
 
 
+@pytest.mark.extension
 def test_there_is_advice_without_a_cache(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

@@ -18,8 +18,6 @@ from support.cached import CachedServer, Row, assert_never_stale, create_cached,
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults
 
-pytestmark = pytest.mark.extension
-
 FILES = 3
 ROWS = 20_000
 
@@ -87,6 +85,7 @@ def start(cached: CachedServer) -> None:
     assert eventually(lambda: cached.view()["mode"] == "serve")
 
 
+@pytest.mark.extension
 def test_all_files_have_their_share_of_the_work(striped: CachedServer) -> None:
     start(striped)
     fill_tables(striped)

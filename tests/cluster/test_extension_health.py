@@ -13,8 +13,6 @@ from pgflash.lab.server import make_server_dir
 from support.cached import CachedServer, Row, assert_never_stale, eventually
 from support.cluster import ClusterFactory
 
-pytestmark = pytest.mark.extension
-
 Installs = Callable[[str], PgInstall]
 
 ROWS = 20_000
@@ -148,6 +146,7 @@ def stall_and_change(cached: CachedServer) -> None:
     cached.assert_serving()
 
 
+@pytest.mark.extension
 def test_a_stalled_device_is_bypassed_and_comes_back_warm(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

@@ -22,8 +22,6 @@ from support.cached import eventually
 from support.cluster import REPOSITORY, ClusterFactory
 from support.shim import compile_shim
 
-pytestmark = pytest.mark.extension
-
 FOREIGN_TEXT = b"somebody's only copy of something"
 
 
@@ -253,6 +251,7 @@ def test_a_cache_that_cannot_be_is_said_once_and_the_server_works(
     stopped.stop()
 
 
+@pytest.mark.extension
 def test_a_refused_file_is_left_as_it_was(stopped: Server, flash: Path) -> None:
     stopped.stop()
     stopped.configure(foreign_content(stopped, flash))
@@ -261,6 +260,7 @@ def test_a_refused_file_is_left_as_it_was(stopped: Server, flash: Path) -> None:
     assert (flash / "precious").read_bytes() == FOREIGN_TEXT
 
 
+@pytest.mark.extension
 def test_no_cache_file_means_no_cache_and_no_word_about_it(stopped: Server) -> None:
     stopped.stop()
     stopped.configure(settings(""))
@@ -315,6 +315,7 @@ def test_a_full_disk_is_refused_and_the_space_given_back(stopped: Server, flash:
     assert (flash / "cache").stat().st_size == 0
 
 
+@pytest.mark.extension
 def test_io_uring_is_refused(stopped: Server, flash: Path) -> None:
     if stopped.install.major < 18:
         pytest.skip("io_uring came with PostgreSQL 18")
@@ -337,6 +338,7 @@ def test_io_uring_is_refused(stopped: Server, flash: Path) -> None:
         stopped.configure({"io_method": "worker"})
 
 
+@pytest.mark.extension
 def test_a_size_that_is_no_number_does_not_keep_the_server_from_starting(
     stopped: Server, flash: Path
 ) -> None:
@@ -350,6 +352,7 @@ def test_a_size_that_is_no_number_does_not_keep_the_server_from_starting(
     stopped.configure({"pgflash.cache_size": "16MB"})
 
 
+@pytest.mark.extension
 def test_an_unknown_word_for_verify_does_not_keep_the_server_from_starting(
     stopped: Server, flash: Path
 ) -> None:
@@ -362,6 +365,7 @@ def test_an_unknown_word_for_verify_does_not_keep_the_server_from_starting(
     stopped.configure({"pgflash.verify": "off"})
 
 
+@pytest.mark.extension
 def test_a_server_for_a_single_user_runs_without_the_cache(stopped: Server, flash: Path) -> None:
     stopped.stop()
     stopped.configure(settings(flash / "cache"))
@@ -372,6 +376,7 @@ def test_a_server_for_a_single_user_runs_without_the_cache(stopped: Server, flas
     assert done.returncode == 0
 
 
+@pytest.mark.extension
 def test_a_library_that_takes_a_call_away_from_pgflash_is_found_out(
     stopped: Server, flash: Path
 ) -> None:

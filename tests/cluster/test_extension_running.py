@@ -24,8 +24,6 @@ from support.cached import (
 from support.cluster import ClusterFactory
 from support.shim import WITHOUT_AIO, compile_shim
 
-pytestmark = pytest.mark.extension
-
 #: Bytes in front of the first slot of a cache file.
 SLOTS_OFFSET = 1024 * 1024
 BLOCK = 8192
@@ -94,6 +92,7 @@ def difference(server: CachedServer, action: Callable[[], object]) -> Row:
 # ---- who bypasses
 
 
+@pytest.mark.extension
 def test_a_base_backup_neither_fills_nor_is_looked_up(cached: CachedServer) -> None:
     read_at_random(cached)
     target = cached.server.base / "backup"
@@ -109,6 +108,7 @@ def test_a_base_backup_neither_fills_nor_is_looked_up(cached: CachedServer) -> N
     assert grown["inserts"] < 50
 
 
+@pytest.mark.extension
 def test_a_large_scan_does_not_flush_what_others_use(cached: CachedServer) -> None:
     def scan() -> None:
         with cached.server.connect() as connection:
@@ -122,6 +122,7 @@ def test_a_large_scan_does_not_flush_what_others_use(cached: CachedServer) -> No
     assert grown["inserts"] < blocks // 4, f"{grown['inserts']} of {blocks} blocks"
 
 
+@pytest.mark.extension
 def test_a_scan_that_is_served_from_flash_is_read_ahead_of(cached: CachedServer) -> None:
     def scan() -> None:
         with cached.server.connect() as connection:
@@ -187,6 +188,7 @@ def filepath(server: CachedServer, relation: str = "item") -> str:
     return str(row[0])
 
 
+@pytest.mark.extension
 def test_advice_to_read_ahead_is_swallowed_for_cached_blocks(cached: CachedServer) -> None:
     if not has_contrib(cached.server.install, "pg_prewarm"):
         pytest.skip("this server has no pg_prewarm, which gives such advice when asked to")
@@ -204,6 +206,7 @@ def test_advice_to_read_ahead_is_swallowed_for_cached_blocks(cached: CachedServe
 # ---- what it shows
 
 
+@pytest.mark.extension
 def test_a_session_that_reads_flash_shows_it_as_its_wait(cached: CachedServer) -> None:
     read_at_random(cached)
     expected = "LWLock" if cached.server.install.major < 17 else "Extension"
@@ -263,6 +266,7 @@ def log(server: CachedServer) -> str:
     return server.server.log_text(since_start=True)
 
 
+@pytest.mark.extension
 @pytest.mark.parametrize("memory", ["sysv", "mmap"])
 def test_after_a_crash_of_a_backend_the_cache_without_warm_restart_begins_empty(
     cached: CachedServer, memory: str
@@ -283,6 +287,7 @@ def test_after_a_crash_of_a_backend_the_cache_without_warm_restart_begins_empty(
     assert cached.verify()[1] == 0
 
 
+@pytest.mark.extension
 @pytest.mark.parametrize("name", ["pgflash", "pgflash writer"])
 def test_a_worker_comes_back_when_it_is_ended(cached: CachedServer, name: str) -> None:
     def workers() -> list[int]:
@@ -301,6 +306,7 @@ def test_a_stopped_server_leaves_no_lock_on_its_cache_file(cached: CachedServer)
     assert eventually(lambda: cached.view()["mode"] == "serve")
 
 
+@pytest.mark.extension
 def test_a_new_setting_of_verify_takes_hold_at_a_reload(cached: CachedServer) -> None:
     read_at_random(cached)
     assert difference(cached, lambda: read_at_random(cached))["verify_compared"] == 0

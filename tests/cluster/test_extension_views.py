@@ -15,8 +15,6 @@ from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached, eventually
 from support.cluster import REPOSITORY, ClusterFactory
 
-pytestmark = pytest.mark.extension
-
 #: Each with the function behind it.
 VIEWS = {
     "pgflash_cache": "pgflash_cache_row",
@@ -108,6 +106,7 @@ def test_oracles_ten_stand_together_in_oracles_order(cached: CachedServer) -> No
     assert columns[first : first + 10] == ORACLES_TEN
 
 
+@pytest.mark.extension
 def test_every_view_column_and_function_has_a_comment(cached: CachedServer) -> None:
     columns = rows(
         cached,
@@ -129,6 +128,7 @@ def test_every_view_column_and_function_has_a_comment(cached: CachedServer) -> N
     assert (columns, views, functions) == ([], [], [])
 
 
+@pytest.mark.extension
 def test_a_fresh_cache_is_empty_and_says_what_it_is(cached: CachedServer) -> None:
     view = cached.view()
     assert view["cache_file"] == str(cached.cache_file)
@@ -138,6 +138,7 @@ def test_a_fresh_cache_is_empty_and_says_what_it_is(cached: CachedServer) -> Non
     assert view["used_slots"] * 8192 == view["used_bytes"]
 
 
+@pytest.mark.extension
 def test_reads_that_repeat_are_hits_and_are_counted_everywhere(cached: CachedServer) -> None:
     warm(cached)
     before = cached.view()
@@ -173,6 +174,7 @@ def test_reads_that_repeat_are_hits_and_are_counted_everywhere(cached: CachedSer
     assert disk_read_time_ms > 0
 
 
+@pytest.mark.extension
 def test_relations_are_named_by_fork_and_shared_catalogs_are_among_them(
     cached: CachedServer,
 ) -> None:
@@ -188,6 +190,7 @@ def test_relations_are_named_by_fork_and_shared_catalogs_are_among_them(
     assert databases[0][0] > 0
 
 
+@pytest.mark.extension
 def test_relations_of_other_databases_are_not_shown(cached: CachedServer) -> None:
     warm(cached)
     with cached.server.connect() as connection:
@@ -202,6 +205,7 @@ def test_relations_of_other_databases_are_not_shown(cached: CachedServer) -> Non
     assert shown == (0,)
 
 
+@pytest.mark.extension
 def test_a_written_block_is_refreshed_in_the_cache(cached: CachedServer) -> None:
     warm(cached)
     before = cached.view()["updates"]
@@ -224,6 +228,7 @@ def test_clear_drops_every_block(cached: CachedServer) -> None:
     assert view["clears"] == 1
 
 
+@pytest.mark.extension
 def test_passthrough_answers_nothing_and_stays_warm(cached: CachedServer) -> None:
     warm(cached)
     rows(cached, "select pgflash_cache_set_mode('passthrough')")
@@ -260,6 +265,7 @@ def test_an_unknown_mode_is_refused(cached: CachedServer, mode: str) -> None:
     assert cached.view()["mode"] == "serve"
 
 
+@pytest.mark.extension
 def test_verify_compares_every_cached_block_with_its_file(cached: CachedServer) -> None:
     warm(cached)
     used = cached.view()["used_slots"]
@@ -272,6 +278,7 @@ def blocks_on_disk(path: Path) -> Iterator[int]:
     yield from range(path.stat().st_size // 8192)
 
 
+@pytest.mark.extension
 def test_verify_finds_a_file_that_was_changed_behind_the_servers_back(
     cached: CachedServer,
 ) -> None:
@@ -297,6 +304,7 @@ def test_verify_finds_a_file_that_was_changed_behind_the_servers_back(
     assert row[0] in cached.server.log_text(since_start=True)
 
 
+@pytest.mark.extension
 def test_pg_monitor_reads_the_views_and_changes_nothing(cached: CachedServer) -> None:
     with cached.server.connect() as connection:
         connection.execute("create role watcher in role pg_monitor")
@@ -311,6 +319,7 @@ def test_pg_monitor_reads_the_views_and_changes_nothing(cached: CachedServer) ->
     assert cached.view()["mode"] == "serve"
 
 
+@pytest.mark.extension
 def test_everybody_else_sees_nothing(cached: CachedServer) -> None:
     with cached.server.connect() as connection:
         connection.execute("create role nobody_special")
@@ -326,6 +335,7 @@ def test_everybody_else_sees_nothing(cached: CachedServer) -> None:
             connection.execute("set pgflash.verify = 'off'")
 
 
+@pytest.mark.extension
 def test_a_careless_grant_does_not_let_others_change_the_cache(cached: CachedServer) -> None:
     with cached.server.connect() as connection:
         connection.execute("create role somebody")
@@ -338,6 +348,7 @@ def test_a_careless_grant_does_not_let_others_change_the_cache(cached: CachedSer
                 connection.execute(f"select pgflash_cache_{call}")
 
 
+@pytest.mark.extension
 def test_a_server_that_has_just_started_stops_at_once(cached: CachedServer) -> None:
     """Workers are sending visitors into databases then, and must not sleep afterwards."""
     for _ in range(3):
@@ -349,6 +360,7 @@ def test_a_server_that_has_just_started_stops_at_once(cached: CachedServer) -> N
         cached.start()
 
 
+@pytest.mark.extension
 def test_without_preloading_the_functions_say_what_to_do(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

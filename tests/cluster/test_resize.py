@@ -16,8 +16,6 @@ from support.never_stale import resize, run_tpcb_resizing
 from support.shim import compile_shim
 from support.tpcb import load_tpcb, run_tpcb
 
-pytestmark = pytest.mark.extension
-
 MB = 1024 * 1024
 SMALL, LARGE, MAX = "16MB", "32MB", "64MB"
 
@@ -80,6 +78,7 @@ def disk_bytes(cached: CachedServer) -> int:
     return cached.cache_file.stat().st_blocks * 512
 
 
+@pytest.mark.extension
 def test_growing_keeps_what_is_cached_and_moves_what_must(cached: CachedServer) -> None:
     read_all(cached)
     before = hit_ratio(cached)
@@ -126,6 +125,7 @@ def test_after_a_restart_the_cache_has_the_size_of_the_setting(cached: CachedSer
     assert cached.view()["size_bytes"] == 32 * MB
 
 
+@pytest.mark.extension
 def test_changing_the_size_under_load_leaves_nothing_stale(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
