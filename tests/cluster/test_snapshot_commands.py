@@ -1,0 +1,123 @@
+"""pgflash snapshot and pgflash snapshots, against a server and against a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgflash.cli import main
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.store import open_store
+from support.cached import eventually
+from support.cluster import ClusterFactory
+
+
+@pytest.fixture(scope="module")
+def server(pgflash_install: PgInstall) -> Iterator[Server]:
+    """A server with the extension in the database postgres."""
+    factory = ClusterFactory(pgflash_install)
+    server = factory(preload="pgflash", settings={"pgflash.snapshot_interval": "0"})
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+    yield server
+    factory.close()
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command line that must succeed, and return what it printed."""
+    assert main(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
+    """Run a command line that must fail with a code, and return its complaint."""
+    assert main(list(words)) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+def test_a_snapshot_is_taken_and_listed(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    dsn = ("--dsn", server.conninfo())
+    taken = [re.match(r"snapshot (\d+), taken in \d+ ms\n", run(capsys, "snapshot", *dsn))]
+    taken.append(re.match(r"snapshot (\d+), taken in \d+ ms\n", run(capsys, "snapshot", *dsn)))
+    ids = [int(match[1]) for match in taken if match]
+    assert len(ids) == 2
+    listed = json.loads(run(capsys, "snapshots", *dsn, "--format", "json"))
+    assert [one["id"] for one in listed][-2:] == ids
+    assert listed[-1]["previous_id"] == ids[0]
+    rows = list(csv.DictReader(io.StringIO(run(capsys, "snapshots", *dsn, "--format", "csv"))))
+    assert [row["id"] for row in rows] == [str(one["id"]) for one in listed]
+    table = run(capsys, "snapshots", *dsn)
+    assert len(table.splitlines()) == 1 + len(listed)
+    assert f"{server.install.major}." in table
+
+
+def test_old_ones_are_dropped_on_request(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "s"
+    for words in (("--dsn", server.conninfo()), ("--dsn", server.conninfo(), "--store", str(path))):
+        run(capsys, "snapshot", *words)
+        time.sleep(1.1)
+        assert "older dropped" in run(capsys, "snapshot", *words, "--keep", "1s")
+    with open_store(path=path) as store:
+        assert len(store.list()) == 1
+    with open_store(dsn=server.conninfo()) as store:
+        assert len(store.list()) == 1
+
+
+def test_every_takes_one_after_the_other_until_it_is_interrupted(
+    server: Server, tmp_path: Path
+) -> None:
+    path = tmp_path / "s"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "pgflash.cli", "snapshot", "--dsn", server.conninfo()),
+            *("--store", str(path), "--every", "1s"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def count() -> int:
+        if not path.exists():
+            return 0
+        with open_store(path=path) as store:
+            return len(store.list())
+
+    try:
+        assert eventually(lambda: count() >= 2)
+    finally:
+        process.terminate()
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out.startswith("snapshot 1, ")
+    assert "interrupted" in err
+
+
+def test_wrong_questions_are_refused_in_a_sentence(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    dsn = server.conninfo()
+    both = refused(capsys, 2, "snapshots", "--dsn", dsn, "--store", str(tmp_path / "s"))
+    assert "exclude each other" in both
+    assert "there is no file" in refused(capsys, 1, "snapshots", "--store", str(tmp_path / "s"))
+    for word in ("soon", "0s", "-1h", "10 weeks"):
+        assert "is no time" in refused(capsys, 2, "snapshot", "--dsn", dsn, "--every", word)
+    assert "could not connect" in refused(capsys, 1, "snapshot", "--dsn", "host=/nowhere")
+    assert "is not in database" in refused(
+        capsys, 1, "snapshot", "--dsn", server.conninfo("template1")
+    )
