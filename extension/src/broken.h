@@ -34,6 +34,9 @@
 	30 /* looks that were overwritten while they were read */
 #define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */
 
+#define FC_BREAK_ANEW 40 /* snapshots see that a row's counters began anew */
+#define FC_BREAK_LIFE 41 /* ... and that the server has started since */
+
 /* Of core's, by core_broken.c. */
 #define FC_BREAK_OLD_HOME 100 /* changes look at a block's new home only */
 #define FC_BREAK_WRITERS                                                       \

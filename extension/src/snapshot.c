@@ -35,6 +35,7 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "broken.h"
 #include "catalog.h"
 #include "compat.h"
 #include "module.h"
@@ -103,8 +104,8 @@ find_previous(Snapshooting *now)
 		psprintf(
 			"select snapshot_id, taken_at from (select * "
 			"from %spgflash_snapshots order by snapshot_id desc limit 1) s "
-			"where started_at = $1",
-			now->schema),
+			"where started_at = $1 or %s",
+			now->schema, FC_BROKEN(LIFE) ? "true" : "false"),
 		1, types, values, NULL, false, 1);
 	now->previous_id = read_number(1);
 	now->previous_at = read_number(2);

@@ -141,8 +141,32 @@ typedef struct SnapshotName
 	NameData relation;
 } SnapshotName;
 
+typedef struct SnapshotFile
+{
+	Oid tablespace;
+	Oid database;
+	Oid number;
+} SnapshotFile;
+
 /* The name of a relation of this database; false if it has no such file. */
-extern bool snapshot_name_of_file(Oid tablespace, Oid file, SnapshotName *name);
+extern bool snapshot_name_here(const SnapshotFile *file, SnapshotName *name);
+
+/* That of another database if it is known; else it will be asked for. */
+extern void snapshot_name_elsewhere(const SnapshotFile *file,
+                                    SnapshotName *name);
+
+/* The next database after this one that has files to be named; InvalidOid: none. */
+extern Oid snapshot_names_wanted(Oid after);
+
+/* Name the files of this database. */
+extern void snapshot_names_answer(void);
+
+/* Nobody could be sent there. */
+extern void snapshot_names_forget(Oid database);
+
+/* Shared memory. */
+extern void snapshot_names_request(void);
+extern void snapshot_names_startup(void);
 
 /* ---- snapshot_statements.c, snapshot_relations.c, snapshot_samples.c ------------------ */
 

@@ -30,6 +30,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "broken.h"
 #include "snapshot.h"
 
 /* Of a set as it lies in the table. */
@@ -387,6 +388,8 @@ index_rows(const DeltaSet *set)
 static bool
 began_anew(const DeltaKind *kind, const DeltaRow *before, const DeltaRow *now)
 {
+	if (FC_BROKEN(ANEW))
+		return false;
 	if (before->birth != now->birth)
 		return true;
 	for (int v = 0; v < kind->value_count; v++)

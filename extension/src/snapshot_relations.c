@@ -9,8 +9,8 @@
  * when its file is gone.  A relation that was rewritten has two rows then, one for each
  * file.
  *
- * Of the relations of other databases only the file's number is known here, unless somebody who
- * was there has named them (snapshot_names.c).
+ * The relations of other databases are named by who is there (snapshot_names.c), which
+ * the next snapshot learns; until then they are "file" and a number.
  *
  * What has no row of its own is in the row "other": all that tablespaces counted, less
  * the rows.  So the rows add up to what the tablespaces say, whatever was forgotten.
@@ -19,17 +19,12 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
-#include "catalog/pg_class.h"
 #include "commands/dbcommands.h"
 #include "commands/tablespace.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
-#include "compat.h"
 #include "snapshot.h"
 
 #define RELATIONS_MAX 200
@@ -96,27 +91,6 @@ static const DeltaKind kind = {
 
 /* ---- names ------------------------------------------------------------------------ */
 
-bool
-snapshot_name_of_file(Oid tablespace, Oid file, SnapshotName *name)
-{
-	Oid relation = compat_relation_of_file(tablespace, file);
-	HeapTuple tuple = OidIsValid(relation)
-	                      ? SearchSysCache1(RELOID, ObjectIdGetDatum(relation))
-	                      : NULL;
-	Form_pg_class form;
-	char *schema;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	schema = get_namespace_name(form->relnamespace);
-	name->relkind = form->relkind;
-	name->relation = form->relname;
-	namestrcpy(&name->schema, schema == NULL ? "" : schema);
-	ReleaseSysCache(tuple);
-	return true;
-}
-
 /* Is it a file whose name can be known here? */
 static bool
 is_here(const DeltaRow *row)
@@ -125,13 +99,24 @@ is_here(const DeltaRow *row)
 	                          row->key[KEY_DATABASE] == InvalidOid);
 }
 
+static SnapshotFile
+file_of(const DeltaRow *row)
+{
+	return (SnapshotFile){ .tablespace = (Oid) row->key[KEY_TABLESPACE],
+		                   .database = (Oid) row->key[KEY_DATABASE],
+		                   .number = (Oid) row->key[KEY_FILE] };
+}
+
 static void
 name_row(DeltaRow *row)
 {
+	SnapshotName *name = (SnapshotName *) row->tag;
+	SnapshotFile file = file_of(row);
+
 	if (is_here(row))
-		(void) snapshot_name_of_file((Oid) row->key[KEY_TABLESPACE],
-		                             (Oid) row->key[KEY_FILE],
-		                             (SnapshotName *) row->tag);
+		(void) snapshot_name_here(&file, name);
+	else if (!row->null_key && name->relkind == '\0')
+		snapshot_name_elsewhere(&file, name);
 }
 
 static void

@@ -7,7 +7,8 @@
  * has started, since only what lies between two snapshots of one life of the server can
  * be told.  The visitor takes a snapshot, then drops those that are older than
  * pgflash.snapshot_retention, each in a transaction of its own: a disk that is full for
- * the one may still have the other.
+ * the one may still have the other.  Then other visitors name the files of other
+ * databases that the snapshot met (snapshot_names.c).
  *
  * Which database: that of pgflash.snapshot_database, or else, of those that have the
  * extension, the one with the newest snapshot, or the first that was made.  The launcher looks for it when it
@@ -62,7 +63,8 @@ PGDLLEXPORT void pgflash_snapshot_visitor_main(Datum database);
 typedef enum Errand
 {
 	ERRAND_LOOK, /* is the extension there, and when was its newest snapshot? */
-	ERRAND_TAKE
+	ERRAND_TAKE,
+	ERRAND_NAME /* what are the files called that the last snapshot met? */
 } Errand;
 
 /* What it has to say. */
@@ -93,6 +95,7 @@ request(void)
 	if (previous_request)
 		previous_request();
 	RequestAddinShmemSpace(sizeof(SnapshotShared));
+	snapshot_names_request();
 }
 
 /* Comes again after a crash, with memory that is new. */
@@ -107,6 +110,7 @@ startup(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	shared =
 		ShmemInitStruct("pgflash snapshots", sizeof(SnapshotShared), &found);
+	snapshot_names_startup();
 	LWLockRelease(AddinShmemInitLock);
 	if (found)
 		return;
@@ -164,22 +168,34 @@ drop_old(void)
 	SPI_finish();
 }
 
+static void
+begin(const char *doing)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	pgstat_report_activity(STATE_RUNNING, doing);
+}
+
+static void
+end(void)
+{
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
 /* One piece of work in a transaction; false if the extension is not there. */
 static bool
 carry_out(void (*work)(void), const char *doing)
 {
 	bool there;
 
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	pgstat_report_activity(STATE_RUNNING, doing);
+	begin(doing);
 	there = OidIsValid(catalog_extension());
 	if (there)
 		work();
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	pgstat_report_activity(STATE_IDLE, NULL);
+	end();
 	return there;
 }
 
@@ -189,10 +205,32 @@ take(void)
 	(void) snapshot_take("schedule");
 }
 
+/* True unless the extension would have to be there, and is not. */
+static bool
+run_errand(Errand errand)
+{
+	bool there = true;
+
+	switch (errand)
+	{
+		case ERRAND_LOOK:
+			return carry_out(look, "looking for snapshots");
+		case ERRAND_TAKE:
+			there = carry_out(take, "taking a snapshot");
+			break;
+		case ERRAND_NAME:
+			begin("naming files");
+			snapshot_names_answer();
+			end();
+			break;
+	}
+	return there;
+}
+
 void
 pgflash_snapshot_visitor_main(Datum database)
 {
-	bool taking = pg_atomic_read_u32(&shared->errand) == ERRAND_TAKE;
+	Errand errand = (Errand) pg_atomic_read_u32(&shared->errand);
 	bool there;
 
 	visits_enter(DatumGetObjectId(database));
@@ -200,10 +238,9 @@ pgflash_snapshot_visitor_main(Datum database)
 	                PGC_S_OVERRIDE);
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_USERSET, PGC_S_OVERRIDE);
 
-	there = taking ? carry_out(take, "taking a snapshot")
-	               : carry_out(look, "looking for snapshots");
+	there = run_errand(errand);
 	pg_atomic_write_u32(&shared->answer, there ? ANSWER_DONE : ANSWER_STRANGER);
-	if (taking && there && setting_snapshot_retention_min > 0)
+	if (errand == ERRAND_TAKE && there && setting_snapshot_retention_min > 0)
 		(void) carry_out(drop_old, "dropping old snapshots");
 	proc_exit(0);
 }
@@ -236,11 +273,27 @@ send_visitor(Oid database, Errand errand)
 	return (Answer) pg_atomic_read_u32(&shared->answer);
 }
 
-/* Databases that may keep snapshots, in a memory context that stays. */
-static List *
-candidates(MemoryContext context)
+/* Could this database keep snapshots? */
+static bool
+is_candidate(const ListedDatabase *one)
 {
 	const char *wanted = setting_snapshot_database;
+
+	return wanted[0] != '\0' ? strcmp(NameStr(one->name), wanted) == 0
+	                         : !one->is_template;
+}
+
+static bool
+is_any(const ListedDatabase *one)
+{
+	(void) one;
+	return true;
+}
+
+/* Databases that can be connected to, in memory that stays. */
+static List *
+databases_that(bool (*suit)(const ListedDatabase *one))
+{
 	List *found = NIL;
 	ListCell *cell;
 
@@ -251,16 +304,15 @@ candidates(MemoryContext context)
 		const ListedDatabase *one = lfirst(cell);
 		MemoryContext before;
 
-		if (wanted[0] != '\0' ? strcmp(NameStr(one->name), wanted) != 0
-		                      : one->is_template)
+		if (!suit(one))
 			continue;
-		before = MemoryContextSwitchTo(context);
+		before = MemoryContextSwitchTo(TopMemoryContext);
 		found = lappend_oid(found, one->oid);
 		MemoryContextSwitchTo(before);
 	}
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	MemoryContextSwitchTo(context);
+	MemoryContextSwitchTo(TopMemoryContext);
 	return found;
 }
 
@@ -268,7 +320,7 @@ candidates(MemoryContext context)
 static Oid
 find_repository(void)
 {
-	List *databases = candidates(TopMemoryContext);
+	List *databases = databases_that(is_candidate);
 	Oid found = InvalidOid;
 	uint64 found_newest = 0;
 	ListCell *cell;
@@ -314,6 +366,25 @@ next_time(TimestampTz now)
 	return (now / interval + 1) * interval;
 }
 
+/* Have those files named that the snapshot met in other databases. */
+static void
+have_files_named(void)
+{
+	List *databases = NIL;
+	Oid wanted = snapshot_names_wanted(InvalidOid);
+
+	if (OidIsValid(wanted))
+		databases = databases_that(is_any);
+	for (; OidIsValid(wanted) && !ShutdownRequestPending;
+	     wanted = snapshot_names_wanted(wanted))
+	{
+		if (!list_member_oid(databases, wanted) ||
+		    send_visitor(wanted, ERRAND_NAME) != ANSWER_DONE)
+			snapshot_names_forget(wanted);
+	}
+	list_free(databases);
+}
+
 /* What the launcher knows. */
 typedef struct Schedule
 {
@@ -351,6 +422,7 @@ round_of_work(Schedule *schedule)
 	switch (send_visitor(schedule->repository, ERRAND_TAKE))
 	{
 		case ANSWER_DONE:
+			have_files_named();
 			return schedule->due;
 		case ANSWER_STRANGER:
 			schedule->said = InvalidOid;

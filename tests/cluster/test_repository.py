@@ -568,3 +568,31 @@ def test_a_standby_says_so_and_is_collected_from_outside(
         (record,) = sections["server"].records()
         assert record["in_recovery"] is True
         assert number(sections["wal_position"], "wal_bytes") > 0
+
+
+def test_relations_of_other_databases_are_named_by_who_is_there(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(
+        install=pgflash_install, preload="pgflash", settings={"pgflash.snapshot_interval": "1s"}
+    )
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute("create database stranger")
+        connection.execute("select pg_reload_conf()")
+    with server.connect("stranger") as other, open_store(dsn=server.conninfo()) as store:
+        other.execute("create table elsewhere (n int)")
+
+        def named() -> bool:
+            other.execute("insert into elsewhere select generate_series(1, 50000)")
+            last = store.list()[-1:]
+            sections = store.sections(last[0].id) if last else {}
+            rows = relation_rows(sections, "elsewhere") if "relations" in sections else []
+            return bool(rows) and rows[0]["database"] == "stranger"
+
+        assert eventually(lambda: len(store.list()) > 1)
+        assert eventually(named)
+        # Nobody stays there.
+        other.execute("select 1")
+    with server.connect() as connection:
+        connection.execute("drop database stranger")

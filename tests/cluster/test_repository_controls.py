@@ -1,0 +1,63 @@
+"""Negative controls: snapshots of a library that leaves a safeguard out are found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.store import open_store
+from support.cached import has_contrib
+from support.cluster import ClusterFactory
+
+BY_HAND = {"pgflash.snapshot_interval": "0"}
+
+
+def calls_after_a_reset(server: Server) -> list[object]:
+    """Return the calls that a snapshot tells of a statement that was called 5 times since."""
+    with server.connect() as connection:
+        connection.execute("create extension pgflash; create extension pg_stat_statements")
+        for _ in range(20):
+            connection.execute("select 1 as counted")
+        connection.execute("select pgflash_snapshot()")
+        connection.execute("select pg_stat_statements_reset()")
+        for _ in range(5):
+            connection.execute("select 1 as counted")
+        connection.execute("select pgflash_snapshot()")
+    with open_store(dsn=server.conninfo()) as store:
+        records = store.sections(store.list()[-1].id)["statements"].records()
+        texts = store.queries(r["query_id"] for r in records if isinstance(r["query_id"], int))
+    return [r["calls"] for r in records if texts.get(r["query_id"]) == "select $1 as counted"]  # type: ignore[arg-type]
+
+
+def lives_are_kept_apart(server: Server) -> bool:
+    """Say whether the first snapshot after a restart subtracts from nothing."""
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute("select pgflash_snapshot()")
+    server.restart()
+    with server.connect() as connection:
+        connection.execute("select pgflash_snapshot()")
+    with open_store(dsn=server.conninfo()) as store:
+        return store.list()[-1].previous_id is None
+
+
+@pytest.mark.parametrize("fault", ["", "ANEW"])
+def test_counters_that_begin_anew_are_seen(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall], fault: str
+) -> None:
+    install = broken_install(fault)
+    if not has_contrib(install, "pg_stat_statements"):
+        pytest.skip("this build has no pg_stat_statements")
+    server = cluster(install=install, preload="pgflash,pg_stat_statements", settings=BY_HAND)
+    assert (calls_after_a_reset(server) == [5]) is (fault == "")
+
+
+@pytest.mark.parametrize("fault", ["", "LIFE"])
+def test_another_life_of_the_server_is_seen(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall], fault: str
+) -> None:
+    server = cluster(install=broken_install(fault), preload="pgflash", settings=BY_HAND)
+    assert lives_are_kept_apart(server) is (fault == "")
