@@ -30,3 +30,15 @@ def test_every_unit_source_severity_and_mark_is_documented() -> None:
 
 def test_every_form_is_documented() -> None:
     assert {*FORMS} - set(re.findall(r"^\| `(\w+)` \|", GUIDE, re.MULTILINE)) == set()
+
+
+def test_the_example_is_a_report_of_today_with_every_table() -> None:
+    page = (REPOSITORY / "docs" / "examples" / "report.html").read_text()
+    made = {one.id for one in make_report(busy_period()).tables}
+    articles = dict(re.findall(r'<article id="([^"]+)".*?>(.*?)</article>', page, re.DOTALL))
+    assert set(articles) == made
+    # A flash cache, samples and statements were there to be reported on.
+    for table in ("top-events", "flash-cache", "aas-over-time", "sql-elapsed", "read-latency"):
+        assert "<table>" in articles[table]
+    assert len(page.encode()) < 2**20
+    assert "make example-report" in GUIDE

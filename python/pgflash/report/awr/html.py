@@ -21,7 +21,7 @@ from pgflash.report.environment import environment
 #: A file stays below a megabyte: the JSON form has all rows.
 ROWS_MAX = 400
 #: A table over time has its chart; its rows are folded.
-_FOLD_ROWS = 24
+_FOLD_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
