@@ -93,6 +93,16 @@ def test_the_total_of_a_histogram_is_no_bar() -> None:
     assert series.values == [2, 3]
 
 
+def test_what_no_chart_can_show_is_left_out() -> None:
+    columns = [column("time", Unit.TIME), column("CPU", Unit.SESSIONS)]
+    cells = (1.0, -0.5, float("inf"), float("nan"), 1.5e308, None)
+    rows = list(zip(moments(len(cells)), cells, strict=True))
+    with patch.object(svg, "stacked", wraps=svg.stacked) as drawn:
+        picture_of(table("aas-over-time", columns, *rows))
+    (series,) = drawn.call_args.args[2]
+    assert series.values == [1.0, 0.0, None, None, None, None]
+
+
 def test_rows_out_of_order_and_empty_tables_have_no_chart() -> None:
     one = aas_over_time(3)
     backwards = table(one.id, one.columns, *reversed(one.rows))

@@ -7,6 +7,7 @@ table, nor a number in a chart that the table has not.
 
 import dataclasses
 import itertools
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _SPARE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#5b6470", "#e69f00", "#56
 _LASTING = "elapsed_s"
 #: The chart has a gap where more than this share of a usual step is missing.
 _GAP_STEPS = 0.6
+#: A larger number is a mistake somewhere, and would hide all others.
+_DRAWN_MAX = 1e15
 _CLASSES = {str(one): one for one in WaitClass}
 #: What a read was served by, wherever its name stands in a title.
 _SOURCES = {name.casefold().removeprefix("os "): colour for name, colour in colours.SOURCES.items()}
@@ -203,8 +206,11 @@ def _colour(title: str, number: int) -> str:
 
 
 def _value(cell: Cell) -> float | None:
+    """Return what is drawn of a cell: nothing where no chart could show it."""
     value = plain(cell)
-    return None if value is None or isinstance(value, str) else float(value)
+    if value is None or isinstance(value, str) or not math.isfinite(value):
+        return None
+    return max(float(value), 0.0) if value < _DRAWN_MAX else None
 
 
 def _legend(series: Sequence[svg.Series], *, line: bool) -> tuple[tuple[Markup, str], ...]:
