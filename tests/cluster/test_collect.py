@@ -19,8 +19,8 @@ from pgflash.store import FileStore, open_store
 from support.cached import eventually, has_contrib
 from support.cluster import ClusterFactory
 
-# They differ in every major; the extension has nothing to do with it.
-pytestmark = pytest.mark.extension
+#: What differs between majors is tried on each of them, though the extension is not needed.
+every_major = pytest.mark.extension
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,7 @@ def missing(sections: dict[str, Section]) -> dict[str, str]:
     return {str(row[0]): str(row[1]) for row in sections["missing"].rows}
 
 
+@every_major
 def test_every_section_is_there_or_explained(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "app.snapshots"
     with server.connect() as connection:
@@ -89,6 +90,7 @@ def test_every_section_is_there_or_explained(server: Server, tmp_path: Path) -> 
             assert "pg_stat_statements" in said["statements"]
 
 
+@every_major
 def test_a_crash_is_seen_though_the_postmaster_lives(
     cluster: ClusterFactory, pg_install: PgInstall, tmp_path: Path
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_crash_is_seen_though_the_postmaster_lives(
     assert after.started_at > before.started_at
 
 
+@every_major
 def test_rights_are_asked_for_first(server: Server, tmp_path: Path) -> None:
     with server.connect() as connection:
         connection.execute("create role nobody_special login")

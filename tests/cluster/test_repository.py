@@ -25,7 +25,8 @@ from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults
 from support.standby import REPLICATION, create_standby
 
-pytestmark = pytest.mark.extension
+#: What differs between majors is tried on each of them, the rest on one.
+every_major = pytest.mark.extension
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -87,6 +88,7 @@ def number(section: Section, column: str) -> float:
 # ---- what is in one
 
 
+@every_major
 def test_a_snapshot_has_its_sections_and_says_what_is_missing(
     server: Server, database: str
 ) -> None:
@@ -137,6 +139,7 @@ def test_the_machine_is_what_proc_says(server: Server, database: str) -> None:
     assert state["memory_bytes"] >= int(state["free_bytes"] or 0) > 0  # type: ignore[arg-type]
 
 
+@every_major
 def test_statements_are_counted_from_one_snapshot_to_the_next(
     server: Server, database: str
 ) -> None:
@@ -260,6 +263,7 @@ def test_nothing_is_reset(server: Server, database: str) -> None:
 # ---- rights
 
 
+@every_major
 def test_pg_monitor_is_enough_and_nobody_else_may(server: Server, database: str) -> None:
     name = f"watcher_{database}"
     with server.connect(database) as connection:
@@ -310,6 +314,7 @@ def test_settings_that_may_hold_a_password_are_not_kept(server: Server, database
 # ---- what happens to a server
 
 
+@every_major
 def test_after_a_restart_and_after_a_crash_counting_begins_anew(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -345,6 +350,7 @@ def test_after_a_restart_and_after_a_crash_counting_begins_anew(
         assert lives[0] == lives[1] < lives[2] < lives[3] == lives[4]
 
 
+@every_major
 def test_the_schedule_finds_its_database_keeps_time_and_forgets(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -418,6 +424,7 @@ def relation_rows(sections: dict[str, Section], name: str) -> list[dict[str, Any
     return [row for row in sections["relations"].records() if row["relation"] == name]
 
 
+@every_major
 @pytest.mark.parametrize("command", ["vacuum full t", "truncate t", "drop table t"])
 def test_what_was_done_to_a_file_that_is_gone_is_told_by_its_name(
     server: Server, database: str, command: str
@@ -442,6 +449,7 @@ def test_what_was_done_to_a_file_that_is_gone_is_told_by_its_name(
     assert all(value >= 0 for row in rows for value in row.values() if isinstance(value, float))
 
 
+@every_major
 def test_a_name_is_that_of_the_moment(server: Server, database: str) -> None:
     with server.connect(database) as connection, open_store(dsn=server.conninfo(database)) as store:
         connection.execute("create table before_ as select generate_series(1, 1000) as n")
