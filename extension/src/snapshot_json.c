@@ -15,6 +15,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -95,6 +96,26 @@ section_number(StringInfo text, double value)
 	}
 }
 
+/*
+ * Names of other databases may be in their encoding: what is not valid in ours would
+ * be an error for whoever reads it.
+ */
+static const char *
+readable(const char *value)
+{
+	char *copy;
+
+	if (pg_verifymbstr(value, (int) strlen(value), true))
+		return value;
+	copy = pstrdup(value);
+	for (char *c = copy; *c != '\0'; c++)
+	{
+		if (IS_HIGHBIT_SET(*c))
+			*c = '?';
+	}
+	return copy;
+}
+
 void
 section_text(StringInfo text, const char *value)
 {
@@ -104,7 +125,7 @@ section_text(StringInfo text, const char *value)
 		return;
 	}
 	next(text);
-	escape_json(text, value);
+	escape_json(text, readable(value));
 }
 
 static void

@@ -17,6 +17,8 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -67,6 +69,38 @@ snapshot_names_startup(void)
 	lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 }
 
+static void
+take_name(SnapshotName *name, Form_pg_class form, const char *suffix)
+{
+	char *schema = get_namespace_name(form->relnamespace);
+	const char *relation = NameStr(form->relname);
+	int length = pg_mbcliplen(relation, (int) strlen(relation),
+	                          NAMEDATALEN - 1 - (int) strlen(suffix));
+
+	memset(&name->relation, 0, sizeof(name->relation));
+	snprintf(NameStr(name->relation), NAMEDATALEN, "%.*s%s", length, relation,
+	         suffix);
+	namestrcpy(&name->schema, schema == NULL ? "" : schema);
+}
+
+/* What is stored out of line goes by the name of its table, which its own name has as a number. */
+static void
+take_name_of_table(SnapshotName *name, Form_pg_class toast)
+{
+	bool is_index = toast->relkind == RELKIND_INDEX;
+	Oid owner = InvalidOid;
+	HeapTuple tuple;
+
+	if (sscanf(NameStr(toast->relname), "pg_toast_%u", &owner) != 1)
+		return;
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(owner));
+	if (!HeapTupleIsValid(tuple))
+		return;
+	take_name(name, (Form_pg_class) GETSTRUCT(tuple),
+	          is_index ? " (TOAST index)" : " (TOAST)");
+	ReleaseSysCache(tuple);
+}
+
 bool
 snapshot_name_here(const SnapshotFile *file, SnapshotName *name)
 {
@@ -75,15 +109,14 @@ snapshot_name_here(const SnapshotFile *file, SnapshotName *name)
 	                      ? SearchSysCache1(RELOID, ObjectIdGetDatum(relation))
 	                      : NULL;
 	Form_pg_class form;
-	char *schema;
 
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	form = (Form_pg_class) GETSTRUCT(tuple);
-	schema = get_namespace_name(form->relnamespace);
 	name->relkind = form->relkind;
-	name->relation = form->relname;
-	namestrcpy(&name->schema, schema == NULL ? "" : schema);
+	take_name(name, form, "");
+	if (form->relnamespace == PG_TOAST_NAMESPACE)
+		take_name_of_table(name, form);
 	ReleaseSysCache(tuple);
 	return true;
 }

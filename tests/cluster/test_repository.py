@@ -604,3 +604,39 @@ def test_relations_of_other_databases_are_named_by_who_is_there(
         other.execute("select 1")
     with server.connect() as connection:
         connection.execute("drop database stranger")
+
+
+def test_what_is_out_of_line_goes_by_the_name_of_its_table(server: Server, database: str) -> None:
+    long = "ä" * 31  # 62 bytes: with a suffix it has to be cut, between two letters
+    with server.connect(database) as connection, open_store(dsn=server.conninfo(database)) as store:
+        take(connection)
+        for name in ("short", long):
+            connection.execute(f'create table "{name}" (x text); ')
+            connection.execute(f'alter table "{name}" alter x set storage external')
+            connection.execute(f"""insert into "{name}" values (repeat('x', 100000))""")
+        connection.execute("checkpoint")
+        rows = store.sections(take(connection))["relations"].records()
+    names = {(row["relation"], row["relkind"]) for row in rows if row["schema"] == "public"}
+    assert {("short", "r"), ("short (TOAST)", "t"), ("short (TOAST index)", "i")} <= names
+    assert {("ä" * 27 + " (TOAST)", "t"), ("ä" * 24 + " (TOAST index)", "i")} <= names
+
+
+def test_names_in_another_encoding_can_be_read(server: Server, database: str) -> None:
+    with server.connect(database) as connection, open_store(dsn=server.conninfo(database)) as store:
+        with server.connect() as latin:
+            latin.execute(
+                "create database latin encoding latin1 lc_collate 'C' lc_ctype 'C' "
+                "template template0"
+            )
+        try:
+            with server.connect("latin") as latin:
+                latin.execute("set client_encoding = 'utf8'")
+                latin.execute('create database "größe" template template0')
+            sections = store.sections(take(connection))
+            assert "gr??e" in (sections["databases"].column("database") or ())
+        finally:
+            with server.connect("latin") as latin:
+                latin.execute("set client_encoding = 'utf8'")
+                latin.execute('drop database "größe"')
+            with server.connect() as other:
+                other.execute("drop database latin with (force)")
