@@ -798,7 +798,7 @@ COMMENT ON COLUMN pgflash_active_sessions.state IS 'As in pg_stat_activity; null
 COMMENT ON COLUMN pgflash_active_sessions.wait_event_type IS 'As in pg_stat_activity; null: it waited for nothing that PostgreSQL names, so it was at work.';
 COMMENT ON COLUMN pgflash_active_sessions.wait_event IS 'As in pg_stat_activity.';
 COMMENT ON COLUMN pgflash_active_sessions.wait_class IS
-	'What the wait means to a client: CPU (no wait), User I/O, Commit, Configuration, Concurrency, Application, Network or Other; System I/O and Idle are not database time.';
+	'What the wait means to a client: CPU (a statement without a wait), User I/O, Commit, Configuration, Concurrency, Application, Network or Other; System I/O and Idle are not database time.';
 
 CREATE FUNCTION pgflash_sample_summary(
 	since timestamptz,

@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "storage/lwlock.h"
 #include "utils/acl.h"
+#include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
@@ -102,6 +103,7 @@ typedef struct Words
 	HTAB *events;
 	Datum types[SAMPLER_TYPES];
 	Datum states[PG_UINT8_MAX + 1];
+	Datum idle;
 } Words;
 
 static Words *
@@ -114,6 +116,7 @@ make_words(void)
 
 	words->events = hash_create("pgflash wait events", 64, &control,
 	                            HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	words->idle = CStringGetTextDatum(wait_class_name(WAIT_CLASS_IDLE));
 	return words;
 }
 
@@ -152,6 +155,18 @@ add_who(Row *row, Words *words, const SampleRecord *record)
 	add_if(row, record->query_id != 0, Int64GetDatum(record->query_id));
 }
 
+/*
+ * Was it between two statements of a transaction, on its way to wait for its client?
+ * That is no time of a statement, and in no active_time either.
+ */
+static bool
+is_between_statements(const SampleRecord *record)
+{
+	return record->wait_event == 0 &&
+	       (record->state == STATE_IDLEINTRANSACTION ||
+	        record->state == STATE_IDLEINTRANSACTION_ABORTED);
+}
+
 static void
 add_what(Row *row, Words *words, const SampleRecord *record)
 {
@@ -165,7 +180,9 @@ add_what(Row *row, Words *words, const SampleRecord *record)
 	add_text(row, words->states[record->state]);
 	add_text(row, event->type);
 	add_text(row, event->event);
-	add_text(row, event->wait_class[foreground]);
+	add_text(row, is_between_statements(record)
+	                  ? words->idle
+	                  : event->wait_class[foreground]);
 }
 
 /* ---- looks ------------------------------------------------------------------------- */

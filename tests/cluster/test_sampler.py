@@ -156,6 +156,28 @@ def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) ->
     assert found[idle] >= seconds - 0.3
 
 
+def test_a_session_between_two_statements_of_a_transaction_is_idle(server: Server) -> None:
+    # On its way to wait for its client it shows no event, and is no time of a statement.
+    configure(server, sample_rate="1000")
+    try:
+        with server.connect() as connection, connection.transaction():
+            (pid,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
+            between = (
+                "select wait_class, count(*) from pgflash_active_sessions where pid = %s "
+                "and state = 'idle in transaction' and wait_event is null group by 1"
+            )
+
+            def seen() -> list[Row]:
+                for _ in range(1000):
+                    connection.execute("select 1")
+                return rows(server, between, pid)
+
+            assert eventually(lambda: bool(seen()))
+            assert [row["wait_class"] for row in rows(server, between, pid)] == ["Idle"]
+    finally:
+        configure(server, sample_rate=str(RATE_HZ))
+
+
 def test_a_row_says_who_and_which_query_since_when(server: Server) -> None:
     with working(server, "select pg_sleep(0.5)", setup="set application_name = 'x'") as pid:
         (activity,) = rows(server, "select * from pg_stat_activity where pid = %s", pid)

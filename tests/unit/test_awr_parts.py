@@ -300,6 +300,44 @@ def test_copies_from_the_page_cache_are_cpu_where_cpu_is_measured() -> None:
     assert counted(sampled_only)["data file read, page cache"] == 4.0
 
 
+def test_cpu_beyond_the_samples_at_work_was_used_where_no_statement_ran() -> None:
+    # 60 of 600 looks a minute saw it at work; its processor time is twice as much.
+    found = db_time(period(cpu={CLIENT: 120.0}, seen=samples((CLIENT, None, None, 60))))
+    assert counted(found) == {"DB CPU": 60.0}
+    outside = parts(found)["DB CPU outside of statements"]
+    assert (round(outside.total_s, 6), outside.apart) == (60.0, True)
+    assert found.cpu_s == 120.0
+
+
+def test_cpu_that_a_few_looks_missed_is_within_statements() -> None:
+    # 40 samples are 4 s, give or take 0.6 s: no reason to doubt the 5 s that were measured.
+    found = db_time(period(cpu={CLIENT: 5.0}, seen=samples((CLIENT, None, None, 40), minutes=1)))
+    assert counted(found) == {"DB CPU": 5.0}
+    assert parts(found)["DB CPU"].source is Source.EXACT
+
+
+def test_a_session_between_two_statements_is_idle() -> None:
+    seen = samples((CLIENT, None, None, 30))
+    seen["samples"] = [{**row, "wait_class": "Idle"} for row in seen["samples"]]
+    found = db_time(period(seen=seen))
+    assert found.sampled_s == 0.0
+    assert {p.wait_class for p in found.composition.parts} == {WaitClass.IDLE, WaitClass.CPU}
+
+
+def test_the_time_that_looks_stand_for_is_what_the_sampler_says() -> None:
+    # It was out for half of the only minute: its 300 looks stand for 30 s.
+    bucket = EPOCH.isoformat()
+    seen: dict[str, Rows] = {
+        "sample_looks": [{"bucket": bucket, "looks": 300, "missed": 300, "seconds": 30.0}],
+        "samples": [{"bucket": bucket, "backend_type": CLIENT, "samples": 150, "seconds": 15.0}],
+    }
+    found = db_time(period(seen=seen))
+    assert found.samples is not None
+    assert found.samples.covered_s == 30.0
+    assert found.sampled_s == 15.0
+    assert found.samples.minutes[0].sessions == {WaitClass.CPU: 0.5}
+
+
 def test_slow_reads_from_the_page_cache_are_no_copies() -> None:
     slow = [call("data", "read", source="page cache", calls=1_000, time_ms=4_000.0)]
     found = db_time(period(io=slow, cpu={CLIENT: 1.0}))

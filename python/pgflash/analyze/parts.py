@@ -12,7 +12,9 @@
 Nothing is counted twice.  A sampled I/O event is dropped where its calls are timed.  A
 read that the page cache served is processor time: with DB CPU measured it is shown apart.
 A session that samples saw at work was on a processor or waited for one: what measured CPU
-leaves of those samples is "waiting for a processor".
+leaves of those samples is "waiting for a processor".  If there is more CPU than that, the
+rest was used where no statement ran (between two of them, reading the next one), which
+is no DB time: it stands apart.
 
 A call that one of PostgreSQL 18's io workers made for a session is the device's time; the
 session waits for less, and meanwhile does other things.  So its wait is the sampled one
@@ -20,12 +22,12 @@ session waits for less, and meanwhile does other things.  So its wait is the sam
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgflash.analyze.dbtime import Composition, TimePart, compose
 from pgflash.analyze.figures import databases, stock_io
 from pgflash.analyze.period import Period
-from pgflash.analyze.samples import Sampled, SampledWait, sampled
+from pgflash.analyze.samples import Sampled, SampledWait, error_s, sampled
 from pgflash.analyze.sections import number, total
 from pgflash.model.awr import Source
 from pgflash.model.snapshot import Value
@@ -33,6 +35,7 @@ from pgflash.model.waits import FOREGROUND, WaitClass
 
 CPU = "DB CPU"
 CPU_WAIT = "waiting for a processor"
+CPU_OUTSIDE = "DB CPU outside of statements"
 CLIENT = "client backend"
 PARALLEL = "parallel worker"
 
@@ -283,16 +286,28 @@ def _other_parts(
         if seen is not None:
             parts.append(_cpu_part("CPU, or waiting for a processor", at_work_s, Source.SAMPLED))
         return parts
-    parts.append(_cpu_part(CPU, cpu_s, Source.EXACT))
     copies_s = sum(
         number(record.get("time_ms")) / 1000
         for record in period.records("io")
         if record.get("backend_type") in kinds and is_page_cache(record)
     )
+    if seen is None or not at_work:
+        return [*parts, _cpu_part(CPU, cpu_s, Source.EXACT)]
     waiting_s = at_work_s - max(cpu_s - copies_s, 0.0)
     if waiting_s > 0:
-        parts.append(_cpu_part(CPU_WAIT, waiting_s, Source.SAMPLED))
-    return parts
+        return [
+            *parts,
+            _cpu_part(CPU, cpu_s, Source.EXACT),
+            _cpu_part(CPU_WAIT, waiting_s, Source.SAMPLED),
+        ]
+    if -waiting_s <= 2 * error_s(at_work):
+        return [*parts, _cpu_part(CPU, cpu_s, Source.EXACT)]
+    outside = _cpu_part(CPU_OUTSIDE, -waiting_s, Source.SAMPLED)
+    return [
+        *parts,
+        _cpu_part(CPU, cpu_s + waiting_s, Source.SAMPLED),
+        replace(outside, apart=True),
+    ]
 
 
 def _cpu_part(event: str, total_s: float, source: Source) -> TimePart:

@@ -7,6 +7,7 @@ from pgflash.analyze.load import cores_of
 from pgflash.analyze.parts import CPU_WAIT, DbTime, is_page_cache
 from pgflash.analyze.period import Period
 from pgflash.analyze.rules import Weighed, finding
+from pgflash.analyze.samples import error_s
 from pgflash.analyze.sections import number, total
 from pgflash.analyze.segments import OTHER, relations
 from pgflash.analyze.words import count, duration, listed, percent, things
@@ -200,6 +201,10 @@ def unexplained(_period: Period, found: DbTime) -> Weighed | None:
     sessions = composition.sessions(composition.db_time_s) or 0.0
     if abs(share) <= RESIDUAL_MAX or sessions < SESSIONS_MIN:
         return None
+    if found.samples is not None:
+        counted = [w for w in found.samples.waits if w.foreground and w.wait_class.counts]
+        if abs(composition.residual_s) <= 2 * error_s(counted):
+            return None  # no more than so few looks leave open
     why = (
         "nothing was sampled, so waits other than timed I/O have no name"
         if found.samples is None

@@ -2,16 +2,17 @@
 """Samples turned into seconds.
 
 The sampler looks at all sessions at a steady pace and keeps, for each minute, how often
-it looked and what it saw.  A session seen in k of n looks of a stretch of t seconds was
-there for k / n * t seconds: an estimate with an error of about sqrt(k) looks.
+it looked, for how long its looks stand, and what it saw.  A session stands in an event for
+as long as the looks that saw it there: an estimate with an error of about sqrt(looks).
 
-Minutes without a look say nothing: they are no idle spell.  What part of the period was
+Times without a look say nothing: they are no idle spell.  What part of the period was
 looked at is said beside the figures (covered_s), and what was not is left to the residual.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import sqrt
 
 from pgflash.analyze.period import Interval, Period
 from pgflash.analyze.sections import number
@@ -71,6 +72,15 @@ class Sampled:
         return self.seconds(w for w in self.waits if w.foreground and w.wait_class.counts)
 
 
+def error_s(waits: Sequence[SampledWait]) -> float:
+    """Return the standard error of the seconds of some waits together.
+
+    Looks are taken to be independent, so it is that of a count: its square root.
+    """
+    samples = sum(wait.samples for wait in waits)
+    return sum(wait.seconds for wait in waits) / sqrt(samples) if samples else 0.0
+
+
 def sampled(period: Period) -> Sampled | None:
     """Return what the sampler saw, or None if it did not look."""
     waits: dict[tuple[str, WaitClass, str, int | None], tuple[int, float]] = {}
@@ -80,7 +90,7 @@ def sampled(period: Period) -> Sampled | None:
         weights: dict[str, tuple[int, float]] = {}
         for record in interval.records("sample_looks"):
             bucket = str(record.get("bucket"))
-            seen, seconds = int(number(record.get("looks"))), _overlap_s(bucket, interval)
+            seen, seconds = int(number(record.get("looks"))), _covered_s(record, interval)
             missed += int(number(record.get("missed")))
             if seen and seconds > 0:
                 looks += seen
@@ -91,14 +101,17 @@ def sampled(period: Period) -> Sampled | None:
             samples = int(number(record.get("samples")))
             if bucket not in weights:
                 continue
-            seen, seconds = weights[bucket]
+            seen, covered_s = weights[bucket]
+            seconds = samples / seen * covered_s
+            if record.get("seconds") is not None:
+                seconds = number(record.get("seconds"))
             key = _key(record)
             so_far = waits.get(key, (0, 0.0))
-            waits[key] = (so_far[0] + samples, so_far[1] + samples / seen * seconds)
+            waits[key] = (so_far[0] + samples, so_far[1] + seconds)
             backend_type, of_class = key[0], key[1]
             if backend_type in FOREGROUND:
                 by_class = sessions[bucket]
-                by_class[of_class] = by_class.get(of_class, 0.0) + samples / seen
+                by_class[of_class] = by_class.get(of_class, 0.0) + seconds / covered_s
         minutes.extend(
             Minute(
                 at=max(parse_time(bucket), interval.begin.taken_at),
@@ -134,16 +147,21 @@ def _key(record: Mapping[str, Value]) -> tuple[str, WaitClass, str, int | None]:
     wait_type = str(record.get("wait_event_type") or "")
     event = str(record.get("wait_event") or "")
     query_id = record.get("query_id")
+    of_class = wait_class(backend_type=backend_type, wait_type=wait_type, event=event)
+    if not wait_type and record.get("wait_class") == WaitClass.IDLE:
+        of_class = WaitClass.IDLE  # between two statements of a transaction
     return (
         backend_type,
-        wait_class(backend_type=backend_type, wait_type=wait_type, event=event),
+        of_class,
         f"{wait_type}:{event}" if wait_type else "CPU",
         None if query_id is None else int(number(query_id)),
     )
 
 
-def _overlap_s(bucket: str, interval: Interval) -> float:
-    """Return how much of a bucket lies in the interval."""
-    begin = parse_time(bucket)
+def _covered_s(record: Mapping[str, Value], interval: Interval) -> float:
+    """Return for how long the looks of a bucket stand; at most its part in the interval."""
+    begin = parse_time(str(record.get("bucket")))
     inside = min(begin + BUCKET, interval.end.taken_at) - max(begin, interval.begin.taken_at)
-    return max(inside.total_seconds(), 0.0)
+    overlap_s = max(inside.total_seconds(), 0.0)
+    known = record.get("seconds")
+    return overlap_s if known is None else min(number(known), overlap_s)
