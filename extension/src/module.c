@@ -81,6 +81,17 @@ module_require_library(void)
 		             "server.")));
 }
 
+/* What only a cache needs. */
+static void
+install_cache(void)
+{
+	worker_register();
+	writer_register();
+	policy_worker_register();
+	policy_commands_install();
+	relation_policy_install();
+}
+
 void
 _PG_init(void)
 {
@@ -90,18 +101,14 @@ _PG_init(void)
 
 	module_preloaded = true;
 	settings_define();
+	if (bridge_prepare())
+	{
+		shmem_install_hooks();
+		if (bridge_wanted())
+			install_cache();
+	}
+
+	/* Last: where max_worker_processes are too few, the cache comes first. */
 	snapshot_worker_register();
 	sampler_install();
-	if (!bridge_prepare())
-		return;
-
-	shmem_install_hooks();
-	if (!bridge_wanted())
-		return;
-
-	worker_register();
-	writer_register();
-	policy_worker_register();
-	policy_commands_install();
-	relation_policy_install();
 }

@@ -138,6 +138,8 @@ def attach_cache(
             "pgflash.verify": "all",
             # A busy machine must not pass for a device that hangs.
             "pgflash.read_deadline": "10s",
+            # Nobody reads but the test: a snapshot reads catalogs.
+            "pgflash.snapshot_interval": "0",
         }
     )
     return CachedServer(
