@@ -192,3 +192,23 @@ def test_the_last_range_of_a_histogram_has_no_end() -> None:
     bounds = dict(zip(table.values("lower_us"), table.values("upper_us"), strict=True))
     assert bounds[2.0**30] is None
     assert bounds[8192.0] == 16384.0
+
+
+def test_settings_of_the_session_that_took_the_snapshot_are_not_the_servers() -> None:
+    store = busy_store()
+    sections = {name: one.records() for name, one in store.sections(3).items()}
+    own = [
+        {"name": "jit", "setting": "off", "source": "session"},
+        {"name": "config_file", "setting": "/etc/pg", "source": "override"},
+        {"name": "work_mem", "setting": "8192", "unit": "kB", "source": "configuration file"},
+    ]
+    store.put(30, {**sections, "settings": [*sections["settings"], *own]})
+    report = make_report(make_period(store, 3, 4))
+    assert set(report.table("settings").values("name")) == {
+        "max_wal_size",
+        "shared_buffers",
+        "work_mem",
+    }
+    changed = report.table("settings-changed")
+    assert changed.values("name") == ("work_mem",)
+    assert (changed.values("before"), changed.values("after")) == (("(default)",), ("8192",))

@@ -64,10 +64,13 @@ def settings(period: Period) -> ReportTable:
 
 
 def _was_set(record: Mapping[str, Value]) -> bool:
-    """Tell whether a setting was chosen, and not made up by the server itself."""
+    """Tell whether a setting was chosen for the server.
+
+    Neither made up by the server itself, nor one of the session that took the snapshot.
+    """
     if str(record.get("name")).startswith("pgflash."):
         return True
-    return record.get("source") not in ("default", "override")
+    return record.get("source") not in ("default", "override", "session", "client")
 
 
 def settings_changed(period: Period) -> ReportTable:
@@ -81,11 +84,15 @@ def settings_changed(period: Period) -> ReportTable:
     )
     title = "Settings that changed"
     ends = [
-        {str(record.get("name")): record for record in period.gauge("settings", at_begin=begin)}
+        {
+            str(record.get("name")): record
+            for record in period.gauge("settings", at_begin=begin)
+            if _was_set(record)
+        }
         for begin in (True, False)
     ]
     before, after = ends
-    if not before or not after:
+    if not (period.gauge("settings") and period.gauge("settings", at_begin=True)):
         reason = period.missing_reason("settings") or "The snapshots have no section settings."
         return missing("settings-changed", title, columns, reason)
     rows = []
