@@ -50,7 +50,7 @@
 #define DEVICE_ERRORS_MAX 32
 #define CORRUPT_SLOTS_MAX 256
 
-/* Where a read cannot be given up (no AIO), it is late when it took so long. */
+/* Where a read cannot be given up (no AIO), it is late when it took so long, or the deadline. */
 #define LATE_NS SECOND_NS
 
 /* Waking up so much later than asked is usual. */
@@ -180,7 +180,8 @@ fc_health_read_done(FcCache *cache, uint32_t device, uint64_t ns,
 {
 	if ((outcome == FC_OUTCOME_TIMEOUT &&
 	     ns <= cache->read_deadline_ns + oversleep_max(cache)) ||
-	    (outcome == FC_OUTCOME_OK && ns > LATE_NS))
+	    (outcome == FC_OUTCOME_OK && ns > LATE_NS &&
+	     ns > cache->read_deadline_ns))
 		(void) move(cache, device, FC_DEVICE_IN_SERVICE, FC_DEVICE_STALLED);
 	if (outcome == FC_OUTCOME_ERROR &&
 	    too_many(&cache->shared->health[device].read_errors, DEVICE_ERRORS_MAX))

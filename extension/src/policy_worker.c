@@ -10,7 +10,7 @@
  * When a database is visited:
  *	- after the start of the server, each as soon as may be;
  *	- woken by a commit that may have moved files: at once, but not twice within
- *	  WOKEN_S;
+ *	  a second, or WOKEN_S_MAX with many databases;
  *	- otherwise every VISIT_S if it has the extension, every STRANGER_S if not.
  * With many databases all of that gets slower, so that visits stay rarer than one a
  * second.
@@ -44,10 +44,13 @@
 #include "relation_policy.h"
 #include "visits.h"
 
-#define WOKEN_S    5
-#define VISIT_S    60
-#define STRANGER_S 600
-#define LIST_S     60
+#define WOKEN_S_MAX 5
+#define VISIT_S     60
+#define STRANGER_S  600
+#define LIST_S      60
+
+/* Woken all the time, so many of them are visited a second. */
+#define WOKEN_VISITS 4
 
 /* A database whose table somebody else is changing, or that got no visitor. */
 #define AGAIN_S 5
@@ -374,7 +377,9 @@ visit_database(Known *entry)
 static void
 wake(Known *entry)
 {
-	TimestampTz soon = visits_later(entry->visited, WOKEN_S);
+	int64 pause = hash_get_num_entries(known) / WOKEN_VISITS;
+	TimestampTz soon =
+		visits_later(entry->visited, Max(1, Min(pause, WOKEN_S_MAX)));
 
 	if (soon < entry->next)
 		entry->next = soon;

@@ -31,8 +31,6 @@ from support.cached import (
 from support.cluster import ClusterFactory
 from support.standby import REPLICATION, create_standby
 
-pytestmark = pytest.mark.extension
-
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 #: About 250 blocks: twice what shared_buffers hold.
@@ -156,6 +154,7 @@ def cached_blocks(connection: Connection, relation: str) -> int:
 # ---- what they do
 
 
+@pytest.mark.extension
 def test_a_policy_is_in_force_when_its_transaction_commits(database: Connection) -> None:
     make_table(database, "t")
     assert in_force(database, "t") == "default"
@@ -173,6 +172,7 @@ def test_a_policy_is_in_force_when_its_transaction_commits(database: Connection)
     assert stored(database) == set()
 
 
+@pytest.mark.extension
 def test_a_rollback_leaves_nothing_behind(database: Connection) -> None:
     make_table(database, "t")
     set_policy(database, "t", "keep")
@@ -190,6 +190,7 @@ def test_a_rollback_leaves_nothing_behind(database: Connection) -> None:
     assert stored(database) == {("public.t", "keep"), ("public.t_pkey", "none")}
 
 
+@pytest.mark.extension
 def test_a_prepared_transaction_counts_when_it_is_committed(database: Connection) -> None:
     make_table(database, "t")
     make_table(database, "u")
@@ -203,6 +204,7 @@ def test_a_prepared_transaction_counts_when_it_is_committed(database: Connection
     assert eventually(lambda: shown(database, "t") == "keep")
 
 
+@pytest.mark.extension
 def test_many_are_set_in_one_statement(database: Connection) -> None:
     for name in ("a", "b", "c"):
         make_table(database, name, rows=10)
@@ -213,6 +215,7 @@ def test_many_are_set_in_one_statement(database: Connection) -> None:
     assert stored(database) == {(f"public.{name}", "keep") for name in "abc"}
 
 
+@pytest.mark.extension
 def test_a_relation_with_none_is_neither_cached_nor_looked_up(
     cached: CachedServer, database: Connection
 ) -> None:
@@ -313,6 +316,7 @@ def test_only_the_owner_may_set_a_policy(database: Connection) -> None:
     database.execute("drop owned by holder; drop role holder, stranger")
 
 
+@pytest.mark.extension
 @pytest.mark.parametrize(
     ("relation", "words"),
     [
@@ -379,6 +383,7 @@ def test_more_relations_than_can_be_told_apart_are_refused(database: Connection)
 # ---- what belongs to a relation
 
 
+@pytest.mark.extension
 def test_toast_goes_with_its_table(database: Connection) -> None:
     database.execute("create table t (id int primary key, v int, pad text)")
     database.execute("alter table t alter pad set storage external")
@@ -409,6 +414,7 @@ def partitions(connection: Connection) -> None:
     )
 
 
+@pytest.mark.extension
 def test_partitions_have_the_policy_of_the_nearest_above_them(database: Connection) -> None:
     partitions(database)
     set_policy(database, "p", "keep")
@@ -433,6 +439,7 @@ def test_partitions_have_the_policy_of_the_nearest_above_them(database: Connecti
     assert shown(database, "p21") == "keep"
 
 
+@pytest.mark.extension
 def test_partitions_of_an_index_have_its_policy(database: Connection) -> None:
     partitions(database)
     set_policy(database, "p_pkey", "none")
@@ -441,6 +448,7 @@ def test_partitions_of_an_index_have_its_policy(database: Connection) -> None:
         assert shown(database, name) == "default"
 
 
+@pytest.mark.extension
 def test_partitions_that_come_and_go_change_their_policy(database: Connection) -> None:
     partitions(database)
     set_policy(database, "p", "keep")
@@ -465,6 +473,7 @@ def test_partitions_that_come_and_go_change_their_policy(database: Connection) -
     assert eventually(lambda: shown(database, "q") == "default")
 
 
+@pytest.mark.extension
 def test_children_by_inheritance_go_their_own_way(database: Connection) -> None:
     make_table(database, "t")
     make_table(database, "child")
@@ -490,6 +499,7 @@ REWRITES = {
 }
 
 
+@pytest.mark.extension
 @pytest.mark.parametrize("name", REWRITES)
 def test_a_rewrite_keeps_the_policy(cached: CachedServer, database: Connection, name: str) -> None:
     command, relation = REWRITES[name]
@@ -510,6 +520,7 @@ def test_a_rewrite_keeps_the_policy(cached: CachedServer, database: Connection, 
         database.execute("drop tablespace elsewhere")
 
 
+@pytest.mark.extension
 def test_a_matview_keeps_its_policy_when_it_is_refreshed(database: Connection) -> None:
     database.execute(
         "create materialized view m as select * from ballast; create unique index on m (id)"
@@ -519,6 +530,7 @@ def test_a_matview_keeps_its_policy_when_it_is_refreshed(database: Connection) -
     assert comes_into_force(database, "m", "keep")
 
 
+@pytest.mark.extension
 def test_a_policy_follows_names(database: Connection) -> None:
     make_table(database, "t")
     set_policy(database, "t", "keep")
@@ -533,6 +545,7 @@ def test_a_policy_follows_names(database: Connection) -> None:
     assert stored(database) == {('another."T.1"', "keep"), ("another.k", "none")}
 
 
+@pytest.mark.extension
 def test_a_dropped_relation_leaves_nothing_behind(database: Connection) -> None:
     make_table(database, "t")
     set_policy(database, "t", "keep")
@@ -562,6 +575,7 @@ def dump_and_restore(
     file.unlink()
 
 
+@pytest.mark.extension
 @pytest.mark.parametrize("custom", [False, True], ids=["plain", "custom"])
 def test_a_dump_carries_policies(
     cached: CachedServer, database: Connection, *, custom: bool
@@ -608,6 +622,7 @@ def test_a_dump_carries_policies(
         connection.execute(f'drop database "{target}"')
 
 
+@pytest.mark.extension
 def test_who_is_no_superuser_can_dump(cached: CachedServer, database: Connection) -> None:
     make_table(database, "t", rows=10)
     set_policy(database, "t", "keep")
@@ -619,6 +634,7 @@ def test_who_is_no_superuser_can_dump(cached: CachedServer, database: Connection
     database.execute("drop role dumper")
 
 
+@pytest.mark.extension
 def test_a_copy_by_template_has_the_policies(cached: CachedServer, database: Connection) -> None:
     make_table(database, "t")
     set_policy(database, "t", "keep")
@@ -652,6 +668,7 @@ def test_databases_are_dropped_and_copied_whatever_the_worker_does(
     database.close()
 
 
+@pytest.mark.extension
 def test_databases_have_policies_of_their_own(cached: CachedServer, database: Connection) -> None:
     make_table(database, "t")
     set_policy(database, "t", "keep")
@@ -669,6 +686,7 @@ def test_databases_have_policies_of_their_own(cached: CachedServer, database: Co
     assert in_force(database, "t") == "keep"
 
 
+@pytest.mark.extension
 def test_dropping_the_extension_ends_the_effect(cached: CachedServer, database: Connection) -> None:
     make_table(database, "t")
     set_policy(database, "t", "keep")
@@ -710,6 +728,7 @@ def assert_own_policies(cached: CachedServer) -> None:
         assert comes_into_force(connection, "t_pkey", "none", table="t")
 
 
+@pytest.mark.extension
 def test_policies_are_back_after_a_restart(own: CachedServer) -> None:
     own.server.stop()
     assert 'terminating background worker "pgflash policies"' not in own.server.log_text()
@@ -733,6 +752,7 @@ def test_policies_are_followed_though_the_launcher_was_ended(own: CachedServer) 
     assert first not in launchers()
 
 
+@pytest.mark.extension
 def test_policies_are_back_after_a_backend_crashed(own: CachedServer) -> None:
     with suppress(psycopg.OperationalError), own.server.connect() as connection:
         os.kill(connection.info.backend_pid, signal.SIGKILL)
@@ -741,6 +761,7 @@ def test_policies_are_back_after_a_backend_crashed(own: CachedServer) -> None:
     assert_own_policies(own)
 
 
+@pytest.mark.extension
 def test_a_cache_that_is_off_stores_policies_for_later(own: CachedServer) -> None:
     own.server.stop()
     own.server.configure({"pgflash.cache_file": ""})
@@ -760,6 +781,7 @@ def test_a_cache_that_is_off_stores_policies_for_later(own: CachedServer) -> Non
         assert comes_into_force(connection, "t_pkey", "keep", table="t")
 
 
+@pytest.mark.extension
 def test_without_preloading_the_function_says_what_to_do(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -775,6 +797,7 @@ def test_without_preloading_the_function_says_what_to_do(
         assert listed(connection) == {("public.t", "keep", "t"), ("public.later", "none", None)}
 
 
+@pytest.mark.extension
 def test_a_standby_has_the_policies_of_its_primary(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

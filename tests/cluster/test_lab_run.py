@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,19 @@ def command(install: PgInstall, store: Path, *words: str) -> list[str]:
     return [*lab, "--pg-config", str(install.pg_config), "--store", str(store), *words]
 
 
-def servers_of(store: Path) -> list[int]:
-    """Return the postmasters whose files a lab of this test made, by their ancestry-free mark."""
+def folders_of(lab: int) -> list[Path]:
+    """Return the folders that a lab has locked for its run: other labs may run meanwhile."""
+    found = []
+    for fd in Path(f"/proc/{lab}/fd").iterdir():
+        with suppress(OSError):
+            target = fd.readlink()
+            if target.name == "in-use" and target.parent.name.startswith("pgflash-lab-"):
+                found.append(target.parent)
+    return found
+
+
+def servers_in(folders: Iterable[Path]) -> list[int]:
+    """Return the servers and their clients that run on an emulator in one of these folders."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -47,14 +59,9 @@ def servers_of(store: Path) -> list[int]:
             continue
         if program.startswith(("postgres", "pgbench")) and b"PGFLASH_EMULATOR=" in environment:
             states = [e for e in environment.split(b"\0") if e.startswith(b"PGFLASH_EMULATOR=")]
-            if any(os.fsencode(str(one)) in states[0] for one in lab_folders(store)):
+            if any(os.fsencode(str(one)) in states[0] for one in folders):
                 found.append(int(entry.name))
     return found
-
-
-def lab_folders(store: Path) -> list[Path]:
-    """Return the folders of runs that are under way, in memory or in the store."""
-    return [*Path("/dev/shm").glob("pgflash-lab-*"), *store.glob("pgflash-lab-*")]
 
 
 def wait_for(condition: Callable[[], object], what: str, *, limit_s: float = 120) -> None:
@@ -168,7 +175,6 @@ def _each_server_has_its_report(folder: Path, cached: Attempt) -> None:
 def test_an_interrupted_run_leaves_nothing_behind(
     pg_install: PgInstall, store: Path, tmp_path: Path, ending: signal.Signals
 ) -> None:
-    before = set(lab_folders(store))
     folder = tmp_path / "run"
     words = ("--set", "approaches=baseline,all-on-flash", "--set", "repeats=20")
     process = subprocess.Popen(
@@ -179,7 +185,8 @@ def test_an_interrupted_run_leaves_nothing_behind(
     )
     try:
         wait_for((folder / "run.json").exists, "the first attempt")
-        wait_for(lambda: servers_of(store), "the second attempt's server")
+        wait_for(lambda: servers_in(folders_of(process.pid)), "the second attempt's server")
+        used = folders_of(process.pid)
         process.send_signal(ending)
         _, complaint = process.communicate(timeout=60)
     finally:
@@ -187,8 +194,8 @@ def test_an_interrupted_run_leaves_nothing_behind(
     assert process.returncode == 130
     assert complaint.strip().splitlines()[-1].startswith("pgflash: interrupted")
     assert "Traceback" not in complaint
-    wait_for(lambda: not servers_of(store), "the servers' end", limit_s=10)
-    assert set(lab_folders(store)) <= before
+    wait_for(lambda: not servers_in(used), "the servers' end", limit_s=10)
+    assert not [folder for folder in used if folder.exists()]
     stopped = Store(root=store).read(str(folder))
     assert stopped.stopped == "interrupted"
     assert stopped.attempts
