@@ -80,7 +80,8 @@ typedef struct DeltaValue
 typedef struct DeltaKind
 {
 	const char *section;
-	const char *const *keys; /* columns, all of them integers */
+	const char *const
+		*keys; /* columns, all of them integers; unless SPI reads, NULL */
 	int key_count;
 	const DeltaValue *values;
 	int value_count;
@@ -105,7 +106,12 @@ typedef struct DeltaSet
 	const DeltaKind *kind;
 	uint32 count;
 	DeltaRow *rows;
+	char *piece; /* of delta_add() */
 } DeltaSet;
+
+/* An empty one for up to so many rows, and another row of zeros in it. */
+extern DeltaSet *delta_make(const DeltaKind *kind, uint32 limit);
+extern DeltaRow *delta_add(DeltaSet *set);
 
 /* All that SPI has just read. */
 extern DeltaSet *delta_of_result(const DeltaKind *kind);

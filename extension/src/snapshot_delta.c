@@ -33,6 +33,9 @@
 #include "broken.h"
 #include "snapshot.h"
 
+/* Rows that delta_add() gets memory for at once. */
+#define ROWS_OF_A_PIECE 512
+
 /* Of a set as it lies in the table. */
 typedef struct KeptHead
 {
@@ -77,6 +80,31 @@ give_room(DeltaSet *set, uint32 count)
 		set->rows[i].value = (double *) (room + i * each);
 		set->rows[i].tag = room + i * each + values;
 	}
+}
+
+DeltaSet *
+delta_make(const DeltaKind *kind, uint32 limit)
+{
+	return make_set(kind, limit);
+}
+
+/* Values and tags come in pieces: the limit may be far more than what is needed. */
+DeltaRow *
+delta_add(DeltaSet *set)
+{
+	const DeltaKind *kind = set->kind;
+	Size values = (Size) kind->value_count * sizeof(double);
+	Size each = values + MAXALIGN(kind->tag_size);
+	DeltaRow *row = &set->rows[set->count];
+
+	if (set->count % ROWS_OF_A_PIECE == 0)
+		set->piece = palloc0(ROWS_OF_A_PIECE * each);
+	memset(row, 0, sizeof(*row));
+	row->value =
+		(double *) (set->piece + (set->count % ROWS_OF_A_PIECE) * each);
+	row->tag = (char *) row->value + values;
+	set->count++;
+	return row;
 }
 
 /* ---- what SPI has read ----------------------------------------------------------- */

@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
+#include "account.h"
 #include "snapshot.h"
 
 #define RELATIONS_MAX 200
@@ -40,9 +41,6 @@ enum
 	KEY_FORK,
 	KEYS
 };
-
-static const char *const keys[KEYS] = { "tablespace_oid", "database_oid",
-	                                    "relfilenumber", "fork_number" };
 
 static const DeltaValue values[] = {
 	{ "reads", NULL, NULL, true },
@@ -64,24 +62,8 @@ static const DeltaValue values[] = {
 	{ "sync_time_ms", NULL, NULL, false },
 };
 
-#define VALUES                                                                 \
-	"reads, read_bytes, read_time_ms, disk_reads, disk_read_time_ms, "         \
-	"page_cache_reads, page_cache_read_time_ms, flash_reads, "                 \
-	"flash_read_time_ms, writes, write_bytes, write_time_ms, extends, "        \
-	"extend_bytes, extend_time_ms, syncs, sync_time_ms"
-
-/* Of all tablespaces in one row; read after the relations, so that it is not less. */
-#define SUMS                                                                   \
-	"sum(reads), sum(read_bytes), sum(read_time_ms), sum(disk_reads), "        \
-	"sum(disk_read_time_ms), sum(page_cache_reads), "                          \
-	"sum(page_cache_read_time_ms), sum(flash_reads), "                         \
-	"sum(flash_read_time_ms), sum(writes), sum(write_bytes), "                 \
-	"sum(write_time_ms), sum(extends), sum(extend_bytes), "                    \
-	"sum(extend_time_ms), sum(syncs), sum(sync_time_ms)"
-
 static const DeltaKind kind = {
 	.section = "relations",
-	.keys = keys,
 	.key_count = KEYS,
 	.values = values,
 	.value_count = lengthof(values),
@@ -221,33 +203,104 @@ keep_section(const Snapshooting *now, const DeltaSet *set, uint32 count)
 	snapshot_section_keep(now, kind.section, "delta", text.data);
 }
 
-static DeltaSet *
-read_counters(const Snapshooting *now)
+/* ---- the counters ----------------------------------------------------------------------- */
+
+#define NS_OF_MS 1000000.0
+
+/* Add what was counted to the values, in their order. */
+static void
+add_counts(double *value, uint64 read_bytes, const AccountCount *count)
 {
-	SPI_execute(
-		psprintf(
-			"select tablespace_oid, database_oid, relfilenumber, "
-			"case fork when 'main' then 0 when 'fsm' then 1 when 'vm' then 2 "
-			"else 3 end as fork_number, " VALUES
-			" from %spgflash_io_relation_rows() where relfilenumber is not "
-			"null "
-			"union all select null, null, null, null, " SUMS
-			" from %spgflash_io_tablespace_rows()",
-			now->schema, now->schema),
-		true, 0);
-	return delta_of_result(&kind);
+	double *next = value + 3;
+
+	value[1] += (double) read_bytes;
+	for (int i = ACCOUNT_DISK_READ; i <= ACCOUNT_FLASH_READ; i++)
+	{
+		value[0] += (double) count[i].calls;
+		value[2] += (double) count[i].ns / NS_OF_MS;
+		*next++ += (double) count[i].calls;
+		*next++ += (double) count[i].ns / NS_OF_MS;
+	}
+	for (int i = ACCOUNT_WRITE; i <= ACCOUNT_EXTEND; i++)
+	{
+		*next++ += (double) count[i].calls;
+		*next++ += (double) count[i].bytes;
+		*next++ += (double) count[i].ns / NS_OF_MS;
+	}
+	*next++ += (double) count[ACCOUNT_SYNC].calls;
+	*next++ += (double) count[ACCOUNT_SYNC].ns / NS_OF_MS;
+	Assert(next == value + lengthof(values));
+}
+
+/* All tablespaces in one row, whose key is null. */
+static void
+read_totals(DeltaRow *row)
+{
+	row->null_key = true;
+	for (unsigned number = 0; number < ACCOUNT_TABLESPACES; number++)
+	{
+		AccountCount count[ACCOUNT_KINDS];
+		uint64 read_bytes = 0;
+		Oid oid;
+
+		if (!account_tablespace(number, &oid))
+			continue;
+		for (int i = 0; i < ACCOUNT_KINDS; i++)
+		{
+			AccountSum sum;
+
+			account_sum_tablespace(number, (AccountKind) i, &sum);
+			count[i] = (AccountCount){ sum.calls, sum.bytes, sum.ns };
+			if (i <= ACCOUNT_FLASH_READ)
+				read_bytes += sum.bytes;
+		}
+		add_counts(row->value, read_bytes, count);
+	}
+}
+
+/* From the accounting itself: ten thousand rows of SQL would take most of the time. */
+static DeltaSet *
+read_counters(void)
+{
+	uint32 places = account_relation_places();
+	DeltaSet *set = delta_make(&kind, places + 1);
+
+	for (uint32 place = 0; place < places; place++)
+	{
+		AccountRelation of;
+		DeltaRow *row;
+
+		if (!account_relation(place, &of))
+			continue;
+		row = delta_add(set);
+		row->key[KEY_TABLESPACE] = of.tablespace;
+		row->key[KEY_DATABASE] = of.database;
+		row->key[KEY_FILE] = of.relation;
+		row->key[KEY_FORK] = Min(of.fork, MAX_FORKNUM);
+		add_counts(row->value, of.read_bytes, of.kind);
+	}
+
+	/* After the relations, so that it is not less than they are. */
+	read_totals(delta_add(set));
+	return set;
 }
 
 const char *
 snapshot_relations(const Snapshooting *now)
 {
 	bool follows;
-	const DeltaSet *before = delta_kept(now, &kind, &follows);
-	DeltaSet *cumulative = read_counters(now);
-	DeltaSet *between = delta_between(before, cumulative);
+	const DeltaSet *before;
+	DeltaSet *cumulative;
+	DeltaSet *between;
 	DeltaRow others;
-	uint32 count = delta_choose(between, &others);
+	uint32 count;
 
+	if (!account_attached())
+		return "file calls are not counted (pgflash.account)";
+	before = delta_kept(now, &kind, &follows);
+	cumulative = read_counters();
+	between = delta_between(before, cumulative);
+	count = delta_choose(between, &others);
 	name_rows(between, count, cumulative);
 	delta_keep(now, cumulative);
 	if (!follows)
