@@ -103,7 +103,7 @@ def measure(bench: Bench, size: Size) -> dict[str, float]:
     with bench.session() as connection:
         found |= cold_figures(connection, cold_blocks, size, "without")
     with bench.session(cache=True) as connection:
-        found["warm_share"] = warm(bench, connection, warm_blocks)
+        warm(bench, connection, warm_blocks)
         found["slowest_in_stall_ms"] = slowest_in_a_stall_ms(
             bench, connection, warm_blocks, size.stall_s
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from pgflash.errors import PgflashError
 from pgflash.lab.emulator import Emulator
 from pgflash.lab.server import Server
 
@@ -21,7 +22,7 @@ DEADLINE_MS = 50
 SETTINGS = {
     "shared_buffers": "128MB",
     "max_connections": "10",
-    "max_worker_processes": "4",
+    "max_worker_processes": "8",
     "autovacuum": "off",
     "fsync": "off",
     "max_wal_size": "4GB",
@@ -30,6 +31,10 @@ SETTINGS = {
     "synchronize_seqscans": "off",
     "jit": "off",
 }
+
+
+class ReadsBenchError(PgflashError):
+    """What was to be measured did not come about."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,16 +98,16 @@ def read_scattered(connection: Connection[Any], name: str, blocks: int) -> None:
     )
 
 
-def warm(bench: Bench, connection: Connection[Any], blocks: int) -> float:
-    """Bring the table `warm` to flash; return the share that is there."""
+def warm(bench: Bench, connection: Connection[Any], blocks: int) -> None:
+    """Bring all of the table `warm` to flash, the delays off meanwhile."""
     bench.emulator.off()
     for _ in range(12):
         read_scattered(connection, "warm", blocks)
         time.sleep(1)  # what is on its way to flash arrives
         if cached_share(connection, blocks) == 1:
-            break
-    bench.emulator.on()
-    return cached_share(connection, blocks)
+            bench.emulator.on()
+            return
+    raise ReadsBenchError("the table does not come to flash")
 
 
 def cached_share(connection: Connection[Any], blocks: int) -> float:

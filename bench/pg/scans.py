@@ -147,6 +147,7 @@ def measure(bench: Bench, major: int, size: Size) -> dict[str, Any]:
     depth = RUN_BLOCKS if major >= 17 else 1
     blocks = size.table_mb * MB // BLOCK
     table = ("on_flash", blocks)
+    share = 1.0
     with bench.session() as connection:
         connection.execute("create extension if not exists pgflash")
         bench.emulator.off()
@@ -155,7 +156,7 @@ def measure(bench: Bench, major: int, size: Size) -> dict[str, Any]:
         make_table(connection, "on_flash", size.table_mb, "flash")
         connection.execute("checkpoint")
     with bench.session(cache=True) as connection:
-        share = warm(bench, connection, blocks)
+        warm(bench, connection, blocks)
     (bench.cache_file.parent / "plain").write_bytes(os.urandom(MB) * size.table_mb)
     os.sync()
     for _ in range(size.rounds):
