@@ -411,5 +411,30 @@ def test_advice_names_the_smallest_cache_that_is_nearly_as_good_as_the_largest()
     ]
     sections = with_io(("data", "read", "disk", 10_000, 150_000.0)) | {"advice": advice}
     finding = findings_of(sections)["disk-reads"]
-    assert finding.advice == "A flash cache of 4.0 GB would serve 85 % of these reads."
+    assert finding.advice == (
+        "A flash cache of 4.00 GB would serve 85 % of the reads that the page cache does not."
+    )
     assert "0.09 seconds of waiting a second saved by it (modelled)" in finding.evidence
+
+
+def test_a_cache_that_is_large_enough_is_not_to_grow() -> None:
+    advice: Rows = [
+        {
+            "size_factor": factor,
+            "size_of": "cache",
+            "size_bytes": factor * 2**30,
+            "hit_ratio": 0.47,
+            "saved_ms_per_s": saved,
+        }
+        for factor, saved in ((0.5, 63.0), (1, 119.0), (2, 120.0))
+    ]
+    sections = with_io(("data", "read", "disk", 10_000, 150_000.0)) | {"advice": advice}
+    finding = findings_of(sections)["disk-reads"]
+    assert finding.advice.startswith("A larger flash cache would bring little")
+
+
+def test_the_page_cache_is_no_good_news_where_clients_wait_for_the_disk() -> None:
+    sections = with_io(
+        ("data", "read", "page cache", 190_000, 950.0), ("data", "read", "disk", 9_000, 90_000.0)
+    )
+    assert "page-cache" not in findings_of(sections)

@@ -282,6 +282,20 @@ def test_measured_cpu_and_the_rest_of_the_samples_at_work() -> None:
     assert by_event["waiting for a processor"].source is Source.SAMPLED
 
 
+def test_cpu_of_sessions_that_ended_is_no_waiting_for_a_processor() -> None:
+    cpu = {CLIENT: 10.0, "unattributed": 12.0}
+    found = db_time(period(cpu=cpu, seen=samples((CLIENT, None, None, 40))))
+    assert counted(found) == {
+        "DB CPU": 10.0,
+        "DB CPU of sessions that ended, at most": 12.0,
+        "waiting for a processor": 18.0,
+    }
+    much = db_time(
+        period(cpu={**cpu, "unattributed": 99.0}, seen=samples((CLIENT, None, None, 40)))
+    )
+    assert counted(much) == {"DB CPU": 10.0, "DB CPU of sessions that ended, at most": 30.0}
+
+
 def test_unmeasured_cpu_is_sampled() -> None:
     found = db_time(period(seen=samples((CLIENT, None, None, 40))))
     assert counted(found) == {"CPU, or waiting for a processor": 40.0}

@@ -12,7 +12,7 @@ hands over, and there is no clock.  The order of the rooms within:
     period          intervals between snapshots; refuses restarts
     figures         the same figures from PostgreSQL 15 to 18
     samples         samples turned into seconds
-    dbtime, parts   what DB time is made of, and where each part comes from
+    dbtime, parts, cpu     what DB time is made of, and where each part comes from
     events, load, io, cache, segments, sql, host, timeline, changes       the tables
     rules*, findings                                                       the sentences
     awr, compare    everything together; two of it side by side

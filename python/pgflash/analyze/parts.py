@@ -10,11 +10,8 @@
     all else      samples.
 
 Nothing is counted twice.  A sampled I/O event is dropped where its calls are timed.  A
-read that the page cache served is processor time: with DB CPU measured it is shown apart.
-A session that samples saw at work was on a processor or waited for one: what measured CPU
-leaves of those samples is "waiting for a processor".  If there is more CPU than that, the
-rest was used where no statement ran (between two of them, reading the next one), which
-is no DB time: it stands apart.
+read that the page cache served is processor time: with DB CPU measured it is shown apart
+(cpu.py has the rest of that).
 
 A call that one of PostgreSQL 18's io workers made for a session is the device's time; the
 session waits for less, and meanwhile does other things.  So its wait is the sampled one
@@ -22,25 +19,20 @@ session waits for less, and meanwhile does other things.  So its wait is the sam
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from pgflash.analyze.cpu import cpu_parts, is_page_cache, measured_cpu_s
 from pgflash.analyze.dbtime import Composition, TimePart, compose
 from pgflash.analyze.figures import databases, stock_io
 from pgflash.analyze.period import Period
-from pgflash.analyze.samples import Sampled, SampledWait, error_s, sampled
+from pgflash.analyze.samples import Sampled, SampledWait, sampled
 from pgflash.analyze.sections import number, total
 from pgflash.model.awr import Source
 from pgflash.model.snapshot import Value
 from pgflash.model.waits import FOREGROUND, WaitClass
 
-CPU = "DB CPU"
-CPU_WAIT = "waiting for a processor"
-CPU_OUTSIDE = "DB CPU outside of statements"
 CLIENT = "client backend"
 PARALLEL = "parallel worker"
-
-#: Above this a read "from the page cache" was no mere copy of a block.
-COPY_S_MAX = 100e-6
 
 #: Share of the reads about which the kernel must have been asked for an exact division.
 TOLD_MIN = 0.99
@@ -95,7 +87,7 @@ def db_time(period: Period) -> DbTime:
     if parallel_s:
         source = Source.SAMPLED
     kinds = FOREGROUND if parallel_s is not None else frozenset({CLIENT})
-    cpu_s = _measured_cpu_s(period, kinds)
+    cpu_s = measured_cpu_s(period, kinds)
     composition = compose(
         [*_io_parts(period, kinds, seen, cpu_s), *_other_parts(period, kinds, seen, cpu_s)],
         db_time_s=client_s + (parallel_s or 0.0),
@@ -145,14 +137,6 @@ def io_class(file_class: str, operation: str) -> WaitClass:
     return WaitClass.OTHER
 
 
-def is_page_cache(record: Mapping[str, Value]) -> bool:
-    """Tell whether a row's calls were mere copies in memory."""
-    if record.get("source") != "page cache":
-        return False
-    blocks = max(number(record.get("bytes")) / 8192, number(record.get("calls")), 1.0)
-    return number(record.get("time_ms")) / 1000 / blocks <= COPY_S_MAX
-
-
 def division_source(records: Iterable[Mapping[str, Value]]) -> Source:
     """Return how the reads among some rows of pgflash_io were told apart by source.
 
@@ -172,11 +156,6 @@ def reads_source(period: Period) -> Source:
 def _in_flight_s(period: Period) -> float:
     ends = [total(period.gauge("server", at_begin=b), "active_in_flight_ms") for b in (True, False)]
     return (ends[1] - ends[0]) / 1000
-
-
-def _measured_cpu_s(period: Period, kinds: frozenset[str]) -> float | None:
-    records = [r for r in period.records("backend_cpu") if r.get("backend_type") in kinds]
-    return total(records, "cpu_seconds") if records else None
 
 
 def _io_parts(
@@ -281,37 +260,9 @@ def _other_parts(
         elif not _is_timed(wait, period):
             others.append(wait)
     parts = _sampled_parts(others) + _sampled_system(period, seen)
-    at_work_s = sum(wait.seconds for wait in at_work)
-    if cpu_s is None:
-        if seen is not None:
-            parts.append(_cpu_part("CPU, or waiting for a processor", at_work_s, Source.SAMPLED))
+    if seen is None and cpu_s is None:
         return parts
-    copies_s = sum(
-        number(record.get("time_ms")) / 1000
-        for record in period.records("io")
-        if record.get("backend_type") in kinds and is_page_cache(record)
-    )
-    if seen is None or not at_work:
-        return [*parts, _cpu_part(CPU, cpu_s, Source.EXACT)]
-    waiting_s = at_work_s - max(cpu_s - copies_s, 0.0)
-    if waiting_s > 0:
-        return [
-            *parts,
-            _cpu_part(CPU, cpu_s, Source.EXACT),
-            _cpu_part(CPU_WAIT, waiting_s, Source.SAMPLED),
-        ]
-    if -waiting_s <= 2 * error_s(at_work):
-        return [*parts, _cpu_part(CPU, cpu_s, Source.EXACT)]
-    outside = _cpu_part(CPU_OUTSIDE, -waiting_s, Source.SAMPLED)
-    return [
-        *parts,
-        _cpu_part(CPU, cpu_s + waiting_s, Source.SAMPLED),
-        replace(outside, apart=True),
-    ]
-
-
-def _cpu_part(event: str, total_s: float, source: Source) -> TimePart:
-    return TimePart(event=event, wait_class=WaitClass.CPU, total_s=total_s, source=source)
+    return [*parts, *cpu_parts(period, kinds, at_work, cpu_s)]
 
 
 def _is_timed(wait: SampledWait, period: Period) -> bool:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
 """Findings about DB time: where it went, and how sure that is."""
 
+from pgflash.analyze.cpu import CPU_WAIT, is_page_cache
 from pgflash.analyze.dbtime import TimePart, total_of
 from pgflash.analyze.events import RESIDUAL
 from pgflash.analyze.load import cores_of
-from pgflash.analyze.parts import CPU_WAIT, DbTime, is_page_cache
+from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
 from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.samples import error_s
 from pgflash.analyze.sections import number, total
 from pgflash.analyze.segments import OTHER, relations
-from pgflash.analyze.words import count, duration, listed, percent, things
+from pgflash.analyze.words import count, duration, listed, percent, size, things
 from pgflash.model.awr import Severity
 from pgflash.model.waits import FOREGROUND, WaitClass
 
@@ -241,8 +242,11 @@ def outside_the_executor(period: Period, found: DbTime) -> Weighed | None:
     )
 
 
-def page_cache(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that the page cache had nearly everything."""
+def page_cache(period: Period, found: DbTime) -> Weighed | None:
+    """Say that the page cache had nearly everything, and nobody waited for the rest."""
+    waits = [part for part in found.composition.counted if part.event in _READS]
+    if (found.composition.share(total_of(waits)) or 0.0) >= SHARE_MIN:
+        return None
     reads = [
         r
         for r in period.records("io")
@@ -312,11 +316,13 @@ def _advised(period: Period) -> tuple[str, str]:
         (row for row in rows if number(row.get("saved_ms_per_s")) >= 0.9 * most),
         key=lambda row: number(row.get("size_bytes")),
     )
-    gigabytes = number(enough.get("size_bytes")) / 2**30
     saved_s = number(enough.get("saved_ms_per_s")) / 1000
     hits = percent(number(enough.get("hit_ratio")))
+    if enough.get("size_of") == "cache" and number(enough.get("size_factor")) <= 1:
+        return "A larger flash cache would bring little: put what is read most on flash.", ""
     return (
-        f"A flash cache of {gigabytes:,.1f} GB would serve {hits} of these reads.",
+        f"A flash cache of {size(number(enough.get('size_bytes')))} would serve {hits} of the "
+        "reads that the page cache does not.",
         f"{saved_s:.2f} seconds of waiting a second saved by it (modelled)",
     )
 

@@ -128,7 +128,7 @@ SHAPES: Mapping[str, Shape] = {
         gauges=frozenset({"rate_hz", "ring_bytes", "records"}),
         falls=Falls.CLAMP,
     ),
-    "backend_cpu": Shape(key=("backend_type",), falls=Falls.CLAMP),
+    "backend_cpu": Shape(key=("backend_type",), gauges=frozenset({"processes"}), falls=Falls.CLAMP),
     "statements": Shape(key=("database_oid", "user_oid", "query_id", "toplevel")),
     "relations": Shape(
         key=("database", "schema", "relation", "relkind", "fork"),
