@@ -31,6 +31,12 @@ enum
 /* Forget by half when a bucket has so many. */
 #define ASKED_MAX 1024
 
+/* A limit that errs so seldom stays. */
+#define MOVE_FOR 64
+
+/* Buckets: times of a source vary by this much, and more seldom. */
+#define MARGIN 2
+
 /* The limits to begin with: 2^15 ns for one block, 2^19 for the longest runs. */
 static const uint8_t limit_before[ACCOUNT_SIZES] = {
 	15 - ACCOUNT_BUCKET_FIRST, 16 - ACCOUNT_BUCKET_FIRST,
@@ -93,13 +99,31 @@ first_errors(unsigned class)
 	return errors;
 }
 
-/* Take the limit that errs least, in the middle of equal ones. */
+/*
+ * Of limits that err equally little, from first to last: near the present one, but
+ * MARGIN away from the times that were seen, if there is room.
+ */
+static unsigned
+choose(unsigned now, unsigned first, unsigned last)
+{
+	unsigned middle = (first + last) / 2;
+
+	if (now < first)
+		return first + MARGIN < middle ? first + MARGIN : middle;
+	return last > middle + MARGIN ? last - MARGIN : middle;
+}
+
+/*
+ * Take a limit that errs least.  Not for less than 1 error in MOVE_FOR: a copy from
+ * memory may be held up by a busy processor.
+ */
 static void
 move_limit(unsigned class)
 {
 	_Atomic uint8_t *limit = &account_memory.shared->limit[class];
 	unsigned now = atomic_load_explicit(limit, memory_order_relaxed);
 	uint64_t errors = first_errors(class);
+	uint64_t total = errors;
 	uint64_t least = errors;
 	uint64_t errors_now = errors;
 	unsigned first = 0;
@@ -109,6 +133,7 @@ move_limit(unsigned class)
 	{
 		errors -= asked(class, PAGE_CACHE, bucket - 1);
 		errors += asked(class, DISK, bucket - 1);
+		total += asked(class, DISK, bucket - 1);
 		if (bucket == now)
 			errors_now = errors;
 		if (errors < least)
@@ -119,8 +144,8 @@ move_limit(unsigned class)
 		if (errors == least)
 			last = bucket;
 	}
-	if (least < errors_now)
-		atomic_store_explicit(limit, (uint8_t) ((first + last + 1) / 2),
+	if ((errors_now - least) * MOVE_FOR > total)
+		atomic_store_explicit(limit, (uint8_t) choose(now, first, last),
 		                      memory_order_relaxed);
 }
 
