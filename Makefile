@@ -141,9 +141,9 @@ postgres-check: venv-dev rooms
 # What goes wrong with the cache file, and what is said about it: all on 18, some on 15.
 fault-matrix: venv-dev rooms
 	$(Q)rm -rf out/fault-matrix
-	$(Q)'$(BIN)/pytest' -q tests/crash/test_fault_matrix.py --pg-major=18
+	$(Q)'$(BIN)/pytest' -q tests/crash/test_fault_matrix.py tests/crash/test_fault_map.py --pg-major=18
 	$(Q)'$(BIN)/pytest' -q tests/crash/test_fault_matrix.py -k 'EIO or torn or flip or removed or hangs' --pg-major=15
-	$(Q)cat out/fault-matrix/18.txt out/fault-matrix/15.txt | tee bench/results/faults.txt
+	$(Q)cat out/fault-matrix/18.txt out/fault-matrix/18-map.txt out/fault-matrix/15.txt | tee bench/results/faults.txt
 
 # ---- housekeeping
 

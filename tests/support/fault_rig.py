@@ -157,10 +157,10 @@ class Rig:
         )
         return "\n".join([title, "", *lines, ""])
 
-    def keep_table(self, major: int) -> Path:
+    def keep_table(self, major: int, which: str = "") -> Path:
         """Write the table where `make fault-matrix` finds it."""
         TABLES.mkdir(parents=True, exist_ok=True)
-        path = TABLES / f"{major}.txt"
+        path = TABLES / f"{major}{which}.txt"
         path.write_text(self.table(major))
         return path
 
