@@ -55,6 +55,7 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "postmaster/bgworker.h"
 
 #include "bridge.h"
 #include "module.h"
@@ -68,6 +69,22 @@ PG_MODULE_MAGIC;
 bool module_preloaded = false;
 
 PGDLLEXPORT void _PG_init(void);
+
+void
+module_register_process(const char *name, const char *function)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	snprintf(worker.bgw_name, BGW_MAXLEN, "%s", name);
+	snprintf(worker.bgw_type, BGW_MAXLEN, "%s", name);
+	snprintf(worker.bgw_library_name, BGW_MAXLEN, "%s", "pgflash");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "%s", function);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
+	worker.bgw_restart_time = 1;
+	RegisterBackgroundWorker(&worker);
+}
 
 void
 module_require_library(void)

@@ -15,6 +15,12 @@ extern bool module_preloaded;
 /* An error, unless the library was there from the beginning. */
 extern void module_require_library(void);
 
+/*
+ * A process of ours from the start of the server to its end, without a database;
+ * started again a second after it has ended.
+ */
+extern void module_register_process(const char *name, const char *function);
+
 /* shmem.c */
 extern void shmem_install_hooks(void);
 

@@ -43,6 +43,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "module.h"
 #include "sampler.h"
 #include "settings.h"
 
@@ -339,8 +340,6 @@ pgflash_sampler_main(Datum argument)
 void
 sampler_install(void)
 {
-	BackgroundWorker worker;
-
 	if (setting_sample_memory_kb == 0 || !IsPostmasterEnvironment ||
 	    IsBinaryUpgrade)
 		return;
@@ -350,14 +349,5 @@ sampler_install(void)
 	previous_startup = shmem_startup_hook;
 	shmem_startup_hook = startup;
 
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "%s", "pgflash sampler");
-	snprintf(worker.bgw_type, BGW_MAXLEN, "%s", "pgflash sampler");
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "%s", "pgflash");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "%s",
-	         "pgflash_sampler_main");
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
-	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
-	worker.bgw_restart_time = 1;
-	RegisterBackgroundWorker(&worker);
+	module_register_process("pgflash sampler", "pgflash_sampler_main");
 }

@@ -100,15 +100,5 @@ pgflash_writer_main(Datum argument)
 void
 writer_register(void)
 {
-	BackgroundWorker worker;
-
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "%s", "pgflash writer");
-	snprintf(worker.bgw_type, BGW_MAXLEN, "%s", "pgflash writer");
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "%s", "pgflash");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "%s", "pgflash_writer_main");
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
-	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
-	worker.bgw_restart_time = 1;
-	RegisterBackgroundWorker(&worker);
+	module_register_process("pgflash writer", "pgflash_writer_main");
 }
