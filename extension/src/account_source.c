@@ -31,7 +31,7 @@ enum
 /* Forget by half when a bucket has so many. */
 #define ASKED_MAX 1024
 
-/* A limit that errs so seldom stays. */
+/* A limit that errs so seldom stays, or but once. */
 #define MOVE_FOR 64
 
 /* Buckets: times of a source vary by this much, and more seldom. */
@@ -144,7 +144,7 @@ move_limit(unsigned class)
 		if (errors == least)
 			last = bucket;
 	}
-	if ((errors_now - least) * MOVE_FOR > total)
+	if (errors_now - least > 1 && (errors_now - least) * MOVE_FOR > total)
 		atomic_store_explicit(limit, (uint8_t) choose(now, first, last),
 		                      memory_order_relaxed);
 }

@@ -581,31 +581,50 @@ test_sources(void)
 	   "fast ones are the page cache's");
 	OK(sum_of(CLIENT, ACCOUNT_DATA, ACCOUNT_PAGE_CACHE_READ).told_calls == 20,
 	   "and it shows how many were asked");
-	disk = calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ);
-	read_often(fd, 64, false, 1000000);
-	OK(calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ) - disk == 64,
-	   "slow ones are the disk's");
-
-	/* A copy from memory that is held up now and then teaches nothing. */
 	begin_anew();
-	read_often(fd, 1600, true, 0);
-	read_often(fd, 16, true, 3000000);
-	disk = calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ);
-	read_often(fd, 15, false, 1000000);
-	OK(calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ) - disk == 15,
-	   "one odd time does not move the limit");
+	read_often(fd, 64, false, 1000000);
+	OK(calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ) == 64,
+	   "slow ones are the disk's");
 
 	/* A device as fast as memory: only asking tells, and then the limit moves. */
 	begin_anew();
 	read_often(fd, 320, false, 0);
 	disk = calls_of(ACCOUNT_DATA, ACCOUNT_DISK_READ);
-	OK(disk > 240, "a disk as fast as memory is found out by the first few "
+	OK(disk > 200, "a disk as fast as memory is found out by the first few "
 	               "reads that are asked");
 	read_often(fd, 320, true, 0);
 	OK(sum_of(CLIENT, ACCOUNT_DATA, ACCOUNT_PAGE_CACHE_READ).told_calls == 20,
 	   "what is asked is always counted for who served it");
 	OK(calls_of_all() == 640, "and the sum is right all the time");
 	server_close(fd);
+}
+
+/* What was asked, by the number of its bucket: no clock has a say in it. */
+static void
+learn(int times, unsigned bucket, bool disk)
+{
+	for (int i = 0; i < times; i++)
+		account_source_learn(bucket, BLOCK, disk);
+}
+
+static void
+test_limit(void)
+{
+	begin_anew();
+	OK(!account_source_is_disk(9, BLOCK) && account_source_is_disk(10, BLOCK) &&
+	       !account_source_is_disk(10, 8 * BLOCK),
+	   "at first 32 us are the limit for a block, more for more");
+	learn(200, 5, false);
+	learn(3, 17, false);
+	OK(account_source_is_disk(12, BLOCK),
+	   "a copy from memory that is held up now and then does not move it");
+	learn(200, 8, true);
+	OK(account_source_is_disk(8, BLOCK) && !account_source_is_disk(5, BLOCK),
+	   "a fast disk does");
+	learn(20000, 13, true);
+	learn(20000, 12, false);
+	OK(account_source_is_disk(13, BLOCK) && !account_source_is_disk(12, BLOCK),
+	   "and what was long ago is forgotten");
 }
 
 /* ---- extends ----------------------------------------------------------------------------- */
@@ -1032,6 +1051,7 @@ main(void)
 	test_errno();
 	test_off();
 	test_sources();
+	test_limit();
 	test_extends();
 	test_wal();
 	test_relations();
