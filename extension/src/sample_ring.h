@@ -50,7 +50,10 @@ typedef struct SampleRing SampleRing;
 extern size_t sample_ring_memory_size(uint64_t slots);
 extern SampleRing *sample_ring_create(void *memory, uint64_t slots);
 
-/* One process at a time.  A look takes count + 1 slots, at most half of them. */
+/*
+ * One process at a time.  A look takes count + 1 slots; one that takes more than half
+ * of the ring is left out.
+ */
 extern void sample_ring_put(SampleRing *ring, const SampleLook *look,
                             const SampleRecord *records);
 

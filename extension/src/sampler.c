@@ -49,10 +49,11 @@
 
 #define SECOND_NS      UINT64CONST(1000000000)
 #define MICROSECOND_NS UINT64CONST(1000)
+#define MILLISECOND_NS UINT64CONST(1000000)
 #define SECOND_US      1000000U
 
 /* A wait this short is slept: a latch counts in milliseconds. */
-#define SLEEP_NS_MAX (10 * 1000 * MICROSECOND_NS)
+#define SLEEP_NS_MAX (10 * MILLISECOND_NS)
 
 /* Processors' time is looked at so often. */
 #define CPU_INTERVAL_NS SECOND_NS
@@ -234,9 +235,9 @@ rest(uint64 until_ns)
 			proc_exit(1);
 		return;
 	}
+	/* Up to a millisecond late, which costs less than to wake twice. */
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-	                 (long) (left_ns / (1000 * MICROSECOND_NS)),
-	                 PG_WAIT_EXTENSION);
+	                 (long) (left_ns / MILLISECOND_NS + 1), PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 }
 

@@ -129,6 +129,23 @@ test_wrap(void)
 }
 
 static void
+test_too_large(void)
+{
+	SampleRing *ring =
+		sample_ring_create(calloc(1, sample_ring_memory_size(10)), 10);
+	SampleRecord records[ROOM] = { 0 };
+	SampleLook look = { .number = 1, .count = 5 };
+
+	sample_ring_put(ring, &look, records);
+	OK(sample_ring_used(ring) == 0,
+	   "a look of more than half of it is left out");
+	look.count = 4;
+	sample_ring_put(ring, &look, records);
+	OK(sample_ring_used(ring) == 5, "one of half of it is not");
+	free(ring);
+}
+
+static void
 test_overwritten(void)
 {
 	SampleRing *ring = make_ring();
@@ -214,6 +231,7 @@ main(void)
 {
 	test_empty();
 	test_wrap();
+	test_too_large();
 	test_overwritten();
 	test_together();
 	return tap_done();

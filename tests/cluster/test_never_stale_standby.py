@@ -24,6 +24,7 @@ from support.ddl import (
     make_many_tables,
     use_temporary_tables,
 )
+from support.sampled import sampler
 from support.standby import REPLICATION, create_standby, has_replayed
 
 #: What a standby does not see, or what only wears out descriptors.
@@ -48,6 +49,8 @@ def test_redo_on_a_standby_leaves_no_stale_block(
         _, mismatched = standby.verify()
         assert mismatched == 0, f"{mismatched} stale blocks on the standby after {step.__name__}"
         standby.assert_serving()
+    # It costs a standby to see it, so it is seen here: the sampler runs during recovery, too.
+    assert sampler(standby.server)["looks"] > 0
     world.check()
     world.disconnect()
     assert_never_stale(primary, compared_min=2000)
