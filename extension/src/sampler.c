@@ -259,7 +259,8 @@ run(void)
 	uint32 interval_us = SECOND_US / (uint32) setting_sample_rate_hz;
 	uint64 interval_ns = interval_us * MICROSECOND_NS;
 	bool was_off = pg_atomic_read_u32(&sampler_shared->rate_hz) == 0;
-	uint64 next_ns = now_ns() + interval_ns;
+	/* Counted from the last look, or many reloads would put the next one off. */
+	uint64 next_ns = Max(now_ns(), sampler_shared->last_look_ns + interval_ns);
 
 	pg_atomic_write_u32(&sampler_shared->rate_hz,
 	                    (uint32) setting_sample_rate_hz);

@@ -125,7 +125,18 @@ SHAPES: Mapping[str, Shape] = {
         key=("cache_file",), gauges=frozenset({"read_mean_ms", "write_mean_ms"})
     ),
     "sampler": Shape(
-        gauges=frozenset({"rate_hz", "ring_bytes", "records"}),
+        gauges=frozenset(
+            {
+                "running",
+                "pid",
+                "rate_hz",
+                "oldest_at",
+                "newest_at",
+                "looks_kept",
+                "records_kept",
+                "ring_bytes",
+            }
+        ),
         falls=Falls.CLAMP,
     ),
     "backend_cpu": Shape(key=("backend_type",), gauges=frozenset({"processes"}), falls=Falls.CLAMP),
