@@ -316,6 +316,19 @@ def test_the_rate_follows_a_reload_and_time_switched_off_is_a_gap_without_misses
     assert eventually(lambda: sampler(server)["rate_hz"] == RATE_HZ)
 
 
+def test_reloads_do_not_put_looks_off(server: Server) -> None:
+    configure(server, sample_rate="5")
+    assert eventually(lambda: sampler(server)["rate_hz"] == 5)
+    before = sampler(server)["looks"]
+    end = time.monotonic() + 2
+    while time.monotonic() < end:  # more often than it looks
+        server.reload()
+        time.sleep(0.05)
+    assert sampler(server)["looks"] - before >= 6
+    configure(server, sample_rate=str(RATE_HZ))
+    assert eventually(lambda: sampler(server)["rate_hz"] == RATE_HZ)
+
+
 def test_a_sampler_that_was_stopped_leaves_a_gap_and_no_idle_spell(server: Server) -> None:
     before = sampler(server)
     (now,) = rows(server, "select now() as at")
