@@ -118,8 +118,7 @@ test_the_rest(void)
 static void
 test_wal_segments(void)
 {
-	FilePlace place =
-		paths_classify(&root, "pg_wal/0000000A000000F20000001C");
+	FilePlace place = paths_classify(&root, "pg_wal/0000000A000000F20000001C");
 
 	OK(place.class == FILE_WAL && place.id.relation == 0xf2 &&
 	       place.id.segment == 0x1c,
