@@ -52,7 +52,7 @@ ROWS = 20_000
 def shared_server(pgflash_install: PgInstall) -> Iterator[CachedServer]:
     """One server for all tests here: making one takes longer than most of them."""
     factory = ClusterFactory(pgflash_install)
-    server = create_cached(factory, pgflash_install)
+    server = create_cached(factory, pgflash_install, settings={"pgflash.warm_restart": "off"})
     make_table(server)
     yield server
     factory.close()
