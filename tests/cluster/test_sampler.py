@@ -248,13 +248,31 @@ def test_a_parallel_worker_names_its_leader(server: Server) -> None:
     ]
 
 
+#: Commits until one of them has to wait: the server takes in a setting when it gets round to it.
+COMMITS = """
+do $$
+declare before timestamptz;
+begin
+  for i in 1 .. 500 loop
+    update item set n = n + 1;
+    before := clock_timestamp();
+    commit;
+    exit when clock_timestamp() > before + interval '50 ms';
+    perform pg_sleep(0.01);
+  end loop;
+end $$
+"""
+
+
 def test_a_commit_that_waits_for_a_standby_is_in_class_commit(server: Server) -> None:
     server.configure({"synchronous_standby_names": "nobody"})
     server.reload()
-    with working(server, "update item set n = n + 1") as pid:
-        found = looks_until(server, pid, "SyncRep")
-        server.configure({"synchronous_standby_names": None})
-        server.reload()
+    with working(server, COMMITS) as pid:
+        try:
+            found = looks_until(server, pid, "SyncRep")
+        finally:
+            server.configure({"synchronous_standby_names": None})
+            server.reload()
     assert {row["wait_class"] for row in found if row["wait_event"] == "SyncRep"} == {"Commit"}
 
 
