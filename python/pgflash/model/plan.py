@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A plan: what is to be moved where, and how far each move has come.
+
+plan = make_plan(
+    [Move(kind=MoveKind.TABLE, name="public.stock", database="app", to="flash", bytes=6 << 30)],
+    system_identifier=identifier, made_at=now, id="20261122-101500")
+write_plan(Path("plan.json"), plan)
+
+A Move says what is wanted; it never changes.  Its Record says what has happened: where the
+thing was before, which is what an undo goes back to, at which step the move is or was
+stopped, and what was last said about it.  The file is JSON, replaced as a whole and synced,
+so a kill at any moment leaves the plan before or after a step and nothing between.  Nobody
+trusts the file alone: who goes on with a plan looks first at what the server really has.
+
+A plan holds no password.  It may hold the environment that the server was started with
+(notes of a WAL move that stopped it), so only its owner may read the file.
+"""
+
+import contextlib
+import enum
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from pgflash.errors import PgflashError
+
+FORMAT = 1
+
+
+class PlanError(PgflashError):
+    """A plan cannot be read or written, or is not for this server."""
+
+
+class MoveKind(enum.StrEnum):
+    """What is moved."""
+
+    #: pg_wal; to a folder; the server is stopped and started.
+    WAL = "wal"
+    #: Temporary files; to a tablespace, by temp_tablespaces.
+    TEMP = "temp"
+    #: The archive folder; to a folder, by archive_command.
+    ARCHIVE = "archive"
+    #: A table or materialized view and its TOAST table, without its indexes.
+    TABLE = "table"
+    INDEX = "index"
+    #: A whole database at once, while nobody is connected to it.
+    DATABASE = "database"
+    #: Not a move: the flash cache's policy for a relation; `to` is the policy.
+    KEEP = "keep"
+
+
+class MoveState(enum.StrEnum):
+    """How far a move has come."""
+
+    TODO = "todo"
+    #: Begun, and not known to be over: a kill leaves it so.
+    DOING = "doing"
+    DONE = "done"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+    #: Given up, with the reason as its message; nothing half done is left in use.
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One thing to be moved."""
+
+    kind: MoveKind
+    #: A tablespace, or a folder if it begins with "/"; for KEEP the policy.
+    to: str
+    #: Of a relation "schema.name", of a database its name; else empty.
+    name: str = ""
+    #: The database that holds the relation; empty: the one we are connected to.
+    database: str = ""
+    #: How much there was to move when the plan was made.
+    bytes: int = 0
+    #: The reason, in one sentence.
+    why: str = ""
+    #: How, where there is a choice; docs/guide/placement.md names them.
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What people call it: "table public.stock to flash"."""
+        return " ".join(word for word in (self.kind.value, self.name, "to", self.to) if word)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What has happened to a move."""
+
+    state: MoveState = MoveState.TODO
+    #: Where it was before: a tablespace, a folder, a setting; empty while not yet known.
+    was: str = ""
+    #: The step it is at, or was stopped at.
+    step: str = ""
+    #: What was last said about it.
+    message: str = ""
+    #: How long it took.
+    seconds: float = 0.0
+    #: What a move has to remember in order to go on after a kill.
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Moves in the order they are made, with a record of each."""
+
+    id: str
+    #: Of the cluster it is for; empty if whoever made it did not know: then the first
+    #: server it is applied to.
+    system_identifier: str
+    made_at: datetime
+    moves: tuple[Move, ...]
+    records: tuple[Record, ...]
+    #: Where the cluster lives, once known: to go on while no server answers.
+    data_directory: str = ""
+    format: int = FORMAT
+
+    def with_record(self, index: int, record: Record) -> "Plan":
+        """Return the plan with another record of one move."""
+        records = (*self.records[:index], record, *self.records[index + 1 :])
+        return replace(self, records=records)
+
+
+def make_plan(
+    moves: Iterable[Move],
+    *,
+    id: str,
+    system_identifier: str,
+    made_at: datetime,
+    data_directory: str = "",
+) -> Plan:
+    """Return a plan of which nothing has been done."""
+    all_moves = tuple(moves)
+    return Plan(
+        id=id,
+        system_identifier=system_identifier,
+        made_at=made_at,
+        moves=all_moves,
+        records=(Record(),) * len(all_moves),
+        data_directory=data_directory,
+    )
+
+
+def plan_to_json(plan: Plan) -> bytes:
+    """Return the plan as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n"
+
+
+def plan_from_json(text: bytes, *, name: str) -> Plan:
+    """Return the plan that the bytes hold; name says in errors which file it is."""
+    try:
+        plan = msgspec.json.decode(text, type=Plan)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PlanError(
+            f'"{name}" is not a plan of pgflash: {error}.',
+            hint="Name a file that 'pgflash advise --plan' or 'pgflash place' wrote.",
+        ) from error
+    if plan.format != FORMAT:
+        raise PlanError(
+            f'"{name}" has format {plan.format}; this version reads format {FORMAT}.',
+            hint="Use the version of pgflash that made it.",
+        )
+    if len(plan.moves) != len(plan.records):
+        raise PlanError(f'"{name}" has {len(plan.moves)} moves and {len(plan.records)} records')
+    return plan
+
+
+def read_plan(path: Path) -> Plan:
+    """Return the plan that a file holds."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise PlanError(
+            f'could not read "{path}": {error.strerror}',
+            hint="Name a file that 'pgflash advise --plan' or 'pgflash place' wrote.",
+        ) from error
+    return plan_from_json(text, name=str(path))
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Replace a file by the plan, as a whole and for good: both file and folder are synced."""
+    temporary = None
+    try:
+        # Made with mode 0600, and beside the file, or it could not be renamed to it.
+        number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(number, "wb") as file:
+            file.write(plan_to_json(plan))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        temporary = None
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise PlanError(
+            f'could not write "{path}": {error.strerror}',
+            hint="Name a file in a folder that you may write to.",
+        ) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
