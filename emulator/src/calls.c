@@ -8,6 +8,8 @@
  * real call, so the real call's own time is not added.  A call that failed or
  * moved no byte costs nothing.
  *
+ * Copies inside the kernel are in copies.c.
+ *
  * Direct system calls bypass the library, but for some that have no libc name
  * and are made through syscall(): Linux AIO (async.c), io_uring, which there is
  * none of, and cachestat(2): a file that a device plays has nothing in the page
@@ -62,8 +64,6 @@ static struct
 	ssize_t (*writev)(int, const struct iovec *, int);
 	ssize_t (*preadv)(int, const struct iovec *, int, off_t);
 	ssize_t (*pwritev)(int, const struct iovec *, int, off_t);
-	ssize_t (*copy_file_range)(int, off_t *, int, off_t *, size_t,
-	                           unsigned int);
 	int (*fsync)(int);
 	int (*fdatasync)(int);
 	int (*sync_file_range)(int, off_t, off_t, unsigned int);
@@ -97,7 +97,6 @@ find_real_calls(void)
 	FIND(writev);
 	FIND(preadv);
 	FIND(pwritev);
-	FIND(copy_file_range);
 	FIND(fsync);
 	FIND(fdatasync);
 	FIND(sync_file_range);
@@ -419,40 +418,6 @@ DEFINE_TRANSFER(pwritev, PVECTOR_PARAMETERS, pwritev,
                 real.pwritev(fd, vector, count, offset), em_play_write, offset)
 DEFINE_TRANSFER(pwritev64, PVECTOR_PARAMETERS, pwritev,
                 real.pwritev(fd, vector, count, offset), em_play_write, offset)
-
-/* A copy inside the kernel is a read of one device and a write of the other. */
-EM_EXPORT ssize_t
-copy_file_range(int fd_in, off_t *offset_in, int fd_out, off_t *offset_out,
-                size_t bytes, unsigned int flags)
-{
-	const EmFile *in = em_file_of(fd_in);
-	const EmFile *out = em_file_of(fd_out);
-	uint64_t began_ns;
-	ssize_t result;
-
-	ENSURE(copy_file_range);
-	if (in == NULL && out == NULL)
-		return real.copy_file_range(fd_in, offset_in, fd_out, offset_out, bytes,
-		                            flags);
-
-	began_ns = em_clock_ns();
-	result = real.copy_file_range(fd_in, offset_in, fd_out, offset_out, bytes,
-	                              flags);
-	if (result <= 0)
-		return result;
-
-	if (in != NULL)
-		em_play_read(in, began_ns,
-		             offset_in != NULL ? *offset_in - result
-		                               : began_at(fd_in, result),
-		             result);
-	if (out != NULL)
-		em_play_write(out, began_ns,
-		              offset_out != NULL ? *offset_out - result
-		                                 : began_at(fd_out, result),
-		              result);
-	return result;
-}
 
 /*
  * Syncs and metadata: calls that answer with an int.

@@ -35,20 +35,35 @@ link_name(int fd, char *name)
 	*name = '\0';
 }
 
-/*
- * A WAL segment, by its name: 24 upper-case hexadecimal digits, or one that is
- * being made.  The name of its directory says nothing, pg_wal may be a link.
- */
 static bool
-names_log(const char *path)
+named_as_log(const char *base)
 {
-	const char *base = strrchr(path, '/');
-
-	base = base == NULL ? path : base + 1;
 	if (strncmp(base, "xlogtemp.", strlen("xlogtemp.")) == 0)
 		return true;
 
 	return strlen(base) == 24 && strspn(base, "0123456789ABCDEF") == 24;
+}
+
+/*
+ * A WAL segment of a server: its name is 24 upper-case hexadecimal digits, or one
+ * that is being made, and beside it is archive_status, which every server makes.
+ * The folder's own name says nothing, pg_wal may be a link; a copy in an archive
+ * has a segment's name and is an ordinary file.
+ */
+static bool
+is_log(const char *path)
+{
+	static const char beside[] = "archive_status";
+	const char *base = strrchr(path, '/') + 1;
+	size_t folder_length = (size_t) (base - path);
+	char neighbour[EM_PATH_MAX + sizeof(beside)];
+
+	if (!named_as_log(base))
+		return false;
+
+	memcpy(neighbour, path, folder_length);
+	memcpy(neighbour + folder_length, beside, sizeof(beside));
+	return access(neighbour, F_OK) == 0;
 }
 
 void
@@ -78,7 +93,7 @@ em_file_enter(EmState *state, int fd, int open_flags)
 			/* Never zero: that is what a free stream has. */
 			file->identity = ((uint64_t) status.st_dev << 48) ^
 			                 (uint64_t) status.st_ino ^ (1ULL << 63);
-			file->is_log = names_log(path);
+			file->is_log = is_log(path);
 			file->syncs_writes = (open_flags & (O_SYNC | O_DSYNC)) != 0;
 			file->device = device;
 		}
