@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,15 +14,13 @@ from psycopg import sql
 
 from pgflash.collect import host, stock
 from pgflash.collect.deltas import choose, difference
+from pgflash.collect.local import why_not_local
 from pgflash.collect.stock import DeltaSection
 from pgflash.model.collected import Counted, LastSnapshot, NewSnapshot, Rows
 from pgflash.model.snapshot import MISSING, Section, SectionKind, Value
 from pgflash.session import Connection, SessionError, said
 
 _MAY_SEE = "select pg_has_role(current_user, 'pg_read_all_stats', 'usage'), current_user"
-
-#: How far apart the kernel and the server may put the start of one process.
-_SAME_START_S = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,7 +134,7 @@ def _take_server(taking: _Taking, *, local: bool) -> None:
 
 def _take_host(taking: _Taking) -> bool:
     """Take the machine's figures if it is the server's; say whether it is."""
-    reason = _why_not_local(taking.connection)
+    reason = why_not_local(taking.connection)
     if not reason:
         try:
             taking.sections.extend(host.host_sections())
@@ -147,35 +144,6 @@ def _take_host(taking: _Taking) -> bool:
         for name in ("host_cpu", "host_memory", "host_disks", "host_state"):
             taking.missing[name] = reason
     return not reason
-
-
-def _why_not_local(connection: Connection) -> str:
-    """Return why the server is not on this machine, or nothing if it is.
-
-    An address may lead through a tunnel, so what counts is that our own session's process is
-    seen here, and began when the server says it did.
-    """
-    pid, began = _row(
-        connection,
-        "select pid, extract(epoch from backend_start)::float8 from pg_stat_activity "
-        "where pid = pg_backend_pid()",
-    )
-    ours = _process_start(int(pid))
-    if ours is not None and abs(ours - float(began)) < _SAME_START_S:
-        return ""
-    return "the server is not on this machine, or its processes are not seen here"
-
-
-def _process_start(pid: int) -> float | None:
-    """Return when a process of this machine started, in seconds since 1970."""
-    try:
-        process = Path(f"/proc/{pid}/stat").read_text()
-        machine = Path("/proc/stat").read_text()
-    except OSError:
-        return None
-    ticks = int(process[process.rindex(")") + 2 :].split()[19])
-    boot = next(int(line.split()[1]) for line in machine.splitlines() if line.startswith("btime"))
-    return boot + ticks / os.sysconf("SC_CLK_TCK")
 
 
 # ---- deltas

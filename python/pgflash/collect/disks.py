@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: PostgreSQL
+"""From a mount down to the disks below it, by /sys.
+
+A file system lies on a block device, that on a partition, a volume, a mapping, an array or
+a file; each is followed to the disks at the bottom, which have a scheduler and a queue.
+    partition   its folder is inside the disk's, and has a beginning
+    dm, md      `slaves` names what they are made of: LVM, multipath, encryption, RAID
+    loop        a file, which is on a mount again
+    btrfs       has no device number of its own; /sys/fs/btrfs names its devices
+    nvme        with multipath is one disk for all of its paths already
+Where it ends in the dark (a container's overlay, ZFS, network, a hypervisor's disk), the
+reason stands in `unknown`.
+
+What a disk is made of is the kernel's word (`rotational`) where the kernel can know it: a
+drive that answers for itself.  A hypervisor's disk says what its host was told to say.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pgflash.collect.machine import Machine
+from pgflash.collect.mounts import Mount, mount_of
+from pgflash.model.device import DiskFacts, Media
+
+#: Sizes and places in /sys are in these, whatever the disk's own sectors are.
+SECTOR_BYTES = 512
+
+#: Alignment beyond this is not told apart: partitioning tools align to it.
+ALIGNMENT_MAX = 2**20
+
+#: How many layers are followed; more is a knot.
+_LAYERS_MAX = 16
+
+_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
+_NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "afs"}
+    | {f"fuse.{name}" for name in ("glusterfs", "sshfs", "s3fs", "cephfs", "juicefs")}
+)
+_DARK = {
+    "overlay": "a container's overlay: what is below it only the host sees; keep data on a volume",
+    "aufs": "a container's overlay: what is below it only the host sees; keep data on a volume",
+    "zfs": "ZFS does not tell which disks a pool is made of: zpool status does",
+    "9p": "a folder of the host: only the host knows what it is on",
+    "virtiofs": "a folder of the host: only the host knows what it is on",
+}
+#: How disks that a host makes up call themselves.
+_VIRTUAL_MODELS = re.compile(
+    r"qemu|virtual|vbox|vmware|amazon elastic|persistentdisk|msft|microsoft nvme direct|xen", re.I
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Below:
+    """What is below a mount."""
+
+    media: Media
+    #: The kernel's name of what is mounted: "dm-0", "nvme0n1p1"; "" if there is none.
+    block: str = ""
+    disks: tuple[DiskFacts, ...] = ()
+    alignment_bytes: int | None = None
+    read_ahead_bytes: int | None = None
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What was met on the way down."""
+
+    disks: dict[str, DiskFacts] = field(default_factory=dict)
+    alignments: list[int] = field(default_factory=list)
+    media: list[Media] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+
+def below(machine: Machine, mounts: Sequence[Mount], mount: Mount) -> Below:
+    """Return what is below a mount."""
+    kind = mount.file_system
+    read_ahead = machine.number(f"/sys/class/bdi/{mount.device}/read_ahead_kb")
+    if kind in _MEMORY:
+        return Below(media=Media.MEMORY, unknown=_no_disk("memory has no disk"))
+    if kind in _NETWORK:
+        return Below(
+            media=Media.NETWORK,
+            read_ahead_bytes=None if read_ahead is None else read_ahead * 1024,
+            unknown=_no_disk("the disks are those of another machine"),
+        )
+    folders = list(_block_folders(machine, mount))
+    if not folders:
+        why = _DARK.get(kind) or _why_no_block(mount)
+        return Below(media=Media.UNKNOWN, unknown={"media": why, **_no_disk(why)})
+    walk = _Walk()
+    for folder in folders:
+        _descend(machine, mounts, folder, walk, layers=0)
+    top = read_ahead if read_ahead is not None else _read_ahead_kb(machine, folders[0])
+    return _result(walk, block=_name(folders[0]), read_ahead_kb=top)
+
+
+def _result(walk: _Walk, *, block: str, read_ahead_kb: int | None) -> Below:
+    unknown: dict[str, str] = {}
+    kinds = set(walk.media)
+    media = kinds.pop() if len(kinds) == 1 else Media.UNKNOWN
+    if walk.reasons:
+        unknown["media"] = "; ".join(dict.fromkeys(walk.reasons))
+    elif media is Media.UNKNOWN:
+        unknown["media"] = f"it is made of {' and '.join(sorted(set(walk.media)))}"
+    if not walk.alignments:
+        unknown["alignment_bytes"] = "no partition was met"
+    if not walk.disks:
+        unknown |= {"scheduler": "no disk was found", "queue_depth": "no disk was found"}
+    if read_ahead_kb is None:
+        unknown["read_ahead_bytes"] = "the kernel does not tell"
+    return Below(
+        media=media,
+        block=block,
+        disks=tuple(walk.disks.values()),
+        alignment_bytes=min(walk.alignments, default=None),
+        read_ahead_bytes=None if read_ahead_kb is None else read_ahead_kb * 1024,
+        unknown=unknown,
+    )
+
+
+def _no_disk(why: str) -> dict[str, str]:
+    return dict.fromkeys(("scheduler", "queue_depth", "read_ahead_bytes", "alignment_bytes"), why)
+
+
+def _why_no_block(mount: Mount) -> str:
+    if mount.device.startswith("0:"):
+        return f"{mount.file_system} is on no block device that the kernel names"
+    return f"/sys does not show the block device {mount.device}"
+
+
+def _name(folder: str) -> str:
+    return folder.rsplit("/", 1)[-1]
+
+
+# ---- which block devices a mount has
+
+
+def _block_folders(machine: Machine, mount: Mount) -> Iterator[str]:
+    """Yield the folder in /sys of each block device that a mount is on."""
+    if not mount.device.startswith("0:"):
+        found = machine.resolve(f"/sys/dev/block/{mount.device}")
+        if found is not None:
+            yield found
+            return
+    # btrfs, bcachefs and the like: by the name of the source, "/dev/sda:/dev/sdb" if several.
+    named = [
+        folder
+        for source in mount.source.split(":")
+        if source.startswith("/dev/") and (folder := _folder_of(machine, source)) is not None
+    ]
+    if mount.file_system == "btrfs" and named:
+        named = list(_btrfs_devices(machine, named[0])) or named
+    yield from named
+
+
+def _folder_of(machine: Machine, source: str) -> str | None:
+    name = (machine.resolve(source) or source).removeprefix("/dev/").replace("/", "!")
+    return machine.resolve(f"/sys/class/block/{name}")
+
+
+def _btrfs_devices(machine: Machine, folder: str) -> Iterator[str]:
+    """Yield all devices of the file system that one of its devices belongs to."""
+    for uuid in machine.names("/sys/fs/btrfs"):
+        names = machine.names(f"/sys/fs/btrfs/{uuid}/devices")
+        if _name(folder) in names:
+            for name in names:
+                found = machine.resolve(f"/sys/class/block/{name}")
+                if found is not None:
+                    yield found
+
+
+# ---- the way down
+
+
+def _descend(
+    machine: Machine, mounts: Sequence[Mount], folder: str, walk: _Walk, *, layers: int
+) -> None:
+    """Follow a block device to its disks."""
+    if layers > _LAYERS_MAX:
+        walk.reasons.append(f"{_name(folder)} is made of too many layers to follow")
+        return
+    if machine.exists(f"{folder}/partition"):
+        walk.alignments.append(_alignment(machine, folder))
+        folder = folder.rsplit("/", 1)[0]
+    slaves = [machine.resolve(f"{folder}/slaves/{name}") for name in _slaves(machine, folder)]
+    backing = machine.text(f"{folder}/loop/backing_file")
+    if slaves:
+        for slave in filter(None, slaves):
+            _descend(machine, mounts, slave, walk, layers=layers + 1)
+    elif backing:
+        _descend_into_file(machine, mounts, backing, walk, layers=layers + 1)
+    else:
+        _arrive(machine, folder, walk, partitioned=bool(walk.alignments))
+
+
+def _slaves(machine: Machine, folder: str) -> tuple[str, ...]:
+    return machine.names(f"{folder}/slaves")
+
+
+def _descend_into_file(
+    machine: Machine, mounts: Sequence[Mount], path: str, walk: _Walk, *, layers: int
+) -> None:
+    mount = mount_of(machine, mounts, path.removesuffix(" (deleted)"))
+    folders = [] if mount is None else list(_block_folders(machine, mount))
+    if mount is not None and mount.file_system in _MEMORY:
+        walk.media.append(Media.MEMORY)
+    elif not folders:
+        walk.media.append(Media.UNKNOWN)
+        walk.reasons.append(f'a loop device over "{path}", whose device is not seen from here')
+    for folder in folders:
+        _descend(machine, mounts, folder, walk, layers=layers)
+
+
+def _alignment(machine: Machine, folder: str) -> int:
+    """Return what the beginning of a partition is aligned to."""
+    begins = (machine.number(f"{folder}/start") or 0) * SECTOR_BYTES
+    # How far the beginning is off from where the drive would have it.
+    off = machine.number(f"{folder}/alignment_offset") or 0
+    return min(_power(begins), _power(off))
+
+
+def _power(place: int) -> int:
+    """Return the largest power of two up to 1 MiB that divides a place."""
+    return min(place & -place, ALIGNMENT_MAX) if place > 0 else ALIGNMENT_MAX
+
+
+def _arrive(machine: Machine, folder: str, walk: _Walk, *, partitioned: bool) -> None:
+    """Take down a disk."""
+    name = _name(folder)
+    if not partitioned:
+        walk.alignments.append(ALIGNMENT_MAX)  # it begins where the disk does
+    if name in walk.disks:
+        return
+    disk, why = read_disk(machine, folder)
+    walk.disks[name] = disk
+    walk.media.append(disk.media)
+    if why:
+        walk.reasons.append(why)
+
+
+# ---- a disk
+
+
+def read_disk(machine: Machine, folder: str) -> tuple[DiskFacts, str]:
+    """Return what /sys says of a disk, and why its media is unknown if it is."""
+    name = _name(folder)
+    model = " ".join(
+        filter(None, (machine.text(f"{folder}/device/{word}") for word in ("vendor", "model")))
+    )
+    if "/virtio" in folder:  # its vendor is a number
+        model = "virtio"
+    media, why = _media(machine, folder, name, model)
+    chosen, offered = _schedulers(machine.text(f"{folder}/queue/scheduler") or "")
+    sectors = machine.number(f"{folder}/size")
+    discard = machine.number(f"{folder}/queue/discard_max_bytes")
+    disk = DiskFacts(
+        name=name,
+        media=media,
+        model=" ".join(model.split()),
+        size_bytes=None if sectors is None else sectors * SECTOR_BYTES,
+        scheduler=chosen,
+        schedulers=offered,
+        queue_requests=machine.number(f"{folder}/queue/nr_requests"),
+        queue_depth=machine.number(f"{folder}/device/queue_depth"),
+        discards=None if discard is None else discard > 0,
+        virtual=_virtual(folder, model),
+    )
+    return disk, why
+
+
+def _media(machine: Machine, folder: str, name: str, model: str) -> tuple[Media, str]:
+    if name.startswith(("zram", "ram", "pmem")):
+        return Media.MEMORY, ""
+    if name.startswith(("nbd", "rbd", "drbd")) or re.search(r"/(session|rport-)\d", folder):
+        return Media.NETWORK, ""
+    if _transports(machine, folder) & {"tcp", "rdma", "fc"}:
+        return Media.NETWORK, ""
+    if _virtual(folder, model):
+        return Media.UNKNOWN, (
+            f"{name} is a virtual disk: what is behind it only its host knows "
+            "(pgflash devices probe measures it)"
+        )
+    if name.startswith(("nvme", "mmcblk")):
+        return Media.FLASH, ""
+    turns = machine.number(f"{folder}/queue/rotational")
+    if turns is None:
+        return Media.UNKNOWN, f"the kernel does not tell what {name} is made of"
+    return (Media.HDD if turns else Media.FLASH), ""
+
+
+def _virtual(folder: str, model: str) -> bool:
+    return bool(re.search(r"/virtio\d|/vbd-", folder)) or _VIRTUAL_MODELS.search(model) is not None
+
+
+def _transports(machine: Machine, folder: str) -> set[str]:
+    """Return how an NVMe disk is reached; with multipath, by each of its controllers."""
+    own = machine.text(f"{folder}/device/transport")
+    controllers = [
+        machine.text(f"{folder}/device/{name}/transport")
+        for name in machine.names(f"{folder}/device")
+        if re.fullmatch(r"nvme\d+", name)
+    ]
+    return {word for word in (own, *controllers) if word}
+
+
+def _schedulers(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the scheduler in brackets, and all of them."""
+    words = text.split()
+    chosen = next((word.strip("[]") for word in words if word.startswith("[")), "")
+    if not chosen and len(words) == 1:
+        chosen = words[0]
+    return chosen, tuple(word.strip("[]") for word in words)
+
+
+def _read_ahead_kb(machine: Machine, folder: str) -> int | None:
+    """Return the read-ahead of a block device, which a partition has from its disk."""
+    for place in (folder, folder.rsplit("/", 1)[0]):
+        found = machine.number(f"{place}/queue/read_ahead_kb")
+        if found is not None:
+            return found
+    return None
+
+
+def whole_size_bytes(disks: Iterable[DiskFacts]) -> int | None:
+    """Return the size of the disks together, or None if one does not tell."""
+    sizes = [disk.size_bytes for disk in disks]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
