@@ -3,7 +3,7 @@
 
 import pytest
 
-from pgflash.model.paper import PAPER_000, paper_figure
+from pgflash.model.paper import paper_figure, paper_figures
 from pgflash.model.stored import StoredRunError, run_from_json, run_to_json
 from pgflash.model.summary import (
     class_profile,
@@ -81,7 +81,7 @@ def test_server_cpu_of_a_transaction_is_all_cpu_over_all_transactions() -> None:
 
 
 def test_the_papers_ratios_are_commits_over_the_baselines_commits() -> None:
-    ratios = {figure.approach: round(figure.ratio, 2) for figure in PAPER_000}
+    ratios = {figure.approach: round(figure.ratio, 2) for figure in paper_figures()}
     assert ratios == {
         "baseline": 1.0,
         "flash-cache": 1.36,

@@ -1,75 +1,179 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the papers measured, next to which our own figures are shown.
+"""What five papers on Oracle and flash printed, next to which our own figures are shown.
 
-Paper 000 (a 24-disk array, HammerDB with 100 users, one hour) headlines percentages
-that do not agree with its own tables.  The ratios used here are derived from its AWR
-extracts: commits of the hour (log file sync waits) over the baseline's.
+Their tables are data, in pgflash/papers/NNN.toml, one file for each paper: numbers as they
+were printed ("238.5K", ".6"), with where they stand and what is wrong with them (errata).
+Who needs a number asks printed_number(); who needs to know how exact a printed number is
+has its digits.
 """
 
+import re
+import tomllib
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
-#: Commits (log file sync waits) in the baseline hour of paper 000.
-BASELINE_COMMITS = 8_272_975
+import msgspec
+
+from pgflash.model.awr import Column, ReportTable, Row, Unit
+
+PAPERS = ("000", "001", "002", "003", "004")
+
+_NUMBER = re.compile(
+    r"[$£<]?\s*(?P<sign>-?)(?P<digits>[\d,]*\.?\d+)(?P<thousands>[KMG](?![A-Za-z]))?"
+    r"\s*(%|[A-Za-zµ]+(/s)?)?"
+)
+_THOUSANDS = {None: 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperFigure:
-    """One approach as a paper reports it."""
+class PaperTable:
+    """A table or figure of a paper, as printed; a chart has the numbers that can be read."""
 
-    approach: str
+    #: Of the exhibit it belongs to, and of itself if that has several: "fig-4".
+    id: str
+    label: str
     title: str
-    commits: int
+    columns: tuple[str, ...] = ()
+    #: As many cells as columns; "" where nothing was printed.
+    rows: tuple[tuple[str, ...], ...] = ()
+    #: Where the numbers were read if not in a table.
+    note: str = ""
+    errata: tuple[str, ...] = ()
+
+    def row(self, name: str) -> tuple[str, ...]:
+        """Return the row whose first cell is that."""
+        for row in self.rows:
+            if row[0] == name:
+                return row
+        raise KeyError(f"{self.label} has no row {name}")
+
+    def number(self, row: str, column: str) -> float | None:
+        """Return a number by the first cell of its row and its column's title."""
+        return printed_number(self.row(row)[self.columns.index(column)])
+
+    def numbers(self, column: str) -> dict[str, float]:
+        """Return a column's numbers by the first cell of each row."""
+        place = self.columns.index(column)
+        found = ((row[0], printed_number(row[place])) for row in self.rows)
+        return {name: number for name, number in found if number is not None}
+
+    def report_table(self) -> ReportTable:
+        """Return it as a table of a page, its cells as printed."""
+        return ReportTable(
+            id=f"paper-{self.id}",
+            title=f"{self.label}: {self.title}",
+            columns=tuple(
+                Column(
+                    name=f"column_{place}",
+                    title=title,
+                    unit=Unit.TEXT if self._holds_words(place) else Unit.COUNT,
+                    source=None,
+                )
+                for place, title in enumerate(self.columns)
+            ),
+            rows=tuple(Row(cells=tuple(cell or None for cell in row)) for row in self.rows),
+            note=self.note,
+            missing_reason="" if self.rows else "The paper prints a picture without numbers.",
+        )
+
+    def _holds_words(self, place: int) -> bool:
+        cells = [row[place] for row in self.rows if row[place]]
+        return place == 0 or 2 * sum(cell[0].isalpha() for cell in cells) > len(cells)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperApproach:
+    """One approach of a paper: where its commits stand, and what the paper says it brought."""
+
+    name: str
+    title: str
+    table: str
+    row: str
+    column: str
     #: What the paper prints, as printed.
     printed: str
     note: str
 
-    @property
-    def ratio(self) -> float:
-        """Return commits over the baseline's commits."""
-        return self.commits / BASELINE_COMMITS
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """A paper: what it is, its tables, and what is wrong in it."""
+
+    id: str
+    title: str
+    by: str
+    #: What was measured on what, in a sentence or two.
+    about: str
+    tables: tuple[PaperTable, ...]
+    approaches: tuple[PaperApproach, ...] = ()
+    errata: tuple[str, ...] = ()
+
+    def table(self, table_id: str) -> PaperTable:
+        """Return the table with this id."""
+        for table in self.tables:
+            if table.id == table_id:
+                return table
+        raise KeyError(f"paper {self.id} has no table {table_id}")
 
 
-PAPER_000 = (
-    PaperFigure(
-        approach="baseline",
-        title="Everything on the array",
-        commits=BASELINE_COMMITS,
-        printed="",
-        note="Log file sync in the wait classes (Commit) of its figure 3.",
-    ),
-    PaperFigure(
-        approach="flash-cache",
-        title="Flash cache",
-        commits=11_236_170,
-        printed="136 %",
-        note="Printed as an improvement of 136 %; it is 136 % of the baseline. 77 % of its "
-        "single-block reads were served by the flash cache.",
-    ),
-    PaperFigure(
-        approach="wal-on-flash",
-        title="Redo log on flash",
-        commits=13_476_872,
-        printed="63 %",
-        note="The only printed percentage that is an increase. 21 % of this run's "
-        "single-block reads were served by a flash cache that was still on.",
-    ),
-    PaperFigure(
-        approach="hot-objects",
-        title="Hot objects on flash",
-        commits=24_907_581,
-        printed="302 %",
-        note="Printed as an improvement of 302 %; it is 301 % of the baseline.",
-    ),
-    PaperFigure(
-        approach="all-on-flash",
-        title="Everything on flash",
-        commits=42_783_790,
-        printed="538 % (5.3X)",
-        note="Printed as an increase of 538 %; its own counts give 517 % of the baseline.",
-    ),
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperFigure:
+    """One approach of paper 000 as its AWR extracts report it.
+
+    The paper headlines percentages that do not agree with its own tables.  The ratios used
+    here are derived from the tables: commits of the hour (log file sync waits) over the
+    baseline's.
+    """
+
+    approach: str
+    title: str
+    commits: int
+    #: Commits over the baseline's commits.
+    ratio: float
+    printed: str
+    note: str
+
+
+@cache
+def read_paper(paper_id: str) -> Paper:
+    """Return a paper by its number."""
+    text = (resources.files("pgflash") / "papers" / f"{paper_id}.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), Paper)
+
+
+@cache
+def paper_figures() -> tuple[PaperFigure, ...]:
+    """Return the approaches of paper 000 in its order, the baseline first."""
+    paper = read_paper("000")
+    commits = [
+        round(paper.table(one.table).number(one.row, one.column) or 0) for one in paper.approaches
+    ]
+    return tuple(
+        PaperFigure(
+            approach=one.name,
+            title=one.title,
+            commits=count,
+            ratio=count / commits[0],
+            printed=one.printed,
+            note=one.note,
+        )
+        for one, count in zip(paper.approaches, commits, strict=True)
+    )
 
 
 def paper_figure(approach: str) -> PaperFigure | None:
     """Return what paper 000 measured for an approach, or None if it has none."""
-    return next((figure for figure in PAPER_000 if figure.approach == approach), None)
+    return next((figure for figure in paper_figures() if figure.approach == approach), None)
+
+
+def printed_number(text: str) -> float | None:
+    """Return a number as papers print it ("1,234", "238.5K", ".6", "63%", "55 MB/s"), or None.
+
+    K, M and G are thousands; a unit behind the number is dropped.
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        return None
+    value = float(found["digits"].replace(",", "")) * _THOUSANDS[found["thousands"]]
+    return -value if found["sign"] else value

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from pgflash.model.paper import PAPER_000, paper_figure
+from pgflash.model.paper import paper_figure, paper_figures
 from pgflash.model.run import Attempt, Run
 from pgflash.model.summary import Summary, class_profile, ratio, summarize, wait_profile
 from pgflash.report import charts, colours, sentences
@@ -516,7 +516,9 @@ def _repeats(run: Run) -> Section:
 
 
 def _paper() -> Section:
-    rows = [(f.title, f"{f.commits:,}", f"{f.ratio:.2f}", f.printed, f.note) for f in PAPER_000]
+    rows = [
+        (f.title, f"{f.commits:,}", f"{f.ratio:.2f}", f.printed, f.note) for f in paper_figures()
+    ]
     head = ("approach", "commits in the hour", "ratio", "printed", "note")
     return Section(
         id="paper",

@@ -186,13 +186,14 @@ def _series(table: ReportTable, place: int, kept: Sequence[int], number: int) ->
     title = visible(table.columns[place].title)
     return svg.Series(
         name=title,
-        colour=_colour(title, number),
+        colour=colour_of(title, number),
         pattern=number,
         values=[_value(table.rows[i].cells[place]) for i in kept],
     )
 
 
-def _colour(title: str, number: int) -> str:
+def colour_of(title: str, number: int) -> str:
+    """Return the colour of what has this name, or the spare one of this number."""
     wait_class = _CLASSES.get(title)
     if wait_class in colours.WAIT_CLASSES:
         return colours.WAIT_CLASSES[wait_class]

@@ -12,7 +12,7 @@ spans are missing the chart stays empty, as an outage is not an idle spell.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -45,6 +45,8 @@ _HATCHINGS = (
     "M0,2 H8 M0,6 H8",
     "M2,0 V8 M6,0 V8",
 )
+#: Longer labels of lying bars are cut.
+_LABEL_MAX = 38
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 3")
 
 
@@ -123,12 +125,21 @@ def swatch(prefix: str, series: Series, *, line: bool) -> Markup:
 
 
 def stacked(
-    prefix: str, spans: Sequence[Span], series: Sequence[Series], *, title: str, share: bool = False
+    prefix: str,
+    spans: Sequence[Span],
+    series: Sequence[Series],
+    *,
+    title: str,
+    share: bool = False,
+    clock: bool = True,
 ) -> Markup:
-    """Draw areas upon each other; share says that they are shares of one."""
+    """Draw areas upon each other; share says that they are shares of one.
+
+    With a clock the axis has times of day, without one seconds.
+    """
     sums = [sum(one.values[i] or 0.0 for one in series) for i in range(len(spans))]
     frame = _time_frame(spans, y_max=1.0 if share else max(sums, default=0.0))
-    drawn = [_axes(frame, share=share), _time_axis(frame)]
+    drawn = [_axes(frame, share=share), _time_axis(frame, clock=clock)]
     floor = [0.0] * len(spans)
     for one in series:
         ceiling = [low + (value or 0.0) for low, value in zip(floor, one.values, strict=True)]
@@ -143,14 +154,19 @@ def stacked(
 
 
 def lines(
-    spans: Sequence[Span], series: Sequence[Series], *, title: str, wide: bool = False
+    spans: Sequence[Span],
+    series: Sequence[Series],
+    *,
+    title: str,
+    wide: bool = False,
+    clock: bool = True,
 ) -> Markup:
-    """Draw lines over time from zero up, in steps."""
+    """Draw lines over time from zero up, in steps; without a clock the axis has seconds."""
     values = [value for one in series for value in one.values if value is not None]
     width, height = (880, 220) if wide else (430, 170)
     largest = max(values, default=0.0)
     frame = _time_frame(spans, y_max=largest, width=width, height=height)
-    drawn = [_axes(frame), _time_axis(frame)]
+    drawn = [_axes(frame), _time_axis(frame, clock=clock)]
     for one in series:
         path = _line(frame, spans, one.values)
         if path:
@@ -191,6 +207,57 @@ def bars(prefix: str, labels: Sequence[str], series: Sequence[Series], *, title:
     for place, label in enumerate(labels):
         if place % every == 0:
             drawn.append(_text(frame.x(place + 0.5), frame.height - 7, label, anchor="middle"))
+    return _picture(frame, title, drawn)
+
+
+def lying(
+    prefix: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    *,
+    title: str,
+    texts: Callable[[float], str],
+) -> Markup:
+    """Draw lying bars, each with its number: for each label one of each series."""
+    values = [value for one in series for value in one.values if value is not None]
+    thick, gap = 17, 12
+    frame = _Frame(
+        width=880,
+        height=len(labels) * (len(series) * thick + gap) + gap,
+        x_min=0,
+        x_max=_top(max(values, default=0)),
+        y_max=1,
+        left=250,
+        right=110,
+        top=0,
+        bottom=0,
+    )
+    drawn = [_element("path", d=f"M{frame.left},0 V{frame.height}", stroke=FAINT)]
+    y = gap
+    for place, label in enumerate(labels):
+        middle = y + len(series) * thick / 2 + 4
+        shown = label if len(label) <= _LABEL_MAX else label[: _LABEL_MAX - 1] + "…"
+        drawn.append(_text(frame.left - 8, middle, shown, anchor="end"))
+        for one in series:
+            value = one.values[place]
+            if value is not None:
+                width = frame.x(value) - frame.left
+                drawn.append(
+                    _element(
+                        "rect",
+                        _element("title", f"{label}, {one.name}: {texts(value)}"),
+                        x=frame.left,
+                        y=y,
+                        width=width,
+                        height=thick - 3,
+                        fill=_fill(prefix, one),
+                        stroke=INK,
+                        stroke_width=0.5,
+                    )
+                )
+                drawn.append(_text(frame.left + width + 6, y + 11, texts(value), anchor="start"))
+            y += thick
+        y += gap
     return _picture(frame, title, drawn)
 
 
@@ -248,7 +315,7 @@ def _tick(value: float) -> str:
     return f"{value:g}" if value < 1000 else figure(value)
 
 
-def _time_axis(frame: _Frame) -> Markup:
+def _time_axis(frame: _Frame, *, clock: bool) -> Markup:
     span = frame.x_max - frame.x_min
     room = (frame.width - frame.left - frame.right) / 76
     step = next((s for s in _TIME_STEPS_S if span / s <= room), _TIME_STEPS_S[-1])
@@ -261,6 +328,8 @@ def _time_axis(frame: _Frame) -> Markup:
         if span > 86400 and f"{moment:%d %b}" != day:
             day = f"{moment:%d %b}"
             label = day
+        if not clock:
+            label = f"{at:g} s"
         x = frame.x(at)
         marks.append(_element("path", d=f"M{x:.1f},{frame.y(0):.1f} v4", stroke=FAINT))
         marks.append(_text(x, frame.height - 7, label, anchor="middle"))

@@ -73,11 +73,11 @@ def _lines(report: AwrReport | CompareReport) -> Iterator[str]:
     yield "=" * min(cell_len(title), WIDTH)
     yield ""
     for name, value in facts(report):
-        yield from _hanging(f"{name}:".ljust(22), visible(value))
+        yield from hanging(f"{name}:".ljust(22), visible(value))
     yield ""
-    yield from _hanging("Signs:".ljust(22), _legend())
+    yield from hanging("Signs:".ljust(22), _legend())
     yield ""
-    yield from _heading("Findings")
+    yield from heading("Findings")
     if not report.findings:
         yield "None."
     for number, finding in enumerate(report.findings, start=1):
@@ -85,9 +85,9 @@ def _lines(report: AwrReport | CompareReport) -> Iterator[str]:
     for group, tables in grouped(report.tables, time_last=True):
         yield ""
         yield ""
-        yield from _heading(group)
+        yield from heading(group)
         for table in tables:
-            yield from _table(
+            yield from table_lines(
                 print_table(table, rows_max=rows_for_people(table), text_max=_TEXT_MAX)
             )
 
@@ -96,12 +96,13 @@ def _legend() -> str:
     return "; ".join(f"{SIGNS[source]} {source}: {MEANS[source]}" for source in Source) + "."
 
 
-def _heading(text: str) -> Iterator[str]:
+def heading(text: str) -> Iterator[str]:
+    """Yield a heading of a part."""
     yield text.upper()
     yield "-" * WIDTH
 
 
-def _hanging(head: str, text: str) -> Iterator[str]:
+def hanging(head: str, text: str) -> Iterator[str]:
     """Yield the text after its head, each further line under the first."""
     indent = " " * len(head)
     for number, line in enumerate(wrap(text, WIDTH - len(head))):
@@ -110,24 +111,25 @@ def _hanging(head: str, text: str) -> Iterator[str]:
 
 def _finding(number: int, finding: Finding) -> Iterator[str]:
     head = f"{number:2}. "
-    yield from _hanging(head, f"{finding.severity.upper()}: {visible(finding.sentence)}")
+    yield from hanging(head, f"{finding.severity.upper()}: {visible(finding.sentence)}")
     indent = " " * len(head)
     for clause in finding.evidence:
-        yield from _hanging(f"{indent}- ", visible(clause))
+        yield from hanging(f"{indent}- ", visible(clause))
     if finding.advice:
-        yield from _hanging(indent, visible(finding.advice))
+        yield from hanging(indent, visible(finding.advice))
     if finding.table:
-        yield from _hanging(indent, f"See [{visible(finding.table)}].")
+        yield from hanging(indent, f"See [{visible(finding.table)}].")
 
 
-def _table(table: PrintedTable) -> Iterator[str]:
+def table_lines(table: PrintedTable) -> Iterator[str]:
+    """Yield a table, in as many blocks as its width needs."""
     yield ""
     yield from wrap(f"{table.title} [{table.id}]", WIDTH)
     if table.missing_reason:
-        yield from _hanging("  ", f"No rows. {table.missing_reason}")
+        yield from hanging("  ", f"No rows. {table.missing_reason}")
         return
     if table.note:
-        yield from _hanging("  ", table.note)
+        yield from hanging("  ", table.note)
     if not table.rows:
         yield "  Nothing to show."
         return
@@ -135,7 +137,7 @@ def _table(table: PrintedTable) -> Iterator[str]:
         yield ""
         yield from _block(table, block)
     for note in table.column_notes:
-        yield from _hanging("  ", note)
+        yield from hanging("  ", note)
 
 
 def _blocks(table: PrintedTable) -> Iterator[dict[int, int]]:

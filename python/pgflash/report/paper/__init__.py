@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Pages that set a run beside a paper: each of its tables and figures, and ours.
+
+One module for each paper builds its page, with
+
+    build(run, reports) -> PaperPage
+
+from a run and the reports on its approaches' middle attempts, by the approaches' names.  What
+a run has not is no error: the exhibit says what is missing.
+
+    parts     tables of ours in the form that papers print, and charts of runs
+    checks    comparisons, and the sentences that say what they found
+    drawing   charts as SVG
+    html, text     the page, for a browser and a terminal
+"""
+
+from collections.abc import Callable, Mapping
+
+from pgflash.model.awr import AwrReport
+from pgflash.model.exhibit import PaperPage
+from pgflash.model.run import Run
+from pgflash.report.paper import checks
+from pgflash.report.paper.html import render_paper_html
+from pgflash.report.paper.text import render_paper_text
+
+__all__ = ["BUILDERS", "build_paper", "checks", "render_paper_html", "render_paper_text"]
+
+Builder = Callable[[Run, Mapping[str, AwrReport]], PaperPage]
+
+#: By the paper's number.
+BUILDERS: dict[str, Builder] = {}
+
+
+def build_paper(paper: str, run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
+    """Return a paper's page beside a run; None if there is none of that paper."""
+    build = BUILDERS.get(paper)
+    return None if build is None else build(run, reports)

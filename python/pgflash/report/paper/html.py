@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A paper's page as one HTML file that opens offline.
+
+What came out is said first, then all exhibits with their verdicts, then each of them: what
+agrees, a chart, the paper's table beside ours.  It loads nothing and runs no script, prints,
+can be used with the keyboard alone, and says in words whatever it says in colour.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgflash.model.awr import ReportTable, Source
+from pgflash.model.exhibit import Exhibit, PaperPage
+from pgflash.report.awr.pictures import PREFIX, Picture
+from pgflash.report.awr.printed import MEANS, SIGNS, PrintedTable, print_table
+from pgflash.report.awr.svg import pattern_definitions
+from pgflash.report.environment import environment
+from pgflash.report.paper.drawing import picture_of_charts
+
+#: A table of ours over this is folded.
+_FOLD_ROWS = 16
+_ROWS_MAX = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """An exhibit on the page."""
+
+    exhibit: Exhibit
+    picture: Picture | None
+    paper: PrintedTable | None
+    ours: PrintedTable | None
+
+
+def render_paper_html(page: PaperPage, *, links: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the page; links (text, relative address) lead to pages that belong to it."""
+    shown = [_shown(exhibit) for exhibit in page.exhibits]
+    looks = [look for one in shown if one.picture for look in one.picture.looks]
+    text: str = (
+        environment()
+        .get_template("paper.html.j2")
+        .render(
+            page=page,
+            exhibits=shown,
+            predictions=_printed("predictions", page.predictions),
+            patterns=pattern_definitions(PREFIX, looks) if looks else "",
+            signs=SIGNS,
+            sources=[(SIGNS[source], str(source), MEANS[source]) for source in Source],
+            links=links,
+            fold_rows=_FOLD_ROWS,
+        )
+    )
+    return text
+
+
+def _shown(exhibit: Exhibit) -> _Shown:
+    return _Shown(
+        exhibit=exhibit,
+        picture=picture_of_charts(exhibit.charts),
+        paper=_printed(f"{exhibit.id}-paper", exhibit.paper),
+        ours=_printed(f"{exhibit.id}-ours", exhibit.ours),
+    )
+
+
+def _printed(table_id: str, table: ReportTable | None) -> PrintedTable | None:
+    if table is None:
+        return None
+    return print_table(dataclasses.replace(table, id=table_id), rows_max=_ROWS_MAX)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A paper's page as plain text, never wider than a report's: for terminals and mail."""
+
+from collections.abc import Iterator
+
+from pgflash.model.exhibit import Exhibit, PaperPage
+from pgflash.report.awr.printed import print_table
+from pgflash.report.awr.text import WIDTH, hanging, heading, table_lines, wrap
+
+
+def render_paper_text(page: PaperPage) -> str:
+    """Return the page as text, without its charts."""
+    return "\n".join(line.rstrip() for line in _lines(page)) + "\n"
+
+
+def _lines(page: PaperPage) -> Iterator[str]:
+    yield from wrap(f"Paper {page.paper}: {page.title}", WIDTH)
+    yield from wrap(f"{page.by}. Beside it: {page.run_title}, run {page.run_id}.", WIDTH)
+    yield ""
+    for sentence in page.sentences:
+        yield from wrap(sentence, WIDTH)
+    for sentence in page.cautions:
+        yield from hanging("! ", sentence)
+    for exhibit in page.exhibits:
+        yield from _exhibit(exhibit)
+    if page.predictions is not None:
+        yield ""
+        yield from heading("Predicted, and measured")
+        yield from table_lines(print_table(page.predictions))
+    if page.errata:
+        yield ""
+        yield from heading("About the paper")
+        for erratum in page.errata:
+            yield from hanging("- ", erratum)
+
+
+def _exhibit(exhibit: Exhibit) -> Iterator[str]:
+    yield ""
+    yield from heading(f"{exhibit.label}: {exhibit.title}")
+    yield from hanging(f"{str(exhibit.verdict).upper()}: ", exhibit.sentence)
+    for erratum in exhibit.errata:
+        yield from hanging("About the paper: ", erratum)
+    for whose, table in (("The paper", exhibit.paper), ("Here", exhibit.ours)):
+        if table is not None:
+            yield ""
+            yield f"{whose}:"
+            yield from table_lines(print_table(table))
