@@ -9,15 +9,26 @@ Path("report.html").write_text(render_period(report, "html"))
 run = read_run(Path("out/demo/run.json"))
 result(run)["ratios"]["flash-cache/baseline"]
 Path("report.html").write_text(render_report(run))
+
+list_devices(dsn="dbname=app")[0].media
 """
 
-from datetime import datetime
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pgflash.analyze import compare, make_period, make_report
 from pgflash.collect import collect, system_identifier
-from pgflash.errors import UsageError
+from pgflash.collect import probe as probing
+from pgflash.collect.devices import devices_of
+from pgflash.collect.local import why_not_local
+from pgflash.collect.places import Place, server_places
+from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import AwrReport
+from pgflash.model.device import DeviceFacts
+from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
+from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
 from pgflash.model.run import Run
 from pgflash.model.snapshot import SnapshotHead, SnapshotStore, find_head
 from pgflash.model.stored import StoredRunError, run_from_json
@@ -37,8 +48,13 @@ __all__ = [
     "OpenStore",
     "collect_snapshot",
     "compare",
+    "list_devices",
     "open_store",
+    "probe_device",
+    "probe_takes_s",
     "read_period",
+    "read_prices",
+    "read_probe",
     "read_run",
     "render_period",
     "render_period_page",
@@ -47,6 +63,7 @@ __all__ = [
     "result",
     "sentences_of",
     "take_snapshot",
+    "write_probe",
 ]
 
 
@@ -130,3 +147,99 @@ def sentences_of(run: Run) -> list[str]:
     summaries = summarize(run)
     said = [sentences.headline(run, summaries), sentences.second_line(run, summaries)]
     return [sentence for sentence in (*said, *sentences.cautions(run, summaries)) if sentence]
+
+
+# ---- devices
+
+
+def list_devices(
+    *,
+    dsn: str | None = None,
+    every: bool = False,
+    prices: Path | None = None,
+    probes: Iterable[Path] = (),
+) -> tuple[DeviceFacts, ...]:
+    """Return the devices that hold a local server's parts, and with EVERY all others.
+
+    Each has its price and its probe where the files PRICES and PROBES have one of its name or
+    mount point.
+    """
+    priced = read_prices(prices) if prices is not None else ()
+    probed = [read_probe(path) for path in probes]
+    with connect(dsn or "") as connection:
+        why = why_not_local(connection)
+        if why:
+            raise PgflashError(
+                f"its devices cannot be seen from here: {why}",
+                hint="Run it where the server runs, in the same container if it is in one.",
+            )
+        places = server_places(connection)
+    return tuple(_known(one, priced, probed) for one in devices_of(places, every=every))
+
+
+def _known(
+    device: DeviceFacts, prices: tuple[PricedDevice, ...], probes: list[ProbedDevice]
+) -> DeviceFacts:
+    """Return a device with its price and its newest probe."""
+    own = [one.probe for one in probes if one.mount_point == device.mount_point]
+    return replace(
+        device,
+        price=price_of(prices, name=device.name, mount_point=device.mount_point),
+        probe=max(own, key=lambda probe: probe.at, default=None),
+    )
+
+
+def read_prices(path: Path) -> tuple[PricedDevice, ...]:
+    """Return what a file says that devices cost."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise PricesError(f'could not read "{path}": {why}') from error
+    return prices_from_toml(text, name=str(path))
+
+
+def probe_takes_s(seconds: float) -> float:
+    """Return about how long a probe takes with so many seconds a step."""
+    return probing.expected_s(seconds)
+
+
+def probe_device(
+    folder: Path,
+    *,
+    size_bytes: int = 2**30,
+    seconds: float = 3.0,
+    use_fio: bool = True,
+    tell: probing.Tell = lambda _title, _expected_s: None,
+) -> ProbedDevice:
+    """Measure the device that a folder is on; TELL hears of each step."""
+    probe = probing.probe(
+        folder,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        size_bytes=size_bytes,
+        seconds=seconds,
+        use_fio=use_fio,
+        tell=tell,
+    )
+    path = folder.absolute()
+    device = devices_of([Place(part="probe", path=str(path))])[0]
+    return ProbedDevice(
+        name=device.name, mount_point=device.mount_point, folder=str(path), probe=probe
+    )
+
+
+def write_probe(path: Path, probed: ProbedDevice) -> None:
+    """Keep a probe in a file."""
+    try:
+        path.write_bytes(probe_to_json(probed))
+    except OSError as error:
+        raise StoredProbeError(f'could not write "{path}": {error.strerror}') from error
+
+
+def read_probe(path: Path) -> ProbedDevice:
+    """Return the probe that a file holds."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise StoredProbeError(f'could not read "{path}": {error.strerror}') from error
+    return probe_from_json(text, name=str(path))

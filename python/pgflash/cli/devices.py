@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash devices, pgflash devices probe: what the cluster's files are on, and how fast it is."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pgflash import api
+from pgflash.cli.screen import Screen
+from pgflash.errors import UsageError
+from pgflash.lab.progress import Stage
+from pgflash.model.device import DeviceFacts, Probe
+from pgflash.model.prices import size_bytes
+
+FORMATS = ("table", "json", "csv")
+
+_FORMAT = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="How the result is printed.",
+)
+
+_COLUMNS = (
+    "name",
+    "mount_point",
+    "parts",
+    "media",
+    "emulated",
+    "file_system",
+    "size_bytes",
+    "free_bytes",
+    "block_device",
+    "scheduler",
+    "queue_depth",
+    "read_ahead_bytes",
+    "alignment_bytes",
+    "mount_options",
+)
+
+
+def _size(_context: click.Context, _parameter: click.Parameter, word: str) -> int:
+    """Return the bytes that a word says."""
+    try:
+        return size_bytes(word)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; write it as 512MB or 4GB") from error
+
+
+@click.group(
+    "devices",
+    invoke_without_command=True,
+    epilog="Examples: pgflash devices; pgflash devices --all --prices prices.toml; pgflash "
+    "devices probe /mnt/flash -o flash.json",
+)
+@click.option(
+    "--dsn",
+    default=None,
+    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
+)
+@click.option("--all", "every", is_flag=True, help="Also the devices that hold no part of it.")
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File (TOML) that says what devices cost.",
+)
+@click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File that 'pgflash devices probe -o' wrote; may be given again.",
+)
+@_FORMAT
+@click.pass_context
+def devices_command(
+    context: click.Context,
+    *,
+    dsn: str | None,
+    every: bool,
+    prices: Path | None,
+    probes: tuple[Path, ...],
+    form: str,
+) -> None:
+    """List the devices that hold the parts of a server on this machine.
+
+    Its data, WAL, tablespaces, archive, temporary and cache files, by mount point.  What
+    cannot be seen from here is "unknown", with the reason.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    found = api.list_devices(dsn=dsn, every=every, prices=prices, probes=probes)
+    _print(form, found)
+
+
+def _print(form: str, found: tuple[DeviceFacts, ...]) -> None:
+    if form == "json":
+        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+    elif form == "csv":
+        click.echo(_csv(_COLUMNS, (_record(one) for one in found)), nl=False)
+    else:
+        _print_devices(found)
+
+
+def _record(one: DeviceFacts) -> dict[str, object]:
+    record = {name: getattr(one, name) for name in _COLUMNS}
+    record["parts"] = "; ".join(one.parts)
+    record["mount_options"] = ",".join(one.mount_options)
+    return {name: "" if value is None else value for name, value in record.items()}
+
+
+def _csv(columns: Iterable[str], records: Iterable[dict[str, object]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def _print_devices(found: tuple[DeviceFacts, ...]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("mount point", "device", "media", "file system"):
+        table.add_column(name)
+    for name in ("size", "free"):
+        table.add_column(name, justify="right")
+    table.add_column("holds")
+    for one in found:
+        table.add_row(*map(escape, _cells(one)))
+    Console(soft_wrap=True).print(table)
+    for one in found:
+        for line in _notes(one):
+            click.echo(f"{one.mount_point or one.name}: {line}.")
+
+
+def _cells(one: DeviceFacts) -> tuple[str, ...]:
+    return (
+        one.mount_point or "unknown",
+        one.block_device or one.name,
+        f"{one.media}{', emulated' if one.emulated else ''}",
+        one.file_system,
+        _bytes(one.size_bytes),
+        _bytes(one.free_bytes),
+        ", ".join(one.parts),
+    )
+
+
+def _notes(one: DeviceFacts) -> Iterator[str]:
+    """Yield what does not fit into the table, a line each."""
+    why = one.unknown.get("mount_point") or one.unknown.get("media")
+    if why:
+        yield f"unknown: {why}"
+    facts = [f"scheduler {one.scheduler}"] if one.scheduler else []
+    if one.queue_depth is not None:
+        facts.append(f"{one.queue_depth} requests queued at most")
+    if one.read_ahead_bytes is not None:
+        facts.append(f"read-ahead {_bytes(one.read_ahead_bytes)}")
+    if one.alignment_bytes is not None:
+        facts.append(f"aligned to {_bytes(one.alignment_bytes)}")
+    if one.mount_options:
+        facts.append(f"mounted with {','.join(one.mount_options)}")
+    if facts:
+        yield ", ".join(facts)
+    if one.probe is not None:
+        yield _sentence(one.probe)
+    if one.price is not None:
+        price = one.price
+        yield (
+            f"costs {price.drives} x {price.unit_price:,.2f} {price.currency}"
+            f" + {price.enclosure_price:,.2f} ({price.raid}; {price.source})"
+        )
+
+
+def _sentence(probe: Probe) -> str:
+    first, last = probe.random_reads[0], probe.random_reads[-1]
+    return (
+        f"{first.mean_ms:.3g} ms a random read, {last.iops:,.0f} reads/s with {last.depth} at "
+        f"once, {probe.read_bytes_s / 1e6:,.0f} MB/s read and {probe.write_bytes_s / 1e6:,.0f} "
+        f"MB/s written in order, {probe.sync_ms:.3g} ms a sync (by {probe.by}, {probe.at})"
+    )
+
+
+def _bytes(value: int | None) -> str:
+    """Return a size for people: binary units, as the kernel's own."""
+    if value is None:
+        return "-"
+    number = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.4g} {unit}"
+        number /= 1024
+    return f"{number:.4g} TiB"
+
+
+# ---- probe
+
+
+@devices_command.command(
+    "probe",
+    epilog="Examples: pgflash devices probe /mnt/flash; pgflash devices probe /mnt/disk --size "
+    "8GB --seconds 10 -o disk.json",
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--size",
+    "size",
+    default="1GB",
+    show_default=True,
+    callback=_size,
+    help="Size of the file that is measured on; larger than what the device caches.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.1, max=600),
+    default=3.0,
+    show_default=True,
+    help="How long each of the seven steps takes.",
+)
+@click.option("--without-fio", is_flag=True, help="Do not use fio, also where it is installed.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to keep the result in, for 'pgflash devices --probe' and for advice.",
+)
+@_FORMAT
+def probe_command(
+    *,
+    folder: Path,
+    size: int,
+    seconds: float,
+    without_fio: bool,
+    output: Path | None,
+    form: str,
+) -> None:
+    """Measure the device that DIR is on.
+
+    Random reads of 8 kB at several depths, reads and writes in order, and how long a commit's
+    sync takes, on a new file without a name: nothing that exists is touched, and nothing is
+    left.  It puts load on the device.
+    """
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f'there is no folder for "{output}"')
+    screen = Screen(Console(stderr=True))
+    with screen:
+        screen.plan(api.probe_takes_s(seconds))
+        probed = api.probe_device(
+            folder,
+            size_bytes=size,
+            seconds=seconds,
+            use_fio=not without_fio,
+            tell=_begin(screen),
+        )
+    if output is not None:
+        api.write_probe(output, probed)
+    if form == "json":
+        click.echo(json.dumps(asdict(probed), indent=2))
+    elif form == "csv":
+        depths = [asdict(point) for point in probed.probe.random_reads]
+        click.echo(_csv(depths[0], depths), nl=False)
+    else:
+        click.echo(f"{probed.name} at {probed.mount_point or probed.folder}:")
+        _print_probe(probed.probe)
+
+
+def _begin(screen: Screen) -> Callable[[str, float], None]:
+    return lambda title, expected_s: screen.begin(Stage(title=title, expected_s=expected_s))
+
+
+def _print_probe(probe: Probe) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("random reads at once", "reads/s", "mean ms", "99 % within ms"):
+        table.add_column(name, justify="right")
+    for point in probe.random_reads:
+        table.add_row(
+            str(point.depth), f"{point.iops:,.0f}", f"{point.mean_ms:.3f}", f"{point.p99_ms:.3f}"
+        )
+    Console(soft_wrap=True).print(table)
+    click.echo(
+        f"In order: {probe.read_bytes_s / 1e6:,.0f} MB/s read, "
+        f"{probe.write_bytes_s / 1e6:,.0f} MB/s written."
+    )
+    click.echo(
+        f"A write of 8 kB with its sync: {probe.sync_ms:.3f} ms, 99 % within "
+        f"{probe.sync_p99_ms:.3f} ms."
+    )
+    click.echo(f"Measured by {probe.by}.")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Probes as files: what was measured where, kept for advice on another machine.
+
+JSON, so that other tools can read it; every field is checked for its type on the way in.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from pgflash.errors import UsageError
+from pgflash.model.device import Probe
+
+#: Of a stored probe.
+FORMAT = 1
+
+
+class StoredProbeError(UsageError):
+    """A stored probe cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedDevice:
+    """A probe, and which device it was of."""
+
+    format: int = FORMAT
+    name: str
+    mount_point: str
+    folder: str
+    probe: Probe
+
+
+def probe_to_json(probed: ProbedDevice) -> bytes:
+    """Return a probe as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(probed), indent=1) + b"\n"
+
+
+def probe_from_json(text: bytes, *, name: str) -> ProbedDevice:
+    """Return the probe that the bytes hold; NAME says in errors which file it is."""
+    try:
+        probed = msgspec.json.decode(text, type=ProbedDevice)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoredProbeError(
+            f'"{name}" is no probe of pgflash: {error}',
+            hint="Name a file that 'pgflash devices probe DIR -o FILE' wrote.",
+        ) from error
+    if probed.format != FORMAT:
+        raise StoredProbeError(
+            f'"{name}" has format {probed.format}; this version reads format {FORMAT}'
+        )
+    return probed
