@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The warehouse workload: TPC-H-like, on PostgreSQL.
+
+    load(conninfo, config)            makes and fills the schema "warehouse"
+    run(conninfo, config)             runs queries and refresh functions and measures them
+    check_consistency(conninfo)       checks what the specification says of the contents
+
+Schema, contents, queries, orders of streams and refresh functions follow TPC-H 3.0.1; the
+contents are written by tpchgen-cli.  What differs: queries are written with joins that
+name their conditions, the rows of refresh functions are derived from loaded ones, and
+everything else that an audit asks for.  Results are never called TPC results (DISCLAIMER).
+"""
+
+from pgflash.lab.warehouse.consistency import check_consistency
+from pgflash.lab.warehouse.driver import DriverError, RunObserver, run
+from pgflash.lab.warehouse.loader import LoadError, load
+from pgflash.lab.warehouse.model import (
+    DISCLAIMER,
+    ConditionResult,
+    LoadResult,
+    StepResult,
+    Use,
+    WarehouseConfig,
+    WarehouseResult,
+    parse_queries,
+)
+
+__all__ = [
+    "DISCLAIMER",
+    "ConditionResult",
+    "DriverError",
+    "LoadError",
+    "LoadResult",
+    "RunObserver",
+    "StepResult",
+    "Use",
+    "WarehouseConfig",
+    "WarehouseResult",
+    "check_consistency",
+    "load",
+    "parse_queries",
+    "run",
+]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The specification's answers at scale factor 1, and how rows are compared with them.
+
+The TPC hands out the 22 answers for the validation values with its generator (dbgen 3.0.1,
+answers/q1.out to q22.out).  Of each, answers.json holds the number of rows, the first row,
+and a digest of all of them in order; the digest tells of a single wrong cent in 18,314
+rows as well as the rows themselves would, and `tools/warehouse_answers.py` makes the file
+from the TPC's.
+
+Rows are compared as clause 2.1.3.5 allows, only stricter: every value exactly, decimals
+rounded to the two places that the answers have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
+from importlib import resources
+
+#: The answers hold for this scale factor only.
+ANSWERS_SCALE_FACTOR = 1.0
+
+_CENT = Decimal("0.01")
+_DECIMAL = re.compile(r"-?\d+\.\d+")
+_INTEGER = re.compile(r"-?\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer to one query."""
+
+    query: int
+    rows: int
+    digest: str
+    first: tuple[str, ...]
+
+
+@cache
+def read_answers() -> dict[int, Answer]:
+    """Return the specification's answers by query."""
+    text = resources.files(__package__).joinpath("answers.json").read_text(encoding="utf-8")
+    return {
+        int(query): Answer(
+            query=int(query), rows=one["rows"], digest=one["digest"], first=tuple(one["first"])
+        )
+        for query, one in json.loads(text).items()
+    }
+
+
+def plain_row(row: Sequence[object]) -> tuple[str, ...]:
+    """Return a row as it is compared: blanks trimmed, decimals of two places."""
+    return tuple(_plain(value) for value in row)
+
+
+def digest_rows(rows: Iterable[Sequence[object]]) -> str:
+    """Return a digest of rows in their order."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update("|".join(plain_row(row)).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _plain(value: object) -> str:
+    """Return a value of a row, or its text, in the one form that is compared."""
+    text = str(value).strip()
+    if isinstance(value, Decimal) or _DECIMAL.fullmatch(text):
+        return str(Decimal(text).quantize(_CENT, rounding=ROUND_HALF_UP))
+    if _INTEGER.fullmatch(text):
+        return str(int(text))
+    return text
