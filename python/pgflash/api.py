@@ -18,6 +18,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pgflash.advise.check import predict_run
 from pgflash.analyze import compare, make_period, make_report
 from pgflash.collect import collect, system_identifier
 from pgflash.collect import probe as probing
@@ -50,6 +51,7 @@ __all__ = [
     "compare",
     "list_devices",
     "open_store",
+    "predict_run",
     "probe_device",
     "probe_takes_s",
     "read_period",

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A device as the queueing model sees it: servers, service times, limits.
+
+A disk array is a set of spindles in groups of copies (RAID-10: pairs); a read waits for one
+spindle of one group, a small write costs time on each copy, and the writes that a controller
+has promised come after the reads as far as its memory lasts.  A flash drive is a set of
+channels.  What is known comes from an emulated profile (every number), from a probe (some of
+them), or from nothing but the word "disk": then the model fits what is missing to the
+latency that the report shows.
+"""
+
+from dataclasses import dataclass, replace
+
+from pgflash.model.device import DeviceFacts, Media, Probe
+from pgflash.model.run import Device
+
+#: A process that an emulated device wakes is late by this much (lab.md, "Traps met").
+EMULATED_WAKE_MS = 0.1
+
+_NS_PER_MS = 1e6
+_PPM = 1e6
+_BLOCK_BYTES = 8192
+#: Requests to one device that a probe with this many at once cannot tell from more.
+_SERVERS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drive:
+    """A device in the model."""
+
+    name: str
+    flash: bool
+    #: Spindles or channels.  None: fit to the report.
+    servers: int | None = None
+    #: How many of them hold each block.
+    copies: int = 1
+    #: Of a random read, without transfer and without a queue.
+    read_ms: float
+    #: Of one server.
+    bytes_s: float
+    #: Time of all servers that a random write takes in the end.
+    write_ms: float
+    #: How much of a server's time written blocks may take from reads that wait; 1: they
+    #: queue like reads.
+    write_share: float = 1.0
+    #: Memory that takes writes before they are worked off.
+    cache_bytes: float = 0.0
+    #: Of a sync of the WAL, without a queue.
+    log_ms: float
+    #: What the whole device moves at most.
+    pipe_bytes_s: float | None = None
+    iops_max: float | None = None
+    #: Its figures are known, and not the class's.
+    known: bool = False
+    #: Where they are from, in words.
+    source: str = ""
+
+    @property
+    def groups(self) -> float:
+        """Return how many sets of copies there are."""
+        return (self.servers or 1) / self.copies
+
+    def service_ms(self, request_bytes: float) -> float:
+        """Return the time of a read without a queue."""
+        return self.read_ms + 1000 * request_bytes / self.bytes_s
+
+
+#: What a disk and a flash drive are where only their class is known.  5 ms: seek and half a
+#: revolution of a 10,000-15,000 rpm disk.  0.1 ms: data sheets of SAS, SATA and NVMe drives
+#: (0.07-0.15 ms) of a decade.
+DISK = Drive(
+    name="disk array",
+    flash=False,
+    copies=1,
+    read_ms=5.0,
+    bytes_s=150e6,
+    write_ms=10.0,
+    log_ms=5.0,
+    source="class of device: 5 ms a read, number of disks fitted to the report",
+)
+FLASH = Drive(
+    name="flash",
+    flash=True,
+    servers=8,
+    read_ms=0.1,
+    bytes_s=400e6,
+    write_ms=0.05,
+    log_ms=0.1,
+    pipe_bytes_s=2e9,
+    source="class of device: 0.1 ms a read, 0.1 ms a sync",
+)
+
+
+def drive_of_run(device: Device) -> Drive:
+    """Return a device of the lab: all of a profile, or its class."""
+    facts = device.facts
+    if not device.emulated or "servers" not in facts:
+        return _named(FLASH if device.role == "flash" else DISK, device.name)
+
+    def ms(name: str) -> float:
+        return float(facts[name]) / _NS_PER_MS
+
+    def mean_ms(name: str) -> float:
+        return (ms(f"{name}_min_ns") + ms(f"{name}_max_ns")) / 2
+
+    def limit(name: str) -> float | None:
+        return float(facts.get(name, 0)) or None
+
+    flash = facts["kind"] == "flash"
+    late_ms = EMULATED_WAKE_MS if flash else 0.0
+    layout = facts["layout"]
+    rotation_ms = ms("rotation_max_ns") / 2
+    cache_bytes = float(facts["cache_bytes"])
+    sorted_part = float(facts["destage_factor_ppm"]) / _PPM if cache_bytes else 1.0
+    # RAID-10 writes both copies, RAID-5 reads and writes data and parity.
+    turns = {"raid10": 2, "raid5": 4}.get(layout, 1)
+    return Drive(
+        name=device.title,
+        flash=flash,
+        servers=int(facts["servers"]),
+        copies=2 if layout == "raid10" else 1,
+        read_ms=mean_ms("read_position") + rotation_ms + late_ms,
+        bytes_s=float(facts["bandwidth_bytes_s"]),
+        write_ms=turns * (mean_ms("write_position") + rotation_ms) * sorted_part,
+        write_share=float(facts["destage_share_ppm"]) / _PPM if cache_bytes else 1.0,
+        cache_bytes=cache_bytes,
+        log_ms=mean_ms("log_sync") + late_ms,
+        pipe_bytes_s=limit("limit_bytes_s"),
+        iops_max=limit("limit_iops"),
+        known=True,
+        source=f"emulated profile {device.name}",
+    )
+
+
+def drive_of_facts(facts: DeviceFacts) -> Drive:
+    """Return a device of a machine: as it was probed, else its class."""
+    flash = facts.media in (Media.FLASH, Media.MEMORY)
+    if facts.probe is None:
+        return _named(FLASH if flash else DISK, facts.name)
+    return drive_of_probe(facts.probe, name=facts.name, flash=flash)
+
+
+def drive_of_probe(probe: Probe, *, name: str, flash: bool) -> Drive:
+    """Return a device from what a probe measured: latency alone, and throughput at depth."""
+    alone_ms = probe.read_ms(1) or min((p.mean_ms for p in probe.random_reads), default=5.0)
+    most = max((point.iops for point in probe.random_reads), default=1000 / alone_ms)
+    servers = min(max(round(most * alone_ms / 1000), 1), _SERVERS_MAX)
+    bytes_s = max(probe.read_bytes_s, 1.0)
+    # Large requests are spread over all servers, small ones are not.
+    transfer_ms = 1000 * _BLOCK_BYTES / bytes_s
+    return Drive(
+        name=name,
+        flash=flash,
+        servers=servers,
+        read_ms=max(alone_ms - transfer_ms, 0.01),
+        bytes_s=bytes_s,
+        write_ms=alone_ms,
+        log_ms=probe.sync_ms,
+        pipe_bytes_s=bytes_s,
+        known=True,
+        source=f"probed by {probe.by}",
+    )
+
+
+def _named(drive: Drive, name: str) -> Drive:
+    return replace(drive, name=name)

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What a period asked of processors and devices: all that the model takes from a report.
+
+Everything is a total of the period, so that a figure can be set beside the report's.  Read
+from the report's tables by their ids, which are promised; what a report lacks is None or
+nothing, and noted: the advice repeats the notes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pgflash.errors import PgflashError
+from pgflash.model.awr import AwrReport, ReportTable, RowMark
+
+_CLIENTS = frozenset({"client backend", "parallel worker"})
+_BLOCK_BYTES = 8192
+
+
+class NoAdviceError(PgflashError):
+    """A period holds too little to advise on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """Requests, their bytes, and the time that clients waited for them."""
+
+    count: float = 0.0
+    bytes: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def mean_ms(self) -> float:
+        """Return the mean wait for one."""
+        return 1000 * self.seconds / self.count if self.count else 0.0
+
+    @property
+    def mean_bytes(self) -> float:
+        """Return the mean size of one; a block if nobody counted bytes."""
+        return self.bytes / self.count if self.count and self.bytes else float(_BLOCK_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A table or an index: what was read and written of it."""
+
+    name: str
+    database: str
+    tablespace: str
+    kind: str
+    reads: float = 0.0
+    read_s: float = 0.0
+    writes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """How many of the reads a flash cache of a size would have served."""
+
+    size_bytes: float
+    hit_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A period's work."""
+
+    #: Which report, in words.
+    source: str
+    elapsed_s: float
+    transactions: float
+    db_time_s: float
+    #: Clients' own processor time, and their waits for a processor.
+    cpu_s: float
+    run_queue_s: float = 0.0
+    #: Processors: cores (or half as many as threads), and what others use of them.
+    cores: float | None = None
+    other_cores: float = 0.0
+    #: By clients, from disk; from a flash cache that is there already.
+    reads: Reads
+    flash: Reads = Reads()
+    #: By everyone else (vacuum, ...): nobody waits, but the device is busy.
+    system_reads: Reads = Reads()
+    #: Of data files, by everyone; None: not counted.
+    writes: float | None = None
+    write_bytes: float = 0.0
+    #: Clients' waits for the writing of data: free buffers, extensions, checkpoints.
+    write_wait_s: float = 0.0
+    temp: Reads = Reads()
+    #: Waits for the WAL; how many, where that was counted.
+    commit_s: float = 0.0
+    commits: float | None = None
+    syncs: float | None = None
+    sync_s: float | None = None
+    wal_bytes: float = 0.0
+    #: Waits for a block that another session reads; for locks of other transactions.
+    buffer_s: float = 0.0
+    lock_s: float = 0.0
+    #: All other waits, and what no row explains.
+    other_s: float = 0.0
+    segments: tuple[Segment, ...] = ()
+    curve: tuple[CurvePoint, ...] = ()
+    #: Of the cache that is there.
+    hit_ratio: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sessions(self) -> float:
+        """Return the average of active sessions."""
+        return self.db_time_s / self.elapsed_s
+
+    @property
+    def per_s(self) -> float:
+        """Return transactions per second."""
+        return self.transactions / self.elapsed_s
+
+    def per_transaction_ms(self, seconds: float) -> float:
+        """Return a total of the period as a part of each transaction."""
+        return 1000 * seconds / self.transactions
+
+
+def work_of_report(report: AwrReport) -> Work:
+    """Read a report of pgflash."""
+    tables = {table.id: table for table in report.tables}
+    profile = _column(tables, "load-profile", "name", "total")
+    events = _Events(tables.get("top-events"))
+    classes = _column(tables, "wait-classes", "wait_class", "total_s")
+    db_time_s = _number(_column(tables, "db-time", "name", "total_s").get("DB time"))
+    transactions = _number(profile.get("transactions"))
+    if db_time_s <= 0 or transactions <= 0 or report.head.elapsed_s <= 0:
+        raise NoAdviceError(
+            "there was no work between the two snapshots",
+            hint="Take a period in which the load ran; pgflash snapshots lists them.",
+        )
+    notes: list[str] = []
+    cpu_s = events.seconds("DB CPU") or _number(profile.get("DB CPU"))
+    io = _Io(tables.get("io-function-filetype"), report.head.elapsed_s)
+    parts = _parts(events, classes, io, profile)
+    wal = _column(tables, "wal", "name", "total")
+    if not io.rows:
+        notes.append("Reads and writes of other processes were not counted: they load no device.")
+    if parts.reads.count and not events.has("data file read"):
+        notes.append("The reads' times are sampled, or PostgreSQL's own: no extension counted.")
+    known_s = (
+        cpu_s + parts.run_queue_s + parts.reads.seconds + parts.flash.seconds + parts.temp.seconds
+    ) + (parts.write_wait_s + parts.commit_s + parts.buffer_s + parts.lock_s)
+    head = report.head
+    return Work(
+        source=f"report on snapshots {head.begin_id} to {head.end_id}",
+        elapsed_s=head.elapsed_s,
+        transactions=transactions,
+        db_time_s=db_time_s,
+        cpu_s=cpu_s,
+        run_queue_s=parts.run_queue_s,
+        cores=float(head.cores) if head.cores else None,
+        other_cores=_other_cores(tables, head.cores, cpu_s / head.elapsed_s),
+        reads=parts.reads,
+        flash=parts.flash,
+        system_reads=io.system_reads(),
+        writes=io.writes() if io.rows else _maybe(profile.get("data writes")),
+        write_bytes=_number(profile.get("data written")),
+        write_wait_s=parts.write_wait_s,
+        temp=parts.temp,
+        commit_s=parts.commit_s,
+        syncs=_maybe(wal.get("WAL syncs")),
+        sync_s=_maybe(wal.get("WAL sync time")),
+        wal_bytes=_number(wal.get("WAL written")) or _number(wal.get("WAL size")),
+        buffer_s=parts.buffer_s,
+        lock_s=parts.lock_s,
+        other_s=max(db_time_s - known_s, 0.0),
+        segments=_segments(tables),
+        curve=_curve(tables.get("flash-cache-advice")),
+        hit_ratio=_maybe(_column(tables, "summary", "name", "value").get("flash cache hits")),
+        notes=tuple(notes),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    reads: Reads
+    flash: Reads
+    temp: Reads
+    run_queue_s: float
+    write_wait_s: float
+    commit_s: float
+    buffer_s: float
+    lock_s: float
+
+
+def _parts(
+    events: "_Events",
+    classes: Mapping[str, object],
+    io: "_Io",
+    profile: Mapping[str, object],
+) -> _Parts:
+    """Divide the waits by what they were for."""
+    flash = events.reads("data file read, flash cache")
+    temp_s = sum(events.seconds(name) for name in events.names if _is_temp(name))
+    extend_s = events.seconds("data file extend")
+    buffer_s = sum(events.seconds(n) for n in events.names if n.lower() == "ipc:bufferio")
+    user_io_s = _number(classes.get("User I/O"))
+    disk = events.reads("data file read, disk")
+    read_s = max(user_io_s - flash.seconds - temp_s - extend_s - buffer_s, 0.0)
+    count = disk.count or max(_number(profile.get("blocks not in shared_buffers")) - flash.count, 0)
+    sizes = io.client_bytes()
+    mean_bytes = sizes / (count + flash.count) if count + flash.count and sizes else _BLOCK_BYTES
+    return _Parts(
+        reads=Reads(count=count, bytes=count * mean_bytes, seconds=read_s if count else 0.0),
+        flash=Reads(count=flash.count, bytes=flash.count * mean_bytes, seconds=flash.seconds),
+        temp=Reads(count=io.temp_calls(), bytes=io.temp_bytes(), seconds=temp_s),
+        run_queue_s=events.seconds("waiting for a processor"),
+        write_wait_s=_number(classes.get("Configuration")) + extend_s,
+        commit_s=_number(classes.get("Commit")),
+        buffer_s=buffer_s,
+        lock_s=_number(classes.get("Application")),
+    )
+
+
+class _Events:
+    """The rows of top-events, by name."""
+
+    def __init__(self, table: ReportTable | None) -> None:
+        self._rows: dict[str, tuple[float, float]] = {}
+        if table is None or not table.rows:
+            return
+        name, waits, total = (table.index(c) for c in ("event", "waits", "total_s"))
+        for row in table.rows:
+            if row.mark is RowMark.PLAIN:
+                cells = row.cells
+                self._rows[str(cells[name])] = (_number(cells[waits]), _number(cells[total]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._rows)
+
+    def has(self, beginning: str) -> bool:
+        return any(name.startswith(beginning) for name in self._rows)
+
+    def seconds(self, name: str) -> float:
+        return self._rows.get(name, (0.0, 0.0))[1]
+
+    def reads(self, name: str) -> Reads:
+        count, seconds = self._rows.get(name, (0.0, 0.0))
+        return Reads(count=count, bytes=count * _BLOCK_BYTES, seconds=seconds)
+
+
+class _Io:
+    """The rows of io-function-filetype."""
+
+    def __init__(self, table: ReportTable | None, elapsed_s: float) -> None:
+        names = [column.name for column in table.columns] if table else []
+        self.rows = [
+            dict(zip(names, row.cells, strict=True)) for row in (table.rows if table else ())
+        ]
+        self._elapsed_s = elapsed_s
+
+    def _of(self, *classes: str) -> Iterator[dict[str, object]]:
+        return (dict(row) for row in self.rows if row.get("file_class") in classes)
+
+    def system_reads(self) -> Reads:
+        others = [row for row in self._of("data") if row["backend_type"] not in _CLIENTS]
+        return Reads(
+            count=sum(_number(row["reads_per_s"]) for row in others) * self._elapsed_s,
+            bytes=sum(_number(row["read_bytes"]) for row in others),
+        )
+
+    def client_bytes(self) -> float:
+        mine = (row for row in self._of("data") if row["backend_type"] in _CLIENTS)
+        return sum(_number(row["read_bytes"]) for row in mine)
+
+    def writes(self) -> float:
+        return sum(_number(row["writes_per_s"]) for row in self._of("data")) * self._elapsed_s
+
+    def temp_calls(self) -> float:
+        return self._elapsed_s * sum(
+            _number(row["reads_per_s"]) + _number(row["writes_per_s"])
+            for row in self._of("temp", "temp relation")
+        )
+
+    def temp_bytes(self) -> float:
+        return sum(
+            _number(row["read_bytes"]) + _number(row["write_bytes"])
+            for row in self._of("temp", "temp relation")
+        )
+
+
+def _is_temp(event: str) -> bool:
+    return event.startswith("temporary ") or event.startswith("IO:BufFile")
+
+
+def _other_cores(tables: Mapping[str, ReportTable], cores: int | None, mine: float) -> float:
+    """Return the processors that were busy with anything but our clients."""
+    table = tables.get("host-vmstat")
+    if table is None or not table.rows or not cores:
+        return 0.0
+    us, sy, st = (table.index(name) for name in ("us", "sy", "st"))
+    row = next((r for r in table.rows if r.mark is RowMark.TOTAL), table.rows[-1])
+    busy = sum(_number(row.cells[place]) for place in (us, sy, st))
+    return max(busy * cores - mine, 0.0)
+
+
+def _segments(tables: Mapping[str, ReportTable]) -> tuple[Segment, ...]:
+    """Join the rankings by reads, read time and writes."""
+    found: dict[tuple[str, str, str, str], dict[str, float]] = {}
+    wanted = (
+        ("segments-reads", {"reads": "reads", "blocks_read": "reads"}),
+        ("segments-read-time", {"read_time_ms": "read_ms"}),
+        ("segments-writes", {"writes": "writes"}),
+    )
+    for table_id, columns in wanted:
+        table = tables.get(table_id)
+        if table is None:
+            continue
+        names = [column.name for column in table.columns]
+        for row in table.rows:
+            if row.mark is not RowMark.PLAIN:
+                continue
+            cells = dict(zip(names, row.cells, strict=True))
+            key = (
+                str(cells["relation"]),
+                str(cells.get("database", "")),
+                str(cells.get("tablespace", "")),
+                str(cells.get("kind", "")),
+            )
+            sums = found.setdefault(key, {})
+            for column, name in columns.items():
+                if column in cells:
+                    sums[name] = _number(cells[column])
+    return tuple(
+        Segment(
+            name=name,
+            database=database,
+            tablespace=tablespace,
+            kind=kind,
+            reads=sums.get("reads", 0.0),
+            read_s=sums.get("read_ms", 0.0) / 1000,
+            writes=sums.get("writes", 0.0),
+        )
+        for (name, database, tablespace, kind), sums in found.items()
+    )
+
+
+def _curve(table: ReportTable | None) -> tuple[CurvePoint, ...]:
+    if table is None or not table.rows:
+        return ()
+    return tuple(
+        CurvePoint(size_bytes=_number(size), hit_ratio=_number(ratio))
+        for size, ratio in zip(table.values("size_bytes"), table.values("hit_ratio"), strict=True)
+        if ratio is not None
+    )
+
+
+def _column(
+    tables: Mapping[str, ReportTable], table_id: str, key: str, value: str
+) -> dict[str, object]:
+    table = tables.get(table_id)
+    if table is None or not table.rows:
+        return {}
+    return {str(k): v for k, v in zip(table.values(key), table.values(value), strict=True)}
+
+
+def _maybe(value: object) -> float | None:
+    found = getattr(value, "value", value)
+    return float(found) if isinstance(found, int | float) else None
+
+
+def _number(value: object) -> float:
+    return _maybe(value) or 0.0

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A report of a few numbers: just the tables that an advice rests on."""
+
+from pgflash.analyze.grid import figure, text
+from pgflash.model.awr import AwrReport, Cell, PeriodHead, ReportTable, Row, RowMark, Unit
+
+COUNT, SECONDS, TEXT = Unit.COUNT, Unit.SECONDS, Unit.TEXT
+
+
+def few(
+    *,
+    elapsed_s: float = 100.0,
+    transactions: float = 10_000.0,
+    cores: int = 8,
+    cpu_s: float = 20.0,
+    reads: tuple[float, float] = (20_000.0, 200.0),
+    flash_reads: tuple[float, float] = (0.0, 0.0),
+    syncs: tuple[float, float] = (5_000.0, 25.0),
+    commit_s: float = 100.0,
+    lock_s: float = 0.0,
+    configuration_s: float = 0.0,
+    other_s: float = 0.0,
+    writes: float = 0.0,
+    temp: tuple[float, float] = (0.0, 0.0),
+    vacuum_reads: float = 0.0,
+    segments: tuple[tuple[str, str, float, float], ...] = (),
+    curve: tuple[tuple[float, float], ...] = (),
+) -> AwrReport:
+    """Return a report: reads, flash reads, temp and syncs are (count, seconds).
+
+    Segments are (name, kind, reads, writes), of the disk's mean latency; a curve's points
+    are (bytes, hit ratio).
+    """
+    user_io_s = reads[1] + flash_reads[1] + temp[1]
+    db_time_s = cpu_s + user_io_s + commit_s + lock_s + configuration_s + other_s
+    mean_ms = 1000 * reads[1] / reads[0] if reads[0] else 0.0
+    events = [
+        ("data file read, disk", *reads, "User I/O"),
+        ("data file read, flash cache", *flash_reads, "User I/O"),
+        ("temporary file read", *temp, "User I/O"),
+        ("LWLock:WALWrite", None, commit_s, "Commit"),
+        ("DB CPU", None, cpu_s, "CPU"),
+        ("Lock:transactionid", None, lock_s, "Application"),
+    ]
+    classes = {
+        "User I/O": user_io_s,
+        "Commit": commit_s,
+        "CPU": cpu_s,
+        "Application": lock_s,
+        "Configuration": configuration_s,
+        "Other": other_s,
+    }
+    io = [
+        _io("client backend", "data", reads[0] + flash_reads[0], 0.0, elapsed_s),
+        _io("background writer", "data", 0.0, writes, elapsed_s),
+        _io("autovacuum worker", "data", vacuum_reads, 0.0, elapsed_s),
+        _io("client backend", "temp", temp[0], 0.0, elapsed_s),
+    ]
+    tables = (
+        _table("db-time", ("name", "total_s"), [("DB time", db_time_s)]),
+        _table("load-profile", ("name", "total"), [("transactions", transactions)]),
+        _table("top-events", ("event", "waits", "total_s", "wait_class"), events),
+        _table("wait-classes", ("wait_class", "total_s"), list(classes.items())),
+        _table("wal", ("name", "total"), [("WAL syncs", syncs[0]), ("WAL sync time", syncs[1])]),
+        _table(
+            "io-function-filetype",
+            (
+                "backend_type",
+                "file_class",
+                "read_bytes",
+                "reads_per_s",
+                "write_bytes",
+                "writes_per_s",
+            ),
+            io,
+        ),
+        _table(
+            "segments-reads",
+            ("relation", "database", "tablespace", "kind", "reads"),
+            [(name, "app", "pg_default", kind, n) for name, kind, n, _ in segments],
+        ),
+        _table(
+            "segments-read-time",
+            ("relation", "database", "tablespace", "kind", "read_time_ms"),
+            [(name, "app", "pg_default", kind, n * mean_ms) for name, kind, n, _ in segments],
+        ),
+        _table(
+            "segments-writes",
+            ("relation", "database", "tablespace", "kind", "writes"),
+            [(name, "app", "pg_default", kind, n) for name, kind, _, n in segments],
+        ),
+        _table("flash-cache-advice", ("size_bytes", "hit_ratio"), list(curve)),
+    )
+    return AwrReport(
+        pgflash_version="0",
+        head=PeriodHead(
+            begin_id=1,
+            end_id=2,
+            begin_at="2026-11-22T10:00:00+00:00",
+            end_at="2026-11-22T11:00:00+00:00",
+            elapsed_s=elapsed_s,
+            snapshots=2,
+            server_version="PostgreSQL 18",
+            server_version_num=180000,
+            cores=cores,
+        ),
+        findings=(),
+        tables=tables,
+    )
+
+
+def _io(
+    backend: str, files: str, reads: float, writes: float, elapsed_s: float
+) -> tuple[Cell, ...]:
+    return (backend, files, reads * 8192, reads / elapsed_s, writes * 8192, writes / elapsed_s)
+
+
+def _table(
+    table_id: str, names: tuple[str, ...], rows: list[tuple[Cell, ...]] | list[tuple[str, float]]
+) -> ReportTable:
+    texts = {"name", "event", "wait_class", "backend_type", "file_class", "relation"}
+    texts |= {"database", "tablespace", "kind"}
+    return ReportTable(
+        id=table_id,
+        title=table_id,
+        columns=tuple(text(n, n) if n in texts else figure(n, n, COUNT) for n in names),
+        rows=tuple(Row(cells=tuple(cells), mark=RowMark.PLAIN) for cells in rows),
+    )
