@@ -19,8 +19,9 @@ import pytest
 from pgflash.api import read_period
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.store import Store
-from pgflash.model.run import Attempt
+from pgflash.model.run import Attempt, CacheUse
 from pgflash.model.waits import WaitClass
+from support.cached import has_contrib
 
 STOCK = "approaches=baseline,wal-on-flash,all-on-flash"
 TINY = ("--preset", "smoke", "--set", "measure_s=2", "--set", "clients=4")
@@ -117,7 +118,9 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
 def test_a_run_with_a_flash_cache_says_what_it_served(
     pgflash_install: PgInstall, store: Path, tmp_path: Path
 ) -> None:
+    prefilled = has_contrib(pgflash_install, "pg_prewarm")
     words = ("--set", "approaches=baseline,flash-cache", "--format", "json")
+    words += ("--set", f"prefill={str(prefilled).lower()}")
     done = subprocess.run(
         command(pgflash_install, store, *words, "--out", str(tmp_path / "run")),
         capture_output=True,
@@ -126,8 +129,7 @@ def test_a_run_with_a_flash_cache_says_what_it_served(
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    # Prefilled, the cache has every block but those that the load makes anew.
-    assert result["approaches"]["flash-cache"]["hit_ratio"] > 0.8
+    assert result["approaches"]["flash-cache"]["hit_ratio"] > 0
     assert result["approaches"]["baseline"]["hit_ratio"] is None
     assert result["ratios"]["flash-cache/baseline"] > 1
 
@@ -137,6 +139,7 @@ def test_a_run_with_a_flash_cache_says_what_it_served(
     assert cached.cache.mode == "serve"
     assert cached.cache.counters["verify_mismatches"] == 0
     assert cached.reads.flash == cached.cache.counters["hits"] > 0
+    _each_miss_has_its_reason(cached.cache, prefilled=prefilled)
     assert cached.devices["flash"]["read_count"] >= cached.reads.flash
     # The means are the measured phase's own: emulated flash answers faster than the array.
     gauges = cached.cache.gauges
@@ -145,6 +148,21 @@ def test_a_run_with_a_flash_cache_says_what_it_served(
     assert seen == sorted(seen)
     assert len(seen) >= 2
     _each_server_has_its_report(tmp_path / "run", cached)
+
+
+def _each_miss_has_its_reason(cache: CacheUse, *, prefilled: bool) -> None:
+    """A block misses once if the cache does not have it, and again if it lost it since.
+
+    How many that are depends on the machine's pace, but not that it is so.
+    """
+    counters = cache.counters
+    dropped = sum(n for name, n in counters.items() if name.startswith("eviction_"))
+    dropped -= counters["updates"]  # these came back with their new content
+    not_put_in = sum(n for name, n in counters.items() if name.startswith("insert_skip_"))
+    not_cached = cache.gauges["blocks_not_cached_before"]
+    assert counters["misses"] <= not_cached + dropped + not_put_in
+    # Of a database that was read block by block the load finds all but what it makes anew.
+    assert not_cached < (0.2 if prefilled else 1.0) * cache.slots
 
 
 def _each_server_has_its_report(folder: Path, cached: Attempt) -> None:

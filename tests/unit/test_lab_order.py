@@ -46,4 +46,18 @@ def test_an_installed_extension_is_found(tmp_path: Path) -> None:
     with pytest.raises(ExtensionMissingError):  # half of it is not enough
         require_extension(order(tmp_path))
     (tmp_path / "share" / "extension" / "pgflash.control").touch()
+    require_extension(order(tmp_path, prefill="false"))
+
+
+def test_a_cache_that_nothing_can_fill_is_refused_unless_it_may_begin_empty(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "share" / "extension").mkdir(parents=True)
+    (tmp_path / "lib" / "pgflash.so").touch()
+    (tmp_path / "share" / "extension" / "pgflash.control").touch()
+    with pytest.raises(ExtensionMissingError, match="no pg_prewarm") as caught:
+        require_extension(order(tmp_path))
+    assert "--set prefill=false" in caught.value.hint
+    (tmp_path / "share" / "extension" / "pg_prewarm.control").touch()
     require_extension(order(tmp_path))

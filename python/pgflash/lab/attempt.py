@@ -26,6 +26,7 @@ from pgflash.lab.extension import (
     MeasureError,
     cache_row,
     create_extension,
+    database_blocks,
     has_extension,
     prefill,
     require_serving,
@@ -75,6 +76,8 @@ _COUNTERS = (
     "insert_skip_not_useful",
     "insert_skip_modification",
     "insert_skip_corrupt",
+    "insert_skip_budget",
+    "insert_skip_device",
     "bypass_reads",
     "updates",
     "invalidations",
@@ -165,6 +168,9 @@ class _Mark:
     read_ms: float
     wal_bytes: int
     cache: Mapping[str, Any] | None
+    #: Of the database's files, and how many of those the cache has.
+    blocks_all: int
+    blocks_cached: int
 
 
 class _EndMark(oltp.RunObserver):
@@ -220,7 +226,7 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
             if lab.scenario.parameters.prefill:
                 filling = Stage(title=f"{title}: filling the cache", expected_s=PREFILL_S)
                 lab.listener.begin(filling)
-                prefill(server, note=lab.listener.note)
+                prefill(server)
         measured = _warm_and_measure(
             lab, server, approach, repeat=repeat, title=title, recorded=recorded
         )
@@ -353,6 +359,7 @@ def _take_mark(server: Server, *, cache: bool) -> _Mark:
             "from pg_stat_database where datname = current_database()"
         ).fetchone()
     assert row is not None
+    blocks_all, blocks_cached = database_blocks(server) if cache else (0, 0)
     return _Mark(
         at_s=at_s,
         machine=machine,
@@ -362,6 +369,8 @@ def _take_mark(server: Server, *, cache: bool) -> _Mark:
         read_ms=float(row[1]),
         wal_bytes=int(row[2]),
         cache=cache_row(server) if cache else None,
+        blocks_all=blocks_all,
+        blocks_cached=blocks_cached,
     )
 
 
@@ -392,7 +401,7 @@ def _attempt(
 ) -> Attempt:
     """Put together what was measured."""
     cpu = _cpu_use(before, after, driver_s=result.client_cpu_s)
-    cache = _cache_use(before.cache, after.cache)
+    cache = _cache_use(before, after)
     limit = lab.scenario.parameters.foreign_cpu_max
     polluted = ""
     if cpu.foreign_share > limit:
@@ -483,10 +492,9 @@ def _cpu_use(before: _Mark, after: _Mark, *, driver_s: float) -> CpuUse:
     )
 
 
-def _cache_use(
-    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
-) -> CacheUse | None:
+def _cache_use(first: _Mark, last: _Mark) -> CacheUse | None:
     """Return the cache's account, counters as growth."""
+    before, after = first.cache, last.cache
     if before is None or after is None:
         return None
     if after["verify_mismatches"]:
@@ -505,7 +513,12 @@ def _cache_use(
             for name in _COUNTERS
             if name in after
         },
-        gauges=_gauges(before, after),
+        # Each block that the cache did not have at first, or that the load made, can miss
+        # once; more only if blocks are dropped or not put in.
+        gauges={
+            "blocks_not_cached_before": float(last.blocks_all - first.blocks_cached),
+            **_gauges(before, after),
+        },
     )
 
 

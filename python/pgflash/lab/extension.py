@@ -2,7 +2,6 @@
 """The extension in the lab's servers: is it there, is it serving, is its cache full."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -17,11 +16,19 @@ _SERVING_WAIT_S = 30.0
 #: Each leaves out fewer blocks than the one before; the last ones a handful.
 PREFILL_ROUNDS_MAX = 20
 
+#: Catalogs and maps of free and visible blocks too: the load reads them as well.
 _READ_EACH_BLOCK = """
-select count(pg_prewarm(c.oid::regclass, 'buffer', 'main', b, b))
+select count(pg_prewarm(c.oid::regclass, 'buffer', f, b, b))
   from pg_class c,
-       generate_series(0, pg_relation_size(c.oid) / current_setting('block_size')::int - 1) b
- where c.relkind in ('r', 'i', 't') and c.oid >= 16384
+       unnest(array['main', 'fsm', 'vm']) f,
+       generate_series(0, pg_relation_size(c.oid, f) / current_setting('block_size')::int - 1) b
+ where c.relkind in ('r', 'i', 't') and c.relpersistence = 'p'
+"""
+
+_DATABASE_BLOCKS = """
+select (pg_database_size(current_database()) + pg_tablespace_size('pg_global'))
+       / current_setting('block_size')::int,
+       (select coalesce(sum(cached_blocks), 0)::bigint from pgflash_relations)
 """
 
 
@@ -33,6 +40,11 @@ def has_extension(install: PgInstall) -> bool:
     """Tell whether the extension is installed in a PostgreSQL."""
     library = install.pkglibdir / "pgflash.so"
     return library.exists() and (install.sharedir / "extension" / "pgflash.control").exists()
+
+
+def can_prefill(install: PgInstall) -> bool:
+    """Tell whether the cache can be filled before a load: that takes pg_prewarm."""
+    return (install.sharedir / "extension" / "pg_prewarm.control").exists()
 
 
 def create_extension(server: Server, *, statements: bool) -> bool:
@@ -61,19 +73,13 @@ def require_serving(server: Server) -> None:
         time.sleep(0.05)
 
 
-def prefill(server: Server, *, note: Callable[[str], None]) -> None:
+def prefill(server: Server) -> None:
     """Read each block of the database, one at a time: runs of blocks do not fill.
 
     Once more as long as reading outruns the cache's writer, whose ring then is full: what
     it left out misses again, what is cached does not go to the disk.
     """
     with server.connect(DATABASE) as connection:
-        row = connection.execute(
-            "select 1 from pg_available_extensions where name = 'pg_prewarm'"
-        ).fetchone()
-        if row is None:
-            note("the cache begins empty: this PostgreSQL has no pg_prewarm")
-            return
         connection.execute("create extension if not exists pg_prewarm")
         left_out = -1
         for _ in range(PREFILL_ROUNDS_MAX):
@@ -91,6 +97,17 @@ def _left_out(connection: psycopg.Connection[Any]) -> int:
     ).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def database_blocks(server: Server) -> tuple[int, int]:
+    """Return how many blocks the database's files have, and how many of those are cached.
+
+    Both with the catalogs that all databases share.
+    """
+    with server.connect(DATABASE) as connection:
+        row = connection.execute(_DATABASE_BLOCKS).fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1])
 
 
 def cache_row(server: Server) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from pgflash.lab.attempt import (
     needed_bytes,
 )
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, library_path
-from pgflash.lab.extension import has_extension
+from pgflash.lab.extension import can_prefill, has_extension
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.scenario import Scenario
@@ -59,10 +59,20 @@ class Order:
 
 
 def require_extension(order: Order) -> None:
-    """Refuse at once what would fail after the loading: a cache without the extension."""
+    """Refuse at once what would fail after the loading: a cache without the extension.
+
+    A cache that is to be filled first, too, where nothing can fill it: one that begins empty
+    is another measurement.
+    """
     if not any(approach.cache for approach in order.scenario.approaches):
         return
     if has_extension(order.install):
+        if order.scenario.parameters.prefill and not can_prefill(order.install):
+            raise ExtensionMissingError(
+                f"PostgreSQL {order.install.version} has no pg_prewarm, which fills the cache",
+                hint="Install PostgreSQL's contrib modules; or measure a cache that begins "
+                "empty: --set prefill=false.",
+            )
         return
     names = ",".join(one.name for one in order.scenario.approaches if not one.cache)
     raise ExtensionMissingError(
