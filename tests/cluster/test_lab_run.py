@@ -119,8 +119,8 @@ def test_a_run_with_a_flash_cache_says_what_it_served(
     pgflash_install: PgInstall, store: Path, tmp_path: Path
 ) -> None:
     prefilled = has_contrib(pgflash_install, "pg_prewarm")
-    words = ("--set", "approaches=baseline,flash-cache", "--format", "json")
-    words += ("--set", f"prefill={str(prefilled).lower()}")
+    words = ["--set", "approaches=baseline,flash-cache", "--format", "json"]
+    words += ["--set", f"prefill={str(prefilled).lower()}"]
     done = subprocess.run(
         command(pgflash_install, store, *words, "--out", str(tmp_path / "run")),
         capture_output=True,

@@ -20,7 +20,6 @@ from pgflash.lab.oltp import (
     DriverError,
     OltpConfig,
     OltpResult,
-    RunObserver,
     Verdict,
     check_consistency,
     load,
@@ -31,6 +30,7 @@ from pgflash.lab.oltp.scripts import SCRIPTS
 from pgflash.lab.oltp.sql_files import read_terminal
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
+from pgflash.lab.workload import Observer
 from support.cluster import FAST_SETTINGS
 
 CONFIG = OltpConfig(warehouses=2, clients=4, duration_s=4, ramp_up_s=1, seed=5)
@@ -39,7 +39,7 @@ CONFIG = OltpConfig(warehouses=2, clients=4, duration_s=4, ramp_up_s=1, seed=5)
 CHI_SQUARE_40_BINS = 97
 
 
-class Recorder(RunObserver):
+class Recorder(Observer):
     """Remembers what it hears, in order."""
 
     def __init__(self) -> None:
@@ -208,7 +208,7 @@ def test_another_number_of_warehouses_than_was_loaded_is_refused(
 
 
 def test_a_client_that_fails_fails_the_run(server: Server, tmp_path: Path) -> None:
-    class Breaker(RunObserver):
+    class Breaker(Observer):
         def second(self, at_s: float, tps: float, latency_ms: float) -> None:
             with server.connect() as connection:
                 connection.execute(
@@ -221,7 +221,7 @@ def test_a_client_that_fails_fails_the_run(server: Server, tmp_path: Path) -> No
 
 
 def test_an_interrupted_run_leaves_no_pgbench(server: Server, tmp_path: Path) -> None:
-    class Interrupter(RunObserver):
+    class Interrupter(Observer):
         def second(self, at_s: float, tps: float, latency_ms: float) -> None:
             raise KeyboardInterrupt
 

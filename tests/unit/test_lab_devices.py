@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 from pathlib import Path
 
@@ -51,14 +52,22 @@ def test_what_a_killed_lab_left_is_cleared_and_a_living_labs_is_not(place: Path)
 
 
 def test_an_approach_decides_where_its_files_live() -> None:
-    folders = devices.Folders(array=Path("/a"), flash=Path("/f"))
+    folders = devices.Folders(array=Path("/a"), flash=Path("/f"), flash_2=Path("/g"))
     assert folders.places(BASELINE) == devices.Places(
-        base=Path("/a/server"), wal=None, cache_file=None
+        base=Path("/a/server"),
+        wal=None,
+        cache_files=(),
+        tablespaces={"flash": Path("/f/tablespace")},
+        archive=None,
     )
     assert folders.places(WAL).wal == Path("/f/wal")
-    assert folders.places(BOTH).cache_file == Path("/f/cache/pgflash.cache")
+    assert folders.places(BOTH).cache_files == (Path("/f/cache/pgflash.cache"),)
+    two = dataclasses.replace(BOTH, cache_files=2, archive="flash")
+    assert folders.places(two).cache_files[1] == Path("/g/cache/pgflash.cache")
+    assert folders.places(two).archive == Path("/f/archive")
     everything = folders.places(ALL)
     assert (everything.base, everything.wal) == (Path("/f/server"), None)
+    assert everything.tablespaces == {"array": Path("/a/tablespace")}
 
 
 def test_files_go_to_the_store_when_memory_is_short(place: Path, tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.lab.oltp.workload import OltpParameters
+from pgflash.lab.parameters import ScenarioError, size_bytes
 from pgflash.lab.scenario import (
     Scenario,
-    ScenarioError,
     load_scenario,
     parse_changes,
     parse_scenario,
     scenario_names,
-    size_bytes,
 )
 
 GOOD = """
@@ -64,6 +64,7 @@ def test_every_scenario_of_ours_is_good_in_every_preset() -> None:
 def test_the_demo_fits_into_ten_minutes_and_a_gigabyte() -> None:
     scenario = load_scenario("oltp-approaches", preset="demo")
     parameters = scenario.parameters
+    assert isinstance(parameters, OltpParameters)
     each_s = parameters.warmup_s + parameters.measure_s
     assert len(scenario.approaches) == 5
     assert parameters.repeats == 2
@@ -76,6 +77,20 @@ def test_a_preset_replaces_parameters_and_a_change_replaces_both() -> None:
     assert parse(preset="quick").parameters.measure_s == 1
     changed = parse(preset="quick", changes={"measure_s": "9"})
     assert changed.parameters.measure_s == 9
+
+
+def test_an_approach_may_change_parameters() -> None:
+    text = GOOD.replace("cache = true", "cache = true\nchanges = { clients = 9, cache_times = 4 }")
+    scenario = parse(text)
+    baseline, cached = (scenario.parameters_of(one) for one in scenario.approaches)
+    assert (baseline.clients, baseline.cache_bytes) == (3, 64 * 2**20)
+    assert (cached.clients, cached.cache_bytes) == (9, 4 * 16 * 2**20)
+    assert type(cached) is OltpParameters
+
+
+def test_the_wal_is_with_the_data_unless_it_is_said() -> None:
+    text = GOOD.replace('data = "array"\nwal = "array"', 'data = "flash"')
+    assert parse(text).approaches[0].wal == "flash"
 
 
 def test_settings_become_texts_as_postgresql_writes_them() -> None:
@@ -110,6 +125,14 @@ def test_approaches_can_be_chosen_in_any_order_and_keep_their_own() -> None:
         ('name = "flash-cache"', 'name = "../x"', "cannot name an approach"),
         ("cache = true", 'cache = "yes"', "Expected `bool`"),
         ('title = "A small scenario"', "", 'has no "title"'),
+        ('title = "A small scenario"', 'title = "T"\nworkload = "x"', 'no workload "x"'),
+        ("cache = true", 'cache = true\ntemp = "tape"', 'temp is on "tape"'),
+        ("cache = true", "cache = true\ncache_files = 3", "cache_files must lie between 1 and 2"),
+        ("cache = true", "keep = ['stock']", "keep needs a flash cache"),
+        ("cache = true", "changes = { klients = 1 }", 'has no parameter "klients"'),
+        ("cache = true", "changes = { repeats = 1 }", 'has no parameter "repeats"'),
+        ("cache = true", "changes = { clients = 0 }", "clients must be at least 1"),
+        ("cache = true", "changes = { clients = [1] }", "for clients"),
         ("[presets.quick]", "[preset.quick]", 'no parameter "preset"'),
         ("[settings]", "[settings", "is not valid TOML"),
     ],

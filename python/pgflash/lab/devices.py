@@ -14,13 +14,13 @@ import contextlib
 import fcntl
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgflash.errors import UsageError
 from pgflash.lab import host
-from pgflash.lab.server import make_server_dir, reachable_dir
+from pgflash.lab.server import make_server_dir, reachable_dir, remove_data
 from pgflash.model.run import Approach, Device
 
 #: Where files in memory go, and what must stay free there.
@@ -38,7 +38,19 @@ class Places:
 
     base: Path  # of the server: its data directory is below
     wal: Path | None  # None: inside the data directory
-    cache_file: Path | None
+    cache_files: tuple[Path, ...]
+    #: Folders for tablespaces, by role; the data's own device needs none.
+    tablespaces: Mapping[str, Path]
+    archive: Path | None
+
+    def clear(self) -> None:
+        """Give back the space before the next attempt: it may be memory."""
+        remove_data(self.base / "data")
+        for folder in (self.wal, self.archive, *self.tablespaces.values()):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        for file in self.cache_files:
+            file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +59,8 @@ class Folders:
 
     array: Path
     flash: Path
+    #: A second device like flash, for a cache of two files.
+    flash_2: Path
 
     def of(self, role: str) -> Path:
         """Return the folder of a device."""
@@ -54,16 +68,29 @@ class Folders:
 
     def places(self, approach: Approach) -> Places:
         """Return where an approach's files live."""
-        wal = self.of(approach.wal) / "wal" if approach.wal != approach.data else None
-        cache_file = self.flash / "cache" / "pgflash.cache" if approach.cache else None
-        return Places(base=self.of(approach.data) / "server", wal=wal, cache_file=cache_file)
+        caches = (self.flash, self.flash_2)[: approach.cache_files] if approach.cache else ()
+        return Places(
+            base=self.of(approach.data) / "server",
+            wal=self.of(approach.wal) / "wal" if approach.wal != approach.data else None,
+            cache_files=tuple(folder / "cache" / "pgflash.cache" for folder in caches),
+            tablespaces={
+                role: self.of(role) / "tablespace"
+                for role in ("array", "flash")
+                if role != approach.data
+            },
+            archive=self.of(approach.archive) / "archive" if approach.archive else None,
+        )
 
 
 @contextlib.contextmanager
 def emulated_folders(store: Path, *, needed_bytes: int) -> Iterator[Folders]:
     """Yield folders for emulated devices: in memory if there is room, else in the store."""
     with _own_folder(roomy_place(store, needed_bytes)) as root:
-        yield Folders(array=make_server_dir(root / "array"), flash=make_server_dir(root / "flash"))
+        yield Folders(
+            array=make_server_dir(root / "array"),
+            flash=make_server_dir(root / "flash"),
+            flash_2=make_server_dir(root / "flash-2"),
+        )
 
 
 @contextlib.contextmanager
@@ -83,6 +110,7 @@ def real_folders(*, hdd: Path, flash: Path) -> Iterator[Folders]:
         yield Folders(
             array=make_server_dir(array_root / "array"),
             flash=make_server_dir(flash_root / "flash"),
+            flash_2=make_server_dir(flash_root / "flash-2"),
         )
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from pgflash.errors import PgflashError
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from pgflash.lab.snapshot import DATABASE
+from pgflash.lab.workload import DATABASE, MeasureError
 
 _SERVING_WAIT_S = 30.0
 #: Each leaves out fewer blocks than the one before; the last ones a handful.
@@ -30,10 +29,6 @@ select (pg_database_size(current_database()) + pg_tablespace_size('pg_global'))
        / current_setting('block_size')::int,
        (select coalesce(sum(cached_blocks), 0)::bigint from pgflash_relations)
 """
-
-
-class MeasureError(PgflashError):
-    """An attempt could not be measured."""
 
 
 def has_extension(install: PgInstall) -> bool:
@@ -113,7 +108,10 @@ def database_blocks(server: Server) -> tuple[int, int]:
 def cache_row(server: Server) -> dict[str, Any]:
     """Return the view pgflash_cache."""
     with psycopg.connect(
-        server.conninfo(DATABASE), row_factory=dict_row, autocommit=True
+        server.conninfo(DATABASE),
+        row_factory=dict_row,
+        autocommit=True,
+        application_name="pgflash lab",
     ) as connection:
         row = connection.execute("select * from pgflash_cache").fetchone()
     if row is None:

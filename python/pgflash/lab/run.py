@@ -10,14 +10,14 @@ import dataclasses
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pgflash
 from pgflash.errors import PgflashError
-from pgflash.lab import devices, host, oltp, store
+from pgflash.lab import devices, host, store
 from pgflash.lab.attempt import (
     Lab,
     common_settings,
@@ -27,18 +27,13 @@ from pgflash.lab.attempt import (
 )
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, library_path
 from pgflash.lab.extension import can_prefill, has_extension
+from pgflash.lab.parameters import Parameters
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.scenario import Scenario
 from pgflash.lab.server import server_account
 from pgflash.lab.snapshot import Snapshot, find_snapshot, make_snapshot, snapshot_key
 from pgflash.model.run import Approach, Attempt, Device, Run
-
-#: Loading, for the time left: a constant part and one for each warehouse.
-_LOAD_S = 10.0
-_LOAD_WAREHOUSE_S = 5.0
-#: About 105 MB a warehouse, on PostgreSQL with indexes.
-_WAREHOUSE_BYTES = 110 * 2**20
 
 
 class ExtensionMissingError(PgflashError):
@@ -64,10 +59,14 @@ def require_extension(order: Order) -> None:
     A cache that is to be filled first, too, where nothing can fill it: one that begins empty
     is another measurement.
     """
-    if not any(approach.cache for approach in order.scenario.approaches):
+    scenario = order.scenario
+    cached = [one for one in scenario.approaches if one.cache]
+    if not cached:
         return
     if has_extension(order.install):
-        if order.scenario.parameters.prefill and not can_prefill(order.install):
+        if any(scenario.parameters_of(one).prefill for one in cached) and not can_prefill(
+            order.install
+        ):
             raise ExtensionMissingError(
                 f"PostgreSQL {order.install.version} has no pg_prewarm, which fills the cache",
                 hint="Install PostgreSQL's contrib modules; or measure a cache that begins "
@@ -96,20 +95,20 @@ def run_scenario(order: Order, listener: Listener) -> Run:
     with _folders(order) as (folders, work):
         run = _describe(order, run_id, started, folders)
         try:
-            snapshot = _snapshot(order, folders, listener)
-            run = dataclasses.replace(run, database_bytes=snapshot.database_bytes)
-            with _emulator(order, folders, work) as emulator:
-                lab = Lab(
-                    install=order.install,
-                    scenario=order.scenario,
-                    snapshot=snapshot,
-                    emulator=emulator,
-                    work=work,
-                    listener=listener,
-                )
-                for grown in _attempts(lab, run, folders, folder, began_s):
-                    run = grown
-                    store.write_run(folder, run)
+            snapshots = _snapshots(order, folders, listener)
+            first = snapshots[order.scenario.approaches[0].name]
+            run = dataclasses.replace(run, database_bytes=first.database_bytes)
+            rig = _Rig(
+                order=order,
+                folders=folders,
+                work=work,
+                snapshots=snapshots,
+                out=folder,
+                listener=listener,
+            )
+            for grown in _attempts(rig, run, began_s):
+                run = grown
+                store.write_run(folder, run)
         except BaseException as error:
             why = "interrupted" if isinstance(error, KeyboardInterrupt) else _first_line(error)
             if run.attempts:
@@ -122,31 +121,43 @@ def run_scenario(order: Order, listener: Listener) -> Run:
     return run
 
 
-def _attempts(
-    lab: Lab, run: Run, folders: devices.Folders, folder: Path, began_s: float
-) -> Iterator[Run]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rig:
+    """What the attempts of a run share."""
+
+    order: Order
+    folders: devices.Folders
+    work: Path
+    #: The loaded database of each approach: they may be of different sizes.
+    snapshots: Mapping[str, Snapshot]
+    out: Path
+    listener: Listener
+
+
+def _attempts(rig: _Rig, run: Run, began_s: float) -> Iterator[Run]:
     """Measure in the scenario's order, then repeat what was polluted while time allows."""
-    todo = lab.scenario.order()
-    lab.listener.plan(_expected_s(lab.scenario))
-    limit_s = lab.scenario.parameters.time_limit_s
+    scenario, listener = rig.order.scenario, rig.listener
+    todo = scenario.order()
+    listener.plan(_expected_s(scenario))
+    limit_s = scenario.parameters.time_limit_s
     for approach, repeat in todo:
-        ends_s = time.monotonic() - began_s + expected_s(lab.scenario, approach)
+        ends_s = time.monotonic() - began_s + expected_s(scenario, approach)
         if limit_s and repeat > 1 and ends_s > limit_s:
-            lab.listener.note(
+            listener.note(
                 f"{len(todo) - len(run.attempts)} repeats are left out: there is no time for them"
             )
             return
-        run = _one(lab, run, folders, folder, approach, repeat)
+        run = _one(rig, run, approach, repeat)
         yield run
-    until_s = lab.scenario.parameters.repeat_polluted_until_s
-    by_name = {approach.name: approach for approach in lab.scenario.approaches}
+    until_s = scenario.parameters.repeat_polluted_until_s
+    by_name = {approach.name: approach for approach in scenario.approaches}
     for attempt in [one for one in run.attempts if one.polluted]:
         if time.monotonic() - began_s > until_s:
-            lab.listener.note("polluted attempts are left: there is no time to repeat them")
+            listener.note("polluted attempts are left: there is no time to repeat them")
             return
-        lab.listener.note(f"repeating {attempt.approach}: {attempt.polluted}")
-        lab.listener.plan(expected_s(lab.scenario, by_name[attempt.approach]))
-        run = _one(lab, run, folders, folder, by_name[attempt.approach], attempt.repeat)
+        listener.note(f"repeating {attempt.approach}: {attempt.polluted}")
+        listener.plan(expected_s(scenario, by_name[attempt.approach]))
+        run = _one(rig, run, by_name[attempt.approach], attempt.repeat)
         run = dataclasses.replace(run, attempts=supersede(run.attempts))
         yield run
 
@@ -165,22 +176,36 @@ def supersede(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
     return (*marked, last)
 
 
-def _one(
-    lab: Lab, run: Run, folders: devices.Folders, folder: Path, approach: Approach, repeat: int
-) -> Run:
+def _one(rig: _Rig, run: Run, approach: Approach, repeat: int) -> Run:
     """Measure once, and add it to the run."""
-    measured = measure(lab, approach, repeat=repeat, places=folders.places(approach))
+    order, listener = rig.order, rig.listener
+    with _emulator(order, approach, rig.folders) as emulator:
+        lab = Lab(
+            install=order.install,
+            scenario=order.scenario,
+            snapshot=rig.snapshots[approach.name],
+            emulator=emulator,
+            work=rig.work,
+            listener=listener,
+        )
+        measured = measure(lab, approach, repeat=repeat, places=rig.folders.places(approach))
     name = store.attempt_name(len(run.attempts), approach.name)
-    store.write_waits(folder, name, measured.waits)
+    store.write_waits(rig.out, name, measured.waits)
     if measured.report is not None:
-        store.write_period(folder, name, measured.report)
+        store.write_period(rig.out, name, measured.report)
     attempt = measured.attempt
-    lab.listener.note(
-        f"{approach.title}, repeat {repeat}: {attempt.tpm:,.0f} TPM, "
-        f"p95 {attempt.latency.p95_ms:,.1f} ms"
+    listener.note(
+        f"{approach.title}, repeat {repeat}: {_came_to(attempt)}"
         + (f"  [polluted: {attempt.polluted}]" if attempt.polluted else "")
     )
     return dataclasses.replace(run, attempts=(*run.attempts, attempt))
+
+
+def _came_to(attempt: Attempt) -> str:
+    """Say what an attempt came to: its pace, or how long it took."""
+    if attempt.duration_s:
+        return f"{attempt.duration_s:,.1f} s"
+    return f"{attempt.tpm:,.0f} TPM, p95 {attempt.latency.p95_ms:,.1f} ms"
 
 
 def _expected_s(scenario: Scenario) -> float:
@@ -188,29 +213,40 @@ def _expected_s(scenario: Scenario) -> float:
     return sum(expected_s(scenario, approach) for approach, _ in scenario.order())
 
 
-def _snapshot(order: Order, folders: devices.Folders, listener: Listener) -> Snapshot:
-    """Find the loaded database, or load it."""
-    parameters = order.scenario.parameters
-    config = oltp.OltpConfig(warehouses=parameters.warehouses, seed=parameters.seed)
-    key = snapshot_key(order.install, config)
-    found = find_snapshot(order.store.cache, key)
-    if found is not None:
-        return found
-    load_s = _LOAD_S + _LOAD_WAREHOUSE_S * parameters.warehouses
-    listener.plan(load_s + _expected_s(order.scenario))
-    listener.begin(Stage(title=f"loading {parameters.warehouses} warehouses", expected_s=load_s))
+def _snapshots(order: Order, folders: devices.Folders, listener: Listener) -> dict[str, Snapshot]:
+    """Find each approach's loaded database, or load it."""
+    scenario, workload = order.scenario, order.scenario.workload
+    kinds = {}
+    for approach in scenario.approaches:
+        parameters = scenario.parameters_of(approach)
+        kinds[approach.name] = snapshot_key(order.install, workload, parameters), parameters
+    missing = {
+        key: parameters
+        for key, parameters in kinds.values()
+        if find_snapshot(order.store.cache, key) is None
+    }
+    load_s = sum(workload.load_s(parameters) for parameters in missing.values())
+    if missing:
+        listener.plan(load_s + _expected_s(scenario))
 
     def tell(text: str) -> None:
         listener.begin(Stage(title=text, expected_s=0.0))
 
-    return make_snapshot(
-        order.store.cache,
-        key,
-        install=order.install,
-        config=config,
-        work=folders.array / "load",
-        tell=tell,
-    )
+    found = {}
+    for key, parameters in dict(kinds.values()).items():
+        if key in missing:
+            title = f"loading the database of the workload {workload.name}"
+            listener.begin(Stage(title=title, expected_s=workload.load_s(parameters)))
+        found[key] = make_snapshot(
+            order.store.cache,
+            key,
+            install=order.install,
+            workload=workload,
+            parameters=parameters,
+            work=folders.array / "load",
+            tell=tell,
+        )
+    return {name: found[key] for name, (key, _) in kinds.items()}
 
 
 @contextlib.contextmanager
@@ -221,11 +257,9 @@ def _folders(order: Order) -> Iterator[tuple[devices.Folders, Path]]:
             hdd, flash = order.real
             folders = stack.enter_context(devices.real_folders(hdd=hdd, flash=flash))
         else:
-            size = order.scenario.parameters.warehouses * _WAREHOUSE_BYTES
+            needed = needed_bytes(order.scenario)
             folders = stack.enter_context(
-                devices.emulated_folders(
-                    order.store.root, needed_bytes=needed_bytes(order.scenario, size)
-                )
+                devices.emulated_folders(order.store.root, needed_bytes=needed)
             )
         work = Path(tempfile.mkdtemp(prefix="pgflash-driver-"))
         stack.callback(shutil.rmtree, work, ignore_errors=True)
@@ -233,28 +267,32 @@ def _folders(order: Order) -> Iterator[tuple[devices.Folders, Path]]:
 
 
 @contextlib.contextmanager
-def _emulator(order: Order, folders: devices.Folders, work: Path) -> Iterator[Emulator | None]:
-    """Yield the emulated devices, or None if they are real."""
+def _emulator(
+    order: Order, approach: Approach, folders: devices.Folders
+) -> Iterator[Emulator | None]:
+    """Yield the emulated devices as the approach has them, or None if they are real."""
     if order.real is not None:
         yield None
         return
     account = server_account()
-    array, flash = _profiles(order.scenario)
+    array, flash = _profiles(order.scenario.parameters_of(approach))
+    emulated = [
+        EmulatedDevice(name="array", profile=array, paths=(folders.array,)),
+        EmulatedDevice(name="flash", profile=flash, paths=(folders.flash,)),
+    ]
+    if approach.cache_files > 1:
+        emulated.append(EmulatedDevice(name="flash-2", profile=flash, paths=(folders.flash_2,)))
     with Emulator.create(
         folders.array.parent / "emulator.state",
-        devices=[
-            EmulatedDevice(name="array", profile=array, paths=(folders.array,)),
-            EmulatedDevice(name="flash", profile=flash, paths=(folders.flash,)),
-        ],
+        devices=emulated,
         owner=account.uid if account else None,
         delays_on=False,
     ) as emulator:
         yield emulator
 
 
-def _profiles(scenario: Scenario) -> tuple[DeviceProfile, DeviceProfile]:
+def _profiles(parameters: Parameters) -> tuple[DeviceProfile, DeviceProfile]:
     """Return the profiles of the emulated devices."""
-    parameters = scenario.parameters
     return DeviceProfile.named(parameters.array), DeviceProfile.named(parameters.flash)
 
 
@@ -265,7 +303,7 @@ def _describe(order: Order, run_id: str, started: datetime, folders: devices.Fol
         hdd, flash = order.real
         described = (devices.real_device("array", hdd), devices.real_device("flash", flash))
     else:
-        array_profile, flash_profile = _profiles(scenario)
+        array_profile, flash_profile = _profiles(scenario.parameters)
         described = (
             emulated_device("array", array_profile),
             emulated_device("flash", flash_profile),

@@ -7,10 +7,11 @@ checked when it is read: an unknown key, a wrong type or a number out of range i
 error that names the key, never a surprise ten minutes later.
 """
 
+import contextlib
 import dataclasses
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -18,64 +19,19 @@ from typing import Any
 
 import msgspec
 
-from pgflash.errors import UsageError
+from pgflash.lab.parameters import Parameters, ScenarioError
+from pgflash.lab.workload import Workload
+from pgflash.lab.workloads import WORKLOADS
 from pgflash.model.run import Approach
 
-_SIZE = re.compile(r"(\d+) ?(kB|MB|GB|TB)")
-_UNITS = {"kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+#: The devices of a run.
+ROLES = ("array", "flash")
+CACHE_FILES_MAX = 2
 
 #: Settings that the lab decides, by approach; a scenario may not name them.
 RESERVED_SETTINGS = ("pgflash.", "shared_preload_libraries", "shared_buffers", "data_directory")
-
-
-class ScenarioError(UsageError):
-    """A scenario's file, or a change to it on the command line, is wrong."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
-    """What may be set with --set; sizes are written as PostgreSQL writes them."""
-
-    warehouses: int
-    clients: int
-    warmup_s: int
-    measure_s: int
-    repeats: int
-    shared_buffers: str
-    cache_size: str
-    #: Device profiles, when devices are emulated.
-    array: str
-    flash: str
-    #: Read every block once before the warm-up, so that the cache holds the working set.
-    prefill: bool = True
-    seed: int = 1
-    #: Seconds between the snapshots of a measurement's own report; 0: at its ends only.
-    snapshot_s: int = 0
-    #: Load pg_stat_statements, so that the reports rank statements; it costs processor time.
-    statements: bool = False
-    #: An attempt during which others took more of the machine than this is polluted.
-    foreign_cpu_max: float = 0.1
-    #: Polluted attempts are repeated only while the run is younger; 0: never repeat.
-    repeat_polluted_until_s: int = 0
-    #: A repeat after the first is not begun if it would end later than this; 0: no limit.
-    time_limit_s: int = 0
-    #: Names of approaches, separated by commas; empty: all.
-    approaches: str = ""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
-        for name in ("warehouses", "clients", "measure_s", "repeats"):
-            _require(getattr(self, name) >= 1, name, "must be at least 1")
-        for name in ("warmup_s", "seed", "snapshot_s", "repeat_polluted_until_s", "time_limit_s"):
-            _require(getattr(self, name) >= 0, name, "must not be negative")
-        _require(0 < self.foreign_cpu_max <= 1, "foreign_cpu_max", "must lie between 0 and 1")
-        for name in ("shared_buffers", "cache_size"):
-            size_bytes(getattr(self, name), name=name)
-
-    def as_text(self) -> dict[str, str]:
-        """Return the parameters for people, in their order."""
-        return {one.name: str(getattr(self, one.name)) for one in dataclasses.fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +43,22 @@ class Scenario:
     about: str
     preset: str
     presets: tuple[str, ...]
+    #: The workload's name.
+    load: str
+    #: Number of the paper that it follows, or empty.
+    paper: str = ""
     parameters: Parameters
     settings: Mapping[str, str] = field(default_factory=dict)
     approaches: tuple[Approach, ...]
+
+    @property
+    def workload(self) -> Workload[Any]:
+        """Return the workload."""
+        return WORKLOADS[self.load]
+
+    def parameters_of(self, approach: Approach) -> Parameters:
+        """Return the parameters with the approach's changes; of the workload's own class."""
+        return _changed(self.parameters, approach.changes)
 
     def order(self) -> list[tuple[Approach, int]]:
         """Return approaches with their repeat: A B C, then C B A, and so on.
@@ -125,7 +94,8 @@ def parse_scenario(
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f'scenario "{source}" is not valid TOML: {error}') from error
-    known = {"name", "title", "about", "parameters", "presets", "settings", "approaches"}
+    known = {"name", "title", "about", "workload", "paper"}
+    known |= {"parameters", "presets", "settings", "approaches"}
     _refuse_unknown(data, known, source)
     for key in ("name", "title", "parameters", "approaches"):
         if key not in data:
@@ -139,16 +109,27 @@ def parse_scenario(
     values = {**_table(data, "parameters", source)}
     if preset:
         values.update(_table(presets, preset, source))
-    parameters = _parameters(values, changes or {}, source)
+    load = str(data.get("workload", "oltp"))
+    if load not in WORKLOADS:
+        raise ScenarioError(
+            f'scenario "{source}": there is no workload "{load}"',
+            hint=f"Known: {', '.join(WORKLOADS)}.",
+        )
+    parameters = _parameters(WORKLOADS[load].parameters, values, changes or {}, source)
+    approaches = _approaches(data["approaches"], source)
+    for approach in approaches:
+        _check_changes(parameters, approach, source)
     return Scenario(
         name=str(data["name"]),
         title=str(data["title"]),
         about=str(data.get("about", "")).strip(),
         preset=preset,
         presets=tuple(presets),
+        load=load,
+        paper=str(data.get("paper", "")),
         parameters=parameters,
         settings=_settings(_table(data, "settings", source), source),
-        approaches=_chosen(_approaches(data["approaches"], source), parameters.approaches),
+        approaches=_chosen(approaches, parameters.approaches),
     )
 
 
@@ -164,16 +145,6 @@ def parse_changes(assignments: Sequence[str]) -> dict[str, str]:
             )
         changes[key.strip()] = value.strip()
     return changes
-
-
-def size_bytes(text: str, *, name: str) -> int:
-    """Return the bytes of a size like 640MB."""
-    found = _SIZE.fullmatch(text)
-    if found is None or int(found[1]) == 0:
-        raise ScenarioError(
-            f'{name}: "{text}" is not a size', hint="Write a number and kB, MB, GB or TB: 640MB."
-        )
-    return int(found[1]) * _UNITS[found[2]]
 
 
 def _text_of(name: str) -> str:
@@ -196,11 +167,6 @@ def _is_toml(name: str) -> bool:
     return name.endswith(".toml")
 
 
-def _require(condition: bool, name: str, what: str) -> None:
-    if not condition:
-        raise ScenarioError(f"{name} {what}")
-
-
 def _refuse_unknown(data: Mapping[str, Any], known: set[str], where: str) -> None:
     """Refuse a key that nothing would read."""
     for key in data:
@@ -218,15 +184,38 @@ def _table(data: Mapping[str, Any], key: str, source: str) -> dict[str, Any]:
     return found
 
 
-def _parameters(values: dict[str, Any], changes: Mapping[str, str], source: str) -> Parameters:
+def _parameters(
+    kind: type[Parameters], values: dict[str, Any], changes: Mapping[str, str], source: str
+) -> Parameters:
     """Check names and types; what comes from the command line is text."""
-    known = {one.name for one in dataclasses.fields(Parameters)}
+    known = {one.name for one in dataclasses.fields(kind)}
     _refuse_unknown(values, known, source)
     _refuse_unknown(changes, known, source)
+    with _named(source):
+        return _changed(msgspec.convert(values, kind), changes)
+
+
+def _changed(parameters: Parameters, changes: Mapping[str, str]) -> Parameters:
+    """Return parameters of the same class with some replaced by texts."""
+    texts = msgspec.to_builtins(parameters) | dict(changes)
+    return msgspec.convert(texts, type(parameters), strict=False)
+
+
+def _check_changes(parameters: Parameters, approach: Approach, source: str) -> None:
+    """Refuse what an approach may not change, or not so."""
+    where = f"{source}, approach {approach.name}"
+    fixed = {"approaches", "repeats", "seed", "time_limit_s", "repeat_polluted_until_s"}
+    known = {one.name for one in dataclasses.fields(parameters)} - fixed
+    _refuse_unknown(approach.changes, known, where)
+    with _named(where):
+        _changed(parameters, approach.changes)
+
+
+@contextlib.contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Say in an error about parameters where they stand."""
     try:
-        checked = msgspec.convert(values, Parameters)
-        texts = msgspec.to_builtins(checked) | dict(changes)
-        return msgspec.convert(texts, Parameters, strict=False)
+        yield
     except ScenarioError as error:
         raise ScenarioError(f'scenario "{source}": {error.message}', hint=error.hint) from error
     except msgspec.ValidationError as error:
@@ -259,7 +248,7 @@ def _settings(table: Mapping[str, Any], source: str) -> dict[str, str]:
 def _approaches(tables: object, source: str) -> tuple[Approach, ...]:
     """Check the approaches: names, devices, no name twice."""
     try:
-        approaches = msgspec.convert(tables, tuple[Approach, ...])
+        approaches = msgspec.convert(_with_texts(tables), tuple[Approach, ...])
     except msgspec.ValidationError as error:
         raise ScenarioError(f'scenario "{source}", approaches: {_plain(str(error))}') from error
     if not approaches:
@@ -271,13 +260,37 @@ def _approaches(tables: object, source: str) -> tuple[Approach, ...]:
                 f'scenario "{source}": "{approach.name}" cannot name an approach',
                 hint="A name is of small letters, digits and dashes, and stands only once.",
             )
-        for what, role in (("data", approach.data), ("wal", approach.wal)):
-            if role not in ("array", "flash"):
-                raise ScenarioError(
-                    f'scenario "{source}", approach "{approach.name}": {what} is on "{role}"',
-                    hint="It can be on array or flash.",
-                )
+        with _named(f"{source}, approach {approach.name}"):
+            _check_approach(approach)
     return approaches
+
+
+def _with_texts(tables: object) -> object:
+    """Write an approach's changes as texts, as they are stored."""
+    if not isinstance(tables, list):
+        return tables
+    return [
+        {**table, "changes": {key: str(value) for key, value in table["changes"].items()}}
+        if isinstance(table, dict) and isinstance(table.get("changes"), dict)
+        else table
+        for table in tables
+    ]
+
+
+def _check_approach(approach: Approach) -> None:
+    """Refuse an approach that names no device, or more cache files than there can be."""
+    for what in ("data", "wal", "temp", "archive"):
+        role = getattr(approach, what)
+        if role not in ROLES and (role or what in ("data", "wal")):
+            raise ScenarioError(
+                f'{what} is on "{role}"', hint=f"It can be on {' or '.join(ROLES)}."
+            )
+    if not 1 <= approach.cache_files <= CACHE_FILES_MAX:
+        raise ScenarioError(f"cache_files must lie between 1 and {CACHE_FILES_MAX}")
+    if approach.keep and not approach.cache:
+        raise ScenarioError("keep needs a flash cache")
+    if approach.objects and approach.data == "flash":
+        raise ScenarioError("objects are on flash already")
 
 
 def _chosen(approaches: tuple[Approach, ...], names: str) -> tuple[Approach, ...]:

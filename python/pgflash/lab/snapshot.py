@@ -11,24 +11,24 @@ Its WAL is trimmed to a few segments, so that restoring it copies the data and l
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
-from pgflash.errors import PgflashError
-from pgflash.lab import oltp
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
+from pgflash.lab.workload import DATABASE, P, Tell, Workload
 
 #: Changes whenever this module makes the cluster in another way.
-FORMAT = 1
+FORMAT = 2
 
-#: The database's name in the cluster.
-DATABASE = "oltp"
+_SIZE = """
+select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint
+  from pg_class
+ where relnamespace = %s::regnamespace and relkind in ('r', 'm')
+"""
 
 _MANIFEST = "manifest.json"
 
@@ -49,10 +49,6 @@ _LOAD_SETTINGS = {
 _TRIM_SETTINGS = {"max_wal_size": "32MB", "min_wal_size": "32MB"}
 
 
-class InconsistentError(PgflashError):
-    """The database breaks a consistency condition of its workload."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A stopped cluster, ready to be copied."""
@@ -61,14 +57,9 @@ class Snapshot:
     database_bytes: int
 
 
-def snapshot_key(install: PgInstall, config: oltp.OltpConfig) -> str:
+def snapshot_key(install: PgInstall, workload: Workload[P], parameters: P) -> str:
     """Return a name for a loaded database that changes with all it depends on."""
-    digest = hashlib.sha256()
-    facts = (FORMAT, install.version, config.warehouses, config.seed, config.foreign_keys)
-    digest.update(repr(facts).encode())
-    for text in _loader_texts():
-        digest.update(text)
-    return f"oltp-{install.version}-{config.warehouses}w-{digest.hexdigest()[:12]}"
+    return f"{workload.name}-{install.version}-{FORMAT}-{workload.key(parameters)}"
 
 
 def find_snapshot(cache: Path, key: str) -> Snapshot | None:
@@ -85,9 +76,10 @@ def make_snapshot(
     key: str,
     *,
     install: PgInstall,
-    config: oltp.OltpConfig,
+    workload: Workload[P],
+    parameters: P,
     work: Path,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> Snapshot:
     """Load the database, check it, stop it and keep it; wait if another run is at it."""
     with _lock(cache, key):
@@ -99,7 +91,7 @@ def make_snapshot(
         making.mkdir(parents=True)
         try:
             with Server.create(install, work, settings=_LOAD_SETTINGS) as server:
-                database_bytes = _load(server, config, tell)
+                database_bytes = _load(server, workload, parameters, tell)
                 tell("keeping the loaded database")
                 server.snapshot(making / "cluster")
             (making / _MANIFEST).write_text(json.dumps({"database_bytes": database_bytes}) + "\n")
@@ -112,28 +104,18 @@ def make_snapshot(
     return found
 
 
-def check(conninfo: str) -> tuple[str, ...]:
-    """Check the workload's consistency conditions; return them, or raise if one is broken."""
-    results = oltp.check_consistency(conninfo)
-    broken = [one for one in results if not one.holds]
-    if broken:
-        raise InconsistentError(
-            "the database is inconsistent: "
-            + "; ".join(f"{one.condition} ({one.violations:,} rows)" for one in broken),
-            hint="Keep the server's log and the run's folder, and report this.",
-        )
-    return tuple(f"{one.number} {one.condition}" for one in results)
-
-
-def _load(server: Server, config: oltp.OltpConfig, tell: Callable[[str], None]) -> int:
+def _load(server: Server, workload: Workload[P], parameters: P, tell: Tell) -> int:
     """Load into a fresh cluster, leave it stopped, and return the database's size."""
     server.start()
     with server.connect() as connection:
         connection.execute(f"create database {DATABASE}")
     conninfo = server.conninfo(DATABASE)
-    loaded = oltp.load(conninfo, config, lambda stage, done: tell(f"loading {stage}, {done:.0%}"))
+    workload.load(conninfo, parameters, tell)
     tell("checking the loaded database")
-    check(conninfo)
+    workload.check(conninfo, parameters)
+    with server.connect(DATABASE) as connection:
+        row = connection.execute(_SIZE, (workload.name,)).fetchone()
+    assert row is not None
     server.configure(_TRIM_SETTINGS)
     server.restart()
     with server.connect() as connection:
@@ -141,16 +123,7 @@ def _load(server: Server, config: oltp.OltpConfig, tell: Callable[[str], None]) 
         connection.execute("select pg_switch_wal()")
         connection.execute("checkpoint")
     server.stop()
-    return loaded.size_bytes
-
-
-def _loader_texts() -> Iterator[bytes]:
-    """Yield the sources of the loader, in a fixed order."""
-    folder = resources.files("pgflash.lab.oltp")
-    names = ("loader.py", "rows.py")
-    yield from ((folder / name).read_bytes() for name in names)
-    scripts = sorted((folder / "sql").iterdir(), key=lambda one: one.name)
-    yield from (one.read_bytes() for one in scripts if one.name.endswith(".sql"))
+    return int(row[0])
 
 
 @contextlib.contextmanager

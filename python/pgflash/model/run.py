@@ -35,13 +35,36 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approach:
-    """Where the data and the WAL live, and whether there is a flash cache."""
+    """What is on which device, and whether there is a flash cache.
+
+    Devices are named by their roles: array or flash.
+    """
 
     name: str
     title: str
-    data: str  # role of the device that holds the data directory
-    wal: str
-    cache: bool
+    #: The device that holds the data directory.
+    data: str = "array"
+    #: Empty: with the data.
+    wal: str = ""
+    #: Of temp_tablespaces; empty: with the data.
+    temp: str = ""
+    #: Of the folder that WAL is archived into; empty: nothing is archived.
+    archive: str = ""
+    #: Tables that move to flash with their indexes; ("auto",): those that the advice ranks first
+    #: by the baseline's own report.
+    objects: tuple[str, ...] = ()
+    cache: bool = False
+    #: How many files, on as many devices, the flash cache is spread over.
+    cache_files: int = 1
+    #: Tables with the cache policy keep, with their indexes.
+    keep: tuple[str, ...] = ()
+    #: Parameters of the scenario that differ in this approach, as texts.
+    changes: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Name the WAL's device."""
+        if not self.wal:
+            object.__setattr__(self, "wal", self.data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +111,58 @@ class CacheSecond:
     misses: int
     page_cache_reads: int
     used_slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSecond:
+    """What one device did in about a second, as iostat would show it."""
+
+    at_s: float
+    #: Length of that second.
+    elapsed_s: float
+    role: str
+    reads: int
+    read_bytes: int
+    writes: int
+    write_bytes: int
+    #: Mean time of one, queueing included.
+    read_ms: float
+    write_ms: float
+    #: Share of the time that the device, or its spindles, were busy.
+    utilisation: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSecond:
+    """What the host did in about a second, as vmstat would show it."""
+
+    at_s: float
+    #: Threads that run or could (vmstat's r).
+    runnable: int
+    #: Those that wait for a device (vmstat's b).
+    blocked: int
+    #: "kernel": processes in uninterruptible sleep; "sessions": with emulated devices, whose
+    #: waiting is a plain sleep to the kernel, server processes in a wait for I/O.
+    blocked_from: str
+    context_switches_per_s: float
+    interrupts_per_s: float
+    #: To and from devices, the emulated ones included (vmstat's bi and bo).
+    in_bytes_per_s: float
+    out_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A query of a stream, or a phase of a load."""
+
+    name: str
+    #: From the start of measuring.
+    started_s: float
+    elapsed_s: float
+    rows: int = 0
+    #: Processor and waits of all its processes together, where that was counted.
+    db_time_s: float | None = None
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +231,10 @@ class CacheUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One approach measured once."""
+    """One approach measured once.
+
+    A transaction is whatever the workload counts: a query, a batch of a load.
+    """
 
     approach: str
     repeat: int
@@ -187,6 +265,16 @@ class Attempt:
     wal_bytes: int = 0
     #: Emulated devices' own statistics while measuring, by role.
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
+    #: What was run: oltp, warehouse, micro or load.
+    workload: str = "oltp"
+    #: Of work that is done when it is done; 0 where the time was given.
+    duration_s: float = 0.0
+    #: Queries of a stream, phases of a load, in order.
+    steps: tuple[Step, ...] = ()
+    #: Figures of the workload that have no field, units last in the name.
+    facts: dict[str, float] = field(default_factory=dict)
+    disk_seconds: tuple[DiskSecond, ...] = ()
+    host_seconds: tuple[HostSecond, ...] = ()
     #: Consistency conditions that were checked and held.
     consistency: tuple[str, ...] = ()
     #: Why the figures are not to be trusted; empty if they are.

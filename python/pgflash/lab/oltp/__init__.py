@@ -11,7 +11,7 @@ districts of its warehouses.  Results are never called TPC results (DISCLAIMER).
 """
 
 from pgflash.lab.oltp.consistency import check_consistency
-from pgflash.lab.oltp.driver import DriverError, RunObserver, run
+from pgflash.lab.oltp.driver import DriverError, run
 from pgflash.lab.oltp.loader import LoadError, load
 from pgflash.lab.oltp.model import (
     DISCLAIMER,
@@ -35,7 +35,6 @@ __all__ = [
     "LoadResult",
     "OltpConfig",
     "OltpResult",
-    "RunObserver",
     "SecondPoint",
     "TransactionLatency",
     "ValidityFigure",

@@ -52,6 +52,7 @@ from pgflash.lab.oltp.validity import (
     take_mark,
 )
 from pgflash.lab.postgres import PgInstall
+from pgflash.lab.workload import Observer
 
 #: How long pgbench may take beyond its own time, to connect and to end its transactions.
 GRACE_S = 300
@@ -62,22 +63,6 @@ _PROGRESS = re.compile(r"^progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+|NaN|-n
 
 class DriverError(PgflashError):
     """The load could not be run to its end."""
-
-
-class RunObserver:
-    """What a caller may want to know while a run goes on; override what is of interest.
-
-    All methods are called from the thread that called run().
-    """
-
-    def measuring_began(self) -> None:
-        """Hear that the ramp-up is over."""
-
-    def second(self, at_s: float, tps: float, latency_ms: float) -> None:
-        """Hear about a second that passed; at_s counts from the measured window's start."""
-
-    def measuring_ended(self) -> None:
-        """Hear that every client has ended; the run's checks of its figures follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +100,7 @@ def run(
     conninfo: str,
     config: OltpConfig,
     workdir: Path,
-    observer: RunObserver | None = None,
+    observer: Observer | None = None,
 ) -> OltpResult:
     """Run the mix for the ramp-up and the measured window, and return what came out.
 
@@ -134,7 +119,7 @@ def run(
     constants = choose_constants(config.access, seed=mark.seed, load_constant=mark.c_last_constant)
     started_at = datetime.now(tz=UTC).isoformat(timespec="seconds")
     log, client_cpu_s = _run_pgbench(
-        install, conninfo, config, constants, workdir, observer or RunObserver()
+        install, conninfo, config, constants, workdir, observer or Observer()
     )
     if not log.ends_us:
         raise DriverError("no transaction ended during the run", hint="Run longer.")
@@ -211,7 +196,7 @@ def _run_pgbench(
     config: OltpConfig,
     constants: Constants,
     workdir: Path,
-    observer: RunObserver,
+    observer: Observer,
 ) -> tuple[TransactionLog, float]:
     """Run pgbench to its end; return its log and its CPU seconds."""
     for script in SCRIPTS:
@@ -291,7 +276,7 @@ def _deadline(process: subprocess.Popen[str], limit_s: float) -> Iterator[None]:
         timer.cancel()
 
 
-def _follow(process: subprocess.Popen[str], config: OltpConfig, observer: RunObserver) -> list[str]:
+def _follow(process: subprocess.Popen[str], config: OltpConfig, observer: Observer) -> list[str]:
     """Pass on pgbench's progress until it ends; return its other messages."""
     assert process.stderr is not None
     messages: list[str] = []

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Everything that counts up, read before and after a load, and what the difference says.
+
+Counters are the server's, the cache's, the kernel's and the emulated devices'; all are
+exact.  What is sampled meanwhile is in sampler.py.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from pgflash.lab import host
+from pgflash.lab.emulator import DeviceStats, Emulator
+from pgflash.lab.extension import cache_row, database_blocks
+from pgflash.lab.server import Server
+from pgflash.lab.workload import DATABASE, MeasureError
+from pgflash.model.run import Approach, CacheUse, CpuUse, Reads
+
+_COUNTS = """
+select blks_read,
+       (select coalesce(sum(pg_stat_get_blocks_fetched(oid) - pg_stat_get_blocks_hit(oid)), 0)
+          from pg_class where reltablespace <> 0 and not relisshared),
+       blk_read_time,
+       pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')
+  from pg_stat_database
+ where datname = current_database()
+"""
+
+#: The lab's own sessions are named after it.
+_CLIENTS = """
+select count(*)
+  from pg_stat_get_activity(null)
+ where backend_type = 'client backend' and coalesce(application_name, '') not like 'pgflash%'
+"""
+
+#: Clients that have ended report what they read at their very end.
+_CLIENTS_GONE_WAIT_S = 30.0
+
+#: Of the view pgflash_cache: what counts up, and what stands for itself.
+_COUNTERS = (
+    "hits",
+    "misses",
+    "page_cache_reads",
+    "inserts",
+    "eviction_invalidated",
+    "eviction_aged_out",
+    "eviction_buffer_pinned",
+    "insert_skip_not_current",
+    "insert_skip_writer_overloaded",
+    "insert_skip_exists",
+    "insert_skip_not_useful",
+    "insert_skip_modification",
+    "insert_skip_corrupt",
+    "insert_skip_budget",
+    "insert_skip_device",
+    "bypass_reads",
+    "updates",
+    "invalidations",
+    "prefetches_swallowed",
+    "flash_reads",
+    "flash_read_bytes",
+    "flash_writes",
+    "flash_write_bytes",
+    "flash_read_errors",
+    "flash_write_errors",
+    "corrupt_slots",
+    "disk_reads",
+    "disk_read_bytes",
+    "verify_compared",
+    "verify_mismatches",
+)
+#: Means since the server's start, and the counters that they are means over.
+_MEANS = (("flash_read_mean_ms", "flash_reads"), ("disk_read_mean_ms", "disk_reads"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Everything that counts up, at one moment."""
+
+    at_s: float
+    machine: host.MachineCpu
+    server: host.CpuTime
+    own_s: float
+    blocks: int
+    #: Of those: in tablespaces other than the data's own.
+    blocks_elsewhere: int
+    read_ms: float
+    wal_bytes: int
+    cache: Mapping[str, Any] | None
+    #: Of the database's files, and how many of those the cache has.
+    blocks_all: int
+    blocks_cached: int
+
+
+def take_mark(server: Server, *, cache: bool) -> Mark:
+    """Read everything that counts up; the processors' time first, as reading takes some."""
+    postmaster = server.postmaster_pid
+    if postmaster is None:
+        raise MeasureError(
+            f"the server has ended: {server.log_text(since_start=True)[-500:]}",
+            hint="Its log is shown above.",
+        )
+    machine, cpu, own_s = host.machine_cpu(), host.server_cpu(postmaster), host.own_cpu()
+    at_s = time.monotonic()
+    with psycopg.connect(
+        server.conninfo(DATABASE), autocommit=True, application_name="pgflash lab"
+    ) as connection:
+        _wait_until_clients_gone(connection)
+        row = connection.execute(_COUNTS).fetchone()
+    assert row is not None
+    blocks_all, blocks_cached = database_blocks(server) if cache else (0, 0)
+    return Mark(
+        at_s=at_s,
+        machine=machine,
+        server=cpu,
+        own_s=own_s,
+        blocks=int(row[0]),
+        blocks_elsewhere=int(row[1]),
+        read_ms=float(row[2]),
+        wal_bytes=int(row[3]),
+        cache=cache_row(server) if cache else None,
+        blocks_all=blocks_all,
+        blocks_cached=blocks_cached,
+    )
+
+
+def _wait_until_clients_gone(connection: psycopg.Connection[Any]) -> None:
+    """Wait until the load's clients have reported and gone."""
+    deadline = time.monotonic() + _CLIENTS_GONE_WAIT_S
+    while True:
+        row = connection.execute(_CLIENTS).fetchone()
+        if row is None or row[0] == 0:
+            return
+        if time.monotonic() > deadline:
+            raise MeasureError("the load's clients did not end")
+        time.sleep(0.02)
+
+
+def cpu_use(before: Mark, after: Mark, *, driver_s: float) -> CpuUse:
+    """Say whose the processors were; what is left over is foreign."""
+    user_s = after.server.user_s - before.server.user_s
+    system_s = after.server.system_s - before.server.system_s
+    # The driver's programs may or may not be among our buried children: count them once.
+    own_s = max(after.own_s - before.own_s, driver_s)
+    busy_s = after.machine.busy_s - before.machine.busy_s
+    return CpuUse(
+        cores=host.core_count(),
+        elapsed_s=after.at_s - before.at_s,
+        server_user_s=user_s,
+        server_system_s=system_s,
+        driver_s=own_s,
+        foreign_s=max(busy_s - user_s - system_s - own_s, 0.0),
+    )
+
+
+def cache_use(first: Mark, last: Mark) -> CacheUse | None:
+    """Return the cache's account, counters as growth."""
+    before, after = first.cache, last.cache
+    if before is None or after is None:
+        return None
+    if after["verify_mismatches"]:
+        raise MeasureError(
+            f"{after['verify_mismatches']:,} blocks from flash differed from their file",
+            hint="This must never happen: keep the run's folder and report it.",
+        )
+    return CacheUse(
+        mode=str(after["mode"]),
+        mode_reason=str(after["mode_reason"] or ""),
+        size_bytes=int(after["size_bytes"] or 0),
+        slots=int(after["slots"] or 0),
+        used_slots=int(after["used_slots"] or 0),
+        counters={
+            name: int(after[name] or 0) - int(before[name] or 0)
+            for name in _COUNTERS
+            if name in after
+        },
+        # Each block that the cache did not have at first, or that the load made, can miss
+        # once; more only if blocks are dropped or not put in.
+        gauges={
+            "blocks_not_cached_before": float(last.blocks_all - first.blocks_cached),
+            **_gauges(before, after),
+        },
+    )
+
+
+def _gauges(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+    """Return what the cache cost, and the mean read times of the measured phase alone.
+
+    The view's means include the warm-up, when there were no delays; a mean times its
+    counter is a total, and totals can be subtracted.
+    """
+    gauges = {"metadata_bytes_per_block": float(after["metadata_bytes_per_block"] or 0)}
+    for mean, counter in _MEANS:
+        counts = [int(row[counter] or 0) for row in (before, after)]
+        totals = [
+            float(row[mean] or 0) * count
+            for row, count in zip((before, after), counts, strict=True)
+        ]
+        if counts[1] > counts[0]:
+            gauges[mean] = max(totals[1] - totals[0], 0.0) / (counts[1] - counts[0])
+    return gauges
+
+
+def reads(
+    approach: Approach, before: Mark, after: Mark, cache: CacheUse | None, *, emulated: bool
+) -> Reads:
+    """Say which blocks came from where."""
+    blocks = after.blocks - before.blocks
+    wait_ms = after.read_ms - before.read_ms
+    if cache is not None:
+        page_cache, flash, disk = (
+            cache.counters.get(name, 0) for name in ("page_cache_reads", "hits", "misses")
+        )
+        known = True
+    else:
+        elsewhere = min(after.blocks_elsewhere - before.blocks_elsewhere, blocks)
+        page_cache, flash, disk = 0, elsewhere, blocks - elsewhere
+        if approach.data == "flash":
+            flash, disk = disk, flash
+        known = emulated  # an emulated path has no page cache
+    return Reads(
+        blocks=blocks,
+        wait_ms=wait_ms,
+        page_cache=page_cache,
+        flash=flash,
+        disk=disk,
+        page_cache_known=known,
+    )
+
+
+def device_stats(emulator: Emulator | None) -> dict[str, dict[str, float]]:
+    """Return what the emulated devices counted, as plain numbers."""
+    if emulator is None:
+        return {}
+    return {one.name: _plain_stats(one) for one in emulator.stats().devices}
+
+
+def _plain_stats(stats: DeviceStats) -> dict[str, float]:
+    """Flatten one device's statistics."""
+    plain = {"utilisation": stats.utilisation, "dirty_bytes": float(stats.dirty_bytes)}
+    for name, operation in stats.operations.items():
+        plain[f"{name}_count"] = operation.count
+        plain[f"{name}_mean_ms"] = operation.mean_ms
+        plain[f"{name}_bytes"] = operation.bytes
+    return plain

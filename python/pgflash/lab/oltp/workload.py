@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The oltp workload as the lab sees it."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash.lab.oltp.consistency import check_consistency
+from pgflash.lab.oltp.driver import run
+from pgflash.lab.oltp.loader import load
+from pgflash.lab.oltp.model import OltpConfig, OltpResult, TransactionLatency
+from pgflash.lab.parameters import Parameters
+from pgflash.lab.workload import (
+    Context,
+    Figures,
+    InconsistentError,
+    MeasureError,
+    Observer,
+    Tell,
+    sources_key,
+)
+from pgflash.model.run import Approach, Latency, Second
+
+#: Connecting and preparing, before the measured window begins.
+RAMP_UP_S = 2
+#: Loading, for the time left: a constant part and one for each warehouse.
+_LOAD_S = 10.0
+_LOAD_WAREHOUSE_S = 5.0
+#: About 105 MB a warehouse, on PostgreSQL with indexes.
+_WAREHOUSE_BYTES = 110 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OltpParameters(Parameters):
+    """Size of the database."""
+
+    warehouses: int
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        # Not super(): a dataclass with slots is not the class that this method was made in.
+        Parameters.__post_init__(self)
+        self.require_least(1, "warehouses", "measure_s")
+
+
+class OltpWorkload:
+    """TPC-C-like transactions, without pauses between them."""
+
+    name = "oltp"
+    parameters = OltpParameters
+
+    def key(self, parameters: OltpParameters) -> str:
+        """Return what the database depends on: warehouses, seed and loader."""
+        loader = sources_key("pgflash.lab.oltp", ("loader.py", "rows.py", "sql"))
+        return f"{parameters.warehouses}w-{parameters.seed}-{loader}"
+
+    def database_bytes(self, parameters: OltpParameters) -> int:
+        """Return about how big the database gets."""
+        return parameters.warehouses * _WAREHOUSE_BYTES
+
+    def load_s(self, parameters: OltpParameters) -> float:
+        """Return about how long loading takes."""
+        return _LOAD_S + _LOAD_WAREHOUSE_S * parameters.warehouses
+
+    def load(self, conninfo: str, parameters: OltpParameters, tell: Tell) -> None:
+        """Make the warehouses."""
+        config = OltpConfig(warehouses=parameters.warehouses, seed=parameters.seed)
+        load(conninfo, config, lambda stage, done: tell(f"loading {stage}, {done:.0%}"))
+
+    def settings(
+        self, parameters: OltpParameters, approach: Approach, *, archive: Path | None
+    ) -> Mapping[str, str]:
+        """Return nothing: the scenario's settings are all it needs."""
+        return {}
+
+    def ramp_up_s(self, parameters: OltpParameters) -> float:
+        """Return the time in which the clients connect and prepare."""
+        return RAMP_UP_S
+
+    def prepare_s(self, parameters: OltpParameters) -> float:
+        """Return how long the warm-up takes."""
+        return parameters.warmup_s
+
+    def expected_s(self, parameters: OltpParameters) -> float:
+        """Return how long ramp-up and measured window take."""
+        return RAMP_UP_S + parameters.measure_s
+
+    def prepare(self, context: Context[OltpParameters]) -> None:
+        """Warm up with the same load, of other random draws."""
+        warmup_s = context.parameters.warmup_s
+        if warmup_s:
+            context.tell("warming up")
+            config = _config(context, duration_s=warmup_s, ramp_up_s=0, seed=context.repeat)
+            _run(context, config, Observer())
+
+    def measure(self, context: Context[OltpParameters], observer: Observer) -> Figures:
+        """Run the mix; each repeat draws other rows, all approaches the same."""
+        config = _config(
+            context,
+            duration_s=context.parameters.measure_s,
+            ramp_up_s=RAMP_UP_S,
+            seed=1000 + context.repeat,
+        )
+        result = _run(context, config, observer)
+        if not result.counts_agree:
+            raise MeasureError(
+                f"{result.new_orders_acknowledged:,} new orders were acknowledged, but the "
+                f"database has {result.new_orders_in_database:,}",
+                hint="Orders were lost: keep the run's folder and report this.",
+            )
+        return _figures(result)
+
+    def check(self, conninfo: str, parameters: OltpParameters) -> tuple[str, ...]:
+        """Check the specification's consistency conditions."""
+        results = check_consistency(conninfo)
+        broken = [one for one in results if not one.holds]
+        if broken:
+            raise InconsistentError(
+                "the database is inconsistent: "
+                + "; ".join(f"{one.condition} ({one.violations:,} rows)" for one in broken),
+                hint="Keep the server's log and the run's folder, and report this.",
+            )
+        return tuple(f"{one.number} {one.condition}" for one in results)
+
+
+def _config(
+    context: Context[OltpParameters], *, duration_s: int, ramp_up_s: int, seed: int
+) -> OltpConfig:
+    """Return the load's configuration."""
+    parameters = context.parameters
+    return OltpConfig(
+        warehouses=parameters.warehouses,
+        clients=parameters.clients,
+        duration_s=duration_s,
+        ramp_up_s=ramp_up_s,
+        seed=parameters.seed * 10_000 + seed,
+    )
+
+
+def _run(context: Context[OltpParameters], config: OltpConfig, observer: Observer) -> OltpResult:
+    """Run the load with the driver's files in a folder of its own."""
+    workdir = context.workdir / "oltp"
+    try:
+        return run(context.install, context.conninfo, config, workdir, observer)
+    finally:
+        shutil.rmtree(workdir, ignore_errors=True)
+
+
+def _figures(result: OltpResult) -> Figures:
+    """Return the result in the lab's terms."""
+    return Figures(
+        started_at=result.started_at,
+        measured_s=result.window_s,
+        transactions=result.transactions,
+        transactions_all=result.transactions_acknowledged,
+        tpm=result.tpm,
+        nopm=result.nopm,
+        nopm_counted=60 * result.new_orders_in_database / result.elapsed_s,
+        latency=_latency(result.latency("all"), name=""),
+        by_transaction=tuple(
+            _latency(one, name=one.transaction)
+            for one in result.latencies
+            if one.transaction != "all"
+        ),
+        seconds=tuple(
+            Second(
+                at_s=one.at_s,
+                transactions=one.transactions,
+                mean_ms=one.mean_ms,
+                p95_ms=one.p95_ms,
+            )
+            for one in result.seconds
+            if 0 <= one.at_s < int(result.window_s)
+        ),
+        driver_cpu_s=result.client_cpu_s,
+    )
+
+
+def _latency(one: TransactionLatency, *, name: str) -> Latency:
+    """Return response times in the report's terms."""
+    return Latency(
+        transaction=name,
+        count=one.count,
+        mean_ms=one.mean_ms,
+        p50_ms=one.p50_ms,
+        p90_ms=one.p90_ms,
+        p95_ms=one.p95_ms,
+        p99_ms=one.p99_ms,
+        max_ms=one.max_ms,
+    )

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What may be set with --set: the parameters that every scenario has.
+
+A workload adds its own in a subclass, so that one object holds all that an attempt
+depends on.  Sizes are written as PostgreSQL writes them.
+"""
+
+import dataclasses
+import re
+from dataclasses import dataclass
+
+from pgflash.errors import UsageError
+
+_SIZE = re.compile(r"(\d+) ?(kB|MB|GB|TB)")
+_UNITS = {"kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+
+
+class ScenarioError(UsageError):
+    """A scenario's file, or a change to it on the command line, is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What every scenario has."""
+
+    clients: int
+    warmup_s: int = 0
+    #: 0: until the work is done, where a workload has an end of its own.
+    measure_s: int = 0
+    repeats: int = 1
+    shared_buffers: str
+    cache_size: str = "1GB"
+    #: The same as a multiple of shared_buffers, and instead of it; 0: cache_size.
+    cache_times: int = 0
+    #: Device profiles, when devices are emulated.
+    array: str
+    flash: str
+    #: Read every block once before the warm-up, so that the cache holds the working set.
+    prefill: bool = True
+    seed: int = 1
+    #: Seconds between the snapshots of a measurement's own report; 0: at its ends only.
+    snapshot_s: int = 0
+    #: Load pg_stat_statements, so that the reports rank statements; it costs processor time.
+    statements: bool = False
+    #: An attempt during which others took more of the machine than this is polluted.
+    foreign_cpu_max: float = 0.1
+    #: Polluted attempts are repeated only while the run is younger; 0: never repeat.
+    repeat_polluted_until_s: int = 0
+    #: A repeat after the first is not begun if it would end later than this; 0: no limit.
+    time_limit_s: int = 0
+    #: Names of approaches, separated by commas; empty: all.
+    approaches: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        self.require_least(1, "clients", "repeats")
+        self.require_least(
+            0,
+            *("warmup_s", "measure_s", "cache_times", "seed", "snapshot_s"),
+            *("repeat_polluted_until_s", "time_limit_s"),
+        )
+        require(0 < self.foreign_cpu_max <= 1, "foreign_cpu_max", "must lie between 0 and 1")
+        for name in ("shared_buffers", "cache_size"):
+            size_bytes(getattr(self, name), name=name)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Return the size of the flash cache."""
+        if self.cache_times:
+            return self.cache_times * size_bytes(self.shared_buffers, name="shared_buffers")
+        return size_bytes(self.cache_size, name="cache_size")
+
+    def require_least(self, least: int, *names: str) -> None:
+        """Refuse a number that is below what makes sense."""
+        what = f"must be at least {least}" if least else "must not be negative"
+        for name in names:
+            require(getattr(self, name) >= least, name, what)
+
+    def as_text(self) -> dict[str, str]:
+        """Return the parameters for people, in their order."""
+        return {one.name: str(getattr(self, one.name)) for one in dataclasses.fields(self)}
+
+
+def require(condition: bool, name: str, what: str) -> None:
+    """Refuse a parameter unless the condition holds."""
+    if not condition:
+        raise ScenarioError(f"{name} {what}")
+
+
+def size_bytes(text: str, *, name: str) -> int:
+    """Return the bytes of a size like 640MB."""
+    found = _SIZE.fullmatch(text)
+    if found is None or int(found[1]) == 0:
+        raise ScenarioError(
+            f'{name}: "{text}" is not a size', hint="Write a number and kB, MB, GB or TB: 640MB."
+        )
+    return int(found[1]) * _UNITS[found[2]]
