@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pgflash.lab.devices import Places
+from pgflash.lab.counters import DeviceReader
+from pgflash.lab.devices import Folders, Places
 from pgflash.lab.emulator import Emulator
 from pgflash.lab.extension import (
     create_extension,
@@ -38,7 +39,7 @@ from pgflash.lab.server import Server, forget_memory, make_server_dir
 from pgflash.lab.snapshot import Snapshot
 from pgflash.lab.workload import DATABASE, Context, Figures, MeasureError, Observer
 from pgflash.model.awr import AwrReport
-from pgflash.model.run import Approach, Attempt, CacheSecond, CpuSecond
+from pgflash.model.run import Approach, Attempt, CacheSecond, CpuSecond, DiskSecond, HostSecond
 
 #: What the steps around a measurement take on a small machine, for the time left.
 RESTORE_S = 3.0
@@ -65,6 +66,7 @@ class Lab:
     scenario: Scenario
     snapshot: Snapshot
     emulator: Emulator | None  # None: real devices
+    folders: Folders
     work: Path  # for the driver's files
     listener: Listener
 
@@ -244,6 +246,9 @@ def _measure(lab: Lab, context: Context[Any], *, recorded: bool) -> Measured:
         watch = Watch(
             context.conninfo,
             cache=approach.cache,
+            devices=DeviceReader(
+                lab.emulator, {"array": lab.folders.array, "flash": lab.folders.flash}
+            ),
             snapshots=recorder.take if recorder is not None else None,
             snapshot_s=parameters.snapshot_s,
             until_s=parameters.measure_s + ramp_up_s if parameters.measure_s else math.inf,
@@ -308,6 +313,8 @@ def _attempt(
         reads=reads(approach, before, after, cache, emulated=lab.emulator is not None),
         cache=cache,
         cache_seconds=_since(ramp_up_s, samples.cache),
+        disk_seconds=_since(ramp_up_s, samples.disks),
+        host_seconds=_since(ramp_up_s, samples.hosts),
         waits=samples.wait_counts(),
         wait_rounds=samples.wait_rounds,
         wait_hz=WAITS_HZ,
@@ -317,7 +324,7 @@ def _attempt(
     )
 
 
-_Sampled = TypeVar("_Sampled", CpuSecond, CacheSecond)
+_Sampled = TypeVar("_Sampled", CpuSecond, CacheSecond, DiskSecond, HostSecond)
 
 
 def _since(ramp_up_s: float, samples: Sequence[_Sampled]) -> tuple[_Sampled, ...]:

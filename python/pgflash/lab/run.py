@@ -185,6 +185,7 @@ def _one(rig: _Rig, run: Run, approach: Approach, repeat: int) -> Run:
             scenario=order.scenario,
             snapshot=rig.snapshots[approach.name],
             emulator=emulator,
+            folders=rig.folders,
             work=rig.work,
             listener=listener,
         )

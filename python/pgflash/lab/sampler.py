@@ -15,13 +15,22 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import psycopg
 
 from pgflash.lab import host
-from pgflash.model.run import CacheSecond, CpuSecond
+from pgflash.lab.counters import (
+    DeviceCounts,
+    DeviceReader,
+    HostCounts,
+    disk_second,
+    parse_host,
+    parse_paged_bytes,
+)
+from pgflash.model.run import CacheSecond, CpuSecond, DiskSecond, HostSecond
 from pgflash.model.waits import WaitClass, WaitCount, wait_class
 
 WAITS_HZ = 10.0
@@ -33,6 +42,13 @@ select coalesce(backend_type, ''), coalesce(wait_event_type, ''), coalesce(wait_
  where pid <> all (%s)
    and (wait_event_type is not null or state in ('active', 'fastpath function call'))
  group by 1, 2, 3
+"""
+
+#: io workers wait for the reads that a session waits for, too.
+_BLOCKED = """
+select count(*)
+  from pg_stat_get_activity(null)
+ where wait_event_type = 'IO' and backend_type <> 'io worker'
 """
 
 _CACHE = "select hits, misses, page_cache_reads, used_slots from pgflash_cache"
@@ -57,6 +73,8 @@ class Samples:
     wait_rounds: int = 0
     cpu: list[CpuSecond] = field(default_factory=list)
     cache: list[CacheSecond] = field(default_factory=list)
+    disks: list[DiskSecond] = field(default_factory=list)
+    hosts: list[HostSecond] = field(default_factory=list)
 
     def wait_counts(self) -> tuple[WaitCount, ...]:
         """Return the waits summed up over all looks, the most frequent first."""
@@ -76,7 +94,7 @@ class Samples:
 class Watch:
     """Samples while its block runs.
 
-    with Watch(conninfo, cache=True) as watch:
+    with Watch(conninfo, cache=True, devices=reader) as watch:
         run the load
     watch.samples
     """
@@ -86,11 +104,12 @@ class Watch:
         conninfo: str,
         *,
         cache: bool,
+        devices: DeviceReader | None = None,
         snapshots: Callable[[], None] | None = None,
         snapshot_s: float = 0.0,
         until_s: float = 0.0,
     ) -> None:
-        """Look at waits, processors and the cache; take snapshots if that is wanted.
+        """Look at waits, processors, devices and the cache; take snapshots if that is wanted.
 
         One is taken every so many seconds after the begin, the last one half of that before
         the end: counts of a shorter time would be those of a longer one, as backends report
@@ -98,6 +117,7 @@ class Watch:
         """
         self._conninfo = conninfo
         self._cache = cache
+        self._devices = devices
         self._snapshots = snapshots
         self._snapshot_s = snapshot_s
         self._until_s = until_s
@@ -117,6 +137,8 @@ class Watch:
             loops = [(self._cpu_look(), 1.0), (self._waits_look(), 1.0 / WAITS_HZ)]
             if self._cache:
                 loops.append((self._cache_look(), 1.0))
+            if self._devices is not None:
+                loops.append((self._devices_look(self._devices), 1.0))
             if self._snapshots is not None and self._snapshot_s > 0:
                 loops.append((self._snapshot_look(self._snapshots), self._snapshot_s))
         except BaseException:
@@ -207,6 +229,29 @@ class Watch:
 
         return look
 
+    def _devices_look(self, devices: DeviceReader) -> Callable[[float], None]:
+        connection = self._connect() if devices.emulated else None
+        last: list[_Counts] = []
+        samples = self._samples
+
+        def look(at_s: float) -> None:
+            blocked = None
+            if connection is not None:
+                row = connection.execute(_BLOCKED, prepare=True).fetchone()
+                blocked = int(row[0]) if row is not None else 0
+            now = _read_counts(devices, at_s=at_s)
+            if last:
+                before = last.pop()
+                elapsed_s = now.at_s - before.at_s
+                samples.disks.extend(
+                    disk_second(role, before.devices[role], counts, at_s=at_s, elapsed_s=elapsed_s)
+                    for role, counts in now.devices.items()
+                )
+                samples.hosts.append(_host_second(before, now, blocked=blocked))
+            last.append(now)
+
+        return look
+
     def _cache_look(self) -> Callable[[float], None]:
         connection = self._connect()
         samples = self._samples
@@ -226,6 +271,49 @@ class Watch:
                 )
 
         return look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """What devices and host have counted, at one moment."""
+
+    at_s: float
+    devices: dict[str, DeviceCounts]
+    host: HostCounts
+    in_bytes: int
+    out_bytes: int
+
+
+def _host_second(before: _Counts, now: _Counts, *, blocked: int | None) -> HostSecond:
+    """Return what the host did between two readings; blocked is of the server's sessions."""
+    elapsed_s = now.at_s - before.at_s
+    return HostSecond(
+        at_s=now.at_s,
+        runnable=now.host.runnable,
+        blocked=now.host.blocked if blocked is None else blocked,
+        blocked_from="kernel" if blocked is None else "sessions",
+        context_switches_per_s=(now.host.context_switches - before.host.context_switches)
+        / elapsed_s,
+        interrupts_per_s=(now.host.interrupts - before.host.interrupts) / elapsed_s,
+        in_bytes_per_s=(now.in_bytes - before.in_bytes) / elapsed_s,
+        out_bytes_per_s=(now.out_bytes - before.out_bytes) / elapsed_s,
+    )
+
+
+def _read_counts(devices: DeviceReader, *, at_s: float) -> _Counts:
+    counts = devices.read()
+    if devices.emulated:
+        in_bytes = sum(one.read_bytes for one in counts.values())
+        out_bytes = sum(one.write_bytes for one in counts.values())
+    else:
+        in_bytes, out_bytes = parse_paged_bytes(Path("/proc/vmstat").read_text())
+    return _Counts(
+        at_s=at_s,
+        devices=counts,
+        host=parse_host(Path("/proc/stat").read_text()),
+        in_bytes=in_bytes,
+        out_bytes=out_bytes,
+    )
 
 
 def cpu_second(before: host.MachineCpu, after: host.MachineCpu, *, at_s: float) -> CpuSecond | None:
