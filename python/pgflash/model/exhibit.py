@@ -72,8 +72,9 @@ class Chart:
     labels: tuple[str, ...] = ()
     #: Of lines and areas: begin of each value, in seconds since the begin of measuring.
     at_s: tuple[float, ...] = ()
-    #: How long each value of a line or an area stands.
+    #: How long each value of a line or an area stands: all the same, or each its own.
     every_s: float = 1.0
+    lasting_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

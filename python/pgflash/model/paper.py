@@ -9,6 +9,7 @@ has its digits.
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -16,6 +17,8 @@ from importlib import resources
 import msgspec
 
 from pgflash.model.awr import Column, ReportTable, Row, Unit
+from pgflash.model.device import Price
+from pgflash.model.prices import prices_from_toml
 
 PAPERS = ("000", "001", "002", "003", "004")
 
@@ -165,6 +168,14 @@ def paper_figures() -> tuple[PaperFigure, ...]:
 def paper_figure(approach: str) -> PaperFigure | None:
     """Return what paper 000 measured for an approach, or None if it has none."""
     return next((figure for figure in paper_figures() if figure.approach == approach), None)
+
+
+@cache
+def paper_prices(paper_id: str) -> Mapping[str, Price]:
+    """Return what a paper says its devices cost, by the role that they play: array, flash."""
+    name = f"prices-{paper_id}.toml"
+    text = (resources.files("pgflash") / "papers" / name).read_text(encoding="utf-8")
+    return {one.name: one.price for one in prices_from_toml(text, name=f"paper {paper_id}")}
 
 
 def printed_number(text: str) -> float | None:

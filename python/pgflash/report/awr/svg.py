@@ -222,13 +222,13 @@ def lying(
     values = [value for one in series for value in one.values if value is not None]
     thick, gap = 17, 12
     frame = _Frame(
-        width=880,
+        width=640,
         height=len(labels) * (len(series) * thick + gap) + gap,
         x_min=0,
         x_max=_top(max(values, default=0)),
         y_max=1,
-        left=250,
-        right=110,
+        left=230,
+        right=80,
         top=0,
         bottom=0,
     )

@@ -70,7 +70,8 @@ def _drawing(chart: Chart, series: Sequence[svg.Series]) -> Markup:
         return svg.lying(PREFIX, labels, series, title=title, texts=_percent if share else figure)
     if chart.form is ChartForm.COLUMNS:
         return svg.bars(PREFIX, [visible(label) for label in chart.labels], series, title=title)
-    spans = [(at_s, at_s + chart.every_s) for at_s in chart.at_s]
+    lasting_s = chart.lasting_s or (chart.every_s,) * len(chart.at_s)
+    spans = [(at_s, at_s + lasts) for at_s, lasts in zip(chart.at_s, lasting_s, strict=True)]
     if chart.form is ChartForm.STACKED:
         return svg.stacked(PREFIX, spans, series, title=title, share=share, clock=False)
     return svg.lines(spans, series, title=title, wide=True, clock=False)

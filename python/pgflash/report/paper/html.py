@@ -21,6 +21,8 @@ from pgflash.report.paper.drawing import picture_of_charts
 #: A table of ours over this is folded.
 _FOLD_ROWS = 16
 _ROWS_MAX = 400
+#: With more columns tables stand one below the other.
+_BESIDE_COLUMNS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,11 @@ class _Shown:
     picture: Picture | None
     paper: PrintedTable | None
     ours: PrintedTable | None
+
+    @property
+    def is_wide(self) -> bool:
+        """Tell whether a table is too wide to stand beside the other."""
+        return any(one and len(one.columns) > _BESIDE_COLUMNS for one in (self.paper, self.ours))
 
 
 def render_paper_html(page: PaperPage, *, links: Sequence[tuple[str, str]] = ()) -> str:

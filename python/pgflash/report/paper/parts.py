@@ -5,16 +5,149 @@ A table of ours is cut out of the report on an approach's middle attempt, so tha
 the report's sources and the report's numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from pgflash.model.awr import AwrReport, Cell, ReportTable, Row, RowMark, plain
-from pgflash.model.run import Run
+from pgflash.model.awr import (
+    AwrReport,
+    Cell,
+    Column,
+    ReportTable,
+    Row,
+    RowMark,
+    Source,
+    Unit,
+    plain,
+)
+from pgflash.model.exhibit import Chart, Check, Exhibit, PaperPage, Verdict
+from pgflash.model.paper import Paper, PaperTable, printed_number
+from pgflash.model.run import Attempt, Run
+from pgflash.model.summary import summarize
+from pgflash.report import sentences
 
+_COUNTED = {
+    Verdict.AGREES: ("agrees", "agree"),
+    Verdict.PARTLY: ("agrees in part", "agree in part"),
+    Verdict.DIFFERS: ("differs", "differ"),
+    Verdict.NOT_SHOWN: ("is not shown", "are not shown"),
+}
 #: As many events as the papers print.
 TOP_EVENTS = 10
 
 _AS_PAPERS = ("event", "waits", "total_s", "mean_ms", "share", "wait_class")
 _SUMS = (RowMark.TOTAL, RowMark.RESIDUAL)
+
+
+def page_of(
+    paper: Paper, run: Run, *, says: Sequence[str], exhibits: Sequence[Exhibit]
+) -> PaperPage:
+    """Return a paper's page: what came out, how many exhibits agree, what was measured there."""
+    return PaperPage(
+        paper=paper.id,
+        title=paper.title,
+        by=paper.by,
+        run_id=run.id,
+        run_title=run.title,
+        pgflash_version=run.pgflash_version,
+        sentences=(*(one for one in says if one), _count(exhibits), f"The paper: {paper.about}"),
+        cautions=tuple(sentences.cautions(run, summarize(run))),
+        exhibits=tuple(exhibits),
+        errata=paper.errata,
+    )
+
+
+def _count(exhibits: Sequence[Exhibit]) -> str:
+    verdicts = [one.verdict for one in exhibits]
+    counts = [(verdicts.count(one), one) for one in Verdict]
+    said = ", ".join(f"{count} {_COUNTED[one][count != 1]}" for count, one in counts if count)
+    return f"Of {len(exhibits)} tables and figures of the paper: {said}."
+
+
+def exhibit_of(
+    paper: Paper,
+    table_id: str,
+    *,
+    ours: ReportTable | None = None,
+    paper_table: ReportTable | None = None,
+    charts: Sequence[Chart] = (),
+    checks: Sequence[Check] = (),
+    reason: str = "",
+    missing: str = "",
+) -> Exhibit:
+    """Return the exhibit of a table or figure of the paper's data.
+
+    A paper's chart has no table there; paper_table is then one made of its other tables.
+    """
+    data = paper.table(table_id)
+    return Exhibit(
+        id=data.id,
+        label=data.label,
+        title=data.title,
+        paper=paper_table or data.report_table(),
+        ours=ours,
+        charts=tuple(charts),
+        checks=tuple(checks),
+        reason=reason,
+        missing=missing,
+        errata=data.errata,
+    )
+
+
+def figures_table(
+    table_id: str,
+    title: str,
+    columns: Sequence[tuple[str, str, Unit]],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    source: Source | None = Source.EXACT,
+    note: str = "",
+) -> ReportTable:
+    """Return a small table of ours: columns (name, title, unit), the first of words."""
+    return ReportTable(
+        id=table_id,
+        title=title,
+        columns=tuple(
+            Column(
+                name=name,
+                title=head,
+                unit=unit,
+                source=None if unit is Unit.TEXT else source,
+            )
+            for name, head, unit in columns
+        ),
+        rows=tuple(Row(cells=tuple(row)) for row in rows),
+        key=(columns[0][0],),
+        note=note,
+    )
+
+
+def middle_attempts(run: Run) -> dict[str, Attempt]:
+    """Return each approach's middle attempt, whose report is the one that is shown."""
+    return {summary.approach.name: summary.middle for summary in summarize(run)}
+
+
+def paper_class_share(table: PaperTable, wait_class: str, *, column: str = "% DB time") -> float:
+    """Return what a class's events come to of DB time in a paper's table, in percent."""
+    names = [title.casefold() for title in table.columns]
+    share, last = names.index(column.casefold()), len(names) - 1
+    return sum(printed_number(row[share]) or 0 for row in table.rows if row[last] == wait_class)
+
+
+def class_percent(report: AwrReport | None, wait_class: str) -> float | None:
+    """Return a class's share of DB time in our report, in percent."""
+    share = number_of(table_of(report, "wait-classes"), wait_class, "share")
+    return None if share is None else 100 * share
+
+
+def event_percent(report: AwrReport | None, event: str) -> float | None:
+    """Return an event's share of DB time in our report, in percent."""
+    share = number_of(table_of(report, "top-events"), event, "share")
+    return None if share is None else 100 * share
+
+
+def first_class(report: AwrReport | None) -> str | None:
+    """Return the wait class of the first event of our report."""
+    found = top_events(report, rows=1)
+    return str(found.values("wait_class")[0]) if found is not None else None
 
 
 def top_events(report: AwrReport | None, *, rows: int = TOP_EVENTS) -> ReportTable | None:
@@ -75,7 +208,7 @@ def number_of(table: ReportTable | None, row: str, column: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def why_missing(run: Run, reports: Mapping[str, AwrReport], *approaches: str) -> str:
+def why_missing(run: Run, reports: Collection[str], *approaches: str) -> str:
     """Say why an exhibit about these approaches cannot be shown; "" if it can."""
     titles = {one.name: one.title for one in run.approaches}
     for name in approaches:

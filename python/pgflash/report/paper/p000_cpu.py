@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Paper 000's figures 13 and 14: what processors and sessions did.
+
+A process that waits for an emulated device sleeps, which the kernel books as idle time and
+not as I/O wait.  So what is compared is both together: the time in which processors had
+nothing to do, because whoever would have used them waited.
+"""
+
+import statistics
+
+from pgflash.model.awr import AwrReport, Unit, plain
+from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Exhibit
+from pgflash.model.paper import Paper
+from pgflash.model.run import Attempt, Run
+from pgflash.model.summary import BASELINE
+from pgflash.report.awr.printed import parse_time
+from pgflash.report.paper import checks, parts
+
+_ALL = "all-on-flash"
+_SESSIONS = ("cpu", "user_io", "commit")
+_SESSIONS_MIN = 0.9
+
+
+def cpu_exhibit(paper: Paper, run: Run, missing: str) -> Exhibit:
+    """Return figure 13: user time and waiting, everything on disks and everything on flash."""
+    attempts = parts.middle_attempts(run)
+    disk, flash = attempts.get(BASELINE), attempts.get(_ALL)
+    if not missing and not (_shares(disk) and _shares(flash)):
+        missing = "Not measured: the processors' time was not looked at in this run."
+    data = paper.table("fig-13")
+    user = data.number("user", "HDD"), data.number("user", "SSD")
+    wait = data.number("I/O wait", "HDD"), data.number("I/O wait", "SSD")
+    before, after = _shares(disk), _shares(flash)
+    own_user = _percent(before, "user"), _percent(after, "user")
+    own_wait = _percent(before, "iowait", "idle"), _percent(after, "iowait", "idle")
+    return parts.exhibit_of(
+        paper,
+        "fig-13",
+        ours=parts.figures_table(
+            "cpu",
+            "The machine's processors",
+            [
+                ("part", "CPU", Unit.TEXT),
+                ("disk", "Everything on the array", Unit.SHARE),
+                ("flash", "Everything on flash", Unit.SHARE),
+            ],
+            [(name, before.get(name), after.get(name)) for name in _PARTS],
+        )
+        if before and after
+        else None,
+        charts=(
+            Chart(
+                form=ChartForm.BARS,
+                title="Processors' time",
+                unit="%",
+                labels=(
+                    "user, on disks",
+                    "user, on flash",
+                    "waiting or idle, on disks",
+                    "waiting or idle, on flash",
+                ),
+                series=(
+                    ChartSeries(
+                        name="paper (I/O wait alone)", values=(*user, *wait), of_paper=True
+                    ),
+                    ChartSeries(name="here", values=(*own_user, *own_wait)),
+                ),
+            ),
+        ),
+        checks=checks.checks(
+            checks.same_direction("User time", paper=user, ours=own_user, unit="%"),
+            checks.same_direction(
+                "Time without work (in the paper I/O wait; here idle too)",
+                paper=wait,
+                ours=own_wait,
+                unit="%",
+            ),
+        ),
+        reason="Other programs on the machine take processor time too, whatever the approach.",
+        missing=missing,
+    )
+
+
+_PARTS = ("user", "system", "iowait", "idle")
+
+
+def _shares(attempt: Attempt | None) -> dict[str, float]:
+    if attempt is None or not attempt.cpu_seconds:
+        return {}
+    return {
+        name: statistics.fmean(getattr(one, name) for one in attempt.cpu_seconds) for name in _PARTS
+    }
+
+
+def _percent(shares: dict[str, float], *names: str) -> float | None:
+    return 100 * sum(shares[name] for name in names) if shares else None
+
+
+def sessions_exhibit(paper: Paper, report: AwrReport | None, missing: str) -> Exhibit:
+    """Return figure 14: sessions by wait class over time, everything on flash."""
+    ours = parts.table_of(report, "aas-over-time")
+    if ours is None:
+        why = missing or "Not measured: nobody looked at the sessions in this run."
+        return parts.exhibit_of(paper, "fig-14", missing=why)
+    moments = [parse_time(str(plain(row.cells[0]))) for row in ours.rows]
+    begins = [one.timestamp() if one else 0.0 for one in moments]
+    shown = [one for one in ours.columns if one.unit is Unit.SESSIONS and one.name != "all"]
+    values = {one.name: tuple(_value(cell) for cell in ours.values(one.name)) for one in shown}
+    sums = {name: sum(one or 0.0 for one in column) for name, column in values.items()}
+    all_of_them = sum(sums.values())
+    share = sum(sums.get(name, 0.0) for name in _SESSIONS) / all_of_them if all_of_them else 0.0
+    return parts.exhibit_of(
+        paper,
+        "fig-14",
+        ours=ours,
+        charts=(
+            Chart(
+                form=ChartForm.STACKED,
+                title="Average active sessions",
+                unit="sessions",
+                at_s=tuple(begin - begins[0] for begin in begins),
+                lasting_s=tuple(_value(cell) or 0.0 for cell in ours.values("elapsed_s")),
+                series=tuple(
+                    ChartSeries(name=one.title, values=values[one.name])
+                    for one in shown
+                    if sums[one.name] > 0
+                ),
+            ),
+        ),
+        checks=(
+            checks.is_true(
+                share >= _SESSIONS_MIN,
+                yes=f"CPU, User I/O and Commit are {share:.0%} of what sessions did; the paper "
+                "says that there is nothing else.",
+                no=f"CPU, User I/O and Commit are only {share:.0%} of what sessions did, and not "
+                f"{_SESSIONS_MIN:.0%} or more; the paper says that there is nothing else.",
+            ),
+        ),
+        reason="With few warehouses clients wait for each other's rows (Application).",
+        missing=missing,
+    )
+
+
+def _value(cell: object) -> float | None:
+    return float(cell) if isinstance(cell, int | float) else None
