@@ -11,7 +11,7 @@ districts of its warehouses.  Results are never called TPC results (DISCLAIMER).
 """
 
 from pgflash.lab.oltp.consistency import check_consistency
-from pgflash.lab.oltp.driver import DriverError, run
+from pgflash.lab.oltp.driver import run
 from pgflash.lab.oltp.loader import LoadError, load
 from pgflash.lab.oltp.model import (
     DISCLAIMER,
@@ -25,6 +25,7 @@ from pgflash.lab.oltp.model import (
     ValidityFigure,
     Verdict,
 )
+from pgflash.lab.pgbench import DriverError
 
 __all__ = [
     "DISCLAIMER",

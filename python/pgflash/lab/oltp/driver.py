@@ -11,20 +11,10 @@ Otherwise payments of all clients would queue on the same warehouse rows.
 
 New orders are counted twice, by the terminals and by sum(d_next_o_id), over the whole run:
 pgbench lets each client end its transaction, so the two must be equal to the last order.
-
-Interrupting: pgbench runs in a session of its own, so that Ctrl-C reaches only us; on
-any exception it is terminated by its process number, then killed.
 """
 
 from __future__ import annotations
 
-import math
-import os
-import re
-import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +22,6 @@ from random import Random
 
 import psycopg
 
-from pgflash.errors import PgflashError
 from pgflash.lab.oltp.measure import summarize, time_line
 from pgflash.lab.oltp.model import (
     Access,
@@ -51,18 +40,9 @@ from pgflash.lab.oltp.validity import (
     sum_next_orders,
     take_mark,
 )
+from pgflash.lab.pgbench import DriverError, log_files, run_pgbench
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.workload import Observer
-
-#: How long pgbench may take beyond its own time, to connect and to end its transactions.
-GRACE_S = 300
-_TERMINATE_WAIT_S = 5
-
-_PROGRESS = re.compile(r"^progress: ([\d.]+) s, ([\d.]+) tps, lat ([\d.]+|NaN|-nan) ms")
-
-
-class DriverError(PgflashError):
-    """The load could not be run to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,99 +190,27 @@ def _run_pgbench(
         scripts_dir=workdir,
         log_prefix=log_prefix,
     )
-    output = workdir / "pgbench.out"
-    with (
-        output.open("w", encoding="utf-8") as stdout,
-        _process(command, env={**os.environ, **install.env}, stdout=stdout, cwd=workdir) as process,
-    ):
-        pid = process.pid
-        with _deadline(process, config.ramp_up_s + config.duration_s + GRACE_S):
-            messages = _follow(process, config, observer)
-            client_cpu_s = _reap(process)
-    observer.measuring_ended()
-    if process.returncode != 0:
-        raise DriverError(
-            f"pgbench ended with exit code {process.returncode}: " + "\n".join(messages[-10:]),
-            hint="The server's log may say more.",
-        )
-    log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
-    for path in sorted(workdir.glob(f"{log_prefix.name}.{pid}*")):
-        with path.open(encoding="ascii") as lines:
-            read_log(lines, log, rated=config.rate_tps is not None)
-    return log, client_cpu_s
-
-
-@contextmanager
-def _process(
-    command: list[str], *, env: dict[str, str], stdout: object, cwd: Path
-) -> Iterator[subprocess.Popen[str]]:
-    """Start pgbench, and see to it that it has ended when we leave."""
-    try:
-        process = subprocess.Popen(
-            command,
-            env=env,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,  # type: ignore[call-overload]
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise DriverError(f"could not run {command[0]}: {error.strerror}") from error
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(_TERMINATE_WAIT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
-
-
-@contextmanager
-def _deadline(process: subprocess.Popen[str], limit_s: float) -> Iterator[None]:
-    """Kill pgbench if it does not end in time."""
-    timer = threading.Timer(limit_s, process.kill)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _follow(process: subprocess.Popen[str], config: OltpConfig, observer: Observer) -> list[str]:
-    """Pass on pgbench's progress until it ends; return its other messages."""
-    assert process.stderr is not None
-    messages: list[str] = []
     measuring = config.ramp_up_s == 0
     if measuring:
         observer.measuring_began()
-    for line in process.stderr:
-        progress = _PROGRESS.match(line)
-        if progress is None:
-            messages.append(line.rstrip())
-            continue
-        at_s = float(progress[1]) - config.ramp_up_s
-        latency = float(progress[3].replace("-nan", "nan"))
-        observer.second(at_s, float(progress[2]), 0.0 if math.isnan(latency) else latency)
+
+    def heard(at_s: float, tps: float, latency_ms: float) -> None:
+        nonlocal measuring
+        at_s -= config.ramp_up_s
+        observer.second(at_s, tps, latency_ms)
         # pgbench reports a few ms early or late; its seconds are whole ones.
         if not measuring and at_s > -0.5:
             measuring = True
             observer.measuring_began()
-    return messages
 
-
-def _reap(process: subprocess.Popen[str]) -> float:
-    """Wait for pgbench and return the CPU seconds it used."""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_utime + usage.ru_stime
+    run_s = config.ramp_up_s + config.duration_s
+    ended = run_pgbench(install, command, workdir=workdir, run_s=run_s, heard=heard)
+    observer.measuring_ended()
+    log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
+    for path in log_files(log_prefix, ended.pid):
+        with path.open(encoding="ascii") as lines:
+            read_log(lines, log, rated=config.rate_tps is not None)
+    return log, ended.cpu_s
 
 
 # ---- the result
