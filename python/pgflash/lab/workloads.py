@@ -3,7 +3,11 @@
 
 from typing import Any
 
+from pgflash.lab.bulk.workload import BulkWorkload
+from pgflash.lab.micro.workload import MicroWorkload
 from pgflash.lab.oltp.workload import OltpWorkload
 from pgflash.lab.workload import Workload
 
-WORKLOADS: dict[str, Workload[Any]] = {one.name: one for one in (OltpWorkload(),)}
+_ALL: tuple[Workload[Any], ...] = (OltpWorkload(), MicroWorkload(), BulkWorkload())
+
+WORKLOADS: dict[str, Workload[Any]] = {one.name: one for one in _ALL}

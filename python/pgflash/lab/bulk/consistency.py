@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Check that each batch is there, whole, and nothing else is.
+
+A batch that was acknowledged and is not in the ledger is the driver's to find; a row that
+is missing, doubled or stale breaks one of the conditions here.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from pgflash.lab.workload import InconsistentError
+
+#: Full joins, so that a batch without rows and rows without a batch both count.
+CONDITIONS = {
+    "each batch has its sales": """
+        SELECT count(*) FROM load.ledger
+          FULL JOIN (SELECT batch, count(*) AS rows, sum(amount) AS amount
+                       FROM load.sale GROUP BY batch) AS sale USING (batch)
+         WHERE sale_rows IS DISTINCT FROM coalesce(rows, 0)
+            OR sale_amount IS DISTINCT FROM coalesce(amount, 0)
+    """,
+    "each batch has its audit rows": """
+        SELECT count(*) FROM load.ledger
+          FULL JOIN (SELECT batch, count(*) AS rows, sum(amount) AS amount
+                       FROM load.audit GROUP BY batch) AS audit USING (batch)
+         WHERE audit_rows IS DISTINCT FROM coalesce(rows, 0)
+            OR audit_amount IS DISTINCT FROM coalesce(amount, 0)
+    """,
+    "no two sales have the same number": """
+        SELECT count(*) - count(DISTINCT id) FROM load.sale
+    """,
+}
+
+#: The columns of the hot table that have an index of their own.
+INDEXES = ("id", "account")
+
+
+def check(conninfo: str) -> tuple[str, ...]:
+    """Return the conditions, all of which hold; raise if one does not."""
+    held = []
+    with psycopg.connect(conninfo, application_name="pgflash load check") as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        connection.execute("SET LOCAL work_mem = '64MB'")
+        connection.execute("SET LOCAL jit = off")
+        for condition, query in CONDITIONS.items():
+            held.append(_hold(condition, _number(connection, query)))
+        rows = _number(connection, "SELECT count(*) FROM load.sale")
+        for column in INDEXES:
+            # An index that lost an entry finds fewer rows than the table has.
+            connection.execute("SET LOCAL enable_seqscan = off")
+            by_index = _number(
+                connection,
+                f"SELECT count(amount) FROM (SELECT amount FROM load.sale WHERE {column} >= 0"
+                f" ORDER BY {column}) AS sorted",
+            )
+            held.append(_hold(f"the index by {column} finds every sale", rows - by_index))
+    return tuple(held)
+
+
+def _hold(condition: str, violations: int) -> str:
+    """Return a condition's name, or raise if it is violated."""
+    if violations:
+        raise InconsistentError(
+            f"the database is inconsistent: {condition} ({violations:,} violations)",
+            hint="Keep the server's log and the run's folder, and report this.",
+        )
+    return condition
+
+
+def _number(connection: psycopg.Connection, query: str) -> int:
+    """Return the one number that a query returns."""
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What is asked of the load workload, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgflash.errors import PgflashError, UsageError
+
+#: Each phase, and what one operation of it is.
+PHASES = {"write": "a batch of rows, committed", "read": "a scan of the hot table"}
+
+#: A row of either table with its head, in a full page.
+ROW_BYTES = 360
+#: Rows of a batch: so many times more go to the hot table than to the other.
+SALES_PER_AUDIT = 4
+#: Batches are made of this many different blocks of rows, so that making them is cheap.
+BLOCKS = 16
+
+
+class BulkError(PgflashError):
+    """The load workload could not be loaded or run, or a batch is not whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkConfig:
+    """Rows that are there before, and a load or scans that follow."""
+
+    #: Of the hot table, before the load; what the read phase scans.
+    base_mb: int
+    seed: int = 1
+    phase: str = "write"
+    clients: int = 4
+    #: Of both tables together.
+    load_mb: int = 256
+    batch_kb: int = 512
+    #: A batch waits while more segments than this are not archived; 0: it never waits.
+    unarchived_max: int = 4
+    #: Of the read phase.
+    duration_s: int = 10
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be loaded or run."""
+        if self.phase not in PHASES:
+            raise UsageError(
+                f'load: there is no phase "{self.phase}"', hint=f"Known: {', '.join(PHASES)}."
+            )
+        for name in ("base_mb", "clients", "load_mb", "batch_kb", "duration_s"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"load: {name} must be at least 1")
+        if self.unarchived_max < 0:
+            raise UsageError("load: unarchived_max must not be negative")
+        if self.audit_rows < 1:
+            raise UsageError("load: batch_kb is less than a row of each table")
+
+    @property
+    def base_rows(self) -> int:
+        """Return the rows of the hot table before the load."""
+        return self.base_mb * 2**20 // ROW_BYTES
+
+    @property
+    def batches(self) -> int:
+        """Return how many batches the load has."""
+        return max(1, self.load_mb * 1024 // self.batch_kb)
+
+    @property
+    def audit_rows(self) -> int:
+        """Return a batch's rows of the table that only grows."""
+        return self.batch_kb * 1024 // ROW_BYTES // (SALES_PER_AUDIT + 1)
+
+    @property
+    def sale_rows(self) -> int:
+        """Return a batch's rows of the hot table."""
+        return SALES_PER_AUDIT * self.audit_rows
+
+    @property
+    def batch_rows(self) -> int:
+        """Return a batch's rows of both tables."""
+        return self.sale_rows + self.audit_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """An operation that was acknowledged; times count from the run's start."""
+
+    number: int
+    began_s: float
+    ended_s: float
+    rows: int
+    #: Of its time, the wait for the archiver.
+    waited_s: float = 0.0
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return how long it took, its wait for the archiver included."""
+        return self.ended_s - self.began_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkResult:
+    """A finished load, or scans for the time that was given."""
+
+    config: BulkConfig
+    #: ISO 8601, UTC.
+    started_at: str
+    elapsed_s: float
+    #: In the order in which they ended.
+    batches: tuple[Batch, ...]
+    client_cpu_s: float
+
+    @property
+    def rows(self) -> int:
+        """Return the rows that were loaded or scanned."""
+        return sum(batch.rows for batch in self.batches)
+
+    @property
+    def waited_s(self) -> float:
+        """Return how long clients waited for the archiver, all of them together."""
+        return sum(batch.waited_s for batch in self.batches)
+
+    def done_at_s(self, share: float) -> float:
+        """Return when this share of all operations had ended."""
+        ended = sorted(batch.ended_s for batch in self.batches)
+        return ended[max(0, min(len(ended), round(share * len(ended))) - 1)]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Check that both tables hold what was loaded, and every change since.
+
+A page that a cache served stale, or that a device lost, breaks one of the conditions: each
+row says itself what it must hold.
+"""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import sql
+
+from pgflash.lab.micro.model import Side
+from pgflash.lab.workload import InconsistentError
+
+#: What must hold, and by how much it does not; {table} is each table in turn.
+CONDITIONS = {
+    "numbers run from 1 without a gap": (
+        "SELECT abs(count(*) - coalesce(max(number), -1)) + abs(coalesce(min(number), 0) - 1)"
+        " FROM {table}"
+    ),
+    "amount = number + changes": (
+        "SELECT count(*) FROM {table} WHERE amount IS DISTINCT FROM number + changes"
+    ),
+    "the note is the one that was loaded": (
+        "SELECT count(*) FROM {table} WHERE note IS DISTINCT FROM repeat(md5(number::text), 6)"
+    ),
+}
+
+#: Counts the rows that the scan finds which is left when the others are off.
+_COUNT = "SELECT count(note) FROM {table} WHERE number > 0"
+_SCANS = ("seqscan", "indexscan", "indexonlyscan", "bitmapscan")
+
+
+def check(conninfo: str) -> tuple[str, ...]:
+    """Return the conditions, all of which hold; raise if one does not."""
+    held = []
+    with psycopg.connect(conninfo, application_name="pgflash micro check") as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        connection.execute("SET LOCAL jit = off")
+        for side in Side:
+            for condition, query in CONDITIONS.items():
+                held.append(_hold(side, condition, _number(connection, side, query)))
+            by_scan = [_count(connection, side, scan=scan) for scan in ("seqscan", "indexscan")]
+            held.append(_hold(side, "the index finds every row", by_scan[0] - by_scan[1]))
+    return tuple(held)
+
+
+def _hold(side: Side, condition: str, violations: int) -> str:
+    """Return a condition's name, or raise if it is violated."""
+    if violations:
+        raise InconsistentError(
+            f"the database is inconsistent: {side.table}: {condition} ({violations:,} off)",
+            hint="Keep the server's log and the run's folder, and report this.",
+        )
+    return f"{side.table}: {condition}"
+
+
+def _count(connection: psycopg.Connection, side: Side, *, scan: str) -> int:
+    """Return how many rows one kind of scan finds."""
+    for one in _SCANS:
+        connection.execute(f"SET LOCAL enable_{one} = {'on' if one == scan else 'off'}")
+    rows = _number(connection, side, _COUNT)
+    for one in _SCANS:
+        connection.execute(f"SET LOCAL enable_{one} = on")
+    return rows
+
+
+def _number(connection: psycopg.Connection, side: Side, query: str) -> int:
+    """Return the one number that a query on a side's table returns."""
+    table = sql.Identifier("micro", f"on_{side}")
+    row = connection.execute(sql.SQL(query).format(table=table)).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The micro and load workloads on a real server, and the checks that must find what is wrong."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.bulk import consistency as bulk_consistency
+from pgflash.lab.bulk import driver as bulk_driver
+from pgflash.lab.bulk import loader as bulk_loader
+from pgflash.lab.bulk.archive import archive_command, missing_copies
+from pgflash.lab.bulk.model import BulkConfig, BulkError
+from pgflash.lab.micro import consistency as micro_consistency
+from pgflash.lab.micro import driver as micro_driver
+from pgflash.lab.micro import loader as micro_loader
+from pgflash.lab.micro.model import PATTERNS, MicroConfig, Side
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.workload import InconsistentError, Observer
+from support.cluster import FAST_SETTINGS
+
+MICRO = MicroConfig(table_mb=2, clients=2, duration_s=1, write_mb=1, seed=5)
+LOAD = BulkConfig(base_mb=2, load_mb=6, batch_kb=128, clients=3, unarchived_max=1, seed=5)
+
+
+class Ended(Observer):
+    """Counts what it hears."""
+
+    def __init__(self) -> None:
+        self.began = 0
+        self.ended = 0
+
+    def measuring_began(self) -> None:
+        self.began += 1
+
+    def measuring_ended(self) -> None:
+        self.ended += 1
+
+
+@pytest.fixture(scope="module")
+def server(pg_install: PgInstall) -> Iterator[Server]:
+    """Return a server that archives, with segments of one megabyte."""
+    if not (pg_install.bindir / "pgbench").exists():
+        pytest.skip(f"PostgreSQL {pg_install.version} comes without pgbench here")
+    folder = Path(tempfile.mkdtemp(prefix="pgflash-bulk-"))
+    folder.chmod(0o755)
+    make_server_dir(folder / "copies")
+    settings = {
+        **FAST_SETTINGS,
+        "shared_buffers": "1MB",
+        "archive_mode": "on",
+        "archive_command": archive_command(folder / "copies"),
+    }
+    with Server.create(
+        pg_install, folder / "server", settings=settings, initdb_args=["--wal-segsize=1"]
+    ) as server:
+        server.start()
+        micro_loader.load(server.conninfo(), MICRO)
+        bulk_loader.load(server.conninfo(), LOAD)
+        yield server
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def number(server: Server, query: str) -> int:
+    with server.connect() as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+# ---- micro
+
+
+def test_both_tables_are_alike_to_the_last_row(server: Server) -> None:
+    columns = "number, amount - changes, note"
+    differing = (
+        f"SELECT count(*) FROM (SELECT {columns} FROM micro.on_array"
+        f" EXCEPT SELECT {columns} FROM micro.on_flash) AS d"
+    )
+    assert number(server, "SELECT count(*) FROM micro.on_array") == MICRO.rows
+    assert number(server, "SELECT count(*) FROM micro.on_flash") == MICRO.rows
+    assert number(server, differing) == 0
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_each_pattern_works_on_both_tables_and_leaves_them_right(
+    server: Server, tmp_path: Path, pattern: str
+) -> None:
+    config = MicroConfig(
+        table_mb=MICRO.table_mb, pattern=pattern, clients=2, duration_s=1, write_mb=1
+    )
+    heard = Ended()
+    result = micro_driver.run(server.install, server.conninfo(), config, tmp_path, heard)
+    assert (heard.began, heard.ended) == (1, 1)
+    counts = {side: latency.count for side in Side if (latency := result.latency(side))}
+    assert set(counts) == set(Side)
+    assert sum(counts.values()) == result.operations
+    assert result.counts_agree
+    assert (sum(result.in_database.values()) > 0) is (pattern == "random-write")
+    assert len(micro_consistency.check(server.conninfo())) == 8
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("amount = amount + 1", "amount = amount - 1"),
+        ("note = 'stale'", "note = repeat(md5(number::text), 6)"),
+        ("number = 0 - number", "number = 0 - number"),
+    ],
+)
+def test_one_wrong_row_is_found(server: Server, wrong: str, right: str) -> None:
+    with server.connect() as connection:
+        connection.execute(
+            f"UPDATE micro.on_flash SET {wrong} WHERE number = {MICRO.rows}".encode()
+        )
+        try:
+            with pytest.raises(InconsistentError, match=r"micro\.on_flash"):
+                micro_consistency.check(server.conninfo())
+        finally:
+            connection.execute(
+                f"UPDATE micro.on_flash SET {right} WHERE abs(number) = {MICRO.rows}".encode()
+            )
+    micro_consistency.check(server.conninfo())
+
+
+# ---- load
+
+
+def test_a_load_brings_every_batch_and_archives_it_twice(server: Server) -> None:
+    heard = Ended()
+    before = number(server, "SELECT max(batch) FROM load.ledger")
+    assert before == 0
+    result = bulk_driver.run(server.conninfo(), LOAD, heard)
+    assert (heard.began, heard.ended) == (1, 1)
+    assert sorted(batch.number for batch in result.batches) == list(range(1, LOAD.batches + 1))
+    loaded = "SELECT (SELECT count(*) FROM load.sale WHERE batch > 0) + count(*) FROM load.audit"
+    assert number(server, loaded) == result.rows == LOAD.batches * LOAD.batch_rows
+    assert len(bulk_consistency.check(server.conninfo())) == 5
+    assert number(server, "SELECT load.await_archiver(0) * 0") == 0
+    assert number(server, "SELECT failed_count FROM pg_stat_archiver") == 0
+    assert missing_copies(server.base.parent / "copies") == set()
+
+
+def test_no_batch_begins_while_the_archiver_is_behind(server: Server) -> None:
+    """The archiver stands still: the load must not run away from it, and goes on after it."""
+    with server.connect() as connection:
+        connection.execute("DELETE FROM load.sale WHERE batch > 0")
+        connection.execute("TRUNCATE load.audit")
+        connection.execute("DELETE FROM load.ledger WHERE batch > 0")
+        connection.execute("SELECT load.await_archiver(0)")
+    sound = server.settings["archive_command"]
+    server.configure({"archive_command": "false"})
+    server.reload()
+    done = threading.Thread(target=bulk_driver.run, args=(server.conninfo(), LOAD))
+    done.start()
+    try:
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE query LIKE '%await_archiver%' AND wait_event = 'PgSleep'"
+        )
+        deadline = time.monotonic() + 30
+        while number(server, waiting) < LOAD.clients:
+            assert time.monotonic() < deadline, "the clients do not wait for the archiver"
+            time.sleep(0.02)
+        # Each client may have been in a batch when the limit was reached.
+        batches = number(server, "SELECT count(*) FROM load.ledger WHERE batch > 0")
+        assert batches < LOAD.batches
+        assert done.is_alive()
+    finally:
+        server.configure({"archive_command": sound})
+        server.reload()
+        done.join()
+    assert number(server, "SELECT max(batch) FROM load.ledger") == LOAD.batches
+
+
+def test_scans_end_when_their_time_is_over_and_change_nothing(server: Server) -> None:
+    config = BulkConfig(base_mb=LOAD.base_mb, phase="read", clients=2, duration_s=1)
+    rows = number(server, "SELECT count(*) FROM load.sale")
+    result = bulk_driver.run(server.conninfo(), config)
+    assert {batch.rows for batch in result.batches} == {rows}
+    assert 1.0 <= result.elapsed_s < 20.0
+    assert bulk_consistency.check(server.conninfo())
+
+
+@pytest.mark.parametrize(
+    ("break_it", "mend_it", "says"),
+    [
+        (
+            "UPDATE load.sale SET amount = amount + 1 WHERE id = (SELECT max(id) FROM load.sale)",
+            "UPDATE load.sale SET amount = amount - 1 WHERE id = (SELECT max(id) FROM load.sale)",
+            "each batch has its sales",
+        ),
+        (
+            "INSERT INTO load.audit VALUES (-1, 0, 'of no batch')",
+            "DELETE FROM load.audit WHERE batch = -1",
+            "each batch has its audit rows",
+        ),
+        (
+            "INSERT INTO load.ledger VALUES (-1, 1, 1, 0, 0)",
+            "DELETE FROM load.ledger WHERE batch = -1",
+            "each batch has its sales",
+        ),
+    ],
+)
+def test_a_batch_that_is_not_whole_is_found(
+    server: Server, break_it: str, mend_it: str, says: str
+) -> None:
+    with server.connect() as connection:
+        connection.execute(break_it.encode())
+        try:
+            with pytest.raises(InconsistentError, match=says):
+                bulk_consistency.check(server.conninfo())
+        finally:
+            connection.execute(mend_it.encode())
+    bulk_consistency.check(server.conninfo())
+
+
+def test_an_acknowledged_batch_that_is_lost_fails_the_run(server: Server) -> None:
+    """The server forgets one batch of the ledger while it is loaded."""
+    config = BulkConfig(base_mb=LOAD.base_mb, load_mb=1, batch_kb=256, unarchived_max=0)
+    with server.connect() as connection:
+        connection.execute("DELETE FROM load.sale WHERE batch > 0")
+        connection.execute("TRUNCATE load.audit")
+        connection.execute("DELETE FROM load.ledger WHERE batch > 0")
+        connection.execute(
+            "CREATE FUNCTION load.lose() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RETURN CASE WHEN new.batch = 2 THEN NULL ELSE new END; END $$"
+        )
+        connection.execute(
+            "CREATE TRIGGER lose BEFORE INSERT ON load.ledger FOR EACH ROW"
+            " EXECUTE FUNCTION load.lose()"
+        )
+        try:
+            with pytest.raises(BulkError, match="1 acknowledged batches are not in the database"):
+                bulk_driver.run(server.conninfo(), config)
+            with pytest.raises(InconsistentError, match="each batch has its sales"):
+                bulk_consistency.check(server.conninfo())
+        finally:
+            connection.execute("DROP TRIGGER lose ON load.ledger")
+
+
+def test_a_client_that_fails_ends_the_others(server: Server) -> None:
+    """A row of the ledger is there already: its batch fails, and the run with it."""
+    config = BulkConfig(base_mb=LOAD.base_mb, load_mb=64, batch_kb=128, unarchived_max=0)
+    with server.connect() as connection:
+        connection.execute("INSERT INTO load.ledger VALUES (400, 0, 0, 0, 0)")
+    with pytest.raises(BulkError, match="duplicate key"):
+        bulk_driver.run(server.conninfo(), config)
+    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgflash load'"
+    deadline = time.monotonic() + 30
+    while number(server, query):
+        assert time.monotonic() < deadline, "sessions of the run are left"
+        time.sleep(0.02)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The micro workload without a server: what is asked of it, and how its log is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgflash.errors import UsageError
+from pgflash.lab.micro.driver import Operations, pgbench_command, read_operations
+from pgflash.lab.micro.model import PATTERNS, MicroConfig, MicroError, Side
+
+
+def test_even_clients_work_on_the_array_and_odd_ones_on_flash() -> None:
+    log = Operations()
+    read_operations(["0 1 11000 0 100 500000\n", "3 7 250 0 100 500001\n"], log)
+    assert log.sides == [Side.ARRAY, Side.FLASH]
+    assert log.latencies_us == [11_000, 250]
+    assert log.ends_us == [100_500_000, 100_500_001]
+
+
+@pytest.mark.parametrize("line", ["0 1 failed 0 100 500000", "0 1 11000 0 100", "nonsense"])
+def test_a_line_that_is_none_of_an_operation_is_refused(line: str) -> None:
+    with pytest.raises(MicroError, match="unexpected line 1"):
+        read_operations([line], Operations())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"pattern": "diagonal-read"}, "no pattern"),
+        ({"clients": 3}, "even number"),
+        ({"clients": 0}, "even number"),
+        ({"table_mb": 0}, "table_mb"),
+        ({"ramp_up_s": -1}, "ramp_up_s"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(wrong: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        MicroConfig(**{"table_mb": 1, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_tables_are_named_to_a_statement_that_makes_one_by_text(pattern: str) -> None:
+    config = MicroConfig(table_mb=1, pattern=pattern)
+    command = pgbench_command(
+        Path("pgbench"),
+        "dbname=lab",
+        config,
+        tablespaces={"array": "pg_default", "flash": "on_flash"},
+        script=Path(f"{pattern}.sql"),
+        log_prefix=Path("operations"),
+    )
+    makes_tables = pattern == "sequential-write"
+    assert ("--protocol=simple" in command) is makes_tables
+    assert "--define=flash=on_flash" in command
