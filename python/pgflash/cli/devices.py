@@ -14,12 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from pgflash import api
-from pgflash.analyze.words import size
 from pgflash.cli.screen import Screen
 from pgflash.errors import UsageError
 from pgflash.lab.progress import Stage
 from pgflash.model.device import DeviceFacts, Probe
-from pgflash.model.prices import size_bytes as read_size
+from pgflash.model.prices import size_bytes
 
 FORMATS = ("table", "json", "csv")
 
@@ -53,7 +52,7 @@ _COLUMNS = (
 def _size(_context: click.Context, _parameter: click.Parameter, word: str) -> int:
     """Return the bytes that a word says."""
     try:
-        return read_size(word)
+        return size_bytes(word)
     except ValueError as error:
         raise click.BadParameter(f"{error}; write it as 512MB or 4GB") from error
 
@@ -191,7 +190,15 @@ def _sentence(probe: Probe) -> str:
 
 
 def _bytes(value: int | None) -> str:
-    return "-" if value is None else size(value)
+    """Return a size for people: binary units, as the kernel's own."""
+    if value is None:
+        return "-"
+    number = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.4g} {unit}"
+        number /= 1024
+    return f"{number:.4g} TiB"
 
 
 # ---- probe
@@ -205,7 +212,7 @@ def _bytes(value: int | None) -> str:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--size",
-    "size_bytes",
+    "size",
     default="1GB",
     show_default=True,
     callback=_size,
@@ -229,7 +236,7 @@ def _bytes(value: int | None) -> str:
 def probe_command(
     *,
     folder: Path,
-    size_bytes: int,
+    size: int,
     seconds: float,
     without_fio: bool,
     output: Path | None,
@@ -248,7 +255,7 @@ def probe_command(
         screen.plan(api.probe_takes_s(seconds))
         probed = api.probe_device(
             folder,
-            size_bytes=size_bytes,
+            size_bytes=size,
             seconds=seconds,
             use_fio=not without_fio,
             tell=_begin(screen),
