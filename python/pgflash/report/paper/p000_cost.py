@@ -57,8 +57,8 @@ def cost_exhibit(paper: Paper, run: Run) -> Exhibit:
         checks=checks.checks(
             checks.is_true(
                 five.drives == drives_said,
-                yes=f"In RAID 5, {five.drives} of the flash drives would hold as much, as the paper "
-                f"says, for {currency} {storage_price(five):,.0f}.",
+                yes=f"In RAID 5, {five.drives} of the flash drives would hold as much, as the "
+                f"paper says, for {currency} {storage_price(five):,.0f}.",
                 no=f"In RAID 5, {five.drives} of the flash drives would hold as much, and not "
                 f"{drives_said:g} as the paper says.",
             )
