@@ -98,8 +98,8 @@ class ApproachCost:
 
 def roles_of(approach: Approach) -> tuple[str, ...]:
     """Return the roles of the devices that an approach uses, the data's first."""
-    roles = [approach.data, approach.wal]
-    if approach.cache:
+    roles = [approach.data, approach.wal, approach.temp, approach.archive]
+    if approach.cache or approach.objects:
         roles.append("flash")
     return tuple(dict.fromkeys(role for role in roles if role))
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pgflash.model.awr import AwrReport
 from pgflash.model.exhibit import PaperPage
 from pgflash.model.run import Run
-from pgflash.report.paper import checks, p000, p003, p004
+from pgflash.report.paper import checks, p000, p001, p003, p004
 from pgflash.report.paper.html import render_paper_html
 from pgflash.report.paper.text import render_paper_text
 
@@ -28,7 +28,12 @@ __all__ = ["BUILDERS", "build_paper", "checks", "render_paper_html", "render_pap
 Builder = Callable[[Run, Mapping[str, AwrReport]], PaperPage]
 
 #: By the paper's number.
-BUILDERS: dict[str, Builder] = {"000": p000.build, "003": p003.build, "004": p004.build}
+BUILDERS: dict[str, Builder] = {
+    "000": p000.build,
+    "001": p001.build,
+    "003": p003.build,
+    "004": p004.build,
+}
 
 
 def build_paper(paper: str, run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
