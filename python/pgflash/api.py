@@ -13,7 +13,7 @@ Path("report.html").write_text(render_report(run))
 list_devices(dsn="dbname=app")[0].media
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from pgflash.collect.places import Place, server_places
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import AwrReport
 from pgflash.model.device import DeviceFacts
+from pgflash.model.exhibit import PaperPage
 from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
 from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
 from pgflash.model.run import Run
@@ -40,6 +41,7 @@ from pgflash.report.awr import FORMS, Form, report_from_json
 from pgflash.report.awr import render as render_period
 from pgflash.report.awr import render_html as render_period_page
 from pgflash.report.awr.stored import StoredReportError
+from pgflash.report.paper import build_paper, render_paper_html, render_paper_text
 from pgflash.session import connect
 from pgflash.store import FileStore, OpenStore, PgStore, open_store
 
@@ -51,6 +53,7 @@ __all__ = [
     "compare",
     "list_devices",
     "open_store",
+    "paper_page",
     "predict_run",
     "probe_device",
     "probe_takes_s",
@@ -58,6 +61,8 @@ __all__ = [
     "read_prices",
     "read_probe",
     "read_run",
+    "render_paper_html",
+    "render_paper_text",
     "render_period",
     "render_period_page",
     "render_report",
@@ -142,6 +147,18 @@ def read_run(path: Path) -> Run:
             hint="Name a run of 'pgflash lab show', its directory, or its run.json.",
         ) from error
     return run_from_json(text, name=str(path))
+
+
+def paper_page(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
+    """Return the page of the paper that a run follows, with what was predicted for it.
+
+    Reports are by approach.  None if the run follows no paper, or one that has no page.
+    """
+    page = build_paper(run.paper, run, reports)
+    if page is None:
+        return None
+    checks = predict_run(run, reports)
+    return replace(page, predictions=checks.table()) if checks.errors else page
 
 
 def sentences_of(run: Run) -> list[str]:

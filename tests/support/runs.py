@@ -149,6 +149,7 @@ def run_of(*attempts: Attempt, **changes: object) -> Run:
         "scenario": "oltp-approaches",
         "title": "OLTP approaches",
         "preset": "demo",
+        "paper": "000",
         "started_at": "2026-11-21T20:00:00+00:00",
         "ended_at": "2026-11-21T20:09:00+00:00",
         "pgflash_version": "0.1.0",

@@ -70,3 +70,19 @@ def test_a_run_without_reports_of_its_servers_links_to_none(tmp_path: Path) -> N
     write_products(tmp_path, whole_run())
     assert "awr-" not in (tmp_path / "report.html").read_text()
     assert not list(tmp_path.glob("awr-*"))
+
+
+def test_a_run_that_follows_a_paper_is_set_beside_it(tmp_path: Path) -> None:
+    write_products(tmp_path, whole_run())
+    page = Page((tmp_path / "paper.html").read_text())
+    assert {"report.html"} <= {a["href"] for tag, a in page.tags if tag == "a"}
+    report = Page((tmp_path / "report.html").read_text())
+    assert {"paper.html"} <= {a["href"] for tag, a in report.tags if tag == "a"}
+
+
+def test_a_run_that_follows_none_has_no_page_and_no_ratios_of_one(tmp_path: Path) -> None:
+    write_products(tmp_path, dataclasses.replace(whole_run(), paper=""))
+    assert not (tmp_path / "paper.html").exists()
+    report = (tmp_path / "report.html").read_text()
+    assert "paper.html" not in report
+    assert ">1.36<" not in report

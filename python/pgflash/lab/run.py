@@ -314,6 +314,7 @@ def _describe(order: Order, run_id: str, started: datetime, folders: devices.Fol
         scenario=scenario.name,
         title=scenario.title,
         preset=scenario.preset,
+        paper=scenario.paper,
         started_at=started.isoformat(timespec="seconds"),
         pgflash_version=pgflash.__version__,
         postgres_version=order.install.version,

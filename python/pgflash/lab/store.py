@@ -4,6 +4,7 @@
     out/runs/<id>/run.json       the run, rewritten after every attempt
     out/runs/<id>/result.json    what it came to, for programs
     out/runs/<id>/report.html    the same for people
+    out/runs/<id>/paper.html     the tables and figures of the paper that it follows, beside ours
     out/runs/<id>/waits-*.jsonl.gz   every look of the wait sampler
     out/runs/<id>/awr-*.json     what the server itself counted in each attempt
     out/runs/<id>/awr-<approach>.html, compare-<approach>.html   the same for people
@@ -31,6 +32,7 @@ from pgflash.model.summary import summarize
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
 REPORT_FILE = "report.html"
+PAPER_FILE = "paper.html"
 
 
 class StoreError(PgflashError):
@@ -112,11 +114,17 @@ def write_products(folder: Path, run: Run) -> Path:
     """Write what is derived from a run; return the report's path."""
     text = json.dumps(api.result(run), indent=2, ensure_ascii=False)
     _write(folder / RESULT_FILE, text.encode() + b"\n")
-    pages = period_pages(_periods(folder, run), titles={a.name: a.title for a in run.approaches})
+    periods = _periods(folder, run)
+    pages = period_pages(periods, titles={a.name: a.title for a in run.approaches})
     for page in pages:
         _write(folder / page.file, page.text.encode())
     report = folder / REPORT_FILE
     links = [(page.title, page.file) for page in pages]
+    beside = api.paper_page(run, periods)
+    if beside is not None:
+        html = api.render_paper_html(beside, links=[("The run", REPORT_FILE), *links])
+        _write(folder / PAPER_FILE, html.encode())
+        links.insert(0, (f"Paper {run.paper}: its tables and figures beside ours", PAPER_FILE))
     _write(report, api.render_report(run, links=links).encode())
     return report
 

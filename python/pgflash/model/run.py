@@ -297,6 +297,8 @@ class Run:
     scenario: str
     title: str
     preset: str
+    #: Number of the paper that the scenario follows, or empty.
+    paper: str = ""
     started_at: str
     ended_at: str = ""
     #: Empty if it was finished, else why not.

@@ -17,6 +17,8 @@ from pgflash.model.summary import Summary, class_profile, ratio, summarize, wait
 from pgflash.report import charts, colours, sentences
 from pgflash.report.environment import environment
 
+#: The paper that the ratios beside ours are of.
+_OF_RATIOS = "000"
 #: Events in a table of top events, as in the papers.
 TOP_EVENTS = 10
 
@@ -72,7 +74,7 @@ def _sections(
 ) -> Iterator[Section | None]:
     """Yield the page's parts in order; None where there is nothing to show."""
     if summaries:
-        yield _throughput(summaries)
+        yield _throughput(run, summaries)
         yield _latency(summaries)
         yield _over_time(summaries)
         yield _sources(summaries)
@@ -81,17 +83,17 @@ def _sections(
         yield _reports(links)
         yield _cpu(run, summaries)
         yield _repeats(run)
-        yield _paper()
+        yield _paper() if run.paper == _OF_RATIOS else None
     yield _devices(run, summaries)
     yield _settings(run)
 
 
-def _throughput(summaries: Sequence[Summary]) -> Section:
+def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
     bars, rows = [], []
     base = next((s.tpm for s in summaries if s.approach.name == "baseline"), 0.0)
     for summary in summaries:
         value = ratio(summaries, summary.approach.name)
-        figure = paper_figure(summary.approach.name)
+        figure = paper_figure(summary.approach.name) if run.paper == _OF_RATIOS else None
         if value is not None:
             bars.append(
                 charts.Bar(
@@ -396,7 +398,7 @@ def _reports(links: Sequence[tuple[str, str]]) -> Section | None:
         says=[
             "A report on the measured window of each approach's middle repeat: every file call "
             "timed, everything else sampled. And each approach beside the baseline, ranked by "
-            "what changed.",
+            "what changed. Where the run follows a paper, its tables and figures beside ours.",
         ],
         links=links,
     )

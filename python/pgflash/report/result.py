@@ -58,7 +58,7 @@ def result(run: Run) -> dict[str, Any]:
         "paper_ratios": {
             summary.approach.name: figure.ratio
             for summary in summaries
-            if (figure := paper_figure(summary.approach.name)) is not None
+            if run.paper == "000" and (figure := paper_figure(summary.approach.name)) is not None
         },
         "polluted": [
             {"approach": a.approach, "repeat": a.repeat, "why": a.polluted}

@@ -2,8 +2,8 @@
 """Paper 001: what a flash cache brings a load that hardly writes, and what it does to the host.
 
 A run has one approach without a cache and several with it: of other sizes, over several
-files, with tables that are kept.  Those of the paper's tables are set beside the approach
-called flash-cache, or the first with a cache; the others have a table of their own.
+files, with tables that are kept.  The paper's tables are set beside the largest in one file;
+the others have a table of their own.
 """
 
 from collections.abc import Mapping, Sequence
