@@ -19,15 +19,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgflash.advise.check import predict_run
+from pgflash.advise.doctor import diagnose
 from pgflash.analyze import compare, make_period, make_report
 from pgflash.collect import collect, system_identifier
 from pgflash.collect import probe as probing
 from pgflash.collect.devices import devices_of
-from pgflash.collect.local import why_not_local
+from pgflash.collect.host_settings import read_host
+from pgflash.collect.local import postmaster_pid, why_not_local
 from pgflash.collect.places import Place, server_places
+from pgflash.collect.server_settings import read_server
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import AwrReport
 from pgflash.model.device import DeviceFacts
+from pgflash.model.doctor import Diagnosis, DoctorFacts
 from pgflash.model.exhibit import PaperPage
 from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
 from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
@@ -51,6 +55,7 @@ __all__ = [
     "OpenStore",
     "collect_snapshot",
     "compare",
+    "examine",
     "list_devices",
     "open_store",
     "paper_page",
@@ -262,3 +267,23 @@ def read_probe(path: Path) -> ProbedDevice:
     except OSError as error:
         raise StoredProbeError(f'could not read "{path}": {error.strerror}') from error
     return probe_from_json(text, name=str(path))
+
+
+# ---- doctor
+
+
+def examine(*, dsn: str | None = None, probes: Iterable[Path] = ()) -> tuple[Diagnosis, ...]:
+    """Return what the doctor finds with a server and, if it is this one, its machine.
+
+    Nothing is changed.  A probe says what the kernel cannot know of a device.
+    """
+    probed = [read_probe(path) for path in probes]
+    with connect(dsn or "") as connection:
+        server = read_server(connection)
+        why = why_not_local(connection)
+        if why:
+            return diagnose(DoctorFacts(server=server, host=None, why_no_host=why))
+        places = server_places(connection)
+        host = read_host(postmaster_pid(connection))
+    devices = tuple(_known(one, (), probed) for one in devices_of(places))
+    return diagnose(DoctorFacts(server=server, host=host, devices=devices))

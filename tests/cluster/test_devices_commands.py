@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash devices, against a server whose parts lie on two file systems of this machine."""
+"""pgflash devices and pgflash doctor, against a server whose parts lie on two devices."""
 
 from __future__ import annotations
 
@@ -135,3 +135,77 @@ def test_a_server_of_another_machine_is_refused_in_a_sentence(
     captured = capsys.readouterr()
     assert "cannot be seen from here: it is elsewhere" in captured.err
     assert "where the server runs" in captured.err
+
+
+# ---- doctor
+
+
+def examined(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, list[dict[str, Any]]]:
+    assert main(["doctor", *words, "--format", "json"]) == 0
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in json.loads(capsys.readouterr().out):
+        found.setdefault(one["rule"], []).append(one)
+    return found
+
+
+def test_the_doctor_finds_what_is_wrong_with_a_server_and_changes_nothing(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with server.connect() as connection:
+        before = connection.execute("select name, setting from pg_settings").fetchall()
+    found = examined(capsys, "--dsn", server.conninfo())
+    (lost,) = [one for one in found["lasting"] if one["outcome"] == "critical"]
+    assert "wal" in lost["sentence"]
+    assert "tablespace fast" in lost["sentence"]
+    # The default for disks, and the tablespace is memory: as a read goes, that is flash.
+    (cost,) = [one for one in found["random-page-cost"] if one["subject"] == "fast"]
+    assert cost["outcome"] == "warning"
+    with server.connect() as connection:
+        connection.execute(cost["commands"][0])
+        (cost,) = [
+            one
+            for one in examined(capsys, "--dsn", server.conninfo())["random-page-cost"]
+            if one["subject"] == "fast"
+        ]
+        assert cost["outcome"] == "good"
+        connection.execute("alter tablespace fast reset (random_page_cost)")
+        assert connection.execute("select name, setting from pg_settings").fetchall() == before
+    # What this machine is really set to is what was said.
+    swappiness = Path("/proc/sys/vm/swappiness").read_text().strip()
+    (said,) = found["swappiness"]
+    assert swappiness in said["sentence"] or "no swap" in said["sentence"]
+    assert found["open-files"][0]["outcome"] != "unknown"
+
+
+def test_a_build_can_be_made_to_fail_by_what_is_found(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["doctor", "--dsn", server.conninfo()]
+    assert main([*words, "--fail-on", "critical"]) == 1  # its WAL is in memory
+    text = capsys.readouterr().out
+    assert "critical lasting, " in text
+    assert "Source: " in text
+    assert "Could not be checked:" in text
+    assert "All well:" not in text
+    assert main([*words, "--all"]) == 0
+    assert "All well:" in capsys.readouterr().out
+    assert main([*words, "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["outcome"] for row in rows} >= {"critical", "good", "unknown"}
+
+
+def test_of_a_server_elsewhere_only_its_settings_are_checked(
+    server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgflash.api.why_not_local", lambda _connection: "it is elsewhere")
+    found = examined(capsys, "--dsn", server.conninfo())
+    assert "it is elsewhere" in found["machine"][0]["sentence"]
+    assert "swappiness" not in found
+    assert found["checksums"][0]["outcome"] in ("good", "warning")
+
+
+def test_a_role_without_rights_gets_what_it_may_see(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = examined(capsys, "--dsn", f"{server.conninfo()} user=nobody")
+    assert found["wal-init-zero"][0]["outcome"] == "unknown"

@@ -14,7 +14,7 @@ from types import FrameType
 import click
 
 import pgflash
-from pgflash.cli import devices, lab, report, snapshots
+from pgflash.cli import devices, doctor, lab, report, snapshots
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -33,6 +33,7 @@ def command(context: click.Context, *, debug: bool) -> None:
 
 
 command.add_command(devices.devices_command)
+command.add_command(doctor.doctor_command)
 command.add_command(lab.lab)
 command.add_command(snapshots.snapshot_command)
 command.add_command(snapshots.snapshots_command)

@@ -14,11 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from pgflash import api
+from pgflash.analyze.words import size
 from pgflash.cli.screen import Screen
 from pgflash.errors import UsageError
 from pgflash.lab.progress import Stage
 from pgflash.model.device import DeviceFacts, Probe
-from pgflash.model.prices import size_bytes
+from pgflash.model.prices import size_bytes as read_size
 
 FORMATS = ("table", "json", "csv")
 
@@ -52,7 +53,7 @@ _COLUMNS = (
 def _size(_context: click.Context, _parameter: click.Parameter, word: str) -> int:
     """Return the bytes that a word says."""
     try:
-        return size_bytes(word)
+        return read_size(word)
     except ValueError as error:
         raise click.BadParameter(f"{error}; write it as 512MB or 4GB") from error
 
@@ -190,15 +191,7 @@ def _sentence(probe: Probe) -> str:
 
 
 def _bytes(value: int | None) -> str:
-    """Return a size for people: binary units, as the kernel's own."""
-    if value is None:
-        return "-"
-    number = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024:
-            return f"{number:.4g} {unit}"
-        number /= 1024
-    return f"{number:.4g} TiB"
+    return "-" if value is None else size(value)
 
 
 # ---- probe
@@ -212,7 +205,7 @@ def _bytes(value: int | None) -> str:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--size",
-    "size",
+    "size_bytes",
     default="1GB",
     show_default=True,
     callback=_size,
@@ -236,7 +229,7 @@ def _bytes(value: int | None) -> str:
 def probe_command(
     *,
     folder: Path,
-    size: int,
+    size_bytes: int,
     seconds: float,
     without_fio: bool,
     output: Path | None,
@@ -255,7 +248,7 @@ def probe_command(
         screen.plan(api.probe_takes_s(seconds))
         probed = api.probe_device(
             folder,
-            size_bytes=size,
+            size_bytes=size_bytes,
             seconds=seconds,
             use_fio=not without_fio,
             tell=_begin(screen),

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The doctor: what the papers set by hand, and PostgreSQL's documentation beside it.
+
+Rules are pure functions over facts that were collected.  Each yields a diagnosis for every
+thing that it looked at, also where all is well, and where it could not know: so who reads
+it knows what was checked.  Each names its reason, its source, and the commands that would
+change what it found.  Nothing is changed by anybody here.
+"""
+
+from pgflash.advise.doctor.limits import LIMIT_RULES
+from pgflash.advise.doctor.memory import MEMORY_RULES
+from pgflash.advise.doctor.mounts import MOUNT_RULES
+from pgflash.advise.doctor.rules import MACHINE, Rule, unknown
+from pgflash.advise.doctor.server import SERVER_RULES
+from pgflash.advise.doctor.storage import STORAGE_RULES
+from pgflash.advise.doctor.tablespaces import TABLESPACE_RULES
+from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
+
+#: Those that need the server's machine, and those that do not.
+HOST_RULES: tuple[Rule, ...] = (*STORAGE_RULES, *MOUNT_RULES, *MEMORY_RULES, *LIMIT_RULES)
+OWN_RULES: tuple[Rule, ...] = (*TABLESPACE_RULES, *SERVER_RULES)
+
+_ORDER = tuple(Outcome)
+
+
+def diagnose(facts: DoctorFacts) -> tuple[Diagnosis, ...]:
+    """Return what all rules say, the worst first."""
+    found: list[Diagnosis] = []
+    if facts.host is None:
+        found.append(
+            unknown("machine", MACHINE, f"The machine was not looked at: {facts.why_no_host}.")
+        )
+    else:
+        for rule in HOST_RULES:
+            found.extend(rule(facts))
+    for rule in OWN_RULES:
+        found.extend(rule(facts))
+    return tuple(sorted(found, key=lambda one: _ORDER.index(one.outcome)))
+
+
+__all__ = ["HOST_RULES", "OWN_RULES", "diagnose"]

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Rules about shared memory and limits: /dev/shm, System V, files, processes, asynchronous I/O.
+
+Paper 002 raises shmmax, shmall, aio-max-nr, file-max, and the shell's limits.  PostgreSQL needs
+little of System V's shared memory by default; what it and the cache need instead is looked at.
+"""
+
+from collections.abc import Iterator
+
+from pgflash.advise.doctor.rules import (
+    KERNEL_FS,
+    MACHINE,
+    PAPER_002_SYSTEM,
+    Rule,
+    found,
+    good,
+    postgres,
+    set_sysctl,
+    unknown,
+)
+from pgflash.analyze.words import size
+from pgflash.model.doctor import UNLIMITED, Diagnosis, DoctorFacts, HostSettings, Outcome
+
+#: What parallel queries and the cache's own memory should find in /dev/shm; containers have 64 MB.
+SHM_MIN_BYTES = 256 * 2**20
+
+#: Requests that each process with a cache prepares for: core/src/queue.h.
+AIO_PER_PROCESS = 32
+
+#: Users above this are people, for systemd: UID_MIN of login.defs.
+PEOPLE_FROM_UID = 1000
+
+_FILES = "Max open files"
+_PROCESSES = "Max processes"
+
+
+def _host(facts: DoctorFacts) -> HostSettings:
+    assert facts.host is not None
+    return facts.host
+
+
+def _processes(facts: DoctorFacts) -> int:
+    """Return how many processes the server may have."""
+    names = ("max_connections", "max_worker_processes", "max_wal_senders")
+    return int(sum(facts.server.number(name) or 0 for name in names)) + 32
+
+
+def shared_memory(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look for room in /dev/shm."""
+    host, rule = _host(facts), "shared-memory"
+    kind = facts.server.settings.get("dynamic_shared_memory_type", "posix")
+    if host.shm_bytes is None:
+        yield unknown(rule, MACHINE, "The size of /dev/shm cannot be seen.")
+    elif kind != "posix" or host.shm_bytes >= SHM_MIN_BYTES:
+        yield good(rule, MACHINE, f"/dev/shm has {size(host.shm_bytes)}.")
+    else:
+        command = (
+            "docker run --shm-size=1g ..."
+            if host.container
+            else "mount -o remount,size=1G /dev/shm"
+        )
+        yield found(
+            rule,
+            Outcome.WARNING,
+            MACHINE,
+            f"/dev/shm has {size(host.shm_bytes)}.",
+            reason="Parallel queries share their memory there and fail where it ends; the cache "
+            "keeps its own there to be warm after a crash.",
+            source=f"{postgres('Resource Consumption, dynamic_shared_memory_type')}; "
+            f"{PAPER_002_SYSTEM} (shmmax)",
+            commands=(command,),
+        )
+
+
+def system_v(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look at System V's limits, where shared memory is of that kind."""
+    host, rule = _host(facts), "system-v-memory"
+    shared = facts.server.size_bytes("shared_memory_size")
+    largest = host.sysctls.get("kernel.shmmax")
+    if facts.server.settings.get("shared_memory_type", "mmap") != "sysv":
+        yield good(
+            rule, MACHINE, "Shared memory is not System V's: shmmax and shmall do not matter."
+        )
+    elif shared is None or largest is None:
+        yield unknown(rule, MACHINE, "kernel.shmmax or the size of shared memory cannot be seen.")
+    elif largest >= 2 * shared:
+        yield good(rule, MACHINE, f"kernel.shmmax is {size(min(largest, 2**60))}.")
+    else:
+        yield found(
+            rule,
+            Outcome.WARNING,
+            MACHINE,
+            f"kernel.shmmax is {size(largest)}, shared memory {size(shared)}.",
+            reason="With a little more shared_buffers the server does not start.",
+            source=f"{PAPER_002_SYSTEM}; {postgres('Managing Kernel Resources')}",
+            commands=set_sysctl("kernel.shmmax", 4 * shared),
+        )
+
+
+def remove_ipc(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether a user who logs out takes the server's shared memory along."""
+    host, rule = _host(facts), "remove-ipc"
+    if host.remove_ipc is None:
+        yield good(rule, MACHINE, "There is no systemd that removes shared memory.")
+    elif not host.remove_ipc:
+        yield good(rule, MACHINE, "systemd leaves shared memory alone (RemoveIPC=no).")
+    elif host.postmaster_uid is None:
+        yield unknown(rule, MACHINE, "Which user the server runs as is not seen.")
+    elif host.postmaster_uid < PEOPLE_FROM_UID:
+        yield good(rule, MACHINE, "systemd leaves alone what system users have in shared memory.")
+    else:
+        yield found(
+            rule,
+            Outcome.WARNING,
+            MACHINE,
+            f"The server runs as user {host.postmaster_uid}, whose shared memory systemd removes "
+            "when he logs out (RemoveIPC).",
+            reason="Parallel queries fail then, and the cache is cold after the next crash.",
+            source=postgres("Managing Kernel Resources, systemd RemoveIPC"),
+            commands=(
+                "mkdir -p /etc/systemd/logind.conf.d",
+                "printf '[Login]\\nRemoveIPC=no\\n' > /etc/systemd/logind.conf.d/60-pgflash.conf",
+                "systemctl restart systemd-logind",
+            ),
+        )
+
+
+def open_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look how many files a process may have open."""
+    host, rule = _host(facts), "open-files"
+    limit = host.limits.get(_FILES)
+    wanted = facts.server.number("max_files_per_process")
+    if limit is None or wanted is None:
+        yield unknown(rule, MACHINE, "How many files a process may open is not seen.")
+    elif limit >= wanted:
+        said = "as many as it likes" if limit == UNLIMITED else f"{limit:,.0f}"
+        yield good(rule, MACHINE, f"A process of the server may open {said} files.")
+    else:
+        yield found(
+            rule,
+            Outcome.NOTE,
+            MACHINE,
+            f"A process of the server may open {limit:,.0f} files, less than max_files_per_process "
+            f"({wanted:,.0f}).",
+            reason="Sessions close and open files again and again where a database has many.",
+            source=f"{PAPER_002_SYSTEM} (nofile); {postgres('Managing Kernel Resources')}",
+            commands=(
+                "systemctl edit postgresql  # [Service] LimitNOFILE=65536",
+                "# then restart the server",
+            ),
+        )
+
+
+def all_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look how many files the machine may have open."""
+    limit = _host(facts).sysctls.get("fs.file-max")
+    each = facts.server.number("max_files_per_process")
+    if limit is None or each is None:
+        yield unknown("file-max", MACHINE, "fs.file-max cannot be read.")
+        return
+    wanted = int(each) * _processes(facts)
+    if limit >= wanted:
+        yield good("file-max", MACHINE, "The machine may open as many files as the server may.")
+        return
+    yield found(
+        "file-max",
+        Outcome.NOTE,
+        MACHINE,
+        f"fs.file-max is {limit:,}; all processes of the server could open {wanted:,}.",
+        reason="Beyond it no program of the machine can open a file.",
+        source=f"{PAPER_002_SYSTEM} (6815744); {KERNEL_FS}",
+        commands=set_sysctl("fs.file-max", max(6_815_744, 2 * wanted)),
+    )
+
+
+def processes(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look how many processes the server's user may have."""
+    limit = _host(facts).limits.get(_PROCESSES)
+    wanted = _processes(facts)
+    if limit is None:
+        yield unknown("processes", MACHINE, "How many processes the server may have is not seen.")
+    elif limit >= wanted:
+        yield good("processes", MACHINE, f"The server's user may have {wanted} processes and more.")
+    else:
+        yield found(
+            "processes",
+            Outcome.WARNING,
+            MACHINE,
+            f"The server's user may have {limit:,.0f} processes; by its settings it could need "
+            f"{wanted:,}.",
+            reason="Connections are refused, or autovacuum and parallel queries get no workers.",
+            source=f"{PAPER_002_SYSTEM} (nproc); {postgres('Managing Kernel Resources')}",
+            commands=(
+                f"systemctl edit postgresql  # [Service] LimitNPROC={max(16384, 2 * wanted)}",
+                "# then restart the server",
+            ),
+        )
+
+
+def asynchronous_requests(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether every process gets a queue to read flash with."""
+    host, rule = _host(facts), "aio-max-nr"
+    if not facts.server.settings.get("pgflash.cache_file"):
+        return
+    limit, used = host.sysctls.get("fs.aio-max-nr"), host.sysctls.get("fs.aio-nr") or 0
+    if limit is None:
+        yield unknown(rule, MACHINE, "fs.aio-max-nr cannot be read.")
+        return
+    # What is used now is the server's own in part, so it is not asked for twice.
+    wanted = AIO_PER_PROCESS * _processes(facts)
+    if limit >= max(wanted, used + AIO_PER_PROCESS):
+        yield good(rule, MACHINE, f"fs.aio-max-nr is {limit:,}, of which {used:,} are in use.")
+        return
+    yield found(
+        rule,
+        Outcome.WARNING,
+        MACHINE,
+        f"fs.aio-max-nr is {limit:,}; with all sessions the cache could use {wanted:,}.",
+        reason="A process without a queue of its own reads flash one block after the other, and "
+        "without a deadline.",
+        source=f"{PAPER_002_SYSTEM} (1048576); {KERNEL_FS}",
+        commands=set_sysctl("fs.aio-max-nr", max(1_048_576, 2 * wanted)),
+    )
+
+
+LIMIT_RULES: tuple[Rule, ...] = (
+    shared_memory,
+    system_v,
+    remove_ipc,
+    open_files,
+    all_files,
+    processes,
+    asynchronous_requests,
+)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Rules about file systems: what they are mounted with, and whether they keep what they take.
+
+Paper 001 mounts its flash with nobarrier, since the card keeps its cache over a power cut. On
+anything that does not, commits are lost; so what the paper recommends is a finding here.
+"""
+
+from collections.abc import Iterator
+
+from pgflash.advise.doctor.rules import (
+    KERNEL_EXT4,
+    PAPER_001,
+    Rule,
+    found,
+    good,
+    holds_database,
+    postgres,
+    where,
+)
+from pgflash.model.device import DeviceFacts, Media
+from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
+
+_NO_BARRIER = frozenset({"nobarrier", "barrier=0", "barrier=none"})
+_NFS = frozenset({"nfs", "nfs4"})
+
+
+def access_times(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether reading a file writes to it."""
+    for device in _mounted(facts):
+        options = set(device.mount_options)
+        if "noatime" in options:
+            yield good("noatime", where(device), "Reading a file does not write to it.")
+        elif "relatime" in options:
+            yield good(
+                "noatime",
+                where(device),
+                "Reading a file writes its access time once a day at most.",
+            )
+        else:
+            yield found(
+                "noatime",
+                Outcome.WARNING,
+                where(device),
+                "Every read of a file writes its access time.",
+                reason="PostgreSQL has no use for it, and it wears flash.",
+                source=PAPER_001,
+                commands=(
+                    f"mount -o remount,noatime {device.mount_point}",
+                    "# and write noatime into /etc/fstab",
+                ),
+            )
+
+
+def barriers(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether a sync reaches the medium."""
+    for device in _mounted(facts):
+        if not holds_database(device) or device.media is Media.MEMORY:
+            continue
+        off = _NO_BARRIER & set(device.mount_options)
+        if not off:
+            yield good("barriers", where(device), "A sync empties the drive's write cache.")
+            continue
+        yield found(
+            "barriers",
+            Outcome.CRITICAL,
+            where(device),
+            f"It is mounted with {', '.join(sorted(off))}: a sync leaves data in the drive's "
+            "write cache.",
+            reason="Unless that cache outlives a power cut (a capacitor, a battery), committed "
+            "transactions are lost with it and files may be damaged. Paper 001 sets it for a card "
+            "that has one.",
+            source=f"{postgres('Reliability')}; {KERNEL_EXT4}; {PAPER_001}",
+            commands=(
+                f"mount -o remount,barrier=1 {device.mount_point}",
+                "# and take it out of /etc/fstab",
+            ),
+        )
+
+
+def synchronous(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether every write waits for the medium."""
+    for device in _mounted(facts):
+        if "sync" in device.mount_options:
+            yield found(
+                "sync-mount",
+                Outcome.WARNING,
+                where(device),
+                "It is mounted with sync: every write waits for the medium.",
+                reason="PostgreSQL syncs what must be synced by itself; the rest need not wait.",
+                source=postgres("Reliability"),
+                commands=(f"mount -o remount,async {device.mount_point}",),
+            )
+
+
+def keeps(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether what must last is on something that lasts."""
+    for device in facts.devices:
+        if not holds_database(device) or not device.mount_point:
+            continue
+        rule, subject = "lasting", where(device)
+        parts = ", ".join(device.parts)
+        if device.media is Media.MEMORY:
+            yield found(
+                rule,
+                Outcome.CRITICAL,
+                subject,
+                f"It holds {parts}, and is memory.",
+                reason="It is gone when the machine stops; and without one of its tablespaces a "
+                "server may not start.",
+                source=postgres("Tablespaces"),
+                commands=(f"# move {parts} to a device that lasts: pgflash place --help",),
+            )
+        elif device.file_system in ("overlay", "aufs"):
+            yield found(
+                rule,
+                Outcome.CRITICAL,
+                subject,
+                f"It holds {parts}, and is the container's own layer.",
+                reason="It is gone with the container, and the first write to a file copies the "
+                "whole file.",
+                source="Docker documentation, Use the OverlayFS storage driver",
+                commands=("docker run --volume pgdata:/var/lib/postgresql/data ...",),
+            )
+        elif device.file_system in _NFS and "soft" in device.mount_options:
+            yield found(
+                rule,
+                Outcome.CRITICAL,
+                subject,
+                "It is NFS, mounted with soft.",
+                reason="Where the other side does not answer in time a write fails, and is lost.",
+                source=postgres("Creating a Database Cluster, File Systems, NFS"),
+                commands=("# write hard instead of soft into /etc/fstab, unmount, mount",),
+            )
+        else:
+            yield good(rule, subject, f"{device.file_system} keeps what it takes.")
+
+
+def _mounted(facts: DoctorFacts) -> Iterator[DeviceFacts]:
+    """Yield the devices that are known and are more than memory or a layer."""
+    for device in facts.devices:
+        if device.mount_point and device.media is not Media.MEMORY:
+            yield device
+
+
+MOUNT_RULES: tuple[Rule, ...] = (access_times, barriers, synchronous, keeps)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the doctor's rules share: how they answer, their sources, and how fast a device is."""
+
+from collections.abc import Callable, Iterator
+
+from pgflash.model.device import DeviceFacts, Media
+from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
+
+Rule = Callable[[DoctorFacts], Iterator[Diagnosis]]
+
+MACHINE = "machine"
+SERVER = "server"
+
+# ---- sources
+
+PAPER_001 = "paper 001, configuring the flash card as a file system"
+PAPER_002_FLASH = "paper 002, flash optimization"
+PAPER_002_SYSTEM = "paper 002, operating system configuration"
+KERNEL_VM = "Linux documentation, admin-guide/sysctl/vm"
+KERNEL_FS = "Linux documentation, admin-guide/sysctl/fs"
+KERNEL_QUEUE = "Linux documentation, ABI/stable/sysfs-block"
+KERNEL_EXT4 = "Linux documentation, admin-guide/ext4"
+KERNEL_SCHEDULER = "Linux documentation, block/switching-sched"
+
+
+def postgres(chapter: str) -> str:
+    """Return a chapter of PostgreSQL's documentation as a source."""
+    return f"PostgreSQL documentation, {chapter}"
+
+
+# ---- answers
+
+
+def good(rule: str, subject: str, sentence: str) -> Diagnosis:
+    """Say that all is well."""
+    return Diagnosis(rule=rule, outcome=Outcome.GOOD, subject=subject, sentence=sentence)
+
+
+def unknown(rule: str, subject: str, sentence: str) -> Diagnosis:
+    """Say that it could not be checked, and why."""
+    return Diagnosis(rule=rule, outcome=Outcome.UNKNOWN, subject=subject, sentence=sentence)
+
+
+def found(
+    rule: str,
+    outcome: Outcome,
+    subject: str,
+    sentence: str,
+    *,
+    reason: str,
+    source: str,
+    commands: tuple[str, ...] = (),
+) -> Diagnosis:
+    """Say what should be otherwise."""
+    return Diagnosis(
+        rule=rule,
+        outcome=outcome,
+        subject=subject,
+        sentence=sentence,
+        reason=reason,
+        source=source,
+        commands=commands,
+    )
+
+
+def set_sysctl(name: str, value: int) -> tuple[str, ...]:
+    """Return the commands that set one of the kernel's settings now and at every start."""
+    return (
+        f"sysctl -w {name}={value}",
+        f"echo '{name} = {value}' > /etc/sysctl.d/60-pgflash-{name.rpartition('.')[2]}.conf",
+    )
+
+
+def set_parameter(name: str, value: str, *, restart: bool = False) -> tuple[str, ...]:
+    """Return the commands that set one of the server's parameters."""
+    then = "-- then restart the server" if restart else "SELECT pg_reload_conf();"
+    return (f"ALTER SYSTEM SET {name} = {value};", then)
+
+
+# ---- devices
+
+#: Who reads at random in less is no disk that turns: half a turn at 15,000 a minute is 2 ms.
+TURNING_MS = 2.0
+
+
+def is_fast(device: DeviceFacts) -> bool | None:
+    """Tell whether a device reads at random like flash, or None if it is not known.
+
+    A probe knows better than a label: what a hypervisor or a network gives is what it gives.
+    """
+    read_ms = device.probe.read_ms(1) if device.probe is not None else None
+    if read_ms is not None:
+        return read_ms < TURNING_MS
+    if device.media in (Media.FLASH, Media.MEMORY):
+        return True
+    return False if device.media is Media.HDD else None
+
+
+def holds_database(device: DeviceFacts) -> bool:
+    """Tell whether a device holds what must not be lost: data, WAL or a tablespace."""
+    return any(part in ("data", "wal") or part.startswith("tablespace") for part in device.parts)
+
+
+def where(device: DeviceFacts) -> str:
+    """Return what a device is called in a sentence."""
+    return device.mount_point or device.name

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Rules about the server's own settings: asynchronous I/O, WAL files, checksums."""
+
+from collections.abc import Iterator
+
+from pgflash.advise.doctor.rules import SERVER, Rule, found, good, postgres, set_parameter, unknown
+from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
+
+#: File systems that write a block anew wherever it goes: to fill a WAL file first is in vain.
+_COPY_ON_WRITE = frozenset({"btrfs", "zfs", "bcachefs"})
+
+#: PostgreSQL's own limit.
+IO_WORKERS_MAX = 32
+
+
+def io_method(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether reads are asynchronous."""
+    method = facts.server.settings.get("io_method")
+    if method is None:
+        if facts.server.major < 18:
+            yield good("io-method", SERVER, "It has no io_method: it comes with PostgreSQL 18.")
+        else:
+            yield unknown("io-method", SERVER, "io_method may not be seen.")
+    elif method == "sync":
+        yield found(
+            "io-method",
+            Outcome.NOTE,
+            SERVER,
+            "io_method is sync.",
+            reason="Scans wait for each block that they read; with worker the next ones are read "
+            "meanwhile, which matters on storage that takes its time.",
+            source=postgres("Resource Consumption, io_method"),
+            commands=set_parameter("io_method", "worker", restart=True),
+        )
+    else:
+        yield good("io-method", SERVER, f"io_method is {method}.")
+
+
+def io_workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether there are enough workers to read."""
+    if facts.server.settings.get("io_method") != "worker" or facts.host is None:
+        return
+    workers = facts.server.number("io_workers")
+    if workers is None:
+        yield unknown("io-workers", SERVER, "io_workers may not be seen.")
+        return
+    disks = {disk.name for device in facts.devices for disk in device.disks}
+    wanted = min(max(facts.host.cores // 4, len(disks), 3), IO_WORKERS_MAX)
+    if workers >= wanted:
+        yield good("io-workers", SERVER, f"{workers:g} workers read for {facts.host.cores} cores.")
+        return
+    yield found(
+        "io-workers",
+        Outcome.NOTE,
+        SERVER,
+        f"{workers:g} workers read for all sessions of a machine with {facts.host.cores} cores and "
+        f"{len(disks)} disks.",
+        reason="All asynchronous reads go through them: more streams than workers are read one "
+        "after the other.",
+        source=f"{postgres('Resource Consumption, io_workers')}; docs/guide/lab.md",
+        commands=set_parameter("io_workers", str(wanted)),
+    )
+
+
+def wal_init_zero(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether new WAL files are filled where that helps."""
+    rule, device = "wal-init-zero", facts.device_of("wal")
+    value = facts.server.settings.get("wal_init_zero")
+    if device is None or not device.file_system or value is None:
+        yield unknown(rule, SERVER, "Which file system WAL is on was not seen.")
+        return
+    copies = device.file_system in _COPY_ON_WRITE
+    if copies and value == "on":
+        yield found(
+            rule,
+            Outcome.NOTE,
+            SERVER,
+            f"wal_init_zero is on, and WAL is on {device.file_system}.",
+            reason="A file system that copies on write gives each block a new place anyway: "
+            "filling and recycling files is work in vain.",
+            source=postgres("Write Ahead Log, wal_init_zero and wal_recycle"),
+            commands=(
+                *set_parameter("wal_init_zero", "off")[:1],
+                *set_parameter("wal_recycle", "off"),
+            ),
+        )
+    elif not copies and value == "off":
+        yield found(
+            rule,
+            Outcome.NOTE,
+            SERVER,
+            f"wal_init_zero is off, and WAL is on {device.file_system}.",
+            reason="Commits into a file that is not filled yet make the file system note each new "
+            "block, and a full disk is met in the middle of a commit.",
+            source=postgres("Write Ahead Log, wal_init_zero"),
+            commands=set_parameter("wal_init_zero", "on"),
+        )
+    else:
+        yield good(rule, SERVER, f"wal_init_zero is {value}, which fits {device.file_system}.")
+
+
+def checksums(facts: DoctorFacts) -> Iterator[Diagnosis]:
+    """Look whether a block that went bad is noticed."""
+    value = facts.server.settings.get("data_checksums")
+    if value is None:
+        yield unknown("checksums", SERVER, "data_checksums may not be seen.")
+    elif value == "on":
+        yield good("checksums", SERVER, "Data pages have checksums.")
+    else:
+        yield found(
+            "checksums",
+            Outcome.WARNING,
+            SERVER,
+            "Data pages have no checksums.",
+            reason="A block that the storage damaged is read as if it were right, and copied into "
+            "backups.",
+            source=postgres("Data Checksums"),
+            commands=(
+                "# stop the server; it takes as long as reading and writing all of it",
+                "pg_checksums --enable --progress -D DATA_DIRECTORY",
+            ),
+        )
+
+
+SERVER_RULES: tuple[Rule, ...] = (io_method, io_workers, wal_init_zero, checksums)

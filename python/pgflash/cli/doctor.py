@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash doctor: what is set otherwise than it should be, and what would change it."""
+
+import csv
+import io
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from pgflash import api
+from pgflash.analyze.words import listed
+from pgflash.model.doctor import Diagnosis, Outcome
+
+FORMATS = ("table", "json", "csv")
+WIDTH = 90
+
+_COLUMNS = ("outcome", "rule", "subject", "sentence", "reason", "source", "commands")
+#: Outcomes that a build may be made to fail by, the worst first.
+_FAILING = (Outcome.CRITICAL, Outcome.WARNING, Outcome.NOTE)
+_COLOURS = {Outcome.CRITICAL: "red", Outcome.WARNING: "yellow", Outcome.NOTE: "cyan"}
+
+
+@click.command(
+    "doctor",
+    epilog="Examples: pgflash doctor; pgflash doctor --probe flash.json --format json; pgflash "
+    "doctor --fail-on warning",
+)
+@click.option(
+    "--dsn",
+    default=None,
+    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
+)
+@click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File that 'pgflash devices probe -o' wrote; may be given again.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([str(one) for one in _FAILING]),
+    help="Exit with 1 if something is found that is as bad as this, or worse.",
+)
+@click.option("--all", "every", is_flag=True, help="Also name every check that found all well.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="How the result is printed; json and csv have every check.",
+)
+def doctor_command(
+    *, dsn: str | None, probes: tuple[Path, ...], fail_on: str | None, every: bool, form: str
+) -> int:
+    """Check what a server and its machine are set to.
+
+    Storage, mounts, memory, limits, and what PostgreSQL is told about them; each finding with its
+    reason, its source, and the commands that would change it.  Nothing is changed.  On another
+    machine than the server's only the server's settings are checked.
+    """
+    found = api.examine(dsn=dsn, probes=probes)
+    if form == "json":
+        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+    elif form == "csv":
+        click.echo(_csv(found), nl=False)
+    else:
+        _print(found, every=every)
+    failing = _FAILING[: _FAILING.index(Outcome(fail_on)) + 1] if fail_on else ()
+    return 1 if any(one.outcome in failing for one in found) else 0
+
+
+def _csv(found: Sequence[Diagnosis]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for one in found:
+        writer.writerow({**asdict(one), "commands": "\n".join(one.commands)})
+    return text.getvalue()
+
+
+def _print(found: Sequence[Diagnosis], *, every: bool) -> None:
+    click.echo(_headline(found))
+    for one in found:
+        if one.outcome in _FAILING:
+            _print_finding(one)
+    _print_list("Could not be checked:", [one for one in found if one.outcome is Outcome.UNKNOWN])
+    if every:
+        _print_list("All well:", [one for one in found if one.outcome is Outcome.GOOD])
+
+
+def _headline(found: Sequence[Diagnosis]) -> str:
+    counts = Counter(one.outcome for one in found)
+    words = [
+        f"{counts[one]} {one}{'s' if counts[one] != 1 and one is not Outcome.CRITICAL else ''}"
+        for one in _FAILING
+        if counts[one]
+    ]
+    unknown = f", {counts[Outcome.UNKNOWN]} could not be made" if counts[Outcome.UNKNOWN] else ""
+    said = listed(words) if words else "nothing to change"
+    return f"{len(found)} checks: {said}; {counts[Outcome.GOOD]} found all well{unknown}."
+
+
+def _print_finding(one: Diagnosis) -> None:
+    head = click.style(str(one.outcome), fg=_COLOURS[one.outcome], bold=True)
+    click.echo(f"\n{head} {one.rule}, {one.subject}")
+    for text in (one.sentence, one.reason, f"Source: {one.source}."):
+        click.echo(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  "))
+    for command in one.commands:  # never folded: they are to be copied
+        click.echo(f"    {command}")
+
+
+def _print_list(title: str, found: Sequence[Diagnosis]) -> None:
+    if found:
+        click.echo(f"\n{title}")
+    for one in found:
+        text = f"{one.rule}, {one.subject}: {one.sentence}"
+        click.echo(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    "))

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What `pgflash doctor` looks at, and what it says.
+
+Facts are collected first (pgflash.collect), all at once, and changed by nobody; rules
+(pgflash.advise.doctor) look at them and say what they find.  What could not be collected is
+None or absent, and a rule that would need it says that it does not know.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pgflash.model.device import DeviceFacts
+
+
+class Outcome(enum.StrEnum):
+    """How a check ended, the worst first."""
+
+    CRITICAL = "critical"  # data may be lost
+    WARNING = "warning"
+    NOTE = "note"
+    UNKNOWN = "unknown"  # it could not be checked
+    GOOD = "good"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """One check of one thing."""
+
+    #: Which rule: fixed, for programs.
+    rule: str
+    outcome: Outcome
+    #: What was looked at: a disk, a mount point, a tablespace, the machine, the server.
+    subject: str
+    #: What is.
+    sentence: str
+    #: Why it matters; "" where all is well.
+    reason: str = ""
+    #: Who says so: a paper, PostgreSQL's documentation, the kernel's.
+    source: str = ""
+    #: What would change it, word by word; nothing runs it.
+    commands: tuple[str, ...] = ()
+
+
+#: No limit.
+UNLIMITED = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSettings:
+    """What the machine of the server is set to."""
+
+    cores: int
+    memory_bytes: int | None = None
+    swap_bytes: int | None = None
+    #: By name ("vm.swappiness"), as far as they are there.
+    sysctls: Mapping[str, int] = field(default_factory=dict)
+    huge_page_bytes: int | None = None
+    huge_pages: int | None = None
+    huge_pages_free: int | None = None
+    #: The word in brackets: always, madvise, never; "" if it is not known.
+    transparent_huge_pages: str = ""
+    #: Of /dev/shm.
+    shm_bytes: int | None = None
+    #: The postmaster's soft limits by the kernel's names ("Max open files").
+    limits: Mapping[str, float] = field(default_factory=dict)
+    postmaster_uid: int | None = None
+    #: Whether systemd removes what a user leaves in /dev/shm when he logs out; None: no systemd.
+    remove_ipc: bool | None = None
+    #: What kind of container this is, "" if none is known of.
+    container: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablespaceSettings:
+    """A tablespace and its own parameters."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def part(self) -> str:
+        """Return what it is called among a device's parts."""
+        return "data" if self.name == "pg_default" else f"tablespace {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """What the server is set to: values in the base units of pg_settings."""
+
+    version_num: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    #: Units of those that have one: "8kB", "ms".
+    units: Mapping[str, str] = field(default_factory=dict)
+    tablespaces: tuple[TablespaceSettings, ...] = ()
+
+    @property
+    def major(self) -> int:
+        """Return the server's major version."""
+        return self.version_num // 10_000
+
+    def number(self, name: str) -> float | None:
+        """Return a setting's number, or None if it is not there."""
+        try:
+            return float(self.settings[name])
+        except (KeyError, ValueError):
+            return None
+
+    def size_bytes(self, name: str) -> int | None:
+        """Return a setting that is a size, or None if it is not there."""
+        number = self.number(name)
+        factor = {"B": 1, "kB": 1024, "8kB": 8192, "MB": 2**20, "": 1}.get(self.units.get(name, ""))
+        return None if number is None or factor is None else int(number * factor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorFacts:
+    """All that the rules may look at."""
+
+    server: ServerSettings
+    #: None: it could not be looked at, and why.
+    host: HostSettings | None
+    why_no_host: str = ""
+    #: Those that hold a part of the cluster.
+    devices: tuple[DeviceFacts, ...] = ()
+
+    def device_of(self, part: str) -> DeviceFacts | None:
+        """Return the device that holds a part, or None if it is not known."""
+        return next((one for one in self.devices if part in one.parts), None)
