@@ -27,6 +27,7 @@ from pgflash.collect.devices import devices_of
 from pgflash.collect.host_settings import read_host
 from pgflash.collect.local import postmaster_pid, why_not_local
 from pgflash.collect.places import Place, server_places
+from pgflash.collect.probe import is_folder
 from pgflash.collect.server_settings import read_server
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.awr import AwrReport
@@ -56,6 +57,7 @@ __all__ = [
     "collect_snapshot",
     "compare",
     "examine",
+    "is_folder",
     "list_devices",
     "open_store",
     "paper_page",

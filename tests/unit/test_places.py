@@ -65,6 +65,16 @@ def test_a_cache_file_that_is_missing_is_asked_for_by_its_folder(tmp_path: Path)
     assert list(cache_places("")) == []
 
 
+def test_a_cache_file_that_may_not_be_looked_at_is_asked_for_by_its_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert [place.path for place in cache_places("/hidden/cache")] == ["/hidden"]
+
+
 def test_lists_of_settings_are_split_as_the_server_does() -> None:
     assert split_list('a, "b, c" ,d') == ("a", "b, c", "d")
     assert split_list("") == ()

@@ -118,6 +118,15 @@ def test_a_folder_that_may_not_be_written_is_refused() -> None:
         pass
 
 
+def test_a_folder_that_may_not_be_seen_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(UsageError, match="is not a folder"):
+        probe(Path("/hidden/data"), at="")
+
+
 def test_an_error_of_a_request_ends_the_probe_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

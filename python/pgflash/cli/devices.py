@@ -241,7 +241,7 @@ def probe_command(
     sync takes, on a new file without a name: nothing that exists is touched, and nothing is
     left.  It puts load on the device.
     """
-    if output is not None and not output.absolute().parent.is_dir():
+    if output is not None and not api.is_folder(output.absolute().parent):
         raise UsageError(f'there is no folder for "{output}"')
     screen = Screen(Console(stderr=True))
     with screen:

@@ -111,7 +111,11 @@ def _print_finding(one: Diagnosis) -> None:
     head = click.style(str(one.outcome), fg=_COLOURS[one.outcome], bold=True)
     click.echo(f"\n{head} {one.rule}, {one.subject}")
     for text in (one.sentence, one.reason, f"Source: {one.source}."):
-        click.echo(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  "))
+        click.echo(
+            textwrap.fill(
+                text, WIDTH, break_on_hyphens=False, initial_indent="  ", subsequent_indent="  "
+            )
+        )
     for command in one.commands:  # never folded: they are to be copied
         click.echo(f"    {command}")
 
@@ -121,4 +125,8 @@ def _print_list(title: str, found: Sequence[Diagnosis]) -> None:
         click.echo(f"\n{title}")
     for one in found:
         text = f"{one.rule}, {one.subject}: {one.sentence}"
-        click.echo(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    "))
+        click.echo(
+            textwrap.fill(
+                text, WIDTH, break_on_hyphens=False, initial_indent="  ", subsequent_indent="    "
+            )
+        )

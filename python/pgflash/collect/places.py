@@ -109,7 +109,14 @@ def _temp(settings: Mapping[str, str], folders: Mapping[str, Place], home: str) 
 def cache_places(setting: str) -> Iterator[Place]:
     """Yield where the cache files are; one that is missing is asked for by its folder."""
     for path in split_list(setting):
-        yield Place(part="cache", path=path if Path(path).exists() else str(Path(path).parent))
+        yield Place(part="cache", path=path if _there(path) else str(Path(path).parent))
+
+
+def _there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # it may not be looked at
+        return False
 
 
 def archive_places(settings: Mapping[str, str]) -> Iterator[Place]:

@@ -129,7 +129,7 @@ def _measure(run: _Run, *, at: str, tell: Tell, program: str) -> Probe:
 
 
 def _check(folder: Path, size_bytes: int) -> None:
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise UsageError(
             f'"{folder}" is not a folder', hint="Name a folder on the device to be measured."
         )
@@ -138,7 +138,10 @@ def _check(folder: Path, size_bytes: int) -> None:
             f"a file of {size_bytes:,} bytes is too small to measure anything",
             hint=f"Take {SIZE_MIN >> 20} MB or more.",
         )
-    told = os.statvfs(folder)
+    try:
+        told = os.statvfs(folder)
+    except OSError as error:
+        raise _refusal(folder, error) from error
     free = told.f_bavail * told.f_frsize
     if free < size_bytes + SPARE_BYTES:
         raise UsageError(
@@ -146,6 +149,14 @@ def _check(folder: Path, size_bytes: int) -> None:
             f"{size_bytes / 1e9:.1f} GB",
             hint="Take a smaller one with --size; it should be larger than the device's own cache.",
         )
+
+
+def is_folder(folder: Path) -> bool:
+    """Tell whether it is a folder that is seen; one that may not be seen is none."""
+    try:
+        return folder.is_dir()
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
