@@ -26,6 +26,7 @@
 
 #include "budget.h"
 #include "devices.h"
+#include "flights.h"
 #include "health.h"
 #include "probe.h"
 #include "reader.h"
@@ -203,6 +204,7 @@ fc_cache_close(FcCache *cache)
 {
 	fc_reader_close(cache);
 	fc_probe_close(cache);
+	fc_stand_in_close(cache);
 	free(cache->scratch);
 	cache->scratch = NULL;
 }

@@ -104,8 +104,10 @@ enum
 	FC_BREAK_MOVE_LOOK = FC_BIT(47),   /* ... and do not look back */
 	FC_BREAK_TWO_WALKS = FC_BIT(48),   /* walks meet a moving block by chance */
 	FC_BREAK_DRAIN = FC_BIT(49),       /* sets that go are not waited for */
-	FC_BREAK_RING_SEQUENCE = FC_BIT(35), /* any use of a page will do */
-	FC_BREAK_WRITING_DOOM = FC_BIT(36),  /* changes forget what is written */
+	FC_BREAK_STAND_IN_SIGN = FC_BIT(33),  /* who stands in does not sign */
+	FC_BREAK_STAND_IN_LIMIT = FC_BIT(34), /* ... and does so for any time */
+	FC_BREAK_RING_SEQUENCE = FC_BIT(35),  /* any use of a page will do */
+	FC_BREAK_WRITING_DOOM = FC_BIT(36),   /* changes forget what is written */
 	FC_BREAK_PAGE_PIN = FC_BIT(37),    /* pages are given back while written */
 	FC_BREAK_WRITER_GONE = FC_BIT(38), /* a living writer is taken over */
 	FC_BREAK_TAKE_UP = FC_BIT(39),     /* a new writer forgets the dead one's */
@@ -501,8 +503,9 @@ struct FcShared
 
 	FcAtomic32 ring_writer
 		__attribute__((aligned(64))); /* who writes to flash: token, 0 = none */
-	FcAtomic32 ring_rest;   /* FC_WRITER_*; it waits for this to change */
-	FcAtomic32 ring_called; /* it is not to sleep now */
+	FcAtomic32 ring_rest;        /* FC_WRITER_*; it waits for this to change */
+	FcAtomic32 ring_called;      /* it is not to sleep now */
+	FcAtomic32 ring_stood_in_us; /* by others, since it began */
 	FcAtomic64 ring_busy[FC_RING_MAX / 64];   /* pages in use: a hint */
 	FcAtomic64 ring_staged[FC_RING_MAX / 64]; /* ... to be looked at */
 };

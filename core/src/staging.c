@@ -198,6 +198,7 @@ fc_staging_reset(FcShared *shared)
 	}
 	atomic_store(&shared->ring_writer, 0);
 	atomic_store(&shared->ring_rest, FC_WRITER_AWAKE);
+	atomic_store(&shared->ring_stood_in_us, 0);
 }
 
 /*

@@ -2,19 +2,9 @@
  * writer.c
  *		The writer: takes blocks from the staging ring to their slots.
  *
- * One process at a time, signed in shared->ring_writer.  Each round it
- *
- *	- finishes what the device has written: entry WRITING -> VALID, or, if the
- *	  block changed meanwhile or the write failed, -> EMPTY; then the page is free;
- *	- picks staged pages, oldest first, and begins to write them, many at once:
- *	  entry STAGED -> WRITING, page STAGED -> WRITING;
- *	- rests if there is nothing to do.
- *
- * From the first step to the last nobody else takes the slot or the page: the
- * device may write the one and read the other at any moment.
- *
- * Updates are left lying for LINGER_NS, unless the ring gets crowded: a block that
- * is written again and again then goes to flash once (coalesced_updates).
+ * One process at a time, signed in shared->ring_writer.  Each round it finishes what
+ * the device has written, begins to write what is due (flights.c does both), and
+ * rests if there is nothing to do.
  *
  * Rest: after some work the writer dozes for DOZE_NS, during which fillers need
  * not wake it unless the ring gets crowded: it writes in batches, and they spare
@@ -22,428 +12,23 @@
  * says so in ring_rest before it looks for work a last time, and fillers look
  * there after they have handed over: one of the two sees the other.
  *
- * Crash.  A writer that died is found by its token.  Its transfers are over when
- * it is gone, for the kernel lets no process go before.  The next writer goes
- * through the ring: what was on its way is written again, what was doomed is
- * emptied.  (Would a transfer of the dead come late after all, the checksums in
- * the entries would find it out.)
+ * Crash.  A writer that died is found by its token; the next one goes on with what
+ * it had under way.
+ *
+ * Where it is away for good, at a shutdown, stand_in.c does what has to be done.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "fcache/writer.h"
+#include "flights.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "devices.h"
-#include "queue.h"
 #include "staging.h"
 
-/* How long an update may wait for the next one. */
-#define LINGER_NS 4000000000ULL
-
 #define DOZE_NS 5000000ULL
-#define TIDY_NS 1000000000ULL
-
-/* With writes under way, new ones are looked for so often at least. */
-#define BUSY_NS 2000000ULL
-
-/* A page on its way to its slot. */
-typedef struct Flight
-{
-	FcTransfer transfer;
-	uint64_t key;
-	uint64_t start_ns;
-	uint32_t ref;
-	uint32_t slot;
-	uint32_t crc;
-	bool used;
-} Flight;
-
-struct FcWriter
-{
-	FcCache *cache;
-	FcQueue queue;
-	Flight flight[FC_QUEUE_DEPTH_WRITER];
-	unsigned flying;
-	unsigned waiting_count; /* picked, but not taken by the queue yet */
-	FcTransfer *waiting[FC_QUEUE_DEPTH_WRITER];
-	uint64_t tidied_ns;
-	bool worked; /* since the last rest */
-};
-
-/* ---- the entry of a page ------------------------------------------------------- */
-
-static FcAtomic64 *
-meta_of(const FcShared *shared, uint32_t slot)
-{
-	return &fc_set(shared, slot / FC_WAYS)->meta[slot % FC_WAYS];
-}
-
-static uint64_t
-key_of(const FcShared *shared, uint32_t slot)
-{
-	return atomic_load(&fc_set(shared, slot / FC_WAYS)->key[slot % FC_WAYS]);
-}
-
-/* Is it in this state because of this page? */
-static bool
-meta_is(uint64_t meta, FcState state, uint32_t ref)
-{
-	return fc_meta_state(meta) == state && fc_meta_high(meta) == ref;
-}
-
-static bool
-entry_moves(const FcShared *shared, uint32_t slot, uint32_t ref, FcState from,
-            FcState to, uint32_t high)
-{
-	FcAtomic64 *meta = meta_of(shared, slot);
-	uint64_t seen = atomic_load(meta);
-
-	return meta_is(seen, from, ref) &&
-	       atomic_compare_exchange_strong(meta, &seen,
-	                                      to == FC_EMPTY
-	                                          ? fc_meta_next(seen, FC_EMPTY, 0)
-	                                          : fc_meta_as(seen, to, high));
-}
-
-/* The write is over; true if the entry says now that the slot holds the block. */
-static bool
-settle_entry(FcShared *shared, uint32_t slot, uint32_t ref, uint32_t crc,
-             bool written)
-{
-	uint64_t key = key_of(shared, slot);
-
-	if (written && entry_moves(shared, slot, ref, FC_WRITING, FC_VALID, crc))
-		return true;
-	if (!written && entry_moves(shared, slot, ref, FC_WRITING, FC_EMPTY, 0))
-		fc_file_block_leaves(shared, fc_key_file(key), (uint32_t) key);
-
-	/* It changed meanwhile; who doomed it has counted it out. */
-	(void) entry_moves(shared, slot, ref, FC_WRITING_DOOMED, FC_EMPTY, 0);
-	return false;
-}
-
-/* ---- what the dead have left ----------------------------------------------------- */
-
-/* A page of a dead filler: published, and so good, or not. */
-static void
-rescue_taken(FcShared *shared, uint32_t number, uint64_t word)
-{
-	FcStagedPage *page = fc_staged_page(shared, number);
-	uint32_t ref = fc_page_ref(number, fc_page_sequence(word));
-	uint32_t slot = atomic_load(&page->slot);
-	bool published =
-		meta_is(atomic_load(meta_of(shared, slot)), FC_STAGED, ref);
-
-	if (atomic_compare_exchange_strong(
-			&page->word, &word,
-			fc_page_word(published ? FC_PAGE_STAGED : FC_PAGE_FREE,
-	                     fc_page_sequence(word), 0)))
-		fc_staging_mend(shared, number);
-}
-
-/* A page that a dead writer was about to write, wrote, or had written. */
-static void
-take_up(FcShared *shared, uint32_t number, uint64_t word)
-{
-	FcStagedPage *page = fc_staged_page(shared, number);
-	uint32_t ref = fc_page_ref(number, fc_page_sequence(word));
-	uint32_t slot = atomic_load(&page->slot);
-
-	/* Doomed: into nothing.  Otherwise once more from the beginning. */
-	(void) entry_moves(shared, slot, ref, FC_WRITING_DOOMED, FC_EMPTY, 0);
-	(void) entry_moves(shared, slot, ref, FC_WRITING, FC_STAGED, ref);
-	FC_POINT("entry-taken-up");
-
-	/* If the entry does not name it any more, picking it will find that out. */
-	if (fc_page_state(word) == FC_PAGE_WRITING)
-		atomic_store(&page->word,
-		             fc_page_word(FC_PAGE_STAGED, fc_page_sequence(word), 0));
-	fc_staging_note(shared, number);
-}
-
-static void
-take_up_all(FcShared *shared)
-{
-	for (uint32_t number = 0; number < shared->ring_count; number++)
-	{
-		uint64_t word = atomic_load(&fc_staged_page(shared, number)->word);
-
-		if (fc_page_state(word) == FC_PAGE_STAGED ||
-		    fc_page_state(word) == FC_PAGE_WRITING)
-			take_up(shared, number, word);
-	}
-}
-
-static void
-tidy(FcWriter *writer)
-{
-	FcShared *shared = writer->cache->shared;
-
-	for (uint32_t number = 0; number < shared->ring_count; number++)
-	{
-		uint64_t word = atomic_load(&fc_staged_page(shared, number)->word);
-
-		if (fc_page_state(word) == FC_PAGE_TAKEN &&
-		    fc_owner_gone(writer->cache, fc_page_owner(word)))
-			rescue_taken(shared, number, word);
-		else
-			fc_staging_mend(shared, number);
-	}
-	writer->tidied_ns = fc_now_ns();
-}
-
-/* ---- picking --------------------------------------------------------------------- */
-
-typedef struct Pick
-{
-	uint32_t number;
-	uint64_t staged_ns;
-} Pick;
-
-/* Put it in its place, the oldest first; the youngest falls out at the end. */
-static unsigned
-insert(Pick *picks, unsigned count, unsigned max, Pick new)
-{
-	unsigned at = count < max ? count : max;
-
-	while (at > 0 && picks[at - 1].staged_ns > new.staged_ns)
-	{
-		if (at < max)
-			picks[at] = picks[at - 1];
-		at--;
-	}
-	if (at < max)
-		picks[at] = new;
-	return count < max ? count + 1 : max;
-}
-
-/* May this page go now?  Pages that are not staged lose their bit. */
-static bool
-is_due(FcShared *shared, uint32_t number, uint64_t now, bool linger)
-{
-	FcStagedPage *page = fc_staged_page(shared, number);
-	uint64_t bit = 1ULL << (number % 64);
-
-	if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
-	{
-		/* The bit first: who stages it now sets it again, or is seen. */
-		atomic_fetch_and(&shared->ring_staged[number / 64], ~bit);
-		if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
-			return false;
-		fc_staging_note(shared, number);
-	}
-	return !linger || atomic_load(&page->update) == 0 ||
-	       now - atomic_load(&page->staged_ns) >= LINGER_NS;
-}
-
-static unsigned
-find_due(FcShared *shared, bool linger, Pick *picks, unsigned max)
-{
-	uint64_t now = fc_now_ns();
-	unsigned count = 0;
-
-	for (uint32_t i = 0; i < shared->ring_count; i += 64)
-	{
-		uint64_t bits = atomic_load(&shared->ring_staged[i / 64]);
-
-		for (; bits != 0; bits &= bits - 1)
-		{
-			Pick pick = { .number = i + (uint32_t) __builtin_ctzll(bits) };
-
-			if (!is_due(shared, pick.number, now, linger))
-				continue;
-			pick.staged_ns =
-				atomic_load(&fc_staged_page(shared, pick.number)->staged_ns);
-			count = insert(picks, count, max, pick);
-		}
-	}
-	return count;
-}
-
-static Flight *
-free_flight(FcWriter *writer)
-{
-	for (unsigned i = 0; i < FC_QUEUE_DEPTH_WRITER; i++)
-	{
-		if (!writer->flight[i].used)
-			return &writer->flight[i];
-	}
-	return NULL;
-}
-
-/* Its device has gone out of use since it was staged. */
-static void
-drop_staged(FcCache *cache, uint32_t ref, uint32_t slot)
-{
-	FcShared *shared = cache->shared;
-	uint64_t key = key_of(shared, slot);
-
-	if (entry_moves(shared, slot, ref, FC_STAGED, FC_EMPTY, 0))
-	{
-		fc_file_block_leaves(shared, fc_key_file(key), (uint32_t) key);
-		fc_count(cache, FC_COUNT_insert_skip_device, 1);
-	}
-	fc_staging_free(shared, ref);
-}
-
-/* Make entry and page the writer's; false if the block is not wanted any more. */
-static bool
-take_off(FcWriter *writer, uint32_t number)
-{
-	FcCache *cache = writer->cache;
-	FcShared *shared = cache->shared;
-	FcStagedPage *page = fc_staged_page(shared, number);
-	uint64_t word = atomic_load(&page->word);
-	uint32_t sequence = fc_page_sequence(word);
-	uint32_t ref = fc_page_ref(number, sequence);
-	uint32_t slot = atomic_load(&page->slot);
-
-	if (fc_page_state(word) != FC_PAGE_STAGED)
-		return false;
-	FC_POINT("page-picked");
-	if (!fc_slot_usable(cache, slot))
-	{
-		drop_staged(cache, ref, slot);
-		return false;
-	}
-	if (!entry_moves(shared, slot, ref, FC_STAGED, FC_WRITING, ref))
-	{
-		/* Who took the entry away may have died before it freed the page. */
-		fc_staging_free(shared, ref);
-		return false;
-	}
-	FC_POINT("entry-writing");
-	if (!atomic_compare_exchange_strong(
-			&page->word, &word,
-			fc_page_word(FC_PAGE_WRITING, sequence, cache->token)))
-	{
-		/* Not while pages are given back as they should be. */
-		(void) settle_entry(shared, slot, ref, 0, false);
-		return false;
-	}
-	FC_POINT("page-writing");
-
-	Flight *flight = free_flight(writer);
-
-	*flight = (Flight){ .key = key_of(shared, slot),
-		                .ref = ref,
-		                .slot = slot,
-		                .crc = atomic_load(&page->crc),
-		                .used = true };
-	flight->transfer = (FcTransfer){ .write = true,
-		                             .page = fc_staged_bytes(shared, number),
-		                             .tag = flight };
-	fc_slot_place(cache, slot, &flight->transfer.device,
-	              &flight->transfer.offset);
-	writer->waiting[writer->waiting_count++] = &flight->transfer;
-	writer->flying++;
-	return true;
-}
-
-/* Hand to the queue what it takes; the rest stays for the next round. */
-static void
-submit(FcWriter *writer)
-{
-	uint64_t now = fc_now_ns();
-	unsigned taken;
-
-	if (writer->waiting_count == 0)
-		return;
-	for (unsigned i = 0; i < writer->waiting_count; i++)
-	{
-		Flight *flight = writer->waiting[i]->tag;
-
-		flight->start_ns = now;
-		if (FC_BROKEN(PAGE_PIN))
-			fc_staging_written(writer->cache->shared, flight->ref);
-	}
-	taken =
-		fc_queue_submit(&writer->queue, writer->waiting, writer->waiting_count);
-	writer->waiting_count -= taken;
-	for (unsigned i = 0; i < writer->waiting_count; i++)
-		writer->waiting[i] = writer->waiting[i + taken];
-	FC_POINT("submitted");
-}
-
-static void
-begin_writes(FcWriter *writer, bool linger)
-{
-	Pick picks[FC_QUEUE_DEPTH_WRITER];
-	FcShared *shared = writer->cache->shared;
-	unsigned depth = writer->queue.depth < FC_QUEUE_DEPTH_WRITER
-	                     ? writer->queue.depth
-	                     : FC_QUEUE_DEPTH_WRITER;
-	unsigned count;
-
-	/* Who is off line touches nothing. */
-	if (fc_mode(writer->cache, NULL) == FC_OFFLINE)
-		return;
-	if (writer->flying < depth)
-	{
-		count = find_due(shared, linger && !fc_staging_crowded(shared), picks,
-		                 depth - writer->flying);
-		for (unsigned i = 0; i < count; i++)
-			(void) take_off(writer, picks[i].number);
-		writer->worked |= count > 0;
-	}
-	submit(writer);
-}
-
-/* ---- finishing ------------------------------------------------------------------- */
-
-static void
-land(FcWriter *writer, Flight *flight)
-{
-	FcCache *cache = writer->cache;
-	bool written = flight->transfer.result == FC_BLOCK_SIZE;
-
-	fc_device_write_done(cache, flight->transfer.device,
-	                     fc_now_ns() - flight->start_ns,
-	                     fc_outcome_of(flight->transfer.result));
-	if (!written)
-		fc_count(cache, FC_COUNT_insert_skip_corrupt, 1);
-	FC_POINT("written");
-	(void) settle_entry(cache->shared, flight->slot, flight->ref, flight->crc,
-	                    written);
-	FC_POINT("entry-settled");
-	fc_staging_written(cache->shared, flight->ref);
-	flight->used = false;
-	writer->flying--;
-}
-
-static struct timespec
-timespec_of(uint64_t ns)
-{
-	return (struct timespec){ .tv_sec = (time_t) (ns / 1000000000),
-		                      .tv_nsec = (long) (ns % 1000000000) };
-}
-
-/* Wait at most so long for something to be written. */
-static void
-finish_writes(FcWriter *writer, unsigned min, uint64_t timeout_ns)
-{
-	FcTransfer *done[FC_QUEUE_DEPTH_WRITER];
-	unsigned count;
-
-	/* Nothing is under way if the kernel is short of room for it. */
-	if (writer->flying == writer->waiting_count)
-	{
-		struct timespec nap = timespec_of(timeout_ns);
-
-		nanosleep(&nap, NULL);
-		return;
-	}
-	count = fc_queue_reap(&writer->queue, min, timeout_ns, done,
-	                      FC_QUEUE_DEPTH_WRITER);
-	for (unsigned i = 0; i < count; i++)
-		land(writer, done[i]->tag);
-}
 
 /* ---- rest ------------------------------------------------------------------------ */
 
@@ -451,11 +36,10 @@ static bool
 something_is_due(FcWriter *writer)
 {
 	FcShared *shared = writer->cache->shared;
-	Pick pick;
 
 	return atomic_exchange(&shared->ring_called, 0) != 0 ||
 	       (fc_mode(writer->cache, NULL) != FC_OFFLINE &&
-	        find_due(shared, !fc_staging_crowded(shared), &pick, 1) > 0);
+	        fc_flights_due(shared));
 }
 
 /* Until there is work, the time is over, or somebody wakes us. */
@@ -472,7 +56,7 @@ rest(FcWriter *writer, uint64_t timeout_ns)
 	FC_POINT("about-to-rest");
 	if (kind == FC_WRITER_DOZES || !something_is_due(writer))
 	{
-		struct timespec limit = timespec_of(timeout_ns);
+		struct timespec limit = fc_timespec(timeout_ns);
 
 		syscall(SYS_futex, &shared->ring_rest, FUTEX_WAIT, kind, &limit, NULL,
 		        0);
@@ -488,22 +72,6 @@ fc_writer_wake(FcCache *cache)
 }
 
 /* ---- the loop -------------------------------------------------------------------- */
-
-/* What is no file is not the kernel's business: then a plain queue will do. */
-static void
-open_queue(FcWriter *writer)
-{
-	const FcCache *cache = writer->cache;
-
-	writer->queue.depth = FC_QUEUE_DEPTH_WRITER;
-	for (uint32_t i = 0; i < cache->shared->device_count; i++)
-	{
-		if (cache->devices[i].fd < 0)
-			continue;
-		fc_queue_open(&writer->queue, FC_QUEUE_DEPTH_WRITER);
-		return;
-	}
-}
 
 FcStatus
 fc_writer_begin(FcCache *cache, FcWriter **writer_out)
@@ -527,27 +95,29 @@ fc_writer_begin(FcCache *cache, FcWriter **writer_out)
 	}
 	*writer_out = writer;
 	FC_POINT("writer-begun");
-	writer->cache = cache;
 
-	open_queue(writer);
+	fc_flights_open(writer, cache);
+	atomic_store(&shared->ring_stood_in_us, 0);
 	if (before != 0)
 		fc_count(cache, FC_COUNT_takeovers, 1);
 	if (!FC_BROKEN(TAKE_UP))
-		take_up_all(shared);
-	tidy(writer);
+		fc_flights_take_up(shared);
+	fc_flights_tidy(writer);
 	return FC_OK;
 }
 
 void
 fc_writer_run(FcWriter *writer, uint64_t timeout_ns)
 {
-	if (fc_now_ns() - writer->tidied_ns >= TIDY_NS)
-		tidy(writer);
+	if (fc_now_ns() - writer->tidied_ns >= FC_FLIGHTS_TIDY_NS)
+		fc_flights_tidy(writer);
 	if (writer->flying > 0)
-		finish_writes(writer, 0, 0);
-	begin_writes(writer, true);
+		fc_flights_finish(writer, 0, 0);
+	fc_flights_begin(writer, true);
 	if (writer->flying > 0)
-		finish_writes(writer, 1, timeout_ns < BUSY_NS ? timeout_ns : BUSY_NS);
+		fc_flights_finish(writer, 1,
+		                  timeout_ns < FC_FLIGHTS_BUSY_NS ? timeout_ns
+		                                                  : FC_FLIGHTS_BUSY_NS);
 	else if (timeout_ns > 0)
 		rest(writer, timeout_ns);
 }
@@ -572,15 +142,15 @@ fc_writer_drain(FcWriter *writer, uint64_t timeout_ns)
 {
 	uint64_t begin = fc_now_ns();
 
-	tidy(writer);
+	fc_flights_tidy(writer);
 	while (!is_dry(writer->cache->shared))
 	{
 		uint64_t waited = fc_now_ns() - begin;
 
 		if (waited > timeout_ns || fc_mode(writer->cache, NULL) == FC_OFFLINE)
 			return FC_FAILED;
-		begin_writes(writer, false);
-		finish_writes(writer, 1, BUSY_NS);
+		fc_flights_begin(writer, false);
+		fc_flights_finish(writer, 1, FC_FLIGHTS_BUSY_NS);
 	}
 	return FC_OK;
 }
@@ -594,8 +164,8 @@ fc_writer_end(FcWriter *writer, uint64_t timeout_ns)
 
 	while (writer->flying > 0 && fc_now_ns() - begin <= timeout_ns)
 	{
-		submit(writer);
-		finish_writes(writer, 1, BUSY_NS);
+		fc_flights_submit(writer);
+		fc_flights_finish(writer, 1, FC_FLIGHTS_BUSY_NS);
 	}
 
 	/* What the device holds is ours until we are gone: the queue stays, too. */
@@ -616,7 +186,8 @@ fc_writer_flush(FcCache *cache, uint64_t timeout_ns)
 	if (status != FC_OK)
 		return status;
 	status = fc_writer_drain(writer, timeout_ns);
-	return fc_writer_end(writer, timeout_ns) == FC_OK ? status : FC_FAILED;
+	/* What was not written in this time will not be. */
+	return fc_writer_end(writer, 0) == FC_OK ? status : FC_FAILED;
 }
 
 FcRingInfo
@@ -630,5 +201,6 @@ fc_ring_info(const FcCache *cache)
 		.used = fc_staging_used(shared),
 		.served = writer != 0 &&
 		          (writer == cache->token || !fc_owner_gone(cache, writer)),
+		.stood_in_ns = (uint64_t) atomic_load(&shared->ring_stood_in_us) * 1000,
 	};
 }

@@ -76,6 +76,15 @@ serves(uint32_t block, uint64_t version)
 	       page_is(&page, 7, block, version);
 }
 
+static FcDeviceState
+state_of(uint32_t device)
+{
+	FcDeviceInfo info;
+
+	fc_device_info(&rig.cache, device, &info);
+	return info.state;
+}
+
 static uint64_t
 count_of(FcCounter counter)
 {
@@ -302,6 +311,182 @@ test_modes(void)
 	end();
 }
 
+/* ---- who stands in ---------------------------------------------------------------- */
+
+#define LIMIT (2 * SECOND)
+
+/* Blocks 0 .. count - 1 are on flash, and there is no writer any more. */
+static void
+begin_without_writer(uint32_t count)
+{
+	begin();
+	for (uint32_t block = 0; block < count; block++)
+	{
+		MUST(put(block) == FC_OK);
+		MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	}
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	rig.cache.devices = &rig.slow.device;
+}
+
+static void
+end_without_writer(void)
+{
+	rig.slow.holds = false;
+	rig.slow.delay_us = 0;
+	fc_cache_close(&writing);
+	rig_close(&rig);
+}
+
+/* As a checkpoint does it: change blocks, one by one.  Says how many stay cached. */
+static unsigned
+checkpoint(uint32_t first, uint32_t end_block, uint64_t version)
+{
+	unsigned cached = 0;
+
+	for (uint32_t block = first; block < end_block; block++)
+	{
+		fc_writer_stand_in(&rig.cache, LIMIT);
+		cached += update(block, version) == FC_OK;
+	}
+	return cached;
+}
+
+static void
+test_stand_in(void)
+{
+	unsigned wrong = 0;
+
+	begin_without_writer(200);
+	OK(checkpoint(0, 200, 2) == 200 && rig.slow.deferred_most > 1,
+	   "without a writer, who changes blocks writes them, many at once");
+	OK(!fc_ring_info(&rig.cache).served, "and is not the writer any more then");
+	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	for (uint32_t block = 0; block < 200; block++)
+		wrong += !serves(block, 2);
+	OK(wrong == 0, "all blocks are cached as they are now");
+
+	for (uint32_t block = 0; block < RING; block++)
+		MUST(update(block, 3) == FC_OK);
+	rig.slow.writes = 0;
+	errno = ENOTTY;
+	fc_writer_stand_in(&rig.cache, LIMIT);
+	OK(rig.slow.writes == 0 && update(100, 3) == FC_SKIP,
+	   "while there is a writer, nobody stands in for it");
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	fc_writer_stand_in(&rig.cache, LIMIT);
+	OK(rig.slow.writes > 0 && update(101, 3) == FC_OK && errno == ENOTTY,
+	   "and errno is left as it was found");
+	end_without_writer();
+}
+
+static void
+test_stand_in_fails(void)
+{
+	begin_without_writer(100);
+	rig.slow.write_fault = FAULT_EIO;
+	rig.slow.fault_stays = true;
+	OK(checkpoint(0, 60, 2) == RING &&
+	       count_of(FC_COUNT_flash_write_errors) == 32 &&
+	       state_of(0) == FC_DEVICE_WRITE_FAILS,
+	   "a device that fails is out of use after as many errors as ever");
+	OK(checkpoint(60, 100, 2) == 0 && !serves(0, 1) && !serves(99, 1),
+	   "then nothing is kept, and nothing stale");
+	end_without_writer();
+}
+
+static void
+test_stand_in_slow(void)
+{
+	unsigned cached;
+
+	begin_without_writer(200);
+	fc_test_now_ns = 1000 * SECOND;
+	fc_test_tick_ns = MS;
+	rig.slow.delay_us = 600000;
+	cached = checkpoint(0, 200, 2);
+	OK(cached > RING && cached < 150 &&
+	       fc_ring_info(&rig.cache).stood_in_ns >= LIMIT,
+	   "a slow device: blocks are written until the limit is reached");
+	OK(fc_ring_info(&rig.cache).stood_in_ns <= LIMIT + SECOND + SECOND / 10,
+	   "which is kept");
+	OK(checkpoint(0, 200, 3) <= RING && !serves(199, 2) && !serves(199, 1),
+	   "then what the ring cannot take is gone");
+	rig.slow.delay_us = 0;
+	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
+	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	OK(fc_ring_info(&rig.cache).stood_in_ns == 0,
+	   "when a writer has begun, the limit begins anew");
+	fc_test_now_ns = 0;
+	fc_test_tick_ns = 0;
+	end_without_writer();
+}
+
+static void
+test_stand_in_hangs(void)
+{
+	uint64_t start;
+
+	begin_without_writer(200);
+	fc_test_now_ns = 1000 * SECOND;
+	fc_test_tick_ns = MS;
+	rig.slow.holds = true;
+	start = fc_test_now_ns;
+	OK(checkpoint(0, 200, 2) == RING &&
+	       fc_test_now_ns - start < SECOND + SECOND / 2,
+	   "a device that hangs is waited for once, a second");
+	OK(fc_writer_flush(&writing, FLUSH_NS) == FC_FULL,
+	   "who waited stays the writer of what is under way");
+	OK(serves(3, 2) && !serves(150, 1), "nothing stale is served");
+	rig.slow.holds = false;
+	fc_writer_stand_in(&rig.cache, LIMIT);
+	OK(!fc_ring_info(&rig.cache).served && serves(3, 2) &&
+	       fc_writer_flush(&writing, FLUSH_NS) == FC_OK,
+	   "until the device has answered: then another one may be");
+	fc_test_now_ns = 0;
+	fc_test_tick_ns = 0;
+	end_without_writer();
+}
+
+/* Stands in for a writer until the device has hung for ten seconds, or for ever. */
+static bool
+comes_back(void)
+{
+	int status;
+	pid_t child = fork();
+
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		rig.cache.token = 0;
+		fc_test_now_ns = 1000 * SECOND;
+		fc_test_tick_ns = MS;
+		alarm(2);
+		(void) checkpoint(0, 2 * RING, 2);
+		_exit(0);
+	}
+	MUST(waitpid(child, &status, 0) == child);
+	return WIFEXITED(status);
+}
+
+static void
+test_control_limit(void)
+{
+	for (int broken = 0; broken < 2; broken++)
+	{
+		begin_without_writer(2 * RING);
+		rig.slow.holds = true;
+		fc_test_broken = broken ? FC_BREAK_STAND_IN_LIMIT : 0;
+		OK(comes_back() == !broken,
+		   "%s limit a device that hangs holds it up%s",
+		   broken ? "without a" : "with a", broken ? "" : " no longer");
+		fc_test_broken = 0;
+		end_without_writer();
+	}
+}
+
 /* ---- rest ----------------------------------------------------------------------------- */
 
 /* A child that is the writer until it is killed. */
@@ -396,6 +581,11 @@ main(void)
 	test_failures();
 	test_hang();
 	test_modes();
+	test_stand_in();
+	test_stand_in_fails();
+	test_stand_in_slow();
+	test_stand_in_hangs();
+	test_control_limit();
 	test_rest();
 	test_errno();
 	return tap_done();

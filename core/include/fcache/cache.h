@@ -171,7 +171,8 @@ typedef struct FcCache
 	/* A read from flash takes no longer than this; 50 ms unless set. */
 	uint64_t read_deadline_ns;
 	FcReader *reader; /* the process's own; NULL before its first read */
-	FcProber *prober; /* the same, of housekeeping's */
+	struct FcWriter *stand_in; /* ... before it first stood in for the writer */
+	FcProber *prober;          /* the same, of housekeeping's */
 } FcCache;
 
 extern size_t fc_cache_memory_size(const FcConfig *config);

@@ -56,12 +56,24 @@ extern FcStatus fc_writer_end(FcWriter *writer, uint64_t timeout_ns);
 extern FC_MUST_CHECK FcStatus fc_writer_flush(FcCache *cache,
                                               uint64_t timeout_ns);
 
+/*
+ * For a process that changes blocks and may wait, before each change: if the ring is
+ * full and the writer has ended, write a part of it to flash.  Where the host's writer
+ * ends before its last changes, they are so kept.  All processes together spend at most
+ * about limit_ns until a writer begins again, and one second more if the device does
+ * not answer; after that it does nothing.  Allocates nothing, leaves
+ * errno alone, and may be called where nothing may fail.
+ */
+extern void fc_writer_stand_in(FcCache *cache, uint64_t limit_ns);
+
 /* What there is to say of the ring. */
 typedef struct FcRingInfo
 {
 	uint32_t pages;
 	uint32_t used; /* about */
 	bool served;   /* a process is the writer, and lives */
+	uint64_t
+		stood_in_ns; /* by others, since it began; they gave up: for ever */
 } FcRingInfo;
 
 extern FcRingInfo fc_ring_info(const FcCache *cache);
