@@ -197,6 +197,8 @@ know_server(void)
 	runtime.shared_memory = &UsedShmemSegAddr;
 	runtime.wait_event = &my_wait_event_info;
 	runtime.is_walsender = &am_walsender;
+	runtime.backend_type = (const int *) &MyBackendType;
+	runtime.checkpointer_type = B_CHECKPOINTER;
 }
 
 bool

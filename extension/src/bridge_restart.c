@@ -33,6 +33,7 @@
 
 #include "bridge_restart.h"
 #include "fcache/writer.h"
+#include "runtime.h"
 #include "settings.h"
 
 /* Some hundred blocks: a device that takes longer has stalled. */
@@ -348,9 +349,14 @@ bridge_restart_end(FcCache *cache)
 	/* What is in memory outlives any other end. */
 	if (cache->shared == NULL || !setting_warm_restart || !is_shut_down())
 		return;
+	if (fc_ring_info(cache).stood_in_ns >= STAND_IN_NS)
+		ereport(LOG,
+		        (errmsg("pgflash: what the last checkpoint wrote is not all "
+		                "cached: flash took too long")));
+
 	/*
-	 * The writer ended before the last checkpoint; what that wrote is staged.  On a
-	 * device that does not take it we would wait for the map for ever.
+	 * The writer ended before the last checkpoint; the end of what that wrote is
+	 * staged.  On a device that does not take it we would wait for the map for ever.
 	 */
 	if (fc_mode(cache, NULL) != FC_OFFLINE &&
 	    fc_writer_flush(cache, FLUSH_NS) != FC_OK)

@@ -27,6 +27,8 @@
 #define FC_BREAK_CHECKED 11 /* believe a number that a change found by name */
 #define FC_BREAK_STAMP   12 /* files of before a restart are all alike */
 
+#define FC_BREAK_STAND_IN 13 /* nobody stands in for the writer at a shutdown */
+
 #define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
 
 #define FC_BREAK_ACCOUNT_ERRNO 20 /* the accounting keeps errno as it was */

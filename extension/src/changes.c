@@ -38,6 +38,7 @@
 #include <unistd.h>
 
 #include "broken.h"
+#include "fcache/writer.h"
 #include "files.h"
 #include "runtime.h"
 
@@ -244,6 +245,8 @@ changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 		return pwrite(fd, buffer, size, offset);
 	}
 
+	if (runtime_is_checkpointer() && !FC_BROKEN(STAND_IN))
+		fc_writer_stand_in(&runtime.cache, STAND_IN_NS);
 	begin_entry(&announced, entry, fd, offset, (off_t) size);
 	if (announced.scope == SCOPE_BLOCKS && size == FC_BLOCK_SIZE &&
 	    offset % FC_BLOCK_SIZE == 0 && announced.change.was_cached &&

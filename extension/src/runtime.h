@@ -52,11 +52,25 @@ typedef struct Runtime
 	void *const *shared_memory;  /* NULL in a process that has none */
 	uint32_t *const *wait_event; /* where the current wait is shown */
 	const bool *is_walsender;
+	const int *backend_type;
+	int checkpointer_type; /* of the process that writes at a checkpoint */
 
 	uint32_t flash_read_event;
 } Runtime;
 
 extern Runtime runtime;
+
+/*
+ * What checkpoints may wait for flash in all, while there is no writer: at a shutdown
+ * it ends before the last one.  Nobody but the checkpointer ever waits.
+ */
+#define STAND_IN_NS 5000000000ULL
+
+static inline bool
+runtime_is_checkpointer(void)
+{
+	return *runtime.backend_type == runtime.checkpointer_type;
+}
 
 /* May this process touch the cache? */
 static inline bool

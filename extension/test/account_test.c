@@ -319,6 +319,8 @@ set_up(void)
 	runtime.segment_blocks = 131072;
 	runtime.wait_event = &wait_event;
 	runtime.is_walsender = &is_walsender;
+	runtime.backend_type = &backend_type;
+	runtime.checkpointer_type = -1;
 	runtime.shared_memory = &server_memory;
 	account_want(&server);
 	begin_anew();

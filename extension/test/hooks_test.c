@@ -46,6 +46,7 @@ static void *server_memory;
 static uint32_t wait_shown;
 static uint32_t *wait_event = &wait_shown;
 static bool is_walsender;
+static int backend_type;
 
 static bool page_cache_is_full;
 
@@ -194,6 +195,8 @@ set_up(void)
 	runtime.board = &board;
 	runtime.wait_event = &wait_event;
 	runtime.is_walsender = &is_walsender;
+	runtime.backend_type = &backend_type;
+	runtime.checkpointer_type = -1;
 	runtime.shared_memory = &server_memory;
 	runtime.flash_read_event = 77;
 	set_up_cache();

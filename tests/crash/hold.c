@@ -8,9 +8,10 @@
  *		before	made by us: a process stands before such a write
  *		write	made by the test: it may write
  *		after	made by us: it has written, and has not returned
+ *		go		made by the test: it may return, and is held no more
  *
- * It never returns: the test kills it.  That is what a machine too busy to run a process
- * between two instructions looks like.
+ * Else it never returns: the test kills it.  That is what a machine too busy to run a
+ * process between two instructions looks like.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -90,7 +91,7 @@ static void
 stand_after(void)
 {
 	make("after");
-	for (;;)
+	while (!is_there("go"))
 		usleep(POLL_US);
 }
 

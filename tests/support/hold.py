@@ -51,6 +51,11 @@ class Hold:
         (self.folder / "write").touch()
         return eventually(lambda: (self.folder / "after").exists())
 
+    def release(self) -> None:
+        """Let who has written go on, and hold nobody any more."""
+        (self.folder / "here").unlink()
+        (self.folder / "go").touch()
+
     def end(self) -> None:
         """Hold nobody any more.  Who is held stays so, and has to be killed."""
         for path in self.folder.iterdir():

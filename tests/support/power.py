@@ -121,8 +121,9 @@ class PowerCut:
         os.chown(path, owner.st_uid, owner.st_gid)
 
     def cut(self, server: Server, choice: random.Random) -> Lost:
-        """Kill the server, lose what the dice say, boot."""
-        kill_all(server)
+        """Kill the server if it runs, lose what the dice say, boot."""
+        if server.running:
+            kill_all(server)
         records = sorted(self._records(), key=lambda record: record.sequence)
         lost, change_times = self._lose(records, choice)
         self.forget()

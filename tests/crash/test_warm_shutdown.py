@@ -1,0 +1,250 @@
+"""Blocks that are changed but not written when the server is shut down stay warm.
+
+The last checkpoint writes them when the cache's writer has ended, so the checkpointer takes
+them to flash itself.  It is killed at that, its device hangs, and the power goes after it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer, create_cached, eventually, process_titles
+from support.cluster import ClusterFactory
+from support.hold import Hold
+from support.power import PowerCut
+from support.standby import REPLICATION, create_standby, has_replayed
+from support.warm import (
+    ROWS,
+    assert_true,
+    create_warm,
+    is_loaded,
+    path_of,
+    read_table,
+    start_again,
+)
+
+InstallOf = Callable[[str], PgInstall]
+
+#: Blocks of the table when each has room for a row's next version.
+BLOCKS_MIN = ROWS // 2
+
+#: Of these some may miss, since the policy may have let them go.
+MISSES_MAX = BLOCKS_MIN // 20
+
+#: The last checkpoint waits for a device that hangs so long, and the postmaster once more.
+HANGS_S = 1.0 + 5.0
+
+#: With these dice the first file loses all that was not synced.
+LOSES_ALL = 0
+
+#: What everything else may take on a busy machine.
+PATIENCE_S = 5.0
+
+
+def change_half(cached: CachedServer) -> str:
+    """Change a row in each block, in place; return what the table is now."""
+    with cached.server.connect() as session:
+        session.execute("update item set v = v + 1 where i % 2 = 0")
+    return read_table(cached).digest
+
+
+def make_room(cached: CachedServer) -> None:
+    """Leave room in each block of the table, and have all of it cached."""
+    with cached.server.connect() as session:
+        session.autocommit = True
+        session.execute("alter table item set (fillfactor = 50)")
+        session.execute("vacuum (full, freeze, analyze) item")
+        session.execute("checkpoint")
+    for _ in range(3):
+        reads = read_table(cached)
+    assert reads.hits >= BLOCKS_MIN
+
+
+def create_changed(
+    cluster: ClusterFactory,
+    install: PgInstall,
+    *,
+    while_down: Callable[[CachedServer], None] = lambda cached: None,
+) -> tuple[CachedServer, str]:
+    """Return a server whose every block of `item` is cached and changed, and its digest."""
+    cached = create_warm(cluster, install)
+    make_room(cached)
+    cached.server.stop()
+    # All that is changed is to lie in memory until the shutdown.
+    cached.server.configure({"shared_buffers": "64MB"})
+    while_down(cached)
+    assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(cached))
+    return cached, change_half(cached)
+
+
+def assert_warm(cached: CachedServer, digest: str) -> None:
+    """Fail unless the table is what it was, nearly all of it comes from flash, and truly so."""
+    after = read_table(cached)
+    assert after.digest == digest
+    assert after.hits >= BLOCKS_MIN - MISSES_MAX, after
+    assert after.misses <= MISSES_MAX, after
+    assert cached.view()["corrupt_slots"] == 0
+    assert_true(cached)
+
+
+@pytest.mark.extension
+def test_what_the_last_checkpoint_writes_stays_warm(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached, digest = create_changed(cluster, pgflash_install)
+    cached.server.stop()
+    assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(cached))
+    assert_warm(cached, digest)
+
+
+def test_control_it_is_cold_if_nobody_stands_in_for_the_writer(
+    cluster: ClusterFactory, broken_install: InstallOf
+) -> None:
+    cached, digest = create_changed(cluster, broken_install("STAND_IN"))
+    cached.server.stop()
+    assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(cached))
+    after = read_table(cached)
+    assert after.digest == digest
+    assert after.misses > BLOCKS_MIN // 2
+
+
+def test_what_a_standby_writes_at_its_end_stays_warm(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    primary = create_cached(cluster, pgflash_install, settings={**REPLICATION, "autovacuum": "off"})
+    with primary.server.connect() as session:
+        session.execute("create table item (i int primary key, v int, pad text)")
+        session.execute(
+            "insert into item select i, 0, repeat('x', 1800) from generate_series(1, %s) i", [ROWS]
+        )
+    standby = create_standby(cluster, primary.server)
+    make_room_on_primary(primary, standby)
+    digest = change_half(primary)
+    with primary.server.connect() as session:
+        session.execute("checkpoint")
+    assert eventually(lambda: has_replayed(primary.server, standby.server))
+    standby.server.stop()
+    assert start_again(standby).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(standby))
+    assert_warm(standby, digest)
+
+
+def make_room_on_primary(primary: CachedServer, standby: CachedServer) -> None:
+    """Do the same as for one server, and have it cached on the standby, too."""
+    make_room(primary)
+    assert eventually(lambda: has_replayed(primary.server, standby.server))
+    for _ in range(3):
+        reads = read_table(standby)
+    assert reads.hits >= BLOCKS_MIN
+    standby.server.stop()
+    standby.server.configure({"shared_buffers": "64MB", "bgwriter_lru_maxpages": "0"})
+    assert start_again(standby).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(standby))
+
+
+# ---- a device that hangs at that moment
+
+
+@contextmanager
+def hanging_at_the_end(
+    cluster: ClusterFactory, install: PgInstall
+) -> Iterator[tuple[CachedServer, str]]:
+    """Give a server whose last checkpoint has begun, and whose flash answers no more."""
+    holds: list[Hold] = []
+
+    def preload(cached: CachedServer) -> None:
+        holds.append(Hold.build(cached.server.base))
+        cached.preloads = (holds[0].library,)
+        cached.preload_env = holds[0].env
+
+    cached, digest = create_changed(cluster, install, while_down=preload)
+    (hold,) = holds
+    hold.hold(path_of(cached))
+    stopping = threading.Thread(target=cached.server.stop)
+    stopping.start()
+    try:
+        assert hold.stands_before()
+        cached.emulator.stall("flash", seconds=100)
+        assert hold.write()
+        hold.release()
+        yield cached, digest
+    finally:
+        stopping.join()
+        cached.emulator.stall("flash", seconds=0)
+        hold.end()
+
+
+def test_a_device_that_hangs_at_the_end_delays_it_by_seconds(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    with hanging_at_the_end(cluster, pgflash_install) as (cached, digest):
+        before = time.monotonic()
+        assert eventually(lambda: not cached.server.running)
+        assert time.monotonic() - before < HANGS_S + PATIENCE_S
+        said = cached.server.log_text(since_start=True)
+        assert "what the last checkpoint wrote is not all cached: flash took too long" in said
+        assert "the map of the cache is not saved" in said
+    # What is not on flash is forgotten.  What is stays, in memory.
+    assert start_again(cached).startswith("warm: its memory")
+    assert read_table(cached).digest == digest
+    assert_true(cached)
+
+
+def stands_still(pid: int) -> bool:
+    """Say whether a process writes no file just now."""
+    counts = Path(f"/proc/{pid}/io")
+    before = counts.read_text()
+    time.sleep(0.1)
+    return counts.read_text() == before
+
+
+def test_a_checkpointer_killed_at_it_leaves_nothing_stale(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    with hanging_at_the_end(cluster, pgflash_install) as (cached, digest):
+        (checkpointer,) = (
+            pid for pid, title in process_titles(cached.server) if title.startswith("checkpointer")
+        )
+        # It has filled the ring, begun to empty it, and waits for a second.
+        assert eventually(lambda: stands_still(checkpointer))
+        os.kill(checkpointer, signal.SIGKILL)
+        assert eventually(lambda: not cached.server.running)
+    assert start_again(cached).startswith("warm: its memory")
+    after = read_table(cached)
+    assert after.digest == digest
+    assert_true(cached)
+
+
+# ---- the power goes when the server is down
+
+
+def test_what_the_last_checkpoint_wrote_outlives_the_power(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cuts: list[PowerCut] = []
+
+    def preload(cached: CachedServer) -> None:
+        cuts.append(PowerCut.build(cached.server.base, watched=[cached.cache_file.parent]))
+        cached.preloads = (cuts[0].library,)
+        cached.preload_env = cuts[0].env
+
+    cached, digest = create_changed(cluster, pgflash_install, while_down=preload)
+    cached.server.stop()
+    # Of the cache file all was synced before the map said that it is there.
+    assert cuts[0].cut(cached.server, random.Random(LOSES_ALL)).pieces == 0
+    assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(cached))
+    assert_warm(cached, digest)
