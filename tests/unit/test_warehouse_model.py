@@ -162,10 +162,30 @@ def test_missing_and_needless_values_are_refused() -> None:
 
 
 def test_rows_are_compared_by_value_and_not_by_form() -> None:
-    ours = (Decimal("1.005"), "text  ", 7, date(1995, 3, 5), None)
+    ours = (Decimal("1.006"), "text  ", 7, date(1995, 3, 5), None)
     theirs = ("         1.01", "text", "     7", "1995-03-05", "None")
     assert plain_row(ours) == plain_row(theirs)
     assert digest_rows([ours]) == digest_rows([theirs])
+
+
+def test_half_a_cent_is_rounded_down_as_in_the_answers() -> None:
+    profits = [Decimal("42698382.8550"), Decimal("42698382.85501")]
+    assert plain_row(profits) == ("42698382.85", "42698382.86")
+
+
+def test_an_answer_agrees_with_its_rows_alone() -> None:
+    answer = read_answers()[6]
+    assert answer.agrees([(Decimal("123141078.2283"),)])
+    assert not answer.agrees([(Decimal("123141078.2383"),)])
+    assert not answer.agrees([])
+    assert not answer.agrees([(Decimal("123141078.2283"),)] * 2)
+
+
+def test_query_17_is_allowed_the_cents_that_its_answer_is_off() -> None:
+    answer = read_answers()[17]
+    assert answer.agrees([(Decimal("348406.054285714286"),)])
+    assert not answer.agrees([(Decimal("348406.08"),)])
+    assert not answer.agrees([(None,)])
 
 
 def test_the_order_of_rows_matters() -> None:

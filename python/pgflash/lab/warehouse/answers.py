@@ -7,8 +7,11 @@ and a digest of all of them in order; the digest tells of a single wrong cent in
 rows as well as the rows themselves would, and `tools/warehouse_answers.py` makes the file
 from the TPC's.
 
-Rows are compared as clause 2.1.3.5 allows, only stricter: every value exactly, decimals
-rounded to the two places that the answers have.
+Rows are compared more strictly than clause 2.1.3.5 asks: every value exactly, decimals
+rounded to the two places that the answers have, half a cent down as there (a profit of
+42,698,382.8550 in query 9 is printed with 85 cents).  One value cannot be compared so:
+of query 17 the TPC prints 348406.02, where the exact sum over 7 is 348406.054; it must be
+within the few cents of TOLERANCES, the clause would allow one per cent.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_DOWN, Decimal
 from functools import cache
 from importlib import resources
 
 #: The answers hold for this scale factor only.
 ANSWERS_SCALE_FACTOR = 1.0
+
+#: By how much the only value of an answer may differ from the TPC's.
+TOLERANCES = {17: Decimal("0.05")}
 
 _CENT = Decimal("0.01")
 _DECIMAL = re.compile(r"-?\d+\.\d+")
@@ -38,6 +44,18 @@ class Answer:
     rows: int
     digest: str
     first: tuple[str, ...]
+
+    def agrees(self, rows: Sequence[Sequence[object]]) -> bool:
+        """Tell whether rows that a query returned are the answer."""
+        tolerance = TOLERANCES.get(self.query)
+        if tolerance is None:
+            return len(rows) == self.rows and digest_rows(rows) == self.digest
+        ours = [plain_row(row) for row in rows]
+        return (
+            [len(row) for row in ours] == [1]
+            and _DECIMAL.fullmatch(ours[0][0]) is not None
+            and abs(Decimal(ours[0][0]) - Decimal(self.first[0])) <= tolerance
+        )
 
 
 @cache
@@ -69,7 +87,7 @@ def _plain(value: object) -> str:
     """Return a value of a row, or its text, in the one form that is compared."""
     text = str(value).strip()
     if isinstance(value, Decimal) or _DECIMAL.fullmatch(text):
-        return str(Decimal(text).quantize(_CENT, rounding=ROUND_HALF_UP))
+        return str(Decimal(text).quantize(_CENT, rounding=ROUND_HALF_DOWN))
     if _INTEGER.fullmatch(text):
         return str(int(text))
     return text

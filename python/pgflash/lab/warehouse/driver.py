@@ -29,7 +29,7 @@ import psycopg
 
 from pgflash.errors import PgflashError
 from pgflash.lab.warehouse.account import Account, CpuSeconds
-from pgflash.lab.warehouse.answers import digest_rows
+from pgflash.lab.warehouse.answers import ANSWERS_SCALE_FACTOR, digest_rows, read_answers
 from pgflash.lab.warehouse.model import (
     StepResult,
     WarehouseConfig,
@@ -50,6 +50,9 @@ class DriverError(PgflashError):
 
 class RunObserver:
     """What a caller may want to know while a run goes on; override what is of interest."""
+
+    def step_began(self, name: str, number: int, count: int) -> None:
+        """Hear of a step of the stream that is alone; in the thread that called run()."""
 
     def step_ended(self, step: StepResult) -> None:
         """Hear of a step that ended, from whichever thread ran it."""
@@ -86,7 +89,7 @@ def run(
             session = stack.enter_context(open_session(conninfo, config))
             account = Account(watching, cpu_s)
             clock.start()
-            for step in _stream_alone(session, config, clock, account):
+            for step in _stream_alone(session, config, clock, account, observer):
                 keep(step)
     else:
         _run_streams(conninfo, config, clock, keep)
@@ -155,13 +158,18 @@ def _require_load(connection: Connection, config: WarehouseConfig) -> None:
 
 
 def _stream_alone(
-    session: Connection, config: WarehouseConfig, clock: _Clock, account: Account
+    session: Connection,
+    config: WarehouseConfig,
+    clock: _Clock,
+    account: Account,
+    observer: RunObserver,
 ) -> Iterator[StepResult]:
     """Run RF1, the queries and RF2, and say what each took of the server."""
     names = [f"Q{query}" for query in config.order(0)]
     if config.refresh:
         names = ["RF1", *names, "RF2"]
-    for name in names:
+    for number, name in enumerate(names, start=1):
+        observer.step_began(name, number, len(names))
         account.begin()
         step = _run_step(session, config, name, stream=0, clock=clock)
         session.execute("select pg_stat_force_next_flush()")
@@ -203,6 +211,11 @@ def _run_step(
     except psycopg.Error as error:
         raise DriverError(f"{name} failed: {str(error).strip()}") from error
     elapsed_s = clock.now_s() - started_s
+    if not refresh and _is_answered(config) and not read_answers()[int(name[1:])].agrees(fetched):
+        raise DriverError(
+            f"{name} did not give the specification's answer",
+            hint="A wrong answer must never happen: keep the server's files and report this.",
+        )
     return StepResult(
         name=name,
         stream=stream,
@@ -211,6 +224,12 @@ def _run_step(
         rows=rows,
         digest="" if refresh else digest_rows(fetched),
     )
+
+
+def _is_answered(config: WarehouseConfig) -> bool:
+    """Tell whether the right answers are known: of a loaded database that nothing changes."""
+    alone = config.streams == 1 and not config.refresh
+    return alone and config.scale_factor == ANSWERS_SCALE_FACTOR
 
 
 def _fetch(session: Connection, text: str) -> tuple[int, list[tuple[Any, ...]]]:
