@@ -45,7 +45,7 @@ def a_plan() -> Plan:
 
 
 def test_a_new_plan_has_done_nothing() -> None:
-    assert [record.state for record in a_plan().records] == [MoveState.TODO, MoveState.TODO]
+    assert [record.state for record in a_plan().records] == [MoveState.PLANNED, MoveState.PLANNED]
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:

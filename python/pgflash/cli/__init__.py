@@ -14,7 +14,7 @@ from types import FrameType
 import click
 
 import pgflash
-from pgflash.cli import devices, doctor, lab, report, snapshots
+from pgflash.cli import devices, doctor, lab, place, plan, report, snapshots
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -35,6 +35,8 @@ def command(context: click.Context, *, debug: bool) -> None:
 command.add_command(devices.devices_command)
 command.add_command(doctor.doctor_command)
 command.add_command(lab.lab)
+command.add_command(place.place)
+command.add_command(plan.plan)
 command.add_command(snapshots.snapshot_command)
 command.add_command(snapshots.snapshots_command)
 command.add_command(report.report_command)

@@ -57,7 +57,7 @@ class MoveKind(enum.StrEnum):
 class MoveState(enum.StrEnum):
     """How far a move has come."""
 
-    TODO = "todo"
+    PLANNED = "planned"
     #: Begun, and not known to be over: a kill leaves it so.
     DOING = "doing"
     DONE = "done"
@@ -95,7 +95,7 @@ class Move:
 class Record:
     """What has happened to a move."""
 
-    state: MoveState = MoveState.TODO
+    state: MoveState = MoveState.PLANNED
     #: Where it was before: a tablespace, a folder, a setting; empty while not yet known.
     was: str = ""
     #: The step it is at, or was stopped at.

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash plan: show, carry out and take back a plan of moves."""
+
+import csv
+import io
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pgflash.cli.snapshots import FORMATS
+from pgflash.errors import PgflashError
+from pgflash.model.plan import Plan, read_plan
+from pgflash.place import Journal, Seen, apply_plan, look_at, undo_plan
+
+_DSN = click.option(
+    "--dsn",
+    default="",
+    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
+)
+_FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+
+_COLUMNS = ("kind", "name", "database", "to", "was", "bytes", "state", "step", "seconds", "message")
+
+
+def state_folder() -> Path:
+    """Return where plans are kept that nobody named a file for."""
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "pgflash" / "plans"
+
+
+class PlanScreen:
+    """Shows how a move comes along; where there is no terminal, only lines that stay."""
+
+    def __init__(self, console: Console) -> None:
+        """Write to this console."""
+        self._console = console
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def say(self, text: str) -> None:
+        """Write a line that stays."""
+        self._console.print(escape(text), highlight=False, soft_wrap=True)
+
+    def stage(self, text: str, total: float | None) -> None:
+        """Show a stage."""
+        self._progress.update(self._task, description=escape(text), total=total, completed=0)
+
+    def advance(self, done: float) -> None:
+        """Show how much of it is done."""
+        self._progress.update(self._task, completed=done)
+
+
+@click.group("plan", epilog="Example: pgflash plan show plan.json")
+def plan() -> None:
+    """Show, carry out or take back a plan of pgflash advise or pgflash place."""
+
+
+@plan.command("show", epilog="Examples: pgflash plan show plan.json; pgflash plan show")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="How it is printed.",
+)
+def show(*, file: Path | None, form: str) -> None:
+    """Show the moves of a plan, and how far each has come; without FILE list the plans."""
+    if file is None:
+        _list()
+        return
+    found = read_plan(file)
+    records = [_record(found, index) for index in range(len(found.moves))]
+    if form == "json":
+        click.echo(json.dumps({"plan": found.id, "moves": records}, indent=2))
+    elif form == "csv":
+        text = io.StringIO()
+        writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+        click.echo(text.getvalue(), nl=False)
+    else:
+        _print_plan(found)
+
+
+@plan.command("apply", epilog="Example: pgflash plan apply plan.json")
+@_FILE
+@_DSN
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
+def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool) -> None:
+    """Make the moves that are not made yet; go on with one that was stopped or killed."""
+    found = read_plan(file)
+    if dry_run:
+        show_looks(found, dsn)
+        return
+    begun = any(record.notes for record in found.records)
+    # A server that is down because we were killed cannot be asked what a move would mean.
+    if begun or agree(found, dsn, yes=yes):
+        carry_out(file, found, dsn, room_is_there=room_is_there)
+
+
+@plan.command("undo", epilog="Example: pgflash plan undo plan.json")
+@_FILE
+@_DSN
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
+def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
+    """Take back the moves that were made or begun, the last one first."""
+    found = read_plan(file)
+    _print_plan(found)
+    if not yes and not _ask("Take back what was done?"):
+        return
+    with PlanScreen(Console(stderr=True, soft_wrap=True)) as screen:
+        undo_plan(Journal(file, found, screen), dsn, room_is_there=room_is_there)
+
+
+# ---- used by pgflash place, too
+
+
+def show_looks(found: Plan, dsn: str) -> tuple[Seen, ...]:
+    """Print what each move would mean; raise the reason of the first that is refused."""
+    seen = look_at(found, dsn)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("what", "from", "to"):
+        table.add_column(name, overflow="fold")
+    for name in ("MB", "about"):
+        table.add_column(name, justify="right")
+    for one in seen:
+        if one.look is not None:
+            table.add_row(
+                escape(" ".join(filter(None, (one.move.kind.value, one.move.name)))),
+                escape(one.look.here),
+                escape(one.look.there),
+                f"{one.look.bytes / 1e6:,.0f}",
+                "already there" if one.look.is_there else _about(one.look.about_s),
+            )
+    Console(soft_wrap=True).print(table)
+    for line in _remarks(seen):
+        click.echo(line)
+    for one in seen:
+        if one.refused is not None:
+            raise one.refused
+    return seen
+
+
+def _remarks(seen: tuple[Seen, ...]) -> list[str]:
+    """Return what is to be said of locks, speeds and risks, each once."""
+    looks = [one.look for one in seen if one.look is not None and not one.look.is_there]
+    locks = dict.fromkeys(f"Lock: {look.lock}" for look in looks)
+    speeds = dict.fromkeys(f"Speed: {look.speed}." for look in looks if look.speed)
+    warnings = dict.fromkeys(f"Note: {text}" for look in looks for text in look.warnings)
+    return [*locks, *speeds, *warnings]
+
+
+def agree(found: Plan, dsn: str, *, yes: bool) -> bool:
+    """Show what would be done, and ask."""
+    seen = show_looks(found, dsn)
+    if all(one.look is not None and one.look.is_there for one in seen):
+        click.echo("Everything is there already: nothing to do.")
+        return False
+    return yes or _ask("Do it?")
+
+
+def carry_out(path: Path, found: Plan, dsn: str, *, room_is_there: bool) -> None:
+    """Carry out a plan, and say how to go on with it or take it back."""
+    with PlanScreen(Console(stderr=True, soft_wrap=True)) as screen:
+        journal = Journal(path, found, screen)
+        try:
+            apply_plan(journal, dsn, room_is_there=room_is_there)
+        except (PgflashError, KeyboardInterrupt):
+            screen.say(f"Go on with it: pgflash plan apply {path}")
+            screen.say(f"Take it back:  pgflash plan undo {path}")
+            raise
+    click.echo(f"Done. Take it back: pgflash plan undo {path}")
+
+
+def _ask(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise PgflashError(
+            "nobody is there to be asked", hint="Say --yes, or look first with --dry-run."
+        )
+    return click.confirm(question)
+
+
+def _about(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _record(found: Plan, index: int) -> dict[str, object]:
+    move, record = found.moves[index], found.records[index]
+    return {
+        "kind": move.kind.value,
+        "name": move.name,
+        "database": move.database,
+        "to": move.to,
+        "was": record.was,
+        "bytes": move.bytes,
+        "state": record.state.value,
+        "step": record.step,
+        "seconds": round(record.seconds, 1),
+        "message": record.message,
+    }
+
+
+def _print_plan(found: Plan) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("state", "what", "from", "to"):
+        table.add_column(name, overflow="fold")
+    for name in ("MB", "s"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for move, record in zip(found.moves, found.records, strict=True):
+        table.add_row(
+            record.state.value,
+            escape(" ".join(filter(None, (move.kind.value, move.name)))),
+            escape(record.was),
+            escape(move.to),
+            f"{move.bytes / 1e6:,.0f}",
+            f"{record.seconds:.0f}" if record.seconds else "",
+            escape(record.message or record.step or move.why),
+        )
+    Console(soft_wrap=True).print(table)
+
+
+def _list() -> None:
+    """List the plans that nobody named a file for."""
+    paths = sorted(state_folder().glob("*.json"))
+    if not paths:
+        click.echo(f"There are no plans in {state_folder()}.")
+    for path in paths:
+        try:
+            found = read_plan(path)
+        except PgflashError as error:
+            click.echo(f"{path}  {error.message}")
+            continue
+        states = dict.fromkeys(record.state.value for record in found.records)
+        when = time.strftime("%Y-%m-%d %H:%M", found.made_at.astimezone().timetuple())
+        click.echo(f"{path}  {when}  {len(found.moves)} moves, {', '.join(states)}")

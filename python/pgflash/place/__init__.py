@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Put parts of a cluster on another device: WAL, temporary files, archive, tables, indexes.
+
+with Cluster(dsn) as cluster:
+    moves = moves_for(cluster, Move(kind=MoveKind.TABLE, name="public.stock", to="flash"))
+    plan = plan_for(cluster, moves, id="20261122-101500", now=datetime.now(UTC))
+for seen in look_at(plan, dsn): ...          # what each would mean, or why not
+write_plan(path, plan)
+apply_plan(Journal(path, plan), dsn)          # and undo_plan()
+
+Read apply.py first, then wal.py, which is the one that stops a server; objects.py moves
+tables and indexes, archive.py and temp.py change settings.  control.py knows a server as a
+process, cluster.py over SQL, files.py as folders; journal.py is what a kill leaves.
+
+What is always true: whatever is cut off wherever, the cluster can be started without
+pgflash and has lost nothing; the same command goes on; an undo goes back.
+"""
+
+from pgflash.place.apply import Seen, apply_plan, look_at, undo_plan
+from pgflash.place.cluster import Cluster
+from pgflash.place.errors import PlaceError
+from pgflash.place.journal import Journal, Listener, Silent, Steps
+from pgflash.place.mover import Look
+from pgflash.place.planner import moves_for, plan_for
+
+__all__ = [
+    "Cluster",
+    "Journal",
+    "Listener",
+    "Look",
+    "PlaceError",
+    "Seen",
+    "Silent",
+    "Steps",
+    "apply_plan",
+    "look_at",
+    "moves_for",
+    "plan_for",
+    "undo_plan",
+]

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Let archived WAL go to another folder without a gap in the chain.
+
+copy what is there  ->  change archive_command  ->  wait until a segment that was finished
+afterwards is in the new folder  ->  copy what still came into the old one  ->  compare
+
+The archiver is one process that takes one segment after the other, so once a later segment
+has come to the new folder no earlier one is on its way to the old.  Nothing is ever removed
+from the old folder: the chain is whole in it up to the change, and whole in the new one
+throughout.  If the new command fails, the old one is put back; what was not archived
+meanwhile waits in pg_wal, as it always does.
+
+With the option copy=no old segments stay where they are, and restores need both folders.
+
+The folder is told from the command: the path in front of %f.  basic_archive, whose folder
+is a setting, is known as well; other libraries and programs have to be told themselves.
+As a place of a move it is the setting that makes it: NAME=set:VALUE or NAME=reset.
+"""
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+
+from pgflash.model.plan import Move
+from pgflash.place import files, speed
+from pgflash.place.cluster import Cluster, said_no
+from pgflash.place.control import ServerProcess
+from pgflash.place.errors import PlaceError
+from pgflash.place.journal import Steps
+from pgflash.place.mover import Look
+from pgflash.place.settings import change_setting, set_place, setting_place
+
+_COMMAND = "archive_command"
+_BASIC = "basic_archive.archive_directory"
+
+#: A path in front of %f, in quotes or without.
+_FOLDER = re.compile(r"""(?:"(/[^"]*)/%f"|'(/[^']*)/%f'|(/[^\s"';&|<>()]+)/%f)""")
+
+#: How long a segment may take to be archived.
+_ARCHIVED_WAIT_S = 300.0
+_FAILED_MAX = 3
+_POLL_S = 0.1
+
+_SEGMENT = re.compile(r"[0-9A-F]{24}")
+
+
+def folder_of(command: str) -> str | None:
+    """Return the folder that a command archives to, or None if that is not to be seen."""
+    found = {next(filter(None, match.groups())) for match in _FOLDER.finditer(command)}
+    # Two folders are two copies: which of them is to move, nobody has said.
+    return found.pop().rstrip("/") if len(found) == 1 else None
+
+
+def with_folder(command: str, old: str, new: str) -> str:
+    """Return the command with another folder in front of each %f."""
+    if re.search(r"""[\s"';&|<>()$`\\%]""", new):
+        raise PlaceError(
+            f'"{new}" cannot stand in a shell command as it is', hint="Name a folder without signs."
+        )
+    return command.replace(f"{old}/%f", f"{new}/%f")
+
+
+class ArchiveMover:
+    """Moves the folder of archived WAL."""
+
+    def __init__(self, cluster: Cluster, move: Move) -> None:
+        """Look after the archiving of a cluster."""
+        self._cluster = cluster
+        self._move = move
+        if not cluster.is_superuser:
+            raise PlaceError(
+                f'role "{cluster.role}" may not see and change how WAL is archived',
+                hint="Use a superuser.",
+            )
+        self._name = _BASIC if cluster.setting("archive_library") == "basic_archive" else _COMMAND
+
+    def here(self) -> str:
+        """Return the setting that says where WAL is archived to."""
+        return f"{self._name}={setting_place(self._cluster, self._name)}"
+
+    def target(self) -> str:
+        """Return the setting that says where it is to go."""
+        old, new = self._folder(), self._new_folder()
+        if self._name == _BASIC:
+            return f"{_BASIC}={set_place(new)}"
+        command = self._move.options.get("command") or with_folder(
+            self._cluster.setting(_COMMAND), old, new
+        )
+        return f"{_COMMAND}={set_place(command)}"
+
+    def _new_folder(self) -> str:
+        return self._move.to.rstrip("/")
+
+    def _folder(self) -> str:
+        """Return the folder that WAL goes to now, or say why that is not known."""
+        cluster = self._cluster
+        if cluster.setting("archive_mode") == "off":
+            raise PlaceError(
+                "WAL is not archived (archive_mode is off)",
+                hint="Set archive_mode and archive_command; that needs a restart.",
+            )
+        library = cluster.setting("archive_library")
+        if library == "basic_archive":
+            return cluster.setting(_BASIC).rstrip("/")
+        if library:
+            raise PlaceError(
+                f'WAL is archived by the library "{library}", which pgflash does not know',
+                hint="Tell the library its new folder yourself.",
+            )
+        command = cluster.setting(_COMMAND)
+        folder = folder_of(command)
+        if folder is None:
+            raise PlaceError(
+                f"archive_command does not show one folder in front of %f: {command or '(empty)'}",
+                hint="Tell the program that it calls its new folder yourself.",
+            )
+        return folder
+
+    # ---- look
+
+    def refuse(self) -> None:
+        """Refuse a move that must not be."""
+        cluster = self._cluster
+        if not cluster.is_local:
+            raise PlaceError(
+                "the server runs on another machine", hint="Run pgflash on the server's machine."
+            )
+        if cluster.is_standby:
+            raise PlaceError(
+                "a standby cannot be made to finish a segment, so the change cannot be checked",
+                hint="Change archive_command yourself.",
+            )
+        ServerProcess(cluster.data_directory())  # may we act as its user?
+        old, new = self._folders()
+        if old == new:
+            return
+        if files.is_inside(new, cluster.data_directory()):
+            raise PlaceError(
+                f"{new} is inside the data directory", hint="Name a folder on another device."
+            )
+        if not new.parent.is_dir():
+            raise PlaceError(f"there is no folder {new.parent}", hint="Make it first.")
+        if not old.is_dir():
+            raise PlaceError(f"{old}, which archive_command names, is no folder here")
+        files.need_room(new, self._old_bytes(old), "the archive")
+
+    def look(self) -> Look:
+        """Say what the move would mean, or refuse it."""
+        self.refuse()
+        old, new = self._folders()
+        bytes_s, source = speed.slower(None, speed.write_bytes_s(files.nearest(new)))
+        old_bytes = self._old_bytes(old)
+        return Look(
+            here=str(old),
+            there=str(new),
+            bytes=old_bytes,
+            lock="Nobody waits: archiving goes on while old segments are copied.",
+            about_s=old_bytes / bytes_s + 2.0,
+            speed=source,
+            warnings=tuple(self._warnings(old, new)),
+            is_there=old == new,
+        )
+
+    def _folders(self) -> tuple[Path, Path]:
+        return Path(self._folder()).resolve(), Path(self._new_folder()).resolve()
+
+    def _old_bytes(self, old: Path) -> int:
+        return files.folder_bytes(old) if self._copies else 0
+
+    @property
+    def _copies(self) -> bool:
+        return self._move.options.get("copy", "yes") == "yes"
+
+    def _warnings(self, old: Path, new: Path) -> Iterator[str]:
+        if files.same_device(old, new):
+            yield "Both folders are on the same device: nothing will be gained."
+        if self._copies:
+            yield f"{old} keeps what it has; remove it when no restore needs it any more."
+        else:
+            yield f"Old segments stay in {old}: a restore needs both folders."
+        yield f"Who reads the archive (restore_command, standbys, backups) has to look in {new}."
+
+    # ---- go
+
+    def go(self, place: str, steps: Steps) -> None:
+        """Change the folder, and see to it that the new one holds the whole chain."""
+        name, _sign, setting = place.partition("=")
+        if not steps.record.notes.get("folder"):
+            steps.note("folder", self._folder())
+        old, new = Path(steps.record.notes["folder"]), Path(self._new_folder())
+        # An undo goes the other way, and whole chains are wanted there, too.
+        if steps.record.was == place:
+            old, new = new, old
+        owner = ServerProcess(self._cluster.data_directory()).owner
+        files.make_folder(new, owner)
+        if self._copies:
+            steps.at("copy what is archived", total=files.folder_bytes(old))
+            self._copy_missing(old, new, steps)
+        steps.at("change the setting")
+        change_setting(self._cluster, name, setting)
+        steps.at("wait for the next segment")
+        try:
+            self._wait_for_one(new)
+        except PlaceError:
+            if steps.record.was != place:
+                change_setting(self._cluster, name, steps.record.was.partition("=")[2])
+            raise
+        if self._copies:
+            steps.at("copy what came meanwhile", total=files.folder_bytes(old))
+            self._copy_missing(old, new, steps)
+            steps.at("compare")
+            _compare(old, new)
+
+    def _copy_missing(self, old: Path, new: Path, steps: Steps) -> None:
+        """Copy what the new folder lacks; what it has was archived there and stays.
+
+        A segment that is still to be archived is left to the archiver: its command may refuse
+        to write over what it finds.
+        """
+        waiting = self._waiting()
+        try:
+            for part in new.glob("*.pgflash-part"):
+                part.unlink()
+            for path in sorted(old.iterdir()):
+                if path.is_file() and path.name[:24] not in waiting and _lacks(new, path):
+                    # Somebody may be tidying up the archive.
+                    with contextlib.suppress(files.VanishedError):
+                        files.copy_file(path, new / path.name, steps.beat, live=False)
+            files.sync_folder(new)
+        except OSError as error:
+            raise PlaceError(
+                f"could not copy {old} to {new}: {error.strerror}",
+                hint="Archiving goes on as it was set last; nothing was removed.",
+            ) from error
+
+    def _waiting(self) -> set[str]:
+        """Return the segments that are still to be archived."""
+        rows = self._cluster.rows("select name from pg_ls_archive_statusdir()")
+        return {name[:24] for (name,) in rows if name.endswith(".ready")}
+
+    def _wait_for_one(self, folder: Path) -> None:
+        """Finish a segment, and wait until it or a later one is in the folder."""
+        with said_no("finish a WAL segment"):
+            session = self._cluster.session()
+            session.execute("set synchronous_commit = local")
+            session.execute("select pg_logical_emit_message(true, 'pgflash', 'archive moved')")
+            (name,) = _row(session.execute("select pg_walfile_name(pg_switch_wal())"))
+        (failed_before,) = self._cluster.rows("select failed_count from pg_stat_archiver")[0]
+        deadline = time.monotonic() + _ARCHIVED_WAIT_S
+        while True:
+            last, failed, message = self._cluster.rows(
+                "select last_archived_wal, failed_count, last_failed_wal from pg_stat_archiver"
+            )[0]
+            # The files of a timeline begin with its number, so later is greater.
+            if last and _SEGMENT.match(last) and last >= name and any(folder.glob(f"{last}*")):
+                return
+            if failed - failed_before >= _FAILED_MAX or time.monotonic() > deadline:
+                raise PlaceError(
+                    f"the server does not archive to {folder} (it failed with {message or name})",
+                    hint="See the server's log. No segment is lost: they wait in pg_wal.",
+                )
+            time.sleep(_POLL_S)
+
+
+def _row(cursor: "psycopg.Cursor[tuple[str, ...]]") -> tuple[str, ...]:
+    row = cursor.fetchone()
+    assert row is not None
+    return row
+
+
+def _lacks(folder: Path, path: Path) -> bool:
+    """Say whether a folder has no copy of a file, or not all of it."""
+    there = folder / path.name
+    return not there.exists() or there.stat().st_size != path.stat().st_size
+
+
+def _compare(old: Path, new: Path) -> None:
+    """See that the new folder has every file of the old one."""
+    missing = [path.name for path in sorted(old.iterdir()) if path.is_file() and _lacks(new, path)]
+    if missing:
+        raise PlaceError(
+            f"{new} lacks {len(missing)} files of {old}, such as {missing[0]}",
+            hint="Copy them yourself; archiving goes on.",
+        )

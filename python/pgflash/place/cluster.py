@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A cluster as placement sees it over SQL: sessions, rights, tablespaces, room.
+
+Every session asks the server to look each second whether its client is still there
+(client_connection_check_interval): a pgflash that is killed must not leave a statement
+behind that holds a lock which everybody waits for.  Time-outs that an administrator set for
+applications do not apply to these sessions.
+"""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, LiteralString, Self
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from pgflash.place import files
+from pgflash.place.errors import PlaceError
+from pgflash.session import Connection, SessionError, connect
+
+_SESSION = (
+    "set client_connection_check_interval = '1s'",
+    "set statement_timeout = 0",
+    "set lock_timeout = 0",
+    "set idle_in_transaction_session_timeout = 0",
+    "set idle_session_timeout = 0",
+    # Nobody may slip us a function of the same name.
+    "set search_path = pg_catalog",
+)
+
+
+class Cluster:
+    """Sessions with one cluster, one for each database, and what is asked most."""
+
+    def __init__(self, dsn: str) -> None:
+        """Connect to the database of the connection string."""
+        self._dsn = dsn
+        self._sessions: dict[str, Connection] = {}
+        first = self._open("")
+        self.database: str = first.info.dbname
+        self._sessions[self.database] = first
+        self.version = first.info.server_version
+        self.system_identifier = str(
+            self.value("select system_identifier from pg_control_system()")
+        )
+
+    @property
+    def major(self) -> int:
+        """The server's major version."""
+        return self.version // 10_000
+
+    def session(self, database: str = "") -> Connection:
+        """Return the session with a database, made anew if it was lost."""
+        name = database or self.database
+        session = self._sessions.get(name)
+        if session is None or session.closed or session.broken:
+            session = self._sessions[name] = self._open(name)
+        return session
+
+    def fresh(self, database: str = "") -> Connection:
+        """Return a session of the caller's own, to be closed."""
+        return self._open(database or self.database)
+
+    def conninfo(self, database: str = "") -> str:
+        """Return a connection string for a database."""
+        return make_conninfo(self._dsn, dbname=database or self.database)
+
+    def forget(self, database: str | None = None) -> None:
+        """Close the session with a database, or all: they are made anew when needed."""
+        for name in [database] if database is not None else [*self._sessions]:
+            session = self._sessions.pop(name, None)
+            if session is not None:
+                session.close()
+
+    def rows(
+        self, query: LiteralString | sql.Composed, *values: object, database: str = ""
+    ) -> list[tuple[Any, ...]]:
+        """Return what a query finds."""
+        with said_no(f"ask database {database or self.database}"):
+            return self.session(database).execute(query, values or None).fetchall()
+
+    def value(
+        self, query: LiteralString | sql.Composed, *values: object, database: str = ""
+    ) -> Any:  # noqa: ANN401 - whatever the query's column is
+        """Return the only value that a query finds, or None."""
+        rows = self.rows(query, *values, database=database)
+        return rows[0][0] if rows else None
+
+    def run(
+        self, statement: LiteralString | sql.Composed, *, database: str = "", doing: str
+    ) -> None:
+        """Run a statement; DOING completes "could not ..."."""
+        with said_no(doing):
+            self.session(database).execute(statement)
+
+    # ---- what it is
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server runs on this machine, so that its files can be looked at."""
+        info = self.session().info
+        if info.host.startswith("/"):
+            return True
+        address = self.value("select host(inet_server_addr())")
+        try:
+            # Only an address of this machine can be bound to.
+            with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+                probe.bind((address, 0))
+        except OSError:
+            return False
+        return True
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether it is in recovery."""
+        return bool(self.value("select pg_is_in_recovery()"))
+
+    @property
+    def is_superuser(self) -> bool:
+        """Whether our role may do everything."""
+        return bool(self.value("select rolsuper from pg_roles where rolname = current_user"))
+
+    @property
+    def role(self) -> str:
+        """Our role."""
+        return str(self.value("select current_user"))
+
+    def setting(self, name: str) -> str:
+        """Return a setting that our role may see."""
+        value = self.value("select current_setting(%s, true)", name)
+        return "" if value is None else str(value)
+
+    def setting_or_none(self, name: str) -> str | None:
+        """Return a setting, or None if our role may not see it."""
+        try:
+            return self.setting(name)
+        except PlaceError:
+            return None
+
+    def data_directory(self) -> Path:
+        """Return where the cluster lives; its files are there only if it is local."""
+        try:
+            return Path(self.setting("data_directory"))
+        except PlaceError as error:
+            raise PlaceError(
+                f'role "{self.role}" may not know where the cluster lives',
+                hint=f"GRANT pg_read_all_settings TO {self.role}; or use a superuser.",
+            ) from error
+
+    # ---- tablespaces
+
+    def tablespaces(self) -> dict[str, str]:
+        """Return tablespaces and their folders; the two of the data directory have none."""
+        return {
+            name: str(folder)
+            for name, folder in self.rows(
+                "select spcname, pg_tablespace_location(oid) from pg_tablespace"
+            )
+        }
+
+    def tablespace_folder(self, name: str) -> Path:
+        """Return the folder that a tablespace's files are in."""
+        folder = self.tablespaces()[name]
+        return Path(folder) if folder else self.data_directory()
+
+    def need_room(self, tablespace: str, wanted_bytes: int, what: str) -> None:
+        """Refuse unless a tablespace's device has room for it."""
+        if not self.is_local:
+            raise PlaceError(
+                "the server runs on another machine, where the free space cannot be seen",
+                hint="Run pgflash there, or say that there is room: --room-is-there.",
+            )
+        try:
+            files.need_room(self.tablespace_folder(tablespace), wanted_bytes, what)
+        except OSError as error:
+            raise PlaceError(
+                f"could not see how much is free in {self.tablespace_folder(tablespace)}: "
+                f"{error.strerror}",
+                hint="Run pgflash as the server's user, or say that there is room: "
+                "--room-is-there.",
+            ) from error
+
+    # ---- sessions
+
+    def _open(self, database: str) -> Connection:
+        session = connect(make_conninfo(self._dsn, dbname=database) if database else self._dsn)
+        for statement in _SESSION:
+            session.execute(statement)
+        if session.info.server_version >= 170_000:
+            session.execute("set transaction_timeout = 0")
+        return session
+
+    def close(self) -> None:
+        """Let go of all sessions."""
+        self.forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def said_no(doing: str) -> Iterator[None]:
+    """Say in one line what the server said no to."""
+    try:
+        yield
+    except psycopg.Error as error:
+        words = " ".join((error.diag.message_primary or str(error)).split())
+        detail = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
+        raise PlaceError(
+            f"could not {doing}: {words}{detail}", hint=error.diag.message_hint or ""
+        ) from error
+
+
+def try_cluster(dsn: str) -> Cluster | None:
+    """Return the cluster, or None if no server answers: one may have been stopped by us."""
+    try:
+        return Cluster(dsn)
+    except SessionError as error:
+        if isinstance(error.__cause__, psycopg.OperationalError):
+            return None
+        raise

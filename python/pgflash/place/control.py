@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A server as a process of this machine: how it was started, stop it, start it the same way.
+
+What a start needs is read from the running server (/proc: its arguments, its environment,
+where its messages go) and kept by the caller before it stops it: afterwards nobody could
+know.  It is started by pg_ctl as the owner of the data directory, in a session of its own,
+so that Ctrl-C at our terminal does not reach it.
+
+A server that somebody looks after (systemd, a container's first process) is not stopped
+behind his back: there the administrator says how, with two commands.  They run in a shell,
+as whoever runs pgflash.
+"""
+
+import os
+import pwd
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pgflash.place.errors import PlaceError
+from pgflash.place.files import Owner
+
+STOP_WAIT_S = 600
+START_WAIT_S = 600
+
+#: What pg_ctl adds, or what belongs to one start only.
+_NOT_KEPT = {"PG_GRANDPARENT_PID", "PWD", "OLDPWD", "SHLVL", "_"}
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Startup:
+    """How a server was started."""
+
+    #: The folder of its programs.
+    bindir: str
+    #: What -D named: the data directory, or the folder of its configuration.
+    config_directory: str
+    #: Its other arguments.
+    arguments: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    #: The file that its messages go to.
+    log: str = ""
+    #: Commands of the administrator, to be used instead of pg_ctl.
+    stop_command: str = ""
+    start_command: str = ""
+
+    def to_json(self) -> str:
+        """Return it as text, for the notes of a plan."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Startup":
+        """Return it from the notes of a plan."""
+        return msgspec.json.decode(text, type=cls)
+
+
+class ServerProcess:
+    """The server of a data directory on this machine."""
+
+    def __init__(self, data: Path) -> None:
+        """Know the data directory, and see that we may do what its owner may."""
+        self.data = data
+        try:
+            self.owner = Owner.of(data)
+            identity = (data / "PG_VERSION").stat()
+        except OSError as error:
+            raise PlaceError(
+                f"could not look into the data directory {data}: {error.strerror}",
+                hint="Run pgflash on the server's machine, as the server's user or as root.",
+            ) from error
+        if os.geteuid() not in {0, identity.st_uid}:
+            raise PlaceError(
+                f"the data directory {data} belongs to another user",
+                hint=f"Run pgflash as {_user_name(identity.st_uid)} or as root.",
+            )
+
+    def pid(self) -> int | None:
+        """Return the postmaster's process id, or None if no server runs here."""
+        try:
+            number = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
+            folder = Path(f"/proc/{number}/cwd").readlink()
+            program = Path(f"/proc/{number}/exe").readlink().name
+        except (OSError, ValueError):
+            return None
+        # The file outlives a killed server, and its number may be somebody else's by now.
+        here = folder == self.data.resolve() and program.startswith("postgres")
+        return number if here else None
+
+    def startup(self, *, stop_command: str = "", start_command: str = "") -> Startup:
+        """Return how the running server was started, or refuse what cannot be repeated."""
+        pid = self.pid()
+        if pid is None:
+            raise PlaceError(f"no server runs in {self.data}")
+        process = Path("/proc") / str(pid)
+        program = (process / "exe").readlink()
+        if not program.exists():
+            raise PlaceError(
+                f"the program of the running server, {program}, is gone or was replaced",
+                hint="Restart the server first.",
+            )
+        if not start_command:
+            self._refuse_if_looked_after(process)
+        config, arguments = _arguments((process / "cmdline").read_bytes())
+        environment = _environment((process / "environ").read_bytes())
+        return Startup(
+            bindir=str(program.parent),
+            config_directory=config or environment.get("PGDATA", str(self.data)),
+            arguments=arguments,
+            environment=environment,
+            log=self._log(process, needed=not start_command),
+            stop_command=stop_command,
+            start_command=start_command,
+        )
+
+    def _refuse_if_looked_after(self, process: Path) -> None:
+        unit = re.search(r"([^/\n]+\.service)$", (process / "cgroup").read_text(), re.MULTILINE)
+        if unit is not None and not unit[1].startswith("user@"):
+            raise PlaceError(
+                f"systemd looks after this server ({unit[1]})",
+                hint=f"Say how to stop and start it: --stop-command 'systemctl stop {unit[1]}' "
+                f"--start-command 'systemctl start {unit[1]}'",
+            )
+        if process.name == "1":
+            raise PlaceError(
+                "the server is the first process of its container, which would end with it",
+                hint="Stop the container and make the server with initdb --waldir, or name the "
+                "WAL's folder where the container is described.",
+            )
+
+    def _log(self, process: Path, *, needed: bool) -> str:
+        """Return the file that the server's messages go to."""
+        target = (process / "fd" / "2").readlink()
+        if target.is_absolute() and target.is_file():
+            return str(target)
+        if needed and str(target) != "/dev/null":
+            raise PlaceError(
+                f"the server's messages go to {target}, where a server that we start cannot send "
+                "them",
+                hint="Say how to stop and start it: --stop-command and --start-command.",
+            )
+        return "/dev/null"
+
+    # ---- stop and start
+
+    def stop(self, startup: Startup) -> None:
+        """Stop the server in a clean way, and wait until it is gone."""
+        if self.pid() is None:
+            return
+        if startup.stop_command:
+            self._run_command(startup.stop_command, "stop")
+        else:
+            done = self._run(
+                startup,
+                [
+                    "pg_ctl",
+                    "stop",
+                    "-D",
+                    str(self.data),
+                    "-m",
+                    "fast",
+                    "-w",
+                    "-t",
+                    str(STOP_WAIT_S),
+                ],
+            )
+            if done.returncode != 0 and self.pid() is not None:
+                raise PlaceError(
+                    f"the server did not stop within {STOP_WAIT_S} s: {_last_line(done)}",
+                    hint="It is shutting down and will have to be started when it is down. "
+                    "Nothing was moved.",
+                )
+        if not _wait(lambda: self.pid() is None, STOP_WAIT_S):
+            raise PlaceError(
+                f"the server still runs, {STOP_WAIT_S} s after --stop-command",
+                hint="Nothing was moved.",
+            )
+
+    def stop_at_once(self, startup: Startup) -> None:
+        """Stop a server that does not work as it should, if need be the hard way."""
+        for mode in ("fast", "immediate"):
+            if self.pid() is None:
+                return
+            words = ["pg_ctl", "stop", "-D", str(self.data), "-m", mode, "-w", "-t", "60"]
+            self._run(startup, words)
+        if self.pid() is not None:
+            raise PlaceError(f"the server in {self.data} does not stop")
+
+    def start(self, startup: Startup) -> None:
+        """Start the server as it was started before, and wait until it says it is ready."""
+        if self.pid() is None:
+            if startup.start_command:
+                self._run_command(startup.start_command, "start")
+            else:
+                self._start_by_pg_ctl(startup)
+        if not _wait(self._is_ready, START_WAIT_S if self.pid() is not None else 10):
+            raise PlaceError(f"the server in {self.data} does not get ready")
+
+    def _start_by_pg_ctl(self, startup: Startup) -> None:
+        words = ["pg_ctl", "start", "-D", startup.config_directory, "-w", "-t", str(START_WAIT_S)]
+        words += ["-l", startup.log]
+        if startup.arguments:
+            # pg_ctl hands this to a shell.
+            words += ["-o", shlex.join(startup.arguments)]
+        done = self._run(startup, words)
+        if done.returncode != 0:
+            raise PlaceError(
+                f"the server did not start: {_last_line(done)}",
+                hint=f"Its messages are in {startup.log}.",
+            )
+
+    def _is_ready(self) -> bool:
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return False
+        return (
+            self.pid() is not None and len(lines) >= 8 and lines[7].strip() in {"ready", "standby"}
+        )
+
+    # ---- what pg_control says
+
+    def control(self, startup: Startup) -> dict[str, str]:
+        """Return what pg_controldata prints."""
+        done = self._run(startup, ["pg_controldata", "-D", str(self.data)])
+        if done.returncode != 0:
+            raise PlaceError(f"pg_controldata failed: {_last_line(done)}")
+        pairs = (line.partition(":") for line in done.stdout.splitlines())
+        return {name.strip(): value.strip() for name, _colon, value in pairs}
+
+    def is_clean(self, startup: Startup) -> bool:
+        """Say whether the stopped cluster was shut down in a clean way."""
+        state = self.control(startup).get("Database cluster state", "")
+        return state in {"shut down", "shut down in recovery"}
+
+    # ---- programs
+
+    def _run(self, startup: Startup, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Run a program of the server's installation as the server's user."""
+        environment = startup.environment or {"PATH": os.defpath}
+        program = Path(startup.bindir) / words[0]
+        rights = _as_user(self.owner) if os.geteuid() == 0 else {}
+        try:
+            # Into a pipe nothing may be written that a server inherits: pg_ctl gives it -l.
+            return subprocess.run(
+                [program, *words[1:]],
+                cwd=self.data,
+                env={**environment, "LC_ALL": "C"} if words[0] == "pg_controldata" else environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                start_new_session=True,
+                **rights,
+            )
+        except OSError as error:
+            raise PlaceError(f"could not run {program}: {error.strerror}") from error
+
+    def _run_command(self, command: str, what: str) -> None:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            start_new_session=True,
+        )
+        if done.returncode != 0:
+            raise PlaceError(f"--{what}-command failed with exit code {done.returncode}: {command}")
+
+
+def _arguments(cmdline: bytes) -> tuple[str, tuple[str, ...]]:
+    """Return what -D names, and the other arguments."""
+    words = [os.fsdecode(word) for word in cmdline.rstrip(b"\0").split(b"\0")][1:]
+    config, others = "", list[str]()
+    while words:
+        word = words.pop(0)
+        if word == "-D" and words:
+            config = words.pop(0)
+        elif word.startswith("-D") and len(word) > 2:
+            config = word[2:]
+        else:
+            others.append(word)
+    return config, tuple(others)
+
+
+def _environment(environ: bytes) -> dict[str, str]:
+    """Return the variables that a server was started with."""
+    pairs = (os.fsdecode(entry).partition("=") for entry in environ.split(b"\0") if b"=" in entry)
+    return {
+        name: value
+        for name, _sign, value in pairs
+        if re.fullmatch(r"[A-Za-z_]\w*", name) and name not in _NOT_KEPT
+    }
+
+
+def _as_user(owner: Owner) -> dict[str, Any]:
+    """Return the arguments that make a program run as the owner, with its groups."""
+    groups = os.getgrouplist(_user_name(owner.uid), owner.gid)
+    return {"user": owner.uid, "group": owner.gid, "extra_groups": groups}
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[-1] if lines else f"exit code {done.returncode}"
+
+
+def _wait(condition: Callable[[], bool], wait_s: float) -> bool:
+    """Wait until a condition holds; False if the time ran out."""
+    deadline = time.monotonic() + wait_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Move a whole database at once: ALTER DATABASE, while nobody is connected to it.
+
+The server copies all files and then changes one row, so a kill leaves the database where
+it was.  Nobody is sent away: whoever is connected is named, and the move is refused.  (Its
+other way, object by object while the database is used, is made of many moves; see
+planner.py.)  A server that crashes in the middle leaves files in the new tablespace that
+keep the next attempt from beginning; the message says so.
+"""
+
+import time
+
+from psycopg import sql
+
+from pgflash.model.plan import Move
+from pgflash.place import speed
+from pgflash.place.cluster import Cluster
+from pgflash.place.errors import PlaceError
+from pgflash.place.journal import Steps
+from pgflash.place.mover import Look
+from pgflash.place.tablespaces import (
+    find_tablespace,
+    make_tablespace,
+    refuse_new,
+    refuse_without_rights,
+)
+
+_DATABASE = """
+select t.spcname, pg_database_size(d.oid), pg_has_role(d.datdba, 'USAGE')
+       and (select rolcreatedb or rolsuper from pg_roles where rolname = current_user)
+  from pg_database d join pg_tablespace t on t.oid = d.dattablespace where d.datname = %s
+"""
+
+_USERS = """
+select pid, coalesce(nullif(application_name, ''), backend_type) from pg_stat_activity
+ where datname = %s and pid <> pg_backend_pid() and backend_type = 'client backend'
+ order by pid limit 4
+"""
+
+
+#: How long a session of ours may take to be gone.
+_OURS_WAIT_S = 3.0
+
+
+class DatabaseMover:
+    """Moves one database."""
+
+    def __init__(self, cluster: Cluster, move: Move) -> None:
+        """Look after a database; our own session has to be with another."""
+        self._cluster = cluster
+        self._move = move
+        others = [name for name in (cluster.database, "postgres", "template1") if name != move.name]
+        self._from = others[0]
+
+    def here(self) -> str:
+        """Return its tablespace."""
+        return str(self._row()[0])
+
+    def target(self) -> str:
+        """Return the tablespace that it is to be in."""
+        return make_tablespace(self._cluster, self._move.to)
+
+    def _row(self) -> tuple[str, int, bool]:
+        rows = self._cluster.rows(_DATABASE, self._move.name, database=self._from)
+        if not rows:
+            raise PlaceError(f'there is no database "{self._move.name}"')
+        return rows[0]
+
+    def refuse(self) -> None:
+        """Refuse a move that must not be."""
+        cluster = self._cluster
+        _here, _size_bytes, may = self._row()
+        if not may:
+            raise PlaceError(
+                f'role "{cluster.role}" may not move database "{self._move.name}"',
+                hint="Its owner may, if he has CREATEDB; or use a superuser.",
+            )
+        found = find_tablespace(cluster, self._move.to)
+        if found is None:
+            refuse_new(cluster, self._move.to)
+        else:
+            refuse_without_rights(cluster, found)
+
+    def look(self) -> Look:
+        """Say what the move would mean, or refuse it."""
+        self.refuse()
+        here, size_bytes, _may = self._row()
+        found = find_tablespace(self._cluster, self._move.to)
+        users = self._users()
+        return Look(
+            here=here,
+            there=found or self._move.to,
+            bytes=size_bytes,
+            lock="Nobody can connect to the database while it is copied, and nobody may be "
+            "connected.",
+            about_s=size_bytes / speed.ASSUMED_BYTES_S,
+            speed=f"assumed {speed.ASSUMED_BYTES_S / 1e6:.0f} MB/s",
+            warnings=(f"Connected now: {users}.",) if users else (),
+            is_there=found == here,
+        )
+
+    def _users(self) -> str:
+        rows = self._cluster.rows(_USERS, self._move.name, database=self._from)
+        return ", ".join(f"{name} ({pid})" for pid, name in rows)
+
+    def go(self, place: str, steps: Steps) -> None:
+        """Move it to a tablespace."""
+        # Our own sessions must not be in the way.
+        self._cluster.forget(self._move.name)
+        if self.here() == place:
+            return
+        deadline = time.monotonic() + _OURS_WAIT_S
+        while users := self._users():
+            # One of them may be the session that we have just closed.
+            if time.monotonic() < deadline:
+                time.sleep(0.1)
+                continue
+            raise PlaceError(
+                f'database "{self._move.name}" is in use: {users}',
+                hint="End these sessions, or move it object by object while it is used, without "
+                "--offline.",
+            )
+        steps.at("copy the database")
+        self._cluster.run(
+            sql.SQL("alter database {} set tablespace {}").format(
+                sql.Identifier(self._move.name), sql.Identifier(place)
+            ),
+            database=self._from,
+            doing=f"move database {self._move.name}",
+        )

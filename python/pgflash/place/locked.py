@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Run a statement that needs a lock nobody may share, without stopping everybody for it.
+
+While a session waits for such a lock, all who come later queue behind it.  So it waits for
+a moment only (lock_timeout), lets them pass, and tries again, for as long as it was told.
+The moment is longer than deadlock_timeout's second, after which an autovacuum that is in
+the way is sent away.
+"""
+
+import time
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from pgflash.place.cluster import Cluster, said_no
+from pgflash.place.errors import PlaceError
+from pgflash.place.journal import Steps
+from pgflash.place.relations import Relation
+
+#: How long others may have to queue behind us at each attempt.
+LOCK_TIMEOUT_MS = 1500
+#: How long it is tried altogether.
+PATIENCE_S = 600.0
+
+_PAUSE_MIN_S = 0.5
+_PAUSE_MAX_S = 15.0
+
+_HOLDERS = """
+select a.pid, coalesce(nullif(a.application_name, ''), a.backend_type), a.xact_start
+  from pg_locks l join pg_stat_activity a using (pid)
+ where l.relation = %s and l.database = (select oid from pg_database
+       where datname = current_database()) and l.granted and l.pid <> pg_backend_pid()
+ order by a.xact_start limit 3
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long one attempt waits for the lock, and how long it is tried."""
+
+    lock_timeout_ms: int = LOCK_TIMEOUT_MS
+    total_s: float = PATIENCE_S
+
+    @classmethod
+    def of(cls, options: dict[str, str]) -> "Patience":
+        """Return what the options of a move say."""
+        return cls(
+            lock_timeout_ms=int(options.get("lock_timeout_ms", LOCK_TIMEOUT_MS)),
+            total_s=float(options.get("patience_s", PATIENCE_S)),
+        )
+
+
+def run_locked(
+    cluster: Cluster, relation: Relation, statement: sql.Composed, patience: Patience, steps: Steps
+) -> None:
+    """Run a statement as soon as its lock can be had without waiting."""
+    session = cluster.session(relation.database)
+    doing = f"move {relation.title}"
+    deadline = time.monotonic() + patience.total_s
+    pause_s = _PAUSE_MIN_S
+    try:
+        session.execute(sql.SQL("set lock_timeout = {}").format(patience.lock_timeout_ms))
+        while True:
+            try:
+                with said_no(doing):
+                    session.execute(statement)
+                return
+            except PlaceError as error:
+                if not isinstance(
+                    error.__cause__,
+                    psycopg.errors.LockNotAvailable | psycopg.errors.DeadlockDetected,
+                ):
+                    raise
+            if time.monotonic() + pause_s > deadline:
+                raise PlaceError(
+                    f"{relation.title} could not be locked within {patience.total_s:.0f} s"
+                    f"{_holders(cluster, relation)}",
+                    hint="Try again when it is less busy, or with more --patience. Nothing was "
+                    "changed.",
+                )
+            steps.listener.say(
+                f"{relation.title} is in use{_holders(cluster, relation)}; trying again"
+            )
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+    finally:
+        if not session.closed:
+            session.execute("set lock_timeout = 0")
+
+
+def _holders(cluster: Cluster, relation: Relation) -> str:
+    """Return who has it, in brackets."""
+    rows = cluster.rows(_HOLDERS, relation.oid, database=relation.database)
+    if not rows:
+        return ""
+    said = [
+        f"process {pid} ({name}{f', in a transaction since {since:%H:%M:%S}' if since else ''})"
+        for pid, name, since in rows
+    ]
+    return f" by {', '.join(said)}"

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Move tables and indexes to another tablespace.
+
+An index is built anew there by REINDEX CONCURRENTLY: nobody waits, and what an attempt that
+was stopped left behind (an invalid index NAME_ccnew, or NAME_ccold) is dropped first and
+last.  An index that cannot be built so (of an exclusion constraint) is copied under a lock.
+
+A table is moved by pg_repack where that is installed, else copied by ALTER TABLE under a
+lock that shuts out readers, too; TOAST goes along.  A relation that only stands for its
+partitions has no file: there the change says where new partitions go.
+
+Every one of these is a transaction of the server: a kill leaves the relation before or
+after.  PostgreSQL removes the files of either.
+"""
+
+import time
+
+from psycopg import sql
+
+from pgflash.model.plan import Move, MoveKind
+from pgflash.place import repack, speed
+from pgflash.place.cluster import Cluster
+from pgflash.place.errors import PlaceError
+from pgflash.place.journal import Steps
+from pgflash.place.locked import Patience, run_locked
+from pgflash.place.mover import Look
+from pgflash.place.relations import (
+    INDEX_KINDS,
+    TABLE_KINDS,
+    Relation,
+    find_by_oid,
+    find_relation,
+    refuse_relation,
+)
+from pgflash.place.tablespaces import (
+    find_tablespace,
+    make_tablespace,
+    refuse_new,
+    refuse_without_rights,
+)
+from pgflash.place.watch import watched
+
+_ALTER = {"r": "table", "p": "table", "m": "materialized view", "i": "index", "I": "index"}
+
+_LEFTOVERS = """
+select n.nspname, c.relname from pg_index i join pg_class c on c.oid = i.indexrelid
+  join pg_namespace n on n.oid = c.relnamespace
+ where i.indrelid = (select indrelid from pg_index where indexrelid = %s)
+   and not i.indisvalid and c.oid <> %s and c.relname ~ '_cc(new|old)[0-9]*$'
+   and starts_with(%s, regexp_replace(c.relname, '_cc(new|old)[0-9]*$', ''))
+   and (regexp_replace(c.relname, '_cc(new|old)[0-9]*$', '') = %s or octet_length(c.relname) >= 60)
+"""
+
+_BUILDING = """
+select p.pid from pg_stat_progress_create_index p
+ where p.datname = current_database() and p.pid <> pg_backend_pid()
+   and p.relid = (select indrelid from pg_index where indexrelid = %s)
+"""
+
+#: How long another REINDEX on the same table may take, ours that was killed included.
+_OTHER_WAIT_S = 3600.0
+
+
+class RelationMover:
+    """Moves one table or index."""
+
+    def __init__(self, cluster: Cluster, move: Move, *, with_indexes: bool = False) -> None:
+        """Look after a relation; WITH_INDEXES: those of the table go the same way next."""
+        self._cluster = cluster
+        self._move = move
+        self._with_indexes = with_indexes
+        kinds = INDEX_KINDS if move.kind is MoveKind.INDEX else TABLE_KINDS
+        self._relation = find_relation(cluster, move.name, kinds=kinds, database=move.database)
+
+    def here(self) -> str:
+        """Return the tablespace it is in."""
+        return self._now().tablespace
+
+    def target(self) -> str:
+        """Return the tablespace it is to be in."""
+        return make_tablespace(self._cluster, self._move.to)
+
+    def _now(self) -> Relation:
+        found = find_by_oid(self._cluster, self._relation.oid, database=self._relation.database)
+        if found is None:
+            raise PlaceError(f"{self._relation.title} was dropped meanwhile")
+        return found
+
+    # ---- look
+
+    def refuse(self) -> None:
+        """Refuse a move that must not be."""
+        cluster, relation = self._cluster, self._now()
+        refuse_relation(cluster, relation)
+        found = find_tablespace(cluster, self._move.to)
+        if found is None:
+            refuse_new(cluster, self._move.to)
+        else:
+            refuse_without_rights(cluster, found)
+        self._method(relation)
+
+    def look(self) -> Look:
+        """Say what the move would mean, or refuse it."""
+        self.refuse()
+        relation = self._now()
+        found = find_tablespace(self._cluster, self._move.to)
+        method, warnings = self._method(relation)
+        return Look(
+            here=relation.tablespace,
+            there=found or self._move.to,
+            bytes=relation.bytes,
+            lock=_LOCKS[method],
+            about_s=relation.bytes / speed.ASSUMED_BYTES_S,
+            speed=f"assumed {speed.ASSUMED_BYTES_S / 1e6:.0f} MB/s",
+            warnings=tuple(warnings),
+            is_there=found == relation.tablespace,
+        )
+
+    def _method(self, relation: Relation) -> tuple[str, list[str]]:
+        """Return how it is moved, and what is to be said of that."""
+        asked = self._move.options.get("method", "auto")
+        if relation.is_partitioned:
+            return "catalog", []
+        if relation.is_index:
+            if self._cannot_be_built():
+                return "alter", ["It belongs to an exclusion constraint, so it is copied."]
+            return "reindex", []
+        if asked == "alter":
+            return "alter", []
+        reason = repack.why_not(self._cluster, relation)
+        if reason is None:
+            return "repack", []
+        if asked == "repack":
+            raise PlaceError(f"pg_repack cannot move {relation.title}: {reason}")
+        return "alter", [f"Without pg_repack readers have to wait, too: {reason}."]
+
+    def _cannot_be_built(self) -> bool:
+        return bool(
+            self._cluster.value(
+                "select indisexclusion from pg_index where indexrelid = %s",
+                self._relation.oid,
+                database=self._relation.database,
+            )
+        )
+
+    # ---- go
+
+    def go(self, place: str, steps: Steps) -> None:
+        """Move it to a tablespace."""
+        relation = self._now()
+        method, _warnings = self._method(relation)
+        if method == "reindex":
+            self._wait_for_others(steps)
+            self._drop_leftovers(steps)
+        elif method == "repack":
+            repack.clean_up(self._cluster, relation)
+        if self._now().tablespace == place:
+            return
+        patience = Patience.of(self._move.options)
+        if method == "reindex":
+            self._reindex(place, steps)
+        elif method == "repack":
+            repack.repack(self._cluster, relation, place, steps, with_indexes=self._with_indexes)
+        else:
+            steps.at("copy under a lock", total=relation.bytes / speed.ASSUMED_BYTES_S)
+            with watched(self._cluster, relation, steps):
+                run_locked(self._cluster, relation, _alter(relation, place), patience, steps)
+        now = self._now()
+        if now.tablespace != place:
+            raise PlaceError(f"{relation.title} is still in {now.tablespace}")
+
+    def _reindex(self, place: str, steps: Steps) -> None:
+        relation = self._relation
+        steps.at("build it anew", total=None)
+        statement = sql.SQL("reindex (concurrently, tablespace {}) index {}").format(
+            sql.Identifier(place), relation.sql
+        )
+        try:
+            with watched(self._cluster, relation, steps):
+                self._cluster.run(
+                    statement, database=relation.database, doing=f"build {relation.title} anew"
+                )
+        except PlaceError:
+            self._drop_leftovers(steps)
+            raise
+
+    def _drop_leftovers(self, steps: Steps) -> None:
+        """Drop invalid copies of the index that a stopped REINDEX left behind."""
+        relation = self._relation
+        rows = self._cluster.rows(
+            _LEFTOVERS,
+            *(relation.oid, relation.oid, relation.name, relation.name),
+            database=relation.database,
+        )
+        for schema, name in rows:
+            steps.at(f"drop the invalid index {name}")
+            self._cluster.run(
+                sql.SQL("drop index concurrently if exists {}.{}").format(
+                    sql.Identifier(schema), sql.Identifier(name)
+                ),
+                database=relation.database,
+                doing=f"drop the invalid index {schema}.{name}",
+            )
+
+    def _wait_for_others(self, steps: Steps) -> None:
+        """Wait for another REINDEX of this table; it may be ours that lost its client."""
+        deadline = time.monotonic() + _OTHER_WAIT_S
+        said = False
+        while rows := self._cluster.rows(
+            _BUILDING, self._relation.oid, database=self._relation.database
+        ):
+            if not said:
+                steps.listener.say(f"Process {rows[0][0]} builds an index of this table: waiting.")
+                said = True
+            if time.monotonic() > deadline:
+                raise PlaceError(f"process {rows[0][0]} has been building an index for too long")
+            time.sleep(0.2)
+
+
+_LOCKS = {
+    "catalog": "A lock of a moment on the parent; partitions move one by one.",
+    "reindex": "Nobody waits: built anew beside the old one; only other DDL and VACUUM of the "
+    "table have to wait. It begins when all transactions that are older have ended.",
+    "repack": "pg_repack: read and written meanwhile; a lock of a moment at the begin and at the "
+    "end.",
+    "alter": "Readers and writers of the table wait while it is copied. The lock is tried for in "
+    "moments, so that nobody queues behind it for long.",
+}
+
+
+def _alter(relation: Relation, place: str) -> sql.Composed:
+    return sql.SQL("alter {} {} set tablespace {}").format(
+        sql.SQL(_ALTER[relation.kind]),
+        relation.sql,
+        sql.Identifier(place),
+    )

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: PostgreSQL
+"""From what was asked for to a plan: one move, or the many that it is made of.
+
+A table is the table, then each of its indexes; a partitioned table is its partitions, then
+itself; a database is every table and index in it, one after the other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from pgflash.model.plan import Move, MoveKind, Plan, make_plan
+from pgflash.place.cluster import Cluster
+from pgflash.place.errors import PlaceError
+from pgflash.place.relations import (
+    INDEX_KINDS,
+    TABLE_KINDS,
+    Relation,
+    find_relation,
+    indexes_of,
+    relations_in,
+    tree_of,
+)
+
+
+def moves_for(cluster: Cluster, asked: Move) -> tuple[Move, ...]:
+    """Return the moves that a move consists of.
+
+    Options that are for this alone: "indexes" of a table ("no": they stay), "offline" of a
+    database ("yes": at once instead of object by object).
+    """
+    options = dict(asked.options)
+    with_indexes = options.pop("indexes", "yes") == "yes"
+    offline = options.pop("offline", "no") == "yes"
+    asked = replace(asked, options=options)
+    if asked.kind is MoveKind.TABLE:
+        return _table_moves(cluster, asked, with_indexes=with_indexes)
+    if asked.kind is MoveKind.INDEX:
+        index = find_relation(cluster, asked.name, kinds=INDEX_KINDS, database=asked.database)
+        return tuple(_move(asked, one) for one in tree_of(cluster, index))
+    if asked.kind is MoveKind.DATABASE and not offline:
+        return _database_moves(cluster, asked)
+    return (asked,)
+
+
+def _table_moves(cluster: Cluster, asked: Move, *, with_indexes: bool) -> tuple[Move, ...]:
+    table = find_relation(cluster, asked.name, kinds=TABLE_KINDS, database=asked.database)
+    moves = list[Move]()
+    for one in tree_of(cluster, table):
+        moves.append(_move(asked, one))
+        if with_indexes:
+            moves += [_move(asked, index) for index in indexes_of(cluster, one)]
+    return tuple(moves)
+
+
+def _database_moves(cluster: Cluster, asked: Move) -> tuple[Move, ...]:
+    found = relations_in(cluster, asked.name)
+    if not found:
+        raise PlaceError(f'there is nothing to move in database "{asked.name}"')
+    return tuple(_move(asked, one) for one in found)
+
+
+def _move(asked: Move, relation: Relation) -> Move:
+    """Return the move of one relation."""
+    return Move(
+        kind=MoveKind.INDEX if relation.is_index else MoveKind.TABLE,
+        to=asked.to,
+        name=relation.title,
+        database=relation.database,
+        bytes=relation.bytes,
+        why=asked.why,
+        options=asked.options,
+    )
+
+
+def plan_for(cluster: Cluster, moves: Sequence[Move], *, id: str, now: datetime) -> Plan:
+    """Return a plan of moves for this cluster."""
+    local = cluster.is_local and cluster.setting_or_none("data_directory")
+    return make_plan(
+        moves,
+        id=id,
+        system_identifier=cluster.system_identifier,
+        made_at=now,
+        data_directory=local or "",
+    )

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Relations as placement needs them: found by name, with what belongs to them.
+
+A name is taken as it stands in the catalog ("public.Order") or as SQL would write it
+(public."Order"); without a schema it is in public.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from pgflash.place.cluster import Cluster
+from pgflash.place.errors import PlaceError
+
+TABLE_KINDS = frozenset("rmp")
+INDEX_KINDS = frozenset("iI")
+#: Those that are only a name for their partitions, and have no file.
+PARTITIONED_KINDS = frozenset("pI")
+
+_COLUMNS = """
+select c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
+       coalesce(t.spcname, d.spcname), c.relispartition,
+       case when c.relkind in ('r', 'm', 't') then pg_table_size(c.oid)
+            when c.relkind = 'i' then pg_relation_size(c.oid) else 0 end::int8,
+       n.nspname in ('pg_catalog', 'information_schema') or n.nspname like 'pg\\_toast%%'
+         or n.nspname like 'pg\\_temp%%',
+       pg_has_role(c.relowner, 'USAGE'), pg_get_userbyid(c.relowner)
+  from pg_class c
+  join pg_namespace n on n.oid = c.relnamespace
+  left join pg_tablespace t on t.oid = c.reltablespace
+ cross join (select spcname from pg_database b join pg_tablespace s on s.oid = b.dattablespace
+              where b.datname = current_database()) d
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A table, materialized view or index."""
+
+    database: str
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    persistence: str
+    tablespace: str
+    is_partition: bool
+    bytes: int
+    is_system: bool
+    is_ours: bool
+    owner: str
+
+    @property
+    def title(self) -> str:
+        """Its name as a plan writes it."""
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def sql(self) -> sql.Composed:
+        """Its name as SQL writes it."""
+        return sql.SQL("{}.{}").format(sql.Identifier(self.schema), sql.Identifier(self.name))
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it is an index."""
+        return self.kind in INDEX_KINDS
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether it has no file, only partitions."""
+        return self.kind in PARTITIONED_KINDS
+
+
+def find_relation(
+    cluster: Cluster, name: str, *, kinds: frozenset[str], database: str = ""
+) -> Relation:
+    """Return the relation with this name, or say why there is none."""
+    found = _select(
+        cluster,
+        "where c.relkind = any(%s) and (n.nspname || '.' || c.relname = %s or c.oid = "
+        "to_regclass(%s) or (c.relname = %s and n.nspname = 'public'))",
+        [*kinds],
+        name,
+        _as_regclass(cluster, name, database),
+        name,
+        database=database,
+    )
+    exact = [one for one in found if one.title == name] or found
+    what = "index" if kinds == INDEX_KINDS else "table"
+    where = f'database "{database or cluster.database}"'
+    if not exact:
+        raise PlaceError(f"there is no {what} {name} in {where}", hint="Name it as SCHEMA.NAME.")
+    if len(exact) > 1:
+        raise PlaceError(
+            f"{name} could be {' or '.join(one.title for one in exact)}",
+            hint="Name it as SCHEMA.NAME.",
+        )
+    return exact[0]
+
+
+def find_by_oid(cluster: Cluster, oid: int, *, database: str = "") -> Relation | None:
+    """Return a relation, or None if it is gone."""
+    found = _select(cluster, "where c.oid = %s", oid, database=database)
+    return found[0] if found else None
+
+
+def indexes_of(cluster: Cluster, table: Relation) -> list[Relation]:
+    """Return the indexes of a table, by name."""
+    return _select(
+        cluster,
+        "where c.oid in (select indexrelid from pg_index where indrelid = %s) order by c.relname",
+        table.oid,
+        database=table.database,
+    )
+
+
+def tree_of(cluster: Cluster, relation: Relation) -> list[Relation]:
+    """Return a partitioned relation's partitions, then itself; of any other only itself."""
+    if not relation.is_partitioned:
+        return [relation]
+    return _select(
+        cluster,
+        "join pg_partition_tree(%s) tree on tree.relid = c.oid where c.relkind <> 'f' "
+        "order by tree.level desc, n.nspname, c.relname",
+        relation.oid,
+        database=relation.database,
+    )
+
+
+def relations_in(cluster: Cluster, database: str) -> list[Relation]:
+    """Return what users have made in the default tablespace of a database: tables, indexes."""
+    tables = _select(
+        cluster,
+        "where c.relkind in ('r', 'm', 'p') and c.reltablespace = 0 and c.relpersistence <> 't' "
+        "order by n.nspname, c.relname",
+        database=database,
+    )
+    indexes = _select(
+        cluster,
+        "where c.relkind in ('i', 'I') and c.reltablespace = 0 and c.relpersistence <> 't' "
+        "order by n.nspname, c.relname",
+        database=database,
+    )
+    return [one for one in (*tables, *indexes) if not one.is_system]
+
+
+def refuse_relation(cluster: Cluster, relation: Relation) -> None:
+    """Refuse what cannot or must not be moved."""
+    if relation.is_system:
+        raise PlaceError(f"{relation.title} belongs to PostgreSQL and stays where it is")
+    if relation.persistence == "t":
+        raise PlaceError(f"{relation.title} is a temporary relation of some session")
+    if not relation.is_ours:
+        raise PlaceError(
+            f'{relation.title} belongs to role "{relation.owner}"',
+            hint=f"Connect as {relation.owner}, or GRANT {relation.owner} TO {cluster.role};",
+        )
+
+
+def _as_regclass(cluster: Cluster, name: str, database: str) -> str | None:
+    """Return the name if SQL can read it as one; to_regclass() is strict about quotes."""
+    try:
+        parts = cluster.value("select parse_ident(%s, false)", name, database=database)
+    except PlaceError:
+        return None
+    return name if parts and len(parts) <= 2 else None
+
+
+def _select(
+    cluster: Cluster, condition: str, *values: object, database: str = ""
+) -> list[Relation]:
+    names: Sequence[str] = Relation.__dataclass_fields__.keys()  # type: ignore[assignment]
+    where = database or cluster.database
+    rows = cluster.rows(
+        sql.SQL(_COLUMNS) + sql.SQL(condition),
+        *values,
+        database=database,
+    )
+    return [Relation(**dict(zip(names, (where, *row), strict=True))) for row in rows]

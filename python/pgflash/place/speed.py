@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: PostgreSQL
+"""How fast a device reads and writes, measured in a second, so that a move can say how long.
+
+The reading is past the page cache where the file system allows it, of a file that is there
+anyway; the writing is to a temporary file that is synced and removed.  Where neither is
+allowed, or the server is elsewhere, a speed is assumed, and the answer says so.
+"""
+
+import mmap
+import os
+import tempfile
+import time
+from pathlib import Path
+
+_PROBE_BYTES = 32 << 20
+_CHUNK_BYTES = 1 << 20
+
+#: A plain disk's.
+ASSUMED_BYTES_S = 100e6
+
+
+def read_bytes_s(path: Path) -> float | None:
+    """Return how fast a file can be read from its device, or None if it cannot be told."""
+    buffer = mmap.mmap(-1, _CHUNK_BYTES)
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    except OSError:
+        return None
+    done, begun = 0, time.monotonic()
+    try:
+        while done < _PROBE_BYTES and (got := os.preadv(number, [buffer], done)) > 0:
+            done += got
+    except OSError:
+        return None
+    finally:
+        os.close(number)
+    return done / max(time.monotonic() - begun, 1e-6) if done >= _CHUNK_BYTES else None
+
+
+def write_bytes_s(folder: Path) -> float | None:
+    """Return how fast a folder's device writes, synced, or None if it cannot be told."""
+    try:
+        with tempfile.TemporaryFile(prefix=".pgflash-", dir=folder) as file:
+            chunk = os.urandom(_CHUNK_BYTES)
+            begun = time.monotonic()
+            for _number in range(_PROBE_BYTES // _CHUNK_BYTES):
+                file.write(chunk)
+            file.flush()
+            os.fdatasync(file.fileno())
+            return _PROBE_BYTES / max(time.monotonic() - begun, 1e-6)
+    except OSError:
+        return None
+
+
+def slower(one: float | None, other: float | None) -> tuple[float, str]:
+    """Return the speed of a copy between two, and where it comes from."""
+    known = [speed for speed in (one, other) if speed is not None]
+    if not known:
+        return ASSUMED_BYTES_S, f"assumed {ASSUMED_BYTES_S / 1e6:.0f} MB/s"
+    return min(known), f"measured {min(known) / 1e6:,.0f} MB/s"

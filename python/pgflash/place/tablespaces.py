@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: PostgreSQL
+"""From what was named to a tablespace: a tablespace by its name, or one made in a folder.
+
+A folder inside the data directory is refused (PostgreSQL only warns of it), and so is
+making a tablespace while standbys follow: they make it, too, when they come to it in the
+WAL, and stop for good if the folder is not there.
+"""
+
+from pathlib import Path
+
+from psycopg import sql
+
+from pgflash.place import files
+from pgflash.place.cluster import Cluster
+from pgflash.place.control import ServerProcess
+from pgflash.place.errors import PlaceError
+
+
+def is_folder(to: str) -> bool:
+    """Say whether a move's goal is a folder rather than a tablespace."""
+    return to.startswith("/")
+
+
+def find_tablespace(cluster: Cluster, to: str) -> str | None:
+    """Return the tablespace that is meant, or None if it would have to be made."""
+    known = cluster.tablespaces()
+    if not is_folder(to):
+        if to not in known:
+            raise PlaceError(
+                f'there is no tablespace "{to}"',
+                hint=f"There are {', '.join(sorted(known))}; or name a folder, such as "
+                "/flash/data, and it is made.",
+            )
+        if to == "pg_global":
+            raise PlaceError("nothing can be moved to pg_global")
+        return to
+    for name, folder in known.items():
+        if folder and Path(folder).resolve() == Path(to).resolve():
+            return name
+    return None
+
+
+def new_name(cluster: Cluster, folder: str) -> str:
+    """Return the name that a tablespace in this folder gets."""
+    base = Path(folder).name.lower() or "flash"
+    base = "".join(letter if letter.isalnum() else "_" for letter in base)
+    base = f"on_{base}" if base.startswith("pg_") or base[0].isdigit() else base
+    known, name, number = cluster.tablespaces(), base, 1
+    while name in known:
+        number += 1
+        name = f"{base}_{number}"
+    return name
+
+
+def refuse_new(cluster: Cluster, folder: str) -> None:
+    """Refuse a folder in which no tablespace can or should be made."""
+    if not cluster.is_superuser:
+        raise PlaceError(
+            f'role "{cluster.role}" may not make a tablespace',
+            hint="Let a superuser make it: CREATE TABLESPACE flash LOCATION '...'; GRANT CREATE ON "
+            f"TABLESPACE flash TO {cluster.role};",
+        )
+    if not cluster.is_local:
+        raise PlaceError(
+            "the server runs on another machine, where no folder can be made",
+            hint="Make the tablespace there, and name it with --on.",
+        )
+    path = Path(folder)
+    if files.is_inside(path, cluster.data_directory()):
+        raise PlaceError(
+            f"{folder} is inside the data directory", hint="Name a folder on another device."
+        )
+    if not files.is_empty(path):
+        raise PlaceError(
+            f"{folder} is not empty",
+            hint="Name a folder that is empty or not there yet; below a mount point, not the mount "
+            "point itself.",
+        )
+    if not path.parent.is_dir():
+        raise PlaceError(f"there is no folder {path.parent}", hint="Make it first.")
+    standbys = cluster.value(
+        "select count(*) from (select 1 from pg_stat_replication where state <> 'backup' union all "
+        "select 1 from pg_replication_slots where slot_type = 'physical') one"
+    )
+    if standbys:
+        raise PlaceError(
+            "this server has standbys, which stop if the folder of a new tablespace is not there",
+            hint=f"Make {folder} on each of them, CREATE TABLESPACE here, and name it with --on.",
+        )
+
+
+def make_tablespace(cluster: Cluster, to: str) -> str:
+    """Return the tablespace that is meant, made if need be."""
+    found = find_tablespace(cluster, to)
+    if found is not None:
+        return found
+    refuse_new(cluster, to)
+    files.make_folder(Path(to), ServerProcess(cluster.data_directory()).owner)
+    name = new_name(cluster, to)
+    cluster.run(
+        sql.SQL("create tablespace {} location {}").format(sql.Identifier(name), sql.Literal(to)),
+        doing=f"make a tablespace in {to}",
+    )
+    return name
+
+
+def refuse_without_rights(cluster: Cluster, tablespace: str) -> None:
+    """Refuse if our role may not put anything there."""
+    if not cluster.value("select has_tablespace_privilege(%s, 'CREATE')", tablespace):
+        raise PlaceError(
+            f'role "{cluster.role}" may not use tablespace "{tablespace}"',
+            hint=f"GRANT CREATE ON TABLESPACE {tablespace} TO {cluster.role};",
+        )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Send temporary files to another tablespace: temp_tablespaces, by ALTER SYSTEM and a reload.
+
+Files that are there stay where they are until their query ends; temporary tables until
+their session ends.  Nobody waits.  A role that may not CREATE in the tablespace goes on
+where it was, without a word from the server: so that is said here.
+"""
+
+from collections.abc import Iterator
+
+from pgflash.model.plan import Move
+from pgflash.place import files
+from pgflash.place.cluster import Cluster
+from pgflash.place.errors import PlaceError
+from pgflash.place.journal import Steps
+from pgflash.place.mover import Look
+from pgflash.place.settings import change_setting, quote_name, set_place, setting_place
+from pgflash.place.tablespaces import (
+    find_tablespace,
+    make_tablespace,
+    refuse_new,
+    refuse_without_rights,
+)
+
+_NAME = "temp_tablespaces"
+
+_WITHOUT_RIGHTS = """
+select rolname from pg_roles
+ where rolcanlogin and not has_tablespace_privilege(oid, %s, 'CREATE') order by rolname
+"""
+
+
+class TempMover:
+    """Moves temporary files."""
+
+    def __init__(self, cluster: Cluster, move: Move) -> None:
+        """Look after the temporary files of a cluster."""
+        self._cluster = cluster
+        self._move = move
+
+    def here(self) -> str:
+        """Return how temp_tablespaces stands in postgresql.auto.conf."""
+        return setting_place(self._cluster, _NAME)
+
+    def target(self) -> str:
+        """Return how it is to stand there."""
+        return set_place(quote_name(make_tablespace(self._cluster, self._move.to)))
+
+    def refuse(self) -> None:
+        """Refuse a move that must not be."""
+        cluster = self._cluster
+        if not cluster.is_superuser and not cluster.value(
+            "select has_parameter_privilege(%s, 'ALTER SYSTEM')", _NAME
+        ):
+            raise PlaceError(
+                f'role "{cluster.role}" may not change {_NAME}',
+                hint=f"GRANT ALTER SYSTEM ON PARAMETER {_NAME} TO {cluster.role}; or use a "
+                "superuser.",
+            )
+        found = find_tablespace(cluster, self._move.to)
+        if found is None:
+            refuse_new(cluster, self._move.to)
+        else:
+            refuse_without_rights(cluster, found)
+
+    def look(self) -> Look:
+        """Say what the move would mean, or refuse it."""
+        self.refuse()
+        cluster = self._cluster
+        found = find_tablespace(cluster, self._move.to)
+        there = found or self._move.to
+        now = cluster.setting(_NAME)
+        return Look(
+            here=now or "the default tablespace of each database",
+            there=there,
+            bytes=0,
+            lock="Nobody waits: new queries use it at once, those that run finish where they are.",
+            about_s=1.0,
+            warnings=tuple(self._warnings(found)),
+            is_there=found is not None and self.here() == set_place(quote_name(found)),
+        )
+
+    def _warnings(self, tablespace: str | None) -> Iterator[str]:
+        cluster = self._cluster
+        if tablespace is None:
+            yield "Only superusers may use a new tablespace: GRANT CREATE ON TABLESPACE ... TO ..."
+            return
+        without = [name for (name,) in cluster.rows(_WITHOUT_RIGHTS, tablespace)]
+        if without:
+            some = ", ".join(without[:5]) + (" ..." if len(without) > 5 else "")
+            yield (
+                f"These roles may not use it and go on where they were: {some}. "
+                f"GRANT CREATE ON TABLESPACE {quote_name(tablespace)} TO ...;"
+            )
+        stronger = cluster.value(
+            "select count(*) from pg_db_role_setting where exists (select from unnest(setconfig) "
+            "one where one like 'temp_tablespaces=%%')"
+        )
+        if stronger:
+            yield f"{_NAME} is also set for {stronger} databases or roles, which is stronger."
+        if cluster.is_local:
+            folder, old = cluster.tablespace_folder(tablespace), cluster.data_directory()
+            if files.same_device(folder, old):
+                yield "The tablespace is on the device of the data directory."
+
+    def go(self, place: str, steps: Steps) -> None:
+        """Set it, or take it back."""
+        steps.at("change the setting")
+        change_setting(self._cluster, _NAME, place, is_list=True)

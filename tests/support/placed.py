@@ -1,0 +1,249 @@
+"""Servers whose parts are moved: started by pg_ctl as an administrator's are, and killed movers.
+
+A server of the lab is a child of its driver, and one that pgflash starts again is not.  So
+here it is pg_ctl's from the begin; a guard, which sees the tests end by the end of a pipe,
+stops it even if they are killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+
+import psycopg
+import pytest
+
+from pgflash.lab.server import Server, make_server_dir
+from pgflash.model.plan import Move, Plan, read_plan, write_plan
+from pgflash.place import Cluster, Journal, Steps, apply_plan, moves_for, plan_for, undo_plan
+from support.cluster import ClusterFactory
+
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 2 << 30
+
+GUARD = 'read -r _; "$0" stop -D "$1" -m immediate >/dev/null 2>&1'
+
+
+class PlacedServer:
+    """A server that pg_ctl started."""
+
+    def __init__(self, server: Server) -> None:
+        """Start it, and have it guarded."""
+        self.server = server
+        self.data = server.data
+        self.start()
+        self._guard = server.popen(
+            ["/bin/sh", "-c", GUARD, server.install.program("pg_ctl"), self.data],
+            stdin=subprocess.PIPE,
+        )
+
+    @property
+    def dsn(self) -> str:
+        """How to connect to it."""
+        return self.server.conninfo()
+
+    @property
+    def wal_folder(self) -> Path:
+        """Where its WAL really is."""
+        return (self.data / "pg_wal").resolve()
+
+    def start(self) -> None:
+        """Start it without pgflash, as anybody may."""
+        options = f"-c listen_addresses='' -c unix_socket_directories='{self.server.socket_dir}'"
+        self.server.configure({})
+        data, log = str(self.data), str(self.server.log_path)
+        words = ["pg_ctl", "start", "-D", data, "-w", "-t", "60", "-l", log, "-o", options]
+        self.server.run(words, timeout_s=90)
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it."""
+        words = ["pg_ctl", "stop", "-D", str(self.data), "-m", mode, "-w"]
+        self.server.run(words, check=False, timeout_s=90)
+
+    @property
+    def answers(self) -> bool:
+        """Whether it takes connections."""
+        try:
+            self.server.connect().close()
+        except psycopg.Error:
+            return False
+        return True
+
+    def folder(self, name: str) -> Path:
+        """Return a folder beside the data, empty and the server's own."""
+        return make_server_dir(self.server.base / name)
+
+    def tablespace(self, name: str) -> str:
+        """Return a new tablespace."""
+        folder = self.folder(f"space-{name}")
+        with self.server.connect() as connection:
+            connection.execute(f"create tablespace {name} location '{folder}'")
+        return name
+
+    def plan(self, *asked: Move, name: str = "plan") -> Path:
+        """Write a plan of moves to a file."""
+        path = self.server.base / f"{name}.json"
+        with Cluster(self.dsn) as cluster:
+            moves = [move for one in asked for move in moves_for(cluster, one)]
+            write_plan(path, plan_for(cluster, moves, id=name, now=datetime.now(UTC)))
+        return path
+
+    def apply(self, path: Path) -> Plan:
+        """Carry out a plan."""
+        apply_plan(Journal(path, read_plan(path)), self.dsn)
+        return read_plan(path)
+
+    def undo(self, path: Path) -> Plan:
+        """Take a plan back."""
+        undo_plan(Journal(path, read_plan(path)), self.dsn)
+        return read_plan(path)
+
+    def close(self) -> None:
+        """Stop it for good."""
+        self.stop("immediate")
+        self.server.stop_leftover()
+        assert self._guard.stdin is not None
+        self._guard.stdin.close()
+        self._guard.wait(20)
+
+
+@contextlib.contextmanager
+def placed_server(factory: ClusterFactory, **options: object) -> Iterator[PlacedServer]:
+    """Give a server that ends with the block."""
+    # Each step of a move is synced, and the disk of a machine that runs tests is busy.
+    with pytest.MonkeyPatch.context() as patch:
+        if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
+            patch.setattr(tempfile, "tempdir", str(MEMORY))
+        server = factory(start=False, **options)  # type: ignore[arg-type]
+    placed = PlacedServer(server)
+    try:
+        yield placed
+    finally:
+        placed.close()
+
+
+# ---- cut off
+
+#: apply_plan() or undo_plan().
+Work = Callable[[Journal, str], None]
+
+#: A place where a move can be cut off: a step, and how often it has come to it.
+Place = tuple[str, int]
+
+#: Files that are copied are all alike: a move is cut off in the second of a step.
+_COPYING = " (copying)"
+_COPYING_TIMES = {2}
+
+
+class _CutOffSteps(Steps):
+    """Tells the places it comes to, and ends the process at one of them."""
+
+    cut_at: ClassVar[Place | None] = None
+    pipe: ClassVar[int] = -1
+    times: ClassVar[Counter[str]] = Counter()
+
+    def at(self, step: str, *, total: float | None = None) -> None:
+        super().at(step, total=total)
+        self._pass(step)
+
+    def beat(self, done: float) -> None:
+        super().beat(done)
+        self._pass(f"{self.record.step}{_COPYING}")
+
+    def _pass(self, step: str) -> None:
+        kind = type(self)
+        kind.times[step] += 1
+        os.write(kind.pipe, f"{step}\n".encode())
+        if (step, kind.times[step]) == kind.cut_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _CutOffJournal(Journal):
+    def steps(self, index: int) -> Steps:
+        return _CutOffSteps(self, index)
+
+
+def cut_off(work: Work, path: Path, dsn: str, place: Place | None) -> list[Place] | None:
+    """Let a process apply or undo a plan and kill it at a place; None: it was killed.
+
+    Without a place, or if it never came there, it ends by itself: the places it came to.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(reader)
+            _CutOffSteps.cut_at, _CutOffSteps.pipe, _CutOffSteps.times = place, writer, Counter()
+            work(_CutOffJournal(path, read_plan(path)), dsn)
+            code = 0
+        except BaseException as error:
+            os.write(writer, f"raised {error!r}".encode())
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        said = pipe.read()
+    _pid, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return None
+    assert os.WEXITSTATUS(status) == 0, said
+    times: Counter[str] = Counter()
+    places = []
+    for step in said.splitlines():
+        times[step] += 1
+        if not step.endswith(_COPYING) or times[step] in _COPYING_TIMES:
+            places.append((step, times[step]))
+    return places
+
+
+# ---- stalls
+
+
+class StallWatch:
+    """Does the same small thing again and again, and knows how long it took at most.
+
+    A server that is away is asked again until it answers: that time counts.
+    """
+
+    def __init__(self, dsn: str, statement: str) -> None:
+        self._dsn = dsn
+        self._statement = statement
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self.longest_s = 0.0
+        self.done = 0
+
+    def __enter__(self) -> StallWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._over.set()
+        self._thread.join(60)
+
+    def _work(self) -> None:
+        last = time.monotonic()
+        while not self._over.is_set():
+            with (
+                contextlib.suppress(psycopg.Error),
+                psycopg.connect(self._dsn, autocommit=True) as connection,
+            ):
+                while not self._over.is_set():
+                    connection.execute(self._statement)
+                    now = time.monotonic()
+                    self.longest_s = max(self.longest_s, now - last)
+                    self.done += 1
+                    last = now
+                    time.sleep(0.002)
