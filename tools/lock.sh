@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Write requirements.lock (what a user needs: runtime and lab) and requirements-dev.lock
+# Write requirements.lock (what a user needs: runtime, lab, web) and requirements-dev.lock
 # (that, and what the tests need), with versions and hashes and no index address.
 # Needs uv, which nothing else here needs:  pip install uv && make lock
 set -eu
@@ -13,6 +13,6 @@ compile()
 
 # hatchling and editables build the editable install without another download.
 printf 'hatchling\neditables\n' |
-	compile --extra lab -o requirements.lock pyproject.toml -
-compile --extra lab --extra dev --extra browser -c requirements.lock \
+	compile --extra lab --extra web -o requirements.lock pyproject.toml -
+compile --extra lab --extra web --extra dev --extra browser -c requirements.lock \
 	-o requirements-dev.lock pyproject.toml requirements.lock
