@@ -283,7 +283,7 @@ def test_devices_are_told_by_their_profiles() -> None:
     devices = page_004(SIDES).exhibit("table-8-2")
     assert devices.verdict is Verdict.AGREES
     assert devices.ours is not None
-    assert devices.ours.values("read_ms") == (pytest.approx(10.65),)
+    assert devices.ours.values("read_ms") == pytest.approx((10.65,))
     assert devices.ours.values("bytes_per_s") == (104857600.0,)
 
 
