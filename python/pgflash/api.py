@@ -21,6 +21,8 @@ from pathlib import Path
 from pgflash.advise.check import predict_run
 from pgflash.advise.doctor import diagnose
 from pgflash.analyze import compare, make_period, make_report
+from pgflash.analyze.cost import RunCosts
+from pgflash.analyze.cost import run_costs as costs_of_run
 from pgflash.collect import collect, system_identifier
 from pgflash.collect import probe as probing
 from pgflash.collect.devices import devices_of
@@ -34,6 +36,7 @@ from pgflash.model.awr import AwrReport
 from pgflash.model.device import DeviceFacts
 from pgflash.model.doctor import Diagnosis, DoctorFacts
 from pgflash.model.exhibit import PaperPage
+from pgflash.model.paper import paper_prices
 from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
 from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
 from pgflash.model.run import Run
@@ -54,6 +57,7 @@ __all__ = [
     "FORMS",
     "Form",
     "OpenStore",
+    "RunCosts",
     "collect_snapshot",
     "compare",
     "examine",
@@ -75,6 +79,7 @@ __all__ = [
     "render_report",
     "report_period",
     "result",
+    "run_costs",
     "sentences_of",
     "take_snapshot",
     "write_probe",
@@ -166,6 +171,24 @@ def paper_page(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
         return None
     checks = predict_run(run, reports)
     return replace(page, predictions=checks.table()) if checks.errors else page
+
+
+def run_costs(run: Run, *, prices: Path | None = None) -> RunCosts:
+    """Return what a run's approaches cost; without a file of prices, by those of paper 000."""
+    if prices is None:
+        return costs_of_run(run, paper_prices("000"))
+    priced = read_prices(prices)
+    by_role = {
+        device.role: price
+        for device in run.devices
+        if (price := price_of(priced, name=device.role) or price_of(priced, name=device.name))
+    }
+    if not by_role:
+        names = " or ".join(f'"{device.role}"' for device in run.devices)
+        raise PricesError(
+            f'"{prices}" prices no device of this run', hint=f"Name a device {names}."
+        )
+    return costs_of_run(run, by_role)
 
 
 def sentences_of(run: Run) -> list[str]:

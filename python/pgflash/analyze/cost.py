@@ -132,6 +132,38 @@ def _cost(summary: Summary, prices: Mapping[str, Price], currency: str) -> Appro
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCosts:
+    """What a run's approaches cost, in words and tables."""
+
+    run_id: str
+    prices: Mapping[str, Price]
+    sentences: tuple[str, ...]
+    table: ReportTable
+    storage: ReportTable
+
+
+def run_costs(run: Run, prices: Mapping[str, Price]) -> RunCosts:
+    """Return the cost of a run's approaches by the prices of its devices, by role."""
+    costs = approach_costs(run, prices)
+    sources = sorted({price.source for price in prices.values() if price.source})
+    said = [cost_sentence(costs)]
+    if sources:
+        said.append(f"Prices: {', '.join(sources)}.")
+    if run.emulated_devices:
+        said.append(
+            "The devices of this run were emulated: its throughput is that of no drive which "
+            "these prices buy."
+        )
+    return RunCosts(
+        run_id=run.id,
+        prices=prices,
+        sentences=tuple(sentence for sentence in said if sentence),
+        table=cost_table(costs),
+        storage=storage_table(prices),
+    )
+
+
 def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
     """Return the cost of the approaches side by side."""
     currency = costs[0].currency if costs else ""
@@ -180,12 +212,13 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
 
 def storage_table(prices: Mapping[str, Price]) -> ReportTable:
     """Return what each device is made of and costs, in RAID 5 too: one row each."""
+    iops_known = any(price.iops is not None for price in prices.values())
     rows = []
     for name, price in prices.items():
-        rows.append(_storage_row(name, price))
+        rows.append(_storage_row(name, price, iops_known=iops_known))
         five = as_raid5(price)
         if price.raid is Raid.RAID10 and five.drives < price.drives:
-            rows.append(_storage_row(f"{name}, were it RAID 5", five))
+            rows.append(_storage_row(f"{name}, were it RAID 5", five, iops_known=iops_known))
     currency = next((price.currency for price in prices.values()), "")
     return ReportTable(
         id="storage",
@@ -194,20 +227,12 @@ def storage_table(prices: Mapping[str, Price]) -> ReportTable:
             text("device", "Device"),
             figure("drives", "Drives", Unit.COUNT),
             text("raid", "RAID"),
-            _money("unit_price", f"A drive, {currency}"),
-            _money("enclosure_price", f"Enclosure, {currency}"),
-            _money("price", f"Total, {currency}"),
+            figure("unit_price", f"A drive, {currency}", Unit.COUNT),
+            figure("enclosure_price", f"Enclosure, {currency}", Unit.COUNT),
+            figure("price", f"Total, {currency}", Unit.COUNT),
             figure("usable", "Usable", Unit.BYTES, Source.MODELLED),
             _money("per_gb", f"{currency} per GB"),
-            figure(
-                "read_iops",
-                "Random reads",
-                Unit.PER_SECOND,
-                Source.MODELLED,
-                note="drives times what one is said to do",
-            ),
-            figure("mixed_iops", "Half of them writes", Unit.PER_SECOND, Source.MODELLED),
-            text("source", "Says"),
+            *(_IOPS if iops_known else ()),
         ),
         rows=tuple(rows),
         key=("device",),
@@ -215,8 +240,21 @@ def storage_table(prices: Mapping[str, Price]) -> ReportTable:
     )
 
 
-def _storage_row(name: str, price: Price) -> Row:
+_IOPS = (
+    figure(
+        "read_iops",
+        "Random reads",
+        Unit.PER_SECOND,
+        Source.MODELLED,
+        note="drives times what one is said to do",
+    ),
+    figure("mixed_iops", "Half of them writes", Unit.PER_SECOND, Source.MODELLED),
+)
+
+
+def _storage_row(name: str, price: Price, *, iops_known: bool) -> Row:
     usable = usable_bytes(price)
+    iops = [random_iops(price), random_iops(price, read_share=0.5)] if iops_known else []
     total = storage_price(price)
     return Row(
         cells=(
@@ -228,9 +266,7 @@ def _storage_row(name: str, price: Price) -> Row:
             total,
             usable,
             total / (usable / 1e9) if usable else None,
-            random_iops(price),
-            random_iops(price, read_share=0.5),
-            price.source,
+            *iops,
         )
     )
 

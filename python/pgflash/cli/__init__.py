@@ -14,7 +14,7 @@ from types import FrameType
 import click
 
 import pgflash
-from pgflash.cli import devices, doctor, lab, place, plan, report, snapshots
+from pgflash.cli import cost, devices, doctor, lab, place, plan, report, snapshots
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -32,6 +32,7 @@ def command(context: click.Context, *, debug: bool) -> None:
     context.obj = {"debug": debug}
 
 
+command.add_command(cost.cost_command)
 command.add_command(devices.devices_command)
 command.add_command(doctor.doctor_command)
 command.add_command(lab.lab)

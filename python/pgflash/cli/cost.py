@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash cost: what each approach's storage costs for the throughput that was measured on it."""
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from pgflash import api
+from pgflash.lab import store as stores
+from pgflash.model.awr import Cell, ReportTable, plain
+from pgflash.report.awr.printed import print_table
+from pgflash.report.awr.text import WIDTH, table_lines, wrap
+
+
+@click.command(
+    "cost",
+    epilog="Examples: pgflash cost; pgflash cost --run latest --prices prices.toml; pgflash cost "
+    "--format csv",
+)
+@click.option(
+    "--run",
+    "run",
+    default="latest",
+    show_default=True,
+    help='Run of the lab: an id, "latest", or a path.',
+)
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File (TOML) that says what the devices array and flash cost; else the prices that "
+    "paper 000 names.",
+)
+@click.option(
+    "--store",
+    "root",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out"),
+    show_default=True,
+    help="Folder that keeps runs and loaded databases.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("table", "json", "csv")),
+    default="table",
+    show_default=True,
+    help="How the result is printed.",
+)
+def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> None:
+    """Set what storage costs against what a run measured.
+
+    For each approach: the price of the devices that it uses, for each 1,000 transactions a
+    minute, for each million transactions until it is written off, and for each read a second.
+    Then what the devices are made of, and what RAID 5 would cost.
+    """
+    found = api.run_costs(stores.Store(root=root).read(run), prices=prices)
+    if form == "json":
+        click.echo(json.dumps(_record(found), indent=2, ensure_ascii=False))
+    elif form == "csv":
+        click.echo(_csv(found.table), nl=False)
+    else:
+        _print(found)
+
+
+def _print(found: api.RunCosts) -> None:
+    for sentence in found.sentences:
+        for line in wrap(sentence, WIDTH):
+            click.echo(line)
+    for table in (found.table, found.storage):
+        for line in table_lines(print_table(table)):
+            click.echo(line.rstrip())
+
+
+def _record(found: api.RunCosts) -> dict[str, object]:
+    return {
+        "run": found.run_id,
+        "sentences": list(found.sentences),
+        "devices": {
+            role: {key: value for key, value in asdict(price).items() if value is not None}
+            for role, price in found.prices.items()
+        },
+        "approaches": _records(found.table),
+        "storage": _records(found.storage),
+    }
+
+
+def _records(table: ReportTable) -> list[dict[str, Cell]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, map(plain, row.cells), strict=True)) for row in table.rows]
+
+
+def _csv(table: ReportTable) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([column.name for column in table.columns])
+    for row in table.rows:
+        writer.writerow(["" if (value := plain(cell)) is None else value for cell in row.cells])
+    return text.getvalue()

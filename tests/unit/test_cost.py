@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What storage costs: prices, RAID levels, and what throughput and transactions cost on it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgflash.analyze.cost import (
+    approach_costs,
+    as_raid5,
+    cost_sentence,
+    random_iops,
+    roles_of,
+    run_costs,
+    storage_price,
+    storage_table,
+    usable_bytes,
+)
+from pgflash.cli import main
+from pgflash.errors import UsageError
+from pgflash.lab.store import write_run
+from pgflash.model.device import Price, Raid
+from pgflash.model.paper import paper_prices, printed_number, read_paper
+from pgflash.model.run import Approach
+from support.runs import ALL, BASELINE, FLASH_CACHE, attempt, run_of, whole_run
+
+DISKS = Price(
+    drives=10,
+    raid=Raid.RAID10,
+    unit_price=100,
+    enclosure_price=500,
+    capacity_bytes=10**12,
+    iops=100,
+)
+FLASH = Price(drives=4, raid=Raid.RAID10, unit_price=300, capacity_bytes=10**12)
+PRICES = {"array": DISKS, "flash": FLASH}
+
+
+def test_a_device_costs_its_drives_and_their_enclosure() -> None:
+    assert storage_price(DISKS) == 1500
+    assert storage_price(FLASH) == 1200
+
+
+@pytest.mark.parametrize(
+    ("raid", "terabytes", "reads", "half"),
+    [(Raid.NONE, 10, 1000, 1000), (Raid.RAID10, 5, 1000, 1000 / 1.5), (Raid.RAID5, 9, 1000, 400)],
+)
+def test_a_raid_level_costs_capacity_and_writes(
+    raid: Raid, terabytes: int, reads: float, half: float
+) -> None:
+    price = replace(DISKS, raid=raid)
+    assert usable_bytes(price) == terabytes * 10**12
+    assert random_iops(price) == reads
+    assert random_iops(price, read_share=0.5) == pytest.approx(half)
+
+
+def test_what_nobody_said_is_not_computed() -> None:
+    assert usable_bytes(replace(DISKS, capacity_bytes=None)) is None
+    assert random_iops(FLASH) is None
+    names = [column.name for column in storage_table({"flash": FLASH}).columns]
+    assert "read_iops" not in names
+    assert "read_iops" in [column.name for column in storage_table(PRICES).columns]
+
+
+def test_raid_5_holds_as_much_with_fewer_drives() -> None:
+    five = as_raid5(FLASH)
+    assert (five.drives, five.raid) == (3, Raid.RAID5)
+    assert usable_bytes(five) == usable_bytes(FLASH)
+    assert as_raid5(replace(FLASH, drives=2)).drives == 3  # RAID 5 takes three at least
+
+
+def test_an_approach_uses_each_device_that_holds_a_part_of_it() -> None:
+    assert roles_of(BASELINE) == ("array",)
+    assert roles_of(FLASH_CACHE) == ("array", "flash")
+    assert roles_of(ALL) == ("flash",)
+    assert roles_of(Approach(name="hot", title="", objects=("stock",))) == ("array", "flash")
+    assert roles_of(Approach(name="temp", title="", temp="flash")) == ("array", "flash")
+    assert roles_of(Approach(name="arc", title="", data="flash", archive="array")) == (
+        "flash",
+        "array",
+    )
+
+
+def test_cost_is_price_over_what_was_measured() -> None:
+    run = run_of(attempt(BASELINE, tpm=1_000), attempt(ALL, tpm=10_000))
+    base, flash = approach_costs(run, PRICES)
+    assert base.per_1000_tpm == 1500
+    assert flash.per_1000_tpm == 120
+    # Three years have 1,576,800 minutes: at 1,000 transactions each that is 1,576.8 million.
+    assert base.per_million_transactions == pytest.approx(1500 / 1576.8)
+    # The hand-made run reads two blocks a transaction: 33.3 a second.
+    assert base.per_read_per_s == pytest.approx(1500 / (2 * 1000 / 60), rel=0.01)
+    assert cost_sentence((base, flash)) == (
+        "Everything on flash costs least for its throughput: 120.00 USD of storage per 1,000 TPM "
+        "against 1,500.00 with everything on the array, 92% less."
+    )
+
+
+def test_where_flash_does_not_pay_that_is_said() -> None:
+    run = run_of(attempt(BASELINE, tpm=1_000), attempt(FLASH_CACHE, tpm=1_100))
+    assert cost_sentence(approach_costs(run, PRICES)).startswith("No approach costs less")
+
+
+def test_an_approach_without_a_price_is_left_out_and_two_currencies_are_refused() -> None:
+    costs = approach_costs(whole_run(), {"array": DISKS})
+    assert [one.approach.name for one in costs] == ["baseline"]
+    with pytest.raises(UsageError, match="EUR and USD"):
+        approach_costs(whole_run(), {"array": DISKS, "flash": replace(FLASH, currency="EUR")})
+
+
+def test_the_papers_prices_come_to_its_printed_totals() -> None:
+    printed = read_paper("000").table("fig-15")
+    for role, column in (("array", "HDD"), ("flash", "SanDisk Optimus SSD")):
+        price = paper_prices("000")[role]
+        assert storage_price(price) == printed.number("Total", column)
+        assert price.drives == printed.number("Total Number of Disks/Drives", column)
+        drives = printed.row("Drive Cost")[printed.columns.index(column)]
+        assert printed_number(drives.rpartition("=")[2]) == price.drives * price.unit_price
+    lower = 1 - storage_price(paper_prices("000")["flash"]) / storage_price(
+        paper_prices("000")["array"]
+    )
+    assert round(lower, 3) == 0.569  # and not the 63 % that it prints
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    run = whole_run()
+    write_run(tmp_path / "runs" / run.id, run)
+    return tmp_path
+
+
+def printed_by(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["cost", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_command_prints_sentences_and_tables(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    text = printed_by(capsys, "--store", str(store))
+    assert "costs least for its throughput" in text
+    assert "Prices: paper 000, figure 15." in text
+    assert "were it RAID 5" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_command_takes_prices_by_role_or_by_device(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    prices = store / "prices.toml"
+    prices.write_text(
+        '[[device]]\nname = "array"\ndrives = 2\nunit_price = 100\ncurrency = "EUR"\n'
+        '[[device]]\nname = "nvme"\ndrives = 1\nunit_price = 50\ncurrency = "EUR"\n'
+    )
+    found = json.loads(
+        printed_by(capsys, "--store", str(store), "--prices", str(prices), "--format", "json")
+    )
+    by_name = {one["approach"]: one for one in found["approaches"]}
+    assert by_name["Everything on flash"]["price"] == 50
+    assert by_name["Flash cache"]["price"] == 250
+    assert found["devices"]["array"]["currency"] == "EUR"
+    rows = list(
+        csv.DictReader(
+            io.StringIO(
+                printed_by(
+                    capsys, "--store", str(store), "--prices", str(prices), "--format", "csv"
+                )
+            )
+        )
+    )
+    assert float(rows[0]["price"]) == 200
+
+
+def test_prices_of_other_devices_are_an_error(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    prices = store / "prices.toml"
+    prices.write_text('[[device]]\nname = "tape"\ndrives = 1\nunit_price = 1\n')
+    assert main(["cost", "--store", str(store), "--prices", str(prices)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "prices no device of this run" in captured.err
+
+
+def test_a_run_of_one_approach_has_tables_and_no_comparison() -> None:
+    found = run_costs(run_of(attempt(BASELINE, tpm=1_000)), PRICES)
+    assert len(found.table.rows) == 1
+    assert not any("least" in sentence for sentence in found.sentences)
