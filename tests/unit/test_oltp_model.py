@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pgflash.errors import UsageError
-from pgflash.lab.oltp import DISCLAIMER, Access, OltpConfig, OltpResult, SecondPoint
+from pgflash.lab.oltp import DISCLAIMER, Access, Mix, OltpConfig, OltpResult, SecondPoint
 from pgflash.lab.oltp.consistency import condition_statements
 from pgflash.lab.oltp.driver import choose_constants, pgbench_command
 from pgflash.lab.oltp.measure import judge_share, summarize
 from pgflash.lab.oltp.rows import is_run_constant_allowed
-from pgflash.lab.oltp.scripts import SCRIPTS, TRANSACTIONS, Script
+from pgflash.lab.oltp.scripts import SCRIPTS, TRANSACTIONS, Script, weight_of
 from pgflash.lab.oltp.sql_files import read_terminal
 
 
@@ -114,6 +114,17 @@ def test_rollbacks_and_choices_by_name_have_their_share() -> None:
     assert weight["new_order_rollback"] * 100 == 4_500
     assert weight["payment_by_name"] * 100 == 60 * 4_300
     assert weight["order_status_by_name"] * 100 == 60 * 400
+
+
+def test_every_mix_is_complete_and_keeps_the_specification_s_shares() -> None:
+    for mix in Mix:
+        weight = {script.name: weight_of(script, mix) for script in SCRIPTS}
+        assert sum(weight.values()) == 10_000
+        assert weight["new_order_rollback"] * 99 == weight["new_order"]
+        for name in ("payment", "order_status"):
+            assert weight[f"{name}_by_name"] * 2 == weight[f"{name}_by_id"] * 3
+    writes = ("new_order", "new_order_rollback", "payment_by_name", "payment_by_id", "delivery")
+    assert sum(weight[name] for name in writes) == 1_000
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)

@@ -66,7 +66,7 @@ def test_the_demo_fits_into_ten_minutes_and_a_gigabyte() -> None:
     parameters = scenario.parameters
     assert isinstance(parameters, OltpParameters)
     each_s = parameters.warmup_s + parameters.measure_s
-    assert len(scenario.approaches) == 5
+    assert len(scenario.approaches) == 6
     assert parameters.repeats == 2
     assert len(scenario.order()) * each_s <= 360
     assert parameters.warehouses * 105 <= 1024

@@ -32,7 +32,7 @@ from pgflash.lab.oltp.model import (
 )
 from pgflash.lab.oltp.pgbench_log import TransactionLog, read_log
 from pgflash.lab.oltp.rows import CUSTOMER_A, ITEM_A, NAME_A, choose_run_constant
-from pgflash.lab.oltp.scripts import SCRIPTS, TRANSACTIONS, script_number
+from pgflash.lab.oltp.scripts import SCRIPTS, TRANSACTIONS, script_number, weight_of
 from pgflash.lab.oltp.sql_files import read_terminal
 from pgflash.lab.oltp.validity import (
     count_database_transactions,
@@ -166,7 +166,9 @@ def pgbench_command(
         "item_c": constants.item_c,
     }
     command += [f"--define={name}={value}" for name, value in variables.items()]
-    command += [f"--file={scripts_dir / script.file}@{script.weight}" for script in SCRIPTS]
+    command += [
+        f"--file={scripts_dir / script.file}@{weight_of(script, config.mix)}" for script in SCRIPTS
+    ]
     return [*command, conninfo]
 
 

@@ -30,6 +30,15 @@ class Access(StrEnum):
     UNIFORM = "uniform"
 
 
+class Mix(StrEnum):
+    """How often each transaction runs."""
+
+    #: The specification's: 92 of a hundred write.
+    STANDARD = "standard"
+    #: The same transactions, of which one in ten writes.
+    READ_MOSTLY = "read-mostly"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OltpConfig:
     """Size of the database and of the load on it."""
@@ -40,6 +49,7 @@ class OltpConfig:
     duration_s: int = 60
     ramp_up_s: int = 10
     access: Access = Access.NURAND
+    mix: Mix = Mix.STANDARD
     #: Of a load: its rows, and which customers and items are hot in all runs on it.  Of a
     #: run: the order of its terminals' transactions (but not the lines of their orders,
     #: which the server draws).

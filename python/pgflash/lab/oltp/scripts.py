@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The terminal's scripts and how often each runs.
 
-The mix is 45/43/4/4/4.  New-Order's rollbacks (1 %) and the choice by last name (60 %) are
+The standard mix is 45/43/4/4/4.  New-Order's rollbacks (1 %) and the choice by last name (60 %) are
 scripts of their own with the weight they ought to have: the draw is the same, and pgbench's
 log, which knows nothing but script numbers, then counts them.
 """
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgflash.lab.oltp.model import Mix
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One pgbench script: which transaction it is, and its share in ten thousand."""
+    """One pgbench script: its transaction, and its share of the standard mix in ten thousand."""
 
     name: str
     transaction: str
@@ -37,7 +39,25 @@ SCRIPTS = (
     Script(name="stock_level", transaction="stock_level", weight=400),
 )
 
+#: One transaction in ten writes; what reads asks for a customer's last order, and now and
+#: then for a district's stock.
+_READ_MOSTLY = {
+    "new_order": 495,
+    "new_order_rollback": 5,
+    "payment_by_name": 300,
+    "payment_by_id": 200,
+    "order_status_by_name": 5_340,
+    "order_status_by_id": 3_560,
+    "delivery": 0,
+    "stock_level": 100,
+}
+
 TRANSACTIONS = tuple(dict.fromkeys(script.transaction for script in SCRIPTS))
+
+
+def weight_of(script: Script, mix: Mix) -> int:
+    """Return a script's share of a mix, in ten thousand."""
+    return script.weight if mix is Mix.STANDARD else _READ_MOSTLY[script.name]
 
 
 def script_number(name: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pgflash.lab.oltp.consistency import check_consistency
 from pgflash.lab.oltp.driver import run
 from pgflash.lab.oltp.loader import load
-from pgflash.lab.oltp.model import OltpConfig, OltpResult, TransactionLatency
+from pgflash.lab.oltp.model import Mix, OltpConfig, OltpResult, TransactionLatency
 from pgflash.lab.parameters import Parameters
 from pgflash.lab.workload import (
     Context,
@@ -33,9 +33,10 @@ _WAREHOUSE_BYTES = 110 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OltpParameters(Parameters):
-    """Size of the database."""
+    """Size of the database, and which transactions run."""
 
     warehouses: int
+    mix: Mix = Mix.STANDARD
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -134,6 +135,7 @@ def _config(
         clients=parameters.clients,
         duration_s=duration_s,
         ramp_up_s=ramp_up_s,
+        mix=parameters.mix,
         seed=parameters.seed * 10_000 + seed,
     )
 
