@@ -29,6 +29,7 @@ FORMATS = ("table", "json", "csv")
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("TPM", "tpm", "{:,.0f}"),
     ("NOPM", "nopm", "{:,.0f}"),
+    ("took s", "duration_s", "{:,.1f}"),
     ("p50 ms", "p50_ms", "{:,.1f}"),
     ("p95 ms", "p95_ms", "{:,.1f}"),
     ("p99 ms", "p99_ms", "{:,.1f}"),
@@ -222,13 +223,16 @@ def _print_run(run: Run, form: str) -> None:
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("approach")
-    for title in ("ratio", "paper", *(title for title, _, _ in _COLUMNS)):
+    columns = [one for one in _COLUMNS if any(figures[one[1]] for figures in approaches.values())]
+    papers = ("paper",) if found["paper_ratios"] else ()
+    for title in ("ratio", *papers, *(title for title, _, _ in columns)):
         table.add_column(title, justify="right")
     for name, one in approaches.items():
         ratio = 1.0 if name == "baseline" else ratios.get(f"{name}/baseline")
         title = one["title"] + (" (polluted)" if one["polluted"] else "")
-        cells = [_cell(ratio, "{:.2f}"), _cell(found["paper_ratios"].get(name), "{:.2f}")]
-        cells += [_cell(one[key], shape) for _, key, shape in _COLUMNS]
+        cells = [_cell(ratio, "{:.2f}")]
+        cells += [_cell(found["paper_ratios"].get(name), "{:.2f}") for _ in papers]
+        cells += [_cell(one[key], shape) for _, key, shape in columns]
         table.add_row(title, *cells)
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -38,6 +38,8 @@ class Summary:
     tpm: float
     nopm: float
     nopm_counted: float
+    #: Of work that is done when it is done; 0 where the time was given.
+    duration_s: float
     p50_ms: float
     p95_ms: float
     p99_ms: float
@@ -142,6 +144,7 @@ def _summary(approach: Approach, attempts: tuple[Attempt, ...]) -> Summary:
         tpm=statistics.median(tpms),
         nopm=median(lambda a: a.nopm),
         nopm_counted=median(lambda a: a.nopm_counted),
+        duration_s=median(lambda a: a.duration_s),
         p50_ms=median(lambda a: a.latency.p50_ms),
         p95_ms=median(lambda a: a.latency.p95_ms),
         p99_ms=median(lambda a: a.latency.p99_ms),

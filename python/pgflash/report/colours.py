@@ -11,15 +11,28 @@ from pgflash.model.waits import WaitClass
 DISK = "#0072b2"
 CPU_USER = "#009e73"
 
-#: Colour and dash pattern of each approach; what is not named takes from SPARE.
+#: Colour and dash pattern of each approach; the others take from SPARES.
 APPROACHES: dict[str, tuple[str, list[int]]] = {
     "baseline": ("#5b6470", [1, 0]),
     "flash-cache": ("#7c3aed", [1, 0]),
     "wal-on-flash": ("#db2777", [5, 3]),
     "wal-and-cache": ("#111827", [1, 0]),
+    "hot-objects": ("#e69f00", [9, 3]),
     "all-on-flash": ("#9a7400", [2, 2]),
+    "cache-1x": ("#c4b5fd", [2, 2]),
+    "cache-2x": ("#a78bfa", [4, 3]),
+    "cache-4x": ("#8b5cf6", [8, 3]),
+    "cache-10x": ("#5b21b6", [1, 0]),
 }
-SPARE: tuple[str, list[int]] = ("#a16207", [8, 3])
+SPARES: tuple[tuple[str, list[int]], ...] = (
+    ("#a16207", [8, 3]),
+    ("#0072b2", [4, 2]),
+    ("#009e73", [6, 2, 2, 2]),
+    ("#d55e00", [1, 2]),
+    ("#56b4e9", [3, 3]),
+    ("#8c564b", [10, 3]),
+    ("#cc79a7", [7, 4]),
+)
 
 WAIT_CLASSES: dict[WaitClass, str] = {
     WaitClass.CPU: CPU_USER,

@@ -8,11 +8,12 @@ Jinja2's autoescape, because names come from a stored run that anyone may have w
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from markupsafe import Markup
 
 from pgflash.model.paper import paper_figure, paper_figures
-from pgflash.model.run import Attempt, Run
+from pgflash.model.run import Approach, Attempt, Run
 from pgflash.model.summary import Summary, class_profile, ratio, summarize, wait_profile
 from pgflash.report import charts, colours, sentences
 from pgflash.report.environment import environment
@@ -21,6 +22,18 @@ from pgflash.report.environment import environment
 _OF_RATIOS = "000"
 #: Events in a table of top events, as in the papers.
 TOP_EVENTS = 10
+
+
+#: By workload: what a transaction is here.
+_WHAT_COUNTS = {
+    "oltp": "TPM is transactions a minute, NOPM new orders a minute. The load is TPC-C-like; this "
+    "is not a TPC result.",
+    "warehouse": "A transaction is a query; TPM is queries a minute. The queries are TPC-H-like; "
+    "this is not a TPC result.",
+    "micro": "A transaction is one read or write of the benchmark; TPM is those a minute.",
+    "load": "A transaction is a batch of rows, TPM batches a minute; what counts is how long the "
+    "whole load took.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +123,7 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
                 _marked(summary),
                 f"{summary.tpm:,.0f}",
                 f"{summary.nopm:,.0f}",
+                _number(summary.duration_s or None, "{:,.1f}"),
                 _number(value, "{:.2f}"),
                 _number(figure.ratio if figure else None, "{:.2f}"),
                 f"{summary.reads_per_transaction:.2f}",
@@ -122,6 +136,7 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
         "approach",
         "TPM",
         "NOPM",
+        "took, s",
         "ratio",
         "paper's ratio",
         "reads / transaction",
@@ -130,8 +145,8 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
         "server CPU, ms / transaction",
     )
     says = [
-        "TPM is transactions a minute, NOPM new orders a minute; both are medians over the "
-        "repeats, which are the small circles. The load is TPC-C-like; this is not a TPC result.",
+        _WHAT_COUNTS.get(summaries[0].middle.workload, ""),
+        "Figures are medians over the repeats, which are the small circles.",
         sentences.ceiling(summaries),
     ]
     chart = charts.ratio_bars(bars, title="throughput, as a multiple of the baseline")
@@ -546,8 +561,11 @@ def _devices(run: Run, summaries: Sequence[Summary]) -> Section:
         for d in run.devices
         if d.facts
     ]
-    where = [(a.title, a.data, a.wal, "on flash" if a.cache else "none") for a in run.approaches]
-    words = frozenset({0, 1, 2, 3})
+    where = [
+        (a.title, a.data, a.wal, "on flash" if a.cache else "none", _what_else(a))
+        for a in run.approaches
+    ]
+    words = frozenset({0, 1, 2, 3, 4})
     return Section(
         id="devices",
         title="Devices and approaches",
@@ -556,12 +574,30 @@ def _devices(run: Run, summaries: Sequence[Summary]) -> Section:
             (
                 "",
                 Table(
-                    head=("approach", "data on", "WAL on", "flash cache"), rows=where, words=words
+                    head=("approach", "data on", "WAL on", "flash cache", "what else"),
+                    rows=where,
+                    words=words,
                 ),
             ),
         ],
         folded=[*_device_work(summaries), *facts],
     )
+
+
+def _what_else(approach: Approach) -> str:
+    """Say in a few words what else an approach changes."""
+    parts = [f"{name} {value}" for name, value in approach.changes.items()]
+    if approach.objects:
+        parts.append(f"on flash: {', '.join(approach.objects)}")
+    if approach.keep:
+        parts.append(f"kept: {', '.join(approach.keep)}")
+    if approach.temp:
+        parts.append(f"temporary files on {approach.temp}")
+    if approach.archive:
+        parts.append(f"archive on {approach.archive}")
+    if approach.cache_files > 1:
+        parts.append(f"{approach.cache_files} cache files")
+    return "; ".join(parts)
 
 
 def _device_work(summaries: Sequence[Summary]) -> list[tuple[str, Table]]:
@@ -629,7 +665,9 @@ def _series(summary: Summary, points: Sequence[tuple[float, float]]) -> charts.S
 
 
 def _colour(summary: Summary) -> tuple[str, list[int]]:
-    return colours.APPROACHES.get(summary.approach.name, colours.SPARE)
+    name = summary.approach.name
+    spare = colours.SPARES[crc32(name.encode()) % len(colours.SPARES)]
+    return colours.APPROACHES.get(name, spare)
 
 
 def _marked(summary: Summary) -> str:

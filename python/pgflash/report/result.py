@@ -4,28 +4,22 @@
 Its keys are a promise, documented in docs/reference/result.md; add, never rename.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from pgflash.model.paper import paper_figure
 from pgflash.model.run import Run
-from pgflash.model.summary import Summary, paired_ratio, ratio, summarize
-
-#: The ratios that a result states: name, approach above, approach below.
-RATIOS = (
-    ("flash-cache/baseline", "flash-cache", "baseline"),
-    ("wal-on-flash/baseline", "wal-on-flash", "baseline"),
-    ("wal-and-cache/baseline", "wal-and-cache", "baseline"),
-    ("all-on-flash/baseline", "all-on-flash", "baseline"),
-    ("wal-and-cache/all-on-flash", "wal-and-cache", "all-on-flash"),
-)
+from pgflash.model.summary import BASELINE, Summary, paired_ratio, ratio, summarize
 
 
 def result(run: Run) -> dict[str, Any]:
     """Return what the run came to: approaches, ratios, devices."""
     summaries = summarize(run)
+    pairs = ratio_pairs(summaries)
     return {
         "run": run.id,
         "scenario": run.scenario,
+        "paper": run.paper,
         "preset": run.preset,
         "started_at": run.started_at,
         "ended_at": run.ended_at,
@@ -47,12 +41,12 @@ def result(run: Run) -> dict[str, Any]:
         "approaches": {summary.approach.name: _approach(summary) for summary in summaries},
         "ratios": {
             name: value
-            for name, over, under in RATIOS
+            for name, over, under in pairs
             if (value := ratio(summaries, over, under)) is not None
         },
         "paired_ratios": {
             name: value
-            for name, over, under in RATIOS
+            for name, over, under in pairs
             if (value := paired_ratio(run, over, under)) is not None
         },
         "paper_ratios": {
@@ -68,6 +62,15 @@ def result(run: Run) -> dict[str, Any]:
     }
 
 
+def ratio_pairs(summaries: Sequence[Summary]) -> list[tuple[str, str, str]]:
+    """Return the ratios that a result states: name, approach above, approach below."""
+    names = [summary.approach.name for summary in summaries]
+    pairs = [(name, BASELINE) for name in names if name != BASELINE]
+    if "all-on-flash" in names and "wal-and-cache" in names:
+        pairs.append(("wal-and-cache", "all-on-flash"))
+    return [(f"{over}/{under}", over, under) for over, under in pairs]
+
+
 def _approach(summary: Summary) -> dict[str, Any]:
     """Return the figures of one approach, all medians over its attempts."""
     return {
@@ -75,11 +78,18 @@ def _approach(summary: Summary) -> dict[str, Any]:
         "data": summary.approach.data,
         "wal": summary.approach.wal,
         "cache": summary.approach.cache,
+        "temp": summary.approach.temp,
+        "archive": summary.approach.archive,
+        "objects": list(summary.approach.objects),
+        "keep": list(summary.approach.keep),
+        "changes": summary.approach.changes,
         "attempts": len(summary.attempts),
         "polluted": summary.polluted,
         "tpm": summary.tpm,
         "nopm": summary.nopm,
         "nopm_counted": summary.nopm_counted,
+        "workload": summary.middle.workload,
+        "duration_s": summary.duration_s,
         "p50_ms": summary.p50_ms,
         "p95_ms": summary.p95_ms,
         "p99_ms": summary.p99_ms,

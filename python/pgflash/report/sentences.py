@@ -15,6 +15,7 @@ MEANS = {
     "flash-cache": "with the flash cache",
     "wal-on-flash": "with the WAL on flash",
     "wal-and-cache": "with the WAL on flash and the flash cache",
+    "hot-objects": "with the WAL and the hot tables on flash",
     "all-on-flash": "with everything on flash",
 }
 
@@ -26,16 +27,27 @@ def headline(run: Run, summaries: Sequence[Summary]) -> str:
         value = ratio(summaries, summary.approach.name)
         if value is None or summary.approach.name == "baseline":
             continue
-        means = MEANS.get(summary.approach.name, f"as {summary.approach.title!r}")
+        means = MEANS.get(summary.approach.name, f"as “{summary.approach.title}”")
         parts.append(f"{value:.2f} times {means}")
     if not parts:
         return "This run has no approach to compare with a baseline yet."
     base = next(s for s in summaries if s.approach.name == "baseline")
     where = "on emulated devices " if run.emulated_devices else ""
-    return (
-        f"Against {base.tpm:,.0f} transactions a minute with everything on the array, the same "
-        f"server {where}did {_joined(parts)}."
-    )
+    return f"Against {_base_pace(base)}, the same server {where}did {_joined(parts)}."
+
+
+def _base_pace(base: Summary) -> str:
+    """Say how fast the baseline was, in the terms of its workload."""
+    if base.duration_s:
+        return f"{base.duration_s:,.1f} seconds as “{base.approach.title}”"
+    what = "transactions" if base.middle.workload == "oltp" else "operations"
+    where = "with everything on the array" if _is_plain(base) else f"as “{base.approach.title}”"
+    return f"{base.tpm:,.0f} {what} a minute {where}"
+
+
+def _is_plain(summary: Summary) -> bool:
+    approach = summary.approach
+    return {approach.data, approach.wal} == {"array"} and not approach.cache
 
 
 def second_line(run: Run, summaries: Sequence[Summary]) -> str:
