@@ -41,9 +41,9 @@ def test_every_parameter_of_a_scenario_is_documented() -> None:
 def test_every_approach_is_documented() -> None:
     guide = (REPOSITORY / "docs" / "guide" / "lab.md").read_text()
     for name in scenario_names():
-        assert f"`{name}`" in guide
+        assert name in guide
         for approach in load_scenario(name).approaches:
-            assert f"| {approach.name} |" in guide
+            assert f"| {approach.name} |" in guide or f"`{approach.name}`" in guide
 
 
 def test_every_key_of_a_result_is_documented() -> None:

@@ -14,8 +14,6 @@ from support.busy import busy_period
 from support.page import Page
 from support.runs import APPROACHES, BASELINE, FLASH_CACHE, attempt, run_of, whole_run
 
-TITLES = {one.name: one.title for one in APPROACHES}
-
 
 def whole() -> AwrReport:
     return make_report(busy_period())
@@ -28,7 +26,7 @@ def named(version: str) -> AwrReport:
 
 
 def test_each_approach_has_a_page_and_all_but_the_baseline_a_comparison() -> None:
-    pages = period_pages({"baseline": whole(), "flash-cache": whole()}, titles=TITLES)
+    pages = period_pages({"baseline": whole(), "flash-cache": whole()}, APPROACHES)
     assert [(page.file, page.title) for page in pages] == [
         ("awr-baseline.html", "Everything on the array"),
         ("awr-flash-cache.html", "Flash cache"),
@@ -37,7 +35,7 @@ def test_each_approach_has_a_page_and_all_but_the_baseline_a_comparison() -> Non
 
 
 def test_every_page_leads_to_the_run_and_to_all_others() -> None:
-    pages = period_pages({"baseline": whole(), "flash-cache": whole()}, titles=TITLES)
+    pages = period_pages({"baseline": whole(), "flash-cache": whole()}, APPROACHES)
     files = {"report.html", *(page.file for page in pages)}
     for page in pages:
         links = {a["href"] for tag, a in Page(page.text).tags if tag == "a"}
@@ -45,7 +43,7 @@ def test_every_page_leads_to_the_run_and_to_all_others() -> None:
 
 
 def test_without_a_baseline_nothing_is_compared() -> None:
-    (page,) = period_pages({"flash-cache": whole()}, titles=TITLES)
+    (page,) = period_pages({"flash-cache": whole()}, APPROACHES)
     assert page.file == "awr-flash-cache.html"
 
 

@@ -228,7 +228,8 @@ def _print_run(run: Run, form: str) -> None:
     for title in ("ratio", *papers, *(title for title, _, _ in columns)):
         table.add_column(title, justify="right")
     for name, one in approaches.items():
-        ratio = 1.0 if name == "baseline" else ratios.get(f"{name}/baseline")
+        base = one["base"]
+        ratio = 1.0 if name == base else ratios.get(f"{name}/{base}")
         title = one["title"] + (" (polluted)" if one["polluted"] else "")
         cells = [_cell(ratio, "{:.2f}")]
         cells += [_cell(found["paper_ratios"].get(name), "{:.2f}") for _ in papers]

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
 """The pages beside a run's report: what each server did, and what each approach changed.
 
-One report for each approach, one comparison of each with the baseline, all linked with
+One report for each approach, one comparison of each with its baseline, all linked with
 each other; the addresses are relative, so the folder can be moved as a whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgflash import api
 from pgflash.model.awr import AwrReport, CompareReport
-from pgflash.model.summary import BASELINE
+from pgflash.model.run import Approach
+from pgflash.model.summary import base_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,22 +24,20 @@ class PeriodPage:
 
 
 def period_pages(
-    reports: Mapping[str, AwrReport], *, titles: Mapping[str, str]
+    reports: Mapping[str, AwrReport], approaches: Sequence[Approach]
 ) -> list[PeriodPage]:
     """Return the pages for the approaches' reports."""
+    titles = {approach.name: approach.title for approach in approaches}
     files: dict[str, tuple[str, AwrReport | CompareReport]] = {
         f"awr-{name}.html": (titles.get(name, name), report) for name, report in reports.items()
     }
-    if BASELINE in reports:
-        base, base_title = reports[BASELINE], titles.get(BASELINE, BASELINE)
-        files |= {
-            f"compare-{name}.html": (
-                f"{base_title}, then {titles.get(name, name)}",
-                api.compare(base, report),
+    for approach in approaches:
+        name, base = approach.name, base_of(approach)
+        if name in reports and base in reports and name != base:
+            files[f"compare-{name}.html"] = (
+                f"{titles.get(base, base)}, then {titles[name]}",
+                api.compare(reports[base], reports[name]),
             )
-            for name, report in reports.items()
-            if name != BASELINE
-        }
     links = [("The run", "report.html"), *((title, file) for file, (title, _) in files.items())]
     return [
         PeriodPage(

@@ -262,6 +262,8 @@ def _approaches(tables: object, source: str) -> tuple[Approach, ...]:
             )
         with _named(f"{source}, approach {approach.name}"):
             _check_approach(approach)
+            if approach.base and approach.base not in names:
+                raise ScenarioError(f'it is compared with "{approach.base}", which is none')
     return approaches
 
 

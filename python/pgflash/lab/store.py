@@ -115,7 +115,7 @@ def write_products(folder: Path, run: Run) -> Path:
     text = json.dumps(api.result(run), indent=2, ensure_ascii=False)
     _write(folder / RESULT_FILE, text.encode() + b"\n")
     periods = _periods(folder, run)
-    pages = period_pages(periods, titles={a.name: a.title for a in run.approaches})
+    pages = period_pages(periods, run.approaches)
     for page in pages:
         _write(folder / page.file, page.text.encode())
     report = folder / REPORT_FILE

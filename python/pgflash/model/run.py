@@ -58,6 +58,8 @@ class Approach:
     cache_files: int = 1
     #: Tables with the cache policy keep, with their indexes.
     keep: tuple[str, ...] = ()
+    #: Name of the approach that this one is compared with; empty: baseline.
+    base: str = ""
     #: Parameters of the scenario that differ in this approach, as texts.
     changes: dict[str, str] = field(default_factory=dict)
 

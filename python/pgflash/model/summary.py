@@ -73,12 +73,23 @@ def counted_attempts(run: Run, approach: str) -> tuple[Attempt, ...]:
     return tuple(clean or mine)
 
 
-def ratio(summaries: Iterable[Summary], over: str, under: str = BASELINE) -> float | None:
-    """Return the throughput ratio of two approaches, or None if either is missing."""
-    tpm = {summary.approach.name: summary.tpm for summary in summaries}
-    if over not in tpm or tpm.get(under, 0.0) <= 0.0:
+def base_of(approach: Approach) -> str:
+    """Return the name of the approach that this one is compared with."""
+    return approach.base or BASELINE
+
+
+def ratio(summaries: Iterable[Summary], over: str, under: str = "") -> float | None:
+    """Return the throughput ratio of two approaches, or None if either is missing.
+
+    Without a second one it is that which the first is compared with.
+    """
+    known = {summary.approach.name: summary for summary in summaries}
+    if over not in known:
         return None
-    return tpm[over] / tpm[under]
+    bottom = known.get(under or base_of(known[over].approach))
+    if bottom is None or bottom.tpm <= 0.0:
+        return None
+    return known[over].tpm / bottom.tpm
 
 
 def paired_ratio(run: Run, over: str, under: str) -> float | None:

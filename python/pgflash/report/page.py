@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from pgflash.model.paper import paper_figure, paper_figures
 from pgflash.model.run import Approach, Attempt, Run
-from pgflash.model.summary import Summary, class_profile, ratio, summarize, wait_profile
+from pgflash.model.summary import Summary, base_of, class_profile, ratio, summarize, wait_profile
 from pgflash.report import charts, colours, sentences
 from pgflash.report.environment import environment
 
@@ -103,7 +103,7 @@ def _sections(
 
 def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
     bars, rows = [], []
-    base = next((s.tpm for s in summaries if s.approach.name == "baseline"), 0.0)
+    tpm = {summary.approach.name: summary.tpm for summary in summaries}
     for summary in summaries:
         value = ratio(summaries, summary.approach.name)
         figure = paper_figure(summary.approach.name) if run.paper == _OF_RATIOS else None
@@ -115,7 +115,9 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
                     value=value,
                     label=f"{value:.2f}× · {summary.tpm:,.0f} TPM",
                     paper=figure.ratio if figure else None,
-                    repeats=[attempt.tpm / base for attempt in summary.attempts],
+                    repeats=[
+                        attempt.tpm / tpm[base_of(summary.approach)] for attempt in summary.attempts
+                    ],
                 )
             )
         rows.append(

@@ -9,7 +9,7 @@ from typing import Any
 
 from pgflash.model.paper import paper_figure
 from pgflash.model.run import Run
-from pgflash.model.summary import BASELINE, Summary, paired_ratio, ratio, summarize
+from pgflash.model.summary import Summary, base_of, paired_ratio, ratio, summarize
 
 
 def result(run: Run) -> dict[str, Any]:
@@ -65,7 +65,8 @@ def result(run: Run) -> dict[str, Any]:
 def ratio_pairs(summaries: Sequence[Summary]) -> list[tuple[str, str, str]]:
     """Return the ratios that a result states: name, approach above, approach below."""
     names = [summary.approach.name for summary in summaries]
-    pairs = [(name, BASELINE) for name in names if name != BASELINE]
+    bases = {summary.approach.name: base_of(summary.approach) for summary in summaries}
+    pairs = [(name, base) for name, base in bases.items() if base in names and base != name]
     if "all-on-flash" in names and "wal-and-cache" in names:
         pairs.append(("wal-and-cache", "all-on-flash"))
     return [(f"{over}/{under}", over, under) for over, under in pairs]
@@ -82,6 +83,7 @@ def _approach(summary: Summary) -> dict[str, Any]:
         "archive": summary.approach.archive,
         "objects": list(summary.approach.objects),
         "keep": list(summary.approach.keep),
+        "base": base_of(summary.approach),
         "changes": summary.approach.changes,
         "attempts": len(summary.attempts),
         "polluted": summary.polluted,

@@ -8,7 +8,7 @@ a run that was stopped is said beside the figure that it weakens.
 from collections.abc import Sequence
 
 from pgflash.model.run import Run
-from pgflash.model.summary import Summary, paired_ratio, ratio
+from pgflash.model.summary import Summary, base_of, paired_ratio, ratio
 
 #: What an approach does to a server, as the end of "the server did N times ...".
 MEANS = {
@@ -22,18 +22,24 @@ MEANS = {
 
 def headline(run: Run, summaries: Sequence[Summary]) -> str:
     """Return the result in one sentence."""
-    parts = []
+    known = {summary.approach.name: summary for summary in summaries}
+    parts: dict[str, list[str]] = {}
     for summary in summaries:
-        value = ratio(summaries, summary.approach.name)
-        if value is None or summary.approach.name == "baseline":
+        approach = summary.approach
+        value = ratio(summaries, approach.name)
+        if value is None or base_of(approach) == approach.name:
             continue
-        means = MEANS.get(summary.approach.name, f"as “{summary.approach.title}”")
-        parts.append(f"{value:.2f} times {means}")
+        means = MEANS.get(approach.name, f"as “{approach.title}”")
+        parts.setdefault(base_of(approach), []).append(f"{value:.2f} times {means}")
     if not parts:
         return "This run has no approach to compare with a baseline yet."
-    base = next(s for s in summaries if s.approach.name == "baseline")
     where = "on emulated devices " if run.emulated_devices else ""
-    return f"Against {_base_pace(base)}, the same server {where}did {_joined(parts)}."
+    said = [
+        f"against {_base_pace(known[base])}, the same server {where}did {_joined(those)}"
+        for base, those in parts.items()
+    ]
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _base_pace(base: Summary) -> str:
