@@ -231,6 +231,8 @@ main(void)
 	runtime.shared_memory = &shared_memory;
 	runtime.wait_event = &wait_event_place;
 	runtime.is_walsender = &is_walsender;
+	runtime.backend_type = &backend_type;
+	runtime.checkpointer_type = -1;
 	runtime.segment_blocks = 131072;
 	for (size_t i = 0; i < hook_import_count; i++)
 	{

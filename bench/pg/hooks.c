@@ -35,6 +35,7 @@ static uint32_t wait_event;
 static uint32_t *wait_event_place = &wait_event;
 static void *shared_memory;
 static bool is_walsender;
+static int backend_type;
 
 static int fd;
 static char page[FC_BLOCK_SIZE];
@@ -163,6 +164,8 @@ main(int argc, char **argv)
 	runtime.shared_memory = &shared_memory;
 	runtime.wait_event = &wait_event_place;
 	runtime.is_walsender = &is_walsender;
+	runtime.backend_type = &backend_type;
+	runtime.checkpointer_type = -1;
 	runtime.segment_blocks = 131072;
 
 	if (mkdtemp(folder) == NULL || chdir(folder) != 0 ||
