@@ -18,8 +18,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pgflash.advise.approaches import Situation, advise
 from pgflash.advise.check import predict_run
 from pgflash.advise.doctor import diagnose
+from pgflash.advise.hot import hot_tables as rank_tables
+from pgflash.advise.media import FLASH, drive_of_facts, drive_of_probe
+from pgflash.advise.oracle import AwrFileError, work_of_awr
+from pgflash.advise.plans import plan_of
+from pgflash.advise.work import work_of_report
 from pgflash.analyze import compare, make_period, make_report
 from pgflash.analyze.cost import RunCosts
 from pgflash.analyze.cost import run_costs as costs_of_run
@@ -30,13 +36,16 @@ from pgflash.collect.host_settings import read_host
 from pgflash.collect.local import postmaster_pid, why_not_local
 from pgflash.collect.places import Place, server_places
 from pgflash.collect.probe import is_folder
+from pgflash.collect.room import server_room
 from pgflash.collect.server_settings import read_server
 from pgflash.errors import PgflashError, UsageError
+from pgflash.model.advice import Advice
 from pgflash.model.awr import AwrReport
-from pgflash.model.device import DeviceFacts
+from pgflash.model.device import DeviceFacts, Media
 from pgflash.model.doctor import Diagnosis, DoctorFacts
 from pgflash.model.exhibit import PaperPage
 from pgflash.model.paper import paper_prices
+from pgflash.model.plan import Plan, write_plan
 from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
 from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
 from pgflash.model.run import Run
@@ -58,13 +67,19 @@ __all__ = [
     "Form",
     "OpenStore",
     "RunCosts",
+    "Situation",
+    "advise_oracle",
+    "advise_report",
     "collect_snapshot",
     "compare",
     "examine",
+    "file_situation",
+    "hot_tables",
     "is_folder",
     "list_devices",
     "open_store",
     "paper_page",
+    "plan_advice",
     "predict_run",
     "probe_device",
     "probe_takes_s",
@@ -81,6 +96,7 @@ __all__ = [
     "result",
     "run_costs",
     "sentences_of",
+    "server_situation",
     "take_snapshot",
     "write_probe",
 ]
@@ -312,3 +328,127 @@ def examine(*, dsn: str | None = None, probes: Iterable[Path] = ()) -> tuple[Dia
         host = read_host(postmaster_pid(connection))
     devices = tuple(_known(one, (), probed) for one in devices_of(places))
     return diagnose(DoctorFacts(server=server, host=host, devices=devices))
+
+
+# ---- advice
+
+
+def advise_report(report: AwrReport, situation: Situation | None = None) -> Advice:
+    """Say whether storage is the bottleneck, and what flash would bring, by a report."""
+    return advise(work_of_report(report), situation)
+
+
+def advise_oracle(path: Path, situation: Situation | None = None) -> Advice:
+    """Say the same by an Oracle AWR report, text or HTML."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise AwrFileError(f'could not read "{path}": {error.strerror}') from error
+    return advise(work_of_awr(text, name=str(path)), situation)
+
+
+def file_situation(
+    *,
+    flash_bytes: int | None = None,
+    users: float | None = None,
+    cores: float | None = None,
+    probes: Iterable[Path] = (),
+) -> Situation:
+    """Return what is known where there is no server: what the user says.
+
+    The first of two probes is the array's, a single one the flash device's.
+    """
+    known = Situation(
+        flash_bytes=None if flash_bytes is None else float(flash_bytes), users=users, cores=cores
+    )
+    read = [read_probe(path) for path in probes]
+    if read:
+        known = replace(known, flash=drive_of_probe(read[-1].probe, name=read[-1].name, flash=True))
+    if len(read) > 1:
+        array = drive_of_probe(read[0].probe, name=read[0].name, flash=False)
+        known = replace(known, array=array)
+    return known
+
+
+def hot_tables(report: AwrReport) -> tuple[str, ...]:
+    """Return the tables that belong on flash first, with their indexes."""
+    return rank_tables(work_of_report(report), flash=FLASH)
+
+
+def server_situation(
+    *,
+    dsn: str | None = None,
+    flash: Path | None = None,
+    flash_bytes: int | None = None,
+    probes: Iterable[Path] = (),
+    users: float | None = None,
+    cores: float | None = None,
+) -> tuple[Situation, str]:
+    """Return what a server and its machine tell beside a report, and the server's identity.
+
+    FLASH is a folder on the flash device.  Of a server elsewhere the devices are not known.
+    """
+    with connect(dsn or "") as connection:
+        room = server_room(connection)
+        local = not why_not_local(connection)
+    devices = list_devices(dsn=dsn, every=True, probes=probes) if local else ()
+    array = _device_with("data", devices)
+    wal, cache = _device_with("wal", devices), room.has_cache
+    fast = _device_of(flash, devices) if flash is not None else None
+    known = Situation(
+        flash_bytes=flash_bytes or (fast.free_bytes if fast is not None else None),
+        sizes=room.sizes,
+        database_bytes=room.database_bytes,
+        shared_buffers_bytes=room.shared_buffers_bytes,
+        wal_bytes=2 * room.max_wal_bytes,
+        users=users,
+        cores=cores,
+        on_flash=frozenset(
+            part
+            for part, there in (("cache", cache), ("wal", _is_apart_on_flash(wal, array)))
+            if there
+        ),
+        archiving=room.archiving,
+    )
+    if array is not None:
+        known = replace(known, array=drive_of_facts(array))
+    if fast is not None:
+        # Who names a folder as flash knows better than a virtual disk's rotational bit.
+        known = replace(known, flash=drive_of_facts(replace(fast, media=Media.FLASH)))
+    return known, room.system_identifier
+
+
+def _device_with(part: str, devices: tuple[DeviceFacts, ...]) -> DeviceFacts | None:
+    return next((one for one in devices if part in one.parts), None)
+
+
+def _device_of(folder: Path, devices: tuple[DeviceFacts, ...]) -> DeviceFacts | None:
+    path = str(folder.resolve())
+    holding = [one for one in devices if Path(path).is_relative_to(one.mount_point)]
+    return max(holding, key=lambda one: len(one.mount_point), default=None)
+
+
+def _is_apart_on_flash(wal: DeviceFacts | None, array: DeviceFacts | None) -> bool:
+    return wal is not None and wal != array and wal.media is Media.FLASH
+
+
+def plan_advice(
+    advice: Advice,
+    path: Path,
+    *,
+    approach: str = "",
+    tablespace: str = "",
+    flash: Path | None = None,
+    system_identifier: str = "",
+) -> Plan:
+    """Write an advice's moves to a file for pgflash plan apply, and return them."""
+    plan = plan_of(
+        advice,
+        approach=approach,
+        tablespace=tablespace,
+        folder="" if flash is None else str(flash.absolute()),
+        system_identifier=system_identifier,
+        made_at=datetime.now(UTC).replace(microsecond=0),
+    )
+    write_plan(path, plan)
+    return plan

@@ -105,6 +105,9 @@ class _Array:
     servers: float
     service_ms: float
     system_ms: float
+    #: What a write, and a sync of the WAL, keep spindles busy.
+    write_ms: float
+    log_ms: float
     variability: float
     #: A constant that queueing does not explain.
     late_ms: float
@@ -134,6 +137,7 @@ class Model:
         taken = work.other_cores if other_cores is None else other_cores
         self.cores = max(have - taken, have / 10)
         self._run_queue = 1.0
+        work = self._count_syncs(work)
         self._array = _fit_array(work, array, self._others)
         self._fit_log(array)
         self._fit_rest()
@@ -146,16 +150,21 @@ class Model:
 
     # Fitting.
 
-    def _fit_log(self, array: Drive) -> None:
-        work = self.work
+    def _count_syncs(self, work: Work) -> Work:
+        """Fill in what the report does not say of syncs: one for all who wait, all the time."""
         commit_ms = work.per_transaction_ms(work.commit_s)
-        if work.syncs and work.sync_s:
-            sync_ms = 1000 * work.sync_s / work.syncs
-        else:
+        if not work.syncs or not work.sync_s:
             sync_ms = commit_ms / (1 + _RIDE)
-        self._syncs = work.syncs or min(work.transactions, _syncs_max(work, sync_ms))
-        # How long a sync keeps spindles busy, before it is known how long it takes.
-        self._log_ms = min(array.log_ms, sync_ms)
+            most = work.elapsed_s * _syncs_per_s(sync_ms)
+            syncs = min(work.transactions, most) if sync_ms > 0 else 0.0
+            work = replace(work, syncs=syncs, sync_s=syncs * sync_ms / 1000)
+        self.work = work
+        self._syncs = work.syncs or 0.0
+        self._present_sync_ms = 1000 * (work.sync_s or 0.0) / self._syncs if self._syncs else 0.0
+        return work
+
+    def _fit_log(self, array: Drive) -> None:
+        work, sync_ms = self.work, self._present_sync_ms
         wait_ms = self._read_wait_ms(work.per_s, PRESENT)
         # Of a device of which nothing but the class is known, syncs queue as its reads do.
         service_ms = self._array.service_ms / (self._array.service_ms + wait_ms) * sync_ms
@@ -164,6 +173,7 @@ class Model:
         self._log_queue = min(queue, _LOG_QUEUE_MAX)
         self._log_late_ms = sync_ms - self._log_ms - self._log_queue * wait_ms
         alone = _group_commit_ms(sync_ms, work.per_s)
+        commit_ms = work.per_transaction_ms(work.commit_s)
         self._commit_part = commit_ms / alone if alone > 0 else 0.0
 
     def _fit_rest(self) -> None:
@@ -194,11 +204,11 @@ class Model:
         each = per_s / work.transactions / array.servers / 1000
         reads = each * work.reads.count * stay_r * (1 - target.cached) * array.service_ms
         others = each * work.system_reads.count * stay_r * (1 - target.cached) * array.system_ms
-        writes = each * (work.writes or 0.0) * stay_w * array.drive.write_ms
+        writes = each * (work.writes or 0.0) * stay_w * array.write_ms
         if target.wal:
             return reads, others, 0.0, writes
-        syncs = min(self._syncs / work.transactions * per_s, _syncs_per_s(self._log_ms))
-        log_ms = self._log_ms * array.drive.copies
+        syncs = min(self._syncs / work.transactions * per_s, _syncs_per_s(array.log_ms))
+        log_ms = array.log_ms * array.drive.copies
         return reads, others, syncs * log_ms / 1000 / array.servers, writes
 
     def _read_wait_ms(self, per_s: float, target: Target) -> float:
@@ -287,7 +297,7 @@ class Model:
         bounds = [(self.cores * 1000 / work.per_transaction_ms(work.cpu_s), "the processors")]
         demand_s = sum(self._loads(1.0, target)) * self._array.servers
         if demand_s > 0:
-            memory_s = drive.cache_bytes / _BLOCK_BYTES * drive.write_ms / 1000
+            memory_s = drive.cache_bytes / _BLOCK_BYTES * self._array.write_ms / 1000
             spare = memory_s / (horizon_s or work.elapsed_s)
             bounds.append(((self._array.servers + spare) / demand_s, "the array's spindles"))
         reads = (work.reads.count + work.system_reads.count) * (1 - target.cached)
@@ -343,76 +353,73 @@ class Model:
 def _fit_array(work: Work, drive: Drive, others: float) -> _Array:
     """Choose what is not known of the array so that it gives the report's read latency."""
     measured_ms = work.reads.mean_ms
-    service_ms = drive.service_ms(work.reads.mean_bytes)
-    system_ms = drive.service_ms(work.system_reads.mean_bytes)
-    if not measured_ms:
-        servers = float(drive.servers or 1)
-        return _Array(
-            drive=drive,
-            servers=servers,
-            service_ms=service_ms,
-            system_ms=system_ms,
-            variability=1.0,
-            late_ms=0.0,
-        )
     # Streams, and a controller's read-ahead, make reads cheaper than a seek.
-    shrunk = min(0.9 * measured_ms / service_ms, 1.0)
-    servers = _servers(work, drive, others, shrunk)
+    service_ms = drive.service_ms(work.reads.mean_bytes)
+    shrunk = min(0.9 * measured_ms / service_ms, 1.0) if measured_ms else 1.0
+    array = _scaled(work, drive, others, shrunk)
+    if not measured_ms:
+        return array
     low, high = _VARIABILITY
     for _ in range(_STEPS):
-        queue_ms = _queue_ms(work, drive, servers, others, shrunk)
-        if service_ms * shrunk + low * queue_ms <= measured_ms:
+        queue_ms = _queue_ms(work, array, others)
+        if array.service_ms + low * queue_ms <= measured_ms:
             break
         shrunk *= 0.9
-    service_ms *= shrunk
-    variability = min((measured_ms - service_ms) / queue_ms, high) if queue_ms else 1.0
-    return _Array(
-        drive=drive,
-        servers=servers,
-        service_ms=service_ms,
-        system_ms=system_ms * shrunk,
-        variability=variability,
-        late_ms=max(measured_ms - service_ms - variability * queue_ms, 0.0),
+        array = _scaled(work, drive, others, shrunk)
+    wait_ms = measured_ms - array.service_ms
+    variability = min(wait_ms / queue_ms, high) if queue_ms else 1.0
+    return replace(
+        array, variability=variability, late_ms=max(wait_ms - variability * queue_ms, 0.0)
     )
 
 
-def _demand(work: Work, drive: Drive, others: float, shrunk: float) -> tuple[float, float]:
+def _scaled(work: Work, drive: Drive, others: float, shrunk: float) -> _Array:
+    """Return the array with reads so much quicker than the device's single reads.
+
+    Where only its class is known, that is what its disks are; of a known one the reads are
+    such, and its writes and syncs are not.
+    """
+    part = 1.0 if drive.known else shrunk
+    sync_ms = 1000 * (work.sync_s or 0.0) / work.syncs if work.syncs else 0.0
+    array = _Array(
+        drive=drive,
+        servers=float(drive.servers or 1),
+        service_ms=shrunk * drive.service_ms(work.reads.mean_bytes),
+        system_ms=shrunk * drive.service_ms(work.system_reads.mean_bytes),
+        write_ms=part * drive.write_ms,
+        log_ms=min(part * drive.log_ms, sync_ms),
+        variability=1.0,
+        late_ms=0.0,
+    )
+    if drive.servers or not work.reads.mean_ms:
+        return array
+    # As many spindles as make s + s u / (1 - u) what was measured.
+    busy = min(max(1 - array.service_ms / work.reads.mean_ms, 0.05), _BUSY_MAX)
+    return replace(array, servers=max(sum(_demand(work, array, others)) / busy, 1.0))
+
+
+def _demand(work: Work, array: _Array, others: float) -> tuple[float, float]:
     """Return how many spindles reads and syncs of the present keep busy, and how many writes."""
     per_ms = 1 / work.elapsed_s / 1000
-    reads = work.reads.count * drive.service_ms(work.reads.mean_bytes) * others
-    reads += work.system_reads.count * drive.service_ms(work.system_reads.mean_bytes)
-    log_ms = min(drive.log_ms, 1000 * (work.sync_s or 0.0) / (work.syncs or 1.0))
-    syncs = (work.syncs or 0.0) * log_ms * drive.copies
-    return per_ms * (reads * shrunk + syncs), per_ms * (work.writes or 0.0) * drive.write_ms
+    reads = work.reads.count * array.service_ms * others
+    reads += work.system_reads.count * array.system_ms
+    syncs = (work.syncs or 0.0) * array.log_ms * array.drive.copies
+    return per_ms * (reads + syncs), per_ms * (work.writes or 0.0) * array.write_ms
 
 
-def _servers(work: Work, drive: Drive, others: float, shrunk: float) -> float:
-    """Return the number of spindles: known, or such that s + s u / (1 - u) was measured."""
-    if drive.servers:
-        return float(drive.servers)
-    service_ms = shrunk * drive.service_ms(work.reads.mean_bytes)
-    busy = min(max(1 - service_ms / work.reads.mean_ms, 0.05), _BUSY_MAX)
-    return max(sum(_demand(work, drive, others, shrunk)) / busy, 1.0)
-
-
-def _queue_ms(work: Work, drive: Drive, servers: float, others: float, shrunk: float) -> float:
+def _queue_ms(work: Work, array: _Array, others: float) -> float:
     """Return the present's wait of a read for its spindles, with variability 1."""
-    demand, writes = _demand(work, drive, others, shrunk)
-    seen = writes / servers
-    seen = min(seen, drive.write_share) if drive.write_share < 1 else seen
-    busy = min(demand / servers + seen, _BUSY_MAX)
-    service_ms = shrunk * drive.service_ms(work.reads.mean_bytes)
-    return service_ms / drive.copies * busy / (1 - busy)
+    demand, writes = _demand(work, array, others)
+    seen = writes / array.servers
+    seen = min(seen, array.drive.write_share) if array.drive.write_share < 1 else seen
+    busy = min(demand / array.servers + seen, _BUSY_MAX)
+    return array.service_ms / array.drive.copies * busy / (1 - busy)
 
 
 def _group_commit_ms(sync_ms: float, per_s: float) -> float:
     """Return how long one waits whose commit rides on syncs that follow each other."""
     busy = 1 - math.exp(-per_s * sync_ms / 1000)
     return sync_ms * (1 + _RIDE * busy)
-
-
-def _syncs_max(work: Work, sync_ms: float) -> float:
-    return work.elapsed_s * _syncs_per_s(sync_ms)
 
 
 def _syncs_per_s(sync_ms: float) -> float:

@@ -14,7 +14,7 @@ from types import FrameType
 import click
 
 import pgflash
-from pgflash.cli import cost, devices, doctor, lab, place, plan, report, snapshots
+from pgflash.cli import advise, cost, devices, doctor, lab, place, plan, report, snapshots
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -42,6 +42,7 @@ command.add_command(snapshots.snapshot_command)
 command.add_command(snapshots.snapshots_command)
 command.add_command(report.report_command)
 command.add_command(report.compare_command)
+command.add_command(advise.advise_command)
 
 
 def main(arguments: list[str] | None = None) -> int:

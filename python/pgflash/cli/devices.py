@@ -50,8 +50,10 @@ _COLUMNS = (
 )
 
 
-def _size(_context: click.Context, _parameter: click.Parameter, word: str) -> int:
+def bytes_of(_context: click.Context, _parameter: click.Parameter, word: str | None) -> int | None:
     """Return the bytes that a word says."""
+    if word is None:
+        return None
     try:
         return read_size(word)
     except ValueError as error:
@@ -208,7 +210,7 @@ def _bytes(value: int | None) -> str:
     "size_bytes",
     default="1GB",
     show_default=True,
-    callback=_size,
+    callback=bytes_of,
     help="Size of the file that is measured on; larger than what the device caches.",
 )
 @click.option(

@@ -96,7 +96,7 @@ def report_command(
             )
         _print(api.read_period(file), form, output)
         return
-    with _opened(dsn, store) as snapshots:
+    with opened(dsn, store) as snapshots:
         report = api.report_period(snapshots, begin=begin, end=end, every_row=form == "json")
     _print(report, form, output)
 
@@ -126,12 +126,12 @@ def compare_command(
     file that pgflash report wrote as JSON: so two servers can be compared.
     """
     with contextlib.ExitStack() as stack:
-        opened = functools.cache(lambda: stack.enter_context(_opened(dsn, store)))
-        reports = [_read(word, opened) for word in (first, second)]
+        once = functools.cache(lambda: stack.enter_context(opened(dsn, store)))
+        reports = [_read(word, once) for word in (first, second)]
     _print(api.compare(*reports), _form(form, output), output)
 
 
-def _read(word: str, opened: Callable[[], api.OpenStore]) -> AwrReport:
+def _read(word: str, once: Callable[[], api.OpenStore]) -> AwrReport:
     """Return the report on a period, or the one in a file."""
     if word.endswith(".json"):
         return api.read_period(Path(word))
@@ -142,10 +142,11 @@ def _read(word: str, opened: Callable[[], api.OpenStore]) -> AwrReport:
             hint="Write it as two snapshots with two dots between them, such as 10..16, or name "
             "a report in a .json file.",
         )
-    return api.report_period(opened(), begin=begin, end=end, every_row=True)
+    return api.report_period(once(), begin=begin, end=end, every_row=True)
 
 
-def _opened(dsn: str | None, store: Path | None) -> api.OpenStore:
+def opened(dsn: str | None, store: Path | None) -> api.OpenStore:
+    """Open the store of snapshots that the options name."""
     if dsn is not None and store is not None:
         raise UsageError(
             "--dsn and --store exclude each other",

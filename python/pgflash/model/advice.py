@@ -83,6 +83,8 @@ class Advice:
     bottleneck: Bottleneck
     approaches: tuple[ApproachAdvice, ...]
     objects: tuple[HotObject, ...]
+    #: Name of the approach that is recommended; "" for none.
+    recommended: str
     array: str
     flash: str
     sessions: float

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The papers' ways to use flash, each judged for one period; and the advice that comes of it.
+
+Recommended is the way that needs least flash of those that bring nearly as much as the best;
+if storage is not what the database waits for, none is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pgflash.advise.bottleneck import find_bottleneck
+from pgflash.advise.hot import Choice, Sizes, choose
+from pgflash.advise.media import DISK, FLASH, Drive
+from pgflash.advise.model import Model, Target
+from pgflash.advise.sizes import covered_hits, curve_hits, knee
+from pgflash.advise.work import Work
+from pgflash.analyze.words import digits, percent, size
+from pgflash.model.advice import Advice, ApproachAdvice, Bottleneck
+
+#: A way to use flash that brings less is not worth a change.
+GAIN_MIN = 1.10
+#: Of the best way's gain: whoever brings this much with less flash is preferred.
+NEARLY = 0.8
+#: A flash cache of which no curve is known, in multiples of shared_buffers (paper 001: 4-10).
+CACHE_FACTOR = 4.0
+_TEMP_MIN = 0.01
+
+#: What a placement's storage costs for 1,000 transactions a minute, from its throughput.
+Cost = Callable[[str, float], float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is known beside the report; all of it may be unknown."""
+
+    array: Drive = DISK
+    flash: Drive = FLASH
+    #: Free flash.
+    flash_bytes: float | None = None
+    sizes: Sizes = field(default_factory=dict)
+    database_bytes: float | None = None
+    shared_buffers_bytes: float | None = None
+    #: Room for pg_wal: twice max_wal_size is on the safe side.
+    wal_bytes: float = 2 * 2**30
+    users: float | None = None
+    cores: float | None = None
+    #: What is on flash already: wal, temp, cache.
+    on_flash: frozenset[str] = frozenset()
+    archiving: bool = False
+    cost: Cost | None = None
+    currency: str = ""
+
+
+def advise(work: Work, situation: Situation | None = None) -> Advice:
+    """Say what flash would bring in a period, and where."""
+    known = situation or Situation()
+    model = Model(work, array=known.array, flash=known.flash, users=known.users, cores=known.cores)
+    bottleneck = find_bottleneck(work)
+    # The WAL goes first: it is small, and what it saves does not depend on the objects.
+    room = known.flash_bytes
+    if room is not None and "wal" not in known.on_flash:
+        room = max(room - known.wal_bytes, 0.0)
+    choice = choose(
+        work,
+        flash=known.flash,
+        sizes=known.sizes,
+        flash_bytes=room,
+        kept="cache" in known.on_flash,
+    )
+    ways = [_judged(model, known, *way) for way in _ways(work, known, choice)]
+    best = _recommended(ways, bottleneck)
+    present = model.present
+    return Advice(
+        sentence=_sentence(bottleneck, best, ways),
+        source=work.source,
+        bottleneck=bottleneck,
+        approaches=tuple(ways),
+        objects=tuple(one for one in choice.objects if one.saved_s > 0),
+        recommended=best.name if best else "",
+        array=f"{known.array.name}: {known.array.source}",
+        flash=f"{known.flash.name}: {known.flash.source}",
+        sessions=work.sessions,
+        per_s=work.per_s,
+        db_time_ms=present.db_time_ms,
+        flash_bytes=known.flash_bytes,
+        notes=(*work.notes, *_notes(known, choice)),
+    )
+
+
+_Way = tuple[Target, float | None, str]
+
+
+def _ways(work: Work, known: Situation, choice: Choice) -> list[_Way]:
+    """Return each way with the flash it needs, and what speaks for it."""
+    ways: list[_Way] = []
+    cache = _cache(work, known)
+    if cache is not None:
+        ways.append(cache)
+    wal = "wal" not in known.on_flash
+    if wal:
+        each = work.per_transaction_ms(work.commit_s)
+        said = f"commits wait {digits(each)} ms a transaction for syncs of the WAL"
+        target = Target(name="wal-on-flash", title="WAL on flash", wal=True)
+        ways.append((target, known.wal_bytes, said))
+    if cache is not None and wal:
+        target = Target(
+            name="wal-and-cache",
+            title="WAL on flash + flash cache",
+            wal=True,
+            cached=cache[0].cached,
+        )
+        ways.append((target, _sum(cache[1], known.wal_bytes), "both of these"))
+    if work.temp.seconds / work.db_time_s >= _TEMP_MIN:
+        said = f"temporary files take {percent(work.temp.seconds / work.db_time_s)} of DB time"
+        target = Target(name="temp-on-flash", title="Temporary files on flash", temp=True)
+        ways.append((target, None, said))
+    if choice.reads > 0:
+        moved = [one.name for one in choice.objects if one.verdict == "move"]
+        said = f"{len(moved)} objects have {percent(choice.reads)} of the reads"
+        target = Target(
+            name="hot-objects",
+            title="WAL and hot objects on flash",
+            wal=True,
+            temp="temp" in known.on_flash,
+            reads=choice.reads,
+            writes=choice.writes,
+        )
+        need = choice.bytes + (known.wal_bytes if wal else 0) if choice.bytes else None
+        ways.append((target, need, said))
+    everything = Target(
+        name="all-on-flash", title="Everything on flash", wal=True, temp=True, reads=1.0, writes=1.0
+    )
+    ways.append((everything, _sum(known.database_bytes, known.wal_bytes), "no wait for disks"))
+    return ways
+
+
+def _cache(work: Work, known: Situation) -> _Way | None:
+    """Return the flash cache of the size that the curve advises, else one of a usual size."""
+    if "cache" in known.on_flash and not work.curve:
+        return None
+    best = knee(work.curve, bytes_max=known.flash_bytes)
+    if best is not None:
+        size_bytes, hits = best.size_bytes, curve_hits(work.curve, best.size_bytes)
+        said = f"{size(size_bytes)} would serve {percent(hits)} of the reads (miss-ratio curve)"
+    elif known.database_bytes:
+        usual = CACHE_FACTOR * (known.shared_buffers_bytes or known.database_bytes)
+        size_bytes = min(usual, known.database_bytes, known.flash_bytes or usual)
+        hits = covered_hits(size_bytes, known.database_bytes)
+        said = (
+            f"{size(size_bytes)} would serve at least {percent(hits)} of the reads (by its size "
+            "alone: set pgflash.advice for a miss-ratio curve)"
+        )
+    else:
+        return None
+    target = Target(name="flash-cache", title="Flash cache", cached=hits)
+    return target, size_bytes, said
+
+
+def _judged(
+    model: Model, known: Situation, target: Target, needed: float | None, said: str
+) -> ApproachAdvice:
+    found = model.predict(target)
+    short = needed is not None and known.flash_bytes is not None and needed > known.flash_bytes
+    if short:
+        said += f"; needs {size(needed or 0)} of flash, {size(known.flash_bytes or 0)} are free"
+    elif found.ratio < GAIN_MIN:
+        said += "; brings too little"
+    return ApproachAdvice(
+        name=target.name,
+        title=target.title,
+        fits=not short and found.ratio >= GAIN_MIN,
+        reason=said,
+        flash_bytes=needed,
+        hit_ratio=target.cached or None,
+        cost_per_1000_tpm=known.cost(target.name, found.per_s) if known.cost else None,
+        currency=known.currency,
+        ratio=found.ratio,
+        per_s=found.per_s,
+        db_time_ms=found.db_time_ms,
+        cpu_ms=found.cpu_ms,
+        disk_ms=found.disk_ms,
+        flash_ms=found.flash_ms,
+        commit_ms=found.commit_ms,
+        other_ms=found.lock_ms + found.other_ms,
+        limit=found.limit,
+    )
+
+
+def _recommended(ways: list[ApproachAdvice], bottleneck: Bottleneck) -> ApproachAdvice | None:
+    fitting = [way for way in ways if way.fits]
+    if not fitting or bottleneck.kind in ("nothing", "processors"):
+        return None
+    gain = max(way.ratio for way in fitting) - 1
+    enough = [way for way in fitting if way.ratio - 1 >= NEARLY * gain]
+    unknown = float("inf")
+    return min(enough, key=lambda way: (way.flash_bytes or unknown, -way.ratio))
+
+
+def _sentence(
+    bottleneck: Bottleneck, best: ApproachAdvice | None, ways: list[ApproachAdvice]
+) -> str:
+    if best is None:
+        if bottleneck.kind == "nothing":
+            return bottleneck.sentence
+        most = max(ways, key=lambda way: way.ratio)
+        return (
+            f"{bottleneck.sentence} {most.title} would bring {digits(most.ratio)} times the "
+            f"throughput, limited by {most.limit}."
+        )
+    return (
+        f"{bottleneck.sentence} {best.title} would bring {digits(best.ratio)} times the "
+        f"throughput, then limited by {best.limit}."
+    )
+
+
+def _notes(known: Situation, choice: Choice) -> list[str]:
+    notes = []
+    if not known.array.known:
+        notes.append(
+            "Of the array only the class is known: pgflash devices probe measures it, and --probe "
+            "reads the result."
+        )
+    if known.users is None:
+        notes.append(
+            "As many sessions are taken to be at work as there are now: the throughput is what "
+            "they could do. With clients who think, name their number with --users."
+        )
+    if choice.objects and not choice.fitted:
+        notes.append(
+            "Sizes of objects, or of the flash, are not known: what fits was not computed."
+        )
+    if known.archiving:
+        notes.append(
+            "WAL is archived: each segment is read and written again. What its archive on flash "
+            "brings is not predicted."
+        )
+    return notes
+
+
+def _sum(*parts: float | None) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None

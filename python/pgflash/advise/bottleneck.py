@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Whether storage is the bottleneck, and if not, what is.
+
+By shares of DB time: waits for reads, temporary files, commits and the writing of data are
+storage; processor time and waits for a processor are not.  A server whose sessions are idle
+has no bottleneck, whatever its few waits are for.
+"""
+
+from pgflash.advise.work import Work
+from pgflash.analyze.words import percent
+from pgflash.model.advice import Bottleneck
+
+#: From here on storage is what the database waits for; below the second, hardly at all.
+STORAGE_MIN = 0.5
+STORAGE_SOME = 0.2
+#: With busy processors only this much is storage's fault.
+STORAGE_SURE = 0.75
+#: Processors this busy are a limit of their own.
+BUSY = 0.85
+#: Of the processors; from here on other programs' part is named.
+OTHERS = 0.3
+#: Fewer active sessions than this are no load.
+IDLE = 0.2
+
+STORAGE = ("reads", "commits", "temporary files", "writing of data")
+
+
+def find_bottleneck(work: Work) -> Bottleneck:
+    """Return what holds a period's throughput back."""
+    seconds = {
+        "reads": work.reads.seconds + work.buffer_s,
+        "commits": work.commit_s,
+        "temporary files": work.temp.seconds,
+        "writing of data": work.write_wait_s,
+        "processors": work.cpu_s + work.run_queue_s,
+        "the flash cache": work.flash.seconds,
+        "locks": work.lock_s,
+        "other waits": work.other_s,
+    }
+    shares = sorted(((n, s / work.db_time_s) for n, s in seconds.items()), key=lambda p: -p[1])
+    storage = sum(share for name, share in shares if name in STORAGE)
+    busy = (work.cpu_s / work.elapsed_s + work.other_cores) / work.cores if work.cores else 0.0
+    others = work.other_cores / work.cores if work.cores else 0.0
+    first, most = shares[0]
+    if work.sessions < IDLE:
+        kind = "nothing"
+        sentence = (
+            f"Nothing is the bottleneck: on average {work.sessions:.2f} sessions were active, so "
+            "the throughput is what the clients ask for."
+        )
+    elif storage >= STORAGE_MIN and (busy < BUSY or storage >= STORAGE_SURE):
+        kind = "storage"
+        named = [f"{percent(share)} {name}" for name, share in shares if name in STORAGE]
+        sentence = (
+            f"Storage is the bottleneck: {percent(storage)} of DB time waits for it "
+            f"({', '.join(named[:2])})."
+        )
+        if others >= OTHERS:
+            sentence += f" Other programs use {percent(others)} of the processors."
+    elif busy >= BUSY or first == "processors":
+        kind = "processors"
+        sentence = f"Storage is not the bottleneck (it takes {percent(storage)} of DB time)"
+        if busy >= BUSY:
+            sentence = f"The processors are the bottleneck: they are {percent(busy)} busy"
+            sentence += f", {percent(others)} with other programs" if others >= OTHERS else ""
+            sentence += f"; storage takes {percent(storage)} of DB time."
+        else:
+            sentence += f": {percent(_of(shares))} is processor time."
+    else:
+        kind = first if storage < STORAGE_SOME else "mixed"
+        also = "not the bottleneck" if storage < STORAGE_SOME else "a part of it only"
+        sentence = (
+            f"Storage is {also}, with {percent(storage)} of DB time; the largest part is "
+            f"{first} with {percent(most)}."
+        )
+    return Bottleneck(
+        kind=kind,
+        is_storage=kind == "storage",
+        sentence=sentence,
+        shares=tuple((name, share) for name, share in shares if share > 0),
+    )
+
+
+def _of(shares: list[tuple[str, float]]) -> float:
+    return next(share for name, share in shares if name == "processors")

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What is advised: the bottleneck, the objects for flash, the way to use it, the plan."""
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgflash.advise.approaches import Situation, advise
+from pgflash.advise.bottleneck import find_bottleneck
+from pgflash.advise.hot import choose, choose_named, hot_tables, knapsack
+from pgflash.advise.media import FLASH
+from pgflash.advise.plans import plan_of
+from pgflash.advise.sizes import covered_hits, curve_hits, knee
+from pgflash.advise.work import CurvePoint, NoAdviceError, work_of_report
+from pgflash.errors import UsageError
+from pgflash.model.plan import MoveKind
+from support.few import few
+
+MB, GB = 2.0**20, 2.0**30
+SEGMENTS = (
+    ("stock", "table", 9_000.0, 800.0),
+    ("stock_pkey", "index", 1_000.0, 0.0),
+    ("customer", "table", 6_000.0, 100.0),
+    ("history", "table", 3_000.0, 100.0),
+    ("pg_catalog.pg_class", "table", 1_000.0, 0.0),
+)
+SIZES = {
+    ("app", "stock"): 100 * MB,
+    ("app", "stock_pkey"): 4 * MB,
+    ("app", "customer"): 60 * MB,
+    ("app", "history"): 400 * MB,
+}
+#: 20,000 reads of 10 ms.
+WORK = work_of_report(few(segments=SEGMENTS))
+NOW = datetime(2026, 11, 22, 10, 15, tzinfo=UTC)
+
+
+# ---- the bottleneck
+
+
+def test_waits_for_reads_and_commits_are_storage() -> None:
+    found = find_bottleneck(WORK)
+    # 200 s of reads and 100 s of commits of 320 s.
+    assert found.is_storage
+    assert "94 % of DB time waits for it (62 % reads, 31 % commits)" in found.sentence
+
+
+def test_busy_processors_are_named_instead_of_storage() -> None:
+    work = work_of_report(few(cpu_s=700.0, reads=(1_000, 10.0), commit_s=10.0, cores=8))
+    found = find_bottleneck(work)
+    assert found.kind == "processors"
+    assert "88 % busy" in found.sentence
+    advice = advise(work)
+    assert advice.recommended == ""
+    assert advice.sentence.startswith("The processors are the bottleneck")
+
+
+def test_idle_sessions_have_no_bottleneck() -> None:
+    found = find_bottleneck(work_of_report(few(cpu_s=1.0, reads=(500, 5.0), commit_s=1.0)))
+    assert found.kind == "nothing"
+    assert "0.07 sessions" in found.sentence
+
+
+def test_locks_are_named_where_they_are_the_largest_part() -> None:
+    found = find_bottleneck(work_of_report(few(lock_s=2_000.0)))
+    assert found.kind == "locks"
+    assert not found.is_storage
+
+
+def test_shares_add_up_to_db_time() -> None:
+    assert sum(share for _name, share in find_bottleneck(WORK).shares) == pytest.approx(1.0)
+
+
+# ---- hot objects
+
+
+def test_what_saves_most_and_fits_is_moved() -> None:
+    found = choose(WORK, flash=FLASH, sizes=SIZES, flash_bytes=110 * MB)
+    # stock and its index save 10,000 reads in 104 MB; customer 6,000 in 60, with no room left.
+    verdicts = {one.name: one.verdict for one in found.objects}
+    assert verdicts == {
+        "stock": "move",
+        "stock_pkey": "move",
+        "customer": "leave",
+        "history": "leave",
+    }
+    assert found.reads == pytest.approx(10_000 / 20_000)
+    assert found.writes == pytest.approx(800 / 1_000)
+    assert found.bytes == 104 * MB
+    assert found.fitted
+
+
+def test_a_large_object_gives_way_to_smaller_ones_that_save_more_together() -> None:
+    found = choose(WORK, flash=FLASH, sizes=SIZES, flash_bytes=99 * MB)
+    moved = {one.name for one in found.objects if one.verdict == "move"}
+    assert moved == {"stock_pkey", "customer"}
+
+
+def test_an_object_read_in_part_is_kept_in_the_cache_rather_than_moved() -> None:
+    # history: 3,000 reads are 23 MB at most, of 400.
+    found = choose(WORK, flash=FLASH, sizes=SIZES, flash_bytes=10 * GB, kept=True)
+    verdicts = {one.name: one.verdict for one in found.objects}
+    assert verdicts["history"] == "keep"
+    assert verdicts["stock_pkey"] == "move"
+    reasons = {one.name: one.reason for one in found.objects}
+    assert "at most 23.4 MB of 400 MB were read" in reasons["history"]
+
+
+def test_what_is_mostly_written_is_never_kept() -> None:
+    work = work_of_report(few(segments=(("log", "table", 1_000.0, 5_000.0),)))
+    sizes = {("app", "log"): 1_000 * MB}
+    found = choose(work, flash=FLASH, sizes=sizes, flash_bytes=2 * GB, kept=True)
+    assert [one.verdict for one in found.objects] == ["move"]
+
+
+def test_without_sizes_objects_are_ranked_and_nothing_is_said_to_fit() -> None:
+    found = choose(WORK, flash=FLASH, sizes={}, flash_bytes=GB)
+    assert not found.fitted
+    assert [one.name for one in found.objects][:2] == ["stock", "customer"]
+
+
+def test_catalogs_are_not_moved() -> None:
+    found = choose(WORK, flash=FLASH, sizes=SIZES, flash_bytes=GB)
+    assert all(not one.name.startswith("pg_") for one in found.objects)
+
+
+def test_a_saving_is_the_wait_less_what_flash_takes() -> None:
+    found = choose(
+        WORK, flash=replace(FLASH, read_ms=1.0, bytes_s=1e15), sizes={}, flash_bytes=None
+    )
+    stock = next(one for one in found.objects if one.name == "stock")
+    assert stock.saved_s == pytest.approx(9_000 * (10.0 - 1.0) / 1000)
+
+
+def test_a_tables_indexes_count_with_it() -> None:
+    reads, writes = choose_named(WORK, ["stock"])
+    assert reads == pytest.approx(10_000 / 20_000)
+    assert writes == pytest.approx(800 / 1_000)
+    assert choose_named(WORK, ["other.stock"]) == (0.0, 0.0)
+
+
+def test_the_first_tables_that_cost_most_of_the_time_are_hot() -> None:
+    # stock with its index 10,000 of 19,000 reads, customer 6,000: 84 %.
+    assert hot_tables(WORK, flash=FLASH) == ("stock", "customer")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    items=st.lists(
+        st.tuples(st.integers(min_value=1, max_value=64), st.integers(min_value=0, max_value=50)),
+        max_size=8,
+    ),
+    room=st.sampled_from([16, 32, 64, 128]),
+)
+def test_no_other_choice_that_fits_is_worth_more(items: list[tuple[int, int]], room: int) -> None:
+    # Sizes are multiples of room/4096, so that nothing is rounded: every choice is compared.
+    chosen = knapsack([(float(size), float(value)) for size, value in items], float(room))
+    assert sum(items[index][0] for index in chosen) <= room
+    best = max(
+        sum(items[index][1] for index in choice)
+        for count in range(len(items) + 1)
+        for choice in itertools.combinations(range(len(items)), count)
+        if sum(items[index][0] for index in choice) <= room
+    )
+    assert sum(items[index][1] for index in chosen) == best
+
+
+# ---- sizes of a cache
+
+
+def test_the_knee_is_where_a_doubling_brings_little() -> None:
+    curve = [
+        CurvePoint(size_bytes=size * GB, hit_ratio=hits)
+        for size, hits in ((1, 0.4), (2, 0.7), (4, 0.895), (8, 0.9), (16, 0.905))
+    ]
+    found = knee(curve)
+    assert found is not None
+    assert found.size_bytes == 4 * GB
+    small = knee(curve, bytes_max=3 * GB)
+    assert small is not None
+    assert small.size_bytes == 2 * GB
+    assert curve_hits(curve, 3 * GB) == pytest.approx((0.7 + 0.895) / 2)
+    assert curve_hits(curve, 64 * GB) == 0.905
+
+
+def test_a_cache_of_half_the_database_serves_at_least_half_of_what_one_of_all_does() -> None:
+    assert covered_hits(50, 100) == pytest.approx(covered_hits(100, 100) / 2)
+    assert covered_hits(500, 100) == covered_hits(100, 100) < 1
+
+
+# ---- ways to use flash
+
+
+def test_an_advice_begins_with_a_sentence_and_names_the_cheapest_way_that_does() -> None:
+    known = Situation(sizes=SIZES, database_bytes=2 * GB, flash_bytes=10 * GB, wal_bytes=0.1 * GB)
+    advice = advise(WORK, known)
+    assert advice.sentence.startswith("Storage is the bottleneck: ")
+    best = next(way for way in advice.approaches if way.name == advice.recommended)
+    assert best.fits
+    gain = max(way.ratio for way in advice.approaches if way.fits) - 1
+    enough = [w for w in advice.approaches if w.fits and w.ratio - 1 >= 0.8 * gain]
+    assert best in enough
+    assert best.flash_bytes == min(way.flash_bytes for way in enough if way.flash_bytes)
+
+
+def test_a_way_that_does_not_fit_is_not_recommended() -> None:
+    known = Situation(sizes=SIZES, database_bytes=2 * GB, flash_bytes=0.2 * GB, wal_bytes=0.1 * GB)
+    ways = {way.name: way for way in advise(WORK, known).approaches}
+    assert not ways["all-on-flash"].fits
+    assert "needs 2.10 GB of flash, 205 MB are free" in ways["all-on-flash"].reason
+    assert ways["hot-objects"].flash_bytes is not None
+    assert ways["hot-objects"].flash_bytes <= 0.2 * GB
+
+
+def test_the_miss_ratio_curve_says_how_large_a_cache_is_to_be() -> None:
+    work = work_of_report(few(curve=((1 * GB, 0.5), (2 * GB, 0.8), (4 * GB, 0.81))))
+    way = next(way for way in advise(work).approaches if way.name == "flash-cache")
+    assert way.flash_bytes == 2 * GB
+    assert way.hit_ratio == 0.8
+
+
+def test_temporary_files_are_a_way_of_their_own_only_where_they_cost() -> None:
+    with_temp = work_of_report(few(temp=(5_000, 100.0)))
+    assert "temp-on-flash" in {way.name for way in advise(with_temp).approaches}
+    assert "temp-on-flash" not in {way.name for way in advise(WORK).approaches}
+
+
+def test_what_is_on_flash_already_is_not_advised_again() -> None:
+    known = Situation(on_flash=frozenset({"wal"}), database_bytes=GB)
+    assert "wal-on-flash" not in {way.name for way in advise(WORK, known).approaches}
+
+
+# ---- plans
+
+
+def _plan(approach: str, **more: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    known = Situation(sizes=SIZES, database_bytes=2 * GB, flash_bytes=0.25 * GB, wal_bytes=0.1 * GB)
+    words = {"tablespace": "fast", "folder": "/mnt/flash", "system_identifier": "7", **more}
+    return plan_of(advise(WORK, known), approach=approach, made_at=NOW, **words)
+
+
+def test_a_plan_moves_the_chosen_objects_and_the_wal_last() -> None:
+    plan = _plan("hot-objects")
+    kinds = [(move.kind, move.name, move.to) for move in plan.moves]
+    assert kinds[-1] == (MoveKind.WAL, "", "/mnt/flash/pg_wal")
+    assert (MoveKind.TABLE, "public.stock", "fast") in kinds
+    assert (MoveKind.INDEX, "public.stock_pkey", "fast") in kinds
+    assert sum(move.bytes for move in plan.moves) <= 0.15 * GB
+    assert plan.system_identifier == "7"
+
+
+def test_everything_is_moved_by_database() -> None:
+    kinds = [move.kind for move in _plan("all-on-flash").moves]
+    assert kinds == [MoveKind.TEMP, MoveKind.DATABASE, MoveKind.WAL]
+
+
+def test_a_plan_says_what_it_lacks() -> None:
+    with pytest.raises(UsageError, match="needs a tablespace"):
+        _plan("hot-objects", tablespace="")
+    with pytest.raises(UsageError, match="the WAL needs a folder"):
+        _plan("wal-on-flash", folder="")
+    with pytest.raises(UsageError, match='no approach "magic"'):
+        _plan("magic")
+    with pytest.raises(NoAdviceError, match="a setting and no move"):
+        _plan("flash-cache")
+
+
+def test_nothing_is_planned_where_nothing_is_recommended() -> None:
+    idle = advise(work_of_report(few(cpu_s=1.0, reads=(500, 5.0), commit_s=1.0)))
+    with pytest.raises(NoAdviceError, match="nothing to plan"):
+        plan_of(idle, approach="", tablespace="t", folder="/f", system_identifier="", made_at=NOW)
