@@ -8,8 +8,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from pgflash.lab.bulk import consistency as bulk_consistency
@@ -130,7 +133,53 @@ def test_one_wrong_row_is_found(server: Server, wrong: str, right: str) -> None:
     micro_consistency.check(server.conninfo())
 
 
+@contextmanager
+def unindexed(server: Server, index: str) -> Iterator[psycopg.Connection[Any]]:
+    """Yield a session whose new rows an index does not get to know."""
+    ready = f"UPDATE pg_index SET indisready = %s WHERE indexrelid = '{index}'::regclass"
+    with server.connect() as connection:
+        connection.execute(ready.encode(), [False])
+        try:
+            yield connection
+        finally:
+            connection.execute(ready.encode(), [True])
+
+
+def test_a_row_that_an_index_has_lost_is_found(server: Server) -> None:
+    row = MICRO.rows + 1
+    with unindexed(server, "micro.on_flash_pkey") as connection:
+        connection.execute(
+            "INSERT INTO micro.on_flash VALUES (%s, 0, %s, repeat(md5(%s::text), 6))",
+            [row, row, row],
+        )
+    try:
+        with pytest.raises(InconsistentError, match=r"micro\.on_flash: the index"):
+            micro_consistency.check(server.conninfo())
+    finally:
+        with server.connect() as connection:
+            connection.execute("SET enable_indexscan = off")
+            connection.execute("SET enable_bitmapscan = off")
+            connection.execute("DELETE FROM micro.on_flash WHERE number = %s", [row])
+    micro_consistency.check(server.conninfo())
+
+
 # ---- load
+
+
+def test_a_sale_that_an_index_has_lost_is_found(server: Server) -> None:
+    with unindexed(server, "load.sale_account") as connection:
+        connection.execute(
+            "INSERT INTO load.sale (batch, account, amount, note) VALUES (-1, 7, 9, 'lost')"
+        )
+        connection.execute("INSERT INTO load.ledger VALUES (-1, 1, 9, 0, 0)")
+    try:
+        with pytest.raises(InconsistentError, match="the index by account"):
+            bulk_consistency.check(server.conninfo())
+    finally:
+        with server.connect() as connection:
+            connection.execute("DELETE FROM load.sale WHERE batch = -1")
+            connection.execute("DELETE FROM load.ledger WHERE batch = -1")
+    bulk_consistency.check(server.conninfo())
 
 
 def test_a_load_brings_every_batch_and_archives_it_twice(server: Server) -> None:

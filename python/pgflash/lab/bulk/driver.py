@@ -11,6 +11,7 @@ for the threads; their transactions roll back.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -126,9 +127,11 @@ class _Crew:
 
     def __exit__(self, *_exc: object) -> None:
         self._stop.set()
-        for connection in self._connections:
-            if any(thread.is_alive() for thread in self._threads):
-                connection.cancel()
+        if any(thread.is_alive() for thread in self._threads):
+            for connection in self._connections:
+                # A server that has ended cancels nothing, and its clients end by themselves.
+                with contextlib.suppress(psycopg.Error):
+                    connection.cancel()
         for thread in self._threads:
             thread.join()
         self._close()

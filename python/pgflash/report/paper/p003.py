@@ -72,7 +72,8 @@ class Outcome:
     #: The same as bytes.
     server_bytes_peak: float | None = None
     server_bytes_mean: float | None = None
-    #: Shares of the machine's processors.
+    #: Shares of the machine's processors: the peak of all programs, the mean of the server and
+    #: its load.
     cpu_peak: float | None = None
     cpu_mean: float | None = None
     iowait_peak: float | None = None
@@ -80,6 +81,8 @@ class Outcome:
     #: Tells whether waiting was computed from sessions.
     iowait_modelled: bool = False
     generator: float | None = None
+    #: Share of the clients' time in which they waited for the archiver.
+    archiver_wait: float | None = None
     response_ms: float | None = None
     mean_response_ms: float = 0.0
 
@@ -114,6 +117,8 @@ def outcome_of(attempt: Attempt, report: AwrReport | None) -> Outcome:
     busy = [second.user + second.system for second in attempt.cpu_seconds]
     waiting = _waiting(attempt)
     capacity_s = attempt.cpu.cores * attempt.cpu.elapsed_s
+    own_s = attempt.cpu.server_s + attempt.cpu.driver_s
+    behind_s = attempt.facts.get("archiver_wait_s")
     return Outcome(
         started_at=attempt.started_at,
         duration_s=attempt.duration_s or attempt.measured_s,
@@ -126,11 +131,12 @@ def outcome_of(attempt: Attempt, report: AwrReport | None) -> Outcome:
         server_bytes_peak=_peak(transferred),
         server_bytes_mean=_mean(transferred),
         cpu_peak=_peak(busy),
-        cpu_mean=_mean(busy),
+        cpu_mean=own_s / capacity_s if capacity_s > 0 else None,
         iowait_peak=_peak(waiting),
         iowait_mean=_mean(waiting),
         iowait_modelled=any(one.blocked_from == "sessions" for one in attempt.host_seconds),
         generator=attempt.cpu.driver_s / capacity_s if capacity_s > 0 else None,
+        archiver_wait=_over(behind_s, attempt.clients * (attempt.duration_s or attempt.measured_s)),
         response_ms=attempt.facts.get("response_at_40_percent_ms"),
         mean_response_ms=attempt.latency.mean_ms,
     )
@@ -432,6 +438,7 @@ _WRITE_ROWS: dict[str, _Cell] = {
     "CPU I/O Wait Avg.": _waited(lambda t: t.iowait_mean),
     "Data Generator CPU Load": _number(lambda t: t.generator, Unit.SHARE),
     "SQL Response Time": _responded,
+    "Wait for the archiver": _number(lambda t: t.archiver_wait, Unit.SHARE),
 }
 _READ_ROWS: dict[str, _Cell] = {
     "DB Throughput Peak": _number(lambda t: t.server_bytes_peak, Unit.BYTES_PER_SECOND),
@@ -465,8 +472,10 @@ def _matrix(
         ],
         [(name, *(cell(test, first) for test in measured.values())) for name, cell in rows.items()],
         source=None,
-        note="Times of day are UTC. Response time is that of a batch at 40 % of the load, beside "
-        "the mean batch of the first test.",
+        note="Times of day are UTC. CPU peaks are those of the machine, whoever used it, means "
+        "those of the server and its load. Response time is that of a batch at 40 % of the load, "
+        "beside the mean batch of the first test; the wait for the archiver is a share of the "
+        "clients' time.",
     )
 
 
