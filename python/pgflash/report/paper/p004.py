@@ -36,8 +36,9 @@ SPACES = {"TSP_HDD": "pg_default", "TSP_SSD": "on_flash"}
 
 _BLOCK_BYTES = 8192
 _OTHER_USERS = (
-    "In the paper each user worked on both tables at a modest rate; here each device has "
-    "clients of its own that wait for nothing else, so the rates differ as the devices do."
+    "In the paper each user worked on both tables at a modest rate; here each table has clients "
+    "of its own that never pause, so the rates differ as the devices do, and so do the queues "
+    "of a disk that holds the log, too."
 )
 
 
