@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: PostgreSQL
+"""From two readings that follow one another, what happened between, as rates.
+
+A counter that is smaller than before began anew: what it counts now happened since.  No rate
+is negative, and none is made over a restart.  Quantiles come out of ranges that are each twice
+as wide as the one before: within a range requests are taken to be spread evenly over its
+logarithm, so a quantile is right within its range, a factor of two.
+"""
+
+import math
+from collections.abc import Mapping
+
+from pgflash.model.live import (
+    CacheSecond,
+    Flow,
+    Quantiles,
+    Reading,
+    Sample,
+)
+
+#: The first range has no beginning that a logarithm could have.
+_LOWEST_US = 0.5
+
+_EVICTIONS = ("eviction_invalidated", "eviction_aged_out")
+
+
+def sample(before: Reading, after: Reading, *, number: int) -> Sample | None:
+    """Return what happened between two readings; None over a restart, or without time between."""
+    elapsed_s = after.monotonic_s - before.monotonic_s
+    if after.started_at != before.started_at or elapsed_s <= 0:
+        return None
+    commits = _since(before.commits, after.commits)
+    flows = {
+        name: _flow(before.flows.get(name, Flow()), flow) for name, flow in after.flows.items()
+    }
+    latency = {}
+    for name, counts in after.latencies.items():
+        found = quantiles(between(before.latencies.get(name, {}), counts))
+        if found is not None:
+            latency[name] = found
+    return Sample(
+        number=number,
+        at=after.at.isoformat(timespec="milliseconds"),
+        elapsed_s=elapsed_s,
+        aas=_sessions(after),
+        commits_s=commits / elapsed_s,
+        rollbacks_s=_since(before.rollbacks, after.rollbacks) / elapsed_s,
+        sessions=after.sessions,
+        active=after.active,
+        bytes_s={name: flow.bytes / elapsed_s for name, flow in flows.items()},
+        requests_s={name: flow.calls / elapsed_s for name, flow in flows.items()},
+        latency=latency,
+        commit_ms=_commit_ms(after, commits, elapsed_s),
+        wal_bytes_s=None
+        if before.wal_bytes is None or after.wal_bytes is None
+        else _since(before.wal_bytes, after.wal_bytes) / elapsed_s,
+        cache=_cache(before, after, elapsed_s),
+    )
+
+
+def _since(before: float, now: float) -> float:
+    return now - before if now >= before else now
+
+
+def _flow(before: Flow, now: Flow) -> Flow:
+    if now.calls < before.calls:
+        before = Flow()
+    return Flow(
+        calls=now.calls - before.calls,
+        bytes=max(now.bytes - before.bytes, 0.0),
+        time_ms=max(now.time_ms - before.time_ms, 0.0),
+    )
+
+
+def _sessions(reading: Reading) -> dict[str, float] | None:
+    """Return the average active sessions by wait class."""
+    if reading.covered_s <= 0:
+        return None
+    found: dict[str, float] = {}
+    for wait in reading.waits:
+        found[wait.wait_class] = found.get(wait.wait_class, 0.0) + wait.seconds / reading.covered_s
+    return found
+
+
+def _commit_ms(after: Reading, commits: float, elapsed_s: float) -> float | None:
+    """Return the mean wait for a commit, from the sessions that waited and the commits."""
+    if after.covered_s <= 0 or commits <= 0:
+        return None
+    waiting = sum(w.seconds for w in after.waits if w.wait_class == "Commit") / after.covered_s
+    return waiting * elapsed_s / commits * 1000
+
+
+def _cache(before: Reading, after: Reading, elapsed_s: float) -> CacheSecond | None:
+    if not after.cache:
+        return None
+
+    def rate(*names: str) -> float:
+        return sum(
+            _since(_number(before.cache.get(name)), _number(after.cache.get(name)))
+            for name in names
+        ) / elapsed_s  # fmt: skip
+
+    hits, misses = rate("hits"), rate("misses")
+    return CacheSecond(
+        mode=str(after.cache.get("mode") or ""),
+        hit_ratio=hits / (hits + misses) if hits + misses > 0 else None,
+        hits_s=hits,
+        misses_s=misses,
+        inserts_s=rate("inserts"),
+        evictions_s=rate(*_EVICTIONS),
+        used_bytes=_number(after.cache.get("used_bytes")),
+    )
+
+
+def _number(value: float | str | None) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+# ---- quantiles
+
+
+def between(before: Mapping[float, float], now: Mapping[float, float]) -> dict[float, float]:
+    """Return how many requests each range got, by the microseconds that it begins at."""
+    found = {lower: _since(before.get(lower, 0.0), count) for lower, count in now.items()}
+    return {lower: count for lower, count in found.items() if count > 0}
+
+
+def quantiles(counts: Mapping[float, float]) -> Quantiles | None:
+    """Return the quantiles of requests counted by range, or None if there were none."""
+    if not counts:
+        return None
+    return Quantiles(
+        p50=_quantile(counts, 0.50), p95=_quantile(counts, 0.95), p99=_quantile(counts, 0.99)
+    )
+
+
+def _quantile(counts: Mapping[float, float], share: float) -> float:
+    """Return the milliseconds within which a share of the requests was done."""
+    left = share * sum(counts.values())
+    lower = 0.0
+    for lower, count in sorted(counts.items()):
+        if count >= left:
+            begin = max(lower, _LOWEST_US)
+            end = 2 * lower if lower > 0 else 1.0
+            return begin * math.pow(end / begin, left / count) / 1000
+        left -= count
+    return 2 * lower / 1000  # rounding left a crumb

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Reading a server once a second, cheaply: one round trip, rows summed up by the server.
+
+With the extension every file call is counted by source and timed, and the sampler's looks since
+the reading before are summed up by class and event.  On a plain server sessions are looked at
+once, which is a sample of its own, and requests are what PostgreSQL itself counts; what that
+does not tell is listed in `missing`.
+
+The sampler's looks are taken from the newest one of the reading before up to the newest one
+now, which is left for the next time: so none is taken twice, and none is missed.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from psycopg import sql
+
+from pgflash.collect.host import core_count
+from pgflash.collect.local import why_not_local
+from pgflash.model.live import Flow, LiveServer, Reading, WaitTime
+from pgflash.model.waits import WaitClass, wait_class
+from pgflash.session import Connection, SessionError, said
+
+#: A statement of ours that takes longer than this is given up, and the reading with it.
+STATEMENT_TIMEOUT_MS = 5000
+
+_SERVER = """
+select (select system_identifier::text from pg_catalog.pg_control_system()),
+       pg_catalog.pg_postmaster_start_time(), pg_catalog.pg_is_in_recovery(),
+       current_database(), current_user,
+       pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage')
+"""
+
+_EXTENSION = """
+select pg_catalog.quote_ident(n.nspname), e.extversion
+  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+ where e.extname = 'pgflash'
+"""
+
+_BASE = """
+select pg_catalog.clock_timestamp(), pg_catalog.pg_postmaster_start_time(),
+       sum(xact_commit)::float8, sum(xact_rollback)::float8, sum(temp_bytes)::float8,
+       sum(blks_read)::float8, sum(blk_read_time)::float8,
+       (select count(*) from pg_catalog.pg_stat_activity where backend_type = 'client backend'),
+       (select count(*) from pg_catalog.pg_stat_activity
+         where backend_type = 'client backend' and state in ('active', 'fastpath function call')
+           and pid <> pg_catalog.pg_backend_pid())
+  from pg_catalog.pg_stat_database
+"""
+
+#: Where it is not in recovery; else nothing is generated.
+_WAL = "select wal_bytes::float8 from pg_catalog.pg_stat_wal"
+
+_FLOWS = """
+select case when file_class = 'wal' then 'wal' when file_class like 'temp%%' then 'temp'
+            when operation <> 'read' then 'disk writes' else source end,
+       sum(calls)::float8, sum(bytes)::float8, sum(time_ms)::float8
+  from {schema}.pgflash_io_rows()
+ where file_class in ('data', 'temp', 'temp relation') or file_class = 'wal' and operation <> 'sync'
+ group by 1
+"""
+
+_LATENCIES = """
+select case when file_class = 'wal' then 'wal sync' else source end, lower_us, sum(calls)::float8
+  from {schema}.pgflash_io_histogram_rows()
+ where file_class = 'data' and operation = 'read' or file_class = 'wal' and operation = 'sync'
+ group by 1, 2
+"""
+
+_CACHE = """
+select mode, mode_reason, hits, misses, inserts, updates, eviction_invalidated,
+       eviction_aged_out, eviction_buffer_pinned, size_bytes, used_bytes, flash_reads,
+       flash_read_bytes, flash_writes, flash_write_bytes, write_budget_left_bytes,
+       flash_read_errors, flash_write_errors, read_timeouts, corrupt_slots, verify_mismatches
+  from {schema}.pgflash_cache_row()
+"""
+
+_NEWEST = "select newest_at from {schema}.pgflash_sampler_row() where running and rate_hz > 0"
+
+_WAITS = """
+select w.wait_class, w.wait_event_type, w.wait_event, sum(w.seconds)::float8
+  from {schema}.pgflash_sample_summary(%s, %s) w
+ group by 1, 2, 3
+"""
+_COVERED = "select sum(seconds)::float8 from {schema}.pgflash_sample_minutes(%s, %s)"
+
+_LOOK = """
+select backend_type, wait_event_type, wait_event, count(*)::float8
+  from pg_catalog.pg_stat_activity
+ where pid <> pg_catalog.pg_backend_pid()
+   and (backend_type not in ('client backend', 'parallel worker')
+        or state in ('active', 'fastpath function call'))
+ group by 1, 2, 3
+"""
+
+_STOCK_IO = """
+select sum(reads)::float8, sum(writes + extends)::float8,
+       sum(reads * {block})::float8, sum((writes + extends) * {block})::float8
+  from pg_catalog.pg_stat_io where object = 'relation'
+"""
+_STOCK_IO_18 = """
+select sum(reads)::float8, sum(writes + extends)::float8, sum(read_bytes)::float8,
+       sum(write_bytes + extend_bytes)::float8
+  from pg_catalog.pg_stat_io where object = 'relation'
+"""
+
+
+class LiveReader:
+    """Reads one server over one session; what it was at the start is kept with it."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Find out what the server can tell."""
+        self._connection = connection
+        with said("ask the server what it can tell"):
+            connection.execute(
+                sql.SQL("set statement_timeout = {}").format(sql.Literal(STATEMENT_TIMEOUT_MS))
+            )
+            self.server = _server(connection)
+            self._newest = self._newest_look()
+            #: What the sampler or we looked at is known from the second reading on.
+            self._looked_at: float | None = None
+
+    def read(self) -> Reading:
+        """Return what the server has counted now."""
+        with said("read the server's statistics"):
+            return self._read()
+
+    def _read(self) -> Reading:
+        since, until = self._newest, self._newest_look()
+        ours = bool(self.server.extension_version)
+        queries: dict[str, tuple[str, tuple[object, ...]]] = {
+            "base": (_BASE, ()),
+            "wal": (_WAL, ()),
+        }
+        if ours:
+            queries |= {"flows": (_FLOWS, ()), "latencies": (_LATENCIES, ()), "cache": (_CACHE, ())}
+        elif self.server.version_num >= 160_000:
+            queries["stock"] = (
+                _STOCK_IO_18 if self.server.version_num >= 180_000 else _STOCK_IO,
+                (),
+            )
+        sampled = since is not None and until is not None and until > since
+        if sampled:
+            queries |= {"waits": (_WAITS, (since, until)), "covered": (_COVERED, (since, until))}
+        elif until is None:
+            queries["look"] = (_LOOK, ())
+        rows = self._all(queries)
+        self._newest = until
+        return self._reading(rows, sampled=sampled)
+
+    def _newest_look(self) -> datetime | None:
+        if not self.server.sampler:
+            return None
+        row = self._connection.execute(self._sql(_NEWEST), prepare=True).fetchone()
+        return None if row is None else row[0]
+
+    def _all(
+        self, queries: Mapping[str, tuple[str, tuple[object, ...]]]
+    ) -> dict[str, list[tuple[Any, ...]]]:
+        """Return the rows of several queries, asked for in one round trip."""
+        with self._connection.pipeline():
+            cursors = {
+                name: self._connection.execute(self._sql(text), values or None, prepare=True)
+                for name, (text, values) in queries.items()
+            }
+        return {name: cursor.fetchall() for name, cursor in cursors.items()}
+
+    def _sql(self, text: str) -> sql.Composed:
+        schema = sql.SQL(self.server.schema or "pg_catalog")
+        return sql.SQL(text).format(schema=schema, block=sql.SQL("op_bytes"))
+
+    def _reading(self, rows: Mapping[str, list[tuple[Any, ...]]], *, sampled: bool) -> Reading:
+        monotonic_s = time.monotonic()
+        at, started_at, commits, rollbacks, temp, blocks, _time, sessions, active = rows["base"][0]
+        waits, covered_s = self._waits(rows, monotonic_s, sampled=sampled)
+        self._looked_at = monotonic_s
+        return Reading(
+            at=at,
+            monotonic_s=monotonic_s,
+            started_at=started_at,
+            commits=int(commits or 0),
+            rollbacks=int(rollbacks or 0),
+            sessions=int(sessions),
+            active=int(active),
+            wal_bytes=int(rows["wal"][0][0] or 0) if rows["wal"] else None,
+            flows=_flows(rows, temp_bytes=float(temp or 0), blocks=float(blocks or 0)),
+            latencies=_latencies(rows.get("latencies", [])),
+            waits=waits,
+            covered_s=covered_s,
+            cache=_cache(rows.get("cache", [])),
+        )
+
+    def _waits(
+        self, rows: Mapping[str, list[tuple[Any, ...]]], now_s: float, *, sampled: bool
+    ) -> tuple[tuple[WaitTime, ...], float]:
+        """Return what sessions did, and of how many seconds that is known."""
+        if sampled:
+            covered = rows["covered"][0][0]
+            return tuple(_waited(rows["waits"])), float(covered or 0.0)
+        if "look" in rows and self._looked_at is not None:
+            elapsed_s = now_s - self._looked_at
+            return tuple(_looked(rows["look"], elapsed_s)), elapsed_s
+        return (), 0.0
+
+
+def _server(connection: Connection) -> LiveServer:
+    row = connection.execute(_SERVER).fetchone()
+    assert row is not None
+    identifier, started_at, recovery, database, role, may = row
+    if not may:
+        raise SessionError(
+            f'role "{role}" may not see the statistics of other sessions',
+            hint=f"pg_monitor is enough: GRANT pg_monitor TO {role}.",
+        )
+    found = connection.execute(_EXTENSION).fetchone()
+    schema, version = (str(found[0]), str(found[1])) if found is not None else ("", "")
+    sampler = False
+    if schema:
+        sampler = bool(
+            connection.execute(sql.SQL(_NEWEST).format(schema=sql.SQL(schema))).fetchone()
+        )
+    local = not why_not_local(connection)
+    return LiveServer(
+        version_num=connection.info.server_version,
+        system_identifier=str(identifier),
+        started_at=started_at,
+        in_recovery=bool(recovery),
+        database=str(database),
+        role=str(role),
+        extension_version=version,
+        schema=schema,
+        sampler=sampler,
+        cores=core_count() if local else None,
+        missing=dict(
+            _missing(
+                database=str(database),
+                major=connection.info.server_version // 10_000,
+                extension=bool(schema),
+                sampler=sampler,
+                local=local,
+            )
+        ),
+    )
+
+
+def _missing(
+    *, database: str, major: int, extension: bool, sampler: bool, local: bool
+) -> Iterable[tuple[str, str]]:
+    """Yield what cannot be shown, and why."""
+    if not extension:
+        why = f'the extension pgflash is not in database "{database}"'
+        yield "requests by source", f"{why}: reads are those of disk and page cache together"
+        yield "latency", f"{why}: nobody times each request"
+        yield "flash cache", why
+        if major < 16:
+            yield "writes", "PostgreSQL counts them from version 16 on (pg_stat_io)"
+    if not sampler:
+        yield "waits", "no sampler looks ten times a second: sessions are looked at once a second"
+    if not local:
+        yield "cores", "the server is on another machine, or in a container of its own"
+
+
+# ---- rows
+
+
+def _flows(
+    rows: Mapping[str, list[tuple[Any, ...]]], *, temp_bytes: float, blocks: float
+) -> dict[str, Flow]:
+    if "flows" in rows:
+        return {
+            str(name): Flow(calls=float(calls), bytes=float(size or 0), time_ms=float(ms or 0))
+            for name, calls, size, ms in rows["flows"]
+        }
+    temp = {"temp": Flow(bytes=temp_bytes)}
+    if rows.get("stock"):
+        reads, writes, read_bytes, written = (float(one or 0) for one in rows["stock"][0])
+        return temp | {
+            "disk": Flow(calls=reads, bytes=read_bytes),
+            "disk writes": Flow(calls=writes, bytes=written),
+        }
+    return temp | {"disk": Flow(calls=blocks, bytes=blocks * 8192)}
+
+
+def _latencies(rows: Iterable[tuple[Any, ...]]) -> dict[str, dict[float, float]]:
+    found: dict[str, dict[float, float]] = {}
+    for name, lower_us, calls in rows:
+        found.setdefault(str(name), {})[float(lower_us)] = float(calls)
+    return found
+
+
+_CACHE_COLUMNS = [
+    word.strip(" \n,") for word in _CACHE.split("select")[1].split("from")[0].split(",")
+]
+
+
+def _cache(rows: list[tuple[Any, ...]]) -> dict[str, float | str | None]:
+    """Return the cache's row; nothing where no cache is set up."""
+    if not rows:
+        return {}
+    return {
+        name: value if value is None or isinstance(value, str) else float(value)
+        for name, value in zip(_CACHE_COLUMNS, rows[0], strict=True)
+    }
+
+
+def _waited(rows: Iterable[tuple[Any, ...]]) -> Iterable[WaitTime]:
+    for name, kind, event, seconds in rows:
+        if WaitClass(name).counts:
+            yield WaitTime(
+                wait_class=str(name),
+                event=f"{kind}:{event}" if kind else str(name),
+                seconds=float(seconds),
+            )
+
+
+def _looked(rows: Iterable[tuple[Any, ...]], elapsed_s: float) -> Iterable[WaitTime]:
+    """Yield our own look: each session did all the time what it did then."""
+    for backend, kind, event, count in rows:
+        found = wait_class(
+            backend_type=str(backend), wait_type=str(kind or ""), event=str(event or "")
+        )
+        if found.counts:
+            yield WaitTime(
+                wait_class=str(found),
+                event=f"{kind}:{event}" if kind else str(found),
+                seconds=float(count) * elapsed_s,
+            )

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The live page's figures: what a server had counted at a moment, and what that makes a second.
+
+A Reading is what was counted at one moment; a Sample is the difference of two that follow one
+another, as rates.  A reading knows its server by when it started: over a restart there is
+no difference.  Order and length come from our own clock, which never steps; the time that
+is shown is the server's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+#: What serves requests, in the order in which charts stack them.
+FLOWS = ("page cache", "flash", "disk", "disk writes", "wal", "temp")
+
+#: Whose latency is shown, beside how much of it: reads by source, and syncs of the WAL.
+TIMED = ("page cache", "flash", "disk", "wal sync")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveServer:
+    """What a server is and what it can tell; found out anew with every connection."""
+
+    version_num: int
+    system_identifier: str
+    started_at: datetime
+    in_recovery: bool
+    database: str
+    role: str
+    #: "" if the extension is not in the database; its schema, quoted as SQL wants it.
+    extension_version: str = ""
+    schema: str = ""
+    #: Whether the sampler looks; else this page looks at pg_stat_activity once a second.
+    sampler: bool = False
+    #: None where the server is on another machine.
+    cores: int | None = None
+    #: What cannot be shown, and why.
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Requests of one kind, counted since the server started."""
+
+    calls: float = 0.0
+    bytes: float = 0.0
+    #: Waited for them.
+    time_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitTime:
+    """What sessions did since the reading before, for how long together."""
+
+    wait_class: str
+    #: "Type:Event", or "CPU".
+    event: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a server had counted at a moment."""
+
+    #: The server's clock, and ours.
+    at: datetime
+    monotonic_s: float
+    started_at: datetime
+    commits: int
+    rollbacks: int
+    sessions: int
+    active: int
+    wal_bytes: int | None = None
+    flows: Mapping[str, Flow] = field(default_factory=dict)
+    #: By what is timed: how many took from so many microseconds on, by range.
+    latencies: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
+    #: Of the seconds before this reading, covered_s of them.
+    waits: tuple[WaitTime, ...] = ()
+    covered_s: float = 0.0
+    #: A row of pgflash_cache, empty without a cache.
+    cache: Mapping[str, float | str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantiles:
+    """How long requests of a second took, in milliseconds."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheSecond:
+    """What the flash cache did in a second."""
+
+    mode: str
+    #: None: nothing was asked of it.
+    hit_ratio: float | None
+    hits_s: float
+    misses_s: float
+    inserts_s: float
+    evictions_s: float
+    used_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What happened in about a second."""
+
+    #: Counts up by one; a page that has this one asks for those after it.
+    number: int
+    #: ISO 8601 with its zone, by the server's clock.
+    at: str
+    elapsed_s: float
+    #: Average active sessions by wait class; None: nobody looked.
+    aas: Mapping[str, float] | None
+    commits_s: float
+    rollbacks_s: float
+    sessions: int
+    active: int
+    #: By flow; a flow that this server does not tell apart is absent.
+    bytes_s: Mapping[str, float]
+    requests_s: Mapping[str, float]
+    latency: Mapping[str, Quantiles]
+    #: Mean wait for a commit: time waited in class Commit over commits; None without either.
+    commit_ms: float | None
+    wal_bytes_s: float | None
+    cache: CacheSecond | None

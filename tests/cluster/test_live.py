@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A server read once a second, with the extension and without: what is read is what it counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pgflash.analyze.live import sample
+from pgflash.collect.live import LiveReader
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.model.live import Sample
+from pgflash.session import SessionError, connect
+from support.cluster import ClusterFactory
+
+
+@pytest.fixture(scope="module")
+def with_extension(pgflash_install: PgInstall) -> Iterator[Server]:
+    factory = ClusterFactory(pgflash_install)
+    server = factory(preload="pgflash", settings={"pgflash.snapshot_interval": "0"})
+    with server.connect() as connection:
+        connection.execute("create schema odd_place")
+        connection.execute("create extension pgflash schema odd_place")
+        connection.execute(
+            "create table t as select n, repeat('x', 900) from generate_series(1, 9000) n"
+        )
+        connection.execute("create role nobody login")
+    yield server
+    factory.close()
+
+
+@pytest.fixture(scope="module")
+def plain(pg_install: PgInstall) -> Iterator[Server]:
+    factory = ClusterFactory(pg_install)
+    server = factory()
+    with server.connect() as connection:
+        connection.execute(
+            "create table t as select n, repeat('x', 900) from generate_series(1, 9000) n"
+        )
+    yield server
+    factory.close()
+
+
+def busy(server: Server, seconds: float) -> threading.Thread:
+    """Have a session sleep, which is a wait of class Application."""
+
+    def work() -> None:
+        with server.connect() as connection:
+            connection.execute(f"select pg_sleep({seconds})")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def over(server: Server, seconds: float = 1.5) -> tuple[LiveReader, Sample]:
+    """Return what happened while a session slept and another committed 50 times and read."""
+    with connect(server.conninfo()) as connection:
+        reader = LiveReader(connection)
+        sleeper = busy(server, seconds + 1.0)
+        time.sleep(0.4)
+        before = reader.read()
+        with server.connect() as other:
+            for _ in range(50):
+                other.execute("select txid_current()")
+            other.execute("checkpoint")
+            other.execute("select count(*) from t")
+        time.sleep(seconds)
+        after = reader.read()
+        sleeper.join()
+        found = sample(before, after, number=1)
+        assert found is not None
+        return reader, found
+
+
+@pytest.mark.extension
+def test_a_second_of_a_server_with_the_extension(with_extension: Server) -> None:
+    reader, found = over(with_extension)
+    server = reader.server
+    assert (server.schema, server.sampler, server.database) == ("odd_place", True, "postgres")
+    assert server.cores
+    assert server.missing == {}
+    assert found.commits_s * found.elapsed_s >= 50
+    # One session slept all the time; another was at work for an instant.
+    assert found.aas is not None
+    assert found.aas["Application"] == pytest.approx(1.0, abs=0.1)
+    assert "Idle" not in found.aas
+    assert "System I/O" not in found.aas
+    # 9000 rows of 900 bytes are 8.1 MB; 16 MB of shared_buffers may have them.
+    assert found.requests_s["wal"] > 0
+    assert set(found.bytes_s) <= {"page cache", "flash", "disk", "disk writes", "wal", "temp"}
+    assert found.wal_bytes_s is not None
+    assert found.wal_bytes_s > 0
+    assert found.active >= 1
+    assert found.cache is not None
+
+
+@pytest.mark.extension
+def test_what_is_read_is_what_the_views_show(with_extension: Server) -> None:
+    with connect(with_extension.conninfo()) as connection:
+        reader = LiveReader(connection)
+        reading = reader.read()
+        shown = {
+            str(source): (calls, size)
+            for source, calls, size in connection.execute(
+                "select source, sum(calls)::float8, sum(bytes)::float8 from odd_place.pgflash_io "
+                "where file_class = 'data' and operation = 'read' group by 1"
+            )
+        }
+        # The view was asked later, and asking reads catalogs.
+        for source, (calls, size) in shown.items():
+            assert reading.flows[source].calls <= calls <= reading.flows[source].calls + 200
+            assert reading.flows[source].bytes <= size
+            timed = sum(reading.latencies[source].values())
+            assert timed == pytest.approx(reading.flows[source].calls, abs=200)
+
+
+@pytest.mark.extension
+def test_a_second_of_a_plain_server_and_what_it_lacks(plain: Server) -> None:
+    reader, found = over(plain)
+    assert reader.server.extension_version == ""
+    assert {"requests by source", "latency", "flash cache", "waits"} <= set(reader.server.missing)
+    assert found.commits_s * found.elapsed_s >= 50
+    assert found.aas is not None
+    assert found.aas["Application"] == pytest.approx(1.0, abs=0.01)
+    assert found.cache is None
+    assert found.latency == {}
+    assert {"disk", "temp"} <= set(found.bytes_s)
+
+
+def test_looks_of_the_sampler_are_taken_once_each(with_extension: Server) -> None:
+    with connect(with_extension.conninfo()) as connection:
+        reader = LiveReader(connection)
+        sleeper = busy(with_extension, 2.5)
+        (begin,) = (
+            connection.execute("select newest_at from odd_place.pgflash_sampler").fetchone() or ()
+        )
+        reader.read()
+        seconds = covered = 0.0
+        for _ in range(4):
+            time.sleep(0.3)
+            reading = reader.read()
+            seconds += sum(w.seconds for w in reading.waits if w.event == "Timeout:PgSleep")
+            covered += reading.covered_s
+        sleeper.join()
+        row = connection.execute(
+            "select sum(seconds)::float8 from odd_place.pgflash_active_sessions "
+            "where sampled_at >= %s and sampled_at < %s and wait_event = 'PgSleep'",
+            (begin, reader._newest),
+        ).fetchone()
+    assert row is not None
+    # The first reading took the looks of the instant before it, too.
+    assert seconds == pytest.approx(row[0], abs=0.25)
+    assert covered == pytest.approx(1.2, abs=0.5)
+
+
+def test_a_role_without_rights_is_told_which(with_extension: Server) -> None:
+    with (
+        connect(f"{with_extension.conninfo()} user=nobody") as connection,
+        pytest.raises(SessionError, match="may not see the statistics"),
+    ):
+        LiveReader(connection)
+
+
+def test_pg_monitor_is_enough(with_extension: Server) -> None:
+    with with_extension.connect() as connection:
+        connection.execute("create role watcher login in role pg_monitor")
+        connection.execute("grant usage on schema odd_place to watcher")
+    with connect(f"{with_extension.conninfo()} user=watcher") as connection:
+        reading = LiveReader(connection).read()
+    assert "wal" in reading.flows

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The live page's arithmetic: rates out of counters, and quantiles out of ranges."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgflash.analyze.live import between, quantiles, sample
+from pgflash.model.live import Flow, Reading, WaitTime
+
+STARTED = datetime(2026, 11, 22, 9, tzinfo=UTC)
+FIRST = Reading(
+    at=STARTED + timedelta(hours=1),
+    monotonic_s=100.0,
+    started_at=STARTED,
+    commits=1000,
+    rollbacks=10,
+    sessions=20,
+    active=5,
+    wal_bytes=10**9,
+    flows={"disk": Flow(calls=100, bytes=819_200, time_ms=400), "wal": Flow(calls=7)},
+    latencies={"disk": {4096.0: 50, 8192.0: 50}},
+    cache={"mode": "serve", "hits": 100, "misses": 100, "inserts": 5, "used_bytes": 8192,
+           "eviction_invalidated": 1, "eviction_aged_out": 1},
+)  # fmt: skip
+SECOND = replace(
+    FIRST,
+    at=FIRST.at + timedelta(seconds=2),
+    monotonic_s=102.0,
+    commits=1100,
+    rollbacks=14,
+    wal_bytes=10**9 + 4096,
+    flows={"disk": Flow(calls=160, bytes=1_310_720, time_ms=700), "temp": Flow(calls=4, bytes=40)},
+    latencies={"disk": {4096.0: 60, 8192.0: 50}},
+    waits=(
+        WaitTime(wait_class="Commit", event="IO:WalSync", seconds=1.0),
+        WaitTime(wait_class="Commit", event="LWLock:WALWrite", seconds=0.5),
+        WaitTime(wait_class="CPU", event="CPU", seconds=3.0),
+    ),
+    covered_s=1.5,
+    cache={**FIRST.cache, "hits": 130, "misses": 110, "inserts": 9, "eviction_aged_out": 3},
+)
+
+
+def test_a_sample_is_what_was_counted_between_over_the_time_between() -> None:
+    found = sample(FIRST, SECOND, number=7)
+    assert found is not None
+    assert (found.number, found.elapsed_s, found.at) == (7, 2.0, "2026-11-22T10:00:02.000+00:00")
+    assert (found.commits_s, found.rollbacks_s, found.wal_bytes_s) == (50.0, 2.0, 2048.0)
+    assert found.requests_s == {"disk": 30.0, "temp": 2.0}
+    assert found.bytes_s == {"disk": 245_760.0, "temp": 20.0}
+    # 1.5 seconds were looked at: 1.5 s of waiting in them are one session all the time.
+    assert found.aas == {"Commit": 1.0, "CPU": 2.0}
+    # One session waited for 2 s, in which there were 100 commits.
+    assert found.commit_ms == pytest.approx(20.0)
+    assert found.cache is not None
+    assert (found.cache.hit_ratio, found.cache.hits_s) == (0.75, 15.0)
+    assert (found.cache.inserts_s, found.cache.evictions_s) == (2.0, 1.0)
+
+
+def test_what_nobody_looked_at_is_not_zero() -> None:
+    blind = sample(FIRST, replace(SECOND, covered_s=0.0, waits=(), cache={}), number=1)
+    assert blind is not None
+    assert (blind.aas, blind.commit_ms, blind.cache) == (None, None, None)
+
+
+def test_no_rate_is_made_over_a_restart_or_without_time_between() -> None:
+    assert sample(FIRST, replace(SECOND, started_at=STARTED + timedelta(hours=1)), number=1) is None
+    assert sample(FIRST, replace(SECOND, monotonic_s=100.0), number=1) is None
+
+
+def test_a_server_whose_clock_steps_back_is_still_measured_by_ours() -> None:
+    found = sample(FIRST, replace(SECOND, at=FIRST.at - timedelta(days=1)), number=1)
+    assert found is not None
+    assert found.commits_s == 50.0
+
+
+@given(
+    before=st.integers(0, 10**12),
+    after=st.integers(0, 10**12),
+    calls=st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)),
+)
+def test_no_rate_is_ever_negative(before: int, after: int, calls: tuple[int, int]) -> None:
+    def reading(base: Reading, commits: int, count: int) -> Reading:
+        flow = Flow(calls=count, bytes=count, time_ms=count)
+        return replace(
+            base,
+            commits=commits,
+            rollbacks=commits,
+            wal_bytes=commits,
+            flows={"disk": flow},
+            latencies={"disk": {1.0: count}},
+            cache={"hits": count, "misses": commits},
+        )
+
+    found = sample(reading(FIRST, before, calls[0]), reading(SECOND, after, calls[1]), number=1)
+    assert found is not None
+    assert min(found.commits_s, found.rollbacks_s, found.wal_bytes_s or 0) >= 0
+    assert min(found.bytes_s["disk"], found.requests_s["disk"]) >= 0
+    assert found.cache is not None
+    assert found.cache.hit_ratio is None or 0 <= found.cache.hit_ratio <= 1
+
+
+def test_a_counter_that_began_anew_counts_what_it_has() -> None:
+    found = sample(SECOND, replace(FIRST, monotonic_s=104.0), number=1)
+    assert found is not None
+    assert found.commits_s == 500.0
+    assert found.requests_s["disk"] == 50.0
+
+
+def test_quantiles_lie_in_the_range_that_holds_them() -> None:
+    choose = random.Random(1)
+    times = sorted(choose.lognormvariate(7, 1.2) for _ in range(20_000))  # microseconds
+    counts: dict[float, float] = {}
+    for one in times:
+        lower = 2.0 ** int(one).bit_length() / 2 if one >= 1 else 0.0
+        counts[lower] = counts.get(lower, 0) + 1
+    found = quantiles(counts)
+    assert found is not None
+    for share, value in ((0.5, found.p50), (0.95, found.p95), (0.99, found.p99)):
+        true_ms = times[int(share * len(times))] / 1000
+        assert true_ms / 2 < value < true_ms * 2
+        assert value == pytest.approx(true_ms, rel=0.1)  # a smooth distribution fits better
+
+
+def test_quantiles_of_the_lowest_and_of_a_single_range() -> None:
+    low = quantiles({0.0: 10})
+    assert low is not None
+    assert 0 < low.p50 <= low.p99 <= 0.001
+    one = quantiles({1024.0: 1})
+    assert one is not None
+    assert 1.024 <= one.p50 <= one.p99 <= 2.048
+    assert quantiles({}) is None
+
+
+def test_only_what_happened_between_is_in_the_quantiles() -> None:
+    assert between({1.0: 5, 2.0: 7}, {1.0: 5, 2.0: 9, 4.0: 1}) == {2.0: 2, 4.0: 1}
+    assert between({1.0: 5}, {1.0: 3}) == {1.0: 3}  # it began anew
