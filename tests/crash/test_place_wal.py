@@ -6,16 +6,22 @@ heard of pgflash, and what was committed is counted.
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from pgflash.model.plan import Move, MoveKind, MoveState
-from pgflash.place import apply_plan, undo_plan
+from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
+from pgflash.place import PlaceError, apply_plan, files, undo_plan
+from pgflash.place.control import ServerProcess, Startup
+from pgflash.place.wal import WalMover
+from support.cached import eventually
 from support.cluster import ClusterFactory
-from support.placed import Place, PlacedServer, Work, cut_off, placed_server
+from support.placed import Place, PlacedServer, StallWatch, Work, cut_off, placed_server
+from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +141,208 @@ def test_every_cut_leaves_a_cluster_that_starts(
     down = {line.split(": ")[1].rsplit(" ", 1)[0] for line in matrix if line.endswith("down")}
     # Where the server is down is where it matters.
     assert {"copy the rest", "switch", "start the server"} <= down
+
+
+def test_the_wal_moves_under_load(
+    placed: PlacedServer, rows: Rows, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load_tpcb(placed.server)
+    folder = placed.server.base / "flash-load"
+    with placed.server.connect(autocommit=False) as prepared:
+        prepared.execute("insert into kept values (0)")
+        prepared.execute("prepare transaction 'stays'")
+    path = placed.plan(move_to(folder), name="load")
+    load = start_tpcb(placed.server)
+    with StallWatch(placed.dsn, "update pgbench_branches set filler = 'y'") as watch:
+        assert eventually(lambda: watch.done > 30)
+        plan = placed.apply(path)
+        after = watch.done
+        assert eventually(lambda: watch.done > after + 30)
+    end_load(load)  # the restart ended its sessions
+    with capsys.disabled():
+        down_s = float(plan.records[0].notes["down_s"])
+        print(f"\nWAL: longest stall {watch.longest_s:.2f} s, down for {down_s:.2f} s")  # noqa: T201
+    assert placed.wal_folder == folder
+    with placed.server.connect() as connection:
+        connection.execute("rollback prepared 'stays'")
+    assert_balanced(placed.server)
+    placed.undo(path)
+    assert_balanced(placed.server)
+    rows.check()
+    placed.stop()
+    placed.server.run(["pg_checksums", "--check", "-D", str(placed.data)])
+    placed.start()
+
+
+# ---- the server does not come up
+
+
+def start_and_stop(placed: PlacedServer, condition: str) -> dict[str, str]:
+    """Return commands of which the start fails unless a condition of the shell holds."""
+    user = "" if placed.server.account is None else f"setpriv --reuid={placed.server.account.uid} "
+    control = f"{user}{placed.server.install.program('pg_ctl')}"
+    library = placed.server.install.env.get("LD_LIBRARY_PATH", "")
+    variable = f"LD_LIBRARY_PATH={library} "
+    options = f"-c listen_addresses= -c unix_socket_directories={placed.server.socket_dir}"
+    return {
+        "stop_command": f"{variable}{control} stop -D {placed.data} -m fast",
+        "start_command": f"{condition} && {variable}{control} start -w -D {placed.data} "
+        f"-l {placed.server.log_path} -o '{options}'",
+    }
+
+
+def test_a_server_that_does_not_start_gets_its_wal_back(placed: PlacedServer, rows: Rows) -> None:
+    folder = placed.server.base / "flash-back"
+    commands = start_and_stop(placed, f"test ! -L {placed.data}/pg_wal")
+    path = placed.plan(Move(kind=MoveKind.WAL, to=str(folder), options=commands), name="back")
+    rows.add()
+    with pytest.raises(PlaceError, match="it is up again with its WAL in"):
+        placed.apply(path)
+    record = read_plan(path).records[0]
+    assert record.state is MoveState.FAILED
+    assert placed.wal_folder == placed.data / "pg_wal"
+    rows.add()
+    placed.undo(path)
+    assert_at_home(placed, folder)
+    rows.add()
+
+
+def fail_after_a_commit(placed: PlacedServer, rows: Rows, patch: pytest.MonkeyPatch) -> None:
+    """Let the server come up with its WAL in the new place, commit there, and then be no good."""
+
+    def check(_mover: WalMover) -> None:
+        if (placed.data / "pg_wal").is_symlink():
+            rows.add()
+            raise PlaceError("the server does not work as it should")
+
+    patch.setattr(WalMover, "_check", check)
+
+
+def test_what_was_committed_in_the_new_place_comes_back_with_the_wal(
+    placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = placed.server.base / "flash-wrote"
+    path = placed.plan(move_to(folder), name="wrote")
+    with monkeypatch.context() as patch:
+        fail_after_a_commit(placed, rows, patch)
+        with pytest.raises(PlaceError, match="it is up again"):
+            placed.apply(path)
+    assert placed.wal_folder == placed.data / "pg_wal"
+    rows.check()
+    placed.undo(path)
+    assert_at_home(placed, folder)
+    rows.check()
+
+
+def test_a_rollback_that_forgets_the_new_wal_is_caught(
+    placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control of the last one: without the copy back the cluster is broken."""
+    folder = placed.server.base / "flash-forgot"
+    path = placed.plan(move_to(folder), name="forgot")
+    with monkeypatch.context() as patch:
+        fail_after_a_commit(placed, rows, patch)
+        patch.setattr(WalMover, "_control_digest", lambda _mover: "always the same")
+        patch.setattr("pgflash.place.control.START_WAIT_S", 5)
+        # A checkpoint that the former WAL has never seen: it does not even start.
+        with pytest.raises(PlaceError, match="did not start"):
+            placed.apply(path)
+    assert not placed.answers
+    # Nothing is lost, as the new place has it all: this is what the rollback should have done.
+    aside = placed.data / "pg_wal.pgflash"
+    files.exchange(placed.data / "pg_wal", aside)
+    placed.start()
+    rows.check()
+    placed.undo(path)
+    assert_at_home(placed, folder)
+
+
+# ---- refused
+
+
+def test_a_folder_with_something_in_it_is_refused(placed: PlacedServer) -> None:
+    folder = placed.folder("full")
+    (folder / "lost+found").mkdir()
+    path = placed.plan(move_to(folder), name="full")
+    with pytest.raises(PlaceError, match="is not empty"):
+        placed.apply(path)
+    assert names(folder) == ["lost+found"]
+    assert placed.answers
+
+
+def test_a_folder_in_the_data_directory_is_refused(placed: PlacedServer) -> None:
+    path = placed.plan(move_to(placed.data / "wal"), name="inside")
+    with pytest.raises(PlaceError, match="inside the data directory"):
+        placed.apply(path)
+
+
+def test_a_folder_of_another_user_is_refused(placed: PlacedServer) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    folder = placed.server.base / "strange"
+    folder.mkdir()
+    path = placed.plan(move_to(folder), name="strange")
+    with pytest.raises(PlaceError, match="does not belong to the server's user"):
+        placed.apply(path)
+    assert placed.wal_folder == placed.data / "pg_wal"
+
+
+def test_no_room_is_known_before_the_server_is_stopped(
+    placed: PlacedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = placed.plan(move_to(placed.server.base / "small"), name="small")
+    monkeypatch.setattr("pgflash.place.files.free_bytes", lambda _path: 65 << 20)
+    with placed.server.connect() as connection:
+        with pytest.raises(PlaceError, match="are free"):
+            placed.apply(path)
+        assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_a_disk_that_fills_up_while_the_server_is_down_changes_nothing(
+    placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = placed.server.base / "filling"
+    path = placed.plan(move_to(folder), name="filling")
+    rows.add()
+    mirror = files.mirror
+
+    def full(source: Path, dest: Path, *, beat: files.Beat, live: bool, keep: str = "") -> None:
+        if not live and source.name == "pg_wal":
+            raise OSError(28, "No space left on device")
+        mirror(source, dest, beat=beat, live=live, keep=keep)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "mirror", full)
+        with pytest.raises(PlaceError, match="No space left"):
+            placed.apply(path)
+    assert placed.wal_folder == placed.data / "pg_wal"
+    rows.add()
+    placed.undo(path)
+    assert_at_home(placed, folder)
+
+
+def test_an_interrupt_while_the_server_is_down_brings_it_up_first(
+    placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = placed.server.base / "interrupted"
+    path = placed.plan(move_to(folder), name="interrupted")
+    rows.add()
+    is_clean = ServerProcess.is_clean
+
+    def interrupted(process: ServerProcess, startup: Startup) -> bool:
+        assert not placed.answers
+        os.kill(os.getpid(), signal.SIGINT)
+        return is_clean(process, startup)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ServerProcess, "is_clean", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            placed.apply(path)
+    record = read_plan(path).records[0]
+    assert record.state is MoveState.DOING
+    rows.add()
+    assert placed.apply(path).records[0].state is MoveState.DONE
+    assert placed.wal_folder == folder
+    placed.undo(path)
+    assert_at_home(placed, folder)
+    rows.check()

@@ -28,7 +28,7 @@ from pgflash.place.relations import (
     INDEX_KINDS,
     TABLE_KINDS,
     Relation,
-    find_by_oid,
+    find_again,
     find_relation,
     refuse_relation,
 )
@@ -81,7 +81,8 @@ class RelationMover:
         return make_tablespace(self._cluster, self._move.to)
 
     def _now(self) -> Relation:
-        found = find_by_oid(self._cluster, self._relation.oid, database=self._relation.database)
+        # By its name: REINDEX CONCURRENTLY makes a new relation.
+        found = find_again(self._cluster, self._relation)
         if found is None:
             raise PlaceError(f"{self._relation.title} was dropped meanwhile")
         return found
@@ -138,7 +139,7 @@ class RelationMover:
         return bool(
             self._cluster.value(
                 "select indisexclusion from pg_index where indexrelid = %s",
-                self._relation.oid,
+                self._now().oid,
                 database=self._relation.database,
             )
         )
@@ -170,7 +171,7 @@ class RelationMover:
             raise PlaceError(f"{relation.title} is still in {now.tablespace}")
 
     def _reindex(self, place: str, steps: Steps) -> None:
-        relation = self._relation
+        relation = self._now()
         steps.at("build it anew", total=None)
         statement = sql.SQL("reindex (concurrently, tablespace {}) index {}").format(
             sql.Identifier(place), relation.sql
@@ -186,7 +187,7 @@ class RelationMover:
 
     def _drop_leftovers(self, steps: Steps) -> None:
         """Drop invalid copies of the index that a stopped REINDEX left behind."""
-        relation = self._relation
+        relation = self._now()
         rows = self._cluster.rows(
             _LEFTOVERS,
             *(relation.oid, relation.oid, relation.name, relation.name),
@@ -207,7 +208,7 @@ class RelationMover:
         deadline = time.monotonic() + _OTHER_WAIT_S
         said = False
         while rows := self._cluster.rows(
-            _BUILDING, self._relation.oid, database=self._relation.database
+            _BUILDING, self._now().oid, database=self._relation.database
         ):
             if not said:
                 steps.listener.say(f"Process {rows[0][0]} builds an index of this table: waiting.")

@@ -99,9 +99,15 @@ def find_relation(
     return exact[0]
 
 
-def find_by_oid(cluster: Cluster, oid: int, *, database: str = "") -> Relation | None:
-    """Return a relation, or None if it is gone."""
-    found = _select(cluster, "where c.oid = %s", oid, database=database)
+def find_again(cluster: Cluster, relation: Relation) -> Relation | None:
+    """Return a relation as it is now, or None if it is gone."""
+    found = _select(
+        cluster,
+        "where n.nspname = %s and c.relname = %s",
+        relation.schema,
+        relation.name,
+        database=relation.database,
+    )
     return found[0] if found else None
 
 

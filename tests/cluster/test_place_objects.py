@@ -1,0 +1,394 @@
+"""Tables, indexes and databases move to another tablespace: under load, cut off, taken back."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, read_plan
+from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, moves_for, undo_plan
+from support.cached import assert_indexes_whole, eventually
+from support.cluster import ClusterFactory
+from support.placed import PlacedServer, StallWatch, cut_off, placed_server
+from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
+
+SHAPES = """
+create schema s;
+create table s.part (id int primary key, v text) partition by range (id);
+create table s.part_1 partition of s.part for values from (0) to (100);
+create table s.part_2 partition of s.part for values from (100) to (200);
+insert into s.part select n, repeat('x', 100) from generate_series(0, 199) n;
+create table s."Odd name" (id int primary key, wide text);
+alter table s."Odd name" alter wide set storage external;
+insert into s."Odd name" select n, repeat('y', 5000) from generate_series(1, 50) n;
+create materialized view s.seen as select id from s.part;
+create unique index seen_id on s.seen (id);
+create table s.ranges (during int4range, exclude using gist (during with &&));
+insert into s.ranges select int4range(n, n + 1) from generate_series(1, 100) n;
+create unlogged table s.unlogged (n int);
+"""
+
+
+@pytest.fixture(scope="module")
+def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
+    """One server with a tablespace; each test makes what it moves."""
+    factory = ClusterFactory(pg_install)
+    with placed_server(factory, settings={"max_wal_size": "1GB"}) as placed:
+        placed.tablespace("flash")
+        with placed.server.connect() as connection:
+            connection.execute(SHAPES)
+        load_tpcb(placed.server)
+        yield placed
+    factory.close()
+
+
+def table(name: str, **options: str) -> Move:
+    return Move(kind=MoveKind.TABLE, to="flash", name=name, options=options)
+
+
+def index(name: str) -> Move:
+    return Move(kind=MoveKind.INDEX, to="flash", name=name)
+
+
+def places(placed: PlacedServer, like: str, database: str = "postgres") -> dict[str, str]:
+    """Return where relations are whose names look so, TOAST and its index included."""
+    with placed.server.connect(database) as connection:
+        rows = connection.execute(
+            "select c.relname, coalesce(t.spcname, 'pg_default') from pg_class c "
+            "left join pg_tablespace t on t.oid = c.reltablespace "
+            "where c.relname like %s and c.relkind in ('r', 'm', 'p', 'i', 'I')",
+            (like,),
+        ).fetchall()
+    return dict(rows)
+
+
+def invalid_indexes(placed: PlacedServer) -> list[str]:
+    with placed.server.connect() as connection:
+        rows = connection.execute(
+            "select indexrelid::regclass::text from pg_index where not indisvalid"
+        ).fetchall()
+    return [name for (name,) in rows]
+
+
+@contextlib.contextmanager
+def load(placed: PlacedServer) -> Iterator[subprocess.Popen[str]]:
+    """Run TPC-B, and fail if it ended by itself."""
+    running = start_tpcb(placed.server)
+    try:
+        yield running
+        assert running.poll() is None, "a client of the load failed"
+    finally:
+        running.terminate()
+        end_load(running)
+
+
+def test_a_table_moves_with_its_indexes_under_load(
+    placed: PlacedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look_up = "select abalance from pgbench_accounts where aid = 4711"
+    path = placed.plan(table("pgbench_accounts", method="alter"), name="accounts")
+    with load(placed), StallWatch(placed.dsn, look_up) as watch:
+        assert eventually(lambda: watch.done > 50)
+        plan = placed.apply(path)
+    assert [record.state for record in plan.records] == [MoveState.DONE, MoveState.DONE]
+    assert set(places(placed, "pgbench_accounts%").values()) == {"flash"}
+    seconds = plan.records[0].seconds
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"\ntable of 13 MB, ALTER: longest stall {watch.longest_s:.2f} s of {seconds:.1f} s"
+        )
+    # Whoever looks up a row waits for one attempt to lock and for the copy, not for all of it.
+    assert watch.longest_s < seconds + 2.5
+    placed.undo(path)
+    assert set(places(placed, "pgbench_accounts%").values()) == {"pg_default"}
+    assert_balanced(placed.server)
+    assert_indexes_whole(placed.server)
+
+
+def test_an_index_moves_and_nobody_waits(
+    placed: PlacedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = placed.plan(index("public.pgbench_accounts_pkey"), name="pkey")
+    write = "update pgbench_accounts set abalance = abalance where aid = 4711"
+    with StallWatch(placed.dsn, write) as watch:
+        assert eventually(lambda: watch.done > 50)
+        plan = placed.apply(path)
+    assert places(placed, "pgbench_accounts_pkey") == {"pgbench_accounts_pkey": "flash"}
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"\nindex, REINDEX CONCURRENTLY: longest stall {watch.longest_s * 1000:.0f} ms "
+            f"of {plan.records[0].seconds:.1f} s"
+        )
+    placed.undo(path)
+    assert_indexes_whole(placed.server)
+
+
+def test_all_shapes_of_relations_move_and_come_back(placed: PlacedServer) -> None:
+    asked = [table("s.part"), table("s.Odd name"), table("s.seen"), table("s.ranges")]
+    path = placed.plan(*asked, table("s.unlogged"), name="shapes")
+    toast = "select reltoastrelid::regclass::text from pg_class where relname = 'Odd name'"
+    with placed.server.connect() as connection:
+        (toast_name,) = connection.execute(toast).fetchone() or ("",)
+    toast_like = f"{toast_name.removeprefix('pg_toast.')}%"
+    before = {**places(placed, "part%"), **places(placed, "Odd%"), **places(placed, "seen%")}
+    placed.apply(path)
+    for like in ("part%", "Odd%", "seen%", "ranges%", "unlogged", toast_like):
+        found = places(placed, like)
+        assert found
+        assert set(found.values()) == {"flash"}, found
+    with placed.server.connect() as connection:
+        counts = connection.execute(
+            'select (select count(*) from s.part), (select sum(length(wide)) from s."Odd name"), '
+            "(select count(*) from s.seen), (select count(*) from s.ranges)"
+        ).fetchone()
+    assert counts == (200, 250_000, 200, 100)
+    placed.undo(path)
+    after = {**places(placed, "part%"), **places(placed, "Odd%"), **places(placed, "seen%")}
+    assert after == before
+    assert set(places(placed, toast_like).values()) == {"pg_default"}
+    assert_indexes_whole(placed.server)
+
+
+def test_what_is_there_already_is_not_touched(placed: PlacedServer) -> None:
+    path = placed.plan(index("s.seen_id"), name="there")
+    placed.apply(path)
+    with placed.server.connect() as connection:
+        node = "select relfilenode from pg_class where relname = 'seen_id'"
+        before = connection.execute(node).fetchone()
+        again = placed.plan(index("s.seen_id"), name="again")
+        assert placed.apply(again).records[0].was == "flash"
+        assert connection.execute(node).fetchone() == before
+    placed.undo(again)
+    assert places(placed, "seen_id") == {"seen_id": "flash"}
+    placed.undo(path)
+    assert places(placed, "seen_id") == {"seen_id": "pg_default"}
+
+
+def test_a_lock_that_is_held_delays_others_only_for_moments(
+    placed: PlacedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = placed.plan(table("pgbench_tellers", indexes="no", lock_timeout_ms="300"), name="held")
+    look_up = "select tbalance from pgbench_tellers where tid = 1"
+    with placed.server.connect(autocommit=False) as holder:
+        holder.execute("select from pgbench_tellers limit 1")
+        timer = threading.Timer(2.5, holder.rollback)
+        timer.start()
+        with StallWatch(placed.dsn, look_up) as watch:
+            plan = placed.apply(path)
+        timer.join()
+    assert plan.records[0].state is MoveState.DONE
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"\nlock held for 2.5 s: longest stall {watch.longest_s:.2f} s"
+        )
+    # Queueing behind us all the time would have taken the 2.5 s.
+    assert watch.longest_s < 1.5
+    placed.undo(path)
+
+
+def test_a_lock_that_is_never_to_be_had_is_given_up(placed: PlacedServer) -> None:
+    path = placed.plan(
+        table("pgbench_tellers", indexes="no", lock_timeout_ms="100", patience_s="0.2"),
+        name="never",
+    )
+    with placed.server.connect(autocommit=False) as holder:
+        holder.execute("select from pgbench_tellers limit 1")
+        with pytest.raises(PlaceError, match=f"by process {holder.info.backend_pid}"):
+            placed.apply(path)
+    record = read_plan(path).records[0]
+    assert record.state is MoveState.FAILED
+    assert "could not be locked" in record.message
+    assert places(placed, "pgbench_tellers") == {"pgbench_tellers": "pg_default"}
+    assert placed.apply(path).records[0].state is MoveState.DONE
+    placed.undo(path)
+
+
+def test_every_cut_of_a_table_and_its_index_is_gone_on_with(placed: PlacedServer) -> None:
+    path = placed.plan(table("pgbench_branches", method="alter"), name="cut")
+    steps = cut_off(apply_plan, path, placed.dsn, None)
+    assert steps is not None
+    assert {step for step, _time in steps} == {"copy under a lock", "build it anew"}
+    placed.undo(path)
+    for place in steps:
+        assert cut_off(apply_plan, path, placed.dsn, place) is None
+        assert MoveState.DOING in {record.state for record in read_plan(path).records}
+        plan = placed.apply(path)
+        assert {record.state for record in plan.records} == {MoveState.DONE}
+        assert {record.was for record in plan.records} == {"pg_default"}
+        assert cut_off(undo_plan, path, placed.dsn, place) is None
+        placed.undo(path)
+        assert set(places(placed, "pgbench_branches%").values()) == {"pg_default"}
+    assert_balanced(placed.server)
+
+
+def test_a_mover_killed_within_a_statement_leaves_no_lock_and_no_rest(
+    placed: PlacedServer,
+) -> None:
+    path = placed.plan(index("public.pgbench_accounts_pkey"), name="within")
+    with placed.server.connect(autocommit=False) as older:
+        # REINDEX CONCURRENTLY has built its copy and waits for this transaction.
+        older.execute("select from pgbench_accounts limit 1")
+        older.execute("select pg_current_xact_id()")
+        mover = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), placed.dsn])
+        assert eventually(lambda: bool(invalid_indexes(placed)))
+        mover.kill()
+        mover.wait()
+        # The server notices that its client is gone, although the statement only waits.
+        assert eventually(lambda: not building(placed))
+        left = invalid_indexes(placed)
+    assert left
+    assert all(name.startswith("pgbench_accounts_pkey_cc") for name in left)
+    placed.apply(path)
+    assert invalid_indexes(placed) == []
+    assert places(placed, "pgbench_accounts_pkey%") == {"pgbench_accounts_pkey": "flash"}
+    placed.undo(path)
+    assert_indexes_whole(placed.server)
+
+
+DRIVER = """
+import sys; from pathlib import Path
+from pgflash.place import Journal, apply_plan; from pgflash.model.plan import read_plan
+path = Path(sys.argv[1]); apply_plan(Journal(path, read_plan(path)), sys.argv[2])
+"""
+
+
+def building(placed: PlacedServer) -> bool:
+    with placed.server.connect() as connection:
+        row = connection.execute("select count(*) from pg_stat_progress_create_index").fetchone()
+    return row != (0,)
+
+
+def test_a_valid_index_of_a_like_name_is_left_alone(placed: PlacedServer) -> None:
+    with placed.server.connect() as connection:
+        connection.execute("create table likely (n int)")
+        connection.execute("create index likely_n on likely (n)")
+        connection.execute("create index likely_n_ccnew on likely (n)")
+    path = placed.plan(index("likely_n"), name="likely")
+    placed.apply(path)
+    assert places(placed, "likely_n%") == {"likely_n": "flash", "likely_n_ccnew": "pg_default"}
+    placed.undo(path)
+
+
+def test_a_database_moves_object_by_object_while_it_is_used(placed: PlacedServer) -> None:
+    with placed.server.connect() as connection:
+        connection.execute("create database app")
+    with placed.server.connect("app") as used:
+        used.execute("create table one (id int primary key); insert into one values (1)")
+        path = placed.plan(Move(kind=MoveKind.DATABASE, to="flash", name="app"), name="app")
+        placed.apply(path)
+        assert places(placed, "one%", "app") == {"one": "flash", "one_pkey": "flash"}
+        assert used.execute("select id from one").fetchone() == (1,)
+        placed.undo(path)
+        assert places(placed, "one%", "app") == {"one": "pg_default", "one_pkey": "pg_default"}
+
+
+def test_a_database_moves_at_once_when_nobody_uses_it(placed: PlacedServer) -> None:
+    with placed.server.connect() as connection:
+        connection.execute("create database whole")
+    asked = Move(kind=MoveKind.DATABASE, to="flash", name="whole", options={"offline": "yes"})
+    path = placed.plan(asked, name="whole")
+    tablespace = (
+        "select spcname from pg_database d join pg_tablespace t on t.oid = dattablespace "
+        "where datname = 'whole'"
+    )
+    with placed.server.connect() as connection:
+        with placed.server.connect("whole"), pytest.raises(PlaceError, match="is in use"):
+            placed.apply(path)
+        assert connection.execute(tablespace).fetchone() == ("pg_default",)
+        placed.apply(path)
+        assert connection.execute(tablespace).fetchone() == ("flash",)
+        placed.undo(path)
+        assert connection.execute(tablespace).fetchone() == ("pg_default",)
+
+
+def test_a_folder_becomes_a_tablespace_and_the_same_one_again(placed: PlacedServer) -> None:
+    folder = placed.server.base / "new-space"
+    asked = Move(kind=MoveKind.INDEX, to=str(folder), name="s.seen_id")
+    placed.apply(placed.plan(asked, name="folder"))
+    assert places(placed, "seen_id") == {"seen_id": "new_space"}
+    assert placed.apply(placed.plan(asked, name="folder2")).records[0].was == "new_space"
+    placed.undo(placed.server.base / "folder.json")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (table("nothing"), "there is no table nothing"),
+        (index("pgbench_accounts"), "there is no index pgbench_accounts"),
+        (table("pg_catalog.pg_class"), "belongs to PostgreSQL"),
+        (Move(kind=MoveKind.TABLE, to="no", name="pgbench_tellers"), 'no tablespace "no"'),
+        (Move(kind=MoveKind.TABLE, to="pg_global", name="pgbench_tellers"), "pg_global"),
+        (Move(kind=MoveKind.TABLE, to="/nowhere/there", name="pgbench_tellers"), "no folder"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_done(
+    placed: PlacedServer, asked: Move, message: str
+) -> None:
+    with pytest.raises(PlaceError, match=message):
+        placed.apply(placed.plan(asked, name="refused"))
+
+
+def test_a_tablespace_inside_the_data_directory_is_refused(placed: PlacedServer) -> None:
+    inside = Move(kind=MoveKind.TABLE, to=str(placed.data / "inside"), name="pgbench_tellers")
+    with pytest.raises(PlaceError, match="inside the data directory"):
+        placed.apply(placed.plan(inside, name="inside"))
+    assert not (placed.data / "inside").exists()
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_done(
+    placed: PlacedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = placed.plan(table("pgbench_accounts"), name="room")
+    monkeypatch.setattr("pgflash.place.files.free_bytes", lambda _path: 70 << 20)
+    with pytest.raises(PlaceError, match="are free"):
+        placed.apply(path)
+    assert set(places(placed, "pgbench_accounts%").values()) == {"pg_default"}
+    assert {record.state for record in read_plan(path).records} == {MoveState.PLANNED}
+
+
+def test_missing_rights_are_named_with_the_grant_that_helps(placed: PlacedServer) -> None:
+    with placed.server.connect() as connection:
+        connection.execute("create role mover login; create role other login")
+        connection.execute("create table mine (n int); alter table mine owner to mover")
+        connection.execute("create table theirs (n int); alter table theirs owner to other")
+    dsn = psycopg.conninfo.make_conninfo(placed.dsn, user="mover")
+
+    def hint(name: str) -> str:
+        path = placed.plan(table(name), name=f"rights-{name}")
+        (seen,) = look_at(read_plan(path), dsn)
+        assert seen.refused is not None
+        assert isinstance(seen.refused, PlaceError)
+        return seen.refused.hint
+
+    assert hint("mine") == "GRANT CREATE ON TABLESPACE flash TO mover;"
+    assert "GRANT other TO mover" in hint("theirs")
+
+
+def test_a_plan_is_for_its_cluster_only(placed: PlacedServer) -> None:
+    path = placed.plan(table("pgbench_tellers"), name="foreign")
+    other = replace(read_plan(path), system_identifier="1")
+    with pytest.raises(PlanError, match="another cluster"):
+        apply_plan(Journal(path, other), placed.dsn)
+
+
+def test_a_look_says_what_is_locked_and_for_how_long(placed: PlacedServer) -> None:
+    path = placed.plan(table("pgbench_accounts"), name="look")
+    heap, pkey = look_at(read_plan(path), placed.dsn)
+    assert heap.look is not None
+    assert pkey.look is not None
+    assert "Readers and writers" in heap.look.lock
+    assert "pg_repack is not installed" in heap.look.warnings[0]
+    assert "Nobody waits" in pkey.look.lock
+    with placed.server.connect() as connection:
+        size = connection.execute("select pg_table_size('pgbench_accounts')").fetchone()
+    assert size == (heap.look.bytes,)
+    with Cluster(placed.dsn) as cluster:
+        assert len(moves_for(cluster, table("s.part"))) == 6

@@ -1,0 +1,261 @@
+"""Temporary files and the archive go elsewhere by settings: checked, taken back, cut off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
+from pgflash.place import PlaceError, apply_plan, look_at, undo_plan
+from support.cached import eventually
+from support.cluster import ClusterFactory
+from support.placed import PlacedServer, StallWatch, cut_off, placed_server
+from support.tpcb import end_load, load_tpcb, start_tpcb
+
+
+@pytest.fixture(scope="module")
+def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
+    """A server that archives to a folder, on segments of 1 MB."""
+    factory = ClusterFactory(pg_install)
+    settings = {"archive_mode": "on", "max_wal_size": "16MB", "min_wal_size": "2MB"}
+    with placed_server(factory, settings=settings, initdb_args=["--wal-segsize=1"]) as placed:
+        placed.tablespace("flash")
+        placed.folder("archive")
+        archive_to(placed, placed.server.base / "archive")
+        load_tpcb(placed.server)
+        yield placed
+    factory.close()
+
+
+def archive_to(placed: PlacedServer, folder: Path) -> None:
+    with placed.server.connect() as connection:
+        command = f"test ! -f {folder}/%f && cp %p {folder}/%f"
+        connection.execute(f"alter system set archive_command = '{command}'")
+        connection.execute("select pg_reload_conf()")
+
+
+def setting(placed: PlacedServer, name: str) -> str:
+    with placed.server.connect() as connection:
+        row = connection.execute("select current_setting(%s)", (name,)).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def temp_files(placed: PlacedServer) -> list[str]:
+    """Sort more than fits into memory, and return the tablespaces that got files for it."""
+    with placed.server.connect(autocommit=False) as connection:
+        connection.execute("set work_mem = '64kB'")
+        connection.execute(
+            "declare sorted cursor for select md5(n::text) one from "
+            "generate_series(1, 50000) n order by one"
+        )
+        connection.execute("fetch 1 from sorted")
+        rows = connection.execute(
+            "select spcname from pg_tablespace t where spcname <> 'pg_global' and exists "
+            "(select from pg_ls_tmpdir(t.oid)) order by 1"
+        ).fetchall()
+    return [name for (name,) in rows]
+
+
+# ---- temp
+
+
+def test_temporary_files_go_to_the_tablespace_and_back(
+    placed: PlacedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert temp_files(placed) == ["pg_default"]
+    path = placed.plan(Move(kind=MoveKind.TEMP, to="flash"), name="temp")
+    with StallWatch(placed.dsn, "select 1") as watch:
+        assert placed.apply(path).records[0].was == "reset"
+    with capsys.disabled():
+        print(f"\ntemp: longest stall {watch.longest_s * 1000:.0f} ms")  # noqa: T201
+    assert temp_files(placed) == ["flash"]
+    placed.undo(path)
+    assert temp_files(placed) == ["pg_default"]
+    assert "temp_tablespaces" not in (placed.data / "postgresql.auto.conf").read_text()
+
+
+def test_a_former_list_of_tablespaces_comes_back_as_it_was(placed: PlacedServer) -> None:
+    odd = placed.folder("odd")
+    with placed.server.connect() as connection:
+        connection.execute(f"""create tablespace "Odd, one" location '{odd}'""")
+        connection.execute("""alter system set temp_tablespaces = 'flash', 'Odd, one'""")
+        connection.execute("select pg_reload_conf()")
+    former = 'flash, "Odd, one"'
+    assert eventually(lambda: setting(placed, "temp_tablespaces") == former)
+    path = placed.plan(Move(kind=MoveKind.TEMP, to="Odd, one"), name="list")
+    placed.apply(path)
+    assert setting(placed, "temp_tablespaces") == '"Odd, one"'
+    assert temp_files(placed) == ["Odd, one"]
+    placed.undo(path)
+    assert eventually(lambda: setting(placed, "temp_tablespaces") == former)
+    with placed.server.connect() as connection:
+        connection.execute("alter system reset temp_tablespaces")
+        connection.execute("select pg_reload_conf()")
+    assert eventually(lambda: setting(placed, "temp_tablespaces") == "")
+
+
+def test_a_setting_that_something_stronger_hides_is_taken_back(placed: PlacedServer) -> None:
+    path = placed.plan(Move(kind=MoveKind.TEMP, to="flash"), name="hidden")
+    with placed.server.connect() as connection:
+        connection.execute("alter role postgres set temp_tablespaces = 'pg_default'")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pgflash.place.settings._SEEN_WAIT_S", 0.5)
+            with pytest.raises(PlaceError, match="does not see it"):
+                placed.apply(path)
+        connection.execute("alter role postgres reset temp_tablespaces")
+    assert "temp_tablespaces" not in (placed.data / "postgresql.auto.conf").read_text()
+
+
+def test_roles_that_may_not_use_the_tablespace_are_named(placed: PlacedServer) -> None:
+    with placed.server.connect() as connection:
+        connection.execute("create role reader login")
+    path = placed.plan(Move(kind=MoveKind.TEMP, to="flash"), name="roles")
+    (seen,) = look_at(read_plan(path), placed.dsn)
+    assert seen.look is not None
+    assert any("reader" in text and "GRANT" in text for text in seen.look.warnings)
+    dsn = psycopg.conninfo.make_conninfo(placed.dsn, user="reader")
+    (seen,) = look_at(read_plan(path), dsn)
+    assert seen.refused is not None
+    assert "may not change temp_tablespaces" in str(seen.refused)
+
+
+# ---- archive
+
+
+def segments(folder: Path) -> list[int]:
+    """Return the numbers of the segments in a folder; those of 1 MB count up to 4096 a log."""
+    names = [path.name for path in folder.iterdir() if re.fullmatch("[0-9A-F]{24}", path.name)]
+    return sorted(int(name[8:16], 16) * 4096 + int(name[16:], 16) for name in names)
+
+
+def assert_no_gap(folder: Path) -> None:
+    """Fail unless a folder holds every segment from the first to the last, whole."""
+    numbers = segments(folder)
+    assert numbers
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert {path.stat().st_size for path in folder.iterdir() if len(path.name) == 24} == {1 << 20}
+
+
+def archived(placed: PlacedServer) -> bool:
+    """Say whether everything that is finished has been archived."""
+    with placed.server.connect() as connection:
+        row = connection.execute(
+            "select count(*) from pg_ls_archive_statusdir() where name like '%.ready'"
+        ).fetchone()
+    return row == (0,)
+
+
+def archive_move(placed: PlacedServer, name: str, **options: str) -> Move:
+    folder = placed.server.base / name
+    return Move(kind=MoveKind.ARCHIVE, to=str(folder), options=options)
+
+
+def test_the_archive_moves_under_load_without_a_gap(
+    placed: PlacedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = placed.server.base / "archive", placed.server.base / "archive-flash"
+    path = placed.plan(archive_move(placed, new.name), name="archive")
+    load = start_tpcb(placed.server)
+    try:
+        assert eventually(lambda: len(segments(old)) > 3)
+        with StallWatch(placed.dsn, "update pgbench_branches set filler = 'x'") as watch:
+            placed.apply(path)
+        last_of_old = segments(old)[-1]
+        assert eventually(lambda: segments(new)[-1] > last_of_old + 2)
+        placed.undo(path)
+        assert load.poll() is None
+    finally:
+        load.terminate()
+        end_load(load)
+    with capsys.disabled():
+        print(f"\narchive: longest stall {watch.longest_s * 1000:.0f} ms")  # noqa: T201
+    assert eventually(lambda: archived(placed))
+    # The old folder was in use before and after, the new one meanwhile: each has the chain.
+    assert_no_gap(old)
+    assert_no_gap(new)
+    assert segments(new)[0] == segments(old)[0]
+    for one in new.iterdir():
+        assert (old / one.name).read_bytes() == one.read_bytes()
+
+
+def test_every_cut_of_the_archive_loses_no_segment(placed: PlacedServer) -> None:
+    old, new = placed.server.base / "archive", placed.server.base / "archive-cut"
+    path = placed.plan(archive_move(placed, new.name), name="archive-cut")
+    steps = cut_off(apply_plan, path, placed.dsn, None)
+    back = cut_off(undo_plan, path, placed.dsn, None)
+    assert steps
+    assert back
+    assert "wait for the next segment" in {step for step, _times in steps}
+    for number, place in enumerate(steps):
+        cut_off(apply_plan, path, placed.dsn, place)
+        if number % 2:
+            assert placed.apply(path).records[0].state is MoveState.DONE
+            assert_no_gap(new)
+            assert str(new) in setting(placed, "archive_command")
+        placed.undo(path)
+        assert str(old) in setting(placed, "archive_command")
+    assert eventually(lambda: archived(placed))
+    assert_no_gap(old)
+    assert not list(old.glob("*.pgflash-part"))
+
+
+def test_a_folder_the_server_cannot_write_to_is_given_up(placed: PlacedServer) -> None:
+    old = placed.server.base / "archive"
+    asked = archive_move(placed, "archive-bad", command="false %p %f")
+    path = placed.plan(asked, name="archive-bad")
+    with pytest.raises(PlaceError, match="does not archive to"):
+        placed.apply(path)
+    assert read_plan(path).records[0].state is MoveState.FAILED
+    assert str(old) in setting(placed, "archive_command")
+    assert eventually(lambda: archived(placed))
+    assert_no_gap(old)
+
+
+def test_old_segments_can_be_left_where_they_are(placed: PlacedServer) -> None:
+    new = placed.server.base / "archive-new"
+    path = placed.plan(archive_move(placed, new.name, copy="no"), name="archive-new")
+    placed.apply(path)
+    assert len(segments(new)) < len(segments(placed.server.base / "archive"))
+    placed.undo(path)
+
+
+def test_a_command_that_hides_its_folder_is_refused(placed: PlacedServer) -> None:
+    former = setting(placed, "archive_command")
+    with placed.server.connect() as connection:
+        connection.execute("alter system set archive_command = 'backup-tool push %p'")
+        connection.execute("select pg_reload_conf()")
+        assert eventually(lambda: "tool" in setting(placed, "archive_command"))
+        path = placed.plan(archive_move(placed, "archive-x"), name="hides")
+        with pytest.raises(PlaceError, match="does not show one folder"):
+            placed.apply(path)
+        archive_to(placed, placed.server.base / "archive")
+    assert eventually(lambda: setting(placed, "archive_command") == former)
+
+
+def test_basic_archive_is_known(pg_install: PgInstall) -> None:
+    if not has_contrib_module(pg_install, "basic_archive"):
+        pytest.skip("this installation has no basic_archive")
+    factory = ClusterFactory(pg_install)
+    settings = {"archive_mode": "on", "archive_library": "basic_archive"}
+    with placed_server(factory, settings=settings, initdb_args=["--wal-segsize=1"]) as placed:
+        folder = placed.folder("basic")
+        with placed.server.connect() as connection:
+            connection.execute(f"alter system set basic_archive.archive_directory = '{folder}'")
+            connection.execute("select pg_reload_conf()")
+            connection.execute("select pg_switch_wal()")
+        path = placed.plan(archive_move(placed, "basic-flash"), name="basic")
+        placed.apply(path)
+        assert_no_gap(placed.server.base / "basic-flash")
+        placed.undo(path)
+        assert setting(placed, "basic_archive.archive_directory") == str(folder)
+    factory.close()
+
+
+def has_contrib_module(install: PgInstall, name: str) -> bool:
+    return (install.pkglibdir / f"{name}.so").exists()
