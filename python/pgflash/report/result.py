@@ -92,6 +92,7 @@ def _approach(summary: Summary) -> dict[str, Any]:
         "nopm_counted": summary.nopm_counted,
         "workload": summary.middle.workload,
         "duration_s": summary.duration_s,
+        "facts": summary.middle.facts,
         "p50_ms": summary.p50_ms,
         "p95_ms": summary.p95_ms,
         "p99_ms": summary.p99_ms,

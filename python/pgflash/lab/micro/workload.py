@@ -44,11 +44,6 @@ class MicroParameters(Parameters):
         require(self.warmup_s == 0, "warmup_s", "must be 0: the buffers are too few to warm up")
         _config(self)  # refuses the rest
 
-    @property
-    def rows(self) -> int:
-        """Return the rows of each table."""
-        return _config(self).rows
-
 
 class MicroWorkload:
     """One kind of access at a time, on two devices side by side."""
