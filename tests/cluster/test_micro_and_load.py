@@ -68,6 +68,7 @@ def server(pg_install: PgInstall) -> Iterator[Server]:
         micro_loader.load(server.conninfo(), MICRO)
         bulk_loader.load(server.conninfo(), LOAD)
         yield server
+        server.stop("immediate")  # or it would archive what the last test left
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -302,8 +303,37 @@ def test_a_client_that_fails_ends_the_others(server: Server) -> None:
         connection.execute("INSERT INTO load.ledger VALUES (400, 0, 0, 0, 0)")
     with pytest.raises(BulkError, match="duplicate key"):
         bulk_driver.run(server.conninfo(), config)
+    wait_until_no_client_is_left(server)
+
+
+def wait_until_no_client_is_left(server: Server) -> None:
     query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgflash load'"
     deadline = time.monotonic() + 30
     while number(server, query):
         assert time.monotonic() < deadline, "sessions of the run are left"
         time.sleep(0.02)
+
+
+class Interrupting(Observer):
+    """Presses Ctrl-C in the first second."""
+
+    def second(self, at_s: float, tps: float, latency_ms: float) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("phase", ["write", "read"])
+def test_an_interrupt_ends_every_client_in_what_it_does(server: Server, phase: str) -> None:
+    config = BulkConfig(
+        base_mb=LOAD.base_mb, phase=phase, load_mb=4096, clients=2, duration_s=600, seed=7
+    )
+    began_s = time.monotonic()
+    with server.connect() as connection:
+        connection.execute("DELETE FROM load.sale WHERE batch > 0")
+        connection.execute("TRUNCATE load.audit")
+        connection.execute("DELETE FROM load.ledger WHERE batch > 0")
+    with pytest.raises(KeyboardInterrupt):
+        bulk_driver.run(server.conninfo(), config, Interrupting())
+    assert time.monotonic() - began_s < 60
+    wait_until_no_client_is_left(server)
+    # What was acknowledged is whole, and what was under way is gone.
+    bulk_consistency.check(server.conninfo())
