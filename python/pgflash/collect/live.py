@@ -122,6 +122,14 @@ class LiveReader:
             #: What the sampler or we looked at is known from the second reading on.
             self._looked_at: float | None = None
 
+    def look_again(self) -> bool:
+        """Find out anew what the server can tell; tell whether that changed."""
+        with said("ask the server what it can tell"):
+            server = _server(self._connection)
+        changed = server != self.server
+        self.server = server
+        return changed
+
     def read(self) -> Reading:
         """Return what the server has counted now."""
         with said("read the server's statistics"):

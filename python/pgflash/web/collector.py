@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The one reader of the server: a thread that reads it once a second and tells all viewers.
+
+It connects, finds out what the server can tell, and reads.  When the server goes away it says
+so and comes back after 1, 2, 4, 8, then every 10 seconds, for as long as it takes; a restart, a
+promotion, a changed extension are found out with the new connection, or within half a minute.
+Without a viewer it reads every ten seconds only, and is back at once with the first one.
+
+A server that stopped answering holds the thread, not the viewers: `status` says that the last
+reading is late by the clock of whoever asks.
+
+Locking: the fields that others read are replaced whole, by this thread only.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pgflash.analyze.live import sample
+from pgflash.collect.live import LiveReader
+from pgflash.errors import PgflashError
+from pgflash.model.live import LiveServer, Reading
+from pgflash.session import Connection, connect
+from pgflash.web.ring import Ring
+
+INTERVAL_S = 1.0
+#: Without viewers.
+IDLE_INTERVAL_S = 10.0
+IDLE_AFTER_S = 60.0
+#: A reading that is older than this is late.
+LATE_S = 5.0
+#: How often it is asked what the server is.
+LOOK_AGAIN_S = 30.0
+BACKOFF_MAX_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How it stands with the server."""
+
+    #: connecting, live, late or lost.
+    state: str
+    sentence: str = ""
+    hint: str = ""
+
+
+class Collector:
+    """Reads one server for all viewers."""
+
+    def __init__(
+        self,
+        dsn: str,
+        ring: Ring,
+        *,
+        interval_s: float = INTERVAL_S,
+        connect: Callable[[str], Connection] = connect,
+    ) -> None:
+        """Read the server that a DSN names into a ring."""
+        self.ring = ring
+        self.server: LiveServer | None = None
+        self.newest: Reading | None = None
+        self._dsn = dsn
+        self._interval_s = interval_s
+        self._connect = connect
+        self._status = Status(state="connecting", sentence="Connecting to the server.")
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._viewers = 0
+        self._asked_s = time.monotonic()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="pgflash collector", daemon=True)
+
+    # ---- for others
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self, wait_s: float = 5.0) -> None:
+        """Read no more; a server that does not answer is not waited for longer than this."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(wait_s)
+
+    @property
+    def status(self) -> Status:
+        """Return how it stands with the server now."""
+        status, newest = self._status, self.newest
+        if status.state == "live" and newest is not None:
+            age_s = time.monotonic() - newest.monotonic_s
+            if age_s > self._pace_s() + LATE_S:
+                return Status(
+                    state="late",
+                    sentence=f"The server has not answered for {age_s:.0f} seconds.",
+                    hint="It may be overloaded, stopped, or behind a broken network.",
+                )
+        return status
+
+    @property
+    def viewers(self) -> int:
+        """Return how many are watching."""
+        return self._viewers
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Read once a second for as long as somebody is here."""
+        self._notice(1)
+        try:
+            yield
+        finally:
+            self._notice(-1)
+
+    def asked(self) -> None:
+        """Note that somebody asked: who asks once, asks again."""
+        self._notice(0)
+
+    def _notice(self, viewers: int) -> None:
+        with self._lock:
+            idle = self._pace_s() > self._interval_s
+            self._viewers += viewers
+            self._asked_s = time.monotonic()
+        if idle:
+            self._wake.set()
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        wait_s = 1.0
+        while not self._stop.is_set():
+            try:
+                self._serve()
+                wait_s = 1.0
+            except PgflashError as error:
+                if self._status.state == "live":
+                    wait_s = 1.0
+                self._say(Status(state="lost", sentence=error.message, hint=error.hint))
+            except Exception as error:
+                self._say(
+                    Status(state="lost", sentence=f"unexpected {type(error).__name__}: {error}")
+                )
+            self._stop.wait(wait_s)
+            wait_s = min(2 * wait_s, BACKOFF_MAX_S)
+
+    def _serve(self) -> None:
+        """Read until the server goes away, is another, or we are stopped."""
+        with contextlib.closing(self._connect(self._dsn)) as connection:
+            reader = LiveReader(connection)
+            self._introduce(reader.server)
+            before: Reading | None = None
+            next_s = time.monotonic()
+            again_s = next_s + LOOK_AGAIN_S
+            while not self._stop.is_set():
+                reading = reader.read()
+                self._publish(before, reading)
+                before = reading
+                now_s = time.monotonic()
+                if now_s >= again_s:
+                    again_s = now_s + LOOK_AGAIN_S
+                    if reader.look_again():
+                        self._introduce(reader.server)
+                next_s = max(next_s + self._pace_s(), now_s)
+                self._wake.wait(max(next_s - time.monotonic(), 0))
+                if self._wake.is_set():
+                    self._wake.clear()
+                    next_s = time.monotonic()
+
+    def _pace_s(self) -> float:
+        if self._viewers or time.monotonic() - self._asked_s < IDLE_AFTER_S:
+            return self._interval_s
+        return max(IDLE_INTERVAL_S, self._interval_s)
+
+    def _introduce(self, server: LiveServer) -> None:
+        self.server = server
+        self.ring.append("server", lambda _number: server)
+
+    def _publish(self, before: Reading | None, reading: Reading) -> None:
+        self.newest = reading
+        if self._status.state != "live":
+            self._say(Status(state="live"))
+        if before is None:
+            return
+        made = sample(before, reading, number=self.ring.newest + 1)
+        if made is not None:
+            self.ring.append("sample", lambda _number: made)
+
+    def _say(self, status: Status) -> None:
+        """Tell the viewers how it stands, once."""
+        if status != self._status:
+            self._status = status
+            self.ring.append("status", lambda _number: status)
