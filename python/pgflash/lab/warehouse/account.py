@@ -27,7 +27,7 @@ _EXTENSION = """
 select file_class = 'temp' as temp, operation in ('write', 'extend') as written,
        sum(calls)::bigint, sum(bytes)::bigint, sum(time_ms) / 1000
   from pgflash_io
- where backend_type in ('client backend', 'background worker')
+ where backend_type in ('client backend', 'parallel worker')
    and file_class in ('data', 'temp') and operation <> 'sync'
  group by 1, 2
 """

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What a step of the warehouse is told to have cost, held to what it must have read.
+
+A scan of a table that memory cannot hold reads the whole table, whoever reads it: the
+session or its workers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.extension import create_extension
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.lab.warehouse import Use, WarehouseConfig, load, run
+from pgflash.lab.workload import DATABASE
+from support.cluster import FAST_SETTINGS
+
+SCALE_FACTOR = 0.01
+
+
+@pytest.fixture(scope="module")
+def server(pgflash_install: PgInstall) -> Iterator[Server]:
+    folder = Path(tempfile.mkdtemp(prefix="pgflash-warehouse-"))
+    folder.chmod(0o755)
+    settings = {
+        **FAST_SETTINGS,
+        "shared_preload_libraries": "pgflash",
+        "pgflash.advice": "off",
+        "shared_buffers": "1MB",
+        "work_mem": "64kB",
+    }
+    with Server.create(pgflash_install, folder / "server", settings=settings) as server:
+        server.start()
+        with server.connect() as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+        create_extension(server, statements=False)
+        load(server.conninfo(DATABASE), WarehouseConfig(scale_factor=SCALE_FACTOR))
+        yield server
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def use_of(server: Server, query: int, *, degree: int) -> Use:
+    config = WarehouseConfig(scale_factor=SCALE_FACTOR, queries=(query,), degree=degree)
+    result = run(server.conninfo(DATABASE), config, cpu_s=lambda: 0.0)
+    use = result.steps[0].use
+    assert use is not None
+    return use
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_a_scan_is_told_by_its_bytes_whoever_read_them(server: Server, degree: int) -> None:
+    with server.connect(DATABASE) as connection:
+        row = connection.execute("SELECT pg_table_size('warehouse.lineitem')").fetchone()
+    assert row is not None
+    use = use_of(server, 6, degree=degree)
+    # A megabyte of the table may be in memory; the planner reads a little of the catalogs.
+    assert row[0] - 2**20 <= use.read_bytes <= row[0] + 2**20
+    assert use.reads > 0
+    assert use.wait_s >= use.read_s > 0
+    assert use.db_time_s == use.wait_s  # nobody told of work here
+
+
+def test_what_spills_is_told_by_written_and_read_bytes(server: Server) -> None:
+    use = use_of(server, 9, degree=1)
+    assert use.temp_write_bytes > 0
+    assert use.temp_read_bytes >= use.temp_write_bytes // 2
+    assert use.temp_writes > 0
+    assert use.temp_write_s > 0
