@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pgflash.model.awr import AwrReport
 from pgflash.model.exhibit import PaperPage
 from pgflash.model.run import Run
-from pgflash.report.paper import checks, p000, p001, p003, p004
+from pgflash.report.paper import checks, p000, p001, p002, p003, p004
 from pgflash.report.paper.html import render_paper_html
 from pgflash.report.paper.text import render_paper_text
 
@@ -31,6 +31,7 @@ Builder = Callable[[Run, Mapping[str, AwrReport]], PaperPage]
 BUILDERS: dict[str, Builder] = {
     "000": p000.build,
     "001": p001.build,
+    "002": p002.build,
     "003": p003.build,
     "004": p004.build,
 }

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Paper 002 and a run: which approach stands for what.
+
+A run has pairs of approaches, one with everything on the array and one with everything on
+flash; a pair is of one degree of parallelism and one scale factor, which approaches change
+for themselves.  The pair that changes neither is the main one: BASELINE and ALL.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgflash.model.awr import AwrReport
+from pgflash.model.paper import read_paper
+from pgflash.model.run import Approach, Attempt, Run
+from pgflash.model.summary import BASELINE
+from pgflash.report.paper import parts
+
+PAPER = read_paper("002")
+
+ALL, TEMP = "all-on-flash", "temp-on-flash"
+
+#: The column of its tables of events and classes.
+SHARE = "% DB Time"
+
+RATIO_IS_SET = (
+    "How many times faster flash is follows from what the processors can take in against what "
+    "the array can give: the array here is an eighth of the paper's, as two processors are an "
+    "eighth of sixteen, but PostgreSQL's work on a row is not Oracle's."
+)
+
+PAPER_EVENTS = {BASELINE: PAPER.table("table-2"), ALL: PAPER.table("table-4")}
+PAPER_CLASSES = {BASELINE: PAPER.table("table-3"), ALL: PAPER.table("table-5")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """The same queries on the array and on flash."""
+
+    degree: int
+    scale_factor: float
+    array: Attempt
+    flash: Attempt
+
+    @property
+    def times(self) -> float:
+        """Return how many times faster flash is."""
+        return self.array.duration_s / max(self.flash.duration_s, 1e-9)
+
+
+class Sides:
+    """What a run has of each approach."""
+
+    def __init__(self, run: Run, reports: Mapping[str, AwrReport]) -> None:
+        self.run = run
+        self.reports = reports
+        self.middles = parts.middle_attempts(run)
+        self.pairs = self._find_pairs()
+
+    def missing(self, *approaches: str, reported: bool = True) -> str:
+        """Say why what is about these approaches cannot be shown; "" if it can."""
+        return parts.why_missing(self.run, self.reports if reported else approaches, *approaches)
+
+    def parameter(self, approach: Approach, name: str) -> float:
+        """Return a number of the workload, as the approach has it."""
+        return float(approach.changes.get(name) or self.run.parameters.get(name) or 0)
+
+    def pair(self) -> Pair | None:
+        """Return the main pair, which changes nothing."""
+        names = {BASELINE, ALL}
+        return next(
+            (one for one in self.pairs if {one.array.approach, one.flash.approach} == names), None
+        )
+
+    def series(self, varied: str) -> list[Pair]:
+        """Return the pairs that differ from the main one in this alone, it included."""
+        main = self.pair()
+        if main is None:
+            return []
+        fixed = "scale_factor" if varied == "degree" else "degree"
+        found = [one for one in self.pairs if getattr(one, fixed) == getattr(main, fixed)]
+        return sorted(found, key=lambda one: float(getattr(one, varied)))
+
+    def _find_pairs(self) -> list[Pair]:
+        sides: dict[tuple[float, float], dict[str, Attempt]] = {}
+        for approach in self.run.approaches:
+            plain = not (approach.cache or approach.objects or approach.keep)
+            one_place = {approach.wal, approach.temp or approach.data} == {approach.data}
+            middle = self.middles.get(approach.name)
+            if middle is None or not plain or not one_place or middle.duration_s <= 0:
+                continue
+            key = (self.parameter(approach, "degree"), self.parameter(approach, "scale_factor"))
+            sides.setdefault(key, {}).setdefault(approach.data, middle)
+        return [
+            Pair(degree=int(degree), scale_factor=size, array=one["array"], flash=one["flash"])
+            for (degree, size), one in sides.items()
+            if {"array", "flash"} <= set(one)
+        ]
