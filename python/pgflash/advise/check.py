@@ -10,88 +10,102 @@ of the baseline, or of an approach with another size of cache, has one; else fro
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from pgflash.advise.media import drive_of_run
+from pgflash.advise.hot import choose_named, hot_tables
+from pgflash.advise.media import Drive, drive_of_run
 from pgflash.advise.model import Model, Target
 from pgflash.advise.sizes import COVERED, covered_hits, curve_hits
 from pgflash.advise.work import NoAdviceError, Work, work_of_report
+from pgflash.analyze.words import listed, percent
 from pgflash.model.advice import PredictionCheck, PredictionChecks
 from pgflash.model.awr import AwrReport
-from pgflash.model.run import Approach, Run
-from pgflash.model.summary import Summary, summarize
+from pgflash.model.run import Approach, Attempt, Run
+from pgflash.model.summary import Summary, base_of, summarize
 
 FLASH = "flash"
+#: The tablespace that the lab makes on flash for servers that live on the array.
+_OWN_FLASH = frozenset({"on_flash"})
+_AUTO = ("auto",)
+#: Changes that are no change of the load.
+_SIZES = frozenset({"cache_size", "cache_times"})
 
 
 def predict_run(run: Run, reports: Mapping[str, AwrReport]) -> PredictionChecks:
-    """Predict each approach of a run from its baseline; reports are by approach."""
+    """Predict each approach of a run from what it is compared with; reports are by approach."""
     summaries = {one.approach.name: one for one in summarize(run)}
     rows = []
     for name, summary in summaries.items():
-        base = _baseline(summary.approach, summaries)
-        if base is None or base.approach.name == name:
-            continue
-        rows.append(_check(run, base, summary, reports))
+        base = _base(summary, summaries)
+        if base is not None and base.approach.name != name and base.tpm > 0:
+            rows.append(_check(run, base, summary, reports))
     return PredictionChecks(rows=tuple(rows))
 
 
-def _baseline(approach: Approach, summaries: Mapping[str, Summary]) -> Summary | None:
-    """Return the approach with everything on the array that this one differs from."""
+def _base(summary: Summary, summaries: Mapping[str, Summary]) -> Summary | None:
+    """Return what an approach is compared with: as it says, else the first plain one."""
+    named = summaries.get(base_of(summary.approach))
+    if named is not None or summary.approach.base:
+        return named
     return next((one for one in summaries.values() if _is_plain(one.approach)), None)
 
 
 def _is_plain(approach: Approach) -> bool:
-    return approach.data != FLASH and approach.wal != FLASH and not approach.cache
+    moved = FLASH in (approach.data, approach.wal, approach.temp)
+    return not moved and not approach.cache and not approach.objects
 
 
 def _check(
     run: Run, base: Summary, summary: Summary, reports: Mapping[str, AwrReport]
 ) -> PredictionCheck:
-    measured = summary.tpm / base.tpm if base.tpm > 0 else 0.0
-    title = summary.approach.title
-    report = reports.get(base.approach.name)
-    if report is None or measured <= 0:
-        return PredictionCheck(
-            case=summary.approach.name,
-            title=title,
-            predicted=None,
-            measured=measured,
-            note=f"not predicted: there is no report of {base.approach.title}",
-        )
-    try:
-        predicted, note = _predict(run, base, summary, report, reports)
-    except NoAdviceError as error:
-        return PredictionCheck(
-            case=summary.approach.name,
-            title=title,
-            predicted=None,
-            measured=measured,
-            note=f"not predicted: {error.message}",
-        )
+    predicted, note = None, _why_not(base.approach, summary.approach, reports)
+    if not note:
+        try:
+            predicted, note = _predict(run, base, summary, reports)
+        except NoAdviceError as error:
+            note = error.message
     return PredictionCheck(
-        case=summary.approach.name, title=title, predicted=predicted, measured=measured, note=note
+        case=summary.approach.name,
+        title=summary.approach.title,
+        predicted=predicted,
+        measured=summary.tpm / base.tpm,
+        note=note if predicted is not None else f"not predicted: {note}",
     )
+
+
+def _why_not(base: Approach, approach: Approach, reports: Mapping[str, AwrReport]) -> str:
+    """Say what cannot be predicted from a report on something else."""
+    if base.name not in reports:
+        return f"there is no report of {base.title}"
+    differ = {
+        key
+        for key in {*base.changes, *approach.changes} - _SIZES
+        if base.changes.get(key) != approach.changes.get(key)
+    }
+    if differ:
+        return f"its load differs ({', '.join(sorted(differ))})"
+    return ""
 
 
 def _predict(
     run: Run,
     base: Summary,
     summary: Summary,
-    report: AwrReport,
     reports: Mapping[str, AwrReport],
 ) -> tuple[float, str]:
-    work = work_of_report(report)
-    drives = {device.role: drive_of_run(device) for device in run.devices}
+    work = work_of_report(reports[base.approach.name], flash_tablespaces=_OWN_FLASH)
     target, note = _target(run, summary, work, reports)
     attempt = base.middle
+    if base.approach.archive and base.approach.archive != FLASH:
+        work = _with_archive(work, attempt)
     background = max(attempt.cpu.server_s / attempt.cpu.elapsed_s - work.cpu_s / work.elapsed_s, 0)
     driver = attempt.cpu.driver_s / attempt.cpu.elapsed_s
 
     def model(foreign_share: float) -> Model:
         return Model(
             work,
-            array=drives["array"],
-            flash=drives[FLASH],
+            array=drive_of_role(run, "array"),
+            flash=drive_of_role(run, FLASH),
             cores=float(attempt.cpu.cores),
             other_cores=background + driver + foreign_share * attempt.cpu.cores,
         )
@@ -108,20 +122,43 @@ def _target(
     """Return what an approach has on flash, and how its cache's hit ratio is known."""
     approach = summary.approach
     everything = approach.data == FLASH
-    share = 1.0 if everything else 0.0
+    reads = writes = 1.0 if everything else 0.0
     cached, note = 0.0, "placement"
+    if approach.objects and not everything:
+        named = approach.objects
+        if named == _AUTO:
+            named = hot_tables(work, flash=drive_of_role(run, FLASH))
+        reads, writes = choose_named(work, named)
+        note = f"{percent(reads)} of the reads are of {listed(named)}"
     if approach.cache and not everything:
         cached, note = _hits(run, summary, work, reports)
     target = Target(
         name=approach.name,
         title=approach.title,
         wal=approach.wal == FLASH,
-        temp=everything,
-        reads=share,
-        writes=share,
+        temp=(approach.temp or approach.data) == FLASH,
+        archive=approach.archive == FLASH,
+        reads=reads,
+        writes=writes,
         cached=cached,
     )
     return target, note
+
+
+def _with_archive(work: Work, attempt: Attempt) -> Work:
+    """Add what the archive moves: all that the array moved and the server did not."""
+    moved = attempt.devices.get("array", {})
+    mine = work.reads.bytes + work.system_reads.bytes + work.temp.bytes
+    return replace(
+        work,
+        archive_read_bytes=max(moved.get("read_bytes", 0.0) - mine, 0.0),
+        archive_write_bytes=max(moved.get("write_bytes", 0.0) - work.write_bytes, 0.0),
+    )
+
+
+def drive_of_role(run: Run, role: str) -> Drive:
+    """Return one of a run's devices."""
+    return drive_of_run(next(device for device in run.devices if device.role == role))
 
 
 def _hits(

@@ -19,6 +19,8 @@ where R(X), the response time, is the sum of these, with t = transactions:
                  S: sync of the device, on the array with f times a read's wait for spindles
     flash        s + s u^(sqrt(2k+2)-1) / (k (1-u)); a cache serves its hit ratio of the reads
     locks        in proportion to R, since who holds them waits as well
+    pipe         of an array with a bandwidth limit: what its queue explains of reads and syncs,
+                 no more, and waits for writing go with u / (1 - u), u: how full it is
     the rest     as it is
 
 v, a, f and q are chosen so that the model of the present gives the report's own latencies; of a
@@ -39,6 +41,8 @@ _BUSY_MAX = 0.98
 _VARIABILITY = (0.2, 4.0)
 _LOG_QUEUE_MAX = 4.0
 _RUN_QUEUE_MIN = 0.25
+#: The queue of a pipe that is a quarter full explains nothing.
+_PIPE_MIN = 0.33
 #: A transaction that commits while a sync runs waits for half of it, and its own.
 _RIDE = 0.5
 #: A second thread of a core is worth this much of it.
@@ -55,6 +59,8 @@ class Target:
     title: str
     wal: bool = False
     temp: bool = False
+    #: The archive of the WAL.
+    archive: bool = False
     #: Shares of the reads and writes of data files that are of objects on flash.
     reads: float = 0.0
     writes: float = 0.0
@@ -139,6 +145,7 @@ class Model:
         self._run_queue = 1.0
         work = self._count_syncs(work)
         self._array = _fit_array(work, array, self._others)
+        self._full = _queue(self._pipe_busy(work.per_s, PRESENT))
         self._fit_log(array)
         self._fit_rest()
         self.present = self._solve(PRESENT, None)
@@ -218,13 +225,24 @@ class Model:
         busy = min(reads * self._others + others + syncs + seen, _BUSY_MAX)
         return array.variability * array.service_ms / array.drive.copies * busy / (1 - busy)
 
+    def _pipe_busy(self, per_s: float, target: Target) -> float:
+        """Return how full the array's pipe is; 0 if it has no limit."""
+        pipe = self._array.drive.pipe_bytes_s
+        return per_s * self._bytes(target)[0] / pipe if pipe else 0.0
+
+    def _pipe_queue(self, per_s: float, target: Target) -> float:
+        """Return how much longer its queue is than the present's."""
+        if self._full < _PIPE_MIN:
+            return 1.0
+        return _queue(self._pipe_busy(per_s, target)) / self._full
+
     def _sync_ms(self, per_s: float, target: Target) -> float:
         if target.wal:
             transfer_ms = 1000 * self.work.wal_bytes / max(self._syncs, 1) / self.flash.bytes_s
             here = self._sync_ms(per_s, PRESENT)
             return min(self.flash.log_ms + transfer_ms, here)
         queued = self._log_queue * self._read_wait_ms(per_s, target)
-        return self._log_ms + queued + self._log_late_ms
+        return self._log_ms + queued + self._log_late_ms * self._pipe_queue(per_s, target)
 
     def _flash_calls(self, target: Target) -> float:
         """Return the requests to flash for a transaction."""
@@ -247,7 +265,8 @@ class Model:
         """Return the response time and its parts at a throughput."""
         work = self.work
         wait_ms = self._read_wait_ms(per_s, target)
-        disk_read_ms = self._array.service_ms + self._array.late_ms + wait_ms
+        pipe = self._pipe_queue(per_s, target)
+        disk_read_ms = self._array.service_ms + self._array.late_ms * pipe + wait_ms
         per_t = work.reads.count / work.transactions
         moved = target.reads + (1 - target.reads) * target.cached
         fast_ms = self._flash_read_ms(per_s, target, work.reads.mean_bytes)
@@ -267,7 +286,7 @@ class Model:
         sync_ms = self._sync_ms(per_s, target)
         commit_ms = self._commit_part * _group_commit_ms(sync_ms, per_s)
         other_ms = self._rest_ms
-        other_ms += work.per_transaction_ms(work.write_wait_s) * (1 - target.writes)
+        other_ms += work.per_transaction_ms(work.write_wait_s) * (1 - target.writes) * pipe
         cpu_ms = self._cpu_ms(per_s)
         lock_ms = self._lock_part * (cpu_ms + disk_ms + flash_ms + commit_ms + other_ms)
         response_ms = cpu_ms + disk_ms + flash_ms + commit_ms + other_ms + lock_ms
@@ -325,7 +344,12 @@ class Model:
         stayed += work.write_bytes * (1 - target.writes)
         stayed += 0.0 if target.temp else work.temp.bytes
         stayed += 0.0 if target.wal else work.wal_bytes
-        everything = read + work.write_bytes + work.temp.bytes + work.wal_bytes
+        archived = work.archive_read_bytes + work.archive_write_bytes
+        # The first copy is read from where the WAL is, the others from where the archive is.
+        from_wal = min(work.archive_read_bytes, work.wal_bytes)
+        stayed += 0.0 if target.wal else from_wal
+        stayed += 0.0 if target.archive else archived - from_wal
+        everything = read + work.write_bytes + work.temp.bytes + work.wal_bytes + archived
         return stayed / work.transactions, (everything - stayed) / work.transactions
 
     def _solve(self, target: Target, horizon_s: float | None) -> Outcome:
@@ -420,6 +444,10 @@ def _group_commit_ms(sync_ms: float, per_s: float) -> float:
     """Return how long one waits whose commit rides on syncs that follow each other."""
     busy = 1 - math.exp(-per_s * sync_ms / 1000)
     return sync_ms * (1 + _RIDE * busy)
+
+
+def _queue(busy: float) -> float:
+    return min(busy, _BUSY_MAX) / (1 - min(busy, _BUSY_MAX))
 
 
 def _syncs_per_s(sync_ms: float) -> float:

@@ -6,7 +6,7 @@ from the report's tables by their ids, which are promised; what a report lacks i
 nothing, and noted: the advice repeats the notes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pgflash.errors import PgflashError
@@ -14,6 +14,8 @@ from pgflash.model.awr import AwrReport, ReportTable, RowMark
 
 _CLIENTS = frozenset({"client backend", "parallel worker"})
 _BLOCK_BYTES = 8192
+#: Locks of class Concurrency that are held over reads, writes and extensions of files.
+_HELD = ("Lock:extend", "Lock:page", "LWLock:BufferContent", "BufferPin:BufferPin")
 
 
 class NoAdviceError(PgflashError):
@@ -92,7 +94,10 @@ class Work:
     syncs: float | None = None
     sync_s: float | None = None
     wal_bytes: float = 0.0
-    #: Waits for a block that another session reads; for locks of other transactions.
+    #: What copying WAL into an archive moves on the array, where that is known.
+    archive_read_bytes: float = 0.0
+    archive_write_bytes: float = 0.0
+    #: Waits for a block that another session reads; for locks of who may wait for storage.
     buffer_s: float = 0.0
     lock_s: float = 0.0
     #: All other waits, and what no row explains.
@@ -118,8 +123,8 @@ class Work:
         return 1000 * seconds / self.transactions
 
 
-def work_of_report(report: AwrReport) -> Work:
-    """Read a report of pgflash."""
+def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = frozenset()) -> Work:
+    """Read a report of pgflash; what is in tablespaces on flash is no work of the array's."""
     tables = {table.id: table for table in report.tables}
     profile = _column(tables, "load-profile", "name", "total")
     events = _Events(tables.get("top-events"))
@@ -134,7 +139,8 @@ def work_of_report(report: AwrReport) -> Work:
     notes: list[str] = []
     cpu_s = events.seconds("DB CPU") or _number(profile.get("DB CPU"))
     io = _Io(tables.get("io-function-filetype"), report.head.elapsed_s)
-    parts = _parts(events, classes, io, profile)
+    away = _Away.of(tables.get("io-tablespaces"), flash_tablespaces)
+    parts = _parts(events, classes, io, profile, away)
     wal = _column(tables, "wal", "name", "total")
     if not io.rows:
         notes.append("Reads and writes of other processes were not counted: they load no device.")
@@ -156,8 +162,8 @@ def work_of_report(report: AwrReport) -> Work:
         reads=parts.reads,
         flash=parts.flash,
         system_reads=io.system_reads(),
-        writes=io.writes() if io.rows else _maybe(profile.get("data writes")),
-        write_bytes=_number(profile.get("data written")),
+        writes=away.left(io.writes() if io.rows else _maybe(profile.get("data writes"))),
+        write_bytes=(io.write_bytes() or _number(profile.get("data written"))) * (1 - away.writes),
         write_wait_s=parts.write_wait_s,
         temp=parts.temp,
         commit_s=parts.commit_s,
@@ -167,7 +173,7 @@ def work_of_report(report: AwrReport) -> Work:
         buffer_s=parts.buffer_s,
         lock_s=parts.lock_s,
         other_s=max(db_time_s - known_s, 0.0),
-        segments=_segments(tables),
+        segments=tuple(one for one in _segments(tables) if one.tablespace not in flash_tablespaces),
         curve=_curve(tables.get("flash-cache-advice")),
         hit_ratio=_maybe(_column(tables, "summary", "name", "value").get("flash cache hits")),
         notes=tuple(notes),
@@ -191,6 +197,7 @@ def _parts(
     classes: Mapping[str, object],
     io: "_Io",
     profile: Mapping[str, object],
+    away: "_Away",
 ) -> _Parts:
     """Divide the waits by what they were for."""
     flash = events.reads("data file read, flash cache")
@@ -203,16 +210,50 @@ def _parts(
     count = disk.count or max(_number(profile.get("blocks not in shared_buffers")) - flash.count, 0)
     sizes = io.client_bytes()
     mean_bytes = sizes / (count + flash.count) if count + flash.count and sizes else _BLOCK_BYTES
+    there, there_s = count * away.reads, read_s * away.read_s if count else 0.0
+    here, served = count - there, flash.count + there
     return _Parts(
-        reads=Reads(count=count, bytes=count * mean_bytes, seconds=read_s if count else 0.0),
-        flash=Reads(count=flash.count, bytes=flash.count * mean_bytes, seconds=flash.seconds),
+        reads=Reads(
+            count=here, bytes=here * mean_bytes, seconds=read_s - there_s if count else 0.0
+        ),
+        flash=Reads(count=served, bytes=served * mean_bytes, seconds=flash.seconds + there_s),
         temp=Reads(count=io.temp_calls(), bytes=io.temp_bytes(), seconds=temp_s),
         run_queue_s=events.seconds("waiting for a processor"),
         write_wait_s=_number(classes.get("Configuration")) + extend_s,
         commit_s=_number(classes.get("Commit")),
         buffer_s=buffer_s,
-        lock_s=_number(classes.get("Application")),
+        lock_s=_number(classes.get("Application")) + sum(events.seconds(n) for n in _HELD),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Away:
+    """Parts of all reads, their time and all writes that tablespaces on flash have."""
+
+    reads: float = 0.0
+    read_s: float = 0.0
+    writes: float = 0.0
+
+    @classmethod
+    def of(cls, table: ReportTable | None, tablespaces: frozenset[str]) -> "_Away":
+        if table is None or not tablespaces:
+            return cls()
+        names = [column.name for column in table.columns]
+        rows = [dict(zip(names, row.cells, strict=True)) for row in table.rows]
+        mine = [row for row in rows if row["tablespace"] in tablespaces]
+
+        def part(value: Callable[[Mapping[str, object]], float]) -> float:
+            whole = sum(value(row) for row in rows)
+            return sum(value(row) for row in mine) / whole if whole > 0 else 0.0
+
+        return cls(
+            reads=part(lambda row: _number(row.get("reads"))),
+            read_s=part(lambda row: _number(row.get("reads")) * _number(row.get("read_ms"))),
+            writes=part(lambda row: _number(row.get("writes"))),
+        )
+
+    def left(self, writes: float | None) -> float | None:
+        return None if writes is None else writes * (1 - self.writes)
 
 
 class _Events:
@@ -269,6 +310,9 @@ class _Io:
 
     def writes(self) -> float:
         return sum(_number(row["writes_per_s"]) for row in self._of("data")) * self._elapsed_s
+
+    def write_bytes(self) -> float:
+        return sum(_number(row["write_bytes"]) for row in self._of("data"))
 
     def temp_calls(self) -> float:
         return self._elapsed_s * sum(
