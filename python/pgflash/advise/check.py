@@ -27,6 +27,8 @@ FLASH = "flash"
 #: The tablespace that the lab makes on flash for servers that live on the array.
 _OWN_FLASH = frozenset({"on_flash"})
 _AUTO = ("auto",)
+#: The workload of which each table has its own clients.
+_OWN_CLIENTS = "micro"
 #: Changes that are no change of the load.
 _SIZES = frozenset({"cache_size", "cache_times"})
 
@@ -58,7 +60,10 @@ def _is_plain(approach: Approach) -> bool:
 def _check(
     run: Run, base: Summary, summary: Summary, reports: Mapping[str, AwrReport]
 ) -> PredictionCheck:
-    predicted, note = None, _why_not(base.approach, summary.approach, reports)
+    predicted, note = (
+        None,
+        _why_not(summary.middle.workload, base.approach, summary.approach, reports),
+    )
     if not note:
         try:
             predicted, note = _predict(run, base, summary, reports)
@@ -73,8 +78,12 @@ def _check(
     )
 
 
-def _why_not(base: Approach, approach: Approach, reports: Mapping[str, AwrReport]) -> str:
+def _why_not(
+    workload: str, base: Approach, approach: Approach, reports: Mapping[str, AwrReport]
+) -> str:
     """Say what cannot be predicted from a report on something else."""
+    if workload == _OWN_CLIENTS:
+        return "each of its tables has clients of its own, the model knows one kind of client"
     if base.name not in reports:
         return f"there is no report of {base.title}"
     differ = {

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Predictions held to what runs of the lab measured.
+
+data/predictions holds three runs on emulated devices, on a machine of two cores with much
+other work: what was measured, and the report of each baseline, cut down to the tables that a
+prediction reads.  No figure of an approach goes into its own prediction but the processors
+that other programs took meanwhile.
+"""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pgflash.advise.check import predict_run
+from pgflash.advise.papers import predict_papers
+from pgflash.api import read_period, read_run
+from pgflash.model.advice import PredictionChecks
+from pgflash.model.awr import AwrReport, ReportTable, Row
+from pgflash.model.run import Run
+
+DATA = Path(__file__).parent / "data" / "predictions"
+SCENARIOS = ("oltp-approaches", "write-path", "warehouse")
+ERROR_MAX = 0.25
+
+
+@cache
+def stored(scenario: str) -> tuple[Run, dict[str, AwrReport]]:
+    folder = DATA / scenario
+    reports = {p.stem.removeprefix("awr-"): read_period(p) for p in folder.glob("awr-*.json")}
+    return read_run(folder / "run.json"), reports
+
+
+def checked(scenario: str) -> PredictionChecks:
+    return predict_run(*stored(scenario))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_median_error_of_a_scenario_is_at_most_a_quarter(scenario: str) -> None:
+    checks = checked(scenario)
+    assert len(checks.errors) >= 2
+    assert checks.median_error is not None
+    assert checks.median_error <= ERROR_MAX
+
+
+def test_the_median_over_lab_and_papers_is_at_most_a_quarter() -> None:
+    rows = [row for scenario in SCENARIOS for row in checked(scenario).rows]
+    together = PredictionChecks(rows=(*rows, *predict_papers().rows))
+    assert len(together.errors) >= 16
+    assert together.median_error is not None
+    assert together.median_error <= ERROR_MAX
+
+
+def test_the_order_of_the_write_path_comes_out() -> None:
+    predicted = {row.case: row.predicted or 0.0 for row in checked("write-path").rows}
+    order = ("redo-on-flash", "recovery-on-flash", "redo-and-recovery", "hot-tables-too")
+    ratios = [1.0, *(predicted[name] for name in order)]
+    assert ratios == sorted(ratios)
+    assert ratios[-1] > 3
+
+
+def test_what_cannot_be_predicted_says_why() -> None:
+    rows = {row.case: row for row in checked("write-path").rows}
+    assert rows["reads-on-san"].predicted is None
+    assert "its load differs (phase)" in rows["reads-on-san"].note
+
+
+def test_without_the_baselines_report_nothing_is_predicted() -> None:
+    run, _ = stored("oltp-approaches")
+    checks = predict_run(run, {})
+    assert checks.errors == ()
+    assert checks.median_error is None
+    assert all("there is no report" in row.note for row in checks.rows)
+    assert checks.sentence == "Nothing could be predicted."
+
+
+def test_the_table_shows_each_error_and_names_the_worst() -> None:
+    checks = checked("oltp-approaches")
+    table = checks.table()
+    errors = [abs(float(value)) for value in table.values("error") if isinstance(value, float)]
+    assert len(errors) == len(checks.errors) == 4
+    assert checks.worst is not None
+    assert f"({checks.worst.title})" in table.note
+    assert f"{100 * max(errors):.0f} %" in table.note
+
+
+def test_an_approach_does_not_see_its_own_throughput() -> None:
+    # Were it to, the prediction would follow a measurement that somebody made up.
+    run, reports = stored("oltp-approaches")
+    lied = replace(
+        run,
+        attempts=tuple(
+            attempt if attempt.approach == "baseline" else replace(attempt, tpm=attempt.tpm / 3)
+            for attempt in run.attempts
+        ),
+    )
+    before = {row.case: row.predicted for row in predict_run(run, reports).rows}
+    after = {row.case: row.predicted for row in predict_run(lied, reports).rows}
+    assert before == after
+    median = predict_run(lied, reports).median_error
+    assert median is not None
+    assert median > 1.5
+
+
+def _with_reads_slower(report: AwrReport, times: float) -> AwrReport:
+    """Return a report whose reads waited so many times as long, and DB time with them."""
+
+    def changed(table: ReportTable) -> ReportTable:
+        names = {"top-events": "event", "wait-classes": "wait_class", "db-time": "name"}
+        if table.id not in names:
+            return table
+        key, place = table.index(names[table.id]), table.index("total_s")
+        rows = []
+        for row in table.rows:
+            cells = list(row.cells)
+            if cells[key] in ("data file read, disk", "User I/O", "DB time"):
+                cells[place] = float(cells[place]) * times  # type: ignore[arg-type]
+            rows.append(Row(cells=tuple(cells), source=row.source, mark=row.mark))
+        return replace(table, rows=tuple(rows))
+
+    return replace(report, tables=tuple(changed(table) for table in report.tables))
+
+
+def test_a_baseline_that_is_not_what_was_measured_is_found_out() -> None:
+    # The negative control: with reads ten times as slow, predictions are far off.
+    run, reports = stored("oltp-approaches")
+    wrong = {name: _with_reads_slower(report, 10) for name, report in reports.items()}
+    median = predict_run(run, wrong).median_error
+    assert median is not None
+    assert median > ERROR_MAX

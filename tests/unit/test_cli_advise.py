@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash advise: an answer that begins with a sentence, in three forms; plans; errors."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pgflash.api import render_period
+from pgflash.cli import main
+from pgflash.model.paper import read_paper
+from pgflash.model.plan import MoveKind, read_plan
+from support.awr_form import html_report
+from support.few import few
+
+SEGMENTS = (("stock", "table", 12_000.0, 10.0), ("stock_pkey", "index", 8_000.0, 0.0))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> str:
+    path = tmp_path / "kept.json"
+    path.write_text(render_period(few(segments=SEGMENTS), "json"))
+    return str(path)
+
+
+def test_the_answer_begins_with_a_sentence(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", kept]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Storage is the bottleneck: 94 % of DB time waits for it")
+    assert "Everything on flash" in shown
+    assert "stock_pkey" in shown
+
+
+def test_json_holds_what_the_table_shows(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", kept, "--format", "json", "--users", "50"]) == 0
+    advice = json.loads(capsys.readouterr().out)
+    assert advice["bottleneck"]["is_storage"]
+    assert {way["name"] for way in advice["approaches"]} >= {"wal-on-flash", "all-on-flash"}
+    assert [one["name"] for one in advice["objects"]] == ["stock", "stock_pkey"]
+    assert all(way["ratio"] >= 1 for way in advice["approaches"])
+
+
+def test_markdown_has_a_row_for_each_way(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", kept, "--format", "md"]) == 0
+    shown = capsys.readouterr().out
+    assert "| WAL on flash" in shown
+    assert "|---|---:|" in shown
+
+
+def test_an_awr_report_is_answered_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "awrrpt.html"
+    path.write_text(html_report(read_paper("000").table("fig-3")))
+    assert main(["advise", "--awr", str(path), "--cores", "25"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Storage is the bottleneck: 95 % of DB time waits for it (55 % reads")
+    assert "Transactions are the waits for log file sync." in shown
+
+
+def test_a_plan_is_written_where_it_is_asked_for(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.json"
+    words = ["--approach", "hot-objects", "--tablespace", "fast", "--flash", "/mnt/flash"]
+    assert main(["advise", kept, *words, "--plan", str(plan)]) == 0
+    moves = read_plan(plan).moves
+    assert [move.kind for move in moves] == [MoveKind.TABLE, MoveKind.INDEX, MoveKind.WAL]
+    assert f"Plan: {plan} (3 moves)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--awr", "no-such-file.html"], 'could not read "no-such-file.html"'),
+        (["--awr", "x", "--from", "1"], "--awr needs no snapshots"),
+        (["no-such-report.json"], 'could not read "no-such-report.json"'),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_sentence(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["advise", *words]) in (1, 2)
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "Traceback" not in shown
+
+
+def test_a_plan_without_a_tablespace_says_how_to_make_one(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "plan.json")
+    assert main(["advise", kept, "--approach", "hot-objects", "--plan", path]) == 2
+    assert "CREATE TABLESPACE flash" in capsys.readouterr().err
+    assert not (tmp_path / "plan.json").exists()
