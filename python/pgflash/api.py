@@ -186,7 +186,11 @@ def paper_page(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
     if page is None:
         return None
     checks = predict_run(run, reports)
-    return replace(page, predictions=checks.table()) if checks.errors else page
+    if not checks.errors:
+        return page
+    *first, last = page.sentences  # what the paper measured stands last
+    said = f"Predicted from the baseline: {checks.sentence[:1].lower()}{checks.sentence[1:]}"
+    return replace(page, sentences=(*first, said, last), predictions=checks.table())
 
 
 def run_costs(run: Run, *, prices: Path | None = None) -> RunCosts:

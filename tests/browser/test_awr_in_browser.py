@@ -10,39 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgflash.report.awr import render
-from support.opened import Opened
+from support.opened import CONTRASTS, Opened, chart_boxes
 from support.reports import whole_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
-
-#: Contrast of each text with what is behind it, as WCAG 2 computes it.
-CONTRASTS = """() => {
-    const parse = text => text.match(/[\\d.]+/g).map(Number);
-    const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
-        .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-    const behind = element => {
-        for (let at = element; at; at = at.parentElement) {
-            const colour = parse(getComputedStyle(at).backgroundColor);
-            if (colour.length < 4 || colour[3] > 0) return colour;
-        }
-        return [255, 255, 255];
-    };
-    return [...document.querySelectorAll('body *')]
-        .filter(one => [...one.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
-        .filter(one => !['STYLE', 'title'].includes(one.tagName))
-        .map(one => {
-            const style = getComputedStyle(one);
-            const text = light(parse(one.closest('svg') ? style.fill : style.color));
-            const back = light(behind(one));
-            const ratio = (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
-            return [one.tagName, one.className, ratio];
-        });
-}"""
-
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
@@ -77,27 +51,6 @@ def test_the_examples_open_like_it(browser: Browser, name: str) -> None:
     assert opened.page.locator("#findings li .severity").count() >= 2
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 1200
     assert [one for one in opened.page.evaluate(CONTRASTS) if one[2] < 4.5] == []
-
-
-def chart_boxes(page: Page) -> list[dict[str, float]]:
-    """Return how each chart of a page is laid out."""
-    boxes = page.eval_on_selector_all(
-        "figure.chart > svg",
-        """charts => charts.map(chart => {
-            const own = chart.getBoundingClientRect();
-            const column = chart.closest('section').getBoundingClientRect();
-            const texts = [...chart.querySelectorAll('text')].map(t => t.getBoundingClientRect());
-            const marks = [...chart.querySelectorAll('path[fill], rect')]
-                .map(mark => mark.getBoundingClientRect());
-            return {width: own.width, height: own.height,
-                inside: own.left >= column.left && own.right <= column.right,
-                whole: texts.every(t => t.left >= own.left - 1 && t.right <= own.right + 1),
-                apart: texts.every((t, i) => texts.slice(i + 1).every(u => t.right <= u.left
-                    || u.right <= t.left || t.bottom <= u.top + 3 || u.bottom <= t.top + 3)),
-                drawn: marks.some(mark => mark.width > 5)};
-        })""",
-    )
-    return list(boxes)
 
 
 @pytest.mark.parametrize("name", ["whole", "example"])

@@ -5,7 +5,11 @@ Computed anew from the paper's own prices and our throughput: our devices are em
 have no price.  Who has prices of his own asks 'pgflash cost'.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from pgflash.analyze.cost import approach_costs, as_raid5, cost_table, storage_price
+from pgflash.model.awr import Column, ReportTable, Source, Unit
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Exhibit
 from pgflash.model.paper import Paper, paper_figure, paper_prices, printed_number
 from pgflash.model.run import Run
@@ -33,24 +37,27 @@ def cost_exhibit(paper: Paper, run: Run) -> Exhibit:
     reads = [own[name].reads_per_s if name in own else None for name in (_ALL, BASELINE)]
     currency = prices["array"].currency
     five = as_raid5(prices["flash"])
-    shown = [one for one in costs if one.per_1000_tpm is not None]
+    paper_times = {name: _over(one, theirs.get(BASELINE)) for name, one in theirs.items()}
     return parts.exhibit_of(
         paper,
         "fig-15",
-        ours=cost_table(costs),
+        ours=_with_paper(cost_table(costs), [paper_times.get(one.approach.name) for one in costs]),
         charts=(
             Chart(
                 form=ChartForm.BARS,
-                title=f"Storage for each 1,000 TPM, {currency}",
-                unit="",
-                labels=tuple(one.approach.title for one in shown),
+                title="Storage for each 1,000 TPM",
+                unit="times the baseline's",
+                labels=tuple(one.approach.title for one in costs),
                 series=(
                     ChartSeries(
                         name="paper",
-                        values=tuple(theirs.get(one.approach.name) for one in shown),
+                        values=tuple(paper_times.get(one.approach.name) for one in costs),
                         of_paper=True,
                     ),
-                    ChartSeries(name="here", values=tuple(one.per_1000_tpm for one in shown)),
+                    ChartSeries(
+                        name="here",
+                        values=tuple(_over(one.per_1000_tpm, mine.get(BASELINE)) for one in costs),
+                    ),
                 ),
             ),
         ),
@@ -85,6 +92,26 @@ def cost_exhibit(paper: Paper, run: Run) -> Exhibit:
         "numbers say nothing of those drives. Their ratio does: it goes with the ratio of "
         "throughput above.",
         missing=parts.why_missing(run, (BASELINE, _ALL), BASELINE, _ALL),
+    )
+
+
+def _with_paper(table: ReportTable, times: Sequence[float | None]) -> ReportTable:
+    """Return the table of costs with the paper's ratios in a column more."""
+    place = table.index("times") + 1
+    title = Column(
+        name="paper_times",
+        title="In the paper",
+        unit=Unit.RATIO,
+        source=Source.MODELLED,
+        note="its prices over its own throughput, as a multiple of its baseline's",
+    )
+    return replace(
+        table,
+        columns=(*table.columns[:place], title, *table.columns[place:]),
+        rows=tuple(
+            replace(row, cells=(*row.cells[:place], one, *row.cells[place:]))
+            for row, one in zip(table.rows, times, strict=True)
+        ),
     )
 
 
