@@ -30,7 +30,7 @@ from pgflash.lab.workload import InconsistentError, Observer
 from support.cluster import FAST_SETTINGS
 
 MICRO = MicroConfig(table_mb=2, clients=2, duration_s=1, write_mb=1, seed=5)
-LOAD = BulkConfig(base_mb=2, load_mb=6, batch_kb=128, clients=3, unarchived_max=1, seed=5)
+LOAD = BulkConfig(base_mb=2, load_mb=12, batch_kb=256, clients=3, unarchived_max=1, seed=5)
 
 
 class Ended(Observer):
@@ -49,7 +49,7 @@ class Ended(Observer):
 
 @pytest.fixture(scope="module")
 def server(pg_install: PgInstall) -> Iterator[Server]:
-    """Return a server that archives, with segments of one megabyte."""
+    """Return a server that archives, with small segments."""
     if not (pg_install.bindir / "pgbench").exists():
         pytest.skip(f"PostgreSQL {pg_install.version} comes without pgbench here")
     folder = Path(tempfile.mkdtemp(prefix="pgflash-bulk-"))
@@ -62,7 +62,7 @@ def server(pg_install: PgInstall) -> Iterator[Server]:
         "archive_command": archive_command(folder / "copies"),
     }
     with Server.create(
-        pg_install, folder / "server", settings=settings, initdb_args=["--wal-segsize=1"]
+        pg_install, folder / "server", settings=settings, initdb_args=["--wal-segsize=2"]
     ) as server:
         server.start()
         micro_loader.load(server.conninfo(), MICRO)
@@ -298,9 +298,9 @@ def test_an_acknowledged_batch_that_is_lost_fails_the_run(server: Server) -> Non
 
 def test_a_client_that_fails_ends_the_others(server: Server) -> None:
     """A row of the ledger is there already: its batch fails, and the run with it."""
-    config = BulkConfig(base_mb=LOAD.base_mb, load_mb=64, batch_kb=128, unarchived_max=0)
+    config = BulkConfig(base_mb=LOAD.base_mb, load_mb=8, batch_kb=16, unarchived_max=0)
     with server.connect() as connection:
-        connection.execute("INSERT INTO load.ledger VALUES (400, 0, 0, 0, 0)")
+        connection.execute("INSERT INTO load.ledger VALUES (100, 0, 0, 0, 0)")
     with pytest.raises(BulkError, match="duplicate key"):
         bulk_driver.run(server.conninfo(), config)
     wait_until_no_client_is_left(server)
@@ -324,7 +324,13 @@ class Interrupting(Observer):
 @pytest.mark.parametrize("phase", ["write", "read"])
 def test_an_interrupt_ends_every_client_in_what_it_does(server: Server, phase: str) -> None:
     config = BulkConfig(
-        base_mb=LOAD.base_mb, phase=phase, load_mb=4096, clients=2, duration_s=600, seed=7
+        base_mb=LOAD.base_mb,
+        phase=phase,
+        load_mb=4096,
+        clients=2,
+        duration_s=600,
+        unarchived_max=1,
+        seed=7,
     )
     began_s = time.monotonic()
     with server.connect() as connection:
