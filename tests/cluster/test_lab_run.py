@@ -219,6 +219,43 @@ def test_an_interrupted_run_leaves_nothing_behind(
     assert stopped.attempts
 
 
+def test_a_killed_run_leaves_no_server_and_goes_on_where_it_was(
+    pg_install: PgInstall, store: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    order = command(pg_install, store, "--set", "approaches=baseline,all-on-flash")
+    process = subprocess.Popen([*order, "--out", str(folder)], stderr=subprocess.DEVNULL)
+    try:
+        wait_for((folder / "run.json").exists, "the first attempt")
+        wait_for(lambda: servers_in(folders_of(process.pid)), "the second attempt's server")
+        used = folders_of(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+    wait_for(lambda: not servers_in(used), "the servers' end", limit_s=10)
+    killed = Store(root=store).read(str(folder))
+    assert (len(killed.attempts), killed.ended_at, killed.stopped) == (1, "", "")
+
+    # As it was ordered is known; ordered otherwise it refuses.
+    plain = [*order[: order.index("--preset")], "--resume", "--out", str(folder)]
+    plain += ["--pg-config", str(pg_install.pg_config), "--store", str(store)]
+    changed = [*plain, "--preset", "smoke", "--set", "measure_s=9"]
+    refused = subprocess.run(changed, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "cannot be gone on with, it differs in parameters" in refused.stderr
+    assert Store(root=store).read(str(folder)) == killed
+    done = subprocess.run(plain, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    whole = Store(root=store).read(str(folder))
+    assert [one.approach for one in whole.attempts] == ["baseline", "all-on-flash"]
+    assert whole.attempts[0] == killed.attempts[0]
+    assert whole.id == killed.id
+    assert whole.ended_at
+    assert (folder / "report.html").exists()
+    # What the killed lab left behind is gone.
+    assert not [one for one in used if one.exists()]
+
+
 def test_real_folders_are_used_and_left_empty(
     pg_install: PgInstall, store: Path, tmp_path: Path
 ) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.lab.order import ExtensionMissingError, Order, require_extension
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.run import ExtensionMissingError, Order, require_extension
 from pgflash.lab.scenario import load_scenario
 from pgflash.lab.store import Store
 
@@ -32,7 +32,7 @@ def test_a_missing_extension_is_said_with_the_command_that_installs_it(tmp_path:
     with pytest.raises(ExtensionMissingError, match="is not installed") as caught:
         require_extension(order(tmp_path))
     assert f"make extension PG_CONFIG={tmp_path}/bin/pg_config" in caught.value.hint
-    assert "--set approaches=baseline,wal-on-flash,all-on-flash" in caught.value.hint
+    assert "--set approaches=baseline,wal-on-flash,hot-objects,all-on-flash" in caught.value.hint
 
 
 def test_approaches_without_a_cache_need_no_extension(tmp_path: Path) -> None:

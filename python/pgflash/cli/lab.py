@@ -14,12 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from pgflash import api
+from pgflash.cli.lab_orders import ALL, Asked, order_all, order_one
 from pgflash.cli.screen import Screen
-from pgflash.errors import UsageError
+from pgflash.errors import PgflashError, UsageError
 from pgflash.lab import store as stores
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.run import Order, run_scenario
+from pgflash.lab.run import run_scenario
 from pgflash.lab.scenario import load_scenario, parse_changes, scenario_names
+from pgflash.lab.series import run_series
 from pgflash.model.run import Run
 from pgflash.model.stored import StoredRunError
 
@@ -39,6 +41,11 @@ _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("server CPU", "server_cpu_share", "{:.0%}"),
     ("foreign CPU", "foreign_cpu_share", "{:.0%}"),
 )
+
+
+class SeriesError(PgflashError):
+    """Some of all scenarios could not be run to their end."""
+
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -95,11 +102,24 @@ def list_command(*, form: str) -> None:
 @lab.command(
     "run",
     epilog="Examples: pgflash lab run oltp-approaches --preset demo; "
-    "pgflash lab run oltp-approaches --hdd /mnt/disk --flash /mnt/ssd --set warehouses=50",
+    "pgflash lab run oltp-approaches --hdd /mnt/disk --flash /mnt/ssd --set warehouses=50; "
+    "pgflash lab run all; pgflash lab run all --resume",
 )
 @click.argument("scenario")
-@click.option("--preset", default="", help="Parameters for an occasion, such as demo.")
+@click.option(
+    "--preset",
+    default="",
+    help="Parameters for an occasion, such as demo; of all scenarios quick, where there is one.",
+)
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set a parameter.")
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value="latest",
+    default="",
+    metavar="[RUN]",
+    help="Go on with this run, or with the scenario's latest: make the attempts that are missing.",
+)
 @click.option(
     "--pg-config",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -119,6 +139,7 @@ def run_command(
     scenario: str,
     preset: str,
     assignments: Sequence[str],
+    resume: str,
     pg_config: Path | None,
     hdd: Path | None,
     flash: Path | None,
@@ -126,7 +147,7 @@ def run_command(
     root: Path,
     form: str,
 ) -> None:
-    """Run SCENARIO (a name, or a file that ends in .toml) and write its report.
+    """Run SCENARIO (a name, a file that ends in .toml, or all) and write its report.
 
     Without --hdd and --flash both devices are emulated.
     """
@@ -135,20 +156,51 @@ def run_command(
             "--hdd and --flash go together",
             hint="Name a folder on each device, or leave both out to use emulated devices.",
         )
-    chosen = load_scenario(scenario, preset=preset, changes=parse_changes(assignments))
-    install = PgInstall.from_pg_config(pg_config) if pg_config else PgInstall.embedded()
-    order = Order(
-        scenario=chosen,
-        install=install,
+    asked = Asked(
+        scenario=scenario,
+        preset=preset,
+        changes=parse_changes(assignments),
+        resume=resume,
+        install=PgInstall.from_pg_config(pg_config) if pg_config else PgInstall.embedded(),
         store=stores.Store(root=root),
         out=out,
         real=(hdd, flash) if hdd is not None and flash is not None else None,
     )
+    if scenario == ALL:
+        _run_all(asked, form)
+        return
+    order = order_one(asked)
     with Screen(Console(stderr=True)) as screen:
         run = run_scenario(order, screen)
-    folder = out or order.store.folder(run.id)
+    folder = order.out or order.store.folder(run.id)
     _print_run(run, form)
     click.echo(f"Report: {folder / stores.REPORT_FILE}", err=form != "table")
+
+
+def _run_all(asked: Asked, form: str) -> None:
+    """Run every scenario, and print what each came to."""
+    orders = order_all(asked)
+    with Screen(Console(stderr=True)) as screen:
+        ended = run_series(orders, screen, store=asked.store, resume=asked.resume)
+    runs = [one.run for one in ended if one.run is not None]
+    if form == "json":
+        click.echo(json.dumps([api.result(run) for run in runs], indent=2, ensure_ascii=False))
+    elif form == "csv":
+        rows = [(run.scenario, *row) for run in runs for row in _csv_rows(run)]
+        _print_rows(form, ("scenario", "approach", *(key for _, key, _ in _COLUMNS)), rows)
+    else:
+        for run in runs:
+            click.echo(f"\n{run.title}\n")
+            _print_run(run, form)
+    for run in runs:
+        report = asked.store.folder(run.id) / stores.REPORT_FILE
+        click.echo(f"Report: {report}", err=form != "table")
+    failed = [f"{one.scenario} ({one.failed})" for one in ended if one.failed]
+    if failed:
+        raise SeriesError(
+            f"not all scenarios could be run: {'; '.join(failed)}",
+            hint="The others are stored; when the reason is gone: pgflash lab run all --resume.",
+        )
 
 
 @lab.command("show", epilog="Examples: pgflash lab show; pgflash lab show latest --format json")
@@ -168,8 +220,7 @@ def show_command(*, run: str | None, root: Path, form: str) -> None:
         except StoredRunError as error:
             rows.append((name, "", "", f"cannot be read: {error.message}"))
             continue
-        state = f"stopped: {one.stopped}" if one.stopped else "finished"
-        rows.append((name, one.preset, str(len(one.attempts)), state))
+        rows.append((name, one.preset, str(len(one.attempts)), stores.state_of(one)))
     if not rows and form == "table":
         click.echo(f"There is no run in {store.runs}.")
         return
@@ -214,12 +265,7 @@ def _print_run(run: Run, form: str) -> None:
     approaches: dict[str, dict[str, Any]] = found["approaches"]
     ratios: dict[str, float] = found["ratios"]
     if form == "csv":
-        keys = [key for _, key, _ in _COLUMNS]
-        rows = [
-            (name, *("" if one[key] is None else str(one[key]) for key in keys))
-            for name, one in approaches.items()
-        ]
-        _print_rows(form, ("approach", *keys), rows)
+        _print_rows(form, ("approach", *(key for _, key, _ in _COLUMNS)), _csv_rows(run))
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("approach")
@@ -241,6 +287,14 @@ def _print_run(run: Run, form: str) -> None:
     console.print(table)
     for sentence in api.sentences_of(run):
         click.echo(f"\n{sentence}")
+
+
+def _csv_rows(run: Run) -> list[tuple[str, ...]]:
+    """Return the figures of a run's approaches as plain texts."""
+    return [
+        (name, *("" if one[key] is None else str(one[key]) for _, key, _ in _COLUMNS))
+        for name, one in api.result(run)["approaches"].items()
+    ]
 
 
 def _cell(value: float | None, shape: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pgflash.errors import UsageError
 from pgflash.lab import host
-from pgflash.lab.server import make_server_dir, reachable_dir, remove_data
+from pgflash.lab.server import forget_memory, make_server_dir, reachable_dir, remove_data
 from pgflash.model.run import Approach, Device
 
 #: Where files in memory go, and what must stay free there.
@@ -138,6 +138,9 @@ def clear_leftovers(place: Path) -> list[Path]:
         try:
             with (root / _LOCK).open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # A server with a flash cache keeps memory for a start that will never be.
+                for data in root.glob("*/server/data"):
+                    forget_memory(data)
                 shutil.rmtree(root, ignore_errors=True)
         except OSError:
             continue  # in use, or none of ours

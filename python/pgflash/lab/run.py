@@ -2,7 +2,8 @@
 """Run a scenario: load or find its database, measure every approach and repeat, store it.
 
 The run is stored after every attempt, so an interrupt or a failure costs only the attempt
-that was under way; the stored run says that it was stopped, and why.
+that was under way; the stored run says that it was stopped, and why.  One that was killed
+has no end.  Either can be gone on with: the attempts that are missing are made.
 """
 
 import contextlib
@@ -10,76 +11,21 @@ import dataclasses
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pgflash
-from pgflash.errors import PgflashError
-from pgflash.lab import devices, host, store
-from pgflash.lab.attempt import (
-    Lab,
-    common_settings,
-    expected_s,
-    measure,
-    needed_bytes,
-)
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, library_path
-from pgflash.lab.extension import can_prefill, has_extension
-from pgflash.lab.parameters import Parameters
-from pgflash.lab.postgres import PgInstall
+from pgflash.lab import devices, store
+from pgflash.lab.attempt import Lab, expected_s, measure, needed_bytes
+from pgflash.lab.emulator import EmulatedDevice, Emulator, library_path
+from pgflash.lab.order import Order, describe, profiles, require_extension, require_same
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.scenario import Scenario
 from pgflash.lab.server import server_account
 from pgflash.lab.snapshot import Snapshot, find_snapshot, make_snapshot, snapshot_key
-from pgflash.model.run import Approach, Attempt, Device, Run
-
-
-class ExtensionMissingError(PgflashError):
-    """The approaches need an extension that this PostgreSQL does not have."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is to be run, and where."""
-
-    scenario: Scenario
-    install: PgInstall
-    store: store.Store
-    #: Folder of the run; None: one by the run's id in the store.
-    out: Path | None = None
-    #: Two real devices, or none: emulated ones.
-    real: tuple[Path, Path] | None = None
-
-
-def require_extension(order: Order) -> None:
-    """Refuse at once what would fail after the loading: a cache without the extension.
-
-    A cache that is to be filled first, too, where nothing can fill it: one that begins empty
-    is another measurement.
-    """
-    scenario = order.scenario
-    cached = [one for one in scenario.approaches if one.cache]
-    if not cached:
-        return
-    if has_extension(order.install):
-        if any(scenario.parameters_of(one).prefill for one in cached) and not can_prefill(
-            order.install
-        ):
-            raise ExtensionMissingError(
-                f"PostgreSQL {order.install.version} has no pg_prewarm, which fills the cache",
-                hint="Install PostgreSQL's contrib modules; or measure a cache that begins "
-                "empty: --set prefill=false.",
-            )
-        return
-    names = ",".join(one.name for one in order.scenario.approaches if not one.cache)
-    raise ExtensionMissingError(
-        f"the extension pgflash is not installed in PostgreSQL {order.install.version} "
-        f"({order.install.pkglibdir})",
-        hint=f"Install it: make extension PG_CONFIG={order.install.pg_config}; or leave the "
-        f"cache out: --set approaches={names}.",
-    )
+from pgflash.model.run import Approach, Attempt, Run
 
 
 def run_scenario(order: Order, listener: Listener) -> Run:
@@ -88,12 +34,18 @@ def run_scenario(order: Order, listener: Listener) -> Run:
     if order.real is None:
         library_path()  # built, or an error now rather than after the loading
     started = datetime.now(tz=UTC)
-    run_id = f"{started:%Y%m%d-%H%M%S}-{order.scenario.name}"
+    resumed = order.resumed
+    run_id = resumed.id if resumed else order.id or new_id(started, order.scenario)
     folder = order.out or order.store.folder(run_id)
     store.make_folder(folder)
     began_s = time.monotonic()
     with _folders(order) as (folders, work):
-        run = _describe(order, run_id, started, folders)
+        run = describe(order, run_id, started, folders)
+        if resumed is not None:
+            require_same(resumed, run)
+            run = dataclasses.replace(resumed, stopped="", ended_at="")
+            left = len(_missing(order.scenario, run))
+            listener.note(f"{run.id} goes on: {len(run.attempts)} attempts are made, {left} left")
         try:
             snapshots = _snapshots(order, folders, listener)
             first = snapshots[order.scenario.approaches[0].name]
@@ -134,24 +86,36 @@ class _Rig:
     listener: Listener
 
 
+def new_id(started: datetime, scenario: Scenario) -> str:
+    """Return the id of a run that begins now."""
+    return f"{started:%Y%m%d-%H%M%S}-{scenario.name}"
+
+
+def _missing(scenario: Scenario, run: Run) -> list[tuple[Approach, int]]:
+    """Return the approaches and repeats that the run has not measured, in their order."""
+    made = {(one.approach, one.repeat) for one in run.attempts}
+    return [one for one in scenario.order() if (one[0].name, one[1]) not in made]
+
+
 def _attempts(rig: _Rig, run: Run, began_s: float) -> Iterator[Run]:
     """Measure in the scenario's order, then repeat what was polluted while time allows."""
     scenario, listener = rig.order.scenario, rig.listener
-    todo = scenario.order()
-    listener.plan(_expected_s(scenario))
+    todo = _missing(scenario, run)
+    listener.plan(sum(expected_s(scenario, approach) for approach, _ in todo))
     limit_s = scenario.parameters.time_limit_s
-    for approach, repeat in todo:
+    for place, (approach, repeat) in enumerate(todo):
         ends_s = time.monotonic() - began_s + expected_s(scenario, approach)
         if limit_s and repeat > 1 and ends_s > limit_s:
-            listener.note(
-                f"{len(todo) - len(run.attempts)} repeats are left out: there is no time for them"
-            )
-            return
+            listener.note(f"{len(todo) - place} repeats are left out: there is no time for them")
+            break
         run = _one(rig, run, approach, repeat)
         yield run
     until_s = scenario.parameters.repeat_polluted_until_s
     by_name = {approach.name: approach for approach in scenario.approaches}
+    made = Counter((one.approach, one.repeat) for one in run.attempts)
     for attempt in [one for one in run.attempts if one.polluted]:
+        if made[attempt.approach, attempt.repeat] > 1:
+            continue  # repeated already
         if time.monotonic() - began_s > until_s:
             listener.note("polluted attempts are left: there is no time to repeat them")
             return
@@ -276,7 +240,7 @@ def _emulator(
         yield None
         return
     account = server_account()
-    array, flash = _profiles(order.scenario.parameters_of(approach))
+    array, flash = profiles(order.scenario.parameters_of(approach))
     emulated = [
         EmulatedDevice(name="array", profile=array, paths=(folders.array,)),
         EmulatedDevice(name="flash", profile=flash, paths=(folders.flash,)),
@@ -290,48 +254,6 @@ def _emulator(
         delays_on=False,
     ) as emulator:
         yield emulator
-
-
-def _profiles(parameters: Parameters) -> tuple[DeviceProfile, DeviceProfile]:
-    """Return the profiles of the emulated devices."""
-    return DeviceProfile.named(parameters.array), DeviceProfile.named(parameters.flash)
-
-
-def _describe(order: Order, run_id: str, started: datetime, folders: devices.Folders) -> Run:
-    """Return the run as it is before its first attempt."""
-    scenario = order.scenario
-    if order.real is not None:
-        hdd, flash = order.real
-        described = (devices.real_device("array", hdd), devices.real_device("flash", flash))
-    else:
-        array_profile, flash_profile = _profiles(scenario.parameters)
-        described = (
-            emulated_device("array", array_profile),
-            emulated_device("flash", flash_profile),
-        )
-    return Run(
-        id=run_id,
-        scenario=scenario.name,
-        title=scenario.title,
-        preset=scenario.preset,
-        paper=scenario.paper,
-        started_at=started.isoformat(timespec="seconds"),
-        pgflash_version=pgflash.__version__,
-        postgres_version=order.install.version,
-        machine=host.machine_facts(folders.array),
-        parameters=scenario.parameters.as_text(),
-        settings=common_settings(scenario, order.install),
-        devices=described,
-        approaches=scenario.approaches,
-    )
-
-
-def emulated_device(role: str, profile: DeviceProfile) -> Device:
-    """Describe an emulated device by its profile."""
-    facts = dict(line.split(" = ", 1) for line in profile.lines())
-    return Device(
-        role=role, name=profile.name, emulated=True, summary=profile.description, facts=facts
-    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -8,6 +8,7 @@
     out/runs/<id>/waits-*.jsonl.gz   every look of the wait sampler
     out/runs/<id>/awr-*.json     what the server itself counted in each attempt
     out/runs/<id>/awr-<approach>.html, compare-<approach>.html   the same for people
+    out/series/<id>.json         what a run of all scenarios was ordered as
     out/cache/<key>/             a loaded database, for the next run
 
 Every file is complete or absent: it is written under another name and renamed.
@@ -92,6 +93,13 @@ class Store:
         return api.read_run(self.find(name) / RUN_FILE)
 
 
+def state_of(run: Run) -> str:
+    """Say whether a run has come to its end; one that was killed has none."""
+    if run.stopped:
+        return f"stopped: {run.stopped}"
+    return "finished" if run.ended_at else "not finished"
+
+
 def make_folder(folder: Path) -> None:
     """Make a run's folder, so that one that cannot be made is known before the run."""
     try:
@@ -107,25 +115,25 @@ def make_folder(folder: Path) -> None:
 
 def write_run(folder: Path, run: Run) -> None:
     """Write the run as far as it got."""
-    _write(folder / RUN_FILE, run_to_json(run))
+    write_file(folder / RUN_FILE, run_to_json(run))
 
 
 def write_products(folder: Path, run: Run) -> Path:
     """Write what is derived from a run; return the report's path."""
     text = json.dumps(api.result(run), indent=2, ensure_ascii=False)
-    _write(folder / RESULT_FILE, text.encode() + b"\n")
+    write_file(folder / RESULT_FILE, text.encode() + b"\n")
     periods = _periods(folder, run)
     pages = period_pages(periods, run.approaches)
     for page in pages:
-        _write(folder / page.file, page.text.encode())
+        write_file(folder / page.file, page.text.encode())
     report = folder / REPORT_FILE
     links = [(page.title, page.file) for page in pages]
     beside = api.paper_page(run, periods)
     if beside is not None:
         html = api.render_paper_html(beside, links=[("The run", REPORT_FILE), *links])
-        _write(folder / PAPER_FILE, html.encode())
+        write_file(folder / PAPER_FILE, html.encode())
         links.insert(0, (f"Paper {run.paper}: its tables and figures beside ours", PAPER_FILE))
-    _write(report, api.render_report(run, links=links).encode())
+    write_file(report, api.render_report(run, links=links).encode())
     return report
 
 
@@ -136,7 +144,7 @@ def attempt_name(place: int, approach: str) -> str:
 
 def write_period(folder: Path, name: str, report: AwrReport) -> None:
     """Write what the server itself counted in one attempt."""
-    _write(folder / f"awr-{name}.json", api.render_period(report, "json").encode())
+    write_file(folder / f"awr-{name}.json", api.render_period(report, "json").encode())
 
 
 def _periods(folder: Path, run: Run) -> dict[str, AwrReport]:
@@ -157,10 +165,10 @@ def write_waits(folder: Path, name: str, samples: Sequence[WaitSample]) -> None:
         for s in samples
     )
     text = "\n".join(lines) + "\n"
-    _write(folder / f"waits-{name}.jsonl.gz", gzip.compress(text.encode(), mtime=0))
+    write_file(folder / f"waits-{name}.jsonl.gz", gzip.compress(text.encode(), mtime=0))
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Write a file so that it is complete or absent."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What `pgflash lab run` was asked, as orders: one scenario or all, new or gone on with.
+
+Whoever goes on with a run need not say again how it was ordered: without --preset and
+--set its own are taken.  With them they must be the same, or the run refuses.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash.errors import UsageError
+from pgflash.lab.order import Order
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.scenario import Scenario, load_scenario
+from pgflash.lab.series import load_again, load_all
+from pgflash.lab.store import Store
+from pgflash.model.run import Run
+from pgflash.model.stored import StoredRunError
+
+#: Stands for every scenario.
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    scenario: str
+    preset: str
+    changes: Mapping[str, str]
+    resume: str
+    install: PgInstall
+    store: Store
+    out: Path | None
+    real: tuple[Path, Path] | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether nothing is said about parameters."""
+        return not self.preset and not self.changes
+
+    def order(self, scenario: Scenario, *, out: Path | None, resumed: Run | None = None) -> Order:
+        """Return the order of a scenario."""
+        return Order(
+            scenario=scenario,
+            install=self.install,
+            store=self.store,
+            out=out,
+            resumed=resumed,
+            real=self.real,
+        )
+
+
+def order_one(asked: Asked) -> Order:
+    """Return the order of one scenario."""
+    if not asked.resume:
+        scenario = load_scenario(asked.scenario, preset=asked.preset, changes=asked.changes)
+        return asked.order(scenario, out=asked.out)
+    folder = _folder_of(asked)
+    run = asked.store.read(str(folder))
+    preset, changes = asked.preset, asked.changes
+    if asked.is_plain:
+        preset, changes = run.preset, run.parameters
+    scenario = load_scenario(asked.scenario, preset=preset, changes=changes)
+    return asked.order(scenario, out=folder, resumed=run)
+
+
+def order_all(asked: Asked) -> list[Order]:
+    """Return the orders of all scenarios."""
+    if asked.out is not None:
+        raise UsageError(
+            "--out names the folder of one run", hint="Name a store for all: --store FOLDER."
+        )
+    if asked.resume and asked.is_plain:
+        scenarios = load_again(asked.store, asked.resume)
+    else:
+        scenarios = load_all(asked.preset, asked.changes)
+    return [asked.order(scenario, out=None) for scenario in scenarios]
+
+
+def _folder_of(asked: Asked) -> Path:
+    """Return the folder of the run to go on with."""
+    if asked.resume != "latest":
+        return asked.store.find(asked.resume)
+    if asked.out is not None:
+        return asked.store.find(str(asked.out))
+    # A scenario of the user's is named in its file, not by it.
+    name = load_scenario(asked.scenario).name
+    ids = [one for one in asked.store.ids() if one.endswith(f"-{name}")]
+    if not ids:
+        raise StoredRunError(
+            f'there is no run of {name} in "{asked.store.runs}" to go on with',
+            hint="One that ended before its first attempt has nothing to go on with: run it again.",
+        )
+    return asked.store.folder(ids[-1])
