@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 from psycopg import sql
@@ -74,23 +75,26 @@ def repack(
         *(f"--username={session.info.user}", f"--dbname={table.database}"),
     ]
     steps.at("pg_repack")
-    process = subprocess.Popen(
-        words,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        # If we are killed it is interrupted, and cleans up.
-        preexec_fn=_interrupt_with_parent,
-    )
-    try:
-        said, _none = process.communicate()
-    except BaseException:
-        process.send_signal(signal.SIGINT)
-        process.wait()
-        raise
+    # Into a file: a pipe that nobody reads any more would end it before it has cleaned up.
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            words,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            # If we are killed it is interrupted, and cleans up.
+            preexec_fn=_interrupt_with_parent,
+        )
+        try:
+            process.wait()
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
+        output.seek(0)
+        said = output.read()
     lines = [line for line in said.splitlines() if re.match(r"(ERROR|WARNING|DETAIL)", line)]
     if process.returncode != 0:
         raise PlaceError(

@@ -1,0 +1,190 @@
+"""A table moves by pg_repack while it is written to; cut off in every way that it can be.
+
+pg_repack is Debian's for PostgreSQL 15 (postgresql-15-repack), put into a private copy of
+the server; without that package these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import reachable_dir
+from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
+from pgflash.place import PlaceError, look_at
+from support.cached import assert_indexes_whole, eventually
+from support.cluster import REPOSITORY, ClusterFactory, find_install
+from support.placed import PlacedServer, StallWatch, placed_server
+from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
+
+PACKAGED = Path("/usr/lib/postgresql/15/lib/pg_repack.so")
+SHARED = Path("/usr/share/postgresql/15/extension")
+
+MOVER = """
+import sys; from pathlib import Path
+from pgflash.place import Journal, apply_plan; from pgflash.model.plan import read_plan
+path = Path(sys.argv[1]); apply_plan(Journal(path, read_plan(path)), sys.argv[2])
+"""
+
+
+@pytest.fixture(scope="module")
+def repack_install() -> PgInstall:
+    """Return a private copy of PostgreSQL 15 with pg_repack in it."""
+    if not PACKAGED.exists():
+        pytest.skip("the Debian package postgresql-15-repack is not installed")
+    copy = find_install(15).copy_to(reachable_dir(REPOSITORY / "build" / "pg") / "15-repack")
+    shutil.copy(PACKAGED, copy.pkglibdir)
+    for path in SHARED.glob("pg_repack*"):
+        shutil.copy(path, copy.sharedir / "extension")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def placed(repack_install: PgInstall) -> Iterator[PlacedServer]:
+    """A server with pg_repack and a load's tables."""
+    factory = ClusterFactory(repack_install)
+    with placed_server(factory, settings={"max_wal_size": "1GB"}) as placed:
+        placed.tablespace("flash")
+        load_tpcb(placed.server)
+        with placed.server.connect() as connection:
+            connection.execute("create extension pg_repack")
+        yield placed
+    factory.close()
+
+
+def move(name: str, **options: str) -> Move:
+    return Move(kind=MoveKind.TABLE, to="flash", name=name, options=options)
+
+
+def places(placed: PlacedServer) -> set[str]:
+    """Return where the accounts and their index are."""
+    with placed.server.connect() as connection:
+        rows = connection.execute(
+            "select coalesce(spcname, 'pg_default') from pg_class c left join pg_tablespace t "
+            "on t.oid = reltablespace where relname like 'pgbench_accounts%' and relkind in "
+            "('r', 'i')"
+        ).fetchall()
+    assert len(rows) == 2
+    return {place for (place,) in rows}
+
+
+def leftovers(placed: PlacedServer) -> list[str]:
+    """Return what pg_repack has made and not removed."""
+    with placed.server.connect() as connection:
+        rows = connection.execute(
+            "select relname::text from pg_class c join pg_namespace n on n.oid = relnamespace "
+            "where nspname = 'repack' and relkind = 'r' and relname ~ '^(log|table)_' "
+            "union all select tgname from pg_trigger where tgname = 'repack_trigger'"
+        ).fetchall()
+    return [name for (name,) in rows]
+
+
+def test_a_table_and_its_index_move_while_they_are_written_to(
+    placed: PlacedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = placed.plan(move("pgbench_accounts"), name="repack")
+    seen = look_at(read_plan(path), placed.dsn)
+    assert seen[0].look is not None
+    assert seen[0].look.lock.startswith("pg_repack")
+    write = "update pgbench_accounts set abalance = abalance where aid = 4711"
+    load = start_tpcb(placed.server)
+    try:
+        with StallWatch(placed.dsn, write) as watch:
+            assert eventually(lambda: watch.done > 50)
+            plan = placed.apply(path)
+        assert load.poll() is None, "a client of the load failed"
+    finally:
+        load.terminate()
+        end_load(load)
+    with capsys.disabled():
+        seconds = plan.records[0].seconds
+        print(f"\npg_repack: longest stall {watch.longest_s:.2f} s of {seconds:.1f} s")  # noqa: T201
+    assert places(placed) == {"flash"}
+    # The index went along with its table: nothing was left to do for its own move.
+    assert plan.records[1].state is MoveState.DONE
+    assert plan.records[1].was == "pg_default"
+    assert plan.records[1].seconds < plan.records[0].seconds
+    placed.undo(path)
+    assert places(placed) == {"pg_default"}
+    assert leftovers(placed) == []
+    assert_balanced(placed.server)
+    assert_indexes_whole(placed.server)
+
+
+def start_and_hold(placed: PlacedServer, path: Path) -> subprocess.Popen[bytes]:
+    """Start a move whose pg_repack waits for a transaction of the caller's."""
+    mover = subprocess.Popen(
+        [sys.executable, "-c", MOVER, path, placed.dsn], stderr=subprocess.DEVNULL
+    )
+    assert eventually(lambda: "repack_trigger" in leftovers(placed))
+    return mover
+
+
+def test_a_mover_that_is_killed_takes_its_repack_along(placed: PlacedServer) -> None:
+    path = placed.plan(move("pgbench_accounts"), name="killed")
+    with placed.server.connect(autocommit=False) as older:
+        older.execute("select pg_current_xact_id()")
+        mover = start_and_hold(placed, path)
+        mover.kill()
+        mover.wait()
+        older.rollback()
+    assert eventually(lambda: leftovers(placed) == [])
+    assert places(placed) == {"pg_default"}
+    assert {record.state for record in placed.apply(path).records} == {MoveState.DONE}
+    assert places(placed) == {"flash"}
+    placed.undo(path)
+    assert_balanced(placed.server)
+
+
+def children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task")
+    return [
+        int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()
+    ]
+
+
+def test_what_a_killed_repack_left_is_removed_by_the_next_attempt(placed: PlacedServer) -> None:
+    path = placed.plan(move("pgbench_accounts"), name="left")
+    with placed.server.connect(autocommit=False) as older:
+        older.execute("select pg_current_xact_id()")
+        mover = start_and_hold(placed, path)
+        for child in children(mover.pid):
+            os.kill(child, signal.SIGKILL)
+        assert mover.wait(30) != 0
+        older.rollback()
+    record = read_plan(path).records[0]
+    assert record.state is MoveState.FAILED
+    assert leftovers(placed)
+    # The server's end of a killed pg_repack may still hold its lock for a moment.
+    assert eventually(lambda: applied(placed, path))
+    assert leftovers(placed) == []
+    assert places(placed) == {"flash"}
+    placed.undo(path)
+    assert_balanced(placed.server)
+
+
+def applied(placed: PlacedServer, path: Path) -> bool:
+    with contextlib.suppress(PlaceError):
+        placed.apply(path)
+    record = read_plan(path).records[0]
+    assert record.state is MoveState.DONE or "another pg_repack" in record.message
+    return record.state is MoveState.DONE
+
+
+def test_a_table_without_a_key_is_said_to_need_the_lock(placed: PlacedServer) -> None:
+    path = placed.plan(move("pgbench_history"), name="history")
+    (seen,) = look_at(read_plan(path), placed.dsn)
+    assert seen.look is not None
+    assert "no primary key" in seen.look.warnings[0]
+    path = placed.plan(move("pgbench_history", method="repack"), name="must")
+    with pytest.raises(PlaceError, match="pg_repack cannot move"):
+        placed.apply(path)
