@@ -82,7 +82,9 @@ class PaperTable:
 
     def _holds_words(self, place: int) -> bool:
         cells = [row[place] for row in self.rows if row[place]]
-        return place == 0 or 2 * sum(cell[0].isalpha() for cell in cells) > len(cells)
+        if place == 0:
+            return not cells or any(printed_number(cell) is None for cell in cells)
+        return 2 * sum(cell[0].isalpha() for cell in cells) > len(cells)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

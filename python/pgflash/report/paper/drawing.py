@@ -44,8 +44,12 @@ def picture_of_charts(charts: Sequence[Chart]) -> Picture | None:
 
 def _series(chart: Chart) -> list[svg.Series]:
     """Return what is to be drawn; a number below zero or none is not."""
-    found = []
+    found: list[svg.Series] = []
     own = 0
+    # What a name means gives the colour, where that tells all of them apart.
+    names = [visible(one.name) for one in chart.series if not one.of_paper]
+    meant = [colour_of(name, number) for number, name in enumerate(names)]
+    apart = len(set(meant)) == len(meant)
     for one in chart.series:
         values = [value if value is not None and value >= 0 else None for value in one.values]
         own += not one.of_paper
@@ -54,7 +58,9 @@ def _series(chart: Chart) -> list[svg.Series]:
             found.append(
                 svg.Series(
                     name=name,
-                    colour=colours.PAPER if one.of_paper else colour_of(name, own - 1),
+                    colour=colours.PAPER
+                    if one.of_paper
+                    else colour_of(name if apart else "", own - 1),
                     pattern=_PLAIN if one.of_paper else own,
                     values=values,
                 )

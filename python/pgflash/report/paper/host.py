@@ -30,7 +30,7 @@ def vmstat_table(attempt: Attempt | None, *, rows: int = _VMSTAT_ROWS) -> Report
         id="vmstat",
         title="The host, every so often a second",
         columns=(
-            _column("at_s", "Second", Unit.SECONDS),
+            _column("at_s", "Second", Unit.COUNT),
             _column("r", "r", Unit.COUNT),
             _column("b", "b", Unit.COUNT),
             _column("bi", "bi", Unit.BYTES_PER_SECOND),
@@ -56,7 +56,7 @@ _BLOCKED = {
 def _vmstat_cells(attempt: Attempt, one: HostSecond) -> tuple[Cell, ...]:
     cpu = min(attempt.cpu_seconds, key=lambda cpu: abs(cpu.at_s - one.at_s), default=None)
     return (
-        round(one.at_s, 1),
+        round(one.at_s),
         one.runnable,
         one.blocked,
         one.in_bytes_per_s,

@@ -342,12 +342,13 @@ def _ever(counts: Mapping[str, float], name: str) -> str:
 
 
 def _says(pair: Pair) -> list[str]:
-    if pair.missing:
+    if pair.base is None or pair.cache is None:
         return [pair.missing]
-    tps = _tps(pair.base), _tps(pair.cache)
+    before, after = pair.base.tpm / 60, pair.cache.tpm / 60
     data = PAPER.table("tps")
     theirs = _over(data.number("Average TPS", _FLASH), data.number("Average TPS", _DISK)) or 0.0
     return [
-        f"With the flash cache the server did {_over(tps[1], tps[0]) or 0:.2f} times the "
-        f"transactions a second ({tps[0]:,.0f} to {tps[1]:,.0f}); the paper has {theirs:.2f} times."
+        f"With the flash cache the server did {_over(after, before) or 0:.2f} times the "
+        f"transactions a second, {after:,.0f} against {before:,.0f} "
+        f"({pair.cache.approach.title}); the paper has {theirs:.2f} times."
     ]
