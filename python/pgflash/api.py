@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pgflash.advise.approaches import Situation, advise
+from pgflash.advise.approaches import Situation, advise, with_prices
 from pgflash.advise.check import predict_run
 from pgflash.advise.doctor import diagnose
 from pgflash.advise.hot import hot_tables as rank_tables
@@ -339,7 +339,8 @@ def examine(*, dsn: str | None = None, probes: Iterable[Path] = ()) -> tuple[Dia
 
 def advise_report(report: AwrReport, situation: Situation | None = None) -> Advice:
     """Say whether storage is the bottleneck, and what flash would bring, by a report."""
-    return advise(work_of_report(report), situation)
+    known = situation or Situation()
+    return advise(work_of_report(report, flash_tablespaces=known.flash_tablespaces), known)
 
 
 def advise_oracle(path: Path, situation: Situation | None = None) -> Advice:
@@ -357,10 +358,12 @@ def file_situation(
     users: float | None = None,
     cores: float | None = None,
     probes: Iterable[Path] = (),
+    prices: Path | None = None,
 ) -> Situation:
     """Return what is known where there is no server: what the user says.
 
-    The first of two probes is the array's, a single one the flash device's.
+    The first of two probes is the array's, a single one the flash device's; prices are of
+    devices that are called array and flash.
     """
     known = Situation(
         flash_bytes=None if flash_bytes is None else float(flash_bytes), users=users, cores=cores
@@ -371,7 +374,10 @@ def file_situation(
     if len(read) > 1:
         array = drive_of_probe(read[0].probe, name=read[0].name, flash=False)
         known = replace(known, array=array)
-    return known
+    priced = read_prices(prices) if prices is not None else ()
+    return with_prices(
+        known, array=price_of(priced, name="array"), flash=price_of(priced, name="flash")
+    )
 
 
 def hot_tables(report: AwrReport) -> tuple[str, ...]:
@@ -387,15 +393,18 @@ def server_situation(
     probes: Iterable[Path] = (),
     users: float | None = None,
     cores: float | None = None,
+    prices: Path | None = None,
+    tablespace: str = "",
 ) -> tuple[Situation, str]:
     """Return what a server and its machine tell beside a report, and the server's identity.
 
-    FLASH is a folder on the flash device.  Of a server elsewhere the devices are not known.
+    FLASH is a folder on the flash device, TABLESPACE one of the server's on it.  Of a server
+    elsewhere the devices are not known.
     """
     with connect(dsn or "") as connection:
         room = server_room(connection)
         local = not why_not_local(connection)
-    devices = list_devices(dsn=dsn, every=True, probes=probes) if local else ()
+    devices = list_devices(dsn=dsn, every=True, prices=prices, probes=probes) if local else ()
     array = _device_with("data", devices)
     wal, cache = _device_with("wal", devices), room.has_cache
     fast = _device_of(flash, devices) if flash is not None else None
@@ -413,12 +422,16 @@ def server_situation(
             if there
         ),
         archiving=room.archiving,
+        flash_tablespaces=frozenset({tablespace} - {""} | _tablespaces_on_flash(devices, array)),
     )
     if array is not None:
         known = replace(known, array=drive_of_facts(array))
     if fast is not None:
         # Who names a folder as flash knows better than a virtual disk's rotational bit.
         known = replace(known, flash=drive_of_facts(replace(fast, media=Media.FLASH)))
+    known = with_prices(
+        known, array=array.price if array else None, flash=fast.price if fast else None
+    )
     return known, room.system_identifier
 
 
@@ -430,6 +443,19 @@ def _device_of(folder: Path, devices: tuple[DeviceFacts, ...]) -> DeviceFacts | 
     path = str(folder.resolve())
     holding = [one for one in devices if Path(path).is_relative_to(one.mount_point)]
     return max(holding, key=lambda one: len(one.mount_point), default=None)
+
+
+def _tablespaces_on_flash(
+    devices: tuple[DeviceFacts, ...], array: DeviceFacts | None
+) -> frozenset[str]:
+    """Return the tablespaces on other devices than the data, that are flash."""
+    return frozenset(
+        part.removeprefix("tablespace ")
+        for one in devices
+        if one.media is Media.FLASH and one != array
+        for part in one.parts
+        if part.startswith("tablespace ")
+    )
 
 
 def _is_apart_on_flash(wal: DeviceFacts | None, array: DeviceFacts | None) -> bool:

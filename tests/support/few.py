@@ -25,11 +25,12 @@ def few(
     vacuum_reads: float = 0.0,
     segments: tuple[tuple[str, str, float, float], ...] = (),
     curve: tuple[tuple[float, float], ...] = (),
+    spaces: tuple[tuple[str, float, float], ...] = (),
 ) -> AwrReport:
     """Return a report: reads, flash reads, temp and syncs are (count, seconds).
 
     Segments are (name, kind, reads, writes), of the disk's mean latency; a curve's points
-    are (bytes, hit ratio).
+    are (bytes, hit ratio); tablespaces are (name, reads, ms of a read).
     """
     user_io_s = reads[1] + flash_reads[1] + temp[1]
     db_time_s = cpu_s + user_io_s + commit_s + lock_s + configuration_s + other_s
@@ -88,6 +89,11 @@ def few(
             "segments-writes",
             ("relation", "database", "tablespace", "kind", "writes"),
             [(name, "app", "pg_default", kind, n) for name, kind, _, n in segments],
+        ),
+        _table(
+            "io-tablespaces",
+            ("tablespace", "reads", "read_ms", "writes"),
+            [(name, n, ms, 0.0) for name, n, ms in spaces],
         ),
         _table("flash-cache-advice", ("size_bytes", "hit_ratio"), list(curve)),
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgflash.advise.approaches import Situation, advise
+from pgflash.advise.approaches import Situation, advise, with_prices
 from pgflash.advise.bottleneck import find_bottleneck
 from pgflash.advise.hot import choose, choose_named, hot_tables, knapsack
 from pgflash.advise.media import FLASH
@@ -17,6 +17,7 @@ from pgflash.advise.plans import plan_of
 from pgflash.advise.sizes import covered_hits, curve_hits, knee
 from pgflash.advise.work import CurvePoint, NoAdviceError, work_of_report
 from pgflash.errors import UsageError
+from pgflash.model.device import Price, Raid
 from pgflash.model.plan import MoveKind
 from support.few import few
 
@@ -232,6 +233,31 @@ def test_temporary_files_are_a_way_of_their_own_only_where_they_cost() -> None:
 def test_what_is_on_flash_already_is_not_advised_again() -> None:
     known = Situation(on_flash=frozenset({"wal"}), database_bytes=GB)
     assert "wal-on-flash" not in {way.name for way in advise(WORK, known).approaches}
+
+
+def test_a_way_pays_for_the_devices_it_uses() -> None:
+    # 24 disks at 419 and an enclosure at 4,495 are 14,551; 4 drives at 1,567 are 6,268.
+    array = Price(drives=24, raid=Raid.RAID10, unit_price=419.0, enclosure_price=4_495.0)
+    flash = Price(drives=4, raid=Raid.RAID10, unit_price=1_567.0)
+    known = with_prices(Situation(database_bytes=GB), array=array, flash=flash)
+    ways = {way.name: way for way in advise(WORK, known).approaches}
+    both = ways["wal-on-flash"]
+    assert both.cost_per_1000_tpm == pytest.approx((14_551 + 6_268) / (both.per_s * 0.06))
+    alone = ways["all-on-flash"]
+    assert alone.cost_per_1000_tpm == pytest.approx(6_268 / (alone.per_s * 0.06))
+    assert alone.currency == "USD"
+
+
+def test_what_is_in_a_tablespace_on_flash_is_not_the_arrays_work() -> None:
+    work = work_of_report(
+        few(spaces=(("pg_default", 5_000.0, 19.0), ("fast", 15_000.0, 1.0))),
+        flash_tablespaces=frozenset({"fast"}),
+    )
+    # 95 s of 20,000 reads are the array's, 15 s flash's: of the clients' 200 s as much.
+    assert work.reads.count == pytest.approx(5_000)
+    assert work.flash.count == pytest.approx(15_000)
+    assert work.reads.seconds == pytest.approx(200 * 95 / 110)
+    assert work.flash.seconds == pytest.approx(200 * 15 / 110)
 
 
 # ---- plans

@@ -6,7 +6,7 @@ if storage is not what the database waits for, none is.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pgflash.advise.bottleneck import find_bottleneck
 from pgflash.advise.hot import Choice, Sizes, choose
@@ -14,8 +14,10 @@ from pgflash.advise.media import DISK, FLASH, Drive
 from pgflash.advise.model import Model, Target
 from pgflash.advise.sizes import covered_hits, curve_hits, knee
 from pgflash.advise.work import Work
+from pgflash.analyze.cost import storage_price
 from pgflash.analyze.words import digits, percent, size
 from pgflash.model.advice import Advice, ApproachAdvice, Bottleneck
+from pgflash.model.device import Price, Raid
 
 #: A way to use flash that brings less is not worth a change.
 GAIN_MIN = 1.10
@@ -24,6 +26,8 @@ NEARLY = 0.8
 #: A flash cache of which no curve is known, in multiples of shared_buffers (paper 001: 4-10).
 CACHE_FACTOR = 4.0
 _TEMP_MIN = 0.01
+
+_NO_PRICE = Price(drives=0, raid=Raid.NONE, unit_price=0.0)
 
 #: What a placement's storage costs for 1,000 transactions a minute, from its throughput.
 Cost = Callable[[str, float], float | None]
@@ -46,9 +50,25 @@ class Situation:
     cores: float | None = None
     #: What is on flash already: wal, temp, cache.
     on_flash: frozenset[str] = frozenset()
+    #: Tablespaces on flash: what is in them is not the array's work.
+    flash_tablespaces: frozenset[str] = frozenset()
     archiving: bool = False
     cost: Cost | None = None
     currency: str = ""
+
+
+def with_prices(known: Situation, *, array: Price | None, flash: Price | None) -> Situation:
+    """Return the same with what storage costs; each approach pays for the devices it uses."""
+
+    def cost(approach: str, per_s: float) -> float | None:
+        used = [flash] if approach == "all-on-flash" else [array, flash]
+        prices = [storage_price(price) for price in used if price is not None]
+        return sum(prices) / (60 * per_s / 1000) if len(prices) == len(used) and per_s else None
+
+    if array is None and flash is None:
+        return known
+    currency = (flash or array or _NO_PRICE).currency
+    return replace(known, cost=cost, currency=currency)
 
 
 def advise(work: Work, situation: Situation | None = None) -> Advice:

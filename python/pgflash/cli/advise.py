@@ -48,6 +48,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
     type=_PATH,
     help="File that 'pgflash devices probe -o' wrote; may be given again.",
 )
+@click.option("--prices", type=_PATH, help="File (TOML) that says what array and flash cost.")
 @click.option("--users", type=click.FloatRange(min=0), help="Clients, if they think in between.")
 @click.option("--cores", type=click.FloatRange(min=0.1), help="Processor cores, if not as told.")
 @click.option("--approach", default="", help="The approach to plan, not the recommended one.")
@@ -72,6 +73,7 @@ def advise_command(
     flash_bytes: int | None,
     tablespace: str,
     probes: tuple[Path, ...],
+    prices: Path | None,
     users: float | None,
     cores: float | None,
     approach: str,
@@ -94,7 +96,14 @@ def advise_command(
         known = api.file_situation(flash_bytes=flash_bytes, users=users, cores=cores, probes=probes)
     else:
         known, identifier = api.server_situation(
-            dsn=dsn, flash=flash, flash_bytes=flash_bytes, users=users, cores=cores, probes=probes
+            dsn=dsn,
+            flash=flash,
+            flash_bytes=flash_bytes,
+            users=users,
+            cores=cores,
+            probes=probes,
+            prices=prices,
+            tablespace=tablespace,
         )
     if awr is not None:
         advice = api.advise_oracle(awr, known)
