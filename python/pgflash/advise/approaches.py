@@ -213,7 +213,8 @@ def _recommended(ways: list[ApproachAdvice], bottleneck: Bottleneck) -> Approach
     gain = max(way.ratio for way in fitting) - 1
     enough = [way for way in fitting if way.ratio - 1 >= NEARLY * gain]
     unknown = float("inf")
-    return min(enough, key=lambda way: (way.flash_bytes or unknown, -way.ratio))
+    # Without sizes the order of the ways says which needs less.
+    return min(enough, key=lambda way: (way.flash_bytes or unknown, ways.index(way)))
 
 
 def _sentence(
