@@ -24,6 +24,7 @@ from pgflash.report.paper.p002_sides import (
     SHARE,
     Pair,
     Sides,
+    common_queries,
 )
 from pgflash.report.paper.p002_varied import pairs_exhibit, temporary
 
@@ -66,7 +67,7 @@ def _queries(sides: Sides) -> Exhibit:
         )
     table = PAPER.table("fig-4")
     array, flash = _elapsed(pair.array), _elapsed(pair.flash)
-    names = [name for name in sorted(array, key=_number_of) if name in flash]
+    names = common_queries([pair.array, pair.flash])
     times = {name: array[name] / max(flash[name], 1e-9) for name in names}
     scans = [name for name in names if name in SCANS]
     return parts.exhibit_of(
@@ -117,12 +118,6 @@ def _elapsed(attempt: Attempt) -> dict[str, float]:
     return {step.name: step.elapsed_s for step in attempt.steps}
 
 
-def _number_of(name: str) -> tuple[bool, int]:
-    """Return the order of names: Q1 to Q22, then the refresh functions."""
-    digits = "".join(letter for letter in name if letter.isdigit())
-    return name.startswith("RF"), int(digits or 0)
-
-
 def _together(
     array: Mapping[str, float], flash: Mapping[str, float], names: Sequence[str]
 ) -> float | None:
@@ -153,7 +148,7 @@ def _queries_table(pair: Pair, names: Sequence[str]) -> ReportTable:
         known = [one for one in numbers if isinstance(one, int | float)]
         total.append(sum(known) if len(known) == len(numbers) else None)
     if rows:
-        total[3] = pair.array.duration_s / max(pair.flash.duration_s, 1e-9)
+        total[3] = pair.times(names)
         rows.append(total)
     return parts.figures_table(
         "ours-fig-4",
@@ -395,13 +390,12 @@ def _says(sides: Sides) -> list[str]:
     pair = sides.pair()
     if pair is None:
         return []
+    names = common_queries([pair.array, pair.flash])
     said = [
-        f"{len(pair.array.steps)} queries took {pair.array.duration_s:,.0f} s on the array and "
-        f"{pair.flash.duration_s:,.0f} s on flash: {pair.times:.1f} times faster (paper: 2.5)."
+        f"{len(names)} queries took {pair.array_s(names):,.0f} s on the array and "
+        f"{pair.flash_s(names):,.0f} s on flash: {pair.times(names):.1f} times faster (paper: 2.5)."
     ]
-    array, flash = _elapsed(pair.array), _elapsed(pair.flash)
-    scans = [name for name in array if name in SCANS and name in flash]
-    faster = _together(array, flash, scans)
-    if faster is not None and len(scans) < len(array):
-        said.append(f"Those that scan large tables are {faster:.1f} times faster.")
+    scans = [name for name in names if name in SCANS]
+    if scans and len(scans) < len(names):
+        said.append(f"The {len(scans)} that scan are {pair.times(scans):.1f} times faster.")
     return said

@@ -6,7 +6,7 @@ flash; a pair is of one degree of parallelism and one scale factor, which approa
 for themselves.  The pair that changes neither is the main one: BASELINE and ALL.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from pgflash.model.awr import AwrReport
@@ -41,10 +41,34 @@ class Pair:
     array: Attempt
     flash: Attempt
 
-    @property
-    def times(self) -> float:
-        """Return how many times faster flash is."""
-        return self.array.duration_s / max(self.flash.duration_s, 1e-9)
+    def array_s(self, names: Collection[str]) -> float:
+        """Return how long these queries took on the array."""
+        return seconds_of(self.array, names)
+
+    def flash_s(self, names: Collection[str]) -> float:
+        """Return how long these queries took on flash."""
+        return seconds_of(self.flash, names)
+
+    def times(self, names: Collection[str]) -> float:
+        """Return how many times faster flash is at these queries."""
+        return self.array_s(names) / max(self.flash_s(names), 1e-9)
+
+
+def seconds_of(attempt: Attempt, names: Collection[str]) -> float:
+    """Return how long an attempt took for these queries."""
+    return sum(step.elapsed_s for step in attempt.steps if step.name in names)
+
+
+def common_queries(attempts: Iterable[Attempt]) -> list[str]:
+    """Return the queries that all of these ran, in the order of their numbers."""
+    sets = [{step.name for step in one.steps} for one in attempts]
+    return sorted(set.intersection(*sets), key=number_of) if sets else []
+
+
+def number_of(name: str) -> tuple[bool, int]:
+    """Return the order of names: Q1 to Q22, then the refresh functions."""
+    digits = "".join(letter for letter in name if letter.isdigit())
+    return name.startswith("RF"), int(digits or 0)
 
 
 class Sides:

@@ -17,6 +17,8 @@ from pgflash.report.paper.p002_sides import (
     TEMP,
     Pair,
     Sides,
+    common_queries,
+    seconds_of,
 )
 
 _TEMP_EVENTS = ("Direct Path Read Temp", "Direct Path Write Temp")
@@ -30,6 +32,7 @@ def pairs_exhibit(sides: Sides, figure: str, varied: str, title: str) -> Exhibit
         missing = f"Not measured: this run has one {title.lower()} on both array and flash."
     if missing:
         return parts.exhibit_of(PAPER, figure, missing=missing)
+    names = common_queries(side for one in pairs for side in (one.array, one.flash))
     values = [f"{getattr(one, varied):g}" for one in pairs]
     if varied == "degree":
         # "50 %" less time is half the time.
@@ -42,7 +45,7 @@ def pairs_exhibit(sides: Sides, figure: str, varied: str, title: str) -> Exhibit
         figure,
         ours=parts.figures_table(
             f"ours-{figure}",
-            "Elapsed time of all queries",
+            f"Elapsed time of {len(names)} queries",
             (
                 (varied, title, Unit.TEXT),
                 ("array_s", "Array", Unit.SECONDS),
@@ -51,7 +54,13 @@ def pairs_exhibit(sides: Sides, figure: str, varied: str, title: str) -> Exhibit
                 ("less", "Less time on flash", Unit.SHARE),
             ),
             [
-                [value, one.array.duration_s, one.flash.duration_s, one.times, 1 - 1 / one.times]
+                [
+                    value,
+                    one.array_s(names),
+                    one.flash_s(names),
+                    one.times(names),
+                    1 - 1 / one.times(names),
+                ]
                 for value, one in zip(values, pairs, strict=True)
             ],
         ),
@@ -62,27 +71,31 @@ def pairs_exhibit(sides: Sides, figure: str, varied: str, title: str) -> Exhibit
                 unit="s",
                 labels=tuple(values),
                 series=(
-                    ChartSeries(name="array", values=tuple(one.array.duration_s for one in pairs)),
-                    ChartSeries(name="flash", values=tuple(one.flash.duration_s for one in pairs)),
+                    ChartSeries(name="array", values=tuple(one.array_s(names) for one in pairs)),
+                    ChartSeries(name="flash", values=tuple(one.flash_s(names) for one in pairs)),
                 ),
             ),
         ),
         checks=checks.checks(
             *(
                 checks.within(
-                    f"{title} {value}, times faster on flash", paper=paper_times, ours=one.times
+                    f"{title} {value}, times faster on flash",
+                    paper=paper_times,
+                    ours=one.times(names),
                 )
                 for value, one in zip(values, pairs, strict=True)
             ),
-            _faster_everywhere(pairs, values, title),
-            _scales(pairs) if varied == "degree" else None,
+            _faster_everywhere(pairs, names, values, title),
+            _scales(pairs, names) if varied == "degree" else None,
         ),
         reason=RATIO_IS_SET + " A small machine has few processors for parallel workers.",
     )
 
 
-def _faster_everywhere(pairs: Sequence[Pair], values: Sequence[str], title: str) -> Check:
-    slower = [value for value, one in zip(values, pairs, strict=True) if one.times <= 1]
+def _faster_everywhere(
+    pairs: Sequence[Pair], names: Sequence[str], values: Sequence[str], title: str
+) -> Check:
+    slower = [value for value, one in zip(values, pairs, strict=True) if one.times(names) <= 1]
     return checks.is_true(
         not slower,
         yes=f"Flash is faster at each {title.lower()}, as in the paper.",
@@ -90,10 +103,10 @@ def _faster_everywhere(pairs: Sequence[Pair], values: Sequence[str], title: str)
     )
 
 
-def _scales(pairs: Sequence[Pair]) -> Check:
+def _scales(pairs: Sequence[Pair], names: Sequence[str]) -> Check:
     """Check that more processes make flash faster, as the paper's figure shows up to 20."""
-    first, best = pairs[0], min(pairs, key=lambda one: one.flash.duration_s)
-    figures = f"{first.flash.duration_s:.0f} s at {first.degree}, {best.flash.duration_s:.0f} s at"
+    first, best = pairs[0], min(pairs, key=lambda one: one.flash_s(names))
+    figures = f"{first.flash_s(names):.0f} s at {first.degree}, {best.flash_s(names):.0f} s at"
     return checks.is_true(
         best is not first,
         yes=f"Queries on flash become faster with more processes, as in the paper: {figures} "
@@ -107,6 +120,7 @@ def temporary(sides: Sides) -> Exhibit:
     """Return what moving the temporary files alone brings; the paper only has their share."""
     missing = sides.missing(BASELINE, TEMP, reported=False)
     found = [sides.middles[name] for name in (BASELINE, TEMP, ALL) if name in sides.middles]
+    names = common_queries(found)
     table = PAPER.table("table-2")
     share = sum(table.number(name, SHARE) or 0.0 for name in _TEMP_EVENTS)
     columns = (
@@ -121,12 +135,12 @@ def temporary(sides: Sides) -> Exhibit:
     ours: list[list[Cell]] = [
         [
             _titles(sides).get(one.approach, one.approach),
-            one.duration_s,
+            seconds_of(one, names),
             *(
-                one.facts.get(fact)
+                _fact(one, names, fact)
                 for fact in ("temp_write_bytes", "temp_read_bytes", "temp_write_s", "temp_read_s")
             ),
-            _temp_share(one),
+            _temp_share(one, names),
         ]
         for one in found
     ]
@@ -139,7 +153,7 @@ def temporary(sides: Sides) -> Exhibit:
         ),
         ours=parts.figures_table(
             "ours-temp",
-            "Temporary files and elapsed time",
+            f"Temporary files and elapsed time of {len(names)} queries",
             (
                 ("approach", "Approach", Unit.TEXT),
                 ("duration_s", "Elapsed", Unit.SECONDS),
@@ -151,7 +165,7 @@ def temporary(sides: Sides) -> Exhibit:
             ),
             ours,
         ),
-        checks=() if missing else _temp_checks(found[0], found[1], share),
+        checks=() if missing else _temp_checks(found[0], found[1], names, share),
         reason="How much spills is set by work_mem and the plans; what is written to an array "
         "with a write cache waits little until the cache is full.",
         missing=missing,
@@ -162,19 +176,29 @@ def _titles(sides: Sides) -> dict[str, str]:
     return {one.name: one.title for one in sides.run.approaches}
 
 
-def _temp_share(attempt: Attempt) -> float | None:
+def _fact(attempt: Attempt, names: Sequence[str], fact: str) -> float | None:
+    """Return a figure summed up over these queries; None if one has none."""
+    found = [attempt.facts.get(f"{name}.{fact}") for name in names]
+    return None if None in found or not found else sum(one or 0.0 for one in found)
+
+
+def _temp_share(attempt: Attempt, names: Sequence[str]) -> float | None:
     """Return the part of work and wait that was waiting for temporary files."""
-    facts = attempt.facts
-    both = facts.get("work_s", 0.0) + facts.get("wait_s", 0.0)
-    if both <= 0 or "temp_read_s" not in facts:
+    work, wait, reads, writes = (
+        _fact(attempt, names, fact) for fact in ("work_s", "wait_s", "temp_read_s", "temp_write_s")
+    )
+    if work is None or wait is None or reads is None or writes is None or work + wait <= 0:
         return None
-    return (facts["temp_read_s"] + facts["temp_write_s"]) / both
+    return (reads + writes) / (work + wait)
 
 
-def _temp_checks(base: Attempt, moved: Attempt, paper_share: float) -> tuple[Check, ...]:
-    share, after = _temp_share(base), _temp_share(moved)
-    faster = moved.duration_s < base.duration_s
-    figures = f"{base.duration_s:.0f} s before, {moved.duration_s:.0f} s after"
+def _temp_checks(
+    base: Attempt, moved: Attempt, names: Sequence[str], paper_share: float
+) -> tuple[Check, ...]:
+    share, after = _temp_share(base, names), _temp_share(moved, names)
+    before_s, after_s = seconds_of(base, names), seconds_of(moved, names)
+    faster = after_s < before_s
+    figures = f"{before_s:.0f} s before, {after_s:.0f} s after"
     return checks.checks(
         checks.within(
             "Waits for temporary files on disks, of DB time",
