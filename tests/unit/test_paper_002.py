@@ -136,6 +136,21 @@ def test_answers_of_other_sizes_are_not_compared() -> None:
     assert "Every approach gave the same answers." in says(page, "fig-4")
 
 
+def test_queries_of_a_pair_of_their_own_stand_in_the_same_figure() -> None:
+    array, flash = (
+        dataclasses.replace(one, name=f"{one.data}-others", changes={"queries": "others"})
+        for one in (ARRAY, FLASH)
+    )
+    others = [(array, queries(array, {"Q2": 9.0})), (flash, queries(flash, {"Q2": 3.0}))]
+    page = page_of(*main_pair(), *others)
+    ours = page.exhibit("fig-4").ours
+    assert ours is not None
+    assert [row.cells[0] for row in ours.rows] == ["Q1", "Q2", "Q6", "Q18", "Q20", "all"]
+    assert ours.rows[1].cells[1:6] == (9.0, 3.0, 3.0, 1.0, 8.0)
+    assert page.sentences[0].startswith("5 queries took 59 s on the array and 23 s on flash")
+    assert page.exhibit("fig-7").verdict is Verdict.NOT_SHOWN
+
+
 def test_the_table_of_queries_adds_up() -> None:
     ours = page_of(*main_pair()).exhibit("fig-4").ours
     assert ours is not None

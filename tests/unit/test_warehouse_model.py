@@ -49,6 +49,7 @@ def result(steps: int, *, elapsed_s: float = 4.0, streams: int = 1) -> Warehouse
     [
         ("all", QUERIES),
         ("scan-heavy", SCAN_HEAVY),
+        ("others", (2, 8, 11, 16, 17, 20, 21, 22)),
         ("6", (6,)),
         ("18, 1,6", (1, 6, 18)),
     ],

@@ -56,7 +56,7 @@ class WarehouseParameters(Parameters):
     """Size of the database and what is asked of it; clients are streams."""
 
     scale_factor: float
-    #: all, scan-heavy, or numbers with commas.
+    #: all, scan-heavy, others (the rest), or numbers with commas.
     queries: str = "all"
     #: How many processes work on one query.
     degree: int = 1

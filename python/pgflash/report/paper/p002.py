@@ -60,7 +60,7 @@ def build(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage:
 
 
 def _queries(sides: Sides) -> Exhibit:
-    pair = sides.pair()
+    pair = sides.whole()
     if pair is None:
         return parts.exhibit_of(
             PAPER, "fig-4", missing=sides.missing(BASELINE, ALL, reported=False) or "Not measured."
@@ -189,7 +189,7 @@ def _gains_most(times: Mapping[str, float]) -> Check | None:
 
 def _same_answers(sides: Sides) -> Check | None:
     """Check that every approach of a size gave the same answer to each query."""
-    marks: dict[tuple[float, str], set[str]] = {}
+    marks: dict[tuple[str, str], set[str]] = {}
     count = 0
     for approach in sides.run.approaches:
         for attempt in sides.run.attempts:
@@ -387,7 +387,7 @@ def _classes(sides: Sides, table_id: str, approach: str) -> Exhibit:
 
 def _says(sides: Sides) -> list[str]:
     """Return what came out, in words."""
-    pair = sides.pair()
+    pair = sides.whole()
     if pair is None:
         return []
     names = common_queries([pair.array, pair.flash])

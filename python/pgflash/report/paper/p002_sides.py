@@ -2,10 +2,12 @@
 """Paper 002 and a run: which approach stands for what.
 
 A run has pairs of approaches, one with everything on the array and one with everything on
-flash; a pair is of one degree of parallelism and one scale factor, which approaches change
-for themselves.  The pair that changes neither is the main one: BASELINE and ALL.
+flash; a pair is of one set of queries, one degree of parallelism and one scale factor, which
+approaches change for themselves.  The pair that changes none is the main one: BASELINE and
+ALL.
 """
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -36,6 +38,8 @@ PAPER_CLASSES = {BASELINE: PAPER.table("table-3"), ALL: PAPER.table("table-5")}
 class Pair:
     """The same queries on the array and on flash."""
 
+    #: As the parameter has them.
+    queries: str
     degree: int
     scale_factor: float
     array: Attempt
@@ -84,9 +88,9 @@ class Sides:
         """Say why what is about these approaches cannot be shown; "" if it can."""
         return parts.why_missing(self.run, self.reports if reported else approaches, *approaches)
 
-    def parameter(self, approach: Approach, name: str) -> float:
-        """Return a number of the workload, as the approach has it."""
-        return float(approach.changes.get(name) or self.run.parameters.get(name) or 0)
+    def parameter(self, approach: Approach, name: str) -> str:
+        """Return a parameter of the workload, as the approach has it."""
+        return approach.changes.get(name) or self.run.parameters.get(name) or "0"
 
     def pair(self) -> Pair | None:
         """Return the main pair, which changes nothing."""
@@ -101,21 +105,60 @@ class Sides:
         if main is None:
             return []
         fixed = "scale_factor" if varied == "degree" else "degree"
-        found = [one for one in self.pairs if getattr(one, fixed) == getattr(main, fixed)]
+        found = [
+            one
+            for one in self.pairs
+            if getattr(one, fixed) == getattr(main, fixed) and one.queries == main.queries
+        ]
         return sorted(found, key=lambda one: float(getattr(one, varied)))
 
+    def whole(self) -> Pair | None:
+        """Return the main pair with the queries of pairs that differ from it in these alone."""
+        whole = self.pair()
+        for one in self.pairs:
+            if whole is not None and (one.degree, one.scale_factor) == (
+                whole.degree,
+                whole.scale_factor,
+            ):
+                whole = dataclasses.replace(
+                    whole,
+                    array=_with_steps_of(whole.array, one.array),
+                    flash=_with_steps_of(whole.flash, one.flash),
+                )
+        return whole
+
     def _find_pairs(self) -> list[Pair]:
-        sides: dict[tuple[float, float], dict[str, Attempt]] = {}
+        sides: dict[tuple[str, ...], dict[str, Attempt]] = {}
         for approach in self.run.approaches:
             plain = not (approach.cache or approach.objects or approach.keep)
             one_place = {approach.wal, approach.temp or approach.data} == {approach.data}
             middle = self.middles.get(approach.name)
             if middle is None or not plain or not one_place or middle.duration_s <= 0:
                 continue
-            key = (self.parameter(approach, "degree"), self.parameter(approach, "scale_factor"))
+            names = ("queries", "degree", "scale_factor")
+            key = tuple(self.parameter(approach, name) for name in names)
             sides.setdefault(key, {}).setdefault(approach.data, middle)
         return [
-            Pair(degree=int(degree), scale_factor=size, array=one["array"], flash=one["flash"])
-            for (degree, size), one in sides.items()
+            Pair(
+                queries=queries,
+                degree=int(degree),
+                scale_factor=float(size),
+                array=one["array"],
+                flash=one["flash"],
+            )
+            for (queries, degree, size), one in sides.items()
             if {"array", "flash"} <= set(one)
         ]
+
+
+def _with_steps_of(attempt: Attempt, other: Attempt) -> Attempt:
+    """Return an attempt with the steps of another that it has not itself, and their facts."""
+    mine = {step.name for step in attempt.steps}
+    steps = [step for step in other.steps if step.name not in mine]
+    theirs = tuple(f"{step.name}." for step in steps)
+    facts = {name: value for name, value in other.facts.items() if name.startswith(theirs)}
+    return dataclasses.replace(
+        attempt,
+        steps=(*attempt.steps, *steps),
+        facts=attempt.facts | facts if theirs else attempt.facts,
+    )
