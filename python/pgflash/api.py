@@ -58,14 +58,22 @@ from pgflash.report.awr import FORMS, Form, report_from_json
 from pgflash.report.awr import render as render_period
 from pgflash.report.awr import render_html as render_period_page
 from pgflash.report.awr.stored import StoredReportError
-from pgflash.report.paper import build_paper, render_paper_html, render_paper_text
+from pgflash.report.paper import (
+    PAPER_FORMS,
+    PaperForm,
+    build_paper,
+    render_paper,
+    render_paper_html,
+)
 from pgflash.session import connect
 from pgflash.store import FileStore, OpenStore, PgStore, open_store
 
 __all__ = [
     "FORMS",
+    "PAPER_FORMS",
     "Form",
     "OpenStore",
+    "PaperForm",
     "RunCosts",
     "Situation",
     "advise_oracle",
@@ -87,8 +95,8 @@ __all__ = [
     "read_prices",
     "read_probe",
     "read_run",
+    "render_paper",
     "render_paper_html",
-    "render_paper_text",
     "render_period",
     "render_period_page",
     "render_report",

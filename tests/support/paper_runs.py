@@ -76,8 +76,8 @@ def events_report(
         classes_table(by_class),
         table(
             "load-profile",
-            [column("name"), column("total", Unit.COUNT)],
-            ("transactions", transactions),
+            [column("name"), column("total", Unit.COUNT), column("per_s", Unit.PER_SECOND)],
+            ("transactions", transactions, transactions / _HOUR_S),
         ),
         *tables,
     )

@@ -14,7 +14,7 @@ from types import FrameType
 import click
 
 import pgflash
-from pgflash.cli import advise, cost, devices, doctor, lab, place, plan, report, snapshots
+from pgflash.cli import advise, cost, devices, doctor, lab, paper, place, plan, report, snapshots
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -36,6 +36,7 @@ command.add_command(cost.cost_command)
 command.add_command(devices.devices_command)
 command.add_command(doctor.doctor_command)
 command.add_command(lab.lab)
+lab.lab.add_command(paper.paper_command)
 command.add_command(place.place)
 command.add_command(plan.plan)
 command.add_command(snapshots.snapshot_command)

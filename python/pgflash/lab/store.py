@@ -5,6 +5,7 @@
     out/runs/<id>/result.json    what it came to, for programs
     out/runs/<id>/report.html    the same for people
     out/runs/<id>/paper.html     the tables and figures of the paper that it follows, beside ours
+    out/runs/<id>/paper.json     the same for programs
     out/runs/<id>/waits-*.jsonl.gz   every look of the wait sampler
     out/runs/<id>/awr-*.json     what the server itself counted in each attempt
     out/runs/<id>/awr-<approach>.html, compare-<approach>.html   the same for people
@@ -34,6 +35,7 @@ RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
 REPORT_FILE = "report.html"
 PAPER_FILE = "paper.html"
+PAPER_RESULT_FILE = "paper.json"
 
 
 class StoreError(PgflashError):
@@ -122,7 +124,7 @@ def write_products(folder: Path, run: Run) -> Path:
     """Write what is derived from a run; return the report's path."""
     text = json.dumps(api.result(run), indent=2, ensure_ascii=False)
     write_file(folder / RESULT_FILE, text.encode() + b"\n")
-    periods = _periods(folder, run)
+    periods = periods_of(folder, run)
     pages = period_pages(periods, run.approaches)
     for page in pages:
         write_file(folder / page.file, page.text.encode())
@@ -132,6 +134,7 @@ def write_products(folder: Path, run: Run) -> Path:
     if beside is not None:
         html = api.render_paper_html(beside, links=[("The run", REPORT_FILE), *links])
         write_file(folder / PAPER_FILE, html.encode())
+        write_file(folder / PAPER_RESULT_FILE, api.render_paper(beside, "json").encode())
         links.insert(0, (f"Paper {run.paper}: its tables and figures beside ours", PAPER_FILE))
     write_file(report, api.render_report(run, links=links).encode())
     return report
@@ -147,7 +150,7 @@ def write_period(folder: Path, name: str, report: AwrReport) -> None:
     write_file(folder / f"awr-{name}.json", api.render_period(report, "json").encode())
 
 
-def _periods(folder: Path, run: Run) -> dict[str, AwrReport]:
+def periods_of(folder: Path, run: Run) -> dict[str, AwrReport]:
     """Return the report on each approach's middle attempt, where there is one."""
     found = {}
     for summary in summarize(run):

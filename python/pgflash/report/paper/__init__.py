@@ -11,19 +11,33 @@ a run has not is no error: the exhibit says what is missing.
     parts     tables of ours in the form that papers print, and charts of runs
     checks    comparisons, and the sentences that say what they found
     drawing   charts as SVG
-    html, text     the page, for a browser and a terminal
+    html, text, stored     the page, for a browser, a terminal and programs
 """
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from pgflash.model.awr import AwrReport
 from pgflash.model.exhibit import PaperPage
 from pgflash.model.run import Run
 from pgflash.report.paper import checks, p000, p001, p002, p003, p004
 from pgflash.report.paper.html import render_paper_html
+from pgflash.report.paper.stored import paper_to_json
 from pgflash.report.paper.text import render_paper_text
 
-__all__ = ["BUILDERS", "build_paper", "checks", "render_paper_html", "render_paper_text"]
+PaperForm = Literal["text", "html", "json"]
+PAPER_FORMS: tuple[PaperForm, ...] = ("text", "html", "json")
+
+__all__ = [
+    "BUILDERS",
+    "PAPER_FORMS",
+    "PaperForm",
+    "build_paper",
+    "checks",
+    "render_paper",
+    "render_paper_html",
+    "render_paper_text",
+]
 
 Builder = Callable[[Run, Mapping[str, AwrReport]], PaperPage]
 
@@ -41,3 +55,15 @@ def build_paper(paper: str, run: Run, reports: Mapping[str, AwrReport]) -> Paper
     """Return a paper's page beside a run; None if there is none of that paper."""
     build = BUILDERS.get(paper)
     return None if build is None else build(run, reports)
+
+
+def render_paper(page: PaperPage, form: PaperForm) -> str:
+    """Return the page in a form."""
+    return _RENDERERS[form](page)
+
+
+_RENDERERS: dict[PaperForm, Callable[[PaperPage], str]] = {
+    "text": render_paper_text,
+    "html": render_paper_html,
+    "json": paper_to_json,
+}

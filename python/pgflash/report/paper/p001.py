@@ -7,6 +7,7 @@ the others have a table of their own.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pgflash.model.awr import AwrReport, Cell, ReportTable, Unit, plain
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Exhibit, PaperPage
@@ -120,8 +121,8 @@ def _tps_chart(pair: Pair) -> Chart:
     data = PAPER.table("tps")
     return Chart(
         form=ChartForm.BARS,
-        title="Transactions a second, as a multiple of those without the cache",
-        unit="times",
+        title="Transactions a second",
+        unit="times those without the cache",
         labels=(_DISK, _FLASH),
         series=(
             ChartSeries(
@@ -287,13 +288,12 @@ def _fig_8(pair: Pair) -> Exhibit:
 
 def _statistics(pair: Pair) -> Exhibit:
     report = pair.report(pair.cache)
-    ours = parts.table_of(report, "flash-cache")
+    counters = parts.table_of(report, "flash-cache")
+    ours = _as_oracle_names_them(counters) if counters else None
     own: dict[str, float] = {}
     if ours is not None:
-        places = ours.index("oracle_name"), ours.index("total")
-        for row in ours.rows:
-            name, value = (plain(row.cells[place]) for place in places)
-            if name and isinstance(value, int | float):
+        for name, value in zip(ours.values("oracle_name"), ours.values("total"), strict=True):
+            if isinstance(value, int | float):
                 own[str(name)] = float(value)
     theirs = PAPER.table("flash-cache").numbers("Value")
     evictions = [name for name in theirs if "eviction" in name]
@@ -331,6 +331,18 @@ def _statistics(pair: Pair) -> Exhibit:
         "is not asked again. Where a block changes, Oracle's copy is thrown away, ours is written "
         "anew (updates).",
         missing=pair.missing or parts.why_missing(pair.run, pair.reports, _name(pair.cache)),
+    )
+
+
+def _as_oracle_names_them(counters: ReportTable) -> ReportTable:
+    """Return the counters that Oracle has too, under its names."""
+    columns = ("oracle_name", "total", "per_s")
+    found = parts.cut(counters, columns=columns)
+    return replace(
+        found,
+        title="The counters that both have",
+        rows=tuple(row for row in found.rows if plain(row.cells[0])),
+        key=("oracle_name",),
     )
 
 

@@ -241,6 +241,7 @@ def _blocked(pair: Pair) -> Exhibit:
         pair,
         "fig-5",
         "Blocked threads (vmstat's b)",
+        "The number of blocked processes",
         own=tuple(host.blocked(one) for one in pair.attempts),
         chart=host.lines_chart(
             "Blocked processes",
@@ -259,6 +260,7 @@ def _reads(pair: Pair) -> Exhibit:
         pair,
         "fig-6",
         "Reads/s of the data's disks (iostat's r/s of sdd)",
+        "The number of reads from the disks",
         own=tuple(
             host.device_rate(one, _ARRAY, lambda second: second.reads) for one in pair.attempts
         ),
@@ -281,6 +283,7 @@ def _wait(pair: Pair) -> Exhibit:
         pair,
         "fig-7",
         "Average wait, ms",
+        "The mean wait of a read from the disks",
         own=tuple(host.read_await_ms(one, _ARRAY) for one in pair.attempts),
         chart=host.lines_chart(
             "Mean wait of a read from the disks",
@@ -302,6 +305,7 @@ def _over_time(
     pair: Pair,
     figure_id: str,
     row: str,
+    what: str,
     *,
     own: tuple[float | None, ...],
     chart: Chart,
@@ -311,7 +315,6 @@ def _over_time(
     data = PAPER.table(figure_id)
     theirs = data.number(row, _DISK), data.number(row, _FLASH)
     looked = all(value is not None for value in own)
-    what = chart.title
     return parts.exhibit_of(
         PAPER,
         figure_id,
