@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from pgflash.lab import host
-from pgflash.lab.parameters import Parameters, require
+from pgflash.lab.parameters import Parameters, require, size_bytes
 from pgflash.lab.server import Server
 from pgflash.lab.warehouse.consistency import check_consistency
 from pgflash.lab.warehouse.driver import RunObserver, run
@@ -65,6 +65,8 @@ class WarehouseParameters(Parameters):
     #: What the planner takes a random page to cost, in sequential ones, by where the data is.
     array_random_page_cost: float = 4.0
     flash_random_page_cost: float = 4.0
+    #: Memory of one sort or hash before it spills to temporary files.
+    work_mem: str = "4MB"
     query_timeout_s: int = 1800
 
     def __post_init__(self) -> None:
@@ -73,6 +75,7 @@ class WarehouseParameters(Parameters):
         Parameters.__post_init__(self)
         for name in ("array_random_page_cost", "flash_random_page_cost"):
             require(getattr(self, name) > 0, name, "must be above 0")
+        size_bytes(self.work_mem, name="work_mem")
         self.config()
 
     def config(self, *, repeat: int = 1) -> WarehouseConfig:
@@ -135,6 +138,7 @@ class WarehouseWorkload:
             "max_worker_processes": str(workers + _OTHER_WORKERS),
             "random_page_cost": f"{cost:g}",
             "effective_cache_size": parameters.shared_buffers,
+            "work_mem": parameters.work_mem,
         }
 
     def ramp_up_s(self, parameters: WarehouseParameters) -> float:
