@@ -14,7 +14,19 @@ from types import FrameType
 import click
 
 import pgflash
-from pgflash.cli import advise, cost, devices, doctor, lab, paper, place, plan, report, snapshots
+from pgflash.cli import (
+    advise,
+    cost,
+    devices,
+    doctor,
+    lab,
+    paper,
+    place,
+    plan,
+    report,
+    serve,
+    snapshots,
+)
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -39,6 +51,7 @@ command.add_command(lab.lab)
 lab.lab.add_command(paper.paper_command)
 command.add_command(place.place)
 command.add_command(plan.plan)
+command.add_command(serve.serve_command)
 command.add_command(snapshots.snapshot_command)
 command.add_command(snapshots.snapshots_command)
 command.add_command(report.report_command)

@@ -61,6 +61,8 @@ class Collector:
         self.ring = ring
         self.server: LiveServer | None = None
         self.newest: Reading | None = None
+        #: Database time by wait class, since this collector was made.
+        self.waited_s: dict[str, float] = {}
         self._dsn = dsn
         self._interval_s = interval_s
         self._connect = connect
@@ -178,6 +180,10 @@ class Collector:
 
     def _publish(self, before: Reading | None, reading: Reading) -> None:
         self.newest = reading
+        waited_s = dict(self.waited_s)
+        for wait in reading.waits:
+            waited_s[wait.wait_class] = waited_s.get(wait.wait_class, 0.0) + wait.seconds
+        self.waited_s = waited_s
         if self._status.state != "live":
             self._say(Status(state="live"))
         if before is None:

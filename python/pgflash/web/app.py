@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The routes: pages made here, data for scripts, metrics, and the way in.
+
+GET changes nothing.  Whoever may ask was let through by the Guard; what a page shows is escaped
+by its template.  Viewers wait for the collector's messages on one bell for all of them, which
+the collector's thread rings in the event loop.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import jinja2
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from pgflash.model.live import Sample
+from pgflash.web import metrics
+from pgflash.web.collector import Collector, Status
+from pgflash.web.ring import Message
+from pgflash.web.security import COOKIE, SESSION_S, Doorman, Guard, Policy, session_word
+from pgflash.web.tables import headline, tables
+
+_HERE = Path(__file__).parent
+
+STREAMS_MAX = 100
+#: A stream says something at least so often, so that a proxy does not cut it.
+BEAT_S = 5.0
+
+_NO_SUCH_PAGE = "There is no such page here."
+
+
+class Bell:
+    """Wakes all who wait in the event loop, from any thread."""
+
+    def __init__(self) -> None:
+        """Wait to be hung up in a loop."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event = asyncio.Event()
+
+    def hang(self) -> None:
+        """Ring in the loop that runs now."""
+        self._loop = asyncio.get_running_loop()
+
+    def ring(self) -> None:
+        """Wake all; nobody is there before the loop runs."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        event, self._event = self._event, asyncio.Event()
+        event.set()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait for the next ring, or so long."""
+        event = self._event
+        try:
+            await asyncio.wait_for(event.wait(), timeout_s)
+        except TimeoutError:
+            return
+
+
+class _Pages:
+    """What the routes share."""
+
+    def __init__(self, collector: Collector, doorman: Doorman) -> None:
+        self.collector = collector
+        self.doorman = doorman
+        self.bell = Bell()
+        self.streams = 0
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+        )
+
+    def page(self, name: str, code: int = 200, **values: object) -> Response:
+        return HTMLResponse(self._templates.get_template(name).render(**values), status_code=code)
+
+    # ---- pages
+
+    async def performance(self, _request: Request) -> Response:
+        self.collector.asked()
+        status, server = self.collector.status, self.collector.server
+        sample = self._newest_sample()
+        live = status.state == "live"
+        return self.page(
+            "performance.html",
+            status=status,
+            server=server,
+            headline=headline(sample, server) if live else status.sentence,
+            tables=tables(sample) if sample is not None and live else (),
+        )
+
+    def _newest_sample(self) -> Sample | None:
+        messages, _gap = self.collector.ring.after(self.collector.ring.newest - 10)
+        for message in reversed(messages):
+            if message.kind == "sample":
+                return msgspec.json.decode(message.data, type=Sample)
+        return None
+
+    # ---- data
+
+    async def samples(self, request: Request) -> Response:
+        """Answer with the messages after one: how a page begins, and how it polls."""
+        self.collector.asked()
+        ring = self.collector.ring
+        messages, gap = ring.after(self._after(request.query_params.get("after", "")))
+        head = msgspec.json.encode(
+            {
+                "epoch": ring.epoch,
+                "next": ring.newest,
+                "gap": gap,
+                "status": self.collector.status,
+                "server": self.collector.server,
+            }
+        )
+        body = b'%s,"messages":[%s]}' % (head[:-1], b",".join(map(_framed, messages)))
+        return Response(body, media_type="application/json")
+
+    async def events(self, request: Request) -> Response:
+        """Answer with a stream of messages, from the one on that the viewer last had."""
+        if self.streams >= STREAMS_MAX:
+            raise HTTPException(503, f"{STREAMS_MAX} viewers are watching already.")
+        word = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        return StreamingResponse(self._stream(self._after(word)), media_type="text/event-stream")
+
+    async def _stream(self, number: int) -> AsyncIterator[bytes]:
+        ring = self.collector.ring
+        said: Status | None = None
+        self.streams += 1
+        try:
+            with self.collector.watched():
+                yield b"retry: 2000\n\n"
+                while True:
+                    messages, gap = ring.after(number)
+                    if gap and number:
+                        yield b"event: gap\ndata: {}\n\n"
+                    for message in messages:
+                        number = message.number
+                        yield _event(ring.epoch, message)
+                    status = self.collector.status
+                    if status != said:
+                        said = status
+                        yield b"event: status\ndata: %s\n\n" % msgspec.json.encode(status)
+                    elif not messages:
+                        yield b": still here\n\n"
+                    if ring.newest <= number:
+                        await self.bell.wait(BEAT_S)
+        finally:
+            self.streams -= 1
+
+    def _after(self, word: str) -> int:
+        """Return the number that EPOCH-NUMBER says; 0 if it is of another process, or nothing."""
+        epoch, _dash, number = word.partition("-")
+        if not word:
+            return 0
+        if len(number) > 18 or not number.isdecimal() or not number.isascii():
+            raise HTTPException(400, "after is EPOCH-NUMBER, as an event's id is.")
+        return int(number) if epoch == self.collector.ring.epoch else 0
+
+    async def metrics(self, _request: Request) -> Response:
+        self.collector.asked()
+        text = metrics.render(
+            metrics.Facts(
+                live=self.collector.status.state == "live",
+                server=self.collector.server,
+                reading=self.collector.newest,
+                waited_s=self.collector.waited_s,
+                viewers=self.collector.viewers,
+                cpu_s=time.process_time(),
+            )
+        )
+        return Response(text, headers={"content-type": metrics.CONTENT_TYPE})
+
+    async def health(self, _request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    # ---- the way in
+
+    async def login_page(self, _request: Request) -> Response:
+        if self.doorman.policy.token is None:
+            return RedirectResponse("/", status_code=303)
+        return self.page("login.html", sentence="")
+
+    async def login(self, request: Request) -> Response:
+        if self.doorman.policy.token is None:
+            return RedirectResponse("/", status_code=303)
+        if self.doorman.must_wait():
+            return self.page("login.html", 429, sentence="Too many wrong tokens: wait a second.")
+        form = _form(await request.body())
+        if not self.doorman.knows(form.get("token", "")):
+            return self.page("login.html", 403, sentence="This is not the token.")
+        answer = RedirectResponse("/", status_code=303)
+        answer.set_cookie(
+            COOKIE,
+            self.doorman.open_session(),
+            max_age=SESSION_S,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=self.doorman.policy.https,
+        )
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        self.doorman.close_session(session_word(request.headers))
+        answer = RedirectResponse("/login", status_code=303)
+        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+        return answer
+
+
+def _form(body: bytes) -> dict[str, str]:
+    """Return the fields of a form as browsers send it."""
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _event(epoch: str, message: Message) -> bytes:
+    return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (
+        epoch.encode(),
+        message.number,
+        message.kind.encode(),
+        message.data,
+    )
+
+
+def _framed(message: Message) -> bytes:
+    return b'{"number":%d,"kind":"%s","data":%s}' % (
+        message.number,
+        message.kind.encode(),
+        message.data,
+    )
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    """Answer with one sentence; what was asked for is not repeated."""
+    code = error.status_code if isinstance(error, HTTPException) else 500
+    sentence = str(error.detail) if isinstance(error, HTTPException) else "This went wrong here."
+    if code == 404:
+        sentence = _NO_SUCH_PAGE
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    return PlainTextResponse(f"{sentence}\n", status_code=code, headers=headers)
+
+
+def make_app(collector: Collector, policy: Policy) -> ASGIApp:
+    """Return the application: guarded, with the collector started and stopped along with it."""
+    pages = _Pages(collector, Doorman(policy))
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        pages.bell.hang()
+        collector.ring.listen(pages.bell.ring)
+        collector.start()
+        try:
+            yield
+        finally:
+            collector.ring.forget(pages.bell.ring)
+            await asyncio.to_thread(collector.stop)
+
+    get: list[tuple[str, Callable[..., object]]] = [
+        ("/", pages.performance),
+        ("/live/samples", pages.samples),
+        ("/live/events", pages.events),
+        ("/metrics", pages.metrics),
+        ("/health", pages.health),
+        ("/login", pages.login_page),
+    ]
+    post: list[tuple[str, Callable[..., object]]] = [
+        ("/login", pages.login),
+        ("/logout", pages.logout),
+    ]
+    app = Starlette(
+        routes=[
+            *(Route(path, route, methods=["GET"]) for path, route in get),
+            *(Route(path, route, methods=["POST"]) for path, route in post),
+            Mount("/static", StaticFiles(directory=_HERE / "static")),
+        ],
+        exception_handlers={HTTPException: _refused, Exception: _refused},
+        lifespan=lifespan,
+    )
+    return Guard(app, pages.doorman)

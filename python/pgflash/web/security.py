@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Who may ask what: looked at before any route is.
+
+On loopback anybody of this machine may look; on any other address a token is asked for, once
+by a form (a session's cookie follows) or with each request as `Authorization: Bearer`.  Never
+in a URL, which is logged, kept and sent on: a request that brings one there is refused.
+
+A page of somebody else's in the same browser can send requests here; so the name in Host must
+be ours (a foreign name that leads here is DNS rebinding), what is posted must come from our own
+pages, and data goes to them only.  Every answer, errors too, carries a Content-Security-Policy
+without exceptions: scripts and styles are files of ours.
+
+Tokens are compared as digests in constant time.  Sessions are random, live in memory for twelve
+hours, and are kept as digests.  After five wrong tokens one a second is looked at.
+"""
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pgflash.errors import UsageError
+
+COOKIE = "pgflash_session"
+SESSION_S = 12 * 3600
+SESSIONS_MAX = 1000
+TOKEN_MIN = 16
+#: Wrong tokens before one a second is looked at.
+FREE_TRIES = 5
+BODY_MAX_BYTES = 4096
+
+METHODS = ("GET", "HEAD", "POST")
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+#: What may be had without a token: the form to give it, what that needs, and whether we live.
+_OPEN = ("/login", "/health")
+_STATIC = "/static/"
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What is allowed at one address."""
+
+    #: Names and addresses that we are asked by, in small letters, those of IPv6 in brackets.
+    names: frozenset[str]
+    #: Digest of the token; None: no token is needed.
+    token: bytes | None = None
+    #: Browsers come by https, through a proxy in front.
+    https: bool = False
+
+
+def make_policy(
+    address: str, *, token: str = "", names: Iterable[str] = (), https: bool = False
+) -> Policy:
+    """Return what is allowed at an address; other addresses than loopback need a token."""
+    if token and len(token) < TOKEN_MIN:
+        raise UsageError(
+            f"the token has {len(token)} characters, fewer than {TOKEN_MIN}",
+            hint="Make one with: openssl rand -hex 16",
+        )
+    if address not in _LOOPBACK and not token:
+        raise UsageError(
+            f"listening on {address} needs a token, since others can reach it",
+            hint="Put one into PGFLASH_TOKEN or a file for --token-file, or listen on 127.0.0.1.",
+        )
+    own = {*names, address, *_LOOPBACK} - {"0.0.0.0", "::", "*"}
+    return Policy(
+        names=frozenset(_bracketed(name.lower()) for name in own),
+        token=digest(token) if token else None,
+        https=https,
+    )
+
+
+def _bracketed(name: str) -> str:
+    """Return an address of IPv6 as it stands in Host."""
+    return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
+
+
+def _name_of(host: str) -> str:
+    """Return what Host says without its port, which a tunnel or a proxy may have changed."""
+    name, colon, port = host.lower().rpartition(":")
+    return name if colon and port.isdecimal() and not host.endswith("]") else host.lower()
+
+
+def digest(word: str) -> bytes:
+    """Return what a token or a session is compared by: all of one length."""
+    return hashlib.sha256(word.encode("utf-8", "surrogateescape")).digest()
+
+
+class Doorman:
+    """Knows the token and the sessions."""
+
+    def __init__(self, policy: Policy, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Guard what a policy describes."""
+        self.policy = policy
+        self._clock = clock
+        self._sessions: dict[bytes, float] = {}
+        self._wrong = 0
+        self._wrong_s = 0.0
+
+    def must_wait(self) -> bool:
+        """Tell whether no token is looked at now, since too many were wrong."""
+        return self._wrong >= FREE_TRIES and self._clock() - self._wrong_s < 1.0
+
+    def knows(self, token: str) -> bool:
+        """Tell whether a token is the right one."""
+        assert self.policy.token is not None
+        right = hmac.compare_digest(digest(token), self.policy.token)
+        if right:
+            self._wrong = 0
+        else:
+            self._wrong += 1
+            self._wrong_s = self._clock()
+        return right
+
+    def open_session(self) -> str:
+        """Return the word of a new session."""
+        word = secrets.token_urlsafe(32)
+        while len(self._sessions) >= SESSIONS_MAX:
+            self._sessions.pop(next(iter(self._sessions)))  # the oldest
+        self._sessions[digest(word)] = self._clock() + SESSION_S
+        return word
+
+    def has_session(self, word: str) -> bool:
+        """Tell whether a session is open."""
+        ends_s = self._sessions.get(digest(word))
+        if ends_s is not None and ends_s <= self._clock():
+            del self._sessions[digest(word)]
+            return False
+        return ends_s is not None
+
+    def close_session(self, word: str) -> None:
+        """End a session."""
+        self._sessions.pop(digest(word), None)
+
+
+def session_word(headers: Headers) -> str:
+    """Return the session that a request names, or nothing."""
+    try:
+        cookie = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return ""
+    return cookie[COOKIE].value if COOKIE in cookie else ""
+
+
+class Guard:
+    """Lets through what is allowed, and puts our headers on every answer."""
+
+    def __init__(self, app: ASGIApp, doorman: Doorman) -> None:
+        """Stand before an application."""
+        self._app = app
+        self._doorman = doorman
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it in one sentence."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no WebSockets here
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                if not scope["path"].startswith(_STATIC):
+                    headers["cache-control"] = "no-store"
+            await send(message)
+
+        refusal = self._refusal(scope)
+        answer = self._app if refusal is None else refusal
+        await answer(scope, _limited(receive), send_guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return why a request is not answered, or None."""
+        headers = Headers(scope=scope)
+        method = str(scope["method"])
+        if method not in METHODS:
+            return _no(
+                405, f"Only {', '.join(METHODS)} are answered here.", allow=", ".join(METHODS)
+            )
+        hosts = headers.getlist("host")
+        # The address that we were reached at is no name that anybody could make lead here.
+        reached = _bracketed(str((scope.get("server") or ("",))[0]).lower())
+        names = self._doorman.policy.names | {reached}
+        if len(hosts) != 1 or _name_of(hosts[0]) not in names:
+            return _no(421, "This name is not served here. pgflash serve --host NAME adds a name.")
+        if _foreign(scope, headers, self._doorman.policy):
+            return _no(403, "This request comes from a page that is not ours.")
+        query = bytes(scope.get("query_string", b"")).decode("latin-1")
+        if any(
+            name.lower() == "token" for name, _value in parse_qsl(query, keep_blank_values=True)
+        ):
+            return _no(
+                400, "A token does not belong into a URL: it is logged there. Change it now."
+            )
+        if _length(headers) > BODY_MAX_BYTES:
+            return _no(413, f"More than {BODY_MAX_BYTES} bytes are not read.")
+        return self._who(scope, headers)
+
+    def _who(self, scope: Scope, headers: Headers) -> Response | None:
+        """Return an answer to who has neither token nor session."""
+        path = str(scope["path"])
+        if self._doorman.policy.token is None or path in _OPEN or path.startswith(_STATIC):
+            return None
+        if self._doorman.has_session(session_word(headers)):
+            return None
+        scheme, _blank, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            if self._doorman.must_wait():
+                return _no(429, "Too many wrong tokens: wait a second.", **{"retry-after": "1"})
+            if self._doorman.knows(token.strip()):
+                return None
+        elif scope["method"] != "POST" and "text/html" in headers.get("accept", ""):
+            return RedirectResponse("/login", status_code=303)
+        return _no(
+            401,
+            "A token is needed, as Authorization: Bearer, or by /login.",
+            **{"www-authenticate": 'Bearer realm="pgflash"'},
+        )
+
+
+def _foreign(scope: Scope, headers: Headers, policy: Policy) -> bool:
+    """Tell whether another site's page sends this.
+
+    A link that leads to one of our pages is none: the browser navigates, and shows the page to
+    its user only.
+    """
+    origin = headers.get("origin")
+    if origin is not None:
+        scheme, _colon, host = origin.lower().partition("://")
+        if scheme != ("https" if policy.https else "http") or host != headers["host"].lower():
+            return True
+    site = headers.get("sec-fetch-site", "none")
+    if site in ("same-origin", "none"):
+        return False
+    navigates = headers.get("sec-fetch-mode") == "navigate" and scope["method"] != "POST"
+    return not navigates
+
+
+def _length(headers: Headers) -> int:
+    try:
+        return int(headers.get("content-length", "0"))
+    except ValueError:
+        return BODY_MAX_BYTES + 1
+
+
+def _limited(receive: Receive) -> Receive:
+    """Return a receiver that ends a body that does not say how long it is."""
+    seen = 0
+
+    async def limited() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > BODY_MAX_BYTES:
+            return {"type": "http.disconnect"}
+        return message
+
+    return limited
+
+
+def _no(code: int, sentence: str, **headers: str) -> Response:
+    return PlainTextResponse(f"{sentence}\n", status_code=code, headers=headers)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The live page served by a thread, asked over a real socket."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+
+from pgflash.web.app import make_app
+from pgflash.web.collector import Collector
+from pgflash.web.ring import Ring
+from pgflash.web.security import Policy, make_policy
+from pgflash.web.serve import listen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back."""
+
+    code: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401
+        """Return the body as JSON."""
+        return json.loads(self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A page that is served."""
+
+    port: int
+    collector: Collector
+
+    def ask(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str | None] | None = None,
+        body: bytes | None = None,
+    ) -> Answer:
+        """Ask for a path; a header that is None is left out."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        sent: dict[str, str | None] = {"Host": f"127.0.0.1:{self.port}", **(headers or {})}
+        if body is not None:
+            sent.setdefault("Content-Length", str(len(body)))
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in sent.items():
+            if value is not None:
+                connection.putheader(name, value)
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        found = Answer(
+            code=answer.status,
+            headers={name.lower(): value for name, value in answer.getheaders()},
+            text=answer.read().decode(),
+        )
+        connection.close()
+        return found
+
+    @contextlib.contextmanager
+    def stream(self, *, last: str = "") -> Iterator[http.client.HTTPResponse]:
+        """Open the stream of events."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request("GET", "/live/events", headers={"Last-Event-ID": last} if last else {})
+        answer = connection.getresponse()
+        try:
+            yield answer
+        finally:
+            answer.close()
+            connection.close()
+
+
+def events(stream: http.client.HTTPResponse) -> Iterator[dict[str, str]]:
+    """Yield the events of a stream: id, event and data."""
+    event: dict[str, str] = {}
+    for raw in stream:
+        line = raw.decode().rstrip("\n")
+        if not line:
+            if "event" in event:
+                yield event
+            event = {}
+            continue
+        name, _colon, value = line.partition(": ")
+        event[name] = value
+
+
+@contextlib.contextmanager
+def served(
+    dsn: str = "host=/nowhere dbname=x",
+    *,
+    token: str = "",
+    policy: Policy | None = None,
+    interval_s: float = 0.1,
+) -> Iterator[Served]:
+    """Serve the page of a server that a DSN names; by default there is none."""
+    listener = listen("127.0.0.1", 0)
+    collector = Collector(dsn, Ring(), interval_s=interval_s)
+    app = make_app(collector, policy or make_policy("127.0.0.1", token=token))
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, proxy_headers=False,
+        lifespan="on", ws="none", timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: server.run(sockets=[listener]))
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    try:
+        yield Served(port=int(listener.getsockname()[1]), collector=collector)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()
+        assert not thread.is_alive()

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Metrics are OpenMetrics text, and what the readings hold."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pgflash.model.live import Flow, LiveServer, Reading
+from pgflash.web.metrics import METRICS, Facts, Kind, Metric, render
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+SERVER = LiveServer(
+    version_num=180004,
+    system_identifier="123",
+    started_at=datetime(2026, 11, 22, tzinfo=UTC),
+    in_recovery=False,
+    database='odd"\\\nname',
+    role="watcher",
+    extension_version='0.1"\\\n<script>',
+)
+READING = Reading(
+    at=datetime(2026, 11, 22, 1, tzinfo=UTC),
+    monotonic_s=time.monotonic(),
+    started_at=SERVER.started_at,
+    commits=1_000_000,
+    rollbacks=3,
+    sessions=7,
+    active=2,
+    wal_bytes=2**60,
+    flows={"disk": Flow(calls=10, bytes=81920, time_ms=1500), "page cache": Flow(calls=1)},
+    latencies={"disk": {128.0: 4, 0.0: 1, 256.0: 5}, "wal sync": {1024.0: 2}},
+    cache={
+        "mode": "serve", "mode_reason": "", "hits": 5, "misses": 6, "inserts": 7, "updates": 1,
+        "eviction_invalidated": 1, "eviction_aged_out": 2, "eviction_buffer_pinned": 0,
+        "size_bytes": 100, "used_bytes": 50, "write_budget_left_bytes": None, "flash_reads": 1,
+        "flash_read_bytes": 2, "flash_writes": 3, "flash_write_bytes": 4, "flash_read_errors": 0,
+        "flash_write_errors": 0, "read_timeouts": 0, "corrupt_slots": 0, "verify_mismatches": 0,
+    },
+)  # fmt: skip
+FACTS = Facts(
+    live=True,
+    server=SERVER,
+    reading=READING,
+    waited_s={"CPU": 1.25, "User I/O": 2.0},
+    viewers=1,
+    cpu_s=0.5,
+)
+
+_LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? (\S+)')
+
+
+def parsed(text: str) -> dict[str, dict[str, float]]:
+    """Return the samples by metric and labels; fails where the text breaks the format's rules."""
+    assert text.endswith("# EOF\n")
+    families: dict[str, str] = {}
+    found: dict[str, dict[str, float]] = {}
+    family = ""
+    for line in text.splitlines()[:-1]:
+        if line.startswith("# TYPE "):
+            _hash, _type, family, kind = line.split(" ")
+            assert family not in families, "a family stands once, in one piece"
+            families[family] = kind
+        elif line.startswith("# UNIT "):
+            _hash, _unit, name, unit = line.split(" ")
+            assert (name, name.endswith(f"_{unit}")) == (family, True)
+        elif line.startswith("# HELP "):
+            assert line.split(" ")[2] == family
+        else:
+            match = _LINE.fullmatch(line)
+            assert match is not None, line
+            suffix = match[1].removeprefix(family)
+            allowed = {
+                "counter": {"_total"}, "gauge": {""}, "info": {"_info"}, "stateset": {""},
+                "histogram": {"_bucket", "_count", "_sum"},
+            }[families[family]]  # fmt: skip
+            assert suffix in allowed, line
+            samples = found.setdefault(match[1], {})
+            assert (match[2] or "") not in samples, "no sample stands twice"
+            samples[match[2] or ""] = float(match[3])
+    return found
+
+
+def test_the_text_keeps_the_rules_and_says_what_was_read() -> None:
+    found = parsed(render(FACTS))
+    assert found["pgflash_up"] == {"": 1}
+    assert found["pgflash_transactions_total"] == {
+        'result="commit"': 1_000_000,
+        'result="rollback"': 3,
+    }
+    assert found["pgflash_wal_generated_bytes_total"][""] == 2**60
+    assert found["pgflash_request_bytes_total"]['flow="disk"'] == 81920
+    assert found["pgflash_request_wait_seconds_total"]['flow="disk"'] == 1.5
+    assert found["pgflash_db_time_seconds_total"]['wait_class="User I/O"'] == 2.0
+    assert found["pgflash_cache_hits_total"][""] == 5
+    assert found["pgflash_cache_mode"] == {
+        'pgflash_cache_mode="serve"': 1,
+        'pgflash_cache_mode="passthrough"': 0,
+        'pgflash_cache_mode="offline"': 0,
+    }
+    assert found["pgflash_server_start_time_seconds"][""] == SERVER.started_at.timestamp()
+
+
+def test_histograms_run_up_to_their_count_and_sum() -> None:
+    found = parsed(render(FACTS))
+    buckets = found["pgflash_read_latency_seconds_bucket"]
+    # 1 below 1 us, 4 more from 128 to 256, 5 more from 256 to 512.
+    assert list(buckets.items()) == [
+        ('source="disk",le="1e-06"', 1),
+        ('source="disk",le="0.000256"', 5),
+        ('source="disk",le="0.000512"', 10),
+        ('source="disk",le="+Inf"', 10),
+    ]
+    assert found["pgflash_read_latency_seconds_count"] == {'source="disk"': 10}
+    assert found["pgflash_read_latency_seconds_sum"] == {'source="disk"': 1.5}
+
+
+def test_what_is_odd_in_a_label_is_escaped() -> None:
+    text = render(FACTS)
+    assert 'extension_version="0.1\\"\\\\\\n<script>"' in text
+    parsed(text)
+
+
+def test_what_is_not_known_is_absent_and_not_zero() -> None:
+    found = parsed(render(FACTS))
+    assert "pgflash_cache_write_budget_left_bytes" not in found
+    bare = replace(READING, wal_bytes=None, flows={}, latencies={}, cache={})
+    found = parsed(render(replace(FACTS, reading=bare)))
+    assert not [name for name in found if "cache" in name or "wal" in name or "request" in name]
+    nothing = replace(FACTS, live=False, server=None, reading=None, waited_s={})
+    found = parsed(render(nothing))
+    assert found["pgflash_up"][""] == 0
+    assert set(found) == {
+        "pgflash_up", "pgflash_collector_viewers", "pgflash_collector_cpu_seconds_total",
+    }  # fmt: skip
+
+
+def test_names_and_units_are_by_the_conventions() -> None:
+    names = [metric.name for metric in METRICS]
+    assert len(names) == len(set(names))
+    for metric in METRICS:
+        assert re.fullmatch(r"pgflash_[a-z_]+", metric.name)
+        assert metric.unit in ("", "seconds", "bytes")
+        assert metric.unit == "" or metric.name.endswith(f"_{metric.unit}")
+        assert not metric.name.endswith("_total")
+        assert metric.help.endswith(".")
+        if metric.kind is Kind.STATESET:
+            assert metric.labels == (metric.name,)
+
+
+def test_the_labels_are_those_that_are_told_of() -> None:
+    text = render(FACTS)
+    for metric in METRICS:
+        for labels in re.findall(rf"^{metric.name}(?:_[a-z]+)?{{(.*?)}} ", text, re.MULTILINE):
+            named = set(re.findall(r'([a-z_]+)="', labels)) - {"le"}
+            if metric.name in ("pgflash_server",):
+                assert named >= set(metric.labels)
+            elif named:
+                assert named == set(metric.labels), metric.name
+
+
+DOCUMENTED = (REPOSITORY / "docs/reference/metrics.md").read_text()
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda one: one.name)
+def test_every_metric_is_documented_in_its_own_words(metric: Metric) -> None:
+    assert f"{row(metric)}\n" in DOCUMENTED
+
+
+def test_no_other_metric_is_documented() -> None:
+    assert len(re.findall(r"^\| `pgflash_", DOCUMENTED, re.MULTILINE)) == len(METRICS)
+
+
+def row(metric: Metric) -> str:
+    """Return a metric's row of the reference."""
+    labels = ", ".join(f"`{name}`" for name in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |"
