@@ -281,7 +281,7 @@ def _write_charts(paper: PaperTable, tests: Mapping[str, Outcome]) -> tuple[Char
             form=ChartForm.BARS,
             title="Duration of the load",
             unit="share",
-            labels=tuple(_SHORT[name].capitalize() for name in WRITES.values()),
+            labels=tuple(_SHORT[name][:1].upper() + _SHORT[name][1:] for name in WRITES.values()),
             series=(
                 ChartSeries(
                     name="paper",
@@ -466,14 +466,12 @@ def _matrix(
         "The same here",
         [
             ("value", "Tested value", Unit.TEXT),
-            *(
-                (columns[test].replace("-", "_"), f"{test}: {titles[columns[test]]}", Unit.COUNT)
-                for test in measured
-            ),
+            *((columns[test].replace("-", "_"), test, Unit.COUNT) for test in measured),
         ],
         [(name, *(cell(test, first) for test in measured.values())) for name, cell in rows.items()],
         source=None,
-        note="Times of day are UTC. CPU peaks are those of the machine, whoever used it, means "
+        note="; ".join(f"{test}: {titles[columns[test]]}" for test in measured)
+        + ". Times of day are UTC. CPU peaks are those of the machine, whoever used it, means "
         "those of the server and its load. Response time is that of a batch at 40 % of the load, "
         "beside the mean batch of the first test; the wait for the archiver is a share of the "
         "clients' time.",
