@@ -430,6 +430,7 @@ def server_situation(
             if there
         ),
         archiving=room.archiving,
+        archive_on_array=array is not None and room.archiving and "archive" in array.parts,
         flash_tablespaces=frozenset({tablespace} - {""} | _tablespaces_on_flash(devices, array)),
     )
     if array is not None:

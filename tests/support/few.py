@@ -26,11 +26,14 @@ def few(
     segments: tuple[tuple[str, str, float, float], ...] = (),
     curve: tuple[tuple[float, float], ...] = (),
     spaces: tuple[tuple[str, float, float], ...] = (),
+    cache: tuple[float, float] | None = None,
+    wal_bytes: float = 0.0,
 ) -> AwrReport:
     """Return a report: reads, flash reads, temp and syncs are (count, seconds).
 
     Segments are (name, kind, reads, writes), of the disk's mean latency; a curve's points
-    are (bytes, hit ratio); tablespaces are (name, reads, ms of a read).
+    are (bytes, hit ratio); tablespaces are (name, reads, ms of a read); the
+    cache that is there has a size and a hit ratio.
     """
     user_io_s = reads[1] + flash_reads[1] + temp[1]
     db_time_s = cpu_s + user_io_s + commit_s + lock_s + configuration_s + other_s
@@ -62,7 +65,12 @@ def few(
         _table("load-profile", ("name", "total"), [("transactions", transactions)]),
         _table("top-events", ("event", "waits", "total_s", "wait_class"), events),
         _table("wait-classes", ("wait_class", "total_s"), list(classes.items())),
-        _table("wal", ("name", "total"), [("WAL syncs", syncs[0]), ("WAL sync time", syncs[1])]),
+        _table(
+            "wal",
+            ("name", "total"),
+            [("WAL syncs", syncs[0]), ("WAL sync time", syncs[1]), ("WAL written", wal_bytes)],
+        ),
+        _table("summary", ("name", "value"), [("flash cache hits", cache[1])] if cache else []),
         _table(
             "io-function-filetype",
             (
@@ -95,7 +103,11 @@ def few(
             ("tablespace", "reads", "read_ms", "writes"),
             [(name, n, ms, 0.0) for name, n, ms in spaces],
         ),
-        _table("flash-cache-advice", ("size_bytes", "hit_ratio"), list(curve)),
+        _table(
+            "flash-cache-advice",
+            ("size_factor", "size_bytes", "hit_ratio"),
+            [(size / cache[0] if cache else None, size, ratio) for size, ratio in curve],
+        ),
     )
     return AwrReport(
         pgflash_version="0",

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pgflash.advise.approaches import Situation, advise, with_prices
 from pgflash.advise.bottleneck import find_bottleneck
 from pgflash.advise.hot import choose, choose_named, hot_tables, knapsack
-from pgflash.advise.media import FLASH
+from pgflash.advise.media import FLASH, Drive
 from pgflash.advise.plans import plan_of
-from pgflash.advise.sizes import covered_hits, curve_hits, knee
+from pgflash.advise.sizes import Hits, covered_hits, curve_hits, knee
 from pgflash.advise.work import CurvePoint, NoAdviceError, work_of_report
 from pgflash.errors import UsageError
 from pgflash.model.device import Price, Raid
@@ -35,6 +35,17 @@ SIZES = {
     ("app", "customer"): 60 * MB,
     ("app", "history"): 400 * MB,
 }
+ARRAY = Drive(
+    name="array",
+    flash=False,
+    servers=8,
+    copies=2,
+    read_ms=4.5,
+    bytes_s=150e6,
+    write_ms=4.5,
+    log_ms=4.5,
+    known=True,
+)
 #: 20,000 reads of 10 ms.
 WORK = work_of_report(few(segments=SEGMENTS))
 NOW = datetime(2026, 11, 22, 10, 15, tzinfo=UTC)
@@ -188,6 +199,48 @@ def test_the_knee_is_where_a_doubling_brings_little() -> None:
     assert curve_hits(curve, 64 * GB) == 0.905
 
 
+def test_first_reads_become_hits_as_far_as_a_size_holds_the_database() -> None:
+    # A plateau at 0.58: 0.40 of the reads were first ones, which a warm cache of half the
+    # database serves half of.
+    curve = [
+        CurvePoint(size_bytes=s * GB, hit_ratio=h) for s, h in ((1, 0.3), (2, 0.58), (4, 0.58))
+    ]
+    warm = Hits(curve=curve, database_bytes=4 * GB)
+    assert warm.of(1 * GB) == pytest.approx(0.3 + 0.4 / 4)
+    assert warm.of(2 * GB) == pytest.approx(0.58 + 0.4 / 2)
+    assert warm.of(8 * GB) == pytest.approx(0.98)
+
+
+def test_a_cache_that_served_scales_the_curves_misses() -> None:
+    curve = [CurvePoint(size_bytes=s * GB, hit_ratio=h) for s, h in ((1, 0.2), (2, 0.6), (4, 0.9))]
+    # At 1 GB the curve misses 0.8, the cache missed 0.6: three quarters of it, everywhere.
+    known = Hits(curve=curve, served=CurvePoint(size_bytes=1 * GB, hit_ratio=0.4))
+    assert known.of(1 * GB) == pytest.approx(0.4)
+    assert known.of(2 * GB) == pytest.approx(1 - 0.4 * 0.75)
+    assert known.of(64 * GB) == pytest.approx(1 - 0.1 * 0.75)
+
+
+@given(
+    ratios=st.lists(st.floats(min_value=0, max_value=1), min_size=1, max_size=6),
+    served=st.floats(min_value=0, max_value=1),
+    at=st.integers(min_value=1, max_value=64),
+    database=st.one_of(st.none(), st.floats(min_value=1, max_value=100)),
+)
+def test_a_larger_cache_never_serves_less(
+    ratios: list[float], served: float, at: int, database: float | None
+) -> None:
+    rising = sorted(ratios)
+    curve = [CurvePoint(size_bytes=2.0**i, hit_ratio=ratio) for i, ratio in enumerate(rising)]
+    known = Hits(
+        curve=curve,
+        database_bytes=database,
+        served=CurvePoint(size_bytes=float(at), hit_ratio=served),
+    )
+    found = [known.of(size / 4) for size in range(1, 200)]
+    assert all(0 <= one <= 1 for one in found)
+    assert all(one <= two + 1e-9 for one, two in itertools.pairwise(found))
+
+
 def test_a_cache_of_half_the_database_serves_at_least_half_of_what_one_of_all_does() -> None:
     assert covered_hits(50, 100) == pytest.approx(covered_hits(100, 100) / 2)
     assert covered_hits(500, 100) == covered_hits(100, 100) < 1
@@ -233,6 +286,39 @@ def test_temporary_files_are_a_way_of_their_own_only_where_they_cost() -> None:
 def test_what_is_on_flash_already_is_not_advised_again() -> None:
     known = Situation(on_flash=frozenset({"wal"}), database_bytes=GB)
     assert "wal-on-flash" not in {way.name for way in advise(WORK, known).approaches}
+
+
+def test_a_cache_that_is_there_is_advised_to_grow_by_what_it_would_then_serve() -> None:
+    # Half of the reads are served at 1 GB; 2 GB would serve 0.8: 0.6 of those that are left.
+    work = work_of_report(
+        few(
+            flash_reads=(20_000, 4.0),
+            curve=((0.5 * GB, 0.3), (1 * GB, 0.5), (2 * GB, 0.8), (4 * GB, 0.81)),
+            cache=(1 * GB, 0.5),
+        )
+    )
+    known = Situation(on_flash=frozenset({"cache"}))
+    way = next(way for way in advise(work, known).approaches if way.name == "flash-cache")
+    assert way.title == "Larger flash cache"
+    assert way.hit_ratio == pytest.approx(0.6)
+    large = replace(work, cache_bytes=2 * GB)
+    assert "flash-cache" not in {way.name for way in advise(large, known).approaches}
+
+
+def test_an_archive_on_the_array_brings_its_part_of_the_bandwidth() -> None:
+    # 100 transactions/s write 10 MB/s of WAL into a pipe of 40 MB/s; archiving reads and writes
+    # as much again, data take 8: with the copies elsewhere 28 are left, and waits for writing fall.
+    work = work_of_report(few(configuration_s=100.0, writes=80_000, wal_bytes=1e9))
+    pipe = replace(ARRAY, pipe_bytes_s=40e6)
+    known = Situation(array=pipe, archiving=True, archive_on_array=True)
+    ways = {way.name: way for way in advise(work, known).approaches}
+    assert ways["archive-on-flash"].ratio > 1.1
+    elsewhere = advise(work, replace(known, archive_on_array=False))
+    assert "archive-on-flash" not in {way.name for way in elsewhere.approaches}
+    assert any("where to is not known" in note for note in elsewhere.notes)
+    words = {"tablespace": "", "folder": "/mnt/f", "system_identifier": ""}
+    plan = plan_of(advise(work, known), approach="archive-on-flash", made_at=NOW, **words)
+    assert [(m.kind, m.to) for m in plan.moves] == [(MoveKind.ARCHIVE, "/mnt/f/archive")]
 
 
 def test_a_way_pays_for_the_devices_it_uses() -> None:
@@ -287,7 +373,7 @@ def test_everything_is_moved_by_database() -> None:
 def test_a_plan_says_what_it_lacks() -> None:
     with pytest.raises(UsageError, match="needs a tablespace"):
         _plan("hot-objects", tablespace="")
-    with pytest.raises(UsageError, match="the WAL needs a folder"):
+    with pytest.raises(UsageError, match="WAL on flash needs a folder"):
         _plan("wal-on-flash", folder="")
     with pytest.raises(UsageError, match='no approach "magic"'):
         _plan("magic")

@@ -12,7 +12,7 @@ from pgflash.advise.bottleneck import find_bottleneck
 from pgflash.advise.hot import Choice, Sizes, choose
 from pgflash.advise.media import DISK, FLASH, Drive
 from pgflash.advise.model import Model, Target
-from pgflash.advise.sizes import covered_hits, curve_hits, knee
+from pgflash.advise.sizes import covered_hits, hits_of, knee
 from pgflash.advise.work import Work
 from pgflash.analyze.cost import storage_price
 from pgflash.analyze.words import digits, percent, size
@@ -53,6 +53,8 @@ class Situation:
     #: Tablespaces on flash: what is in them is not the array's work.
     flash_tablespaces: frozenset[str] = frozenset()
     archiving: bool = False
+    #: The archive is on the array: each segment is read there and written again.
+    archive_on_array: bool = False
     cost: Cost | None = None
     currency: str = ""
 
@@ -74,6 +76,9 @@ def with_prices(known: Situation, *, array: Price | None, flash: Price | None) -
 def advise(work: Work, situation: Situation | None = None) -> Advice:
     """Say what flash would bring in a period, and where."""
     known = situation or Situation()
+    if known.archive_on_array:
+        size_bytes = work.wal_bytes
+        work = replace(work, archive_read_bytes=size_bytes, archive_write_bytes=size_bytes)
     model = Model(work, array=known.array, flash=known.flash, users=known.users, cores=known.cores)
     bottleneck = find_bottleneck(work)
     # The WAL goes first: it is small, and what it saves does not depend on the objects.
@@ -134,6 +139,10 @@ def _ways(work: Work, known: Situation, choice: Choice) -> list[_Way]:
         said = f"temporary files take {percent(work.temp.seconds / work.db_time_s)} of DB time"
         target = Target(name="temp-on-flash", title="Temporary files on flash", temp=True)
         ways.append((target, None, said))
+    if known.archive_on_array and work.wal_bytes:
+        said = f"archiving reads and writes {size(work.wal_bytes / work.elapsed_s)}/s each"
+        target = Target(name="archive-on-flash", title="Archive of the WAL on flash", archive=True)
+        ways.append((target, None, said))
     if choice.reads > 0:
         moved = [one.name for one in choice.objects if one.verdict == "move"]
         said = f"{len(moved)} objects have {percent(choice.reads)} of the reads"
@@ -148,7 +157,13 @@ def _ways(work: Work, known: Situation, choice: Choice) -> list[_Way]:
         need = choice.bytes + (known.wal_bytes if wal else 0) if choice.bytes else None
         ways.append((target, need, said))
     everything = Target(
-        name="all-on-flash", title="Everything on flash", wal=True, temp=True, reads=1.0, writes=1.0
+        name="all-on-flash",
+        title="Everything on flash",
+        wal=True,
+        temp=True,
+        archive=True,
+        reads=1.0,
+        writes=1.0,
     )
     ways.append((everything, _sum(known.database_bytes, known.wal_bytes), "no wait for disks"))
     return ways
@@ -159,9 +174,16 @@ def _cache(work: Work, known: Situation) -> _Way | None:
     if "cache" in known.on_flash and not work.curve:
         return None
     best = knee(work.curve, bytes_max=known.flash_bytes)
-    if best is not None:
-        size_bytes, hits = best.size_bytes, curve_hits(work.curve, best.size_bytes)
+    ratios = hits_of(work, known.database_bytes)
+    if best is not None and ratios is not None:
+        size_bytes, hits = best.size_bytes, ratios.of(best.size_bytes)
         said = f"{size(size_bytes)} would serve {percent(hits)} of the reads (miss-ratio curve)"
+        if "cache" in known.on_flash:
+            # Of the reads that the cache of today leaves to the disks.
+            served = work.flash.count / max(work.flash.count + work.reads.count, 1.0)
+            hits = max(hits - served, 0.0) / max(1 - served, 1e-9)
+            if work.cache_bytes is None or size_bytes <= work.cache_bytes:
+                return None
     elif known.database_bytes:
         usual = CACHE_FACTOR * (known.shared_buffers_bytes or known.database_bytes)
         size_bytes = min(usual, known.database_bytes, known.flash_bytes or usual)
@@ -172,7 +194,8 @@ def _cache(work: Work, known: Situation) -> _Way | None:
         )
     else:
         return None
-    target = Target(name="flash-cache", title="Flash cache", cached=hits)
+    title = "Larger flash cache" if "cache" in known.on_flash else "Flash cache"
+    target = Target(name="flash-cache", title=title, cached=hits)
     return target, size_bytes, said
 
 
@@ -250,10 +273,15 @@ def _notes(known: Situation, choice: Choice) -> list[str]:
         notes.append(
             "Sizes of objects, or of the flash, are not known: what fits was not computed."
         )
-    if known.archiving:
+    if known.archiving and not known.archive_on_array:
         notes.append(
-            "WAL is archived: each segment is read and written again. What its archive on flash "
-            "brings is not predicted."
+            "WAL is archived, and where to is not known or not on the array: what that takes of "
+            "the array is not in the prediction."
+        )
+    if known.archive_on_array:
+        notes.append(
+            "PostgreSQL never waits for its archive: an archive on flash brings what its reads and "
+            "writes take of the array's bandwidth, and nothing where no bandwidth is known."
         )
     return notes
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pgflash.advise.hot import choose_named, hot_tables
 from pgflash.advise.media import Drive, drive_of_run
 from pgflash.advise.model import Model, Target
-from pgflash.advise.sizes import COVERED, covered_hits, curve_hits
+from pgflash.advise.sizes import COVERED, covered_hits, hits_of
 from pgflash.advise.work import NoAdviceError, Work, work_of_report
 from pgflash.analyze.words import listed, percent
 from pgflash.model.advice import PredictionCheck, PredictionChecks
@@ -175,16 +175,18 @@ def _hits(
 ) -> tuple[float, str]:
     cache = summary.middle.cache
     size = float(cache.size_bytes) if cache else 0.0
-    if work.curve:
-        return curve_hits(work.curve, size), "hit ratio from the baseline's miss-ratio curve"
-    if size >= run.database_bytes > 0:
+    database = float(run.database_bytes)
+    mine = hits_of(work, database)
+    if mine is not None:
+        return mine.of(size), "hit ratio from the baseline's miss-ratio curve"
+    if size >= database > 0:
         return COVERED, "the cache holds the whole database"
     for other in summarize(run):
         theirs = other.middle.cache
         report = reports.get(other.approach.name)
         if report is None or theirs is None or theirs.size_bytes == size:
             continue
-        curve = work_of_report(report).curve
-        if curve:
-            return curve_hits(curve, size), f"hit ratio from the curve of {other.approach.title}"
+        known = hits_of(work_of_report(report), database)
+        if known is not None:
+            return known.of(size), f"hit ratio from the curve of {other.approach.title}"
     return covered_hits(size, float(run.database_bytes)), "hit ratio from the cache's size alone"

@@ -313,7 +313,10 @@ class Model:
     def _bounds(self, target: Target, horizon_s: float | None) -> list[tuple[float, str]]:
         """Return what throughput cannot exceed, each with its reason."""
         work, drive = self.work, self._array.drive
-        bounds = [(self.cores * 1000 / work.per_transaction_ms(work.cpu_s), "the processors")]
+        bounds = [(math.inf, "nothing")]
+        if work.cpu_s > 0:
+            most = self.cores * 1000 / work.per_transaction_ms(work.cpu_s)
+            bounds.append((most, "the processors"))
         demand_s = sum(self._loads(1.0, target)) * self._array.servers
         if demand_s > 0:
             memory_s = drive.cache_bytes / _BLOCK_BYTES * self._array.write_ms / 1000
@@ -357,6 +360,8 @@ class Model:
         high, limit = min(self._bounds(target, horizon_s))
         # What was measured was possible, whatever a bound says.
         high = max(high, self.work.per_s)
+        if high == math.inf:
+            high = 1000 * self.work.per_s * (self.sessions + 1)
         if self._needed(high, target) <= self._customers:
             return self._outcome(high, target, limit)
         low = 0.0

@@ -58,11 +58,19 @@ def _moves(advice: Advice, way: ApproachAdvice, *, tablespace: str, folder: str)
         yield from _data_moves(advice, way, _need_tablespace(way, tablespace))
     if way.name in _CACHE:
         yield from (_keep(one) for one in advice.objects if one.verdict == "keep")
+    if way.name in _WAL or way.name == "archive-on-flash":
+        yield from _folder_moves(way, folder)
+
+
+def _folder_moves(way: ApproachAdvice, folder: str) -> Iterator[Move]:
+    if not folder:
+        raise UsageError(
+            f"{way.title} needs a folder on flash",
+            hint="Name one with --flash, such as /mnt/flash.",
+        )
+    if way.name == "archive-on-flash":
+        yield Move(kind=MoveKind.ARCHIVE, to=f"{folder.rstrip('/')}/archive", why=way.reason)
     if way.name in _WAL:
-        if not folder:
-            raise UsageError(
-                "the WAL needs a folder on flash", hint="Name one with --flash, such as /mnt/flash."
-            )
         # Last: it restarts the server.
         yield Move(kind=MoveKind.WAL, to=f"{folder.rstrip('/')}/pg_wal", why=way.reason)
 

@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: PostgreSQL
 """How many reads a flash cache of a size would serve, and which size is worth it.
 
-The server's own miss-ratio curve (pgflash.advice) answers it.  Without one the size alone
-has to do: a cache that holds the database misses only what is new, a smaller one serves at
-least its share of the blocks, since nobody prefers the blocks that it lacks.
+The server's own miss-ratio curve (pgflash.advice) answers it, corrected twice.  It counts the
+first read of each block as a miss: after days there are no first reads, so these become hits
+in proportion to the database that a size holds.  And it is of a cache that forgets what was
+used longest ago, while ours learns: where a cache has served, the misses that the curve gives
+are scaled so that they are its own at its own size.
+
+Without a curve the size alone has to do: a cache that holds the database misses only what is
+new, a smaller one serves at least its share of the blocks, since nobody prefers the blocks
+that it lacks.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pgflash.advise.work import CurvePoint
+from pgflash.advise.work import CurvePoint, Work
 
 #: A cache that holds everything misses what was just written or extended (lab: 0.97-0.99).
 COVERED = 0.98
 #: A doubling that saves less of all reads is not worth its flash.
 GAIN_MIN = 0.02
+#: How far a cache's own misses may be from its curve's.
+_SCALE = (0.2, 2.0)
 
 
 def covered_hits(size_bytes: float, database_bytes: float) -> float:
@@ -34,6 +43,43 @@ def curve_hits(curve: Sequence[CurvePoint], size_bytes: float) -> float:
             return before.hit_ratio + part * (point.hit_ratio - before.hit_ratio)
         before = point
     return before.hit_ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hits:
+    """Hit ratios by size, as the server will have them in the long run."""
+
+    curve: Sequence[CurvePoint]
+    database_bytes: float | None = None
+    #: A cache that served: its size and its hit ratio.
+    served: CurvePoint | None = None
+
+    def of(self, size_bytes: float) -> float:
+        """Return the hit ratio of a size."""
+        misses = 1 - self._warm(size_bytes)
+        if self.served is not None:
+            low, high = _SCALE
+            theirs = max(1 - self._warm(self.served.size_bytes), 1 - COVERED)
+            misses *= min(max((1 - self.served.hit_ratio) / theirs, low), high)
+        return min(max(1 - misses, 0.0), max(COVERED, curve_hits(self.curve, size_bytes)))
+
+    def _warm(self, size_bytes: float) -> float:
+        """Return what the curve says, with the first reads of blocks left out."""
+        plain = curve_hits(self.curve, size_bytes)
+        if not self.database_bytes:
+            return plain
+        first = max(COVERED - max(point.hit_ratio for point in self.curve), 0.0)
+        return plain + first * min(size_bytes / self.database_bytes, 1.0)
+
+
+def hits_of(work: Work, database_bytes: float | None) -> Hits | None:
+    """Return the hit ratios that a period's curve gives, or None without one."""
+    if not work.curve:
+        return None
+    served = None
+    if work.hit_ratio is not None and work.cache_bytes:
+        served = CurvePoint(size_bytes=work.cache_bytes, hit_ratio=work.hit_ratio)
+    return Hits(curve=work.curve, database_bytes=database_bytes, served=served)
 
 
 def knee(curve: Sequence[CurvePoint], *, bytes_max: float | None = None) -> CurvePoint | None:

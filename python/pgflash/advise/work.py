@@ -106,6 +106,7 @@ class Work:
     curve: tuple[CurvePoint, ...] = ()
     #: Of the cache that is there.
     hit_ratio: float | None = None
+    cache_bytes: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -175,6 +176,7 @@ def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = fro
         other_s=max(db_time_s - known_s, 0.0),
         segments=tuple(one for one in _segments(tables) if one.tablespace not in flash_tablespaces),
         curve=_curve(tables.get("flash-cache-advice")),
+        cache_bytes=_cache_bytes(tables.get("flash-cache-advice")),
         hit_ratio=_maybe(_column(tables, "summary", "name", "value").get("flash cache hits")),
         notes=tuple(notes),
     )
@@ -391,6 +393,14 @@ def _curve(table: ReportTable | None) -> tuple[CurvePoint, ...]:
         for size, ratio in zip(table.values("size_bytes"), table.values("hit_ratio"), strict=True)
         if ratio is not None
     )
+
+
+def _cache_bytes(table: ReportTable | None) -> float | None:
+    """Return the size of the cache that the curve's factors are of."""
+    if table is None or not any(column.name == "size_factor" for column in table.columns):
+        return None
+    rows = zip(table.values("size_factor"), table.values("size_bytes"), strict=True)
+    return next((_number(size) for factor, size in rows if _number(factor) == 1), None)
 
 
 def _column(
