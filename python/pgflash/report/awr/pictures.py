@@ -46,6 +46,8 @@ class Figure:
     drawing: Markup
     #: Swatch and name; empty where there is only one series.
     legend: tuple[tuple[Markup, str], ...]
+    #: Not to stand beside another, where there is a choice.
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ def picture_of_charts(charts: Sequence[Chart]) -> Picture | None:
                 caption=titled(visible(chart.title), unit),
                 drawing=_drawing(chart, series),
                 legend=legend if len(series) > 1 else (),
+                wide=chart.form is not ChartForm.BARS,
             )
         )
         if not line:

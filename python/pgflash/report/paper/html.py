@@ -21,8 +21,10 @@ from pgflash.report.paper.drawing import picture_of_charts
 #: A table of ours over this is folded.
 _FOLD_ROWS = 16
 _ROWS_MAX = 400
-#: With more columns tables stand one below the other.
-_BESIDE_COLUMNS = 7
+#: Wider tables stand one below the other: about as many characters have room in half a page.
+_BESIDE_MAX = 80
+#: Words are wrapped beyond this, and each column keeps a distance.
+_WORDS, _GAP = 18, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,7 @@ class _Shown:
     @property
     def is_wide(self) -> bool:
         """Tell whether a table is too wide to stand beside the other."""
-        return any(one and len(one.columns) > _BESIDE_COLUMNS for one in (self.paper, self.ours))
+        return any(one and _characters(one) > _BESIDE_MAX for one in (self.paper, self.ours))
 
 
 def render_paper_html(page: PaperPage, *, links: Sequence[tuple[str, str]] = ()) -> str:
@@ -68,6 +70,16 @@ def _shown(exhibit: Exhibit) -> _Shown:
         paper=_printed(f"{exhibit.id}-paper", exhibit.paper),
         ours=_printed(f"{exhibit.id}-ours", exhibit.ours),
     )
+
+
+def _characters(table: PrintedTable) -> int:
+    """Return about how many characters wide a table is, its words wrapped."""
+    widths = []
+    for place, column in enumerate(table.columns):
+        cells = max((len(row.cells[place].signed) for row in table.rows), default=0)
+        head = max(len(word) for word in [*column.title.split(), column.unit, ""])
+        widths.append(max(min(cells, _WORDS) if column.words else cells, head) + _GAP)
+    return sum(widths)
 
 
 def _printed(table_id: str, table: ReportTable | None) -> PrintedTable | None:
