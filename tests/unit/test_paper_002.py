@@ -109,7 +109,7 @@ def says(page: PaperPage, exhibit: str) -> str:
 def test_queries_agree_where_the_ratio_and_query_18_are_the_papers() -> None:
     page = page_of(*main_pair())
     assert page.exhibit("fig-4").verdict is Verdict.AGREES
-    assert "50 s on the array and 20 s on flash: 2.5 times faster" in page.sentences[0]
+    assert "50.0 s on the array and 20.0 s on flash: 2.5 times faster" in page.sentences[0]
     assert "Query 18 gains most, as in the paper: 5 times in the paper, 5.0 here." in says(
         page, "fig-4"
     )
@@ -147,7 +147,7 @@ def test_queries_of_a_pair_of_their_own_stand_in_the_same_figure() -> None:
     assert ours is not None
     assert [row.cells[0] for row in ours.rows] == ["Q1", "Q2", "Q6", "Q18", "Q20", "all"]
     assert ours.rows[1].cells[1:6] == (9.0, 3.0, 3.0, 1.0, 8.0)
-    assert page.sentences[0].startswith("5 queries took 59 s on the array and 23 s on flash")
+    assert page.sentences[0].startswith("5 queries took 59.0 s on the array and 23.0 s on flash")
     assert page.exhibit("fig-7").verdict is Verdict.NOT_SHOWN
 
 

@@ -13,6 +13,7 @@ from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Check, Exhibit,
 from pgflash.model.paper import PaperTable
 from pgflash.model.run import Attempt, Run
 from pgflash.model.summary import BASELINE
+from pgflash.report.awr.printed import figure
 from pgflash.report.paper import checks, parts
 from pgflash.report.paper.p002_devices import over_time
 from pgflash.report.paper.p002_sides import (
@@ -392,8 +393,9 @@ def _says(sides: Sides) -> list[str]:
         return []
     names = common_queries([pair.array, pair.flash])
     said = [
-        f"{len(names)} queries took {pair.array_s(names):,.0f} s on the array and "
-        f"{pair.flash_s(names):,.0f} s on flash: {pair.times(names):.1f} times faster (paper: 2.5)."
+        f"{len(names)} queries took {figure(pair.array_s(names))} s on the array and "
+        f"{figure(pair.flash_s(names))} s on flash: {pair.times(names):.1f} times faster "
+        "(paper: 2.5)."
     ]
     scans = [name for name in names if name in SCANS]
     if scans and len(scans) < len(names):

@@ -26,8 +26,8 @@ SHARE = "% DB Time"
 
 RATIO_IS_SET = (
     "How many times faster flash is follows from what the processors can take in against what "
-    "the array can give: the array here is an eighth of the paper's, as two processors are an "
-    "eighth of sixteen, but PostgreSQL's work on a row is not Oracle's."
+    "the array can give, and that is set: the array here is cut to this machine's processors "
+    "as the paper's was to its sixteen."
 )
 
 PAPER_EVENTS = {BASELINE: PAPER.table("table-2"), ALL: PAPER.table("table-4")}
