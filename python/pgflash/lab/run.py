@@ -20,6 +20,7 @@ from pathlib import Path
 from pgflash.lab import devices, store
 from pgflash.lab.attempt import Lab, expected_s, measure, needed_bytes
 from pgflash.lab.emulator import EmulatedDevice, Emulator, library_path
+from pgflash.lab.hot import with_advised_objects
 from pgflash.lab.order import Order, describe, profiles, require_extension, require_same
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.scenario import Scenario
@@ -143,6 +144,10 @@ def supersede(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
 def _one(rig: _Rig, run: Run, approach: Approach, repeat: int) -> Run:
     """Measure once, and add it to the run."""
     order, listener = rig.order, rig.listener
+    schema = order.scenario.workload.name
+    placed = with_advised_objects(approach, run, folder=rig.out, schema=schema)
+    if placed != approach:
+        listener.note(f"{approach.title}: {', '.join(placed.objects)} move to flash, as advised")
     with _emulator(order, approach, rig.folders) as emulator:
         lab = Lab(
             install=order.install,
@@ -153,7 +158,7 @@ def _one(rig: _Rig, run: Run, approach: Approach, repeat: int) -> Run:
             work=rig.work,
             listener=listener,
         )
-        measured = measure(lab, approach, repeat=repeat, places=rig.folders.places(approach))
+        measured = measure(lab, placed, repeat=repeat, places=rig.folders.places(approach))
     name = store.attempt_name(len(run.attempts), approach.name)
     store.write_waits(rig.out, name, measured.waits)
     if measured.report is not None:

@@ -147,7 +147,12 @@ def attempt_name(place: int, approach: str) -> str:
 
 def write_period(folder: Path, name: str, report: AwrReport) -> None:
     """Write what the server itself counted in one attempt."""
-    write_file(folder / f"awr-{name}.json", api.render_period(report, "json").encode())
+    write_file(period_file(folder, name), api.render_period(report, "json").encode())
+
+
+def period_file(folder: Path, name: str) -> Path:
+    """Return the file of what the server itself counted in one attempt."""
+    return folder / f"awr-{name}.json"
 
 
 def periods_of(folder: Path, run: Run) -> dict[str, AwrReport]:
@@ -155,7 +160,7 @@ def periods_of(folder: Path, run: Run) -> dict[str, AwrReport]:
     found = {}
     for summary in summarize(run):
         place = next(i for i, one in enumerate(run.attempts) if one is summary.middle)
-        path = folder / f"awr-{attempt_name(place, summary.approach.name)}.json"
+        path = period_file(folder, attempt_name(place, summary.approach.name))
         if path.is_file():
             found[summary.approach.name] = api.read_period(path)
     return found

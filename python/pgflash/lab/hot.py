@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Which tables an approach moves to flash, where its scenario leaves that to the advice.
+
+The advice reads what the server itself counted in the attempt that the approach is
+compared with, so that one has to come first, and needs the extension.
+"""
+
+import dataclasses
+from pathlib import Path
+
+from pgflash import api
+from pgflash.lab import store
+from pgflash.lab.workload import MeasureError
+from pgflash.model.run import Approach, Run
+from pgflash.model.summary import base_of
+
+#: In the place of the tables' names.
+ADVISED = ("auto",)
+
+
+def with_advised_objects(approach: Approach, run: Run, *, folder: Path, schema: str) -> Approach:
+    """Return the approach with the names of its tables; folder is the run's."""
+    if approach.objects != ADVISED:
+        return approach
+    base = base_of(approach)
+    found = [place for place, one in enumerate(run.attempts) if one.approach == base]
+    path = store.period_file(folder, store.attempt_name(found[0], base)) if found else None
+    if path is None or not path.is_file():
+        raise MeasureError(
+            f'which tables approach "{approach.name}" moves is not known: there is no report of '
+            f'the approach "{base}"',
+            hint="It has to be measured first, on a server with the extension; or name the tables.",
+        )
+    ranked = api.hot_tables(api.read_period(path))
+    own = f"{schema}."
+    names = tuple(name.removeprefix(own) for name in ranked if name.startswith(own))
+    if not names:
+        raise MeasureError(f'no table of the workload costs read time in approach "{base}"')
+    return dataclasses.replace(approach, objects=names)
