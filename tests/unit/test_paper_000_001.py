@@ -177,3 +177,14 @@ def test_a_chart_of_lines_averages_over_equal_spans() -> None:
 )
 def test_a_size_is_read_as_postgres_writes_it(text: str, value: int | None) -> None:
     assert memory_bytes(text) == value
+
+
+def test_titles_that_anybody_may_have_written_do_no_harm() -> None:
+    run, reports = run_000()
+    bad = "<script>alert(1)</script>\x1b[2J"
+    approaches = tuple(replace(one, title=f"{bad}{one.name}") for one in run.approaches)
+    page = page_of((replace(run, title=bad, approaches=approaches), reports))
+    html = render_paper_html(page)
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "\x1b" not in render_paper_text(page)

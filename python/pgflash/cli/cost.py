@@ -12,7 +12,7 @@ import click
 from pgflash import api
 from pgflash.lab import store as stores
 from pgflash.model.awr import Cell, ReportTable, plain
-from pgflash.report.awr.printed import print_table
+from pgflash.report.awr.printed import print_table, visible
 from pgflash.report.awr.text import WIDTH, table_lines, wrap
 
 
@@ -68,7 +68,7 @@ def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> Non
 
 def _print(found: api.RunCosts) -> None:
     for sentence in found.sentences:
-        for line in wrap(sentence, WIDTH):
+        for line in wrap(visible(sentence), WIDTH):
             click.echo(line)
     for table in (found.table, found.storage):
         for line in table_lines(print_table(table)):

@@ -139,7 +139,7 @@ class PaperPage:
     #: What weakens the figures.
     cautions: tuple[str, ...] = ()
     exhibits: tuple[Exhibit, ...]
-    #: What was predicted for each approach before it was measured.
+    #: What was predicted for each approach from the baseline, and what was measured.
     predictions: ReportTable | None = None
     #: What is wrong in the paper as a whole.
     errata: tuple[str, ...] = ()

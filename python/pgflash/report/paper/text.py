@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A paper's page as plain text, never wider than a report's: for terminals and mail."""
+"""A paper's page as plain text, never wider than a report's: for terminals and mail.
+
+A run's titles may have been written by anybody, so control characters become visible.
+"""
 
 from collections.abc import Iterator
 
 from pgflash.model.exhibit import Exhibit, PaperPage
-from pgflash.report.awr.printed import print_table
+from pgflash.report.awr.printed import print_table, visible
 from pgflash.report.awr.text import WIDTH, hanging, heading, table_lines, wrap
 
 
@@ -14,13 +17,14 @@ def render_paper_text(page: PaperPage) -> str:
 
 
 def _lines(page: PaperPage) -> Iterator[str]:
-    yield from wrap(f"Paper {page.paper}: {page.title}", WIDTH)
-    yield from wrap(f"{page.by}. Beside it: {page.run_title}, run {page.run_id}.", WIDTH)
+    yield from wrap(visible(f"Paper {page.paper}: {page.title}"), WIDTH)
+    beside = f"{page.by}. Beside it: {page.run_title}, run {page.run_id}."
+    yield from wrap(visible(beside), WIDTH)
     yield ""
     for sentence in page.sentences:
-        yield from wrap(sentence, WIDTH)
+        yield from wrap(visible(sentence), WIDTH)
     for sentence in page.cautions:
-        yield from hanging("! ", sentence)
+        yield from hanging("! ", visible(sentence))
     for exhibit in page.exhibits:
         yield from _exhibit(exhibit)
     if page.predictions is not None:
@@ -37,7 +41,7 @@ def _lines(page: PaperPage) -> Iterator[str]:
 def _exhibit(exhibit: Exhibit) -> Iterator[str]:
     yield ""
     yield from heading(f"{exhibit.label}: {exhibit.title}")
-    yield from hanging(f"{str(exhibit.verdict).upper()}: ", exhibit.sentence)
+    yield from hanging(f"{str(exhibit.verdict).upper()}: ", visible(exhibit.sentence))
     for erratum in exhibit.errata:
         yield from hanging("About the paper: ", erratum)
     for whose, table in (("The paper", exhibit.paper), ("Here", exhibit.ours)):
