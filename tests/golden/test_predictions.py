@@ -60,10 +60,26 @@ def test_the_order_of_the_write_path_comes_out() -> None:
     assert ratios[-1] > 3
 
 
-def test_what_cannot_be_predicted_says_why() -> None:
+def test_another_load_is_not_predicted_and_says_why() -> None:
+    run, reports = stored("warehouse")
+    wider = replace(run.approaches[-1], base="array", changes={"degree": "4"})
+    assert wider.name == "flash"
+    other = replace(run, approaches=(*run.approaches[:-1], wider))
+    rows = {row.case: row for row in predict_run(other, reports).rows}
+    assert rows["flash"].predicted is None
+    assert "its load differs (degree)" in rows["flash"].note
+
+
+def test_without_a_name_an_approach_is_compared_with_the_plain_one_of_its_load() -> None:
+    run, _ = stored("write-path")
     rows = {row.case: row for row in checked("write-path").rows}
-    assert rows["reads-on-san"].predicted is None
-    assert "its load differs (phase)" in rows["reads-on-san"].note
+    # The scans on the SAN are what the scans on flash are compared with, and with nothing.
+    assert "reads-on-san" not in rows
+    tpm = {attempt.approach: attempt.tpm for attempt in run.attempts}
+    unnamed = replace(run, approaches=tuple(replace(one, base="") for one in run.approaches))
+    again = {row.case: row for row in predict_run(unnamed, stored("write-path")[1]).rows}
+    expected = tpm["reads-on-flash"] / tpm["reads-on-san"]
+    assert again["reads-on-flash"].measured == pytest.approx(expected)
 
 
 def test_without_the_baselines_report_nothing_is_predicted() -> None:

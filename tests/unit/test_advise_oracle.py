@@ -71,6 +71,40 @@ def test_averages_with_a_unit_are_read() -> None:
     assert work.flash.seconds == 5_558.7
 
 
+OLD_HTML = """
+<html><body><h1>WORKLOAD REPOSITORY report for</h1>
+<table><tr><td>Host Name</td><td>CPUs</td><td>Cores</td></tr>
+<tr><td>db1</td><td>16</td><td>16</td></tr></table>
+<table><tr><td>Elapsed:</td><td>&nbsp;</td><td>60.00 (mins)</td></tr>
+<tr><td>DB Time:</td><td>&nbsp;</td><td>150.00 (mins)</td></tr></table>
+<h3>Load Profile</h3><table>
+<tr><td></td><td>Per Second</td></tr><tr><td>Transactions:</td><td>200</td></tr></table>
+<h3>Top 5 Timed Foreground Events</h3><table>
+<tr><td>Event</td><td>Waits</td><td>Time(s)</td><td>Avg wait(ms)</td><td>% DB time</td></tr>
+<tr><td>DB CPU</td><td></td><td>4,320</td><td></td><td>48.0%</td></tr>
+<tr><td>db file sequential read</td><td>100,000</td><td>2,700</td><td>27</td><td>30.0%</td></tr>
+<tr><td>log file sync</td><td>50,000</td><td>900</td><td>18</td><td>10.0%</td></tr></table>
+<h3>Background Wait Events</h3><table>
+<tr><td>Event</td><td>Waits</td><td>Total Wait Time (s)</td><td>% bg time</td></tr>
+<tr><td>log file parallel write</td><td>40,000</td><td>600</td><td>70.0</td></tr></table>
+</body></html>
+"""
+
+
+def test_an_older_report_whose_heads_are_plain_cells_is_read() -> None:
+    work = work_of_awr(OLD_HTML, name="x")
+    assert work.elapsed_s == 3_600
+    assert work.db_time_s == 9_000
+    assert work.transactions == 720_000
+    assert work.cpu_s == 4_320
+    assert work.cores == 16
+    assert work.reads.mean_ms == pytest.approx(27)
+    assert work.commit_s == 900
+    # A sync of the log takes 15 ms; the events of background processes are no waits of clients.
+    assert work.syncs == 40_000
+    assert work.sync_s == 600
+
+
 def test_what_is_no_awr_report_is_refused_in_a_sentence() -> None:
     with pytest.raises(AwrFileError, match=r"letter\.txt. is no AWR report"):
         work_of_awr("Dear Sir,\n\nhow are you?\n", name="letter.txt")

@@ -178,6 +178,8 @@ class _Reader(HTMLParser):
 
     def _end_table(self) -> None:
         self._end_row()
+        # Who marks no heads as such has them in the first row.
+        heads = tuple(self._heads) or (self._rows.pop(0) if len(self._rows) > 1 else ())
         if self._rows:
-            self.tables.append(AwrTable(heads=tuple(self._heads), rows=tuple(self._rows)))
+            self.tables.append(AwrTable(heads=heads, rows=tuple(self._rows)))
         self._heads, self._rows = [], []

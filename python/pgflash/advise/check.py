@@ -45,11 +45,13 @@ def predict_run(run: Run, reports: Mapping[str, AwrReport]) -> PredictionChecks:
 
 
 def _base(summary: Summary, summaries: Mapping[str, Summary]) -> Summary | None:
-    """Return what an approach is compared with: as it says, else the first plain one."""
-    named = summaries.get(base_of(summary.approach))
-    if named is not None or summary.approach.base:
-        return named
-    return next((one for one in summaries.values() if _is_plain(one.approach)), None)
+    """Return what an approach is compared with: as it says, else the plain one of its load."""
+    approach = summary.approach
+    if approach.base:
+        return summaries.get(approach.base)
+    plain = [one for one in summaries.values() if _is_plain(one.approach)]
+    same = [one for one in plain if not _differing(one.approach, approach)]
+    return next(iter(same), summaries.get(base_of(approach)))
 
 
 def _is_plain(approach: Approach) -> bool:
@@ -86,14 +88,14 @@ def _why_not(
         return "each of its tables has clients of its own, the model knows one kind of client"
     if base.name not in reports:
         return f"there is no report of {base.title}"
-    differ = {
-        key
-        for key in {*base.changes, *approach.changes} - _SIZES
-        if base.changes.get(key) != approach.changes.get(key)
-    }
-    if differ:
-        return f"its load differs ({', '.join(sorted(differ))})"
-    return ""
+    differ = _differing(base, approach)
+    return f"its load differs ({', '.join(differ)})" if differ else ""
+
+
+def _differing(one: Approach, other: Approach) -> list[str]:
+    """Return the parameters by which two loads differ."""
+    keys = sorted({*one.changes, *other.changes} - _SIZES)
+    return [key for key in keys if one.changes.get(key) != other.changes.get(key)]
 
 
 def _predict(

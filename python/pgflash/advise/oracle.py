@@ -20,7 +20,7 @@ from pgflash.advise.model import SECOND_THREAD
 from pgflash.advise.work import Reads, Segment, Work
 from pgflash.errors import PgflashError
 
-_NUMBER = re.compile(r"^([+-]?)([\d,]*\.?\d+)\s*(us|ms|s|K|M|G)?$", re.I)
+_NUMBER = re.compile(r"^([+-]?)([\d,]*\.?\d+)\s*(us|ms|s|K|M|G|%)?$", re.I)
 _TIMES = {"K": 1e3, "M": 1e6, "G": 1e9}
 _BLOCK_BYTES = 8192
 
