@@ -169,9 +169,16 @@ def test_rows_are_compared_by_value_and_not_by_form() -> None:
     assert digest_rows([ours]) == digest_rows([theirs])
 
 
-def test_half_a_cent_is_rounded_down_as_in_the_answers() -> None:
-    profits = [Decimal("42698382.8550"), Decimal("42698382.85501")]
-    assert plain_row(profits) == ("42698382.85", "42698382.86")
+def test_query_9_is_allowed_half_a_cent_either_way() -> None:
+    answer = read_answers()[9]
+    rows = [list(row) for row in answer.whole]
+    place = next(n for n, row in enumerate(rows) if row[:2] == ["MOROCCO", "1997"])
+    assert rows[place][2] == "42698382.85"
+    for profit, agrees in (("42698382.8550", True), ("42698382.8650", False)):
+        rows[place][2] = profit
+        assert answer.agrees([tuple(row) for row in rows]) is agrees
+    rows[place][1:] = ["1998", "42698382.85"]
+    assert not answer.agrees([tuple(row) for row in rows])
 
 
 def test_an_answer_agrees_with_its_rows_alone() -> None:
