@@ -8,11 +8,16 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
 
 import pytest
 
+from pgflash.collect.live import LiveReader
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
+from pgflash.session import connect
+from pgflash.web.details import Details
 from support.cluster import ClusterFactory
 from support.served import Served, events, served
 
@@ -147,6 +152,104 @@ def test_the_metrics_are_what_the_views_show(server: Server, page: Served) -> No
     assert float(found["pgflash_server_start_time_seconds"]) == pytest.approx(started, abs=0.01)
     assert found["pgflash_up"] == "1"
     assert 'pgflash_cache_mode{pgflash_cache_mode="offline"}' in found
+
+
+# ---- stretches of time
+
+
+def times(server: Server, seconds: float) -> tuple[datetime, datetime]:
+    """Return a stretch in which a session slept."""
+    with server.connect() as connection:
+        (begin,) = connection.execute("select clock_timestamp()").fetchone() or (datetime.now(UTC),)
+        connection.execute(f"select pg_sleep({seconds}) as marked")
+        (end,) = connection.execute("select clock_timestamp()").fetchone() or (datetime.now(UTC),)
+    return begin, end
+
+
+def query(begin: datetime, end: datetime) -> str:
+    return urlencode({"from": begin.isoformat(), "to": end.isoformat()})
+
+
+def test_a_stretch_tells_what_sessions_did(server: Server, page: Served) -> None:
+    begin, end = times(server, 1.0)
+    found = page.ask(f"/live/details?{query(begin, end)}").json
+    (sleep,) = [one for one in found["waits"] if one["name"] == "Timeout:PgSleep"]
+    assert sleep["wait_class"] == "Application"
+    assert sleep["seconds"] == pytest.approx(1.0, abs=0.25)
+    assert sleep["share"] > 0.5
+    assert found["sessions"][0]["detail"].endswith("in postgres")
+    assert sum(one["share"] for one in found["waits"]) == pytest.approx(1.0)
+    assert "pg_stat_statements" in str(found["missing"])
+    # What was before it is not in it.
+    before = page.ask(f"/live/details?{query(begin - timedelta(days=1), begin)}").json
+    assert before["begin"] < before["remembered_from"]
+
+
+def test_one_question_serves_all_who_mark_the_same_stretch(server: Server) -> None:
+    begin, end = times(server, 0.3)
+    details = Details(server.conninfo())
+    with connect(server.conninfo()) as connection:
+        known = LiveReader(connection).server
+    early = begin - timedelta(minutes=5)
+    answers = {details.stretch(known, early, begin - timedelta(seconds=10)) for _ in range(5)}
+    assert (len(answers), details.asked) == (1, 1)
+    # What has just ended may still get looks, so it is asked anew.
+    details.stretch(known, begin, end)
+    details.stretch(known, begin, end)
+    assert details.asked == 3
+    # The session may have been ended meanwhile.
+    with server.connect() as connection:
+        assert details._connection is not None
+        pid = details._connection.info.backend_pid
+        connection.execute("select pg_terminate_backend(%s, 5000)", (pid,))
+    details.stretch(known, begin, end + timedelta(seconds=1))
+    assert details._connection.info.backend_pid != pid
+    details.close()
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "sentence"),
+    [
+        ("", "", "from is no time"),
+        ("yesterday", "2026-01-01", "from is no time"),
+        ("2026-01-01", "<script>", "to is no time"),
+        ("2026-01-02", "2026-01-01", "ends before it begins"),
+        ("2026-01-01", "2026-01-01", "ends before it begins"),
+        ("2026-01-01", "2026-03-01", "longer than 31 days"),
+        ("0001-01-01", "2026-01-01", "in the year 1"),
+        ("2026-01-01", "9999-12-31T23:59:59-23:59", "in the year 9999"),
+        ("2026-01-01", "99999-01-01", "to is no time"),
+    ],
+)
+def test_absurd_stretches_are_refused_in_a_sentence(
+    page: Served, begin: str, end: str, sentence: str
+) -> None:
+    for answer in (
+        page.ask(f"/live/details?{urlencode({'from': begin, 'to': end})}"),
+        page.ask("/report", method="POST", body=urlencode({"from": begin, "to": end}).encode()),
+    ):
+        assert answer.code == 400
+        assert sentence in answer.text
+        assert "<script>" not in answer.text
+        assert len(answer.text.splitlines()) == 1
+
+
+def test_a_stretch_makes_its_report_as_a_file(server: Server, page: Served) -> None:
+    with server.connect() as connection:
+        connection.execute("select pgflash_snapshot()")
+        begin, _end = times(server, 0.2)
+        connection.execute("select pgflash_snapshot()")
+    body = urlencode({"from": begin.isoformat(), "to": datetime.now(UTC).isoformat()}).encode()
+    answer = page.ask("/report", method="POST", body=body)
+    assert answer.code == 200
+    assert answer.headers["content-disposition"].startswith("attachment;")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "<!DOCTYPE html>" in answer.text[:100] or "<!doctype html>" in answer.text[:100]
+    # There was nothing earlier to compare it with.
+    earlier = page.ask("/report", method="POST", body=body + b"&earlier_s=86400")
+    assert (earlier.code, "no snapshot at or before" in earlier.text) == (409, True)
+    assert page.ask("/report", method="POST", body=body + b"&earlier_s=-5").code == 400
+    assert page.ask("/report").code == 405
 
 
 def test_a_server_that_goes_is_said_to_viewers_and_so_is_its_return(server: Server) -> None:

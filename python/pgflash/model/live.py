@@ -128,3 +128,32 @@ class Sample:
     commit_ms: float | None
     wal_bytes_s: float | None
     cache: CacheSecond | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StretchRow:
+    """One of what took most of a stretch of time."""
+
+    name: str
+    #: A statement's text, a session's user and database.
+    detail: str
+    #: The class in which most of it was spent.
+    wait_class: str
+    seconds: float
+    #: Of the stretch's database time.
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """What sessions did in a stretch of time, as far as the sampler remembers."""
+
+    begin: str
+    end: str
+    #: When the oldest look was made that is remembered; "" if none is.
+    remembered_from: str
+    seconds: float
+    waits: tuple[StretchRow, ...] = ()
+    statements: tuple[StretchRow, ...] = ()
+    sessions: tuple[StretchRow, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)

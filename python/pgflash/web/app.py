@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -29,9 +30,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from pgflash.errors import PgflashError, UsageError
 from pgflash.model.live import Sample
 from pgflash.web import metrics
 from pgflash.web.collector import Collector, Status
+from pgflash.web.details import BusyError, Details, read_times
 from pgflash.web.ring import Message
 from pgflash.web.security import COOKIE, SESSION_S, Doorman, Guard, Policy, session_word
 from pgflash.web.tables import headline, tables
@@ -81,6 +84,7 @@ class _Pages:
     def __init__(self, collector: Collector, doorman: Doorman) -> None:
         self.collector = collector
         self.doorman = doorman
+        self.details = Details(collector.dsn)
         self.bell = Bell()
         self.streams = 0
         self._templates = jinja2.Environment(
@@ -174,6 +178,25 @@ class _Pages:
             raise HTTPException(400, "after is EPOCH-NUMBER, as an event's id is.")
         return int(number) if epoch == self.collector.ring.epoch else 0
 
+    async def stretch(self, request: Request) -> Response:
+        """Answer with what sessions did in a stretch of time."""
+        server = self.collector.server
+        query = request.query_params
+        begin, end = read_times(query.get("from", ""), query.get("to", ""))
+        if server is None:
+            raise HTTPException(503, self.collector.status.sentence)
+        body = await asyncio.to_thread(self.details.stretch, server, begin, end)
+        return Response(body, media_type="application/json")
+
+    async def report(self, request: Request) -> Response:
+        """Answer with the report of a stretch, as a file: it has styles, which no page may."""
+        form = _form(await request.body())
+        begin, end = read_times(form.get("from", ""), form.get("to", ""))
+        earlier = _seconds(form.get("earlier_s", "")) if "earlier_s" in form else None
+        text = await asyncio.to_thread(self.details.report, begin, end, earlier=earlier)
+        name = "pgflash-report.html" if earlier is None else "pgflash-compare.html"
+        return HTMLResponse(text, headers={"content-disposition": f'attachment; filename="{name}"'})
+
     async def metrics(self, _request: Request) -> Response:
         self.collector.asked()
         text = metrics.render(
@@ -225,6 +248,13 @@ class _Pages:
         return answer
 
 
+def _seconds(word: str) -> timedelta:
+    """Return how much earlier a stretch is compared with."""
+    if not word.isascii() or not word.isdecimal() or not 1 <= len(word) <= 8 or int(word) == 0:
+        raise UsageError("earlier_s is a number of seconds")
+    return timedelta(seconds=int(word))
+
+
 def _form(body: bytes) -> dict[str, str]:
     """Return the fields of a form as browsers send it."""
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
@@ -257,6 +287,14 @@ async def _refused(_request: Request, error: Exception) -> Response:
     return PlainTextResponse(f"{sentence}\n", status_code=code, headers=headers)
 
 
+async def _said(_request: Request, error: Exception) -> Response:
+    """Answer with what went wrong, and what to do about it."""
+    assert isinstance(error, PgflashError)
+    code = 400 if isinstance(error, UsageError) else 503 if isinstance(error, BusyError) else 409
+    hint = f"\n{error.hint}" if error.hint else ""
+    return PlainTextResponse(f"{error.message}{hint}\n", status_code=code)
+
+
 def make_app(collector: Collector, policy: Policy) -> ASGIApp:
     """Return the application: guarded, with the collector started and stopped along with it."""
     pages = _Pages(collector, Doorman(policy))
@@ -271,11 +309,13 @@ def make_app(collector: Collector, policy: Policy) -> ASGIApp:
         finally:
             collector.ring.forget(pages.bell.ring)
             await asyncio.to_thread(collector.stop)
+            await asyncio.to_thread(pages.details.close)
 
     get: list[tuple[str, Callable[..., object]]] = [
         ("/", pages.performance),
         ("/live/samples", pages.samples),
         ("/live/events", pages.events),
+        ("/live/details", pages.stretch),
         ("/metrics", pages.metrics),
         ("/health", pages.health),
         ("/login", pages.login_page),
@@ -283,6 +323,7 @@ def make_app(collector: Collector, policy: Policy) -> ASGIApp:
     post: list[tuple[str, Callable[..., object]]] = [
         ("/login", pages.login),
         ("/logout", pages.logout),
+        ("/report", pages.report),
     ]
     app = Starlette(
         routes=[
@@ -290,7 +331,11 @@ def make_app(collector: Collector, policy: Policy) -> ASGIApp:
             *(Route(path, route, methods=["POST"]) for path, route in post),
             Mount("/static", StaticFiles(directory=_HERE / "static")),
         ],
-        exception_handlers={HTTPException: _refused, Exception: _refused},
+        exception_handlers={
+            HTTPException: _refused,
+            PgflashError: _said,
+            Exception: _refused,
+        },
         lifespan=lifespan,
     )
     return Guard(app, pages.doorman)

@@ -63,7 +63,7 @@ class Collector:
         self.newest: Reading | None = None
         #: Database time by wait class, since this collector was made.
         self.waited_s: dict[str, float] = {}
-        self._dsn = dsn
+        self.dsn = dsn
         self._interval_s = interval_s
         self._connect = connect
         self._status = Status(state="connecting", sentence="Connecting to the server.")
@@ -148,7 +148,7 @@ class Collector:
 
     def _serve(self) -> None:
         """Read until the server goes away, is another, or we are stopped."""
-        with contextlib.closing(self._connect(self._dsn)) as connection:
+        with contextlib.closing(self._connect(self.dsn)) as connection:
             reader = LiveReader(connection)
             self._introduce(reader.server)
             before: Reading | None = None

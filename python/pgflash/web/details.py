@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What a stretch of time holds, for who marks one; and its reports.
+
+Asked of the server on a session of its own, one question at a time, so that viewers cannot
+load the server: the answer to a stretch is kept, and serves whoever asks for the same one.
+A stretch is named by two times; what is no time, or no stretch, is refused in a sentence.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from psycopg import sql
+
+from pgflash import api
+from pgflash.collect.live import STATEMENT_TIMEOUT_MS
+from pgflash.collect.stretch import read_stretch
+from pgflash.errors import PgflashError, UsageError
+from pgflash.model.live import LiveServer
+from pgflash.session import Connection, connect
+
+STRETCH_MAX = timedelta(days=31)
+KEPT_MAX = 64
+#: Who wait for their turn; more are sent away.
+WAITING_MAX = 20
+
+_YEARS = range(2000, 2200)
+
+
+class BusyError(PgflashError):
+    """Too many ask at once."""
+
+
+def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
+    """Return the two times that name a stretch."""
+    times = []
+    for name, word in (("from", begin), ("to", end)):
+        try:
+            moment = datetime.fromisoformat(word.strip())
+        except (ValueError, OverflowError):
+            raise UsageError(f"{name} is no time: write it as 2026-11-22T10:00:00+00:00") from None
+        if moment.year not in _YEARS:
+            raise UsageError(f"{name} is in the year {moment.year}")
+        times.append(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
+    first, last = times
+    if last <= first:
+        raise UsageError("the stretch ends before it begins")
+    if last - first > STRETCH_MAX:
+        raise UsageError(f"the stretch is longer than {STRETCH_MAX.days} days")
+    return first, last
+
+
+class Details:
+    """Answers what was done in a stretch of time."""
+
+    def __init__(self, dsn: str, *, connect: Callable[[str], Connection] = connect) -> None:
+        """Ask the server that a DSN names, once somebody asks."""
+        self._dsn = dsn
+        self._connect = connect
+        self._connection: Connection | None = None
+        self._turn = threading.Lock()
+        self._waiting = 0
+        self._kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+        self.asked = 0
+
+    def stretch(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
+        """Return a stretch as JSON; it blocks, so not for the event loop."""
+        with self._in_turn():
+            key = (str(server.started_at), begin.isoformat(), end.isoformat())
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            self.asked += 1
+            found = msgspec.json.encode(self._ask(server, begin, end))
+            # What is not over yet may still get more.
+            if end < datetime.now(UTC) - timedelta(seconds=5):
+                self._kept[key] = found
+                while len(self._kept) > KEPT_MAX:
+                    self._kept.popitem(last=False)
+            return found
+
+    def report(self, begin: datetime, end: datetime, *, earlier: timedelta | None = None) -> str:
+        """Return the report of the snapshots around a stretch, or its comparison with before."""
+        with self._in_turn(), api.open_store(dsn=self._dsn) as store:
+            now = api.report_period(
+                store, begin=begin.isoformat(), end=end.isoformat(), every_row=earlier is not None
+            )
+            if earlier is None:
+                return api.render_period(now, "html")
+            before = api.report_period(
+                store,
+                begin=(begin - earlier).isoformat(),
+                end=(end - earlier).isoformat(),
+                every_row=True,
+            )
+            return api.render_period(api.compare(before, now), "html")
+
+    def close(self) -> None:
+        """End the session, if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _in_turn(self) -> "_Turn":
+        return _Turn(self)
+
+    def _ask(self, server: LiveServer, begin: datetime, end: datetime) -> object:
+        for fresh in (False, True):
+            connection = self._session()
+            try:
+                return read_stretch(connection, server, begin=begin, end=end)
+            except PgflashError:
+                # A session that died while nobody asked is made anew, once.
+                if fresh or not connection.broken:
+                    raise
+                self.close()
+        raise AssertionError
+
+    def _session(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            connection = self._connect(self._dsn)
+            connection.execute(
+                sql.SQL("set statement_timeout = {}").format(sql.Literal(STATEMENT_TIMEOUT_MS))
+            )
+            self._connection = connection
+        return self._connection
+
+
+class _Turn:
+    """One at a time; who finds too many waiting goes away."""
+
+    def __init__(self, details: Details) -> None:
+        self._details = details
+
+    def __enter__(self) -> None:
+        if self._details._waiting >= WAITING_MAX:
+            raise BusyError("too many ask at once: ask again in a moment")
+        self._details._waiting += 1
+        self._details._turn.acquire()
+
+    def __exit__(self, *_exc: object) -> None:
+        self._details._turn.release()
+        self._details._waiting -= 1
