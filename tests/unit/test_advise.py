@@ -135,6 +135,15 @@ def test_without_sizes_objects_are_ranked_and_nothing_is_said_to_fit() -> None:
     assert [one.name for one in found.objects][:2] == ["stock", "customer"]
 
 
+def test_an_object_of_another_database_is_left_with_the_reason() -> None:
+    sizes = {key: value for key, value in SIZES.items() if key[1] != "customer"}
+    found = choose(WORK, flash=FLASH, sizes=sizes, flash_bytes=10 * GB)
+    other = next(one for one in found.objects if one.name == "customer")
+    assert other.verdict == "leave"
+    assert "its size is not known" in other.reason
+    assert found.fitted
+
+
 def test_catalogs_are_not_moved() -> None:
     found = choose(WORK, flash=FLASH, sizes=SIZES, flash_bytes=GB)
     assert all(not one.name.startswith("pg_") for one in found.objects)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The queueing model: it repeats the present, keeps the laws of queues, and knows its limits."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -204,3 +205,51 @@ def test_more_flash_is_never_slower(
     assert everything.per_s * slack >= both.per_s
     # Little's law: as many sessions are busy as there are, or a limit holds.
     assert everything.sessions <= work.sessions * slack
+
+
+_amounts = st.one_of(st.just(0.0), st.floats(min_value=1e-3, max_value=1e6))
+_maybe = st.one_of(st.none(), _amounts)
+_drives = st.sampled_from(
+    (DISK, ARRAY, replace(ARRAY, pipe_bytes_s=40e6), replace(DISK, servers=24), FLASH)
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_whatever_a_report_says_there_is_a_finite_answer(data: st.DataObject) -> None:
+    def reads() -> Reads:
+        count = data.draw(_amounts)
+        seconds = data.draw(_amounts) if count else 0.0
+        return Reads(count=count, bytes=count * data.draw(_amounts), seconds=seconds)
+
+    names = ("cpu_s", "run_queue_s", "write_wait_s", "commit_s", "lock_s", "other_s", "buffer_s")
+    times = {name: data.draw(_amounts, label=name) for name in names}
+    disk, flash, temp = reads(), reads(), reads()
+    total = sum(times.values()) + disk.seconds + flash.seconds + temp.seconds
+    work = Work(
+        source="drawn",
+        elapsed_s=data.draw(st.floats(min_value=1.0, max_value=1e5)),
+        transactions=data.draw(st.floats(min_value=1.0, max_value=1e7)),
+        db_time_s=max(total, 1e-3),
+        cores=data.draw(st.one_of(st.none(), st.floats(min_value=0.5, max_value=256))),
+        other_cores=data.draw(_amounts),
+        reads=disk,
+        flash=flash,
+        system_reads=reads(),
+        temp=temp,
+        writes=data.draw(_maybe),
+        write_bytes=data.draw(_amounts),
+        syncs=data.draw(_maybe),
+        sync_s=data.draw(_maybe),
+        wal_bytes=data.draw(_amounts),
+        archive_read_bytes=data.draw(_amounts),
+        archive_write_bytes=data.draw(_amounts),
+        **times,
+    )
+    here = Model(work, array=data.draw(_drives), flash=data.draw(_drives))
+    for target in (PRESENT, WAL, CACHE, ALL, Target(name="t", title="", temp=True, archive=True)):
+        found = here.predict(target)
+        for value in (found.per_s, found.ratio, found.db_time_ms, found.sync_ms):
+            assert math.isfinite(value)
+            assert value >= 0
+        assert found.per_s > 0

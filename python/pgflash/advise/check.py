@@ -109,8 +109,9 @@ def _predict(
     attempt = base.middle
     if base.approach.archive and base.approach.archive != FLASH:
         work = _with_archive(work, attempt)
-    background = max(attempt.cpu.server_s / attempt.cpu.elapsed_s - work.cpu_s / work.elapsed_s, 0)
-    driver = attempt.cpu.driver_s / attempt.cpu.elapsed_s
+    measured_s = max(attempt.cpu.elapsed_s, 1e-9)
+    background = max(attempt.cpu.server_s / measured_s - work.cpu_s / work.elapsed_s, 0.0)
+    driver = attempt.cpu.driver_s / measured_s
 
     def model(foreign_share: float) -> Model:
         return Model(
@@ -169,7 +170,10 @@ def _with_archive(work: Work, attempt: Attempt) -> Work:
 
 def drive_of_role(run: Run, role: str) -> Drive:
     """Return one of a run's devices."""
-    return drive_of_run(next(device for device in run.devices if device.role == role))
+    for device in run.devices:
+        if device.role == role:
+            return drive_of_run(device)
+    raise NoAdviceError(f"the run has no device {role}")
 
 
 def _hits(

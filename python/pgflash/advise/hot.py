@@ -26,7 +26,7 @@ _BLOCK_BYTES = 8192
 SHARE_MIN = 0.005
 #: Of an object's blocks: fewer than this, and the rest would be moved for nothing.
 TOUCHED_MIN = 0.5
-_SYSTEM = ("pg_catalog.", "pg_toast.", "information_schema.", "file ")
+_SYSTEM = ("pg_catalog.", "pg_toast.", "information_schema.", "pgflash_", "file ")
 _MOVABLE = frozenset({"table", "index", "materialized view", ""})
 
 #: Sizes of relations by (database, name).
@@ -51,8 +51,9 @@ def choose(
 ) -> Choice:
     """Rank the relations, and choose those that flash of a size should hold.
 
-    Without sizes, or without a size of flash, all that cost enough are chosen.  KEPT: there is
-    a flash cache, or is to be one, that could keep what is not moved.
+    Without sizes, or without a size of flash, all that cost enough are chosen; with both only
+    what has a size (of the database that was asked).  KEPT: there is a flash cache that could
+    keep what is not moved.
     """
     candidates = [s for s in work.segments if _is_movable(s)]
     all_read_s = sum(segment.read_s for segment in work.segments)
@@ -63,14 +64,19 @@ def choose(
         for one in candidates
     ]
     worth = [one for one in measured if one.share >= SHARE_MIN and one.saved_s > 0]
-    fitted = flash_bytes is not None and all(one.bytes is not None for one in worth)
+    fitted = flash_bytes is not None and bool(sizes)
     movable = [one for one in worth if not (kept and _is_partial(one))]
+    if sizes:
+        movable = [one for one in movable if one.bytes is not None]
     if fitted and flash_bytes is not None:
         values = [(one.bytes or 0.0, one.saved_s) for one in movable]
         moved = {id(movable[index]) for index in knapsack(values, flash_bytes)}
     else:
         moved = {id(one) for one in movable}
-    judged = [_judge(one, id(one) in moved, one in worth, kept=kept) for one in measured]
+    judged = [
+        _judge(one, id(one) in moved, one in worth, kept=kept, sized=bool(sizes))
+        for one in measured
+    ]
     judged.sort(key=lambda one: (-one.saved_s, one.name))
     chosen = [one for one in judged if one.verdict == "move"]
     return Choice(
@@ -168,11 +174,13 @@ def _measure(
     )
 
 
-def _judge(one: HotObject, moved: bool, worth: bool, *, kept: bool) -> HotObject:
+def _judge(one: HotObject, moved: bool, worth: bool, *, kept: bool, sized: bool) -> HotObject:
     if not worth:
         verdict, reason = "leave", f"costs {percent(one.share)} of the read time"
     elif moved:
         verdict, reason = "move", f"costs {percent(one.share)} of the read time"
+    elif sized and one.bytes is None:
+        verdict, reason = "leave", "its size is not known: ask in its own database"
     elif kept:
         verdict = "keep"
         reason = (
