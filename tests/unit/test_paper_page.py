@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pgflash.model.exhibit import (
@@ -16,6 +18,7 @@ from pgflash.model.exhibit import (
 )
 from pgflash.model.paper import PAPERS, printed_number, read_paper
 from pgflash.report.paper import checks, render_paper_html, render_paper_text
+from pgflash.report.paper.drawing import picture_of_charts
 from support.reports import column, table
 
 HOLDS = Check(holds=True, says="The order is the same.")
@@ -183,3 +186,19 @@ def test_the_text_fits_a_terminal() -> None:
     assert max(map(len, text.splitlines())) <= 100
     assert "AGREES IN PART: The order is the same. The ratio is not. Because." in text
     assert "db file sequential read" in text
+
+
+def test_lines_are_joined_over_rounded_moments_and_broken_over_missing_ones() -> None:
+    chart = Chart(
+        form=ChartForm.LINES,
+        title="Reads",
+        unit="/s",
+        at_s=(0.0, 1.0, 2.0, 9.0),
+        lasting_s=(0.9, 1.1, 0.95, 1.0),
+        series=(ChartSeries(name="here", values=(1.0, 2.0, 3.0, 4.0)),),
+    )
+    picture = picture_of_charts((chart,))
+    assert picture is not None
+    (figure,) = picture.figures
+    (path,) = [one for one in re.findall(r'd="([^"]+)"', figure.drawing) if "V" in one]
+    assert path.count("M") == 2  # one stroke through the first three, one for the last

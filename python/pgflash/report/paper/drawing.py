@@ -17,6 +17,8 @@ from pgflash.report.awr.printed import figure, titled, visible
 
 #: The plain pattern is the paper's.
 _PLAIN = 0
+#: The chart has a gap where more than this share of a step is missing.
+_GAP_STEPS = 0.6
 
 
 def picture_of_charts(charts: Sequence[Chart]) -> Picture | None:
@@ -77,11 +79,20 @@ def _drawing(chart: Chart, series: Sequence[svg.Series]) -> Markup:
         return svg.lying(PREFIX, labels, series, title=title, texts=_percent if share else figure)
     if chart.form is ChartForm.COLUMNS:
         return svg.bars(PREFIX, [visible(label) for label in chart.labels], series, title=title)
-    lasting_s = chart.lasting_s or (chart.every_s,) * len(chart.at_s)
-    spans = [(at_s, at_s + lasts) for at_s, lasts in zip(chart.at_s, lasting_s, strict=True)]
+    spans = _spans(chart)
     if chart.form is ChartForm.STACKED:
         return svg.stacked(PREFIX, spans, series, title=title, share=share, clock=False)
     return svg.lines(spans, series, title=title, wide=True, clock=False)
+
+
+def _spans(chart: Chart) -> list[svg.Span]:
+    """Return for how long each value stands; moments are rounded, so neighbours are joined."""
+    lasting_s = chart.lasting_s or (chart.every_s,) * len(chart.at_s)
+    ends = [at_s + lasts for at_s, lasts in zip(chart.at_s, lasting_s, strict=True)]
+    for place, after in enumerate(chart.at_s[1:]):
+        if after - ends[place] < _GAP_STEPS * lasting_s[place]:
+            ends[place] = after
+    return list(zip(chart.at_s, ends, strict=True))
 
 
 def _percent(value: float) -> str:

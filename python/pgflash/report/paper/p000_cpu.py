@@ -3,10 +3,9 @@
 
 A process that waits for an emulated device sleeps, which the kernel books as idle time and
 not as I/O wait.  So what is compared is both together: the time in which processors had
-nothing to do, because whoever would have used them waited.
+nothing to do, because whoever would have used them waited.  The paper's machine had no other
+work; of ours what other programs took is left out, so shares are of what they left.
 """
-
-import statistics
 
 from pgflash.model.awr import AwrReport, Unit, plain
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Exhibit
@@ -26,19 +25,19 @@ def cpu_exhibit(paper: Paper, run: Run, missing: str) -> Exhibit:
     attempts = parts.middle_attempts(run)
     disk, flash = attempts.get(BASELINE), attempts.get(_ALL)
     if not missing and not (_shares(disk) and _shares(flash)):
-        missing = "Not measured: the processors' time was not looked at in this run."
+        missing = "Not measured: other programs left no processor time to speak of."
     data = paper.table("fig-13")
     user = data.number("user", "HDD"), data.number("user", "SSD")
     wait = data.number("I/O wait", "HDD"), data.number("I/O wait", "SSD")
     before, after = _shares(disk), _shares(flash)
-    own_user = _percent(before, "user"), _percent(after, "user")
-    own_wait = _percent(before, "iowait", "idle"), _percent(after, "iowait", "idle")
+    own_user = _percent(before, _USER), _percent(after, _USER)
+    own_wait = _percent(before, _UNUSED), _percent(after, _UNUSED)
     return parts.exhibit_of(
         paper,
         "fig-13",
         ours=parts.figures_table(
             "cpu",
-            "The machine's processors",
+            "The processors, but for what other programs took",
             [
                 ("part", "CPU", Unit.TEXT),
                 ("disk", "Everything on the array", Unit.SHARE),
@@ -76,24 +75,36 @@ def cpu_exhibit(paper: Paper, run: Run, missing: str) -> Exhibit:
                 unit="%",
             ),
         ),
-        reason="Other programs on the machine take processor time too, whatever the approach.",
+        reason="Where other programs keep the processors busy, the server gets less of them and "
+        "its clients wait for a processor instead of a disk.",
         missing=missing,
     )
 
 
-_PARTS = ("user", "system", "iowait", "idle")
+_USER, _SYSTEM, _LOAD, _UNUSED = "user", "system", "the load's own driver", "waiting or idle"
+_PARTS = (_USER, _SYSTEM, _LOAD, _UNUSED)
+#: Of less than this share of the machine nothing can be said.
+_LEFT_MIN = 0.05
 
 
 def _shares(attempt: Attempt | None) -> dict[str, float]:
-    if attempt is None or not attempt.cpu_seconds:
+    """Return where the processors' time went, as shares of what other programs left."""
+    if attempt is None:
         return {}
-    return {
-        name: statistics.fmean(getattr(one, name) for one in attempt.cpu_seconds) for name in _PARTS
-    }
+    cpu = attempt.cpu
+    capacity_s = cpu.cores * cpu.elapsed_s
+    left_s = capacity_s - cpu.foreign_s
+    if left_s <= _LEFT_MIN * capacity_s:
+        return {}
+    user, system, load = (
+        min(max(one / left_s, 0.0), 1.0)
+        for one in (cpu.server_user_s, cpu.server_system_s, cpu.driver_s)
+    )
+    return {_USER: user, _SYSTEM: system, _LOAD: load, _UNUSED: max(1 - user - system - load, 0.0)}
 
 
-def _percent(shares: dict[str, float], *names: str) -> float | None:
-    return 100 * sum(shares[name] for name in names) if shares else None
+def _percent(shares: dict[str, float], name: str) -> float | None:
+    return 100 * shares[name] if shares else None
 
 
 def sessions_exhibit(paper: Paper, report: AwrReport | None, missing: str) -> Exhibit:
