@@ -65,7 +65,7 @@ def parse_queries(text: str) -> tuple[int, ...]:
 class WarehouseConfig:
     """Size of the database, and what is asked of it."""
 
-    #: 1 is a gigabyte of rows, and about 1.8 of tables and indexes.
+    #: 1 is a gigabyte of rows, and about 1.65 of tables and indexes.
     scale_factor: float = 0.1
     queries: tuple[int, ...] = QUERIES
     #: How many processes work on one query, the session's own included.

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from pgflash.errors import UsageError
 from pgflash.lab import host
-from pgflash.lab.parameters import Parameters, require, size_bytes
+from pgflash.lab.parameters import Parameters, ScenarioError, require, size_bytes
 from pgflash.lab.server import Server
 from pgflash.lab.warehouse.consistency import check_consistency
 from pgflash.lab.warehouse.driver import RunObserver, run
@@ -41,7 +42,7 @@ from pgflash.model.run import Approach, Latency, Step
 _LOAD_S = 6.0
 _LOAD_GIGABYTE_S = 90.0
 #: Of tables and indexes, for each gigabyte of rows.
-_GIGABYTE_BYTES = 1_900_000_000
+_GIGABYTE_BYTES = 1_650_000_000
 #: A query's mean time for each gigabyte, on two processors, for the time left.
 _QUERY_S = 12.0
 #: How much of an answer's digest marks it in a step.
@@ -76,7 +77,10 @@ class WarehouseParameters(Parameters):
         for name in ("array_random_page_cost", "flash_random_page_cost"):
             require(getattr(self, name) > 0, name, "must be above 0")
         size_bytes(self.work_mem, name="work_mem")
-        self.config()
+        try:
+            self.config()
+        except UsageError as error:
+            raise ScenarioError(error.message, hint=error.hint) from error
 
     def config(self, *, repeat: int = 1) -> WarehouseConfig:
         """Return the workload's own form of them, checked there."""
