@@ -23,7 +23,36 @@ from pgflash.model.run import Attempt, CacheUse
 from pgflash.model.waits import WaitClass
 from support.cached import has_contrib
 
-STOCK = "approaches=baseline,wal-on-flash,all-on-flash"
+STOCK = "approaches=baseline,wal-on-flash,hot-objects,all-on-flash"
+
+#: Everything that an approach can place elsewhere, at once.
+OWN = """
+name = "own"
+title = "An own scenario"
+[parameters]
+warehouses = 1
+clients = 2
+mix = "read-mostly"
+warmup_s = 1
+measure_s = 2
+shared_buffers = "16MB"
+cache_times = 8
+prefill = false
+array = "sas15k-raid10-8"
+flash = "nvme"
+[settings]
+track_io_timing = true
+autovacuum = false
+[[approaches]]
+name = "baseline"
+title = "Everything elsewhere"
+temp = "flash"
+archive = "flash"
+cache = true
+cache_files = 2
+keep = ["customer"]
+changes = { clients = 3 }
+"""
 TINY = ("--preset", "smoke", "--set", "measure_s=2", "--set", "clients=4")
 
 
@@ -83,8 +112,9 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result == json.loads((folder / "result.json").read_text())
-    assert list(result["approaches"]) == ["baseline", "wal-on-flash", "all-on-flash"]
-    assert set(result["ratios"]) == {"wal-on-flash/baseline", "all-on-flash/baseline"}
+    names = ["baseline", "wal-on-flash", "hot-objects", "all-on-flash"]
+    assert list(result["approaches"]) == names
+    assert list(result["ratios"]) == [f"{name}/baseline" for name in names[1:]]
     # An array's read takes milliseconds, so no noise can turn these two around.
     assert result["ratios"]["all-on-flash/baseline"] > 2
     assert result["emulated_devices"] == ["sas15k-raid10-8", "nvme"]
@@ -98,7 +128,12 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
         assert attempt.cpu.server_s > 0
         assert attempt.cpu_seconds
         assert attempt.wal_bytes > 0
-    baseline, wal, everything = run.attempts
+        _seconds_agree_with_the_devices(attempt)
+    baseline, wal, hot, everything = run.attempts
+    # Its hot tables are read from flash, the others from the array.
+    assert hot.reads.flash > 0
+    assert hot.reads.disk > 0
+    assert hot.devices["array"]["log_sync_count"] == 0
     assert baseline.reads.disk == baseline.reads.blocks > 0
     assert baseline.reads.mean_ms > 1
     assert everything.reads.flash == everything.reads.blocks
@@ -112,6 +147,27 @@ def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -
     assert everything.devices["array"]["read_count"] == 0
     page = (folder / "report.html").read_text()
     assert "sas15k-raid10-8 (emulated)" in page
+    assert 'href="paper.html"' in page
+    assert 'href="report.html"' in (folder / "paper.html").read_text()
+
+
+def _seconds_agree_with_the_devices(attempt: Attempt) -> None:
+    """What was seen second by second is part of what the devices counted in all."""
+    assert {one.blocked_from for one in attempt.host_seconds} == {"sessions"}
+    assert any(one.context_switches_per_s > 0 for one in attempt.host_seconds)
+    for role in ("array", "flash"):
+        seconds = [one for one in attempt.disk_seconds if one.role == role]
+        assert len(seconds) >= 2
+        counted = attempt.devices[role]
+        assert sum(one.reads for one in seconds) <= counted["read_count"]
+        assert sum(one.read_bytes for one in seconds) <= counted["read_bytes"]
+        syncs, writes = counted["log_sync_count"], counted["write_count"]
+        assert sum(one.writes for one in seconds) <= syncs + writes
+        busy = [one for one in seconds if one.reads]
+        assert all(one.read_ms > 0 for one in busy)
+    both = sum(one.read_bytes for one in attempt.disk_seconds)
+    per_host = sum(one.in_bytes_per_s for one in attempt.host_seconds)
+    assert per_host == pytest.approx(both, rel=0.2)  # seconds are not quite of a second
 
 
 @pytest.mark.extension
@@ -148,6 +204,30 @@ def test_a_run_with_a_flash_cache_says_what_it_served(
     assert seen == sorted(seen)
     assert len(seen) >= 2
     _each_server_has_its_report(tmp_path / "run", cached)
+
+
+@pytest.mark.extension
+def test_an_approach_places_what_it_says(
+    pgflash_install: PgInstall, store: Path, tmp_path: Path
+) -> None:
+    scenario = tmp_path / "own.toml"
+    scenario.write_text(OWN)
+    words = [sys.executable, "-m", "pgflash.cli", "lab", "run", str(scenario)]
+    words += ["--pg-config", str(pgflash_install.pg_config), "--store", str(store)]
+    done = subprocess.run(
+        [*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    run = Store(root=store).read(str(tmp_path / "run"))
+    (attempt,) = run.attempts
+    assert attempt.clients == 3
+    assert attempt.cache is not None
+    assert attempt.cache.size_bytes == 8 * 16 * 2**20
+    assert attempt.cache.gauges["keep_blocks"] > 0
+    # The cache's files are on one device each.
+    for name in ("flash", "flash-2"):
+        assert attempt.devices[name]["write_count"] > 0
+    assert {one.role for one in attempt.disk_seconds} == {"array", "flash", "flash-2"}
 
 
 def _each_miss_has_its_reason(cache: CacheUse, *, prefilled: bool) -> None:

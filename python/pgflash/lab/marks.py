@@ -181,6 +181,7 @@ def cache_use(first: Mark, last: Mark) -> CacheUse | None:
         # once; more only if blocks are dropped or not put in.
         gauges={
             "blocks_not_cached_before": float(last.blocks_all - first.blocks_cached),
+            "keep_blocks": float(after.get("keep_blocks") or 0),
             **_gauges(before, after),
         },
     )
