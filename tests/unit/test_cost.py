@@ -192,3 +192,12 @@ def test_a_run_of_one_approach_has_tables_and_no_comparison() -> None:
     found = run_costs(run_of(attempt(BASELINE, tpm=1_000)), PRICES)
     assert len(found.table.rows) == 1
     assert not any("least" in sentence for sentence in found.sentences)
+
+
+def test_other_work_is_not_called_transactions() -> None:
+    made = (attempt(BASELINE, tpm=6), attempt(ALL, tpm=30))
+    found = run_costs(run_of(*(replace(one, workload="warehouse") for one in made)), PRICES)
+    assert "per 1,000 queries a minute" in found.sentences[0]
+    titles = [column.title for column in found.table.columns]
+    assert "USD per million queries" in titles
+    assert not any("TPM" in title or "transactions" in title for title in titles)

@@ -67,9 +67,21 @@ def as_raid5(price: Price) -> Price:
     return dataclasses.replace(price, raid=Raid.RAID5, drives=max(data, 2) + 1)
 
 
+#: What a workload counts, and how many of it a minute are called.
+_COUNTED = {
+    "oltp": ("transactions", "TPM"),
+    "warehouse": ("queries", "queries a minute"),
+    "micro": ("operations", "operations a minute"),
+    "load": ("batches", "batches a minute"),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApproachCost:
-    """What one approach's storage costs, and what was measured on it."""
+    """What one approach's storage costs, and what was measured on it.
+
+    A transaction is whatever the workload counts: a query, a batch of a load.
+    """
 
     approach: Approach
     #: Roles of the devices that it uses.
@@ -79,6 +91,7 @@ class ApproachCost:
     tpm: float
     #: Blocks that the server read a second.
     reads_per_s: float
+    workload: str = "oltp"
 
     @property
     def per_1000_tpm(self) -> float | None:
@@ -129,6 +142,7 @@ def _cost(summary: Summary, prices: Mapping[str, Price], currency: str) -> Appro
         currency=currency,
         tpm=summary.tpm,
         reads_per_s=attempt.reads.blocks / max(attempt.cpu.elapsed_s, 1e-9),
+        workload=attempt.workload,
     )
 
 
@@ -167,6 +181,7 @@ def run_costs(run: Run, prices: Mapping[str, Price]) -> RunCosts:
 def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
     """Return the cost of the approaches side by side."""
     currency = costs[0].currency if costs else ""
+    counted, rate = _counted(costs)
     base = next((one for one in costs if one.approach.name == BASELINE), None)
     rows = []
     for one in costs:
@@ -192,12 +207,12 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
             text("approach", "Approach"),
             text("devices", "Devices"),
             _money("price", f"Price, {currency}"),
-            figure("tpm", "TPM", Unit.COUNT),
-            _money("per_1000_tpm", f"{currency} per 1,000 TPM"),
+            figure("tpm", rate[:1].upper() + rate[1:], Unit.COUNT),
+            _money("per_1000_tpm", f"{currency} per 1,000 {rate}"),
             figure("times", "Times the baseline's", Unit.RATIO, Source.MODELLED),
             _money(
                 "per_million_transactions",
-                f"{currency} per million transactions",
+                f"{currency} per million {counted}",
                 note=f"storage written off over {WRITE_OFF_YEARS} years at this throughput",
             ),
             figure("reads_per_s", "Blocks read", Unit.PER_SECOND),
@@ -271,22 +286,30 @@ def _storage_row(name: str, price: Price, *, iops_known: bool) -> Row:
     )
 
 
+def _counted(costs: tuple[ApproachCost, ...]) -> tuple[str, str]:
+    """Return what was counted, and what so many a minute are called."""
+    workloads = {one.workload for one in costs}
+    (only,) = workloads if len(workloads) == 1 else ("",)
+    return _COUNTED.get(only, ("operations", "operations a minute"))
+
+
 def cost_sentence(costs: tuple[ApproachCost, ...]) -> str:
     """Return what costs least for its throughput, in a sentence; "" without two approaches."""
     having = [one for one in costs if one.per_1000_tpm is not None]
     base = next((one for one in having if one.approach.name == BASELINE), None)
     if base is None or len(having) < 2:
         return ""
+    _, rate = _counted(costs)
     best = min(having, key=lambda one: one.per_1000_tpm or math.inf)
     per_base, per_best = base.per_1000_tpm or 0.0, best.per_1000_tpm or 0.0
     if best is base:
         return (
             f"No approach costs less for its throughput than {base.approach.title.lower()}: "
-            f"{per_base:,.0f} {base.currency} of storage per 1,000 TPM."
+            f"{per_base:,.0f} {base.currency} of storage per 1,000 {rate}."
         )
     return (
         f"{best.approach.title} costs least for its throughput: {per_best:,.2f} {best.currency} "
-        f"of storage per 1,000 TPM against {per_base:,.2f} with "
+        f"of storage per 1,000 {rate} against {per_base:,.2f} with "
         f"{base.approach.title[:1].lower()}{base.approach.title[1:]}, "
         f"{1 - per_best / per_base:.0%} less."
     )
