@@ -38,7 +38,10 @@ _COMMAND = "archive_command"
 _BASIC = "basic_archive.archive_directory"
 
 #: A path in front of %f, in quotes or without.
-_FOLDER = re.compile(r"""(?:"(/[^"]*)/%f"|'(/[^']*)/%f'|(/[^\s"';&|<>()]+)/%f)""")
+_FOLDER = re.compile(r"""(?:"(/[^"]*)/%f|'(/[^']*)/%f|(?<![^\s<>&|;(=])(/[^\s"';&|<>()]+)/%f)""")
+
+#: A folder of another machine, as rsync and scp write it.
+_REMOTE = re.compile(r"\w:\S*%f")
 
 #: How long a segment may take to be archived.
 _ARCHIVED_WAIT_S = 300.0
@@ -50,6 +53,8 @@ _SEGMENT = re.compile(r"[0-9A-F]{24}")
 
 def folder_of(command: str) -> str | None:
     """Return the folder that a command archives to, or None if that is not to be seen."""
+    if _REMOTE.search(command):
+        return None
     found = {next(filter(None, match.groups())) for match in _FOLDER.finditer(command)}
     # Two folders are two copies: which of them is to move, nobody has said.
     return found.pop().rstrip("/") if len(found) == 1 else None

@@ -1,0 +1,158 @@
+"""pgflash place and pgflash plan, as they are typed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgflash.cli import main
+from pgflash.lab.postgres import PgInstall
+from pgflash.place import Cluster
+from support.cluster import ClusterFactory
+from support.placed import PlacedServer, placed_server
+
+
+@pytest.fixture(scope="module")
+def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
+    factory = ClusterFactory(pg_install)
+    with placed_server(factory, initdb_args=["--wal-segsize=1"]) as placed:
+        placed.tablespace("flash")
+        with placed.server.connect() as connection:
+            connection.execute("create table stock (id int primary key)")
+        yield placed
+    factory.close()
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where plans are kept that have no file of their own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "pgflash" / "plans"
+
+
+def said(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
+    """Run a command line that must end with a code, and return all that it said."""
+    assert main(list(words)) == code, capsys.readouterr()
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return captured.out + captured.err
+
+
+def tablespace_of(placed: PlacedServer, name: str) -> str:
+    with Cluster(placed.dsn) as cluster:
+        return str(
+            cluster.value(
+                "select coalesce(spcname, 'pg_default') from pg_class c left join pg_tablespace t "
+                "on t.oid = reltablespace where relname = %s",
+                name,
+            )
+        )
+
+
+def test_a_dry_run_says_it_all_and_does_nothing(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer, state: Path
+) -> None:
+    words = ("place", "table", "stock", "--on", "flash", "--dsn", placed.dsn, "--dry-run")
+    text = said(capsys, 0, *words)
+    assert "table public.stock" in text
+    assert "index public.stock_pkey" in text
+    assert "Lock: Readers and writers" in text
+    assert "Lock: Nobody waits" in text
+    assert tablespace_of(placed, "stock") == "pg_default"
+    assert not state.exists()
+
+
+def test_what_is_done_is_kept_in_a_plan_that_is_listed_shown_and_undone(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer, state: Path
+) -> None:
+    dsn = ("--dsn", placed.dsn)
+    text = said(capsys, 0, "place", "table", "stock", "--on", "flash", *dsn, "--yes")
+    (path,) = state.iterdir()
+    assert f"pgflash plan undo {path}" in text
+    assert tablespace_of(placed, "stock_pkey") == "flash"
+    assert f"{path}" in said(capsys, 0, "plan", "show")
+    assert "public.stock" in said(capsys, 0, "plan", "show", str(path))
+    shown = json.loads(said(capsys, 0, "plan", "show", str(path), "--format", "json"))
+    assert [move["state"] for move in shown["moves"]] == ["done", "done"]
+    assert [move["was"] for move in shown["moves"]] == ["pg_default", "pg_default"]
+    rows = list(
+        csv.DictReader(io.StringIO(said(capsys, 0, "plan", "show", str(path), "--format", "csv")))
+    )
+    assert rows[1]["name"] == "public.stock_pkey"
+    # A second apply has nothing to do, and says so.
+    assert "nothing to do" in said(capsys, 0, "plan", "apply", str(path), *dsn, "--yes")
+    said(capsys, 0, "plan", "undo", str(path), *dsn, "--yes")
+    assert tablespace_of(placed, "stock") == "pg_default"
+    assert "undone" in said(capsys, 0, "plan", "show", str(path))
+    said(capsys, 0, "plan", "apply", str(path), *dsn, "--yes")
+    assert tablespace_of(placed, "stock") == "flash"
+    said(capsys, 0, "plan", "undo", str(path), *dsn, "--yes")
+
+
+def test_the_wal_moves_by_command(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer, tmp_path: Path
+) -> None:
+    folder = placed.server.base / "wal"
+    plan = str(tmp_path / "wal.json")
+    words = ("--on", str(folder), "--dsn", placed.dsn, "--yes", "--plan", plan)
+    text = said(capsys, 0, "place", "wal", *words)
+    assert "The server is stopped and started (by pg_ctl)" in text
+    assert "on the same device" in text
+    assert placed.wal_folder == folder
+    said(capsys, 0, "plan", "undo", plan, "--dsn", placed.dsn, "--yes")
+    assert placed.wal_folder == placed.data / "pg_wal"
+
+
+def test_nobody_to_ask_is_an_error_and_nothing_is_done(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer
+) -> None:
+    words = ("place", "index", "stock_pkey", "--on", "flash", "--dsn", placed.dsn)
+    assert "--yes" in said(capsys, 1, *words)
+    assert tablespace_of(placed, "stock_pkey") == "pg_default"
+
+
+def test_a_move_that_fails_says_how_to_go_on_and_how_to_go_back(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer
+) -> None:
+    with placed.server.connect(autocommit=False) as holder:
+        holder.execute("select from stock")
+        words = ("--no-indexes", "--patience", "0", "--dsn", placed.dsn, "--yes")
+        text = said(capsys, 1, "place", "table", "stock", "--on", "flash", *words)
+    assert "could not be locked" in text
+    assert "pgflash plan apply" in text
+    assert "pgflash plan undo" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("table", "nothing", "--on", "flash"), 1, "there is no table nothing"),
+        (("table", "stock", "--on", "nowhere"), 1, 'there is no tablespace "nowhere"'),
+        (("archive", "--on", "/tmp/x"), 1, "WAL is not archived"),
+        (("wal", "--on", "/tmp"), 1, "is not empty"),
+        (("wal", "--on", "/x", "--stop-command", "x"), 2, "go together"),
+        (("database", "nothing", "--on", "flash", "--offline"), 1, "there is no database"),
+        (("table", "stock"), 2, "Missing option '--on'"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_a_hint(
+    capsys: pytest.CaptureFixture[str],
+    placed: PlacedServer,
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+) -> None:
+    assert message in said(capsys, code, "place", *words, "--dsn", placed.dsn, "--yes")
+
+
+def test_what_is_there_is_said_to_be_there(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer, state: Path
+) -> None:
+    words = ("--on", "pg_default", "--dsn", placed.dsn, "--yes")
+    assert "nothing to do" in said(capsys, 0, "place", "table", "stock", *words)
+    assert not state.exists()

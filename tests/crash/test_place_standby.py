@@ -1,0 +1,105 @@
+"""The WAL moves on a primary with a slot and a standby, and on the standby itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.model.plan import Move, MoveKind
+from pgflash.place import PlaceError
+from support.cached import eventually
+from support.cluster import FAST_SETTINGS, ClusterFactory
+from support.placed import PlacedServer, placed_server
+from support.standby import REPLICATION, has_replayed
+
+
+@pytest.fixture(scope="module")
+def pair(pg_install: PgInstall) -> Iterator[tuple[PlacedServer, PlacedServer]]:
+    """A primary, and a standby that follows it by a slot."""
+    factory = ClusterFactory(pg_install)
+    with placed_server(factory, settings=REPLICATION, initdb_args=["--wal-segsize=1"]) as primary:
+        with primary.server.connect() as connection:
+            connection.execute("create table kept (n int)")
+        server = factory.adopt(
+            Server(
+                install=pg_install,
+                base=primary.server.base.parent / "standby",
+                settings={**FAST_SETTINGS, **REPLICATION},
+            )
+        )
+        slot = ("--write-recovery-conf", "--create-slot", "--slot=follows")
+        words = [
+            "pg_basebackup",
+            "--pgdata",
+            str(server.data),
+            "--checkpoint=fast",
+            "--no-sync",
+            *slot,
+        ]
+        primary.server.run(words)
+        standby = PlacedServer(server)
+        try:
+            yield primary, standby
+        finally:
+            standby.close()
+    factory.close()
+
+
+def add_and_follow(primary: PlacedServer, standby: PlacedServer) -> None:
+    """Commit a row on the primary, and see all of them come to the standby."""
+    with primary.server.connect() as connection:
+        connection.execute("insert into kept values (1)")
+        rows = connection.execute("select count(*) from kept").fetchone()
+    assert eventually(lambda: has_replayed(primary.server, standby.server))
+    with standby.server.connect() as connection:
+        assert connection.execute("select count(*) from kept").fetchone() == rows
+
+
+def wal_to(placed: PlacedServer) -> Move:
+    return Move(kind=MoveKind.WAL, to=str(placed.server.base / "flash-wal"))
+
+
+def test_a_standby_follows_a_primary_whose_wal_moves(
+    pair: tuple[PlacedServer, PlacedServer],
+) -> None:
+    primary, standby = pair
+    add_and_follow(primary, standby)
+    path = primary.plan(wal_to(primary))
+    primary.apply(path)
+    add_and_follow(primary, standby)
+    # The slot keeps WAL that the standby has not had yet, across the next move, too.
+    standby.stop()
+    with primary.server.connect() as connection:
+        for _number in range(5):
+            connection.execute("insert into kept values (1)")
+            connection.execute("select pg_switch_wal()")
+        connection.execute("checkpoint")
+    primary.undo(path)
+    standby.start()
+    add_and_follow(primary, standby)
+
+
+def test_the_wal_of_a_standby_moves_by_itself(pair: tuple[PlacedServer, PlacedServer]) -> None:
+    primary, standby = pair
+    path = standby.plan(wal_to(standby))
+    standby.apply(path)
+    assert standby.wal_folder == standby.server.base / "flash-wal"
+    assert primary.wal_folder == primary.data / "pg_wal"
+    add_and_follow(primary, standby)
+    standby.undo(path)
+    add_and_follow(primary, standby)
+
+
+def test_no_tablespace_is_made_that_would_stop_a_standby(
+    pair: tuple[PlacedServer, PlacedServer],
+) -> None:
+    primary, standby = pair
+    folder = primary.server.base / "space"
+    path = primary.plan(Move(kind=MoveKind.TABLE, to=str(folder), name="kept"), name="space")
+    with pytest.raises(PlaceError, match="has standbys"):
+        primary.apply(path)
+    assert not folder.exists()
+    add_and_follow(primary, standby)

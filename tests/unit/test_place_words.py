@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Commands, lists, arguments and answers that placement has to understand."""
+
+import os
+import signal
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pgflash.model.plan import (
+    Move,
+    MoveKind,
+    MoveState,
+    PlanError,
+    make_plan,
+    read_plan,
+    write_plan,
+)
+from pgflash.place import control
+from pgflash.place.archive import folder_of, with_folder
+from pgflash.place.errors import PlaceError
+from pgflash.place.journal import Journal, Shield, Silent, only_one
+from pgflash.place.settings import quote_name, split_names
+
+
+@pytest.mark.parametrize(
+    ("command", "folder"),
+    [
+        ("cp %p /mnt/archive/%f", "/mnt/archive"),
+        ("test ! -f /mnt/a/%f && cp %p /mnt/a/%f", "/mnt/a"),
+        ('cp "%p" "/mnt/with space/%f"', "/mnt/with space"),
+        ("cp '%p' '/mnt/single/%f'", "/mnt/single"),
+        ("gzip <%p >/mnt/a/%f.gz", "/mnt/a"),
+        ("cp %p /mnt/a/%f && cp %p /mnt/b/%f", None),
+        ("pgbackrest archive-push %p", None),
+        ("rsync %p host:/mnt/a/%f", None),
+        ("cp %p /mnt/a/%f && rsync %p host:/mnt/a/%f", None),
+        ("dd if=%p of=/mnt/a/%f", "/mnt/a"),
+        ('cp %p "/mnt/a/%f.new" && mv "/mnt/a/%f.new" "/mnt/a/%f"', "/mnt/a"),
+        ("cp %p relative/%f", None),
+        ("", None),
+    ],
+)
+def test_the_folder_is_told_from_the_command(command: str, folder: str | None) -> None:
+    assert folder_of(command) == folder
+
+
+def test_a_command_gets_its_new_folder_everywhere() -> None:
+    command = "test ! -f /mnt/a/%f && cp %p /mnt/a/%f"
+    assert with_folder(command, "/mnt/a", "/f/b") == "test ! -f /f/b/%f && cp %p /f/b/%f"
+
+
+@pytest.mark.parametrize("name", ["/a b", "/a;rm", "/$x", "/a%f", '/"', "/a'"])
+def test_a_folder_that_a_shell_would_misread_is_refused(name: str) -> None:
+    with pytest.raises(PlaceError, match="cannot stand in a shell command"):
+        with_folder("cp %p /mnt/a/%f", "/mnt/a", name)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("flash", ["flash"]),
+        ("Flash , b", ["flash", "b"]),
+        ('a, "B c", d', ["a", "B c", "d"]),
+        ('"with ""quotes"", and comma"', ['with "quotes", and comma']),
+    ],
+)
+def test_a_list_of_names_is_read_as_the_server_does(text: str, names: list[str]) -> None:
+    assert split_names(text) == names
+
+
+@pytest.mark.parametrize("name", ["flash", "Flash", "a b", 'q"q', "1a", "a,b", "ä"])
+def test_a_name_that_is_quoted_is_read_back(name: str) -> None:
+    assert split_names(quote_name(name)) == [name]
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "others"),
+    [
+        (["postgres", "-D", "/d", "-c", "port=1"], "/d", ("-c", "port=1")),
+        (["postgres", "-D/d", "-p", "1"], "/d", ("-p", "1")),
+        (["postgres"], "", ()),
+        (["postgres", "-c", "x=a b'c"], "", ("-c", "x=a b'c")),
+    ],
+)
+def test_arguments_of_a_server_are_told_apart(
+    words: list[str], config: str, others: tuple[str, ...]
+) -> None:
+    cmdline = b"".join(word.encode() + b"\0" for word in words)
+    assert control._arguments(cmdline) == (config, others)
+
+
+def test_variables_of_one_start_are_not_kept() -> None:
+    environ = b"PATH=/bin\0PG_GRANDPARENT_PID=7\0LD_PRELOAD=/x=y.so\0garbage\0PWD=/\0"
+    assert control._environment(environ) == {"PATH": "/bin", "LD_PRELOAD": "/x=y.so"}
+
+
+def test_a_startup_is_read_back_as_it_was() -> None:
+    startup = control.Startup(
+        bindir="/b", config_directory="/d", arguments=("-c", "a='b'"), environment={"A": "ü"}
+    )
+    assert control.Startup.from_json(startup.to_json()) == startup
+
+
+def a_process(tmp_path: Path, cgroup: str) -> Path:
+    process = tmp_path / "4711"
+    process.mkdir()
+    (process / "cgroup").write_text(cgroup)
+    return process
+
+
+def a_data_directory(tmp_path: Path) -> control.ServerProcess:
+    (tmp_path / "PG_VERSION").write_text("18\n")
+    return control.ServerProcess(tmp_path)
+
+
+def test_a_server_of_systemd_is_not_stopped_behind_its_back(tmp_path: Path) -> None:
+    process = a_process(tmp_path, "0::/system.slice/postgresql@18-main.service\n")
+    with pytest.raises(PlaceError, match="systemd looks after") as refused:
+        a_data_directory(tmp_path)._refuse_if_looked_after(process)
+    assert "systemctl stop postgresql@18-main.service" in refused.value.hint
+
+
+def test_a_server_in_a_session_of_a_user_is_an_ordinary_one(tmp_path: Path) -> None:
+    cgroup = "0::/user.slice/user-1000.slice/user@1000.service\n"
+    a_data_directory(tmp_path)._refuse_if_looked_after(a_process(tmp_path, cgroup))
+
+
+def test_a_pid_file_that_outlived_its_server_is_not_believed(tmp_path: Path) -> None:
+    server = a_data_directory(tmp_path)
+    (tmp_path / "postmaster.pid").write_text(f"{os.getpid()}\n{tmp_path}\n")
+    assert server.pid() is None
+
+
+def test_two_processes_do_not_work_on_one_plan(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    with only_one(path):
+        with pytest.raises(PlanError, match="another pgflash"), only_one(path):
+            pass
+        with only_one(tmp_path / "other.json"):
+            pass
+    with only_one(path):
+        pass
+
+
+def test_a_shield_holds_an_interrupt_back_until_it_is_safe() -> None:
+    done = list[str]()
+
+    def work(number: signal.Signals, *, is_safe: bool) -> None:
+        with Shield(Silent()) as shield:
+            os.kill(os.getpid(), number)
+            time.sleep(0)  # the handler runs
+            done.append("went on")
+            if is_safe:
+                shield.raise_if_asked()
+            done.append("to the end")
+
+    with pytest.raises(KeyboardInterrupt):
+        work(signal.SIGINT, is_safe=True)
+    assert done == ["went on"]
+    with pytest.raises(KeyboardInterrupt):
+        work(signal.SIGTERM, is_safe=False)
+    assert done == ["went on", "went on", "to the end"]
+
+
+def test_a_step_is_in_the_file_before_it_begins(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    plan = make_plan(
+        [Move(kind=MoveKind.WAL, to="/w")],
+        id="p",
+        system_identifier="1",
+        made_at=datetime.now(UTC),
+    )
+    write_plan(path, plan)
+    steps = Journal(path, plan).steps(0)
+    steps.put(state=MoveState.DOING, was="/old")
+    steps.at("stop the server")
+    steps.note("startup", "{}")
+    (record,) = read_plan(path).records
+    assert (record.state, record.was, record.step) == (MoveState.DOING, "/old", "stop the server")
+    assert record.notes == {"startup": "{}"}
+    steps.drop_note("startup")
+    assert read_plan(path).records[0].notes == {}
