@@ -41,7 +41,9 @@ create unlogged table s.unlogged (n int);
 def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
     """One server with a tablespace; each test makes what it moves."""
     factory = ClusterFactory(pg_install)
-    with placed_server(factory, settings={"max_wal_size": "1GB"}) as placed:
+    with placed_server(
+        factory, settings={"max_wal_size": "1GB", "max_prepared_transactions": "2"}
+    ) as placed:
         placed.tablespace("flash")
         with placed.server.connect() as connection:
             connection.execute(SHAPES)
@@ -209,6 +211,34 @@ def test_a_lock_that_is_never_to_be_had_is_given_up(placed: PlacedServer) -> Non
     assert places(placed, "pgbench_tellers") == {"pgbench_tellers": "pg_default"}
     assert placed.apply(path).records[0].state is MoveState.DONE
     placed.undo(path)
+
+
+def test_a_prepared_transaction_in_the_way_is_named(placed: PlacedServer) -> None:
+    path = placed.plan(index("public.pgbench_tellers_pkey"), name="prepared")
+    with placed.server.connect(autocommit=False) as connection:
+        connection.execute("update pgbench_tellers set tbalance = tbalance where tid = 1")
+        connection.execute("prepare transaction 'in the way'")
+    with pytest.raises(PlaceError, match='"in the way" holds a lock'):
+        placed.apply(path)
+    with placed.server.connect() as connection:
+        connection.execute("rollback prepared 'in the way'")
+    placed.apply(path)
+    placed.undo(path)
+
+
+def test_an_index_gives_up_behind_a_transaction_that_does_not_end(placed: PlacedServer) -> None:
+    asked = replace(index("public.pgbench_tellers_pkey"), options={"patience_s": "0.3"})
+    path = placed.plan(asked, name="old")
+    with placed.server.connect(autocommit=False) as older:
+        older.execute("update pgbench_tellers set tbalance = tbalance where tid = 1")
+        with pytest.raises(PlaceError, match="lock timeout"):
+            placed.apply(path)
+        older.rollback()
+    assert read_plan(path).records[0].state is MoveState.FAILED
+    placed.apply(path)
+    assert invalid_indexes(placed) == []
+    placed.undo(path)
+    assert places(placed, "pgbench_tellers_pkey%") == {"pgbench_tellers_pkey": "pg_default"}
 
 
 def test_every_cut_of_a_table_and_its_index_is_gone_on_with(placed: PlacedServer) -> None:

@@ -14,7 +14,15 @@ from pathlib import Path
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
+from pgflash.model.plan import (
+    Move,
+    MoveKind,
+    MoveState,
+    Plan,
+    PlanError,
+    read_plan,
+    write_plan,
+)
 from pgflash.place import PlaceError, apply_plan, files, undo_plan
 from pgflash.place.control import ServerProcess, Startup
 from pgflash.place.wal import WalMover
@@ -346,3 +354,64 @@ def test_an_interrupt_while_the_server_is_down_brings_it_up_first(
     placed.undo(path)
     assert_at_home(placed, folder)
     rows.check()
+
+
+def test_a_journal_that_cannot_be_written_keeps_no_server_down(
+    placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = placed.server.base / "unwritten"
+    path = placed.plan(move_to(folder), name="unwritten")
+    rows.add()
+
+    def full(_path: Path, _plan: Plan) -> None:
+        if not placed.answers:
+            raise PlanError("could not write the plan: No space left on device")
+        write_plan(_path, _plan)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pgflash.place.journal.write_plan", full)
+        with pytest.raises(PlanError):
+            placed.apply(path)
+    rows.add()
+    assert placed.apply(path).records[0].state is MoveState.DONE
+    placed.undo(path)
+    assert_at_home(placed, folder)
+    rows.check()
+
+
+def test_a_journal_that_is_lost_after_the_switch_keeps_no_server_down(
+    placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = placed.server.base / "lost"
+    path = placed.plan(move_to(folder), name="lost")
+    rows.add()
+
+    def full(_path: Path, _plan: Plan) -> None:
+        if (placed.data / "pg_wal").is_symlink():
+            raise PlanError("could not write the plan: No space left on device")
+        write_plan(_path, _plan)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pgflash.place.journal.write_plan", full)
+        with pytest.raises(PlanError):
+            placed.apply(path)
+    assert placed.wal_folder == folder
+    rows.add()
+    assert placed.apply(path).records[0].state is MoveState.DONE
+    placed.undo(path)
+    assert_at_home(placed, folder)
+    rows.check()
+
+
+def test_a_server_with_a_logging_collector_is_started_as_it_was(pg_install: PgInstall) -> None:
+    factory = ClusterFactory(pg_install)
+    settings = {"logging_collector": "on", "log_directory": "log"}
+    with placed_server(factory, settings=settings) as placed:
+        folder = placed.server.base / "flash-wal"
+        path = placed.plan(move_to(folder))
+        placed.apply(path)
+        assert placed.wal_folder == folder
+        with placed.server.connect() as connection:
+            assert connection.execute("show logging_collector").fetchone() == ("on",)
+        placed.undo(path)
+    factory.close()

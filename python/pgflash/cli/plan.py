@@ -19,7 +19,7 @@ from rich.table import Table
 
 from pgflash.cli.snapshots import FORMATS
 from pgflash.errors import PgflashError
-from pgflash.model.plan import Plan, read_plan
+from pgflash.model.plan import MoveKind, Plan, read_plan
 from pgflash.place import Journal, Seen, apply_plan, look_at, undo_plan
 
 _DSN = click.option(
@@ -141,6 +141,8 @@ def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
     """Take back the moves that were made or begun, the last one first."""
     found = read_plan(file)
     _print_plan(found)
+    if any(move.kind is MoveKind.WAL for move in found.moves):
+        click.echo("Note: to move the WAL back the server is stopped and started again.")
     if not yes and not _ask("Take back what was done?"):
         return
     with PlanScreen(Console(stderr=True, soft_wrap=True)) as screen:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from pgflash.place import files
+from pgflash.place import files, speed
 from pgflash.place.errors import PlaceError
 from pgflash.session import Connection, SessionError, connect
 
@@ -40,6 +40,7 @@ class Cluster:
         """Connect to the database of the connection string."""
         self._dsn = dsn
         self._sessions: dict[str, Connection] = {}
+        self._speeds: dict[Path, float | None] = {}
         first = self._open("")
         self.database: str = first.info.dbname
         self._sessions[self.database] = first
@@ -183,6 +184,14 @@ class Cluster:
                 hint="Run pgflash as the server's user, or say that there is room: "
                 "--room-is-there.",
             ) from error
+
+    def write_bytes_s(self, folder: Path) -> float | None:
+        """Return how fast the device of a folder writes, measured once, if that can be told."""
+        if not self.is_local:
+            return None
+        if folder not in self._speeds:
+            self._speeds[folder] = speed.write_bytes_s(files.nearest(folder))
+        return self._speeds[folder]
 
     # ---- sessions
 

@@ -95,8 +95,17 @@ class ServerProcess:
         here = folder == self.data.resolve() and program.startswith("postgres")
         return number if here else None
 
-    def startup(self, *, stop_command: str = "", start_command: str = "") -> Startup:
-        """Return how the running server was started, or refuse what cannot be repeated."""
+    def startup(
+        self,
+        *,
+        stop_command: str = "",
+        start_command: str = "",
+        collector_log: Path | None = None,
+    ) -> Startup:
+        """Return how the running server was started, or refuse what cannot be repeated.
+
+        COLLECTOR_LOG is for the messages of a server that sends them to its own collector.
+        """
         pid = self.pid()
         if pid is None:
             raise PlaceError(f"no server runs in {self.data}")
@@ -116,7 +125,7 @@ class ServerProcess:
             config_directory=config or environment.get("PGDATA", str(self.data)),
             arguments=arguments,
             environment=environment,
-            log=self._log(process, needed=not start_command),
+            log=self._log(process, collector_log, needed=not start_command),
             stop_command=stop_command,
             start_command=start_command,
         )
@@ -136,8 +145,10 @@ class ServerProcess:
                 "WAL's folder where the container is described.",
             )
 
-    def _log(self, process: Path, *, needed: bool) -> str:
+    def _log(self, process: Path, collector_log: Path | None, *, needed: bool) -> str:
         """Return the file that the server's messages go to."""
+        if collector_log is not None:
+            return str(collector_log)
         target = (process / "fd" / "2").readlink()
         if target.is_absolute() and target.is_file():
             return str(target)

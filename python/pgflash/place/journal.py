@@ -51,6 +51,25 @@ class Silent:
         """Ignore how far it is."""
 
 
+class _Undisturbed:
+    """Passes on to a listener; a terminal that is gone must not keep a server down."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def say(self, text: str) -> None:
+        with contextlib.suppress(Exception):
+            self._listener.say(text)
+
+    def stage(self, text: str, total: float | None) -> None:
+        with contextlib.suppress(Exception):
+            self._listener.stage(text, total)
+
+    def advance(self, done: float) -> None:
+        with contextlib.suppress(Exception):
+            self._listener.advance(done)
+
+
 class Journal:
     """A plan and its file."""
 
@@ -58,7 +77,7 @@ class Journal:
         """Keep the plan in a file that is there already."""
         self.path = path
         self.plan = plan
-        self.listener: Listener = listener or Silent()
+        self.listener: Listener = _Undisturbed(listener or Silent())
 
     def put(self, index: int, record: Record) -> None:
         """Write down what is known of a move."""
@@ -103,6 +122,13 @@ class Steps:
         self._done = 0.0
         self._journal.put(self._index, replace(self.record, step=step))
         self.listener.stage(step, total)
+
+    def try_at(self, step: str) -> None:
+        """Write down a step that must be made even if nothing can be written down."""
+        try:
+            self.at(step)
+        except PlanError as error:
+            self.listener.say(f"{error.message}; going on")
 
     def beat(self, done: float) -> None:
         """Tell that so much more of the step is done."""

@@ -13,7 +13,10 @@ Every one of these is a transaction of the server: a kill leaves the relation be
 after.  PostgreSQL removes the files of either.
 """
 
+import contextlib
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 from psycopg import sql
 
@@ -28,6 +31,7 @@ from pgflash.place.relations import (
     INDEX_KINDS,
     TABLE_KINDS,
     Relation,
+    file_of,
     find_again,
     find_relation,
     refuse_relation,
@@ -56,6 +60,19 @@ select p.pid from pg_stat_progress_create_index p
  where p.datname = current_database() and p.pid <> pg_backend_pid()
    and p.relid = (select indrelid from pg_index where indexrelid = %s)
 """
+
+#: The locks of a prepared transaction have no process; the one on itself says which it is.
+_PREPARED = """
+select p.gid from pg_locks l
+  join pg_locks own on own.locktype = 'transactionid' and own.pid is null
+   and own.virtualtransaction = l.virtualtransaction
+  join pg_prepared_xacts p on p.transaction = own.transactionid
+ where l.pid is null and p.database = current_database()
+   and (l.relation = %s or l.relation = (select indrelid from pg_index where indexrelid = %s))
+"""
+
+#: Sorting and comparing cost more than the devices that are worth a move.
+_BUILD_BYTES_S = 40e6
 
 #: How long another REINDEX on the same table may take, ours that was killed included.
 _OTHER_WAIT_S = 3600.0
@@ -99,6 +116,12 @@ class RelationMover:
         else:
             refuse_without_rights(cluster, found)
         self._method(relation)
+        prepared = cluster.value(_PREPARED, relation.oid, relation.oid, database=relation.database)
+        if prepared is not None:
+            raise PlaceError(
+                f'the prepared transaction "{prepared}" holds a lock on {relation.title}',
+                hint="COMMIT PREPARED or ROLLBACK PREPARED it first: nobody else can.",
+            )
 
     def look(self) -> Look:
         """Say what the move would mean, or refuse it."""
@@ -106,16 +129,43 @@ class RelationMover:
         relation = self._now()
         found = find_tablespace(self._cluster, self._move.to)
         method, warnings = self._method(relation)
+        is_there = found == relation.tablespace
+        bytes_s, source = (1.0, "") if is_there else self._speed(relation, found, method)
         return Look(
             here=relation.tablespace,
             there=found or self._move.to,
             bytes=relation.bytes,
             lock=_LOCKS[method],
-            about_s=relation.bytes / speed.ASSUMED_BYTES_S,
-            speed=f"assumed {speed.ASSUMED_BYTES_S / 1e6:.0f} MB/s",
-            warnings=tuple(warnings),
-            is_there=found == relation.tablespace,
+            about_s=relation.bytes / bytes_s,
+            speed=source,
+            warnings=(*warnings, *self._wal_warning(relation)),
+            is_there=is_there,
         )
+
+    def _speed(self, relation: Relation, found: str | None, method: str) -> tuple[float, str]:
+        """Return how fast it is likely to go, and where that comes from."""
+        cluster = self._cluster
+        file = file_of(cluster, relation)
+        folder = Path(self._move.to) if found is None else cluster.tablespace_folder(found)
+        bytes_s, source = speed.slower(
+            None if file is None else speed.read_bytes_s(file), cluster.write_bytes_s(folder)
+        )
+        if method in {"reindex", "repack"} and bytes_s > _BUILD_BYTES_S:
+            return _BUILD_BYTES_S, f"building assumed to be {_BUILD_BYTES_S / 1e6:.0f} MB/s"
+        return bytes_s, source
+
+    def _wal_warning(self, relation: Relation) -> Iterator[str]:
+        """Warn of the WAL that a large copy writes where somebody has to take it."""
+        max_bytes, takers = self._cluster.rows(
+            "select pg_size_bytes(current_setting('max_wal_size')), (select count(*) from "
+            "pg_replication_slots) + (select count(*) from pg_stat_replication) + "
+            "(current_setting('archive_mode') <> 'off')::int"
+        )[0]
+        if relation.persistence == "p" and takers and relation.bytes > max_bytes:
+            yield (
+                "A move writes as much WAL as it moves; archive, slots and standbys have to keep "
+                "up, or pg_wal grows."
+            )
 
     def _method(self, relation: Relation) -> tuple[str, list[str]]:
         """Return how it is moved, and what is to be said of that."""
@@ -150,16 +200,18 @@ class RelationMover:
         """Move it to a tablespace."""
         relation = self._now()
         method, _warnings = self._method(relation)
+        patience = Patience.of(self._move.options)
         if method == "reindex":
             self._wait_for_others(steps)
-            self._drop_leftovers(steps)
+            with self._limited(patience):
+                self._drop_leftovers(steps)
         elif method == "repack":
             repack.clean_up(self._cluster, relation)
         if self._now().tablespace == place:
             return
-        patience = Patience.of(self._move.options)
         if method == "reindex":
-            self._reindex(place, steps)
+            with self._limited(patience):
+                self._reindex(place, steps)
         elif method == "repack":
             repack.repack(self._cluster, relation, place, steps, with_indexes=self._with_indexes)
         else:
@@ -182,8 +234,22 @@ class RelationMover:
                     statement, database=relation.database, doing=f"build {relation.title} anew"
                 )
         except PlaceError:
-            self._drop_leftovers(steps)
+            # Whoever was in the way may be in the way of this, too: then the next attempt does.
+            with contextlib.suppress(PlaceError):
+                self._drop_leftovers(steps)
             raise
+
+    @contextlib.contextmanager
+    def _limited(self, patience: Patience) -> Iterator[None]:
+        """Wait for transactions that are older only so long; nobody queues behind us here."""
+        session = self._cluster.session(self._relation.database)
+        milliseconds = max(round(patience.total_s * 1000), 1)
+        session.execute(sql.SQL("set lock_timeout = {}").format(milliseconds))
+        try:
+            yield
+        finally:
+            if not session.closed:
+                session.execute("set lock_timeout = 0")
 
     def _drop_leftovers(self, steps: Steps) -> None:
         """Drop invalid copies of the index that a stopped REINDEX left behind."""

@@ -7,6 +7,7 @@ A name is taken as it stands in the catalog ("public.Order") or as SQL would wri
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from psycopg import sql
 
@@ -97,6 +98,21 @@ def find_relation(
             hint="Name it as SCHEMA.NAME.",
         )
     return exact[0]
+
+
+def file_of(cluster: Cluster, relation: Relation) -> Path | None:
+    """Return the first file of a relation, if it can be looked at."""
+    if not cluster.is_local or relation.is_partitioned:
+        return None
+    data = cluster.setting_or_none("data_directory")
+    path = cluster.value(
+        "select pg_relation_filepath(c.oid) from pg_class c join pg_namespace n "
+        "on n.oid = c.relnamespace where n.nspname = %s and c.relname = %s",
+        relation.schema,
+        relation.name,
+        database=relation.database,
+    )
+    return Path(data) / path if data and path else None
 
 
 def find_again(cluster: Cluster, relation: Relation) -> Relation | None:

@@ -168,7 +168,16 @@ class WalMover:
         return self._process.startup(
             stop_command=options.get("stop_command", ""),
             start_command=options.get("start_command", ""),
+            collector_log=self._collector_log(),
         )
+
+    def _collector_log(self) -> Path | None:
+        """Return a file for what a server says before its own logging collector runs."""
+        cluster = self._cluster
+        if cluster is None or cluster.setting_or_none("logging_collector") != "on":
+            return None
+        folder = self._data / (cluster.setting_or_none("log_directory") or "")
+        return folder / "pgflash-start.log" if folder.is_dir() else None
 
     # ---- go
 
@@ -312,11 +321,11 @@ class WalMover:
 
     def _start_checked(self, startup: Startup, steps: Steps) -> None:
         """Start the server, see that it works, or go back to where its WAL was."""
-        steps.at("start the server")
+        steps.try_at("start the server")
         with Shield(steps.listener):
             try:
                 self._process.start(startup)
-                steps.at("check")
+                steps.try_at("check")
                 self._check()
             except PlaceError as error:
                 if steps.record.notes.get("going_to") != self.here():
@@ -353,7 +362,7 @@ class WalMover:
         if not self._aside.is_symlink() and not self._aside.is_dir():
             raise reason
         former, now = self._aside.resolve(), Path(self.here())
-        steps.at("go back")
+        steps.try_at("go back")
         self._process.stop_at_once(startup)
         if self._control_digest() != steps.record.notes.get("control"):
             # It came so far that the WAL in the new place is the one that counts.
