@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +16,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from pgflash.cli import main
 from pgflash.collect.live import LiveReader
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
@@ -266,3 +270,46 @@ def test_a_server_that_goes_is_said_to_viewers_and_so_is_its_return(server: Serv
         for event in told:
             if event["event"] == "status" and json.loads(event["data"])["state"] == "live":
                 break
+
+
+# ---- pgflash top
+
+
+def test_top_shows_the_essentials_and_ends(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["top", "--dsn", server.conninfo(), "--every", "0.2", "--seconds", "2"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert text.count("Transactions") == 2
+    assert "Requests/s" in text
+    assert "Traceback" not in text
+    assert main([*words, "--format", "json"]) == 0
+    samples = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(samples) == 2
+    assert samples[0]["number"] < samples[1]["number"]
+
+
+def test_top_says_in_a_sentence_that_there_is_no_server(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["top", "--dsn", "host=/nowhere dbname=x", "--seconds", "1"]) == 1
+    captured = capsys.readouterr()
+    assert "could not connect" in captured.err
+    assert "HINT: " in captured.err
+
+
+def test_top_is_ended_by_an_interrupt_and_leaves_no_session(server: Server) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "pgflash.cli", "top", "--dsn", server.conninfo(), "--every", "0.2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    while "Transactions" not in child.stdout.readline():
+        assert child.poll() is None
+    child.send_signal(signal.SIGINT)
+    _out, complaint = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert "Traceback" not in complaint

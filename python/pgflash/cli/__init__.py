@@ -26,6 +26,7 @@ from pgflash.cli import (
     report,
     serve,
     snapshots,
+    top,
 )
 from pgflash.errors import PgflashError
 
@@ -54,6 +55,7 @@ command.add_command(plan.plan)
 command.add_command(serve.serve_command)
 command.add_command(snapshots.snapshot_command)
 command.add_command(snapshots.snapshots_command)
+command.add_command(top.top_command)
 command.add_command(report.report_command)
 command.add_command(report.compare_command)
 command.add_command(advise.advise_command)
