@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pgflash.advise.media import DISK, FLASH, Drive
 from pgflash.advise.model import PRESENT, Model, Target
 from pgflash.advise.work import NoAdviceError, Reads, Work, work_of_report
+from pgflash.model.awr import Row
 from support.few import few
 
 #: Eight disks in four pairs, as the lab's array.
@@ -109,6 +110,21 @@ def test_locks_shrink_with_the_waits_of_who_holds_them() -> None:
     here = model(work)
     found = here.predict(ALL)
     assert found.lock_ms < here.present.lock_ms / 2
+
+
+def test_processes_of_a_parallel_query_wait_for_each_other_as_for_locks() -> None:
+    report = few(reads=(20_000, 200.0), other_s=50.0)
+    top = report.table("top-events")
+    queue = Row(cells=("IPC:MessageQueueSend", None, 50.0, "Other"))
+    tables = tuple(
+        replace(table, rows=(*table.rows, queue)) if table is top else table
+        for table in report.tables
+    )
+    alone = work_of_report(report)
+    parallel = work_of_report(replace(report, tables=tables))
+    assert (alone.lock_s, parallel.lock_s) == (0.0, 50.0)
+    assert parallel.other_s == pytest.approx(alone.other_s - 50.0)
+    assert model(parallel).predict(ALL).ratio > model(alone).predict(ALL).ratio
 
 
 def test_users_who_think_gain_response_time_and_little_throughput() -> None:

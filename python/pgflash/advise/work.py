@@ -14,8 +14,19 @@ from pgflash.model.awr import AwrReport, ReportTable, RowMark
 
 _CLIENTS = frozenset({"client backend", "parallel worker"})
 _BLOCK_BYTES = 8192
-#: Locks of class Concurrency that are held over reads, writes and extensions of files.
-_HELD = ("Lock:extend", "Lock:page", "LWLock:BufferContent", "BufferPin:BufferPin")
+#: Waits for who may be waiting for storage: locks that are held over reads, writes and
+#: extensions of files, and other processes of the same parallel query.
+_FELLOWS = (
+    "Lock:extend",
+    "Lock:page",
+    "LWLock:BufferContent",
+    "BufferPin:BufferPin",
+    "IPC:MessageQueue",
+    "IPC:Hash",
+    "IPC:Parallel",
+    "IPC:ExecuteGather",
+    "IPC:BtreePage",
+)
 
 
 class NoAdviceError(PgflashError):
@@ -224,7 +235,8 @@ def _parts(
         write_wait_s=_number(classes.get("Configuration")) + extend_s,
         commit_s=_number(classes.get("Commit")),
         buffer_s=buffer_s,
-        lock_s=_number(classes.get("Application")) + sum(events.seconds(n) for n in _HELD),
+        lock_s=_number(classes.get("Application"))
+        + sum(events.seconds(name) for name in events.names if name.startswith(_FELLOWS)),
     )
 
 
