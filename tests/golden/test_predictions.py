@@ -47,7 +47,7 @@ def test_the_median_error_of_a_scenario_is_at_most_a_quarter(scenario: str) -> N
 def test_the_median_over_lab_and_papers_is_at_most_a_quarter() -> None:
     rows = [row for scenario in SCENARIOS for row in checked(scenario).rows]
     together = PredictionChecks(rows=(*rows, *predict_papers().rows))
-    assert len(together.errors) >= 16
+    assert len(together.errors) >= 20
     assert together.median_error is not None
     assert together.median_error <= ERROR_MAX
 
@@ -62,12 +62,12 @@ def test_the_order_of_the_write_path_comes_out() -> None:
 
 def test_another_load_is_not_predicted_and_says_why() -> None:
     run, reports = stored("warehouse")
-    wider = replace(run.approaches[-1], base="array", changes={"degree": "4"})
-    assert wider.name == "flash"
-    other = replace(run, approaches=(*run.approaches[:-1], wider))
-    rows = {row.case: row for row in predict_run(other, reports).rows}
-    assert rows["flash"].predicted is None
-    assert "its load differs (degree)" in rows["flash"].note
+    wider = tuple(
+        replace(one, base="baseline") if one.name == "flash-4" else one for one in run.approaches
+    )
+    rows = {row.case: row for row in predict_run(replace(run, approaches=wider), reports).rows}
+    assert rows["flash-4"].predicted is None
+    assert "its load differs (degree)" in rows["flash-4"].note
 
 
 def test_without_a_name_an_approach_is_compared_with_the_plain_one_of_its_load() -> None:

@@ -38,6 +38,8 @@ class Drive:
     read_ms: float
     #: Of one server.
     bytes_s: float
+    #: A request of more than this is spread over servers; None: bytes_s is of them all.
+    stripe_bytes: float | None = None
     #: Time of all servers that a random write takes in the end.
     write_ms: float
     #: How much of a server's time written blocks may take from reads that wait; 1: they
@@ -62,7 +64,9 @@ class Drive:
 
     def service_ms(self, request_bytes: float) -> float:
         """Return the time of a read without a queue."""
-        return self.read_ms + 1000 * request_bytes / self.bytes_s
+        wide = request_bytes / self.stripe_bytes if self.stripe_bytes else 1.0
+        together = max(min(wide, float(self.servers or 1)), 1.0)
+        return self.read_ms + 1000 * request_bytes / (self.bytes_s * together)
 
 
 #: What a disk and a flash drive are where only their class is known.  5 ms: seek and half a
@@ -84,6 +88,7 @@ FLASH = Drive(
     servers=8,
     read_ms=0.1,
     bytes_s=400e6,
+    stripe_bytes=16384,
     write_ms=0.05,
     log_ms=0.1,
     pipe_bytes_s=2e9,
@@ -121,6 +126,7 @@ def drive_of_run(device: Device) -> Drive:
         copies=2 if layout == "raid10" else 1,
         read_ms=mean_ms("read_position") + rotation_ms + late_ms,
         bytes_s=float(facts["bandwidth_bytes_s"]),
+        stripe_bytes=float(facts["stripe_bytes"]),
         write_ms=turns * (mean_ms("write_position") + rotation_ms) * sorted_part,
         write_share=float(facts["destage_share_ppm"]) / _PPM if cache_bytes else 1.0,
         cache_bytes=cache_bytes,
