@@ -32,8 +32,13 @@ pytestmark = [pytest.mark.postgres_check, pytest.mark.timeout(3600)]
 SUITES = {"regress": ("4MB", 10_000), "isolation": ("1MB", 2_000)}
 
 #: What pg_regress gives a server of its own; and scans that begin at a table's beginning,
-#: since the tests take for granted that their tables are small beside shared_buffers.
-SETTINGS = {"max_prepared_transactions": "2", "synchronize_seqscans": "off"}
+#: since the tests take for granted that their tables are small beside shared_buffers; and
+#: that there are background workers for parallel queries, of which pgflash takes some.
+SETTINGS = {
+    "max_prepared_transactions": "2",
+    "synchronize_seqscans": "off",
+    "max_worker_processes": "16",
+}
 
 #: A line of a result: "test name ... ok 12 ms" up to PostgreSQL 15, TAP since 16.
 RESULT = re.compile(
