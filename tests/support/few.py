@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """A report of a few numbers: just the tables that an advice rests on."""
 
+from collections.abc import Sequence
+
 from pgflash.analyze.grid import figure, text
 from pgflash.model.awr import AwrReport, Cell, PeriodHead, ReportTable, Row, RowMark, Unit
 
@@ -133,9 +135,7 @@ def _io(
     return (backend, files, reads * 8192, reads / elapsed_s, writes * 8192, writes / elapsed_s)
 
 
-def _table(
-    table_id: str, names: tuple[str, ...], rows: list[tuple[Cell, ...]] | list[tuple[str, float]]
-) -> ReportTable:
+def _table(table_id: str, names: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]) -> ReportTable:
     texts = {"name", "event", "wait_class", "backend_type", "file_class", "relation"}
     texts |= {"database", "tablespace", "kind"}
     return ReportTable(

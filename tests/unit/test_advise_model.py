@@ -260,7 +260,13 @@ def test_whatever_a_report_says_there_is_a_finite_answer(data: st.DataObject) ->
         wal_bytes=data.draw(_amounts),
         archive_read_bytes=data.draw(_amounts),
         archive_write_bytes=data.draw(_amounts),
-        **times,
+        cpu_s=times["cpu_s"],
+        run_queue_s=times["run_queue_s"],
+        write_wait_s=times["write_wait_s"],
+        commit_s=times["commit_s"],
+        lock_s=times["lock_s"],
+        other_s=times["other_s"],
+        buffer_s=times["buffer_s"],
     )
     here = Model(work, array=data.draw(_drives), flash=data.draw(_drives))
     for target in (PRESENT, WAL, CACHE, ALL, Target(name="t", title="", temp=True, archive=True)):

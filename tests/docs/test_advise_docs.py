@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What an advice says as JSON is documented, key by key."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from pgflash.advise.approaches import advise
+from pgflash.advise.work import work_of_report
+from pgflash.model.advice import Advice, ApproachAdvice, Bottleneck, HotObject
+from support.few import few
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "advise.md"
+
+
+@pytest.mark.parametrize("kind", [Advice, ApproachAdvice, Bottleneck, HotObject])
+def test_every_key_is_documented(kind: type) -> None:
+    named = set(re.findall(r"`([^`\n]+)`", GUIDE.read_text().partition("## As JSON")[2]))
+    assert {one.name for one in dataclasses.fields(kind)} - named == set()
+
+
+def test_the_parts_of_an_approach_come_to_its_db_time() -> None:
+    for way in advise(work_of_report(few(lock_s=30.0, other_s=10.0))).approaches:
+        parts = way.cpu_ms + way.disk_ms + way.flash_ms + way.commit_ms + way.other_ms
+        assert way.db_time_ms == pytest.approx(parts)
