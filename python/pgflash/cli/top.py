@@ -135,12 +135,9 @@ def _page(collector: Collector, sample: Sample | None) -> RenderableType:
 
 
 def _table(one: LiveTable) -> RenderableType:
-    table = Table(
-        title=one.title, title_justify="left", title_style="", box=None, pad_edge=False,
-        header_style="bold",
-    )  # fmt: skip
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for place, name in enumerate(one.columns):
         table.add_column(name, justify="right" if place else "left")
     for row in one.rows:
         table.add_row(*map(escape, row))
-    return table
+    return Group(Text(f"\n{one.title}"), table if one.rows else Text("none"))
