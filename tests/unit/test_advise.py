@@ -18,7 +18,7 @@ from pgflash.advise.sizes import Hits, covered_hits, curve_hits, knee
 from pgflash.advise.work import CurvePoint, NoAdviceError, work_of_report
 from pgflash.errors import UsageError
 from pgflash.model.device import Price, Raid
-from pgflash.model.plan import MoveKind
+from pgflash.model.plan import MoveKind, Plan
 from support.few import few
 
 MB, GB = 2.0**20, 2.0**30
@@ -358,7 +358,7 @@ def test_what_is_in_a_tablespace_on_flash_is_not_the_arrays_work() -> None:
 # ---- plans
 
 
-def _plan(approach: str, **more: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _plan(approach: str, **more: str) -> Plan:
     known = Situation(sizes=SIZES, database_bytes=2 * GB, flash_bytes=0.25 * GB, wal_bytes=0.1 * GB)
     words = {"tablespace": "fast", "folder": "/mnt/flash", "system_identifier": "7", **more}
     return plan_of(advise(WORK, known), approach=approach, made_at=NOW, **words)

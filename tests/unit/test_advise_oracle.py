@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Oracle's AWR reports, as text and as HTML, are read for what the papers printed in them."""
 
+from collections.abc import Callable
+
 import pytest
 
 from pgflash.advise.approaches import Situation, advise
@@ -8,6 +10,8 @@ from pgflash.advise.oracle import AwrFileError, work_of_awr
 from pgflash.advise.papers import predict_papers
 from pgflash.model.paper import read_paper
 from support.awr_form import html_report, text_report
+
+Form = Callable[..., str]
 
 CLASSES = read_paper("000").table("fig-3")
 CACHE = read_paper("000").table("fig-4")
@@ -29,8 +33,8 @@ Load Profile                    Per Second   Per Transaction
 
 
 @pytest.mark.parametrize("form", [text_report, html_report])
-def test_wait_classes_alone_say_what_the_baseline_was(form: object) -> None:
-    work = work_of_awr(form(CLASSES), name="x")  # type: ignore[operator]
+def test_wait_classes_alone_say_what_the_baseline_was(form: Form) -> None:
+    work = work_of_awr(form(CLASSES), name="x")
     # 196,059 s are 55.1 % of DB time, and 54.0 sessions for as long as it took.
     assert work.db_time_s == pytest.approx(196_059 / 0.551)
     assert work.elapsed_s == pytest.approx(196_059 / 54.0)
@@ -44,8 +48,8 @@ def test_wait_classes_alone_say_what_the_baseline_was(form: object) -> None:
 
 
 @pytest.mark.parametrize("form", [text_report, html_report])
-def test_events_with_a_head_and_a_load_profile_need_no_working_out(form: object) -> None:
-    work = work_of_awr(form(CACHE, head=HEAD), name="x")  # type: ignore[operator]
+def test_events_with_a_head_and_a_load_profile_need_no_working_out(form: Form) -> None:
+    work = work_of_awr(form(CACHE, head=HEAD), name="x")
     assert work.elapsed_s == 3_630
     assert work.db_time_s == 353_340
     assert work.transactions == 3_094 * 3_630

@@ -113,7 +113,8 @@ def advise_command(
         with opened(dsn, store) as snapshots:
             report = api.report_period(snapshots, begin=begin, end=end, every_row=True)
         advice = api.advise_report(report, known)
-    _print(advice, form)
+    # Written first: who reads no further than the sentence still gets the plan.
+    moves = 0
     if plan is not None:
         made = api.plan_advice(
             advice,
@@ -123,7 +124,10 @@ def advise_command(
             flash=flash,
             system_identifier=identifier,
         )
-        click.echo(f"Plan: {plan} ({len(made.moves)} moves)", err=form == "json")
+        moves = len(made.moves)
+    _print(advice, form)
+    if plan is not None:
+        click.echo(f"Plan: {plan} ({moves} moves)", err=form == "json")
 
 
 def _print(advice: Advice, form: str) -> None:
