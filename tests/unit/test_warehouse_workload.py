@@ -128,3 +128,10 @@ def test_steps_of_several_streams_say_whose_they_are() -> None:
     )
     found = figures(result(config=config, steps=streams))
     assert [one.name for one in found.steps] == ["Q6 of stream 1", "Q1 of stream 2"]
+
+
+def test_an_answer_is_marked_unless_others_change_the_database_meanwhile() -> None:
+    for streams, refresh, marked in ((1, True, True), (2, False, True), (2, True, False)):
+        config = WarehouseConfig(queries=(1, 6), streams=streams, refresh=refresh)
+        details = [one.detail for one in figures(result(config=config)).steps]
+        assert all(details) is marked

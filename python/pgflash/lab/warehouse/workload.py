@@ -226,7 +226,11 @@ def figures(result: WarehouseResult) -> Figures:
 
 
 def _step(step: StepResult, config: WarehouseConfig) -> Step:
-    """Return a step; of several streams, its name says which."""
+    """Return a step; of several streams, its name says which.
+
+    Its answer is marked unless other streams change the database meanwhile.
+    """
+    marked = step.digest and not (config.refresh and config.streams > 1)
     name = step.name if config.streams == 1 else f"{step.name} of stream {step.stream}"
     return Step(
         name=name,
@@ -234,7 +238,7 @@ def _step(step: StepResult, config: WarehouseConfig) -> Step:
         elapsed_s=step.elapsed_s,
         rows=step.rows,
         db_time_s=None if step.use is None else step.use.db_time_s,
-        detail=f"answer {step.digest[:_MARK_DIGITS]}" if step.digest else "",
+        detail=f"answer {step.digest[:_MARK_DIGITS]}" if marked else "",
     )
 
 

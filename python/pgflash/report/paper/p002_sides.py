@@ -69,10 +69,11 @@ def common_queries(attempts: Iterable[Attempt]) -> list[str]:
     return sorted(set.intersection(*sets), key=number_of) if sets else []
 
 
-def number_of(name: str) -> tuple[bool, int]:
-    """Return the order of names: Q1 to Q22, then the refresh functions."""
-    digits = "".join(letter for letter in name if letter.isdigit())
-    return name.startswith("RF"), int(digits or 0)
+def number_of(name: str) -> tuple[bool, int, str]:
+    """Return the order of names: Q1 to Q22, then the refresh functions, each by stream."""
+    first, _, _stream = name.partition(" ")
+    digits = "".join(letter for letter in first if letter.isdigit())
+    return name.startswith("RF"), int(digits or 0), name
 
 
 class Sides:
