@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, read_plan
+from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, Record, read_plan, write_plan
 from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, moves_for, undo_plan
 from support.cached import assert_indexes_whole, eventually
 from support.cluster import ClusterFactory
@@ -318,6 +318,26 @@ def test_a_database_moves_object_by_object_while_it_is_used(placed: PlacedServer
         assert used.execute("select id from one").fetchone() == (1,)
         placed.undo(path)
         assert places(placed, "one%", "app") == {"one": "pg_default", "one_pkey": "pg_default"}
+
+
+def test_a_database_in_a_plan_becomes_its_objects_when_it_is_applied(placed: PlacedServer) -> None:
+    with placed.server.connect() as connection:
+        connection.execute("create database later")
+    path = placed.plan(index("s.seen_id"), name="later")
+    plan = replace(
+        read_plan(path),
+        moves=(Move(kind=MoveKind.DATABASE, to="flash", name="later"),),
+        records=(Record(),),
+    )
+    with placed.server.connect("later") as used:
+        # It was not there when the plan was made.
+        used.execute("create table late (n int)")
+        write_plan(path, plan)
+        applied = placed.apply(path)
+        assert [move.name for move in applied.moves] == ["public.late"]
+        assert places(placed, "late", "later") == {"late": "flash"}
+        placed.undo(path)
+        assert places(placed, "late", "later") == {"late": "pg_default"}
 
 
 def test_a_database_moves_at_once_when_nobody_uses_it(placed: PlacedServer) -> None:

@@ -246,6 +246,7 @@ def test_basic_archive_is_known(pg_install: PgInstall) -> None:
     with placed_server(factory, settings=settings, initdb_args=["--wal-segsize=1"]) as placed:
         folder = placed.folder("basic")
         with placed.server.connect() as connection:
+            connection.execute("load 'basic_archive'")
             connection.execute(f"alter system set basic_archive.archive_directory = '{folder}'")
             connection.execute("select pg_reload_conf()")
             connection.execute("select pg_switch_wal()")

@@ -91,7 +91,11 @@ def test_the_wal_goes_and_comes_back(placed: PlacedServer, rows: Rows) -> None:
     folder = placed.server.base / "flash-wal"
     rows.add()
     path = placed.plan(move_to(folder))
+    started_with = placed.started_with()
+    assert started_with[1]
     plan = placed.apply(path)
+    assert sorted(placed.started_with()[0].split(b"\0")) == sorted(started_with[0].split(b"\0"))
+    assert placed.started_with()[1]
     assert plan.records[0].state is MoveState.DONE
     assert placed.wal_folder == folder
     assert (folder.stat().st_mode & 0o777) == 0o700

@@ -32,6 +32,9 @@ from support.cluster import ClusterFactory
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
 
+#: A variable of the server that a restart must not lose.
+MARK = "PLACED_SERVER_MARK"
+
 GUARD = 'read -r _; "$0" stop -D "$1" -m immediate >/dev/null 2>&1'
 
 
@@ -64,7 +67,13 @@ class PlacedServer:
         self.server.configure({})
         data, log = str(self.data), str(self.server.log_path)
         words = ["pg_ctl", "start", "-D", data, "-w", "-t", "60", "-l", log, "-o", options]
-        self.server.run(words, timeout_s=90)
+        self.server.run(words, extra_env={MARK: "kept"}, timeout_s=90)
+
+    def started_with(self) -> tuple[bytes, bool]:
+        """Return the arguments of the running server, and whether it has our variable."""
+        pid = (self.data / "postmaster.pid").read_text().split()[0]
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/cmdline").read_bytes(), f"{MARK}=kept".encode() in variables
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it."""

@@ -27,6 +27,7 @@ from pgflash.place.journal import Journal, only_one
 from pgflash.place.keep import KeepMover
 from pgflash.place.mover import Look, Mover
 from pgflash.place.objects import RelationMover
+from pgflash.place.planner import expanded
 from pgflash.place.tablespaces import find_tablespace
 from pgflash.place.temp import TempMover
 from pgflash.place.wal import WalMover
@@ -61,6 +62,7 @@ def look_at(plan: Plan, dsn: str) -> tuple[Seen, ...]:
     """Say what every move that is not done would mean."""
     with Cluster(dsn) as cluster:
         _refuse_other_cluster(plan, cluster)
+        plan = expanded(plan, cluster)
         return tuple(_look(plan, index, dsn, cluster) for index in range(len(plan.moves)))
 
 
@@ -70,6 +72,7 @@ def apply_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> No
         _go_on_from_down(journal, dsn)
         with Cluster(dsn) as cluster:
             _adopt(journal, cluster)
+            journal.keep(expanded(journal.plan, cluster))
             _refuse_what_is_refused(journal.plan, dsn, cluster)
             goals = {
                 index: journal.plan.moves[index].to

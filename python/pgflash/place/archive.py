@@ -81,6 +81,9 @@ class ArchiveMover:
                 f'role "{cluster.role}" may not see and change how WAL is archived',
                 hint="Use a superuser.",
             )
+        if cluster.setting("archive_library") == "basic_archive":
+            # Before 16 a session may only set what it knows.
+            cluster.run("load 'basic_archive'", doing="load basic_archive")
         self._name = _BASIC if cluster.setting("archive_library") == "basic_archive" else _COMMAND
 
     def here(self) -> str:

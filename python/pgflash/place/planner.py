@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from pgflash.model.plan import Move, MoveKind, Plan, make_plan
+from pgflash.model.plan import Move, MoveKind, Plan, Record, make_plan
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.relations import (
@@ -31,7 +31,7 @@ def moves_for(cluster: Cluster, asked: Move) -> tuple[Move, ...]:
     """
     options = dict(asked.options)
     with_indexes = options.pop("indexes", "yes") == "yes"
-    offline = options.pop("offline", "no") == "yes"
+    offline = options.get("offline", "no") == "yes"
     asked = replace(asked, options=options)
     if asked.kind is MoveKind.TABLE:
         return _table_moves(cluster, asked, with_indexes=with_indexes)
@@ -41,6 +41,20 @@ def moves_for(cluster: Cluster, asked: Move) -> tuple[Move, ...]:
     if asked.kind is MoveKind.DATABASE and not offline:
         return _database_moves(cluster, asked)
     return (asked,)
+
+
+def expanded(plan: Plan, cluster: Cluster) -> Plan:
+    """Return a plan in which databases that are to move while they are used are their objects.
+
+    Whoever writes a plan need not know what is in a database; what was added since is there.
+    """
+    moves, records = list[Move](), list[Record]()
+    for move, record in zip(plan.moves, plan.records, strict=True):
+        online = move.kind is MoveKind.DATABASE and move.options.get("offline", "no") != "yes"
+        parts = moves_for(cluster, move) if online and not record.was else (move,)
+        moves += parts
+        records += [record] * len(parts)
+    return replace(plan, moves=tuple(moves), records=tuple(records))
 
 
 def _table_moves(cluster: Cluster, asked: Move, *, with_indexes: bool) -> tuple[Move, ...]:

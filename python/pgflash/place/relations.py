@@ -183,7 +183,7 @@ def refuse_relation(cluster: Cluster, relation: Relation) -> None:
 def _as_regclass(cluster: Cluster, name: str, database: str) -> str | None:
     """Return the name if SQL can read it as one; to_regclass() is strict about quotes."""
     try:
-        parts = cluster.value("select parse_ident(%s, false)", name, database=database)
+        parts = cluster.value("select parse_ident(%s)", name, database=database)
     except PlaceError:
         return None
     return name if parts and len(parts) <= 2 else None
