@@ -15,7 +15,7 @@ MEANS = {
     "flash-cache": "with the flash cache",
     "wal-on-flash": "with the WAL on flash",
     "wal-and-cache": "with the WAL on flash and the flash cache",
-    "hot-objects": "with the WAL and the hot tables on flash",
+    "hot-objects": "with the WAL and the hottest table on flash",
     "all-on-flash": "with everything on flash",
 }
 
