@@ -41,7 +41,8 @@ SECOND = replace(
     waits=(
         WaitTime(wait_class="Commit", event="IO:WalSync", seconds=1.0),
         WaitTime(wait_class="Commit", event="LWLock:WALWrite", seconds=0.5),
-        WaitTime(wait_class="CPU", event="CPU", seconds=3.0),
+        WaitTime(wait_class="CPU", event="CPU", seconds=1.0),
+        WaitTime(wait_class="CPU", event="CPU", seconds=2.0),
     ),
     covered_s=1.5,
     cache={**FIRST.cache, "hits": 130, "misses": 110, "inserts": 9, "eviction_aged_out": 3},
@@ -57,6 +58,12 @@ def test_a_sample_is_what_was_counted_between_over_the_time_between() -> None:
     assert found.bytes_s == {"disk": 245_760.0, "temp": 20.0}
     # 1.5 seconds were looked at: 1.5 s of waiting in them are one session all the time.
     assert found.aas == {"Commit": 1.0, "CPU": 2.0}
+    assert [(one.event, one.sessions) for one in found.events] == [
+        ("CPU", 2.0),
+        ("IO:WalSync", pytest.approx(1.0 / 1.5)),
+        ("LWLock:WALWrite", pytest.approx(0.5 / 1.5)),
+    ]
+    assert found.events[1].wait_class == "Commit"
     # One session waited for 2 s, in which there were 100 commits.
     assert found.commit_ms == pytest.approx(20.0)
     assert found.cache is not None
@@ -68,6 +75,16 @@ def test_what_nobody_looked_at_is_not_zero() -> None:
     blind = sample(FIRST, replace(SECOND, covered_s=0.0, waits=(), cache={}), number=1)
     assert blind is not None
     assert (blind.aas, blind.commit_ms, blind.cache) == (None, None, None)
+    assert blind.events == ()
+
+
+def test_the_events_with_most_are_kept() -> None:
+    waits = tuple(
+        WaitTime(wait_class="User I/O", event=f"IO:{n}", seconds=float(n)) for n in range(100)
+    )
+    found = sample(FIRST, replace(SECOND, waits=waits), number=1)
+    assert found is not None
+    assert [one.event for one in found.events] == [f"IO:{n}" for n in range(99, 87, -1)]
 
 
 def test_no_rate_is_made_over_a_restart_or_without_time_between() -> None:

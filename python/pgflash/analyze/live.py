@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from pgflash.model.live import (
     CacheSecond,
+    EventSecond,
     Flow,
     Quantiles,
     Reading,
@@ -20,6 +21,9 @@ from pgflash.model.live import (
 
 #: The first range has no beginning that a logarithm could have.
 _LOWEST_US = 0.5
+
+#: A second has rarely more, and a page shows fewer.
+EVENTS_MAX = 12
 
 _EVICTIONS = ("eviction_invalidated", "eviction_aged_out")
 
@@ -43,6 +47,7 @@ def sample(before: Reading, after: Reading, *, number: int) -> Sample | None:
         at=after.at.isoformat(timespec="milliseconds"),
         elapsed_s=elapsed_s,
         aas=_sessions(after),
+        events=_events(after),
         commits_s=commits / elapsed_s,
         rollbacks_s=_since(before.rollbacks, after.rollbacks) / elapsed_s,
         sessions=after.sessions,
@@ -80,6 +85,21 @@ def _sessions(reading: Reading) -> dict[str, float] | None:
     for wait in reading.waits:
         found[wait.wait_class] = found.get(wait.wait_class, 0.0) + wait.seconds / reading.covered_s
     return found
+
+
+def _events(reading: Reading) -> tuple[EventSecond, ...]:
+    """Return the events that most sessions waited for."""
+    if reading.covered_s <= 0:
+        return ()
+    spent: dict[tuple[str, str], float] = {}
+    for wait in reading.waits:  # of sessions and of parallel workers
+        key = (wait.event, wait.wait_class)
+        spent[key] = spent.get(key, 0.0) + wait.seconds / reading.covered_s
+    ranked = sorted(spent.items(), key=lambda one: -one[1])[:EVENTS_MAX]
+    return tuple(
+        EventSecond(event=event, wait_class=wait_class, sessions=sessions)
+        for (event, wait_class), sessions in ranked
+    )
 
 
 def _commit_ms(after: Reading, commits: float, elapsed_s: float) -> float | None:

@@ -92,6 +92,15 @@ class Quantiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventSecond:
+    """How many sessions waited for an event, on average."""
+
+    event: str
+    wait_class: str
+    sessions: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSecond:
     """What the flash cache did in a second."""
 
@@ -116,6 +125,8 @@ class Sample:
     elapsed_s: float
     #: Average active sessions by wait class; None: nobody looked.
     aas: Mapping[str, float] | None
+    #: The events behind it, those with most first, so many at most.
+    events: tuple[EventSecond, ...]
     commits_s: float
     rollbacks_s: float
     sessions: int
