@@ -150,9 +150,9 @@ Work = Callable[[Journal, str], None]
 #: A place where a move can be cut off: a step, and how often it has come to it.
 Place = tuple[str, int]
 
-#: Files that are copied are all alike: a move is cut off in the second of a step.
+#: Files that are copied are all alike: a move is cut off in the first of a step.
 _COPYING = " (copying)"
-_COPYING_TIMES = {2}
+_COPYING_TIMES = {1}
 
 
 class _CutOffSteps(Steps):
