@@ -238,12 +238,11 @@ def test_a_command_that_hides_its_folder_is_refused(placed: PlacedServer) -> Non
     assert eventually(lambda: setting(placed, "archive_command") == former)
 
 
-def test_basic_archive_is_known(pg_install: PgInstall) -> None:
+def test_basic_archive_is_known(pg_install: PgInstall, cluster: ClusterFactory) -> None:
     if not has_contrib_module(pg_install, "basic_archive"):
         pytest.skip("this installation has no basic_archive")
-    factory = ClusterFactory(pg_install)
     settings = {"archive_mode": "on", "archive_library": "basic_archive"}
-    with placed_server(factory, settings=settings, initdb_args=["--wal-segsize=1"]) as placed:
+    with placed_server(cluster, settings=settings, initdb_args=["--wal-segsize=1"]) as placed:
         folder = placed.folder("basic")
         with placed.server.connect() as connection:
             connection.execute("load 'basic_archive'")
@@ -255,7 +254,6 @@ def test_basic_archive_is_known(pg_install: PgInstall) -> None:
         assert_no_gap(placed.server.base / "basic-flash")
         placed.undo(path)
         assert setting(placed, "basic_archive.archive_directory") == str(folder)
-    factory.close()
 
 
 def has_contrib_module(install: PgInstall, name: str) -> bool:

@@ -407,10 +407,9 @@ def test_a_journal_that_is_lost_after_the_switch_keeps_no_server_down(
     rows.check()
 
 
-def test_a_server_with_a_logging_collector_is_started_as_it_was(pg_install: PgInstall) -> None:
-    factory = ClusterFactory(pg_install)
+def test_a_server_with_a_logging_collector_is_started_as_it_was(cluster: ClusterFactory) -> None:
     settings = {"logging_collector": "on", "log_directory": "log"}
-    with placed_server(factory, settings=settings) as placed:
+    with placed_server(cluster, settings=settings) as placed:
         folder = placed.server.base / "flash-wal"
         path = placed.plan(move_to(folder))
         placed.apply(path)
@@ -418,4 +417,3 @@ def test_a_server_with_a_logging_collector_is_started_as_it_was(pg_install: PgIn
         with placed.server.connect() as connection:
             assert connection.execute("show logging_collector").fetchone() == ("on",)
         placed.undo(path)
-    factory.close()
