@@ -233,7 +233,6 @@ main(void)
 	runtime.is_walsender = &is_walsender;
 	runtime.backend_type = &backend_type;
 	runtime.checkpointer_type = -1;
-	runtime.bgwriter_type = -1;
 	runtime.segment_blocks = 131072;
 	for (size_t i = 0; i < hook_import_count; i++)
 	{

@@ -166,7 +166,6 @@ main(int argc, char **argv)
 	runtime.is_walsender = &is_walsender;
 	runtime.backend_type = &backend_type;
 	runtime.checkpointer_type = -1;
-	runtime.bgwriter_type = -1;
 	runtime.segment_blocks = 131072;
 
 	if (mkdtemp(folder) == NULL || chdir(folder) != 0 ||

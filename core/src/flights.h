@@ -40,10 +40,8 @@ struct FcWriter
 	unsigned waiting_count; /* picked, but not taken by the queue yet */
 	FcTransfer *waiting[FC_QUEUE_DEPTH_WRITER];
 	uint64_t tidied_ns;
-	bool worked;           /* since the last rest */
-	bool busy;             /* in a call, of who stands in */
-	uint64_t allowance_ns; /* ... may wait for the writer so long */
-	uint64_t allowed_ns;   /* ... as of then */
+	bool worked; /* since the last rest */
+	bool busy;   /* in a call, of who stands in */
 };
 
 static inline struct timespec

@@ -1,19 +1,13 @@
 /*
  * stand_in.c
- *		Who changes many blocks and may wait: for the writer, or instead of it.
- *
- * A checkpoint changes blocks faster than the writer empties the ring, and what the
- * ring cannot take is gone from the cache.  So a process that may wait calls
- * fc_writer_stand_in() before each change.  If the ring is full it waits for the
- * writer, up to WAIT_NS, as others may want the page that it changes.  A wait of up to
- * FREE_NS is free, so that a checkpoint goes on at some thousand blocks a second at
- * the least; what is longer is taken from an allowance, which fills slowly.  To a
- * writer that gets nothing done it so loses that, and a small part of its time.
+ *		Who changes blocks while the writer is away writes to flash itself.
  *
  * At a shutdown the host ends its writer before the last checkpoint, which writes
- * every changed block.  If nobody is the writer, the process signs as the writer,
- * writes with the writer's own hands (flights.c) until the ring is half empty, waits
- * for what it has begun, and signs off.
+ * every changed block.  The ring takes the first of them; the rest would be gone from
+ * the cache, just those that were used last.  So the process that does it, which may
+ * wait, calls fc_writer_stand_in() before each change.  If the ring is full then, and
+ * nobody is the writer, it signs as the writer, writes with the writer's own hands
+ * (flights.c) until the ring is half empty, waits for what it has begun, and signs off.
  *
  * Limits.  Nobody stands in for a writer that did not sign off: it was killed, and the
  * next one has to take up what it had begun, or its device hangs.  A device that lets
@@ -35,21 +29,11 @@
  */
 #include <errno.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "flights.h"
 #include "staging.h"
 
 #define HANGS_NS 1000000000ULL
-
-/* A wait for the writer, and what of it costs nothing. */
-#define WAIT_NS 50000000ULL
-#define FREE_NS 5000000ULL
-#define NAP_NS  100000ULL
-
-/* What longer waits may take, and how much of the time it grows by. */
-#define ALLOWANCE_NS   1000000000ULL
-#define ALLOWANCE_PART 20
 
 /* ---- this process's hands ------------------------------------------------------- */
 
@@ -95,24 +79,18 @@ fc_stand_in_close(FcCache *cache)
 	cache->stand_in = NULL;
 }
 
-/* This process's, if a call is not at it already. */
-static FcWriter *
-own_writer(FcCache *cache)
-{
-	if (cache->stand_in == NULL)
-		cache->stand_in = map_writer();
-	return cache->stand_in == NULL || cache->stand_in->busy ? NULL
-	                                                        : cache->stand_in;
-}
-
 /* Sign, if nobody has; NULL if somebody is the writer, or it cannot be. */
 static FcWriter *
 sign_on(FcCache *cache)
 {
-	FcWriter *writer = own_writer(cache);
 	uint32_t nobody = 0;
 
-	if (writer == NULL ||
+	if (cache->stand_in == NULL)
+		cache->stand_in = map_writer();
+
+	FcWriter *writer = cache->stand_in;
+
+	if (writer == NULL || writer->busy ||
 	    (cache->token == 0 && fc_process_begin(cache) != FC_OK))
 		return NULL;
 
@@ -187,62 +165,12 @@ write_out(FcWriter *writer, uint64_t limit_ns)
 	                 (uint32_t) ((now - begin) / 1000));
 }
 
-/* ---- waiting --------------------------------------------------------------------- */
-
-static bool
-is_full(const FcShared *shared)
-{
-	return fc_staging_used(shared) == shared->ring_count;
-}
-
-/* What this wait may take. */
-static uint64_t
-allow(FcWriter *writer, uint64_t now)
-{
-	uint64_t more = (now - writer->allowed_ns) / ALLOWANCE_PART;
-
-	writer->allowed_ns = now;
-	writer->allowance_ns = more < ALLOWANCE_NS - writer->allowance_ns
-	                           ? writer->allowance_ns + more
-	                           : ALLOWANCE_NS;
-	if (FC_BROKEN(STAND_IN_LIMIT))
-		return UINT64_MAX / 2;
-	return writer->allowance_ns < WAIT_NS ? writer->allowance_ns : WAIT_NS;
-}
-
-/* Until the writer has made room. */
-static void
-wait_for_writer(FcCache *cache)
-{
-	const struct timespec nap = { .tv_nsec = NAP_NS };
-	FcShared *shared = cache->shared;
-	FcWriter *writer = own_writer(cache);
-	uint64_t begin = fc_now_ns();
-	uint64_t waited = 0;
-	uint64_t limit;
-
-	if (writer == NULL)
-		return;
-	limit = allow(writer, begin);
-	if (limit < FREE_NS)
-		return;
-	fc_staging_wake(shared);
-	while (is_full(shared) && waited < limit)
-	{
-		nanosleep(&nap, NULL);
-		waited = fc_now_ns() - begin;
-	}
-	if (waited > FREE_NS)
-		writer->allowance_ns -=
-			waited < writer->allowance_ns ? waited : writer->allowance_ns;
-}
-
 void
 fc_writer_stand_in(FcCache *cache, uint64_t limit_ns)
 {
 	FcShared *shared = cache->shared;
 
-	if (!is_full(shared))
+	if (fc_staging_used(shared) < shared->ring_count)
 		return;
 
 	int saved_errno = errno;
@@ -250,11 +178,9 @@ fc_writer_stand_in(FcCache *cache, uint64_t limit_ns)
 	uint64_t spent_ns =
 		(uint64_t) atomic_load(&shared->ring_stood_in_us) * 1000;
 
-	if (signed_by != 0 && signed_by != cache->token)
-		wait_for_writer(cache);
-	else if (signed_by == 0
-	             ? spent_ns < limit_ns
-	             : cache->stand_in != NULL && cache->stand_in->flying > 0)
+	if (signed_by == 0 ? spent_ns < limit_ns
+	                   : signed_by == cache->token && cache->stand_in != NULL &&
+	                         cache->stand_in->flying > 0)
 	{
 		FcWriter *writer = sign_on(cache);
 

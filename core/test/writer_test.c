@@ -381,55 +381,6 @@ test_stand_in(void)
 	end_without_writer();
 }
 
-/* A child that is the writer until it is killed. */
-static pid_t
-start_writer(void)
-{
-	pid_t child;
-
-	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
-	child = fork();
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		writing.token = 0;
-		MUST(fc_writer_begin(&writing, &writer) == FC_OK);
-		for (;;)
-			fc_writer_run(writer, 3600 * SECOND);
-	}
-	return child;
-}
-
-/* Who may wait, while a process that lives is the writer.  The device takes its time. */
-static void
-test_waits_for_writer(void)
-{
-	pid_t child;
-	unsigned cached;
-	unsigned wrong = 0;
-
-	begin();
-	for (uint32_t block = 0; block < 200; block++)
-	{
-		MUST(put(block) == FC_OK);
-		MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
-	}
-	rig.slow.delay_us = 500;
-	child = start_writer();
-	cached = checkpoint(0, 200, 2);
-	OK(cached == 200, "while there is a writer, it is waited for");
-	kill(child, SIGKILL);
-	MUST(waitpid(child, NULL, 0) == child);
-	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
-	rig.slow.delay_us = 0;
-	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
-	for (uint32_t block = 0; block < 200; block++)
-		wrong += !serves(block, 2);
-	OK(wrong == 0, "all blocks are cached as they are now");
-	end();
-}
-
 static void
 test_stand_in_fails(void)
 {
@@ -538,6 +489,26 @@ test_control_limit(void)
 
 /* ---- rest ----------------------------------------------------------------------------- */
 
+/* A child that is the writer until it is killed. */
+static pid_t
+start_writer(void)
+{
+	pid_t child;
+
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	child = fork();
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		writing.token = 0;
+		MUST(fc_writer_begin(&writing, &writer) == FC_OK);
+		for (;;)
+			fc_writer_run(writer, 3600 * SECOND);
+	}
+	return child;
+}
+
 static bool
 wait_until(FcAtomic32 *word, uint32_t value)
 {
@@ -611,7 +582,6 @@ main(void)
 	test_hang();
 	test_modes();
 	test_stand_in();
-	test_waits_for_writer();
 	test_stand_in_fails();
 	test_stand_in_slow();
 	test_stand_in_hangs();

@@ -199,7 +199,6 @@ know_server(void)
 	runtime.is_walsender = &am_walsender;
 	runtime.backend_type = (const int *) &MyBackendType;
 	runtime.checkpointer_type = B_CHECKPOINTER;
-	runtime.bgwriter_type = B_BG_WRITER;
 }
 
 bool

@@ -245,7 +245,7 @@ changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 		return pwrite(fd, buffer, size, offset);
 	}
 
-	if (runtime_may_wait() && !FC_BROKEN(STAND_IN))
+	if (runtime_is_checkpointer() && !FC_BROKEN(STAND_IN))
 		fc_writer_stand_in(&runtime.cache, STAND_IN_NS);
 	begin_entry(&announced, entry, fd, offset, (off_t) size);
 	if (announced.scope == SCOPE_BLOCKS && size == FC_BLOCK_SIZE &&

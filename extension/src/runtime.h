@@ -53,8 +53,7 @@ typedef struct Runtime
 	uint32_t *const *wait_event; /* where the current wait is shown */
 	const bool *is_walsender;
 	const int *backend_type;
-	int checkpointer_type; /* of the processes that write for others */
-	int bgwriter_type;
+	int checkpointer_type; /* of the process that writes at a checkpoint */
 
 	uint32_t flash_read_event;
 } Runtime;
@@ -63,16 +62,14 @@ extern Runtime runtime;
 
 /*
  * What checkpoints may wait for flash in all, while there is no writer: at a shutdown
- * it ends before the last one.
+ * it ends before the last one.  Nobody but the checkpointer ever waits.
  */
 #define STAND_IN_NS 5000000000ULL
 
-/* No query waits for a flash write, but who writes for others may. */
 static inline bool
-runtime_may_wait(void)
+runtime_is_checkpointer(void)
 {
-	return *runtime.backend_type == runtime.checkpointer_type ||
-	       *runtime.backend_type == runtime.bgwriter_type;
+	return *runtime.backend_type == runtime.checkpointer_type;
 }
 
 /* May this process touch the cache? */

@@ -321,7 +321,6 @@ set_up(void)
 	runtime.is_walsender = &is_walsender;
 	runtime.backend_type = &backend_type;
 	runtime.checkpointer_type = -1;
-	runtime.bgwriter_type = -1;
 	runtime.shared_memory = &server_memory;
 	account_want(&server);
 	begin_anew();

@@ -197,7 +197,6 @@ set_up(void)
 	runtime.is_walsender = &is_walsender;
 	runtime.backend_type = &backend_type;
 	runtime.checkpointer_type = -1;
-	runtime.bgwriter_type = -1;
 	runtime.shared_memory = &server_memory;
 	runtime.flash_read_event = 77;
 	set_up_cache();

@@ -57,12 +57,12 @@ extern FC_MUST_CHECK FcStatus fc_writer_flush(FcCache *cache,
                                               uint64_t timeout_ns);
 
 /*
- * For a process that changes many blocks and may wait, before each change: if the ring
- * is full, wait for the writer, some milliseconds.  If that has ended, write a part of
- * the ring to flash: where a host's writer ends before its last changes, they are so
- * kept.  That takes all processes together at most about limit_ns until a writer
- * begins again, and one second more if the device does not answer.  Allocates nothing,
- * leaves errno alone, and may be called where nothing may fail.
+ * For a process that changes blocks and may wait, before each change: if the ring is
+ * full and the writer has ended, write a part of it to flash.  Where the host's writer
+ * ends before its last changes, they are so kept.  All processes together spend at most
+ * about limit_ns until a writer begins again, and one second more if the device does
+ * not answer; after that it does nothing.  Allocates nothing, leaves
+ * errno alone, and may be called where nothing may fail.
  */
 extern void fc_writer_stand_in(FcCache *cache, uint64_t limit_ns);
 
