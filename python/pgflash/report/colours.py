@@ -47,6 +47,16 @@ WAIT_CLASSES: dict[WaitClass, str] = {
 
 SOURCES = {"OS page cache": "#a7c7e7", "Flash": "#14b8a6", "Disk": DISK}
 
+#: What serves requests, as the live page names it; WAL is what a commit waits for.
+FLOWS = {
+    "page cache": SOURCES["OS page cache"],
+    "flash": SOURCES["Flash"],
+    "disk": DISK,
+    "disk writes": "#00456b",
+    "wal": WAIT_CLASSES[WaitClass.COMMIT],
+    "temp": "#8d7fb8",
+}
+
 CPU = {"User": CPU_USER, "System": "#86cfb6", "I/O wait": "#7fb2d9", "Idle": "#e5e7eb"}
 
 PAPER = "#c3c8cf"

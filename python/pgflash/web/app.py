@@ -31,13 +31,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from pgflash.errors import PgflashError, UsageError
-from pgflash.model.live import Sample
-from pgflash.web import metrics
+from pgflash.web import metrics, pages
 from pgflash.web.collector import Collector, Status
 from pgflash.web.details import BusyError, Details, read_times
 from pgflash.web.ring import Message
 from pgflash.web.security import COOKIE, SESSION_S, Doorman, Guard, Policy, session_word
-from pgflash.web.tables import headline, tables
 
 _HERE = Path(__file__).parent
 
@@ -78,7 +76,7 @@ class Bell:
             return
 
 
-class _Pages:
+class _Routes:
     """What the routes share."""
 
     def __init__(self, collector: Collector, doorman: Doorman) -> None:
@@ -94,29 +92,22 @@ class _Pages:
         )
 
     def page(self, name: str, code: int = 200, **values: object) -> Response:
+        values["signed_in"] = self.doorman.policy.token is not None
         return HTMLResponse(self._templates.get_template(name).render(**values), status_code=code)
 
     # ---- pages
 
-    async def performance(self, _request: Request) -> Response:
+    async def performance(self, request: Request) -> Response:
         self.collector.asked()
-        status, server = self.collector.status, self.collector.server
-        sample = self._newest_sample()
-        live = status.state == "live"
-        return self.page(
-            "performance.html",
-            status=status,
-            server=server,
-            headline=headline(sample, server) if live else status.sentence,
-            tables=tables(sample) if sample is not None and live else (),
-        )
-
-    def _newest_sample(self) -> Sample | None:
-        messages, _gap = self.collector.ring.after(self.collector.ring.newest - 10)
-        for message in reversed(messages):
-            if message.kind == "sample":
-                return msgspec.json.decode(message.data, type=Sample)
-        return None
+        begin, end = (request.query_params.get(name, "")[:40] for name in ("from", "to"))
+        values = pages.performance(self.collector, begin=begin, end=end)
+        code = 200
+        if begin or end:
+            try:
+                values |= pages.marked(await self._stretch(begin, end))
+            except PgflashError as error:
+                values["error"], code = f"{error.message}.", _code(error)
+        return self.page("performance.html", code, **values)
 
     # ---- data
 
@@ -180,13 +171,16 @@ class _Pages:
 
     async def stretch(self, request: Request) -> Response:
         """Answer with what sessions did in a stretch of time."""
-        server = self.collector.server
         query = request.query_params
-        begin, end = read_times(query.get("from", ""), query.get("to", ""))
-        if server is None:
-            raise HTTPException(503, self.collector.status.sentence)
-        body = await asyncio.to_thread(self.details.stretch, server, begin, end)
+        body = await self._stretch(query.get("from", ""), query.get("to", ""))
         return Response(body, media_type="application/json")
+
+    async def _stretch(self, begin: str, end: str) -> bytes:
+        times = read_times(begin, end)
+        server = self.collector.server
+        if server is None:
+            raise BusyError(self.collector.status.sentence)
+        return await asyncio.to_thread(self.details.stretch, server, *times)
 
     async def report(self, request: Request) -> Response:
         """Answer with the report of a stretch, as a file: it has styles, which no page may."""
@@ -290,40 +284,43 @@ async def _refused(_request: Request, error: Exception) -> Response:
 async def _said(_request: Request, error: Exception) -> Response:
     """Answer with what went wrong, and what to do about it."""
     assert isinstance(error, PgflashError)
-    code = 400 if isinstance(error, UsageError) else 503 if isinstance(error, BusyError) else 409
     hint = f"\n{error.hint}" if error.hint else ""
-    return PlainTextResponse(f"{error.message}{hint}\n", status_code=code)
+    return PlainTextResponse(f"{error.message}{hint}\n", status_code=_code(error))
+
+
+def _code(error: PgflashError) -> int:
+    return 400 if isinstance(error, UsageError) else 503 if isinstance(error, BusyError) else 409
 
 
 def make_app(collector: Collector, policy: Policy) -> ASGIApp:
     """Return the application: guarded, with the collector started and stopped along with it."""
-    pages = _Pages(collector, Doorman(policy))
+    routes = _Routes(collector, Doorman(policy))
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        pages.bell.hang()
-        collector.ring.listen(pages.bell.ring)
+        routes.bell.hang()
+        collector.ring.listen(routes.bell.ring)
         collector.start()
         try:
             yield
         finally:
-            collector.ring.forget(pages.bell.ring)
+            collector.ring.forget(routes.bell.ring)
             await asyncio.to_thread(collector.stop)
-            await asyncio.to_thread(pages.details.close)
+            await asyncio.to_thread(routes.details.close)
 
     get: list[tuple[str, Callable[..., object]]] = [
-        ("/", pages.performance),
-        ("/live/samples", pages.samples),
-        ("/live/events", pages.events),
-        ("/live/details", pages.stretch),
-        ("/metrics", pages.metrics),
-        ("/health", pages.health),
-        ("/login", pages.login_page),
+        ("/", routes.performance),
+        ("/live/samples", routes.samples),
+        ("/live/events", routes.events),
+        ("/live/details", routes.stretch),
+        ("/metrics", routes.metrics),
+        ("/health", routes.health),
+        ("/login", routes.login_page),
     ]
     post: list[tuple[str, Callable[..., object]]] = [
-        ("/login", pages.login),
-        ("/logout", pages.logout),
-        ("/report", pages.report),
+        ("/login", routes.login),
+        ("/logout", routes.logout),
+        ("/report", routes.report),
     ]
     app = Starlette(
         routes=[
@@ -338,4 +335,4 @@ def make_app(collector: Collector, policy: Policy) -> ASGIApp:
         },
         lifespan=lifespan,
     )
-    return Guard(app, pages.doorman)
+    return Guard(app, routes.doorman)

@@ -91,7 +91,7 @@ def pattern_definitions(prefix: str, looks: Iterable[tuple[str, int]]) -> Markup
     tiles = []
     for colour, pattern in dict.fromkeys(looks):
         tile = _element("rect", width=_TILE, height=_TILE, fill=colour)
-        stroke = "#ffffff" if _is_dark(colour) else INK
+        stroke = _hatching_colour(colour)
         path = _HATCHINGS[pattern % len(_HATCHINGS)]
         if path:
             tile += _element("path", d=path, stroke=stroke, stroke_width=1.2, fill="none")
@@ -111,7 +111,7 @@ def pattern_definitions(prefix: str, looks: Iterable[tuple[str, int]]) -> Markup
         width=0,
         height=0,
         aria_hidden="true",
-        style="position:absolute",
+        **{"class": "definitions"},
     )
 
 
@@ -122,6 +122,17 @@ def swatch(prefix: str, series: Series, *, line: bool) -> Markup:
     else:
         inside = _element("rect", width=26, height=12, fill=_fill(prefix, series))
     return _element("svg", inside, viewBox="0 0 26 12", width=26, height=12, aria_hidden="true")
+
+
+def look(series: Series) -> dict[str, str]:
+    """Return how a series looks, for who draws it elsewhere: on a canvas of the live page."""
+    return {
+        "fill": series.colour,
+        "hatching": _HATCHINGS[series.pattern % len(_HATCHINGS)],
+        "hatching_colour": _hatching_colour(series.colour),
+        "stroke": _for_a_line(series.colour),
+        "dashes": _DASHES[series.pattern % len(_DASHES)],
+    }
 
 
 def stacked(
@@ -401,9 +412,9 @@ def _pattern_id(prefix: str, colour: str, pattern: int) -> str:
     return f"{prefix}-{colour.lstrip('#')}-{pattern}"
 
 
-def _is_dark(colour: str) -> bool:
+def _hatching_colour(colour: str) -> str:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return 0.3 * red + 0.59 * green + 0.11 * blue < 150
+    return "#ffffff" if 0.3 * red + 0.59 * green + 0.11 * blue < 150 else INK
 
 
 def _for_a_line(colour: str) -> str:

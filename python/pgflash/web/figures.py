@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the live page draws: its charts, their series, and where in a sample each value stands.
+
+Said once, here: the template makes a figure with its table of each, and the page's script
+draws what the figure says of itself in data- attributes.  So the script knows no wait class
+and no source, and a chart has no number that its table has not.  Colours and hatchings are
+those of the reports.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from markupsafe import Markup
+
+from pgflash.model.live import FLOWS, TIMED, LiveServer, Sample
+from pgflash.model.waits import WaitClass
+from pgflash.report import colours
+from pgflash.report.awr import svg
+
+_MB = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One area or line."""
+
+    name: str
+    #: Where its value stands in a sample's JSON.
+    path: tuple[str, ...]
+    colour: str
+    pattern: int
+    divisor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One chart and its table."""
+
+    id: str
+    title: str
+    unit: str
+    lines: tuple[Line, ...]
+    #: Areas upon each other, else lines.
+    stacked: bool = False
+    logarithmic: bool = False
+    #: A height that is drawn as a line of its own, and its name.
+    limit: tuple[float, str] | None = None
+    note: str = ""
+    #: How values of a stretch become one: their mean, or the highest.
+    over: str = "mean"
+
+    @property
+    def looks(self) -> list[tuple[str, int]]:
+        """Return the colour and hatching of each area."""
+        return [(line.colour, line.pattern) for line in self.lines] if self.stacked else []
+
+    def shown(self, sample: Mapping[str, Any] | None) -> "list[Shown]":
+        """Return the rows of its table."""
+        return [
+            Shown(
+                name=line.name,
+                swatch=svg.swatch(PREFIX, _series(line), line=not self.stacked),
+                value=in_words(value_of(line, sample)),
+            )
+            for line in self.lines
+        ]
+
+    def data(self) -> str:
+        """Return what the script needs, as JSON."""
+        lines = [
+            {
+                "name": line.name,
+                "path": line.path,
+                "divisor": line.divisor,
+                **svg.look(_series(line)),
+            }
+            for line in self.lines
+        ]
+        found = {
+            "title": self.title,
+            "unit": self.unit,
+            "stacked": self.stacked,
+            "logarithmic": self.logarithmic,
+            "limit": self.limit,
+            "over": self.over,
+            "lines": lines,
+        }
+        return msgspec.json.encode(found).decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A row of a figure's table."""
+
+    name: str
+    swatch: Markup
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Figures that stand together under a heading."""
+
+    title: str
+    figures: tuple[Figure, ...] = field(default=())
+
+
+#: Ids of the page's hatchings begin with this.
+PREFIX = "look"
+_NOTHING = "–"
+
+
+def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figure, ...]:
+    """Return the figures of the Performance page; what this server does not tell is left out."""
+    tells = set(sample.bytes_s) if sample is not None else set(FLOWS)
+    timed = server is None or bool(server.extension_version)
+    found = [
+        _sessions(server),
+        _flows("throughput", "Throughput by source", "MB/s", "bytes_s", tells, divisor=_MB),
+        _flows("requests", "Requests a second by source", "requests/s", "requests_s", tells),
+    ]
+    if timed:
+        found += [_latency(quantile) for quantile in ("p50", "p95", "p99")]
+    return (*found, _commit(timed=timed), _transactions())
+
+
+def flash() -> tuple[Figure, ...]:
+    """Return the figures of the page of the flash cache."""
+    return (
+        Figure(
+            id="hit-ratio",
+            title="Hit ratio",
+            unit="% of the blocks looked up",
+            lines=(_cache("Hits", "hit_ratio", 0, divisor=0.01),),
+        ),
+        Figure(
+            id="look-ups",
+            title="Blocks looked up",
+            unit="blocks/s",
+            stacked=True,
+            lines=(
+                _cache("Hits, read from flash", "hits_s", 0),
+                _cache("Misses, read from disk", "misses_s", 2, colour=colours.DISK),
+            ),
+        ),
+        Figure(
+            id="fills",
+            title="Fills and evictions",
+            unit="blocks/s",
+            lines=(
+                _cache("Put in", "inserts_s", 0),
+                _cache("Evicted", "evictions_s", 1, colour="#d55e00"),
+            ),
+        ),
+    )
+
+
+def _cache(name: str, key: str, pattern: int, *, colour: str = "", divisor: float = 1.0) -> Line:
+    return Line(
+        name=name,
+        path=("cache", key),
+        colour=colour or colours.SOURCES["Flash"],
+        pattern=pattern,
+        divisor=divisor,
+    )
+
+
+def _sessions(server: LiveServer | None) -> Figure:
+    cores = server.cores if server is not None else None
+    return Figure(
+        id="sessions",
+        title="Average active sessions by wait class",
+        unit="sessions",
+        stacked=True,
+        limit=(float(cores), f"{cores} CPU cores") if cores else None,
+        lines=tuple(
+            Line(name=str(one), path=("aas", str(one)), colour=colour, pattern=number)
+            for number, (one, colour) in enumerate(colours.WAIT_CLASSES.items())
+        ),
+    )
+
+
+def _flows(
+    figure: str, title: str, unit: str, key: str, tells: set[str], *, divisor: float = 1.0
+) -> Figure:
+    return Figure(
+        id=figure,
+        title=title,
+        unit=unit,
+        stacked=True,
+        lines=tuple(
+            Line(
+                name=_NAMES.get(name, name),
+                path=(key, name),
+                colour=colours.FLOWS[name],
+                pattern=number,
+                divisor=divisor,
+            )
+            for number, name in enumerate(FLOWS)
+            if name in tells
+        ),
+    )
+
+
+_NAMES = {
+    "page cache": "Page cache, reads",
+    "flash": "Flash, reads",
+    "disk": "Disk, reads",
+    "disk writes": "Disk, writes",
+    "wal": "WAL",
+    "temp": "Temporary files",
+}
+
+
+def _latency(quantile: str) -> Figure:
+    return Figure(
+        id=f"latency-{quantile}",
+        title=f"Read latency by source, {quantile}",
+        unit="ms",
+        logarithmic=True,
+        over="highest",
+        lines=tuple(
+            Line(
+                name=_NAMES[name].partition(",")[0],
+                path=("latency", name, quantile),
+                colour=colours.FLOWS[name],
+                pattern=number,
+            )
+            for number, name in enumerate(TIMED)
+            if name in FLOWS
+        ),
+    )
+
+
+def _commit(*, timed: bool) -> Figure:
+    commit = Line(
+        name="Mean wait for a commit",
+        path=("commit_ms",),
+        colour=colours.WAIT_CLASSES[WaitClass.COMMIT],
+        pattern=0,
+    )
+    syncs = [
+        Line(
+            name=f"WAL sync, {quantile}",
+            path=("latency", "wal sync", quantile),
+            colour="#8c564b",
+            pattern=number,
+        )
+        for number, quantile in enumerate(("p50", "p95", "p99"), start=1)
+    ]
+    return Figure(
+        id="commit",
+        title="Commit latency",
+        unit="ms",
+        over="highest",
+        lines=(commit, *(syncs if timed else ())),
+    )
+
+
+def _transactions() -> Figure:
+    return Figure(
+        id="transactions",
+        title="Transactions a second",
+        unit="transactions/s",
+        lines=(
+            Line(name="Commits", path=("commits_s",), colour=colours.CPU_USER, pattern=0),
+            Line(name="Rollbacks", path=("rollbacks_s",), colour="#d55e00", pattern=1),
+        ),
+    )
+
+
+def _series(line: Line) -> svg.Series:
+    return svg.Series(name=line.name, colour=line.colour, pattern=line.pattern, values=())
+
+
+def hatchings(figures: Sequence[Figure]) -> Markup:
+    """Return the hatchings that the figures' legends name."""
+    looks = [look for figure in figures for look in figure.looks]
+    return svg.pattern_definitions(PREFIX, looks)
+
+
+def value_of(line: Line, sample: Mapping[str, Any] | None) -> float | None:
+    """Return a line's value in a sample's JSON."""
+    found: Any = sample
+    for name in line.path:
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(name)
+    # Of the sessions only those classes are named that somebody was in.
+    if found is None and line.path[0] == "aas" and sample is not None and sample.get("aas"):
+        return 0.0
+    return None if found is None else float(found) / line.divisor
+
+
+def in_words(value: float | None) -> str:
+    """Return a value as the page shows it; format.js does the same."""
+    if value is None:
+        return _NOTHING
+    if value >= 100:
+        return f"{value:,.0f}"
+    return (
+        f"{value:.1f}"
+        if value >= 10
+        else f"{value:.2f}"
+        if value >= 0.1 or value == 0
+        else f"{value:.3f}"
+    )

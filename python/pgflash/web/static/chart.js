@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: PostgreSQL
+// One chart: what its figure says of itself in data-figure, drawn by uPlot.
+//
+// Areas have the hatchings and lines the dashes of the reports, so nothing is said by colour
+// alone.  A stretch of time is marked by dragging, or by the keyboard: arrows move the
+// mark, Shift and arrows widen the stretch, Escape clears it.  Values are read from the
+// figure's own table, which the chart fills; the canvas is a picture beside it.
+
+import {clock, mark, number} from "./format.js";
+
+const HEIGHT = 200;
+const TILE = 8;
+// Where so much more than a sample's time is missing, nothing is drawn.
+const GAP = 2.5;
+
+/** Return a line's value in a sample, as value_of() of figures.py. */
+export function valueOf(line, sample) {
+    let found = sample;
+    for (const name of line.path) {
+        if (found === null || typeof found !== "object") return null;
+        found = found[name] ?? null;
+    }
+    if (found === null && line.path[0] === "aas" && sample.aas && Object.keys(sample.aas).length) return 0;
+    return found === null ? null : found / line.divisor;
+}
+
+/** Return the figure that a stretch comes to: the mean by time, or the highest. */
+export function over(line, samples, how) {
+    let sum = 0, elapsed = 0, highest = null;
+    for (const sample of samples) {
+        const value = valueOf(line, sample);
+        if (value === null) continue;
+        sum += value * sample.elapsed_s;
+        elapsed += sample.elapsed_s;
+        highest = highest === null ? value : Math.max(highest, value);
+    }
+    return how === "highest" ? highest : elapsed > 0 ? sum / elapsed : null;
+}
+
+export class Chart {
+    /** STRETCH is shared by all charts of the page; null where nothing can be marked. */
+    constructor(figure, stretch, feed) {
+        this.says = JSON.parse(figure.dataset.figure);
+        this.figure = figure;
+        this.stretch = stretch;
+        this.feed = feed;
+        this.holder = figure.querySelector(".plot");
+        this.readout = figure.querySelector(".readout");
+        this.cells = [...figure.querySelectorAll("tbody tr")].map(row => [...row.querySelectorAll("td")]);
+        this.shown = [];
+        this.dragging = false;
+        this.at = null;
+        this.anchor = null;
+        this.holder.hidden = false;
+        this.tiles = new Map();
+        this.plot = this.make();
+        this.listen();
+        new ResizeObserver(() => this.plot.setSize({width: this.width(), height: HEIGHT})).observe(this.holder);
+    }
+
+    width() {
+        return Math.max(this.holder.clientWidth, 160);
+    }
+
+    // ---- looks
+
+    colour(name) {
+        return getComputedStyle(this.holder).getPropertyValue(name).trim();
+    }
+
+    /** Return the hatching of a line as the canvas wants it. */
+    tile(line) {
+        const ratio = Math.max(Math.round(devicePixelRatio), 1);
+        const key = `${line.name} ${ratio}`;
+        if (!this.tiles.has(key)) {
+            const canvas = document.createElement("canvas");
+            canvas.width = canvas.height = TILE * ratio;
+            const brush = canvas.getContext("2d");
+            brush.scale(ratio, ratio);
+            brush.fillStyle = line.fill;
+            brush.fillRect(0, 0, TILE, TILE);
+            brush.strokeStyle = line.hatching_colour;
+            brush.lineWidth = 1.2;
+            brush.stroke(new Path2D(line.hatching));
+            this.tiles.set(key, brush.createPattern(canvas, "repeat"));
+        }
+        return this.tiles.get(key);
+    }
+
+    make() {
+        const {lines, stacked, logarithmic, limit} = this.says;
+        const series = (stacked ? [...lines].reverse() : lines).map(line => ({
+            label: line.name,
+            width: stacked ? 0.5 : 2,
+            stroke: stacked ? line.hatching_colour : line.stroke,
+            fill: stacked ? () => this.tile(line) : undefined,
+            dash: stacked || !line.dashes ? undefined : line.dashes.split(" ").map(Number),
+            points: stacked ? {show: false} : {size: 4},
+            paths: stacked ? uPlot.paths.stepped({align: -1}) : undefined,
+        }));
+        const axis = {
+            stroke: () => this.colour("--faint"),
+            grid: {stroke: () => this.colour("--grid"), width: 1},
+            ticks: {show: false},
+            font: "12px system-ui, sans-serif",
+        };
+        return new uPlot({
+            width: this.width(),
+            height: HEIGHT,
+            legend: {show: false},
+            tzDate: seconds => uPlot.tzDate(new Date((seconds + this.feed.offset) * 1000), "Etc/UTC"),
+            cursor: {
+                y: false,
+                drag: {x: this.stretch !== null, y: false, setScale: false},
+                sync: {key: "page", scales: ["x", null]},
+                points: {show: !stacked},
+            },
+            scales: {
+                x: {time: true},
+                y: logarithmic
+                    ? {distr: 3}
+                    : {range: (_plot, _low, high) => [0, 1.05 * Math.max(high ?? 0, limit ? limit[0] : 0) || 1]},
+            },
+            axes: [
+                {...axis, space: 76, values: (_plot, marks) => marks.map(at => clock(at, this.feed.offset))},
+                {...axis, size: 52, values: (_plot, marks) => marks.map(mark)},
+            ],
+            series: [{}, ...series],
+            hooks: {
+                draw: [plot => this.drawLimit(plot)],
+                setSelect: [plot => this.marked(plot)],
+                setCursor: [plot => this.pointed(plot)],
+            },
+        }, this.columns([]), this.holder);
+    }
+
+    drawLimit(plot) {
+        if (!this.says.limit) return;
+        const [height, name] = this.says.limit;
+        const {ctx, bbox} = plot;
+        const y = plot.valToPos(height, "y", true);
+        ctx.save();
+        ctx.strokeStyle = ctx.fillStyle = this.colour("--ink");
+        ctx.lineWidth = 2 * devicePixelRatio;
+        ctx.setLineDash([8 * devicePixelRatio, 4 * devicePixelRatio]);
+        ctx.beginPath();
+        ctx.moveTo(bbox.left, y);
+        ctx.lineTo(bbox.left + bbox.width, y);
+        ctx.stroke();
+        ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+        ctx.textAlign = "left";
+        ctx.textBaseline = "bottom";
+        ctx.fillText(name, bbox.left + 6 * devicePixelRatio, y - 3 * devicePixelRatio);
+        ctx.restore();
+    }
+
+    // ---- values
+
+    /** Return what uPlot draws: moments, then a column for each series; null where nothing is. */
+    columns(samples) {
+        const {lines, stacked} = this.says;
+        const moments = [];
+        const columns = lines.map(() => []);
+        let before = null;
+        for (const sample of samples) {
+            if (before !== null && sample.x - before > GAP * Math.max(sample.elapsed_s, 1)) {
+                moments.push(before + 0.001);
+                columns.forEach(column => column.push(null));
+            }
+            before = sample.x;
+            moments.push(sample.x);
+            lines.forEach((line, i) => columns[i].push(valueOf(line, sample)));
+        }
+        if (!stacked) return [moments, ...columns];
+        for (let i = 1; i < columns.length; i++) {
+            columns[i] = columns[i].map((value, k) =>
+                value === null && columns[i - 1][k] === null ? null : (value ?? 0) + (columns[i - 1][k] ?? 0));
+        }
+        return [moments, ...columns.reverse()];
+    }
+
+    /** Draw these samples. */
+    show(samples) {
+        this.shown = samples;
+        this.fill();
+        if (this.dragging || document.hidden) return;
+        this.plot.setData(this.columns(samples));
+        this.place();
+    }
+
+    /** Fill the table: what is now, and what the stretch comes to. */
+    fill() {
+        const newest = this.shown.at(-1);
+        const inside = this.stretch?.within(this.shown) ?? this.shown;
+        this.says.lines.forEach((line, i) => {
+            const [now, stretch] = this.cells[i];
+            now.textContent = newest ? number(valueOf(line, newest)) : number(null);
+            stretch.textContent = number(over(line, inside, this.says.over));
+        });
+    }
+
+    // ---- a stretch of time
+
+    /** Put the marked stretch where its time is now. */
+    place() {
+        const {plot, stretch} = this;
+        if (!stretch) return;
+        this.holder.classList.toggle("marked", stretch.isMarked);
+        if (!stretch.isMarked) {
+            plot.setSelect({left: 0, top: 0, width: 0, height: 0}, false);
+            return;
+        }
+        const wide = plot.over.clientWidth;
+        const left = Math.min(Math.max(plot.valToPos(stretch.from, "x"), 0), wide);
+        const right = Math.min(Math.max(plot.valToPos(stretch.to, "x"), 0), wide);
+        plot.setSelect({left, top: 0, width: right - left, height: plot.over.clientHeight}, false);
+    }
+
+    marked(plot) {
+        const {left, width} = plot.select;
+        if (!this.dragging || width < 2) return;
+        this.stretch.mark(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+    }
+
+    pointed(plot) {
+        if (this.at === null) this.read(plot.cursor.idx);
+    }
+
+    /** Say in words what is at a place. */
+    read(place) {
+        const at = place === null || place === undefined ? null : this.plot.data[0][place];
+        const sample = at === null ? null : this.shown.find(one => one.x === at);
+        if (!sample) {
+            this.readout.textContent = "";
+            return;
+        }
+        const words = this.says.lines
+            .map(line => [line.name, valueOf(line, sample)])
+            .filter(([, value]) => value)
+            .map(([name, value]) => `${name} ${number(value)}`);
+        this.readout.textContent = `${clock(at, this.feed.offset)}: ${words.join(", ") || "nothing"}`;
+    }
+
+    listen() {
+        const {holder, plot} = this;
+        plot.over.addEventListener("mousedown", () => {
+            this.dragging = this.stretch !== null;
+            addEventListener("mouseup", () => setTimeout(() => {
+                // A click marks nothing, and takes the mark away.
+                if (this.dragging && plot.select.width < 2) this.stretch.clear();
+                this.dragging = false;
+            }), {once: true});
+        });
+        if (!this.stretch) return;
+        holder.tabIndex = 0;
+        holder.addEventListener("keydown", event => this.pressed(event));
+        holder.addEventListener("blur", () => { this.at = this.anchor = null; });
+    }
+
+    pressed(event) {
+        const steps = {ArrowLeft: -1, ArrowRight: 1, PageUp: -30, PageDown: 30, Home: -Infinity, End: Infinity};
+        if (event.key === "Escape") {
+            this.anchor = null;
+            this.stretch.clear();
+        } else if (event.key in steps && this.shown.length && !event.altKey && !event.ctrlKey && !event.metaKey) {
+            this.step(steps[event.key], event.shiftKey);
+        } else {
+            return;
+        }
+        event.preventDefault();
+    }
+
+    /** Move the mark so many samples; WIDEN marks the stretch from where it began. */
+    step(count, widen) {
+        const last = this.shown.length - 1;
+        let place = this.shown.findIndex(one => one.x === this.at);
+        if (place < 0) place = last;
+        if (widen && this.anchor === null) this.anchor = this.shown[place].x;
+        if (!widen) this.anchor = null;
+        const to = this.shown[Math.min(Math.max(place + count, 0), last)];
+        this.at = to.x;
+        this.plot.setCursor({left: this.plot.valToPos(this.at, "x"), top: 10});
+        this.read(this.plot.data[0].indexOf(this.at));
+        if (widen && this.anchor !== this.at) {
+            this.stretch.mark(Math.min(this.anchor, this.at), Math.max(this.anchor, this.at));
+        }
+    }
+}

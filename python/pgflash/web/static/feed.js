@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: PostgreSQL
+// What the server tells: the last minutes at once, then a message a second.
+//
+// A stream that breaks is taken up again by the browser itself, after the last message it had
+// (Last-Event-ID).  Where streams are cut or refused for good we ask every two seconds instead, and
+// try the stream again after a while.  A stream that says nothing though the server is
+// well is dead without knowing it, as after a laptop's sleep: it is made anew.
+//
+// Samples are kept in order of arrival.  Their moments are the server's clock; if that steps
+// back, time goes on by what elapsed, since a chart cannot go back.
+
+import {parseTime} from "./format.js";
+
+const KEPT_MAX = 1000;
+const SILENCE_S = 15;
+const ASK_EVERY_MS = 2000;
+const STREAM_AGAIN_MS = 30000;
+
+export class Feed {
+    /** HEAR is called with "sample", "server", "status" or "gap", and what was said. */
+    constructor(hear) {
+        this.hear = hear;
+        this.samples = [];
+        this.offset = 0;
+        this.live = false;
+        this.last = "";
+        this.heardAt = performance.now();
+        this.stream = null;
+        this.asking = 0;
+    }
+
+    async begin() {
+        await this.ask();
+        this.open();
+        setInterval(() => this.watch(), 1000);
+    }
+
+    // ---- the stream
+
+    open() {
+        this.close();
+        const after = this.last ? `?after=${encodeURIComponent(this.last)}` : "";
+        const stream = new EventSource(`/live/events${after}`);
+        for (const kind of ["sample", "server", "status", "gap"]) {
+            stream.addEventListener(kind, event => {
+                if (event.lastEventId) this.last = event.lastEventId;
+                this.take(kind, JSON.parse(event.data));
+            });
+        }
+        stream.onopen = () => { this.heardAt = performance.now(); };
+        stream.onerror = () => {
+            if (stream !== this.stream) return;
+            this.say("lost", "pgflash serve does not answer.", "The page goes on by itself once it does.");
+            if (stream.readyState === EventSource.CLOSED) this.poll();
+        };
+        this.stream = stream;
+        this.heardAt = performance.now();
+    }
+
+    close() {
+        if (this.stream) this.stream.close();
+        this.stream = null;
+        clearTimeout(this.asking);
+    }
+
+    watch() {
+        const silent = (performance.now() - this.heardAt) / 1000;
+        if (this.stream && this.live && silent > SILENCE_S) this.open();
+    }
+
+    // ---- asking instead
+
+    poll(since = performance.now()) {
+        this.close();
+        this.asking = setTimeout(async () => {
+            const answered = await this.ask();
+            if (answered && performance.now() - since > STREAM_AGAIN_MS) this.open();
+            else this.poll(since);
+        }, ASK_EVERY_MS);
+    }
+
+    /** Ask for what came after the last message; tell whether there was an answer. */
+    async ask() {
+        try {
+            const answer = await fetch(`/live/samples?after=${encodeURIComponent(this.last)}`);
+            if (answer.status === 401) {
+                this.say("lost", "You are signed out.", "Open the page anew to sign in.");
+                return false;
+            }
+            if (!answer.ok) throw new Error(answer.statusText);
+            const told = await answer.json();
+            this.last = `${told.epoch}-${told.next}`;
+            if (told.gap && this.samples.length) this.take("gap", {});
+            for (const one of told.messages) this.take(one.kind, one.data);
+            if (told.server) this.take("server", told.server);
+            this.take("status", told.status);
+            return true;
+        } catch {
+            this.say("lost", "pgflash serve does not answer.", "The page goes on by itself once it does.");
+            return false;
+        }
+    }
+
+    // ---- what was told
+
+    take(kind, data) {
+        this.heardAt = performance.now();
+        if (kind === "status") this.live = data.state === "live";
+        if (kind === "sample") {
+            this.keep(data);
+            if (!this.live) this.take("status", {state: "live", sentence: "", hint: ""});
+        }
+        this.hear(kind, data);
+    }
+
+    say(state, sentence, hint) {
+        this.live = false;
+        this.hear("status", {state, sentence, hint});
+    }
+
+    keep(sample) {
+        const {seconds, offset} = parseTime(sample.at);
+        const before = this.samples.at(-1);
+        this.offset = offset;
+        sample.x = before && seconds <= before.x ? before.x + Math.max(sample.elapsed_s, 0.001) : seconds;
+        this.samples.push(sample);
+        if (this.samples.length > KEPT_MAX) this.samples.shift();
+    }
+}

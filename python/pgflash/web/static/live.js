@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: PostgreSQL
+// The page, alive: its charts follow the server, at most once a frame, and only while it is seen.
+
+import {Chart} from "./chart.js";
+import {Feed} from "./feed.js";
+import {clock, parseTime, percent} from "./format.js";
+import {Stretch} from "./stretch.js";
+
+const banner = document.querySelector("#status");
+const pause = document.querySelector("#pause");
+const range = document.querySelector("#range");
+const result = document.querySelector("#headline");
+const panel = document.querySelector("#stretch");
+
+let charts = [];
+let waiting = false;
+let paused = null;
+let server = null;
+
+const feed = new Feed((kind, data) => {
+    if (kind === "status") say(data);
+    if (kind === "gap") note("Some samples are missing: this page slept for too long.");
+    if (kind === "server") introduce(data);
+    if (kind === "sample") headline(data);
+    draw();
+});
+const stretch = panel ? new Stretch(panel, feed, () => draw()) : null;
+
+/** Say how it stands with the server; a sentence is said once, so that it is not read out anew. */
+function say({state, sentence, hint}) {
+    const words = state === "live" ? "" : `${sentence} ${hint ?? ""}`.trim();
+    if (banner.textContent !== words) banner.textContent = words;
+    banner.className = state;
+    document.body.dataset.state = state;
+}
+
+/** Say what the newest sample comes to, as headline() of tables.py. */
+function headline(sample) {
+    const at = document.querySelector("#at");
+    if (at) at.textContent = clock(sample.x, feed.offset);
+    if (!result) return;
+    const classes = Object.entries(sample.aas ?? {});
+    const total = classes.reduce((sum, [, value]) => sum + value, 0);
+    const [name, most] = classes.reduce((best, one) => (one[1] > best[1] ? one : best), ["", 0]);
+    const cores = server?.cores ? ` on ${server.cores} cores` : "";
+    const doing = name === "CPU" ? "work" : `wait in class ${name}`;
+    if (sample.aas === null) result.textContent = "Nothing was measured yet.";
+    else if (total < 0.05) result.textContent = "The database is idle.";
+    else result.textContent = `${total.toFixed(1)} sessions are active${cores}; ${percent(most / total)} of them ${doing}.`;
+}
+
+function note(sentence) {
+    const place = document.querySelector("#note");
+    if (place.textContent !== sentence) place.textContent = sentence;
+}
+
+/** Tell of a server that began anew. */
+function introduce(found) {
+    if (server && server.started_at !== found.started_at) {
+        const {seconds, offset} = parseTime(found.started_at);
+        note(`The server was started anew at ${clock(seconds, offset)}; nothing is counted over a restart.`);
+    }
+    server = found;
+}
+
+/** Return the samples of the chosen last minutes. */
+function recent() {
+    const samples = paused ?? feed.samples;
+    const newest = samples.at(-1);
+    const seconds = Number(range?.value ?? 300);
+    return newest ? samples.filter(one => one.x > newest.x - seconds) : [];
+}
+
+function draw() {
+    if (waiting || document.hidden) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+        waiting = false;
+        const samples = recent();
+        for (const chart of charts) chart.show(samples);
+        const told = {first: samples[0]?.number, number: samples.at(-1)?.number, count: samples.length};
+        for (const [name, value] of Object.entries(told)) document.body.dataset[name] = value ?? "";
+    });
+}
+
+pause?.addEventListener("click", () => {
+    paused = paused ? null : [...feed.samples];
+    pause.setAttribute("aria-pressed", String(paused !== null));
+    draw();
+});
+range?.addEventListener("change", draw);
+document.addEventListener("visibilitychange", draw);
+
+charts = [...document.querySelectorAll("[data-figure]")].map(one => new Chart(one, stretch, feed));
+document.body.classList.add("alive");
+feed.begin();

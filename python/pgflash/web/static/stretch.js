@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: PostgreSQL
+// The stretch of time that is marked, for all charts and tables of the page.
+//
+// Its two times stand in a form that works without script; here marking fills the form, and
+// what sessions did in it is fetched into the tables below, all of it as text.
+
+import {clock, isoTime, parseTime, percent} from "./format.js";
+
+const SETTLED_MS = 300;
+
+export class Stretch {
+    /** CHANGED is called after every change of the stretch. */
+    constructor(panel, feed, changed) {
+        this.panel = panel;
+        this.feed = feed;
+        this.changed = changed;
+        this.from = this.to = null;
+        this.timer = 0;
+        this.asked = 0;
+        this.said = panel.querySelector("[role=status]");
+        this.fields = [...panel.querySelectorAll("[name=from], [name=to]")];
+        panel.querySelector("#show").addEventListener("submit", event => {
+            event.preventDefault();
+            this.typed();
+        });
+        panel.querySelector("#clear").addEventListener("click", () => this.clear());
+        if (this.field("from").value && this.field("to").value) this.typed();
+    }
+
+    field(name) {
+        return this.panel.querySelector(`#show [name=${name}]`);
+    }
+
+    get isMarked() {
+        return this.from !== null;
+    }
+
+    /** Return the samples that lie in the stretch; all if none is marked. */
+    within(samples) {
+        return this.isMarked ? samples.filter(one => one.x > this.from && one.x <= this.to) : samples;
+    }
+
+    mark(from, to) {
+        if (!(to > from)) return;
+        this.from = from;
+        this.to = to;
+        const {offset} = this.feed;
+        for (const field of this.fields) {
+            field.value = isoTime(field.name === "from" ? from : to, offset);
+        }
+        this.panel.classList.add("marked");
+        this.said.textContent =
+            `Marked: ${clock(from, offset)} to ${clock(to, offset)}, ${Math.round(to - from)} seconds.`;
+        clearTimeout(this.timer);
+        this.timer = setTimeout(() => this.ask(), SETTLED_MS);
+        this.changed();
+    }
+
+    clear() {
+        if (!this.isMarked) return;
+        this.from = this.to = null;
+        for (const field of this.fields) field.value = "";
+        this.panel.classList.remove("marked");
+        this.said.textContent = "Nothing is marked.";
+        clearTimeout(this.timer);
+        this.asked++;
+        history.replaceState(null, "", location.pathname);
+        for (const table of this.panel.querySelectorAll("[data-rows] tbody")) table.replaceChildren();
+        this.changed();
+    }
+
+    typed() {
+        const from = parseTime(this.field("from").value).seconds;
+        const to = parseTime(this.field("to").value).seconds;
+        if (to > from) this.mark(from, to);
+        else this.said.textContent = "These are not two times, the earlier one first.";
+    }
+
+    // ---- what sessions did in it
+
+    async ask() {
+        const words = new URLSearchParams({from: this.field("from").value, to: this.field("to").value});
+        history.replaceState(null, "", `?${words}`);
+        const number = ++this.asked;
+        try {
+            const answer = await fetch(`/live/details?${words}`);
+            const text = await answer.text();
+            if (number !== this.asked) return; // another stretch was marked meanwhile
+            if (!answer.ok) throw new Error(text.trim());
+            this.show(JSON.parse(text));
+        } catch (error) {
+            if (number === this.asked) this.said.textContent = error.message;
+        }
+    }
+
+    show(found) {
+        const length = this.to - this.from;
+        for (const holder of this.panel.querySelectorAll("[data-rows]")) {
+            const rows = found[holder.dataset.rows] ?? [];
+            holder.querySelector("tbody").replaceChildren(...rows.map(row => this.row(row, length)));
+            holder.querySelector(".none").hidden = rows.length > 0;
+        }
+        const missing = Object.entries(found.missing ?? {}).map(([name, why]) => `No ${name}: ${why}.`);
+        if (found.remembered_from && parseTime(found.begin).seconds < parseTime(found.remembered_from).seconds) {
+            const {seconds, offset} = parseTime(found.remembered_from);
+            missing.unshift(`The sampler remembers nothing from before ${clock(seconds, offset)}.`);
+        }
+        this.panel.querySelector(".missing").textContent = missing.join(" ");
+    }
+
+    row(row, length) {
+        const made = document.createElement("tr");
+        const words = [row.name, row.detail, row.wait_class, (row.seconds / length).toFixed(2), percent(row.share)];
+        words.forEach((word, i) => {
+            const cell = document.createElement("td");
+            if (i < 3) cell.className = "word";
+            cell.textContent = word;
+            made.append(cell);
+        });
+        return made;
+    }
+}

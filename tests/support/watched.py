@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A server with the flash cache under a small oltp load, for pages that watch it.
+
+Small enough to leave the machine to the browser: a warehouse, two terminals, a few dozen
+transactions a second; shared_buffers are so small that reads reach flash and disk.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+
+from pgflash.lab.oltp import OltpConfig, load
+from pgflash.lab.oltp.driver import choose_constants, pgbench_command
+from pgflash.lab.oltp.scripts import SCRIPTS
+from pgflash.lab.oltp.sql_files import read_terminal
+from pgflash.lab.oltp.validity import take_mark
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server, make_server_dir
+from support.cached import CachedServer, client_program, create_cached
+from support.cluster import ClusterFactory
+
+CONFIG = OltpConfig(warehouses=1, clients=2, duration_s=3600, ramp_up_s=0, seed=5, rate_tps=40)
+
+#: A table that would be a script, were it not escaped.
+EVIL = "<script>document.title='evil'</script>"
+
+
+def create_watched(factory: ClusterFactory, install: PgInstall) -> CachedServer:
+    """Return a loaded server with the extension, a cache and a table that is named EVIL."""
+    cached = create_cached(
+        factory, install, settings={"shared_buffers": "4MB", "pgflash.verify": "off"}
+    )
+    load(cached.server.conninfo(), CONFIG)
+    with cached.server.connect() as connection:
+        connection.execute(f'create table "{EVIL}" as select generate_series(1, 20000) as i')
+        connection.execute("checkpoint")
+    return cached
+
+
+@contextmanager
+def under_load(server: Server) -> Iterator[subprocess.Popen[str]]:
+    """Run the mix for as long as it is watched."""
+    folder = make_server_dir(server.base / "load")
+    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+        mark = take_mark(connection)
+    constants = choose_constants(CONFIG.access, seed=mark.seed, load_constant=mark.c_last_constant)
+    for script in SCRIPTS:
+        path = folder / script.file
+        path.write_text(read_terminal(script.file))
+        path.chmod(0o644)
+    command = pgbench_command(
+        Path(client_program(server.install, "pgbench")),
+        server.conninfo(),
+        CONFIG,
+        constants,
+        scripts_dir=folder,
+        log_prefix=folder / "transactions",
+    )
+    running = server.popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield running
+    finally:
+        running.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            running.wait(10)
