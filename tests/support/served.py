@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -103,11 +104,12 @@ def served(
     token: str = "",
     policy: Policy | None = None,
     interval_s: float = 0.1,
+    store: Path = Path("/nowhere"),
 ) -> Iterator[Served]:
     """Serve the page of a server that a DSN names; by default there is none."""
     listener = listen("127.0.0.1", 0)
     collector = Collector(dsn, Ring(), interval_s=interval_s)
-    app = make_app(collector, policy or make_policy("127.0.0.1", token=token))
+    app = make_app(collector, policy or make_policy("127.0.0.1", token=token), store=store)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, proxy_headers=False,
         lifespan="on", ws="none", timeout_graceful_shutdown=1,

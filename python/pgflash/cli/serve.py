@@ -54,6 +54,13 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
 @click.option(
     "--https", is_flag=True, help="Browsers come by https, through a proxy in front of this."
 )
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out"),
+    show_default=True,
+    help="Folder that keeps the lab's runs, which the page shows.",
+)
 def serve_command(
     *,
     dsn: str | None,
@@ -61,6 +68,7 @@ def serve_command(
     token_file: Path | None,
     names: tuple[str, ...],
     https: bool,
+    store: Path,
 ) -> None:
     """Serve the live performance page, and metrics at /metrics.
 
@@ -82,6 +90,7 @@ def serve_command(
         address=address,
         port=port,
         policy=policy,
+        store=store,
         ready=lambda where: click.echo(f"pgflash: {where} (Ctrl-C ends it)", err=True),
     )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pgflash.lab import devices, store
+from pgflash.lab import devices, journal, store
 from pgflash.lab.attempt import Lab, expected_s, measure, needed_bytes
 from pgflash.lab.emulator import EmulatedDevice, Emulator, library_path
 from pgflash.lab.hot import with_advised_objects
@@ -39,6 +39,13 @@ def run_scenario(order: Order, listener: Listener) -> Run:
     run_id = resumed.id if resumed else order.id or new_id(started, order.scenario)
     folder = order.out or order.store.folder(run_id)
     store.make_folder(folder)
+    with journal.kept(folder, listener) as told:
+        return _run(order, run_id, started, folder, told)
+
+
+def _run(order: Order, run_id: str, started: datetime, folder: Path, listener: Listener) -> Run:
+    """Make the run in its folder."""
+    resumed = order.resumed
     began_s = time.monotonic()
     with _folders(order) as (folders, work):
         run = describe(order, run_id, started, folders)

@@ -33,6 +33,7 @@ from starlette.types import ASGIApp
 from pgflash.errors import PgflashError, UsageError
 from pgflash.web import metrics, pages
 from pgflash.web.collector import Collector, Status
+from pgflash.web.data import Data
 from pgflash.web.details import BusyError, Details, read_times
 from pgflash.web.ring import Message
 from pgflash.web.security import COOKIE, SESSION_S, Doorman, Guard, Policy, session_word
@@ -292,7 +293,11 @@ def _code(error: PgflashError) -> int:
     return 400 if isinstance(error, UsageError) else 503 if isinstance(error, BusyError) else 409
 
 
-def make_app(collector: Collector, policy: Policy) -> ASGIApp:
+#: Where the lab keeps its runs unless told otherwise.
+STORE = Path("out")
+
+
+def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> ASGIApp:
     """Return the application: guarded, with the collector started and stopped along with it."""
     routes = _Routes(collector, Doorman(policy))
 
@@ -313,6 +318,7 @@ def make_app(collector: Collector, policy: Policy) -> ASGIApp:
         ("/live/samples", routes.samples),
         ("/live/events", routes.events),
         ("/live/details", routes.stretch),
+        *Data(collector, routes.details, store).routes(),
         ("/metrics", routes.metrics),
         ("/health", routes.health),
         ("/login", routes.login_page),

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a stretch of time holds, for who marks one; and its reports.
+"""What a stretch of time holds, for who marks one, and its reports; what the cache holds.
 
 Asked of the server on a session of its own, one question at a time, so that viewers cannot
-load the server: the answer to a stretch is kept, and serves whoever asks for the same one.
+load the server: the answer is kept, and serves whoever asks the same.  When another server
+answers behind the same DSN, the session is made anew.
 A stretch is named by two times; what is no time, or no stretch, is refused in a sentence.
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 from psycopg import sql
 
 from pgflash import api
+from pgflash.collect.cache_view import read_cache
 from pgflash.collect.live import STATEMENT_TIMEOUT_MS
 from pgflash.collect.stretch import read_stretch
 from pgflash.errors import PgflashError, UsageError
@@ -23,10 +27,14 @@ from pgflash.session import Connection, connect
 
 STRETCH_MAX = timedelta(days=31)
 KEPT_MAX = 64
+#: What the cache holds may be so old: viewers who look at it together ask once.
+CACHE_KEPT_S = 2.0
 #: Who wait for their turn; more are sent away.
 WAITING_MAX = 20
 
 _YEARS = range(2000, 2200)
+
+_Answer = TypeVar("_Answer")
 
 
 class BusyError(PgflashError):
@@ -63,22 +71,38 @@ class Details:
         self._turn = threading.Lock()
         self._waiting = 0
         self._kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+        #: Whose cache it is, until when its answer serves, and the answer.
+        self._cache: tuple[str, float, bytes] = ("", 0.0, b"")
+        #: The server that the session is with.
+        self._of = ""
         self.asked = 0
 
     def stretch(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
         """Return a stretch as JSON; it blocks, so not for the event loop."""
         with self._in_turn():
-            key = (str(server.started_at), begin.isoformat(), end.isoformat())
+            key = (_name(server), begin.isoformat(), end.isoformat())
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
             self.asked += 1
-            found = msgspec.json.encode(self._ask(server, begin, end))
+            found = msgspec.json.encode(
+                self._ask(server, lambda one: read_stretch(one, server, begin=begin, end=end))
+            )
             # What is not over yet may still get more.
             if end < datetime.now(UTC) - timedelta(seconds=5):
                 self._kept[key] = found
                 while len(self._kept) > KEPT_MAX:
                     self._kept.popitem(last=False)
+            return found
+
+    def cache(self, server: LiveServer) -> bytes:
+        """Return what the flash cache holds as JSON; it blocks, so not for the event loop."""
+        with self._in_turn():
+            of, until_s, found = self._cache
+            if of != _name(server) or time.monotonic() >= until_s:
+                self.asked += 1
+                found = msgspec.json.encode(self._ask(server, lambda one: read_cache(one, server)))
+                self._cache = (_name(server), time.monotonic() + CACHE_KEPT_S, found)
             return found
 
     def report(self, begin: datetime, end: datetime, *, earlier: timedelta | None = None) -> str:
@@ -106,11 +130,14 @@ class Details:
     def _in_turn(self) -> "_Turn":
         return _Turn(self)
 
-    def _ask(self, server: LiveServer, begin: datetime, end: datetime) -> object:
+    def _ask(self, server: LiveServer, question: Callable[[Connection], _Answer]) -> _Answer:
+        if self._of != _name(server):
+            self.close()
+            self._of = _name(server)
         for fresh in (False, True):
             connection = self._session()
             try:
-                return read_stretch(connection, server, begin=begin, end=end)
+                return question(connection)
             except PgflashError:
                 # A session that died while nobody asked is made anew, once.
                 if fresh or not connection.broken:
@@ -126,6 +153,11 @@ class Details:
             )
             self._connection = connection
         return self._connection
+
+
+def _name(server: LiveServer) -> str:
+    """Return what tells a server from another, and from itself before a restart."""
+    return f"{server.system_identifier} {server.started_at} {server.extension_version}"
 
 
 class _Turn:

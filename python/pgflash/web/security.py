@@ -8,7 +8,8 @@ in a URL, which is logged, kept and sent on: a request that brings one there is 
 A page of somebody else's in the same browser can send requests here; so the name in Host must
 be ours (a foreign name that leads here is DNS rebinding), what is posted must come from our own
 pages, and data goes to them only.  Every answer, errors too, carries a Content-Security-Policy
-without exceptions: scripts and styles are files of ours.
+without exceptions: scripts and styles are files of ours.  Pages of the lab's runs carry one of
+their own, which allows no script at all (shelf.py).
 
 Tokens are compared as digests in constant time.  Sessions are random, live in memory for twelve
 hours, and are kept as digests.  After five wrong tokens one a second is looked at.
@@ -58,6 +59,8 @@ HEADERS = {
 #: What may be had without a token: the form to give it, what that needs, and whether we live.
 _OPEN = ("/login", "/health")
 _STATIC = "/static/"
+#: Pages that were made elsewhere and bring a policy of their own, a stricter one.
+_RUNS = "/lab/runs/"
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -188,8 +191,11 @@ class Guard:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                own = headers.get("content-security-policy", "")
                 for name, value in HEADERS.items():
                     headers[name] = value
+                if own and scope["path"].startswith(_RUNS):
+                    headers["content-security-policy"] = own
                 if not scope["path"].startswith(_STATIC):
                     headers["cache-control"] = "no-store"
             await send(message)

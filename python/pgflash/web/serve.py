@@ -5,11 +5,12 @@ import contextlib
 import errno
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import uvicorn
 
 from pgflash.errors import PgflashError
-from pgflash.web.app import make_app
+from pgflash.web.app import STORE, make_app
 from pgflash.web.collector import Collector
 from pgflash.web.ring import Ring
 from pgflash.web.security import Policy
@@ -23,11 +24,17 @@ class ServeError(PgflashError):
 
 
 def serve(
-    dsn: str, *, address: str, port: int, policy: Policy, ready: Callable[[str], None]
+    dsn: str,
+    *,
+    address: str,
+    port: int,
+    policy: Policy,
+    ready: Callable[[str], None],
+    store: Path = STORE,
 ) -> None:
     """Serve until Ctrl-C; READY is told the address once it is listened on."""
     with contextlib.closing(listen(address, port)) as listener:
-        app = make_app(Collector(dsn, Ring()), policy)
+        app = make_app(Collector(dsn, Ring()), policy, store=store)
         config = uvicorn.Config(
             app,
             log_config=None,

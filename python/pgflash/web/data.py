@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Routes that answer with data for the pages of the cache and the lab, and with a run's pages.
+
+What blocks is done in a thread; what is refused is said in a sentence by the application.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pgflash.web.collector import Collector
+from pgflash.web.details import Details
+from pgflash.web.shelf import NoSuchRunError, Shelf
+
+_JSON = "application/json"
+
+
+class Data:
+    """Answers with what the server and the lab's store hold."""
+
+    def __init__(self, collector: Collector, details: Details, store: Path) -> None:
+        """Ask a server, and look into a store."""
+        self._collector = collector
+        self._details = details
+        self._shelf = Shelf(store)
+
+    def routes(self) -> list[tuple[str, Callable[..., object]]]:
+        """Return paths and what answers them."""
+        return [
+            ("/live/cache", self.cache),
+            ("/live/lab", self.lab),
+            ("/lab/runs/{run}/{name}", self.run),
+        ]
+
+    async def cache(self, _request: Request) -> Response:
+        """Answer with what the flash cache holds."""
+        self._collector.asked()
+        server = self._collector.server
+        if server is None:
+            raise HTTPException(503, self._collector.status.sentence)
+        body = await asyncio.to_thread(self._details.cache, server)
+        return Response(body, media_type=_JSON)
+
+    async def lab(self, _request: Request) -> Response:
+        """Answer with the lab's runs."""
+        runs = await asyncio.to_thread(self._shelf.runs)
+        return Response(msgspec.json.encode(runs), media_type=_JSON)
+
+    async def run(self, request: Request) -> Response:
+        """Answer with a page of a run, or with a file of it."""
+        run, name = request.path_params["run"], request.path_params["name"]
+        try:
+            if name.endswith(".html"):
+                content, policy = await asyncio.to_thread(self._shelf.page, run, name)
+                headers = {"content-security-policy": policy}
+                return Response(content, media_type="text/html; charset=utf-8", headers=headers)
+            content = await asyncio.to_thread(self._shelf.file, run, name)
+        except NoSuchRunError:
+            raise HTTPException(404) from None
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, media_type=_JSON, headers=headers)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the live page tells of the flash cache, beside what the views show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pgflash.collect.cache_view import read_cache
+from pgflash.collect.live import LiveReader
+from pgflash.lab.postgres import PgInstall
+from pgflash.session import connect
+from support.cached import CachedServer, create_cached
+from support.cluster import ClusterFactory
+from support.served import Served, served
+
+BLOCK = 8192
+
+
+@pytest.fixture(scope="module")
+def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
+    """A server whose cache holds a table, named so that it must be escaped; one is kept."""
+    factory = ClusterFactory(pgflash_install)
+    one = create_cached(factory, pgflash_install, settings={"pgflash.write_budget": "10GB"})
+    with one.server.connect() as connection:
+        for name in ('"<script>"', "kept"):
+            connection.execute(
+                f"create table {name} as select n, repeat('x', 900) as filler "
+                "from generate_series(1, 9000) n"
+            )
+        connection.execute("select pgflash_set_cache_policy('kept', 'keep')")
+        connection.execute("create role stranger login in role pg_monitor")
+        connection.execute("create role nobody login")
+        connection.execute('create database "empty"')
+        connection.execute("checkpoint")
+        deadline = time.monotonic() + 30
+        for _ in range(100):
+            for name in ('"<script>"', "kept"):
+                connection.execute(f"select sum(n) from {name} where n <> 5")
+            row = connection.execute(
+                "select min(cached_blocks), min(hits) from pgflash_relations "
+                "where relation in ('\"<script>\"'::regclass, 'kept'::regclass) and fork = 'main'"
+            ).fetchone()
+            if row is not None and row[0] > 1000 and row[1] > 1000:
+                break
+            assert time.monotonic() < deadline, row
+    yield one
+    factory.close()
+
+
+@pytest.fixture(scope="module")
+def page(cached: CachedServer) -> Iterator[Served]:
+    with served(cached.server.conninfo(), interval_s=0.2) as one:
+        until_live(one)
+        yield one
+
+
+def until_live(one: Served) -> None:
+    deadline = time.monotonic() + 20
+    while one.collector.status.state != "live":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.extension
+def test_the_cache_is_told_as_the_views_show_it(cached: CachedServer, page: Served) -> None:
+    before = cached.view()
+    found = page.ask("/live/cache").json
+    after = cached.view()
+    assert found["present"] is True
+    assert found["missing"] == {}
+    assert (found["mode"], found["mode_reason"]) == ("serve", after["mode_reason"])
+    assert set(found["cache"]) == set(after)
+    for name in ("hits", "misses", "inserts", "used_bytes", "flash_write_bytes"):
+        assert before[name] <= found["cache"][name] <= after[name]
+    assert found["evictions"].keys() == {"invalidated", "aged_out", "buffer_pinned"}
+    assert {"not_current", "writer_overloaded", "budget"} <= found["insert_skips"].keys()
+    assert found["present_bytes"] == after["size_bytes"]
+    assert found["budget"]["day_bytes"] == 10 * 2**30
+    assert 0 < found["budget"]["written_day_bytes"] <= after["flash_write_bytes_day"]
+    assert found["budget"]["left_bytes"] <= 10 * 2**30
+    (device,) = found["devices"]
+    assert (device["cache_file"], device["state"]) == (str(cached.cache_file), "in use")
+    sizes = [one["size_bytes"] for one in found["advice"]]
+    assert sizes == sorted(sizes)
+    assert found["present_bytes"] in sizes
+
+
+@pytest.mark.extension
+def test_relations_and_policies_are_told_by_name(cached: CachedServer, page: Served) -> None:
+    found = page.ask("/live/cache").json
+    with cached.server.connect() as connection:
+        (blocks,) = (
+            connection.execute(
+                "select cached_blocks from pgflash_relations "
+                "where relation = '\"<script>\"'::regclass and fork = 'main'"
+            ).fetchone()
+            or ()
+        )
+    named = {(one["relation"], one["fork"]): one for one in found["relations"]}
+    # Its hint bits were written meanwhile, at most.
+    odd = named['"<script>"', "main"]
+    assert odd["cached_bytes"] == pytest.approx(blocks * BLOCK, rel=0.05)
+    assert odd["cached_bytes"] > 900 * BLOCK
+    assert 0 < odd["hit_ratio"] < 1
+    assert named["kept", "main"]["policy"] == "keep"
+    assert found["policies"] == [{"relation": "kept", "policy": "keep", "set_on": "kept"}]
+    assert found["relations_all"] >= len(named)
+    cached_bytes = [one["cached_bytes"] for one in found["relations"]]
+    assert cached_bytes == sorted(cached_bytes, reverse=True)
+
+
+def test_viewers_who_look_together_ask_once(page: Served) -> None:
+    assert page.ask("/live/cache").text == page.ask("/live/cache").text
+    time.sleep(2.1)
+    first = page.ask("/live/cache").json["at"]
+    time.sleep(2.1)
+    assert page.ask("/live/cache").json["at"] > first
+
+
+def test_a_database_without_the_extension_says_so(cached: CachedServer) -> None:
+    with served(cached.server.conninfo(dbname="empty"), interval_s=0.2) as one:
+        until_live(one)
+        found = one.ask("/live/cache").json
+    assert found["present"] is False
+    assert found["missing"]["flash cache"].endswith('is not in database "empty"')
+
+
+def test_pg_monitor_sees_all_of_it_and_what_a_role_may_not_read_is_named(
+    cached: CachedServer,
+) -> None:
+    with connect(f"{cached.server.conninfo()} user=stranger") as connection:
+        known = LiveReader(connection).server
+        assert read_cache(connection, known).missing == {}
+        with cached.server.connect() as owner:
+            owner.execute("revoke select on pgflash_relations from pg_monitor")
+        try:
+            found = read_cache(connection, known)
+        finally:
+            with cached.server.connect() as owner:
+                owner.execute("grant select on pgflash_relations to pg_monitor")
+    assert found.missing == {"relations": "permission denied for view pgflash_relations"}
+    assert (found.relations, found.present) == ((), True)
+    assert found.devices
+
+
+def test_without_a_server_there_is_one_sentence() -> None:
+    with served() as one:
+        answer = one.ask("/live/cache")
+        assert answer.code == 503
+        assert len(answer.text.splitlines()) == 1
