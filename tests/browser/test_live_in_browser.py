@@ -19,7 +19,7 @@ from pgflash.web.figures import in_words, performance
 from support.cached import CachedServer
 from support.cluster import ClusterFactory
 from support.served import Served, served
-from support.watched import create_watched, under_load
+from support.watched import EVIL, create_watched, under_load
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 AXE = Path(__file__).with_name("vendor") / "axe.min.js"
-INTERVAL_S = 0.5
+INTERVAL_S = 0.25
 #: What the browser itself says of an answer that a test asked for.
 EXPECTED = re.compile(r"ERR_|status of 40[03]")
 
@@ -163,7 +163,9 @@ def test_the_first_content_is_there_within_a_second(opened: Callable[..., Tab]) 
             tab.until("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
         )
         tab.page.close()
-    assert min(painted) < 1000
+        if painted[-1] < 1000:
+            return
+    pytest.fail(f"first content after {painted} ms")
 
 
 def test_without_script_every_figure_has_its_numbers(
@@ -182,7 +184,9 @@ def test_without_script_every_figure_has_its_numbers(
     assert page.locator("[data-rows=waits] tbody tr").count() >= 1
     assert page.locator("[data-rows=sessions] tbody tr").count() >= 2
     page.goto(f"{watched.address}/?from=2026-01-02&to=2026-01-01")
-    assert "ends before it begins." in page.locator("#stretch [role=status]").inner_text()
+    assert (
+        "The stretch ends before it begins." in page.locator("#stretch [role=status]").inner_text()
+    )
 
 
 def test_the_numbers_are_those_of_the_views(opened: Callable[..., Tab], watched: Watched) -> None:
@@ -249,7 +253,7 @@ def test_dragging_marks_a_stretch_that_narrows_all_below_it(
     tab = opened()
     page = tab.alive(8)
     page.locator("#pause").click()
-    drag(page, "throughput", 0.2, 0.8)
+    drag(page, "throughput", 0.1, 0.8)
     tab.until("document.querySelectorAll('[data-rows=waits] tbody tr').length > 0")
     begin, end = (page.locator(f"#show [name={name}]").input_value() for name in ("from", "to"))
     inside = [one for one in samples(watched) if time_of(begin) < one["x"] <= time_of(end)]
@@ -262,6 +266,8 @@ def test_dragging_marks_a_stretch_that_narrows_all_below_it(
     ).json
     shown = page.locator("[data-rows=waits] tbody tr td:first-child").all_inner_texts()
     assert shown == [one["name"] for one in answer["waits"]]
+    for part in ("sessions", "segments"):
+        assert page.locator(f"[data-rows={part}] tbody tr").count() >= 1, part
     assert page.locator("form[action='/report'] [name=from]").first.input_value() == begin
     # All charts show the mark, not only the one that was dragged over.
     widths = page.eval_on_selector_all(".u-select", "all => all.map(one => one.clientWidth)")
@@ -307,6 +313,47 @@ def test_the_keyboard_alone_marks_a_stretch(opened: Callable[..., Tab]) -> None:
     assert page.locator("#stretch [role=status]").inner_text() == "Nothing is marked."
 
 
+def test_the_flash_page_shows_what_the_views_show(
+    opened: Callable[..., Tab], watched: Watched
+) -> None:
+    tab = opened("/cache")
+    page = tab.alive(1)
+    before = watched.cached.view()
+    tab.page.reload()
+    tab.alive(1)
+    after = watched.cached.view()
+    shown = page.locator("#evictions tbody tr td").all_inner_texts()
+    counts = {kind.partition(":")[0]: float(n.replace(",", "")) for kind, n in batches(shown)}
+    for kind, name in (
+        ("invalidated", "eviction_invalidated"),
+        ("aged out", "eviction_aged_out"),
+    ):
+        # The page's answer is two seconds old at most, as are those to all who look.
+        assert 0.5 * before[name] <= counts[kind] <= after[name]
+    assert "Mode: serve." in page.locator("main").inner_text()
+    assert page.locator("#devices tbody tr").count() == 1
+    assert str(watched.cached.cache_file) in page.locator("#devices").inner_text()
+    assert "present size" in page.locator("#curve-rows").inner_text()
+    assert page.locator("#curve canvas").is_visible()
+    ratio = cell(page, "hit-ratio", "Hits", 1)
+    assert 0 < ratio <= 100
+
+
+def batches(cells: list[str]) -> list[tuple[str, str]]:
+    """Return the rows of a table of two columns."""
+    return list(zip(cells[::2], cells[1::2], strict=True))
+
+
+def test_a_table_named_script_shows_as_text(opened: Callable[..., Tab], watched: Watched) -> None:
+    with watched.cached.server.connect() as connection:
+        connection.execute(f'select count(*) from "{EVIL}"')
+        connection.execute("select pgflash_set_cache_policy(%s, 'keep')", (f'"{EVIL}"',))
+    page = opened("/cache").page
+    assert EVIL in page.locator("#policies").inner_text()
+    assert page.title() == "Flash cache – pgflash"
+    assert page.locator("main script").count() == 0
+
+
 def test_nothing_is_said_by_colour_alone() -> None:
     for figure in performance(None, None):
         looks = [
@@ -331,19 +378,27 @@ def test_without_colours_the_page_still_shows_all(opened: Callable[..., Tab]) ->
     assert shades >= 3
 
 
-@pytest.mark.parametrize("path", ["/"])
-def test_a_narrow_window_never_scrolls_sideways(opened: Callable[..., Tab], path: str) -> None:
-    page = opened(path, width=360).alive()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    assert page.locator("#sessions canvas").is_visible()
+def test_a_narrow_window_never_scrolls_sideways(
+    opened: Callable[..., Tab], watched: Watched
+) -> None:
+    tab = opened(width=360)
+    for path in ("/", "/cache", "/lab"):
+        tab.page.goto(watched.address + path)
+        if path != "/lab":
+            tab.alive(1)
+            assert tab.page.locator("canvas").first.is_visible()
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360, path
 
 
-@pytest.mark.parametrize("path", ["/"])
-def test_axe_finds_nothing_serious(opened: Callable[..., Tab], path: str) -> None:
-    page = opened(path).alive()
-    assert serious(page) == []
-    page.eval_on_selector("h1", "one => one.style.color = '#ccc'")  # the check can fail
-    assert len(serious(page)) == 1
+def test_axe_finds_nothing_serious(opened: Callable[..., Tab], watched: Watched) -> None:
+    tab = opened()
+    for path in ("/", "/cache", "/lab"):
+        tab.page.goto(watched.address + path)
+        if path != "/lab":
+            tab.alive(1)
+        assert serious(tab.page) == [], path
+    tab.page.eval_on_selector("h1", "one => one.style.color = '#ccc'")  # the check can fail
+    assert len(serious(tab.page)) == 1
 
 
 def test_who_sleeps_continues_where_he_stopped(opened: Callable[..., Tab]) -> None:

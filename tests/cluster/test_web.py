@@ -195,7 +195,7 @@ def test_one_question_serves_all_who_mark_the_same_stretch(server: Server) -> No
     with connect(server.conninfo()) as connection:
         known = LiveReader(connection).server
     early = begin - timedelta(minutes=5)
-    answers = {details.stretch(known, early, begin - timedelta(seconds=10)) for _ in range(5)}
+    answers = {details.stretch(known, early, begin - timedelta(seconds=20)) for _ in range(5)}
     assert (len(answers), details.asked) == (1, 1)
     # What has just ended may still get looks, so it is asked anew.
     details.stretch(known, begin, end)

@@ -141,17 +141,39 @@ class Sample:
     cache: CacheSecond | None
 
 
+#: Tablespace, database and number of a relation's files; the number is 0 for all others together.
+FileKey = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCount:
+    """What was asked of a relation's files, its forks together."""
+
+    reads: float = 0.0
+    flash_reads: float = 0.0
+    read_bytes: float = 0.0
+    read_ms: float = 0.0
+    writes: float = 0.0
+    write_bytes: float = 0.0
+    write_ms: float = 0.0
+
+    @property
+    def time_ms(self) -> float:
+        """Return how long was waited for it."""
+        return self.read_ms + self.write_ms
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StretchRow:
     """One of what took most of a stretch of time."""
 
     name: str
-    #: A statement's text, a session's user and database.
+    #: A statement's text, a session's user and database, what was asked of a relation.
     detail: str
-    #: The class in which most of it was spent.
+    #: The class in which most of it was spent; of a relation reads or writes.
     wait_class: str
     seconds: float
-    #: Of the stretch's database time.
+    #: Of the stretch's database time; of a relation of the time spent on all files.
     share: float
 
 
@@ -167,4 +189,5 @@ class Stretch:
     waits: tuple[StretchRow, ...] = ()
     statements: tuple[StretchRow, ...] = ()
     sessions: tuple[StretchRow, ...] = ()
+    segments: tuple[StretchRow, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)

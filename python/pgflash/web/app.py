@@ -30,6 +30,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from pgflash.analyze.words import sentence
 from pgflash.errors import PgflashError, UsageError
 from pgflash.web import metrics, pages
 from pgflash.web.collector import Collector, Status
@@ -80,10 +81,11 @@ class Bell:
 class _Routes:
     """What the routes share."""
 
-    def __init__(self, collector: Collector, doorman: Doorman) -> None:
+    def __init__(self, collector: Collector, doorman: Doorman, store: Path) -> None:
         self.collector = collector
         self.doorman = doorman
-        self.details = Details(collector.dsn)
+        self.details = Details(collector.dsn, segments=collector.segments)
+        self.data = Data(collector, self.details, store)
         self.bell = Bell()
         self.streams = 0
         self._templates = jinja2.Environment(
@@ -107,8 +109,22 @@ class _Routes:
             try:
                 values |= pages.marked(await self._stretch(begin, end))
             except PgflashError as error:
-                values["error"], code = f"{error.message}.", _code(error)
+                values["error"], code = f"{sentence(error.message)}.", _code(error)
         return self.page("performance.html", code, **values)
+
+    async def flash(self, _request: Request) -> Response:
+        self.collector.asked()
+        server, view, error = self.collector.server, None, ""
+        if server is not None:
+            try:
+                view = msgspec.json.decode(await asyncio.to_thread(self.details.cache, server))
+            except PgflashError as found:
+                error = f"{sentence(found.message)}."
+        return self.page("cache.html", 200, **pages.flash(self.collector, view, error=error))
+
+    async def lab(self, _request: Request) -> Response:
+        runs = await asyncio.to_thread(self.data.shelf.runs)
+        return self.page("lab.html", 200, **pages.lab(msgspec.to_builtins(runs)))
 
     # ---- data
 
@@ -299,7 +315,7 @@ STORE = Path("out")
 
 def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> ASGIApp:
     """Return the application: guarded, with the collector started and stopped along with it."""
-    routes = _Routes(collector, Doorman(policy))
+    routes = _Routes(collector, Doorman(policy), store)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -315,10 +331,12 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
 
     get: list[tuple[str, Callable[..., object]]] = [
         ("/", routes.performance),
+        ("/cache", routes.flash),
+        ("/lab", routes.lab),
         ("/live/samples", routes.samples),
         ("/live/events", routes.events),
         ("/live/details", routes.stretch),
-        *Data(collector, routes.details, store).routes(),
+        *routes.data.routes(),
         ("/metrics", routes.metrics),
         ("/health", routes.health),
         ("/login", routes.login_page),

@@ -20,10 +20,12 @@ from dataclasses import dataclass
 
 from pgflash.analyze.live import sample
 from pgflash.collect.live import LiveReader
+from pgflash.collect.segments import count_files
 from pgflash.errors import PgflashError
 from pgflash.model.live import LiveServer, Reading
 from pgflash.session import Connection, connect
 from pgflash.web.ring import Ring
+from pgflash.web.segments import EVERY, Segments
 
 INTERVAL_S = 1.0
 #: Without viewers.
@@ -63,6 +65,7 @@ class Collector:
         self.newest: Reading | None = None
         #: Database time by wait class, since this collector was made.
         self.waited_s: dict[str, float] = {}
+        self.segments = Segments()
         self.dsn = dsn
         self._interval_s = interval_s
         self._connect = connect
@@ -154,11 +157,16 @@ class Collector:
             before: Reading | None = None
             next_s = time.monotonic()
             again_s = next_s + LOOK_AGAIN_S
+            files_s = next_s
+            self.segments.forget()
             while not self._stop.is_set():
                 reading = reader.read()
                 self._publish(before, reading)
                 before = reading
                 now_s = time.monotonic()
+                if reader.server.schema and now_s >= files_s and self._watches():
+                    files_s = now_s + EVERY * self._interval_s
+                    self.segments.look(reading.at, count_files(connection, reader.server))
                 if now_s >= again_s:
                     again_s = now_s + LOOK_AGAIN_S
                     if reader.look_again():
@@ -169,10 +177,11 @@ class Collector:
                     self._wake.clear()
                     next_s = time.monotonic()
 
+    def _watches(self) -> bool:
+        return self._viewers > 0 or time.monotonic() - self._asked_s < IDLE_AFTER_S
+
     def _pace_s(self) -> float:
-        if self._viewers or time.monotonic() - self._asked_s < IDLE_AFTER_S:
-            return self._interval_s
-        return max(IDLE_INTERVAL_S, self._interval_s)
+        return self._interval_s if self._watches() else max(IDLE_INTERVAL_S, self._interval_s)
 
     def _introduce(self, server: LiveServer) -> None:
         self.server = server

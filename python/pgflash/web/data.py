@@ -27,7 +27,7 @@ class Data:
         """Ask a server, and look into a store."""
         self._collector = collector
         self._details = details
-        self._shelf = Shelf(store)
+        self.shelf = Shelf(store)
 
     def routes(self) -> list[tuple[str, Callable[..., object]]]:
         """Return paths and what answers them."""
@@ -48,7 +48,7 @@ class Data:
 
     async def lab(self, _request: Request) -> Response:
         """Answer with the lab's runs."""
-        runs = await asyncio.to_thread(self._shelf.runs)
+        runs = await asyncio.to_thread(self.shelf.runs)
         return Response(msgspec.json.encode(runs), media_type=_JSON)
 
     async def run(self, request: Request) -> Response:
@@ -56,10 +56,10 @@ class Data:
         run, name = request.path_params["run"], request.path_params["name"]
         try:
             if name.endswith(".html"):
-                content, policy = await asyncio.to_thread(self._shelf.page, run, name)
+                content, policy = await asyncio.to_thread(self.shelf.page, run, name)
                 headers = {"content-security-policy": policy}
                 return Response(content, media_type="text/html; charset=utf-8", headers=headers)
-            content = await asyncio.to_thread(self._shelf.file, run, name)
+            content = await asyncio.to_thread(self.shelf.file, run, name)
         except NoSuchRunError:
             raise HTTPException(404) from None
         headers = {"content-disposition": f'attachment; filename="{name}"'}

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -20,13 +21,17 @@ from psycopg import sql
 from pgflash import api
 from pgflash.collect.cache_view import read_cache
 from pgflash.collect.live import STATEMENT_TIMEOUT_MS
+from pgflash.collect.segments import name_files
 from pgflash.collect.stretch import read_stretch
 from pgflash.errors import PgflashError, UsageError
-from pgflash.model.live import LiveServer
+from pgflash.model.live import LiveServer, Stretch
 from pgflash.session import Connection, connect
+from pgflash.web.segments import Segments, rows, top_files
 
 STRETCH_MAX = timedelta(days=31)
 KEPT_MAX = 64
+#: What sessions did is known after seconds, what was asked of files after ten.
+SETTLED = timedelta(seconds=15)
 #: What the cache holds may be so old: viewers who look at it together ask once.
 CACHE_KEPT_S = 2.0
 #: Who wait for their turn; more are sent away.
@@ -63,9 +68,16 @@ def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
 class Details:
     """Answers what was done in a stretch of time."""
 
-    def __init__(self, dsn: str, *, connect: Callable[[str], Connection] = connect) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        segments: Segments | None = None,
+        connect: Callable[[str], Connection] = connect,
+    ) -> None:
         """Ask the server that a DSN names, once somebody asks."""
         self._dsn = dsn
+        self._segments = segments or Segments()
         self._connect = connect
         self._connection: Connection | None = None
         self._turn = threading.Lock()
@@ -86,14 +98,25 @@ class Details:
                 return self._kept[key]
             self.asked += 1
             found = msgspec.json.encode(
-                self._ask(server, lambda one: read_stretch(one, server, begin=begin, end=end))
+                self._ask(server, lambda one: self._stretch(one, server, begin, end))
             )
             # What is not over yet may still get more.
-            if end < datetime.now(UTC) - timedelta(seconds=5):
+            if end < datetime.now(UTC) - SETTLED:
                 self._kept[key] = found
                 while len(self._kept) > KEPT_MAX:
                     self._kept.popitem(last=False)
             return found
+
+    def _stretch(
+        self, connection: Connection, server: LiveServer, begin: datetime, end: datetime
+    ) -> Stretch:
+        found = read_stretch(connection, server, begin=begin, end=end)
+        counts = self._segments.within(begin, end)
+        keys = top_files(counts)
+        if not keys:
+            why = "files are looked at every ten seconds, while somebody watches"
+            return replace(found, missing={**found.missing, "segments": why})
+        return replace(found, segments=rows(counts, name_files(connection, keys), keys))
 
     def cache(self, server: LiveServer) -> bytes:
         """Return what the flash cache holds as JSON; it blocks, so not for the event loop."""

@@ -8,7 +8,7 @@ those of the reports.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -45,6 +45,8 @@ class Figure:
     #: Areas upon each other, else lines.
     stacked: bool = False
     logarithmic: bool = False
+    #: Takes the page's whole width.
+    wide: bool = False
     #: A height that is drawn as a line of its own, and its name.
     limit: tuple[float, str] | None = None
     note: str = ""
@@ -99,14 +101,6 @@ class Shown:
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Figures that stand together under a heading."""
-
-    title: str
-    figures: tuple[Figure, ...] = field(default=())
-
-
 #: Ids of the page's hatchings begin with this.
 PREFIX = "look"
 _NOTHING = "–"
@@ -120,10 +114,11 @@ def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figur
         _sessions(server),
         _flows("throughput", "Throughput by source", "MB/s", "bytes_s", tells, divisor=_MB),
         _flows("requests", "Requests a second by source", "requests/s", "requests_s", tells),
+        _transactions(),
     ]
     if timed:
         found += [_latency(quantile) for quantile in ("p50", "p95", "p99")]
-    return (*found, _commit(timed=timed), _transactions())
+    return (*found, _commit(timed=timed))
 
 
 def flash() -> tuple[Figure, ...]:
@@ -171,6 +166,7 @@ def _sessions(server: LiveServer | None) -> Figure:
     cores = server.cores if server is not None else None
     return Figure(
         id="sessions",
+        wide=True,
         title="Average active sessions by wait class",
         unit="sessions",
         stacked=True,
@@ -252,6 +248,7 @@ def _commit(*, timed: bool) -> Figure:
     ]
     return Figure(
         id="commit",
+        wide=True,
         title="Commit latency",
         unit="ms",
         over="highest",
@@ -289,8 +286,8 @@ def value_of(line: Line, sample: Mapping[str, Any] | None) -> float | None:
             return None
         found = found.get(name)
     # Of the sessions only those classes are named that somebody was in.
-    if found is None and line.path[0] == "aas" and sample is not None and sample.get("aas"):
-        return 0.0
+    if line.path[0] == "aas" and sample is not None and sample.get("aas") is not None:
+        found = found or 0.0
     return None if found is None else float(found) / line.divisor
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from pgflash.analyze.words import percent
+from pgflash.analyze.words import percent, sentence
 from pgflash.model.live import Sample, Stretch
-from pgflash.web import figures
+from pgflash.web import cache_words, figures, lab_words
 from pgflash.web.collector import Collector
 from pgflash.web.ring import Ring
 from pgflash.web.tables import headline, tables
@@ -60,3 +60,45 @@ def marked(answer: bytes) -> dict[str, object]:
     stretch = msgspec.json.decode(answer, type=Stretch)
     length = datetime.fromisoformat(stretch.end) - datetime.fromisoformat(stretch.begin)
     return {"details": msgspec.json.decode(answer), "length_s": length.total_seconds()}
+
+
+# ---- the flash cache
+
+
+def flash(collector: Collector, view: Mapping[str, Any] | None, *, error: str) -> dict[str, object]:
+    """Return what the page of the flash cache says of a CacheView as scripts get it."""
+    _sample, plain = newest_sample(collector.ring)
+    live = collector.status.state == "live"
+    found = view or {}
+    present = bool(found.get("present"))
+    drawn = figures.flash() if present else ()
+    return {
+        "place": "Flash cache",
+        "status": collector.status,
+        "server": collector.server,
+        "sentence": _mode(found) if view is not None else "",
+        "error": error,
+        "figures": drawn,
+        "hatchings": figures.hatchings(drawn),
+        "sample": plain if live else None,
+        "facts": cache_words.facts(found["cache"]) if present else (),
+        "budget": cache_words.budget(found["budget"]) if found.get("budget") else None,
+        "curve": cache_words.curve(found) if found.get("advice") else None,
+        "tables": cache_words.tables(found) if present else (),
+        "missing": found.get("missing", {}),
+    }
+
+
+def _mode(view: Mapping[str, Any]) -> str:
+    if not view.get("present"):
+        return "There is no flash cache here."
+    reason = str(view.get("mode_reason") or "")
+    return f"Mode: {view['mode']}. {sentence(reason)}{'.' if reason else ''}"
+
+
+# ---- the lab
+
+
+def lab(view: Mapping[str, Any]) -> dict[str, object]:
+    """Return what the Lab page says of a LabView as scripts get it."""
+    return {"place": "Lab", "store": view["store"], **lab_words.lab(view)}

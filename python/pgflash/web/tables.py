@@ -15,6 +15,8 @@ class LiveTable:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    #: How many columns from the left hold words, not numbers.
+    words: int = 1
 
 
 def headline(sample: Sample | None, server: LiveServer | None) -> str:

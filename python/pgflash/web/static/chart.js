@@ -20,7 +20,7 @@ export function valueOf(line, sample) {
         if (found === null || typeof found !== "object") return null;
         found = found[name] ?? null;
     }
-    if (found === null && line.path[0] === "aas" && sample.aas && Object.keys(sample.aas).length) return 0;
+    if (found === null && line.path[0] === "aas" && sample.aas) return 0;
     return found === null ? null : found / line.divisor;
 }
 
@@ -122,7 +122,7 @@ export class Chart {
                     : {range: (_plot, _low, high) => [0, 1.05 * Math.max(high ?? 0, limit ? limit[0] : 0) || 1]},
             },
             axes: [
-                {...axis, space: 76, values: (_plot, marks) => marks.map(at => clock(at, this.feed.offset))},
+                {...axis, size: 30, space: 76, values: (_plot, marks) => marks.map(at => clock(at, this.feed.offset))},
                 {...axis, size: 52, values: (_plot, marks) => marks.map(mark)},
             ],
             series: [{}, ...series],

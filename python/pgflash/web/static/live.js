@@ -9,7 +9,7 @@ import {Stretch} from "./stretch.js";
 const banner = document.querySelector("#status");
 const pause = document.querySelector("#pause");
 const range = document.querySelector("#range");
-const result = document.querySelector("#headline");
+const result = document.querySelector("#headline[data-live]");
 const panel = document.querySelector("#stretch");
 
 let charts = [];

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Make docs/images anew: the live page under a small oltp load, and the example report.
+
+    make images
+
+Not a test.  It takes two minutes: the charts want something to show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tools")]
+
+from support.cluster import ClusterFactory, build_install, find_install  # noqa: E402
+from support.served import served  # noqa: E402
+from support.watched import create_watched, under_load  # noqa: E402
+
+IMAGES = REPOSITORY / "docs" / "images"
+SIZE = {"width": 1200, "height": 900}
+
+
+def photograph(browser: Browser, address: str, name: str, *, marked: bool = False) -> None:
+    """Photograph the top of a page."""
+    page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]  # a TypedDict of these two
+    page.goto(address)
+    page.wait_for_timeout(3000)
+    if marked:
+        box = page.locator("#throughput .u-over").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + 50)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 50, steps=3)
+        page.mouse.up()
+        page.wait_for_timeout(1500)
+    page.screenshot(path=IMAGES / name)
+    page.close()
+
+
+def main() -> None:
+    """Make all of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=90, help="how long the load runs first")
+    seconds = parser.parse_args().seconds
+    install = build_install(find_install(18))
+    factory = ClusterFactory(install)
+    try:
+        cached = create_watched(factory, install)
+        with (
+            under_load(cached.server),
+            served(cached.server.conninfo(), interval_s=1.0) as one,
+            sync_playwright() as player,
+        ):
+            address = f"http://127.0.0.1:{one.port}"
+            browser = player.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            )
+            page = browser.new_page()
+            page.goto(address)  # who watches is read for once a second
+            time.sleep(seconds)
+            photograph(browser, f"{address}/", "live.png", marked=True)
+            photograph(browser, f"{address}/cache", "live-cache.png")
+            report = REPOSITORY / "docs" / "examples" / "report.html"
+            photograph(browser, report.as_uri(), "awr.png")
+            browser.close()
+    finally:
+        factory.close()
+
+
+if __name__ == "__main__":
+    main()
