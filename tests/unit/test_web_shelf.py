@@ -140,6 +140,7 @@ def test_a_page_of_a_run_runs_no_script_and_has_its_own_styles_only(page: Served
     (style,) = re.findall(r"<style>(.*?)</style>", answer.text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert policy["style-src"] == f"'sha256-{digest}'"
+    assert not re.search(r"<[^>]* style=", answer.text), "it would be ignored"
     for name in ("x-content-type-options", "x-frame-options", "referrer-policy"):
         assert name in answer.headers
 

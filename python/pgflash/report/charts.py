@@ -376,14 +376,14 @@ def _draw(spec: Mapping[str, Any], title: str) -> Markup:
 
 
 def _fluid(svg: str, title: str) -> str:
-    """Give the picture a name, and let it shrink with the column but never grow."""
+    """Give the picture a name, and a width alone: then it shrinks with the column (base.html)."""
     found = re.match(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"', svg)
     if found is None:  # the library's output changed its form: show it as it came
         return svg
     width = found.group(1)
     head = found.group(0).replace(
         f'width="{width}" height="{found.group(2)}"',
-        f'role="img" aria-label="{Markup.escape(title)}" style="width:100%;max-width:{width}px"',
+        f'role="img" aria-label="{Markup.escape(title)}" width="{width}"',
     )
     return head + svg[found.end() :]
 

@@ -436,7 +436,7 @@ def _picture(frame: _Frame, title: str, drawn: Sequence[Markup]) -> Markup:
         viewBox=f"0 0 {frame.width} {frame.height}",
         role="img",
         aria_label=title,
-        style=f"width:100%;max-width:{frame.width * 5 // 4}px",
+        width=frame.width * 5 // 4,
     )
 
 
