@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -144,6 +147,122 @@ def test_pg_monitor_sees_all_of_it_and_what_a_role_may_not_read_is_named(
     assert found.missing == {"relations": "permission denied for view pgflash_relations"}
     assert (found.relations, found.present) == ((), True)
     assert found.devices
+
+
+# ---- the repository behind the live page
+
+
+def now(cached: CachedServer) -> datetime:
+    with cached.server.connect() as connection:
+        row = connection.execute("select clock_timestamp()").fetchone()
+    assert row is not None
+    return datetime.fromisoformat(str(row[0]))
+
+
+def snapshot(cached: CachedServer) -> None:
+    with cached.server.connect() as connection:
+        connection.execute("select pgflash_snapshot()")
+
+
+def asked(page: Served, begin: datetime, end: datetime) -> Any:  # noqa: ANN401
+    times = urlencode({"from": begin.isoformat(), "to": end.isoformat()})
+    answer = page.ask(f"/live/history?{times}")
+    assert answer.code == 200, answer.text
+    return answer.json
+
+
+@pytest.mark.extension
+def test_the_repository_tells_what_was_done_between_snapshots(
+    cached: CachedServer, page: Served
+) -> None:
+    begin = now(cached)
+    found = asked(page, begin - timedelta(hours=1), begin)
+    assert (found["rows"], "no snapshots yet" in found["missing"]["history"]) == ([], True)
+    snapshot(cached)
+    first = now(cached)
+    with cached.server.connect() as connection:
+        for _ in range(200):
+            connection.execute("select txid_current()")
+        connection.execute("select pg_sleep(1.5)")
+        connection.execute("select sum(n) from kept where n <> 5")
+    middle = now(cached)
+    snapshot(cached)
+    with cached.server.connect() as connection:
+        connection.execute("select pg_sleep(0.5)")
+    snapshot(cached)
+    found = asked(page, first, now(cached))
+    busy, quiet = found["rows"]
+    assert found["missing"] == {}
+    # Two hundred in the first interval; the live page's own session commits, too.
+    assert 200 <= busy["commits_s"] * busy["elapsed_s"] < 300
+    assert quiet["commits_s"] * quiet["elapsed_s"] < 100
+    # A session slept for 1.5 and for 0.5 seconds, and did nothing else to speak of.
+    slept = [one["aas"]["Application"] * one["elapsed_s"] for one in (busy, quiet)]
+    assert slept == [pytest.approx(1.5, abs=0.4), pytest.approx(0.5, abs=0.3)]
+    assert busy["bytes_s"]["flash"] > 0
+    assert busy["cache"]["hits_s"] > quiet["cache"]["hits_s"]
+    assert busy["latency"]["flash"]["p50"] <= busy["latency"]["flash"]["p99"]
+    assert {"page cache", "disk", "flash", "wal"} & set(busy["requests_s"])
+    # By the minute it is the same time, to the look.
+    by_minute = sum(
+        one["aas"].get("Application", 0) * one["elapsed_s"] for one in found["sessions"]
+    )
+    assert by_minute == pytest.approx(sum(slept), abs=0.3)
+    # A stretch within the first interval gets that interval.
+    (only,) = asked(page, first, middle)["rows"]
+    assert only["at"] == busy["at"]
+    assert only["commits_s"] == busy["commits_s"]
+
+
+def test_what_is_before_all_snapshots_says_from_when_there_are_some(
+    cached: CachedServer, page: Served
+) -> None:
+    early = now(cached) - timedelta(days=40)
+    found = asked(page, early, early + timedelta(hours=1))
+    assert found["rows"] == []
+    assert "no two snapshots are near" in found["missing"]["history"]
+
+
+def test_a_database_without_the_extension_has_no_history(cached: CachedServer) -> None:
+    with served(cached.server.conninfo(dbname="empty"), interval_s=0.2) as one:
+        until_live(one)
+        found = asked(one, now(cached) - timedelta(hours=1), now(cached))
+    assert found["rows"] == []
+    assert 'is not in database "empty"' in found["missing"]["history"]
+
+
+def test_nothing_is_made_of_a_difference_over_a_restart(cached: CachedServer, page: Served) -> None:
+    snapshot(cached)
+    begin = now(cached)
+    cached.server.stop()
+    cached.start()
+    snapshot(cached)
+    time.sleep(0.2)
+    snapshot(cached)
+    until_live(page)
+    found = asked(page, begin, now(cached))
+    (after,) = found["rows"]
+    assert after["commits_s"] >= 0
+    assert after["elapsed_s"] < 60
+    assert "the server restarted between" in found["missing"]["restart"]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "sentence"),
+    [
+        ("", "", "from is no time"),
+        ("2026-01-02", "2026-01-01", "ends before it begins"),
+        ("2026-01-01", "2026-03-01", "longer than 31 days"),
+        ("2026-01-01", "9999-12-31", "in the year 9999"),
+    ],
+)
+def test_absurd_stretches_have_no_history(
+    page: Served, begin: str, end: str, sentence: str
+) -> None:
+    answer = page.ask(f"/live/history?{urlencode({'from': begin, 'to': end})}")
+    assert answer.code == 400
+    assert sentence in answer.text
+    assert len(answer.text.splitlines()) == 1
 
 
 def test_without_a_server_there_is_one_sentence() -> None:

@@ -13,8 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pgflash.model.live import LiveServer
 from pgflash.web.collector import Collector
-from pgflash.web.details import Details
+from pgflash.web.details import Details, read_times
 from pgflash.web.shelf import NoSuchRunError, Shelf
 
 _JSON = "application/json"
@@ -29,10 +30,17 @@ class Data:
         self._details = details
         self.shelf = Shelf(store)
 
+    def _server(self) -> LiveServer:
+        server = self._collector.server
+        if server is None:
+            raise HTTPException(503, self._collector.status.sentence)
+        return server
+
     def routes(self) -> list[tuple[str, Callable[..., object]]]:
         """Return paths and what answers them."""
         return [
             ("/live/cache", self.cache),
+            ("/live/history", self.history),
             ("/live/lab", self.lab),
             ("/lab/runs/{run}/{name}", self.run),
         ]
@@ -40,10 +48,14 @@ class Data:
     async def cache(self, _request: Request) -> Response:
         """Answer with what the flash cache holds."""
         self._collector.asked()
-        server = self._collector.server
-        if server is None:
-            raise HTTPException(503, self._collector.status.sentence)
-        body = await asyncio.to_thread(self._details.cache, server)
+        body = await asyncio.to_thread(self._details.cache, self._server())
+        return Response(body, media_type=_JSON)
+
+    async def history(self, request: Request) -> Response:
+        """Answer with what the snapshots tell of a stretch."""
+        query = request.query_params
+        begin, end = read_times(query.get("from", ""), query.get("to", ""))
+        body = await asyncio.to_thread(self._details.history, self._server(), begin, end)
         return Response(body, media_type=_JSON)
 
     async def lab(self, _request: Request) -> Response:

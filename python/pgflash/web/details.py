@@ -20,6 +20,7 @@ from psycopg import sql
 
 from pgflash import api
 from pgflash.collect.cache_view import read_cache
+from pgflash.collect.history import read_history
 from pgflash.collect.live import STATEMENT_TIMEOUT_MS
 from pgflash.collect.segments import name_files
 from pgflash.collect.stretch import read_stretch
@@ -127,6 +128,14 @@ class Details:
                 found = msgspec.json.encode(self._ask(server, lambda one: read_cache(one, server)))
                 self._cache = (_name(server), time.monotonic() + CACHE_KEPT_S, found)
             return found
+
+    def history(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
+        """Return what the snapshots tell of a stretch as JSON; it blocks."""
+        with self._in_turn():
+            self.asked += 1
+            return msgspec.json.encode(
+                self._ask(server, lambda one: read_history(one, server, begin=begin, end=end))
+            )
 
     def report(self, begin: datetime, end: datetime, *, earlier: timedelta | None = None) -> str:
         """Return the report of the snapshots around a stretch, or its comparison with before."""

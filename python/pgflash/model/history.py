@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What a server did while nobody watched, from its snapshots."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pgflash.model.live import Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsSpan:
+    """What sessions did in a minute, or in some of them."""
+
+    #: When it begins.
+    at: str
+    #: How much of it was looked at.
+    elapsed_s: float
+    #: Average active sessions by wait class.
+    aas: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A stretch of time, by the intervals between snapshots."""
+
+    #: What the rows are about: from the first snapshot used to the last; "" without any.
+    begin: str
+    end: str
+    #: Between one snapshot and another, as the live samples are; `at` is the end.
+    rows: tuple[Sample, ...] = ()
+    #: By the minute, or by so many seconds where those would be too many.
+    sessions: tuple[SessionsSpan, ...] = ()
+    sessions_step_s: float = 60.0
+    missing: Mapping[str, str] = field(default_factory=dict)

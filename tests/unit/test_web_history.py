@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: PostgreSQL
+"""How many snapshots a long stretch is drawn from, and what a snapshot's rows count as."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pgflash.collect.history import ROWS_MAX, flow_of, thinned
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("count", [2, 3, ROWS_MAX, ROWS_MAX + 1, ROWS_MAX + 2, 1000, 4464])
+def test_a_long_stretch_passes_over_snapshots_and_keeps_its_ends(count: int) -> None:
+    heads = [(n, START + n * timedelta(minutes=10), START) for n in range(count)]
+    found = thinned(heads)
+    assert (found[0], found[-1]) == (heads[0], heads[-1])
+    assert len(found) <= ROWS_MAX + 2
+    assert len(found) >= min(count, ROWS_MAX // 2)
+    assert sorted(set(found)) == found
+
+
+def test_both_sides_of_a_restart_are_kept() -> None:
+    restart = START + timedelta(days=3)
+    heads = [
+        (n, at, START if at < restart else restart)
+        for n in range(1000)
+        for at in [START + n * timedelta(minutes=10)]
+    ]
+    found = thinned(heads)
+    crossing = [(one, two) for one, two in itertools.pairwise(found) if one[2] != two[2]]
+    ((before, after),) = crossing
+    assert after[0] == before[0] + 1
+
+
+@pytest.mark.parametrize(
+    ("row", "flow"),
+    [
+        (("data", "read", "flash"), "flash"),
+        (("data", "read", "page cache"), "page cache"),
+        (("data", "write", "disk"), "disk writes"),
+        (("data", "extend", "disk"), "disk writes"),
+        (("data", "sync", "disk"), "disk writes"),
+        (("temp", "write", "disk"), "temp"),
+        (("temp relation", "read", "disk"), "temp"),
+        (("wal", "write", "disk"), "wal"),
+        (("wal", "sync", "disk"), ""),
+        (("wal init", "write", "disk"), ""),
+        (("slru", "read", "disk"), ""),
+    ],
+)
+def test_a_row_of_the_accounting_is_of_one_flow(row: tuple[str, str, str], flow: str) -> None:
+    assert flow_of(*row) == flow
