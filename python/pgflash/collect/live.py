@@ -8,6 +8,9 @@ does not tell is listed in `missing`.
 
 The sampler's looks are taken from the newest one of the reading before up to the newest one
 now, which is left for the next time: so none is taken twice, and none is missed.
+
+An extension of a version that answers otherwise than asked here is asked no more of what it
+does not know, and the page says so: the rest is shown.
 """
 
 import time
@@ -15,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+import psycopg
 from psycopg import sql
 
 from pgflash.collect.host import core_count
@@ -107,6 +111,21 @@ select sum(reads)::float8, sum(writes + extends)::float8, sum(read_bytes)::float
 """
 
 
+#: What is asked of the extension, and what a page calls it.
+_ASKED = {
+    "flows": (_FLOWS,),
+    "latencies": (_LATENCIES,),
+    "cache": (_CACHE,),
+    "waits": (_NEWEST, _WAITS, _COVERED),
+}
+_SHOWN = {
+    "flows": "requests by source",
+    "latencies": "latency",
+    "cache": "flash cache",
+    "waits": "waits",
+}
+
+
 class LiveReader:
     """Reads one server over one session; what it was at the start is kept with it."""
 
@@ -137,18 +156,16 @@ class LiveReader:
 
     def _read(self) -> Reading:
         since, until = self._newest, self._newest_look()
-        ours = bool(self.server.extension_version)
         queries: dict[str, tuple[str, tuple[object, ...]]] = {
             "base": (_BASE, ()),
             "wal": (_WAL, ()),
         }
-        if ours:
-            queries |= {"flows": (_FLOWS, ()), "latencies": (_LATENCIES, ()), "cache": (_CACHE, ())}
-        elif self.server.version_num >= 160_000:
-            queries["stock"] = (
-                _STOCK_IO_18 if self.server.version_num >= 180_000 else _STOCK_IO,
-                (),
-            )
+        if self.server.schema:
+            asked = {"flows": _FLOWS, "latencies": _LATENCIES, "cache": _CACHE}
+            queries |= {name: (text, ()) for name, text in asked.items() if self._tells(name)}
+        if "flows" not in queries and self.server.version_num >= 160_000:
+            stock = _STOCK_IO_18 if self.server.version_num >= 180_000 else _STOCK_IO
+            queries["stock"] = (stock, ())
         sampled = since is not None and until is not None and until > since
         if sampled:
             queries |= {"waits": (_WAITS, (since, until)), "covered": (_COVERED, (since, until))}
@@ -157,6 +174,9 @@ class LiveReader:
         rows = self._all(queries)
         self._newest = until
         return self._reading(rows, sampled=sampled)
+
+    def _tells(self, name: str) -> bool:
+        return _SHOWN[name] not in self.server.missing
 
     def _newest_look(self) -> datetime | None:
         if not self.server.sampler:
@@ -224,8 +244,9 @@ def _server(connection: Connection) -> LiveServer:
         )
     found = connection.execute(_EXTENSION).fetchone()
     schema, version = (str(found[0]), str(found[1])) if found is not None else ("", "")
+    unknown = _unknown(connection, schema, version) if schema else {}
     sampler = False
-    if schema:
+    if schema and _SHOWN["waits"] not in unknown:
         sampler = bool(
             connection.execute(sql.SQL(_NEWEST).format(schema=sql.SQL(schema))).fetchone()
         )
@@ -248,9 +269,33 @@ def _server(connection: Connection) -> LiveServer:
                 extension=bool(schema),
                 sampler=sampler,
                 local=local,
-            )
+            ),
+            **unknown,
         ),
     )
+
+
+def _unknown(connection: Connection, schema: str, version: str) -> dict[str, str]:
+    """Return what this version of the extension does not tell in the way that we ask."""
+    own = sql.SQL(schema)
+    missing = {}
+    for name, texts in _ASKED.items():
+        for text in texts:
+            query = sql.SQL(text).format(schema=own)
+            values = (None, None) if "%s" in text else ()
+            try:
+                connection.execute(
+                    sql.SQL("select from ({}) as asked limit 0").format(query), values
+                )
+            except psycopg.errors.InsufficientPrivilege:
+                raise
+            except psycopg.ProgrammingError as error:
+                words = " ".join((error.diag.message_primary or str(error)).split())
+                missing[_SHOWN[name]] = (
+                    f"the extension pgflash {version} here does not tell it as this program asks: "
+                    f"{words}"
+                )
+    return missing
 
 
 def _missing(

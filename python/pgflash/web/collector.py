@@ -13,17 +13,20 @@ Locking: the fields that others read are replaced whole, by this thread only.
 """
 
 import contextlib
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from pgflash.analyze.live import sample
 from pgflash.collect.live import LiveReader
 from pgflash.collect.segments import count_files
 from pgflash.errors import PgflashError
-from pgflash.model.live import LiveServer, Reading
+from pgflash.model.live import FileCount, FileKey, LiveServer, Reading
 from pgflash.session import Connection, connect
+from pgflash.web.notices import changes
 from pgflash.web.ring import Ring
 from pgflash.web.segments import EVERY, Segments
 
@@ -48,6 +51,27 @@ class Status:
     hint: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something about the server that viewers should know, once."""
+
+    #: ISO 8601, by the server's clock.
+    at: str
+    sentence: str
+
+
+class Reader(Protocol):
+    """Reads a server over one session."""
+
+    server: LiveServer
+
+    def look_again(self) -> bool:
+        """Find out anew what the server can tell; tell whether that changed."""
+
+    def read(self) -> Reading:
+        """Return what the server has counted now."""
+
+
 class Collector:
     """Reads one server for all viewers."""
 
@@ -58,6 +82,8 @@ class Collector:
         *,
         interval_s: float = INTERVAL_S,
         connect: Callable[[str], Connection] = connect,
+        reader: Callable[[Connection], Reader] = LiveReader,
+        count: Callable[[Connection, LiveServer], Mapping[FileKey, FileCount]] = count_files,
     ) -> None:
         """Read the server that a DSN names into a ring."""
         self.ring = ring
@@ -69,6 +95,10 @@ class Collector:
         self.dsn = dsn
         self._interval_s = interval_s
         self._connect = connect
+        self._reader = reader
+        self._count = count
+        #: What is to be told with the next reading, which knows the server's time.
+        self._untold: list[str] = []
         self._status = Status(state="connecting", sentence="Connecting to the server.")
         self._stop = threading.Event()
         self._wake = threading.Event()
@@ -152,7 +182,7 @@ class Collector:
     def _serve(self) -> None:
         """Read until the server goes away, is another, or we are stopped."""
         with contextlib.closing(self._connect(self.dsn)) as connection:
-            reader = LiveReader(connection)
+            reader = self._reader(connection)
             self._introduce(reader.server)
             before: Reading | None = None
             next_s = time.monotonic()
@@ -166,7 +196,8 @@ class Collector:
                 now_s = time.monotonic()
                 if reader.server.schema and now_s >= files_s and self._watches():
                     files_s = now_s + EVERY * self._interval_s
-                    self.segments.look(reading.at, count_files(connection, reader.server))
+                    if not self._look_at_files(connection, reader.server, reading):
+                        files_s = math.inf  # not before the next session
                 if now_s >= again_s:
                     again_s = now_s + LOOK_AGAIN_S
                     if reader.look_again():
@@ -177,6 +208,16 @@ class Collector:
                     self._wake.clear()
                     next_s = time.monotonic()
 
+    def _look_at_files(self, connection: Connection, server: LiveServer, reading: Reading) -> bool:
+        """Count what was asked of files; tell whether this server tells that."""
+        try:
+            self.segments.look(reading.at, self._count(connection, server))
+        except PgflashError:
+            if connection.broken:
+                raise
+            return False
+        return True
+
     def _watches(self) -> bool:
         return self._viewers > 0 or time.monotonic() - self._asked_s < IDLE_AFTER_S
 
@@ -184,7 +225,11 @@ class Collector:
         return self._interval_s if self._watches() else max(IDLE_INTERVAL_S, self._interval_s)
 
     def _introduce(self, server: LiveServer) -> None:
-        self.server = server
+        before, self.server = self.server, server
+        if before is not None:
+            self._untold.extend(changes(before, server))
+            if server.system_identifier != before.system_identifier:
+                self.segments.clear()
         self.ring.append("server", lambda _number: server)
 
     def _publish(self, before: Reading | None, reading: Reading) -> None:
@@ -195,11 +240,17 @@ class Collector:
         self.waited_s = waited_s
         if self._status.state != "live":
             self._say(Status(state="live"))
+        for sentence in self._untold:
+            self._tell(Notice(at=reading.at.isoformat(timespec="milliseconds"), sentence=sentence))
+        self._untold.clear()
         if before is None:
             return
         made = sample(before, reading, number=self.ring.newest + 1)
         if made is not None:
             self.ring.append("sample", lambda _number: made)
+
+    def _tell(self, notice: Notice) -> None:
+        self.ring.append("notice", lambda _number: notice)
 
     def _say(self, status: Status) -> None:
         """Tell the viewers how it stands, once."""

@@ -3,7 +3,8 @@
 
 Asked of the server on a session of its own, one question at a time, so that viewers cannot
 load the server: the answer is kept, and serves whoever asks the same.  When another server
-answers behind the same DSN, the session is made anew.
+answers behind the same DSN, the session is made anew; one that is not with the server that is
+watched, since the DSN leads to several, is not asked.
 A stretch is named by two times; what is no time, or no stretch, is refused in a sentence.
 """
 
@@ -26,7 +27,7 @@ from pgflash.collect.segments import name_files
 from pgflash.collect.stretch import read_stretch
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.live import LiveServer, Stretch
-from pgflash.session import Connection, connect
+from pgflash.session import Connection, connect, said
 from pgflash.web.segments import Segments, rows, top_files
 
 STRETCH_MAX = timedelta(days=31)
@@ -167,7 +168,7 @@ class Details:
             self.close()
             self._of = _name(server)
         for fresh in (False, True):
-            connection = self._session()
+            connection = self._session(server)
             try:
                 return question(connection)
             except PgflashError:
@@ -177,12 +178,21 @@ class Details:
                 self.close()
         raise AssertionError
 
-    def _session(self) -> Connection:
+    def _session(self, server: LiveServer) -> Connection:
         if self._connection is None or self._connection.closed:
             connection = self._connect(self._dsn)
-            connection.execute(
-                sql.SQL("set statement_timeout = {}").format(sql.Literal(STATEMENT_TIMEOUT_MS))
-            )
+            with said("begin to ask"):
+                connection.execute(
+                    sql.SQL("set statement_timeout = {}").format(sql.Literal(STATEMENT_TIMEOUT_MS))
+                )
+                row = connection.execute("select pg_catalog.pg_postmaster_start_time()").fetchone()
+            if row is None or row[0] != server.started_at:
+                connection.close()
+                raise BusyError(
+                    "another server answers than the one that is watched",
+                    hint="It may just have restarted; a connection string with several hosts "
+                    "should lead to one.",
+                )
             self._connection = connection
         return self._connection
 

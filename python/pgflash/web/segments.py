@@ -37,6 +37,10 @@ class Segments:
         """Take no difference with what was before: the server may have begun to count anew."""
         self._before = None
 
+    def clear(self) -> None:
+        """Forget all: it was asked of another server's files."""
+        self._before, self._intervals = None, ()
+
     def look(self, at: datetime, counts: Mapping[FileKey, FileCount]) -> None:
         """Take up what was counted at a moment."""
         before, self._before = self._before, (at, counts)

@@ -41,7 +41,7 @@ export class Feed {
         this.close();
         const after = this.last ? `?after=${encodeURIComponent(this.last)}` : "";
         const stream = new EventSource(`/live/events${after}`);
-        for (const kind of ["sample", "server", "status", "gap"]) {
+        for (const kind of ["sample", "server", "status", "notice", "gap"]) {
             stream.addEventListener(kind, event => {
                 if (event.lastEventId) this.last = event.lastEventId;
                 this.take(kind, JSON.parse(event.data));

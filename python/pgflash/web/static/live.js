@@ -21,6 +21,7 @@ const feed = new Feed((kind, data) => {
     if (kind === "status") say(data);
     if (kind === "gap") note("Some samples are missing: this page slept for too long.");
     if (kind === "server") introduce(data);
+    if (kind === "notice") note(data.sentence);
     if (kind === "sample") headline(data);
     draw();
 });

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The server is no longer what it was: another one, another version of the extension, none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.session import connect
+from pgflash.web import collector as collecting
+from support.cluster import ClusterFactory
+from support.served import Served, served
+
+
+@pytest.fixture(scope="module")
+def factory(pgflash_install: PgInstall) -> Iterator[ClusterFactory]:
+    one = ClusterFactory(pgflash_install)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def server(factory: ClusterFactory) -> Server:
+    one = factory(preload="pgflash", settings={"pgflash.snapshot_interval": "0"})
+    with one.connect() as connection:
+        connection.execute("create extension pgflash")
+    return one
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def notices(page: Served) -> list[str]:
+    messages, _gap = page.collector.ring.after(0)
+    return [json.loads(one.data)["sentence"] for one in messages if one.kind == "notice"]
+
+
+def live(page: Served) -> bool:
+    return page.collector.status.state == "live"
+
+
+def goes_on(page: Served) -> None:
+    """Wait for samples that are new."""
+    newest = page.collector.ring.newest
+    until(lambda: live(page) and page.collector.ring.newest > newest + 3)
+
+
+@contextlib.contextmanager
+def changed(server: Server, there: str, back: str) -> Iterator[None]:
+    with server.connect() as connection:
+        connection.execute(there)
+    try:
+        yield
+    finally:
+        with server.connect() as connection:
+            connection.execute(back)
+
+
+@pytest.mark.extension
+def test_an_extension_that_goes_and_comes_is_said_and_survived(server: Server) -> None:
+    with served(server.conninfo(), interval_s=0.1) as page:
+        goes_on(page)
+        assert page.ask("/live/cache").code == 200
+        with changed(server, "drop extension pgflash", "create extension pgflash"):
+            until(lambda: any("has gone" in one for one in notices(page)))
+            goes_on(page)
+            assert page.collector.server is not None
+            assert "flash cache" in page.collector.server.missing
+            assert page.ask("/live/cache").json["present"] is False
+            assert page.ask("/").code == 200
+        # That it is there again is found out within half a minute, or with a new session.
+        with server.connect() as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where application_name = 'pgflash'"
+            )
+        until(lambda: any("has come" in one for one in notices(page)))
+        goes_on(page)
+        assert page.collector.server.missing == {}
+
+
+def test_an_extension_that_came_is_found_out_without_a_new_session(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "LOOK_AGAIN_S", 0.2)
+    with (
+        changed(server, "drop extension pgflash", "create extension if not exists pgflash"),
+        served(server.conninfo(), interval_s=0.1) as page,
+    ):
+        goes_on(page)
+        with server.connect() as connection:
+            connection.execute("create extension pgflash")
+        until(lambda: any("has come" in one for one in notices(page)))
+        goes_on(page)
+        states = [
+            json.loads(one.data)["state"]
+            for one in page.collector.ring.after(0)[0]
+            if one.kind == "status"
+        ]
+        assert states == ["live"]
+
+
+@pytest.mark.extension
+@pytest.mark.parametrize(
+    ("there", "back", "what"),
+    [
+        (
+            "alter function pgflash_cache_row() rename to pgflash_cache_row_2",
+            "alter function pgflash_cache_row_2() rename to pgflash_cache_row",
+            "flash cache",
+        ),
+        (
+            "alter function pgflash_io_rows() rename to pgflash_io_rows_2",
+            "alter function pgflash_io_rows_2() rename to pgflash_io_rows",
+            "requests by source",
+        ),
+        (
+            "alter function pgflash_sample_minutes(timestamptz, timestamptz) rename to later",
+            "alter function later(timestamptz, timestamptz) rename to pgflash_sample_minutes",
+            "waits",
+        ),
+        (
+            "alter function pgflash_io_relation_rows() rename to later",
+            "alter function later() rename to pgflash_io_relation_rows",
+            "",  # segments only
+        ),
+    ],
+)
+def test_a_version_that_answers_otherwise_costs_only_what_it_does_not_tell(
+    server: Server, there: str, back: str, what: str
+) -> None:
+    """An update while the page is watched: it is said which version, and the rest is shown."""
+    version = "update pg_extension set extversion = '{}' where extname = 'pgflash'"
+    with served(server.conninfo(), interval_s=0.1) as page:
+        goes_on(page)
+        with (
+            changed(server, there, back),
+            changed(server, version.format("0.9"), version.format("0.1")),
+        ):
+            with server.connect() as connection:
+                connection.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity "
+                    "where application_name = 'pgflash'"
+                )
+            until(lambda: any("from version 0.1 to 0.9" in one for one in notices(page)))
+            goes_on(page)
+            assert page.collector.server is not None
+            missing = page.collector.server.missing
+            if what:
+                assert "pgflash 0.9 here does not tell it" in missing[what]
+                assert "does not exist" in missing[what]
+            told = {"flash cache", "requests by source", "latency", "waits"} - {what}
+            assert not told & set(missing)
+            sample = json.loads(
+                [one for one in page.collector.ring.after(0)[0] if one.kind == "sample"][-1].data
+            )
+            assert sample["aas"] is not None
+            assert "disk writes" in sample["bytes_s"]
+            assert (sample["cache"] is None) == (what == "flash cache")
+            assert page.ask("/").code == 200
+            assert page.ask("/metrics").code == 200
+
+
+def test_a_failover_to_another_server_is_said_and_survived(
+    server: Server, factory: ClusterFactory
+) -> None:
+    """Two servers behind one connection string; the first one goes, and comes back."""
+    other = factory()
+    places = [
+        dict(part.split("=", 1) for part in one.conninfo().split()) for one in (server, other)
+    ]
+    dsn = " ".join(
+        [
+            f"host={','.join(one['host'] for one in places)}",
+            f"port={','.join(one.get('port', '5432') for one in places)}",
+            *(f"{k}={v}" for k, v in places[0].items() if k not in ("host", "port")),
+        ]
+    )
+    with served(dsn, interval_s=0.1) as page:
+        goes_on(page)
+        first = page.collector.server
+        server.stop("immediate")
+        until(lambda: bool(notices(page)))
+        goes_on(page)
+        second = page.collector.server
+        assert first is not None
+        assert second is not None
+        assert second.system_identifier != first.system_identifier
+        assert notices(page) == [
+            "Another server answers now: what was counted before is not its own."
+        ]
+        assert second.extension_version == ""
+        rates = [
+            json.loads(one.data)["commits_s"]
+            for one in page.collector.ring.after(0)[0]
+            if one.kind == "sample"
+        ]
+        assert min(rates) >= 0
+        # The first one is back, and is who answers a new session: it is not the one that is
+        # watched, so it is not asked in its place.
+        server.start()
+        now = datetime.now(UTC)
+        times = urlencode({"from": (now - timedelta(minutes=1)).isoformat(), "to": now.isoformat()})
+        for path in ("/live/cache", f"/live/details?{times}", f"/live/history?{times}"):
+            answer = page.ask(path)
+            assert answer.code == 503
+            assert answer.text.startswith("another server answers than the one that is watched")
+        assert live(page)
+
+
+# ---- rights
+
+
+def test_texts_of_statements_are_those_that_the_role_may_see(
+    server: Server, factory: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    if not (pgflash_install.sharedir / "extension" / "pg_stat_statements.control").exists():
+        pytest.skip("a build without contrib")
+    one = factory(
+        preload="pgflash,pg_stat_statements",
+        settings={"pgflash.snapshot_interval": "0", "compute_query_id": "on"},
+    )
+    with one.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute("create extension pg_stat_statements")
+        connection.execute("create role watcher login in role pg_monitor")
+    with served(f"{one.conninfo()} user=watcher", interval_s=0.1) as page:
+        goes_on(page)
+        with one.connect() as connection:
+            (begin,) = connection.execute("select clock_timestamp()").fetchone() or ("",)
+            connection.execute("select pg_sleep(1), 'a secret' as marked")
+            (end,) = connection.execute("select clock_timestamp()").fetchone() or ("",)
+
+        def texts(seconds: int) -> list[str]:
+            later = end + timedelta(microseconds=seconds)
+            times = urlencode({"from": begin.isoformat(), "to": later.isoformat()})
+            found = page.ask(f"/live/details?{times}").json
+            return [row["detail"] for row in found["statements"]]
+
+        assert "select pg_sleep($1), $2 as marked" in texts(1)
+        # Who may not see others' statements gets what PostgreSQL gives him: no text.
+        with one.connect() as connection:
+            connection.execute("grant pg_read_all_stats to watcher")
+            connection.execute("grant execute on all functions in schema public to watcher")
+            connection.execute("revoke pg_monitor, pg_read_all_stats from watcher")
+        shown = texts(2)
+        assert not any("pg_sleep" in text for text in shown)
+    # And who may not at the start is told which right is missing.
+    with served(f"{one.conninfo()} user=watcher", interval_s=0.1) as page:
+        until(lambda: page.collector.status.state == "lost")
+        assert page.collector.status.sentence == (
+            'role "watcher" may not see the statistics of other sessions'
+        )
+        assert page.collector.status.hint == "pg_monitor is enough: GRANT pg_monitor TO watcher."
+    with connect(one.conninfo()) as connection:
+        connection.execute("drop owned by watcher")
