@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,11 +66,22 @@ def watched(pgflash_install: PgInstall) -> Iterator[Watched]:
         cached = create_watched(factory, pgflash_install)
         with (
             under_load(cached.server),
+            remembered(cached),
             served(cached.server.conninfo(), interval_s=INTERVAL_S) as one,
         ):
             yield Watched(cached=cached, served=one)
     finally:
         factory.close()
+
+
+@contextmanager
+def remembered(cached: CachedServer) -> Iterator[None]:
+    """Have two snapshots in the repository of the time before anybody watched."""
+    with cached.server.connect() as connection:
+        connection.execute("select pgflash_snapshot()")
+        time.sleep(1)
+        connection.execute("select pgflash_snapshot()")
+    yield
 
 
 class Tab:
@@ -292,6 +304,17 @@ def test_a_marked_stretch_makes_its_report_as_a_file(
         page.get_by_role("button", name="Make its AWR report").click()
     assert download.value.suggested_filename == "pgflash-report.html"
     assert 'id="top-events"' in download.value.path().read_text()
+
+
+def test_behind_the_live_samples_is_the_repository(opened: Callable[..., Tab]) -> None:
+    tab = opened()
+    page = tab.alive()
+    page.locator("#pause").click()
+    page.locator("#range").select_option("900")
+    live = tab.until("Number(document.body.dataset.count)")
+    page.locator("#range").select_option("3600")
+    tab.until(f"Number(document.body.dataset.count) > {live}")
+    assert page.locator("#note").inner_text() == ""
 
 
 def test_the_keyboard_alone_marks_a_stretch(opened: Callable[..., Tab]) -> None:

@@ -4,6 +4,7 @@
 import {Chart} from "./chart.js";
 import {Feed} from "./feed.js";
 import {clock, parseTime, percent} from "./format.js";
+import {Repository} from "./repository.js";
 import {Stretch} from "./stretch.js";
 
 const banner = document.querySelector("#status");
@@ -11,6 +12,9 @@ const pause = document.querySelector("#pause");
 const range = document.querySelector("#range");
 const result = document.querySelector("#headline[data-live]");
 const panel = document.querySelector("#stretch");
+
+// What is longer comes from the repository.
+const LIVE_S = 900;
 
 let charts = [];
 let waiting = false;
@@ -25,6 +29,7 @@ const feed = new Feed((kind, data) => {
     if (kind === "sample") headline(data);
     draw();
 });
+const past = new Repository(feed, () => draw(), words => note(words));
 const stretch = panel ? new Stretch(panel, feed, () => draw()) : null;
 
 /** Say how it stands with the server; a sentence is said once, so that it is not read out anew. */
@@ -64,11 +69,12 @@ function introduce(found) {
     server = found;
 }
 
-/** Return the samples of the chosen last minutes. */
+/** Return the samples of the chosen last minutes, hours or days. */
 function recent() {
     const samples = paused ?? feed.samples;
     const newest = samples.at(-1);
     const seconds = Number(range?.value ?? 300);
+    if (newest && seconds > LIVE_S) return past.before(samples, seconds);
     return newest ? samples.filter(one => one.x > newest.x - seconds) : [];
 }
 
@@ -89,7 +95,10 @@ pause?.addEventListener("click", () => {
     pause.setAttribute("aria-pressed", String(paused !== null));
     draw();
 });
-range?.addEventListener("change", draw);
+range?.addEventListener("change", () => {
+    note("");
+    draw();
+});
 document.addEventListener("visibilitychange", draw);
 
 charts = [...document.querySelectorAll("[data-figure]")].map(one => new Chart(one, stretch, feed));

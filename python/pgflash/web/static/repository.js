@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: PostgreSQL
+// The repository behind the live samples: what the server's snapshots tell of the time before.
+//
+// Fetched when a longer time is chosen, and once a minute while it is looked at.  Its rows are samples as the
+// live ones are, only longer, and stand before the first live one.
+
+import {isoTime, parseTime} from "./format.js";
+
+const AGAIN_S = 60;
+
+export class Repository {
+    /** CHANGED is called when rows came, SAY with what is missing. */
+    constructor(feed, changed, say) {
+        this.feed = feed;
+        this.changed = changed;
+        this.say = say;
+        this.rows = [];
+        this.seconds = 0;
+        this.until = 0;
+        this.asking = false;
+    }
+
+    /** Return the samples of the last so many seconds, the repository's before the live ones. */
+    before(live, seconds) {
+        const newest = live.at(-1);
+        if (!newest) return [];
+        if (this.seconds !== seconds || newest.x > this.until) this.ask(newest.x, seconds);
+        const begin = newest.x - seconds;
+        return [...this.rows.filter(one => one.x > begin && one.x <= live[0].x), ...live];
+    }
+
+    async ask(now, seconds) {
+        if (this.asking) return;
+        this.asking = true;
+        const {offset} = this.feed;
+        const words = new URLSearchParams({from: isoTime(now - seconds, offset), to: isoTime(now, offset)});
+        try {
+            const answer = await fetch(`/live/history?${words}`);
+            const text = await answer.text();
+            if (!answer.ok) throw new Error(text.trim());
+            const found = JSON.parse(text);
+            this.rows = found.rows.map(row => ({...row, x: parseTime(row.at).seconds}));
+            this.say(Object.values(found.missing).map(why => `The repository: ${why}.`).join(" "));
+        } catch (error) {
+            this.say(error.message);
+        }
+        this.seconds = seconds;
+        this.until = now + AGAIN_S;
+        this.asking = false;
+        this.changed();
+    }
+}

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the pages say: figures name every flow and class, and words are those of the views."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import pgflash.web
+from pgflash.model.lab_view import LabView, RunApproach, RunProgress, RunView
+from pgflash.model.live import FLOWS, Quantiles, Sample
+from pgflash.model.waits import WaitClass
+from pgflash.report import colours
+from pgflash.web import cache_words, lab_words
+from pgflash.web.figures import in_words, performance, value_of
+
+STATIC = Path(pgflash.web.__file__).parent / "static"
+
+SAMPLE = Sample(
+    number=7,
+    at="2026-11-22T10:00:00.000+01:00",
+    elapsed_s=1.0,
+    aas={"CPU": 0.5, "User I/O": 1.25},
+    commits_s=1234.5,
+    rollbacks_s=0.0,
+    sessions=5,
+    active=2,
+    bytes_s={"disk": 2e6, "wal": 5e5},
+    requests_s={"disk": 100.0, "wal": 20.0},
+    latency={"disk": Quantiles(p50=0.5, p95=4.0, p99=20.0)},
+    commit_ms=None,
+    wal_bytes_s=None,
+    cache=None,
+    events=(),
+)
+
+
+def value(figure_id: str, name: str) -> float | None:
+    plain = msgspec.json.decode(msgspec.json.encode(SAMPLE))
+    (figure,) = [one for one in performance(SAMPLE, None) if one.id == figure_id]
+    (line,) = [one for one in figure.lines if one.name == name]
+    return value_of(line, plain)
+
+
+def test_each_figure_finds_its_values_in_a_sample() -> None:
+    assert value("sessions", "User I/O") == 1.25
+    assert value("sessions", "Network") == 0.0  # looked at, and nobody was in it
+    assert value("throughput", "Disk, reads") == 2.0
+    assert value("requests", "WAL") == 20.0
+    assert value("latency-p95", "Disk") == 4.0
+    assert value("latency-p95", "Flash") is None
+    assert value("commit", "Mean wait for a commit") is None
+    assert value("transactions", "Commits") == 1234.5
+
+
+def test_every_class_and_every_flow_has_its_place_and_its_colour() -> None:
+    sessions, throughput, *_others = performance(None, None)
+    counted = [one for one in WaitClass if one.counts]
+    assert [line.name for line in sessions.lines] == counted
+    assert [line.path[1] for line in throughput.lines] == list(FLOWS)
+    assert [line.colour for line in sessions.lines] == [
+        colours.WAIT_CLASSES[one] for one in counted
+    ]
+    # A flow that this server does not tell apart is not drawn.
+    told = performance(SAMPLE, None)[1]
+    assert [line.path[1] for line in told.lines] == ["disk", "wal"]
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(None, "–"), (0.0, "0.00"), (0.0123, "0.012"), (0.5, "0.50"), (12.34, "12.3"),
+     (1234.4, "1,234")],
+)  # fmt: skip
+def test_numbers_keep_the_digits_that_count(number: float | None, words: str) -> None:
+    assert in_words(number) == words
+
+
+def test_what_is_vendored_is_what_its_note_says() -> None:
+    found = 0
+    for folder in (STATIC / "vendor", Path(__file__).parents[1] / "browser" / "vendor"):
+        text = (folder / "README.md").read_text()
+        for name, digest in re.findall(r"^\| (\S+) \|.*\| ([0-9a-f]{64}) \|$", text, re.MULTILINE):
+            assert sha256((folder / name).read_bytes()).hexdigest() == digest
+            found += 1
+        assert list(folder.glob("*LICENSE*"))
+    assert found == 4
+
+
+def test_no_page_has_a_script_or_a_style_of_its_own() -> None:
+    for path in (STATIC.parent / "templates").glob("*.html"):
+        text = path.read_text()
+        assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:|<script>", text), path.name
+        assert "| safe" not in text
+        assert "|safe" not in text
+
+
+def test_scripts_put_nothing_into_pages_as_html() -> None:
+    for path in STATIC.glob("*.js"):
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(",
+                             path.read_text()), path.name  # fmt: skip
+
+
+# ---- the flash cache
+
+
+def advice(factor: float, hit_ratio: float | None) -> dict[str, object]:
+    return {
+        "size_factor": factor, "size_bytes": factor * 2**30, "hit_ratio": hit_ratio,
+        "disk_reads_per_s": 10.0, "saved_ms_per_s": 5.0,
+    }  # fmt: skip
+
+
+def test_the_curve_marks_the_present_size_and_says_what_twice_as_much_brings() -> None:
+    view = {"advice": [advice(1, 0.6), advice(2, 0.75), advice(4, None)], "present_bytes": 2.0**30}
+    found = cache_words.curve(view)
+    assert found.sentence == (
+        "With its 1.00 GB the cache misses 40 % of what is asked for; "
+        "with twice as much it would miss 25 %."
+    )
+    assert [row[0] for row in found.table.rows] == ["1.00 GB (present size)", "2.00 GB"]
+    assert json.loads(found.data)["ratios"] == [pytest.approx(40), pytest.approx(25)]
+    assert json.loads(found.data)["present"] == 2**30
+
+
+def test_without_a_cache_no_size_is_the_present_one() -> None:
+    found = cache_words.curve({"advice": [advice(1, 0.6)], "present_bytes": None})
+    assert "present" not in found.table.rows[0][0]
+
+
+@pytest.mark.parametrize(("left", "share"), [(250, 0.25), (-5, 0.0), (2000, 1.0)])
+def test_the_budget_left_is_a_share_between_nothing_and_all(left: int, share: float) -> None:
+    row = {"day_bytes": 1000, "left_bytes": left, "written_day_bytes": 1000 - left}
+    assert cache_words.budget(row).left == share
+
+
+def test_troubles_are_named_only_where_there_are_any() -> None:
+    names = [name for name, _words in cache_words.facts({"corrupt_slots": 0})]
+    assert "Blocks with a wrong checksum" not in names
+    found = dict(cache_words.facts({"corrupt_slots": 3, "writer_running": False}))
+    assert found["Blocks with a wrong checksum"] == "3"
+    assert "not running" in found["Writer"]
+
+
+# ---- the lab
+
+
+def lab(*runs: RunView, **missing: str) -> dict[str, object]:
+    view = LabView(store="out", runs_all=len(runs), runs=runs, missing=missing)
+    return lab_words.lab(msgspec.to_builtins(view))
+
+
+def test_a_run_that_is_being_made_tells_its_stage_and_what_is_left() -> None:
+    progress = RunProgress(
+        began_at="2026-11-22T10:00:00+00:00", stage="measuring baseline 2", stage_began_at="",
+        stage_expected_s=60, left_s=300, share=0.4, attempt_notes=("repeating",),
+    )  # fmt: skip
+    found = lab(
+        RunView(id="a", state="running", attempts=1, planned=4, progress=progress),
+        RunView(id="b", state="stopped", why="interrupted", attempts=2, planned=4),
+    )
+    assert found["sentence"] == "Of 2 runs 1 is being made: a, about 300 s are left."
+    runs = found["runs"]
+    assert isinstance(runs, list)
+    assert runs[0]["progress"] == {
+        "words": "Measuring baseline 2; about 300 s are left.",
+        "share": 0.4,
+        "notes": ("repeating",),
+    }
+    assert runs[1]["words"] == "Stopped: interrupted, 2 of 4 attempts."
+
+
+def test_a_run_s_approaches_stand_beside_their_baseline() -> None:
+    approach = RunApproach(
+        name="flash-cache", title="Flash cache", attempts=3, tpm=12345.6, duration_s=0, p95_ms=8.25,
+        read_ms=0.5, hit_ratio=0.875, ratio=2.5,
+    )  # fmt: skip
+    runs = lab(RunView(id="a", state="finished", approaches=(approach,)))["runs"]
+    assert isinstance(runs, list)
+    assert runs[0]["table"].rows == (
+        ("Flash cache", "3", "12,346", "–", "8.25", "0.50", "88 %", "2.50"),
+    )
+
+
+def test_an_empty_store_is_said_to_be_empty() -> None:
+    assert lab(runs='there is none in "out"')["sentence"] == 'No runs: there is none in "out".'

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What was asked of files in a stretch: differences of counts, shared out by time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pgflash.collect.segments import FILES_MAX
+from pgflash.model.live import FileCount, FileKey
+from pgflash.web.segments import INTERVALS_MAX, Segments, rows, top_files
+
+ORDERS: FileKey = (1663, 5, 100)
+STOCK: FileKey = (1663, 5, 200)
+BEGIN = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+def after(seconds: float) -> datetime:
+    return BEGIN + timedelta(seconds=seconds)
+
+
+def read(calls: float, ms: float = 0.0) -> FileCount:
+    return FileCount(reads=calls, read_bytes=8192 * calls, read_ms=ms)
+
+
+def test_a_stretch_has_what_was_counted_within_it() -> None:
+    one = Segments()
+    one.look(after(0), {ORDERS: read(100, 50)})
+    one.look(after(10), {ORDERS: read(160, 80)})
+    one.look(after(20), {ORDERS: read(160, 80), STOCK: read(7, 5)})
+    assert one.within(after(0), after(10)) == {ORDERS: read(60, 30)}
+    assert one.within(after(10), after(20)) == {STOCK: read(7, 5)}
+
+
+def test_an_interval_gives_as_much_as_the_time_that_is_shared() -> None:
+    one = Segments()
+    one.look(after(0), {ORDERS: read(0)})
+    one.look(after(10), {ORDERS: read(100, 40)})
+    assert one.within(after(5), after(30))[ORDERS].reads == pytest.approx(50)
+    assert one.within(after(2), after(3))[ORDERS].read_ms == pytest.approx(4)
+    assert one.within(after(10), after(30)) == {}
+
+
+def test_counts_that_began_anew_give_no_negative_number() -> None:
+    one = Segments()
+    one.look(after(0), {ORDERS: read(100)})
+    one.look(after(10), {ORDERS: read(3)})
+    assert one.within(after(0), after(10)) == {}
+    one.forget()
+    one.look(after(20), {ORDERS: read(50)})
+    assert one.within(after(10), after(20)) == {}
+
+
+def test_a_file_that_may_have_been_left_out_before_is_left_out() -> None:
+    full = {(1663, 5, number): read(1000) for number in range(1000, 1000 + FILES_MAX)}
+    one = Segments()
+    one.look(after(0), full)
+    one.look(after(10), {**full, STOCK: read(99)})
+    assert one.within(after(0), after(10)) == {}
+
+
+def test_memory_is_bounded_and_the_oldest_goes() -> None:
+    one = Segments()
+    for look in range(INTERVALS_MAX + 3):
+        one.look(after(10 * look), {ORDERS: read(look)})
+    assert one.within(after(0), after(20)) == {}
+    assert one.within(after(20), after(30)) == {ORDERS: read(1)}
+
+
+def test_rows_say_what_was_asked_and_what_it_cost() -> None:
+    written = FileCount(writes=2048, write_bytes=2048 * 8192, write_ms=3000)
+    found = {ORDERS: replace(read(1000, 900), flash_reads=250.0), STOCK: written}
+    keys = top_files(found)
+    assert keys == [STOCK, ORDERS]
+    stock, orders = rows(found, {ORDERS: "orders"}, keys)
+    assert (stock.name, stock.wait_class, stock.seconds) == ("200", "writes", 3.0)
+    assert (orders.name, orders.wait_class) == ("orders", "reads")
+    assert orders.share == pytest.approx(900 / 3900)
+    assert orders.detail == "1,000 reads of 7.81 MB, 25 % from flash"
+    assert stock.detail == "2,048 writes of 16.0 MB"
