@@ -35,12 +35,13 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: help demo example-report test build rooms extension install check fmt fuzz soak bench bench-policy \
+.PHONY: help demo example-report images test build rooms extension install check fmt fuzz soak bench bench-policy \
 	fault-matrix postgres-check clean hooks lock venv venv-dev
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
 	@echo 'make example-report  docs/examples/ anew: a report and a comparison, in five minutes'
+	@echo 'make images          docs/images/ anew: the live page under a small load, the head of the report (2 minutes)'
 	@echo 'make test            all tests, on every PostgreSQL from 15 to 18 that can be had (PG=17: that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
 	@echo 'make install         the extension into your own server (PG_CONFIG=/usr/bin/pg_config)'
@@ -98,6 +99,10 @@ example-report: build
 	$(Q)'$(BIN)/pgflash' report out/example/awr-02-flash-cache.json -o docs/examples/report.html
 	$(Q)'$(BIN)/pgflash' compare out/example/awr-01-baseline.json out/example/awr-02-flash-cache.json \
 		-o docs/examples/compare.html
+
+# A real browser on a real server; the lab's report.png is of make demo.
+images: venv-dev rooms
+	$(Q)'$(BIN)/python' tests/browser/make_images.py
 
 test: venv-dev rooms
 	$(Q)PG='$(PG)' V='$(V)' JOBS='$(JOBS)' tools/test.sh

@@ -8,17 +8,21 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pgflash.lab import journal
 from pgflash.lab.postgres import PgInstall
+from pgflash.lab.progress import Silence, Stage
+from pgflash.lab.store import Store, write_run
 from pgflash.web.figures import in_words, performance
 from support.cached import CachedServer
 from support.cluster import ClusterFactory
+from support.runs import whole_run
 from support.served import Served, served
 from support.watched import EVIL, create_watched, under_load
 
@@ -60,14 +64,27 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def watched(pgflash_install: PgInstall) -> Iterator[Watched]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store with a run that was finished, and one that is being made."""
+    one = Store(root=tmp_path_factory.mktemp("store"))
+    write_run(one.folder("20261122-080000-whole"), whole_run())
+    making = one.folder("20261122-090000-making")
+    write_run(making, replace(whole_run(), ended_at="", stopped=""))
+    with journal.kept(making, Silence()) as told:
+        told.plan(36_000)
+        told.begin(Stage(title="measuring <b>flash</b>", expected_s=60))
+        yield one.root
+
+
+@pytest.fixture(scope="module")
+def watched(pgflash_install: PgInstall, store: Path) -> Iterator[Watched]:
     factory = ClusterFactory(pgflash_install)
     try:
         cached = create_watched(factory, pgflash_install)
         with (
             under_load(cached.server),
             remembered(cached),
-            served(cached.server.conninfo(), interval_s=INTERVAL_S) as one,
+            served(cached.server.conninfo(), interval_s=INTERVAL_S, store=store) as one,
         ):
             yield Watched(cached=cached, served=one)
     finally:
@@ -367,14 +384,26 @@ def batches(cells: list[str]) -> list[tuple[str, str]]:
     return list(zip(cells[::2], cells[1::2], strict=True))
 
 
-def test_a_table_named_script_shows_as_text(opened: Callable[..., Tab], watched: Watched) -> None:
-    with watched.cached.server.connect() as connection:
-        connection.execute(f'select count(*) from "{EVIL}"')
-        connection.execute("select pgflash_set_cache_policy(%s, 'keep')", (f'"{EVIL}"',))
+def test_a_table_named_script_shows_as_text(opened: Callable[..., Tab]) -> None:
     page = opened("/cache").page
     assert EVIL in page.locator("#policies").inner_text()
     assert page.title() == "Flash cache – pgflash"
     assert page.locator("main script").count() == 0
+
+
+def test_the_lab_page_shows_a_run_that_is_being_made(opened: Callable[..., Tab]) -> None:
+    page = opened("/lab").page
+    assert page.locator("#overview tbody tr").count() == 2
+    making = page.locator("#run-20261122-090000-making")
+    assert "Measuring <b>flash</b>; about 10.0 hours are left." in making.inner_text()
+    assert 0 <= float(making.locator("progress").get_attribute("value") or "nan") < 0.1
+    whole = page.locator("#run-20261122-080000-whole")
+    assert whole.locator("tbody tr").count() >= 2
+    assert whole.locator("a[href$='run.json']").count() == 1
+    # The page is made anew while it is looked at.
+    page.evaluate("document.querySelector('#sentence').textContent = ''")
+    page.evaluate("import('/static/refresh.js').then(made => made.refresh())")
+    assert "is being made" in page.locator("#sentence").inner_text()
 
 
 def test_nothing_is_said_by_colour_alone() -> None:

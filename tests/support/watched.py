@@ -38,6 +38,7 @@ def create_watched(factory: ClusterFactory, install: PgInstall) -> CachedServer:
     load(cached.server.conninfo(), CONFIG)
     with cached.server.connect() as connection:
         connection.execute(f'create table "{EVIL}" as select generate_series(1, 20000) as i')
+        connection.execute("select pgflash_set_cache_policy(%s, 'keep')", (f'"{EVIL}"',))
         connection.execute("checkpoint")
     return cached
 

@@ -73,7 +73,8 @@ def test_every_class_and_every_flow_has_its_place_and_its_colour() -> None:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(None, "–"), (0.0, "0.00"), (0.0123, "0.012"), (0.5, "0.50"), (12.34, "12.3"),
+    [(None, "–"), (0.0, "0.00"), (0.0123, "0.012"), (0.5, "0.50"),
+     (0.09999999, "0.10"), (9.97, "10.0"), (12.34, "12.3"),
      (1234.4, "1,234")],
 )  # fmt: skip
 def test_numbers_keep_the_digits_that_count(number: float | None, words: str) -> None:
@@ -163,11 +164,11 @@ def test_a_run_that_is_being_made_tells_its_stage_and_what_is_left() -> None:
         RunView(id="a", state="running", attempts=1, planned=4, progress=progress),
         RunView(id="b", state="stopped", why="interrupted", attempts=2, planned=4),
     )
-    assert found["sentence"] == "Of 2 runs 1 is being made: a, about 300 s are left."
+    assert found["sentence"] == "Of 2 runs 1 is being made: a, about 5 minutes are left."
     runs = found["runs"]
     assert isinstance(runs, list)
     assert runs[0]["progress"] == {
-        "words": "Measuring baseline 2; about 300 s are left.",
+        "words": "Measuring baseline 2; about 5 minutes are left.",
         "share": 0.4,
         "notes": ("repeating",),
     }

@@ -295,12 +295,8 @@ def in_words(value: float | None) -> str:
     """Return a value as the page shows it; format.js does the same."""
     if value is None:
         return _NOTHING
-    if value >= 100:
+    if value >= 99.5:
         return f"{value:,.0f}"
-    return (
-        f"{value:.1f}"
-        if value >= 10
-        else f"{value:.2f}"
-        if value >= 0.1 or value == 0
-        else f"{value:.3f}"
-    )
+    if value >= 9.95:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.0995 or value == 0 else f"{value:.3f}"

@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pgflash.analyze.words import digits, duration, percent, things
+from pgflash.analyze.words import digits, percent, things
 from pgflash.web.tables import LiveTable
 
 Row = Mapping[str, Any]
@@ -44,7 +44,7 @@ def _sentence(view: Row) -> str:
     if not running:
         return f"There {'is' if view['runs_all'] == 1 else 'are'} {found}; none is being made."
     left = running[0]["progress"]["left_s"]
-    ends = f", about {duration(float(left))} are left" if left is not None else ""
+    ends = f", about {_left(float(left))} are left" if left is not None else ""
     return f"Of {found} {len(running)} is being made: {running[0]['id']}{ends}."
 
 
@@ -74,7 +74,7 @@ def _progress(progress: Row | None) -> dict[str, object] | None:
     left = progress["left_s"]
     words = str(progress["stage"] or "beginning")
     if left is not None:
-        words += f"; about {duration(float(left))} are left"
+        words += f"; about {_left(float(left))} are left"
     return {
         "words": f"{words[:1].upper()}{words[1:]}.",
         "share": progress["share"],
@@ -107,3 +107,9 @@ def _approaches(rows: Sequence[Row]) -> LiveTable:
 
 def _digits(value: float | None) -> str:
     return _NOTHING if value is None else digits(float(value))
+
+
+def _left(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -6,7 +6,7 @@ const NOTHING = "–";
 /** Return a value with as many digits as a reader keeps. */
 export function number(value) {
     if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
-    const digits = value >= 100 ? 0 : value >= 10 ? 1 : value >= 0.1 || value === 0 ? 2 : 3;
+    const digits = value >= 99.5 ? 0 : value >= 9.95 ? 1 : value >= 0.0995 || value === 0 ? 2 : 3;
     return value.toLocaleString("en-US", {minimumFractionDigits: digits, maximumFractionDigits: digits});
 }
 

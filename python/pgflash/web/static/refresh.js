@@ -4,7 +4,7 @@
 
 const EVERY_MS = 5000;
 
-async function refresh() {
+export async function refresh() {
     if (document.hidden) return;
     try {
         const answer = await fetch(location.href, {headers: {accept: "text/html"}});
