@@ -319,7 +319,8 @@ def test_a_killed_run_leaves_no_server_and_goes_on_where_it_was(
     # As it was ordered is known; ordered otherwise it refuses.
     plain = [*order[: order.index("--preset")], "--resume", "--out", str(folder)]
     plain += ["--pg-config", str(pg_install.pg_config), "--store", str(store)]
-    changed = [*plain, "--preset", "smoke", "--set", "measure_s=9"]
+    changed = [*plain, "--preset", "smoke", "--set", "approaches=baseline,all-on-flash"]
+    changed += ["--set", "measure_s=9"]
     refused = subprocess.run(changed, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert "cannot be gone on with, it differs in parameters" in refused.stderr
