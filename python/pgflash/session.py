@@ -26,19 +26,25 @@ class SessionError(PgflashError):
     """The server cannot be reached, or does not let us do what was asked."""
 
 
-def connect(dsn: str) -> Connection:
-    """Return a session in autocommit mode; an empty DSN means libpq's environment."""
+def parse_dsn(dsn: str) -> dict[str, Any]:
+    """Return what a connection string says, or say why it is none."""
     try:
-        wait_s = conninfo_to_dict(dsn).get("connect_timeout") or CONNECT_TIMEOUT_S
-        connection = psycopg.connect(
-            dsn, autocommit=True, application_name="pgflash", connect_timeout=wait_s
-        )
+        return conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:
         raise SessionError(
             f"the connection string is wrong: {_words(error)}",
             hint='Write it as "host=... port=... dbname=... user=...", or as a postgresql:// URI.',
             exit_code=2,
         ) from error
+
+
+def connect(dsn: str) -> Connection:
+    """Return a session in autocommit mode; an empty DSN means libpq's environment."""
+    wait_s = parse_dsn(dsn).get("connect_timeout") or CONNECT_TIMEOUT_S
+    try:
+        connection = psycopg.connect(
+            dsn, autocommit=True, application_name="pgflash", connect_timeout=wait_s
+        )
     except psycopg.OperationalError as error:
         raise SessionError(
             f"could not connect: {_words(error)}",

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from html import escape as html_escape
 from urllib.parse import urlencode
 
 import pytest
@@ -40,6 +42,11 @@ def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def escape(text: str) -> str:
+    """Return a text as templates escape it."""
+    return html_escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
 
 
 def notices(page: Served) -> list[str]:
@@ -218,6 +225,53 @@ def test_a_failover_to_another_server_is_said_and_survived(
             assert answer.code == 503
             assert answer.text.startswith("another server answers than the one that is watched")
         assert live(page)
+
+
+# ---- servers that cannot be watched
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("dbname=nowhere", 'could not connect: .*database "nowhere" does not exist'),
+        ("user=stranger", 'could not connect: .*role "stranger" does not exist'),
+        ("port=1", "could not connect: .*(refused|No such file)"),
+        ("host=nowhere.invalid", "could not connect: .*(resolve|translate)"),
+        ("user=nobody", 'role "nobody" may not see the statistics of other sessions'),
+    ],
+)
+def test_a_server_that_cannot_be_watched_is_said_in_one_sentence(
+    server: Server, words: str, sentence: str
+) -> None:
+    with server.connect() as connection:
+        if not connection.execute("select from pg_roles where rolname = 'nobody'").rowcount:
+            connection.execute("create role nobody login")
+    with served(f"{server.conninfo()} {words}", interval_s=0.1) as page:
+        until(lambda: page.collector.status.state == "lost")
+        status = page.collector.status
+        assert re.match(sentence, status.sentence)
+        assert len(status.sentence.splitlines()) == 1
+        assert status.hint
+        # The page, its data, metrics: each says so, or that there is nothing.
+        text = page.ask("/").text
+        assert escape(status.sentence) in text
+        assert escape(status.hint) in text
+        assert page.ask("/live/samples").json["status"]["sentence"] == status.sentence
+        for path in ("/live/cache", "/live/history?from=2026-01-01&to=2026-01-02"):
+            answer = page.ask(path)
+            assert (answer.code, answer.text) == (503, f"{status.sentence}\n")
+        assert "pgflash_up 0" in page.ask("/metrics").text
+
+
+def test_rights_that_come_later_are_enough(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("create role later login")
+    with served(f"{server.conninfo()} user=later", interval_s=0.1) as page:
+        until(lambda: page.collector.status.state == "lost")
+        with server.connect() as connection:
+            connection.execute("grant pg_monitor to later")
+        until(lambda: live(page))
+        goes_on(page)
 
 
 # ---- rights

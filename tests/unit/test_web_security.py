@@ -327,9 +327,40 @@ def test_our_health_is_told_to_anybody(locked: Served) -> None:
 # ---- the command
 
 
-def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    code = main(["serve", "--dsn", "host=/nowhere", *words])
-    return code, capsys.readouterr().err
+def complaint(
+    capsys: pytest.CaptureFixture[str], *words: str, dsn: str = "host=/nowhere"
+) -> tuple[int, str]:
+    code = main(["serve", "--dsn", dsn, *words])
+    text = capsys.readouterr().err
+    assert "Traceback" not in text
+    return code, text
+
+
+@pytest.mark.parametrize("dsn", ["localhost", "host=a dbname", "postgresql://[::1", "nosuch=word"])
+def test_a_connection_string_that_is_none_is_refused_at_once(
+    capsys: pytest.CaptureFixture[str], dsn: str
+) -> None:
+    code, text = complaint(capsys, "--listen", "127.0.0.1:0", dsn=dsn)
+    first, hint = text.splitlines()[:2]
+    assert (code, "the connection string is wrong: " in first) == (2, True)
+    assert hint.startswith("HINT: Write it as")
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("nowhere.invalid:8432", "is no address of this machine"),
+        ("192.0.2.55:0", "could not listen on 192.0.2.55"),
+    ],
+)
+def test_an_address_that_is_not_ours_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, place: str, sentence: str
+) -> None:
+    monkeypatch.setenv("PGFLASH_TOKEN", TOKEN)
+    code, text = complaint(capsys, "--listen", place)
+    assert code in (1, 2)
+    assert sentence in text
+    assert TOKEN not in text
 
 
 def test_the_command_refuses_in_one_sentence_each(

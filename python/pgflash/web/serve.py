@@ -10,6 +10,7 @@ from pathlib import Path
 import uvicorn
 
 from pgflash.errors import PgflashError
+from pgflash.session import parse_dsn
 from pgflash.web.app import STORE, make_app
 from pgflash.web.collector import Collector
 from pgflash.web.ring import Ring
@@ -32,7 +33,11 @@ def serve(
     ready: Callable[[str], None],
     store: Path = STORE,
 ) -> None:
-    """Serve until Ctrl-C; READY is told the address once it is listened on."""
+    """Serve until Ctrl-C; READY is told the address once it is listened on.
+
+    A server that is not there may come; a connection string that is none never leads to one.
+    """
+    parse_dsn(dsn)
     with contextlib.closing(listen(address, port)) as listener:
         app = make_app(Collector(dsn, Ring()), policy, store=store)
         config = uvicorn.Config(
