@@ -13,7 +13,9 @@ import pytest
 
 from pgflash.collect.cache_view import read_cache
 from pgflash.collect.live import LiveReader
+from pgflash.collect.old_stretch import read_old_stretch
 from pgflash.lab.postgres import PgInstall
+from pgflash.model.live import Stretch
 from pgflash.session import connect
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
@@ -212,6 +214,78 @@ def test_the_repository_tells_what_was_done_between_snapshots(
     (only,) = asked(page, first, middle)["rows"]
     assert only["at"] == busy["at"]
     assert only["commits_s"] == busy["commits_s"]
+
+
+@pytest.mark.extension
+def test_a_stretch_that_the_sampler_forgot_is_told_from_the_snapshots(
+    cached: CachedServer,
+) -> None:
+    snapshot(cached)
+    begin = now(cached)
+    with cached.server.connect() as connection:
+        connection.execute("select pg_sleep(1.2)")
+        for _ in range(3):
+            connection.execute("select sum(n) from kept where n <> 5")
+    middle = now(cached)
+    snapshot(cached)
+    end = now(cached)
+    with connect(cached.server.conninfo()) as connection:
+        known = LiveReader(connection).server
+        found = read_old_stretch(connection, known, begin=begin, end=end)
+        half = read_old_stretch(connection, known, begin=begin, end=begin + (end - begin) / 2)
+        none = read_old_stretch(
+            connection, known, begin=begin - timedelta(days=9), end=begin - timedelta(days=8)
+        )
+        exact = connection.execute(
+            "select sum(seconds)::float8 from pgflash_active_sessions "
+            "where sampled_at >= %s and sampled_at < %s and wait_event = 'PgSleep'",
+            (begin, middle),
+        ).fetchone()
+    assert none is None
+    assert found is not None
+    assert half is not None
+    assert exact is not None
+    stretch = found.stretch
+    assert (stretch.source, stretch.sessions) == ("snapshots", ())
+    assert "sessions" in stretch.missing
+    # A snapshot is of the moment at which it begins to be taken.
+    assert found.known_s == pytest.approx((end - begin).total_seconds(), abs=1.0)
+    sleep = {one.name: one for one in stretch.waits}["Timeout:PgSleep"]
+    # Minutes are spread evenly: what is of it in the stretch is at most all of it.
+    assert 0 < sleep.seconds <= exact[0] + 0.2
+    assert sleep.wait_class == "Application"
+    # Files are by the interval, nearly all of which is the stretch.
+    read = found.files["kept"]
+    assert read.reads > 100
+    assert read.flash_reads > 0
+    assert read.read_bytes >= read.reads * BLOCK
+    assert half.files["kept"].reads == pytest.approx(read.reads / 2, rel=0.2)
+
+
+def test_a_brushed_stretch_of_long_ago_comes_from_the_snapshots(
+    cached: CachedServer, page: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot(cached)
+    begin = now(cached)
+    with cached.server.connect() as connection:
+        connection.execute("select sum(n) from kept where n <> 5")
+    snapshot(cached)
+    end = now(cached)
+
+    def forgotten(*_asked: object, **_when: object) -> Stretch:
+        return Stretch(begin="", end="", remembered_from=end.isoformat(), seconds=0.0)
+
+    monkeypatch.setattr("pgflash.web.details.read_stretch", forgotten)
+    times = urlencode({"from": begin.isoformat(), "to": end.isoformat()})
+    found = page.ask(f"/live/details?{times}").json
+    assert found["source"] == "snapshots"
+    assert found["begin"] == begin.isoformat()
+    assert "kept" in [one["name"] for one in found["segments"]]
+    assert sum(one["share"] for one in found["segments"]) <= 1.0 + 1e-9
+    # What no snapshot knows either is what the sampler knows: nothing.
+    early = begin - timedelta(days=20)
+    times = urlencode({"from": early.isoformat(), "to": (early + timedelta(hours=1)).isoformat()})
+    assert page.ask(f"/live/details?{times}").json["source"] == "memory"
 
 
 def test_what_is_before_all_snapshots_says_from_when_there_are_some(

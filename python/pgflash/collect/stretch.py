@@ -48,7 +48,7 @@ select distinct on (queryid) queryid, left(query, %s) from {schema}.pg_stat_stat
  where queryid = any(%s)
 """
 
-_COUNTED = [str(one) for one in WaitClass if one.counts]
+COUNTED = [str(one) for one in WaitClass if one.counts]
 
 
 def read_stretch(
@@ -66,20 +66,20 @@ def read_stretch(
                 sql.SQL(text).format(schema=schema), values or None
             ).fetchall()
 
-        summary = ask(_SUMMARY, begin, end, _COUNTED)
-        sessions = ask(_SESSIONS, begin, end, _COUNTED, ROWS_MAX)
+        summary = ask(_SUMMARY, begin, end, COUNTED)
+        sessions = ask(_SESSIONS, begin, end, COUNTED, ROWS_MAX)
         oldest = ask(_OLDEST)[0][0]
         texts, missing = _texts(connection, [row[3] for row in summary if row[3] is not None])
     waits: Spent = {}
     statements: Spent = {}
     for wait_class, kind, event, query, seconds in summary:
-        _add(waits, f"{kind}:{event}" if kind else str(wait_class), wait_class, seconds)
+        add_spent(waits, f"{kind}:{event}" if kind else str(wait_class), wait_class, seconds)
         name = "without an identifier" if query is None else str(query)
-        _add(statements, name, wait_class, seconds)
+        add_spent(statements, name, wait_class, seconds)
     by_session: Spent = {}
     owners = {}
     for pid, wait_class, role, database, seconds in sessions:
-        _add(by_session, str(pid), wait_class, seconds)
+        add_spent(by_session, str(pid), wait_class, seconds)
         owners[str(pid)] = f"{role or '?'} in {database or '?'}"
     total = sum(seconds for *_rest, seconds in summary)
     return _stretch(
@@ -87,9 +87,9 @@ def read_stretch(
         end,
         oldest,
         {
-            "waits": _top(waits, total, {}),
-            "statements": _top(statements, total, texts),
-            "sessions": _top(by_session, total, owners),
+            "waits": top_spent(waits, total, {}),
+            "statements": top_spent(statements, total, texts),
+            "sessions": top_spent(by_session, total, owners),
         },
         seconds=total,
         missing=missing,
@@ -100,12 +100,14 @@ def read_stretch(
 Spent = dict[str, dict[str, float]]
 
 
-def _add(spent: Spent, name: str, wait_class: str, seconds: float) -> None:
+def add_spent(spent: Spent, name: str, wait_class: str, seconds: float) -> None:
+    """Add time that was spent on something, in a class of waits."""
     classes = spent.setdefault(name, {})
     classes[wait_class] = classes.get(wait_class, 0.0) + float(seconds)
 
 
-def _top(spent: Spent, total: float, details: Mapping[str, str]) -> tuple[StretchRow, ...]:
+def top_spent(spent: Spent, total: float, details: Mapping[str, str]) -> tuple[StretchRow, ...]:
+    """Return what most time was spent on."""
     ranked = sorted(spent.items(), key=lambda one: -sum(one[1].values()))[:ROWS_MAX]
     return tuple(
         StretchRow(

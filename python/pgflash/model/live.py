@@ -179,13 +179,15 @@ class StretchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """What sessions did in a stretch of time, as far as the sampler remembers."""
+    """What sessions did in a stretch of time, as far as the sampler or the snapshots know."""
 
     begin: str
     end: str
-    #: When the oldest look was made that is remembered; "" if none is.
+    #: From when on something is known; "" if nothing is.
     remembered_from: str
     seconds: float
+    #: memory: the sampler's; snapshots: those around the stretch, by the minute.
+    source: str = "memory"
     waits: tuple[StretchRow, ...] = ()
     statements: tuple[StretchRow, ...] = ()
     sessions: tuple[StretchRow, ...] = ()

@@ -23,6 +23,7 @@ from pgflash import api
 from pgflash.collect.cache_view import read_cache
 from pgflash.collect.history import read_history
 from pgflash.collect.live import STATEMENT_TIMEOUT_MS
+from pgflash.collect.old_stretch import OldStretch, read_old_stretch
 from pgflash.collect.segments import name_files
 from pgflash.collect.stretch import read_stretch
 from pgflash.errors import PgflashError, UsageError
@@ -113,6 +114,11 @@ class Details:
         self, connection: Connection, server: LiveServer, begin: datetime, end: datetime
     ) -> Stretch:
         found = read_stretch(connection, server, begin=begin, end=end)
+        remembered_s = _remembered_s(found, begin, end)
+        if remembered_s < (end - begin).total_seconds():
+            old = read_old_stretch(connection, server, begin=begin, end=end)
+            if old is not None and old.known_s > remembered_s:
+                return _with_files(old)
         counts = self._segments.within(begin, end)
         keys = top_files(counts)
         if not keys:
@@ -195,6 +201,21 @@ class Details:
                 )
             self._connection = connection
         return self._connection
+
+
+def _remembered_s(found: Stretch, begin: datetime, end: datetime) -> float:
+    """Return how much of a stretch the sampler remembers."""
+    if not found.remembered_from:
+        return 0.0
+    since = max(begin, datetime.fromisoformat(found.remembered_from))
+    return max((end - since).total_seconds(), 0.0)
+
+
+def _with_files(old: OldStretch) -> Stretch:
+    """Return a stretch from the snapshots with the relations that took most of it."""
+    names = {(0, 0, number): name for number, name in enumerate(old.files)}
+    counts = {key: old.files[name] for key, name in names.items()}
+    return replace(old.stretch, segments=rows(counts, names, top_files(counts)))
 
 
 def _name(server: LiveServer) -> str:

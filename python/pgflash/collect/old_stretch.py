@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What a stretch of time holds that the sampler remembers no longer: from the snapshots.
+
+They keep what sessions did by the minute, and what was asked of relations from snapshot to
+snapshot.  A stretch gets of each minute and of each interval as much as the time that they share.
+Sessions are not kept, and of statements those only that were seen most.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from pgflash.collect.stretch import COUNTED, TEXT_MAX, Spent, add_spent, top_spent
+from pgflash.model.live import FileCount, LiveServer, Stretch
+from pgflash.model.waits import FOREGROUND
+from pgflash.session import Connection, said
+
+_KNOWN = """
+select min(p.taken_at), max(s.taken_at)
+  from {schema}.pgflash_snapshots s join {schema}.pgflash_snapshots p
+    on p.snapshot_id = s.previous_id
+ where s.taken_at > %(begin)s and p.taken_at < %(end)s
+"""
+
+#: A section's rows of the stretch, each with the interval that it is of.
+_ROWS = """
+with rows as (
+    select p.taken_at as began, s.taken_at as ended, l.line,
+           array(select jsonb_array_elements_text(c.content -> 'columns')) as names
+      from {schema}.pgflash_snapshots s
+      join {schema}.pgflash_snapshots p on p.snapshot_id = s.previous_id
+      join {schema}.pgflash_snapshot_sections c on c.snapshot_id = s.snapshot_id
+     cross join lateral jsonb_array_elements(c.content -> 'rows') as l (line)
+     where s.taken_at > %(begin)s and p.taken_at < %(end)s and c.section = {section})
+"""
+_WAITS = (
+    _ROWS
+    + """,
+minutes as (
+    select (line ->> array_position(names, 'bucket') - 1)::timestamptz as minute,
+           line ->> array_position(names, 'backend_type') - 1 as backend,
+           line ->> array_position(names, 'wait_class') - 1 as class,
+           line ->> array_position(names, 'wait_event_type') - 1 as kind,
+           line ->> array_position(names, 'wait_event') - 1 as event,
+           line ->> array_position(names, 'query_id') - 1 as query,
+           (line ->> array_position(names, 'seconds') - 1)::float8 as seconds
+      from rows)
+select class, kind, event, query,
+       sum(seconds * extract(epoch from least(minute + interval '1 min', %(end)s)
+                                        - greatest(minute, %(begin)s))::float8 / 60)
+  from minutes
+ where backend = any(%(foreground)s) and class = any(%(counted)s)
+   and minute < %(end)s and minute > %(begin)s - interval '1 min'
+ group by 1, 2, 3, 4
+"""
+)
+_FILES = (
+    _ROWS
+    + """,
+counted as (
+    select extract(epoch from least(ended, %(end)s) - greatest(began, %(begin)s))::float8
+             / extract(epoch from ended - began)::float8 as share,
+           line ->> array_position(names, 'database') - 1 as database,
+           line ->> array_position(names, 'schema') - 1 as schema,
+           line ->> array_position(names, 'relation') - 1 as relation,
+           {numbers}
+      from rows
+     where array_position(names, 'read_time_ms') is not null)
+select coalesce(relation, ''), coalesce(schema, ''), coalesce(database, ''),
+       sum(share * reads), sum(share * flash_reads), sum(share * read_bytes),
+       sum(share * read_time_ms), sum(share * (writes + extends)),
+       sum(share * (write_bytes + extend_bytes)), sum(share * (write_time_ms + extend_time_ms))
+  from counted group by 1, 2, 3
+"""
+)
+_NUMBERS = (
+    *("reads", "flash_reads", "read_bytes", "read_time_ms", "writes", "extends"),
+    *("write_bytes", "extend_bytes", "write_time_ms", "extend_time_ms"),
+)
+_TEXTS = """
+select query_id, left(query, %s) from {schema}.pgflash_snapshot_queries where query_id = any(%s)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldStretch:
+    """What the snapshots tell of a stretch."""
+
+    stretch: Stretch
+    #: Of how many of its seconds there are snapshots.
+    known_s: float
+    #: What was asked of relations, by their names.
+    files: Mapping[str, FileCount]
+
+
+def read_old_stretch(
+    connection: Connection, server: LiveServer, *, begin: datetime, end: datetime
+) -> OldStretch | None:
+    """Return what the snapshots around a stretch tell of it; None if there are none."""
+    if not server.schema:
+        return None
+    values = {
+        "begin": begin,
+        "end": end,
+        "foreground": sorted(FOREGROUND),
+        "counted": COUNTED,
+    }
+    schema = sql.SQL(server.schema)
+
+    def ask(text: str, section: str = "") -> list[tuple[Any, ...]]:
+        query = sql.SQL(text).format(
+            schema=schema, section=sql.Literal(section), numbers=sql.SQL(_numbers())
+        )
+        return connection.execute(query, values).fetchall()
+
+    with said("read the snapshots"):
+        ((first, last),) = ask(_KNOWN)
+        if first is None or last <= first:
+            return None
+        missing = {"sessions": "the sampler remembers them no longer, and snapshots keep none"}
+        try:
+            waits, files = ask(_WAITS, "samples"), ask(_FILES, "relations")
+        except psycopg.errors.QueryCanceled:
+            why = "adding them up takes too long: mark a shorter stretch"
+            waits, files, missing = [], [], {"waits, statements, segments": why}
+        found = _spent(waits)
+        ids = [int(name) for name in found.statements if name.lstrip("-").isdigit()]
+        texts = connection.execute(
+            sql.SQL(_TEXTS).format(schema=schema), (TEXT_MAX, ids)
+        ).fetchall()
+    total = sum(float(row[4]) for row in waits)
+    return OldStretch(
+        known_s=(min(end, last) - max(begin, first)).total_seconds(),
+        stretch=Stretch(
+            begin=begin.isoformat(),
+            end=end.isoformat(),
+            remembered_from=first.isoformat(),
+            seconds=total,
+            source="snapshots",
+            waits=top_spent(found.waits, total, {}),
+            statements=top_spent(found.statements, total, {str(i): text for i, text in texts}),
+            missing=missing,
+        ),
+        files=_files(files, server.database),
+    )
+
+
+def _numbers() -> str:
+    return ", ".join(
+        f"coalesce((line ->> array_position(names, '{name}') - 1)::float8, 0) as {name}"
+        for name in _NUMBERS
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    waits: Spent
+    statements: Spent
+
+
+def _spent(rows: list[tuple[Any, ...]]) -> _Found:
+    found = _Found(waits={}, statements={})
+    for wait_class, kind, event, query, seconds in rows:
+        name = f"{kind}:{event}" if kind else str(wait_class)
+        add_spent(found.waits, name, wait_class, seconds)
+        statement = "without an identifier" if query is None else str(query)
+        add_spent(found.statements, statement, wait_class, seconds)
+    return found
+
+
+def _files(rows: list[tuple[Any, ...]], database: str) -> dict[str, FileCount]:
+    found = {}
+    for relation, schema, of, *counted in rows:
+        reads, flash_reads, read_bytes, read_ms, writes, write_bytes, write_ms = counted
+        found[_name(relation, schema, of, database)] = FileCount(
+            reads=reads,
+            flash_reads=flash_reads,
+            read_bytes=read_bytes,
+            read_ms=read_ms,
+            writes=writes,
+            write_bytes=write_bytes,
+            write_ms=write_ms,
+        )
+    return found
+
+
+def _name(relation: str, schema: str, of: str, database: str) -> str:
+    """Return a relation's name as this database's sessions write it, or with its database."""
+    if not schema:
+        return "all others together" if relation == "other" else relation or "without a name"
+    name = relation if schema in ("public", "pg_catalog") else f"{schema}.{relation}"
+    return name if of in ("", database) else f"{name} of database {of}"
