@@ -69,6 +69,10 @@ def test_what_the_server_names_is_escaped(server: Server) -> None:
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
         # The extension is not in this database, and the page says so.
         assert "What this server does not tell" in text
+        flash = one.ask("/cache")
+        assert (flash.code, "<script>" in flash.text) == (200, False)
+        assert "There is no flash cache here." in flash.text
+        assert "the extension pgflash is not in database" in flash.text
 
 
 def test_samples_follow_one_another_and_polling_continues(page: Served) -> None:

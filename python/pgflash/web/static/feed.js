@@ -27,6 +27,7 @@ export class Feed {
         this.heardAt = performance.now();
         this.stream = null;
         this.asking = 0;
+        this.resting = false;
     }
 
     async begin() {
@@ -55,6 +56,20 @@ export class Feed {
         };
         this.stream = stream;
         this.heardAt = performance.now();
+    }
+
+    /** Hear nothing for a while. */
+    rest() {
+        this.close();
+        this.resting = true;
+    }
+
+    /** Go on where we rested, if we did. */
+    async wake() {
+        if (!this.resting) return;
+        this.resting = false;
+        await this.ask();
+        this.open();
     }
 
     close() {

@@ -3,7 +3,7 @@
 
 import {Chart} from "./chart.js";
 import {Feed} from "./feed.js";
-import {clock, parseTime, percent} from "./format.js";
+import {clock, percent} from "./format.js";
 import {Repository} from "./repository.js";
 import {Stretch} from "./stretch.js";
 
@@ -16,6 +16,10 @@ const panel = document.querySelector("#stretch");
 // What is longer comes from the repository.
 const LIVE_S = 900;
 
+// A browser has six connections to us for all its tabs: one that nobody looks at lets go of its own.
+const HIDDEN_MS = 60000;
+
+let leaving = 0;
 let charts = [];
 let waiting = false;
 let paused = null;
@@ -24,7 +28,7 @@ let server = null;
 const feed = new Feed((kind, data) => {
     if (kind === "status") say(data);
     if (kind === "gap") note("Some samples are missing: this page slept for too long.");
-    if (kind === "server") introduce(data);
+    if (kind === "server") server = data;
     if (kind === "notice") note(data.sentence);
     if (kind === "sample") headline(data);
     draw();
@@ -60,22 +64,16 @@ function note(sentence) {
     if (place.textContent !== sentence) place.textContent = sentence;
 }
 
-/** Tell of a server that began anew. */
-function introduce(found) {
-    if (server && server.started_at !== found.started_at) {
-        const {seconds, offset} = parseTime(found.started_at);
-        note(`The server was started anew at ${clock(seconds, offset)}; nothing is counted over a restart.`);
-    }
-    server = found;
+function seconds() {
+    return Number(range?.value ?? 300);
 }
 
 /** Return the samples of the chosen last minutes, hours or days. */
 function recent() {
     const samples = paused ?? feed.samples;
     const newest = samples.at(-1);
-    const seconds = Number(range?.value ?? 300);
-    if (newest && seconds > LIVE_S) return past.before(samples, seconds);
-    return newest ? samples.filter(one => one.x > newest.x - seconds) : [];
+    if (newest && seconds() > LIVE_S) return past.before(samples, seconds());
+    return newest ? samples.filter(one => one.x > newest.x - seconds()) : [];
 }
 
 function draw() {
@@ -85,6 +83,7 @@ function draw() {
         waiting = false;
         const samples = recent();
         for (const chart of charts) chart.show(samples);
+        if (samples.length && !paused) stretch?.follow(samples.at(-1).x, Math.min(seconds(), LIVE_S));
         const told = {first: samples[0]?.number, number: samples.at(-1)?.number, count: samples.length};
         for (const [name, value] of Object.entries(told)) document.body.dataset[name] = value ?? "";
     });
@@ -99,7 +98,12 @@ range?.addEventListener("change", () => {
     note("");
     draw();
 });
-document.addEventListener("visibilitychange", draw);
+document.addEventListener("visibilitychange", () => {
+    clearTimeout(leaving);
+    if (document.hidden) leaving = setTimeout(() => feed.rest(), HIDDEN_MS);
+    else feed.wake();
+    draw();
+});
 
 charts = [...document.querySelectorAll("[data-figure]")].map(one => new Chart(one, stretch, feed));
 document.body.classList.add("alive");

@@ -2,11 +2,16 @@
 // The stretch of time that is marked, for all charts and tables of the page.
 //
 // Its two times stand in a form that works without script; here marking fills the form, and
-// what sessions did in it is fetched into the tables below, all of it as text.
+// what sessions did in it is fetched into the tables below, all of it as text.  While nothing is
+// marked the tables follow what the charts show, by half minutes of the server's clock: so viewers
+// of the same minutes ask the same, and the server is asked once for all of them.
 
 import {clock, isoTime, parseTime, percent} from "./format.js";
 
 const SETTLED_MS = 300;
+const STEP_S = 30;
+// The server keeps an answer once so much time has passed.
+const KEPT_AFTER_S = 16;
 
 export class Stretch {
     /** CHANGED is called after every change of the stretch. */
@@ -17,6 +22,7 @@ export class Stretch {
         this.from = this.to = null;
         this.timer = 0;
         this.asked = 0;
+        this.followed = "";
         this.said = panel.querySelector("[role=status]");
         this.fields = [...panel.querySelectorAll("[name=from], [name=to]")];
         panel.querySelector("#show").addEventListener("submit", event => {
@@ -48,7 +54,7 @@ export class Stretch {
         for (const field of this.fields) {
             field.value = isoTime(field.name === "from" ? from : to, offset);
         }
-        this.panel.classList.add("marked");
+        this.allow(true);
         this.said.textContent =
             `Marked: ${clock(from, offset)} to ${clock(to, offset)}, ${Math.round(to - from)} seconds.`;
         clearTimeout(this.timer);
@@ -60,13 +66,18 @@ export class Stretch {
         if (!this.isMarked) return;
         this.from = this.to = null;
         for (const field of this.fields) field.value = "";
-        this.panel.classList.remove("marked");
+        this.allow(false);
         this.said.textContent = "Nothing is marked.";
+        this.followed = "";
         clearTimeout(this.timer);
         this.asked++;
         history.replaceState(null, "", location.pathname);
-        for (const table of this.panel.querySelectorAll("[data-rows] tbody")) table.replaceChildren();
         this.changed();
+    }
+
+    /** Reports are of a marked stretch. */
+    allow(may) {
+        for (const button of this.panel.querySelectorAll("[action='/report'] button")) button.disabled = !may;
     }
 
     typed() {
@@ -78,23 +89,39 @@ export class Stretch {
 
     // ---- what sessions did in it
 
-    async ask() {
+    ask() {
         const words = new URLSearchParams({from: this.field("from").value, to: this.field("to").value});
         history.replaceState(null, "", `?${words}`);
+        return this.fetch(words, this.to - this.from);
+    }
+
+    /** Show what sessions did in the last seconds, as far as they are over, if nothing is marked. */
+    follow(newest, seconds) {
+        if (this.isMarked) return;
+        const {offset} = this.feed;
+        const end = Math.floor((newest - KEPT_AFTER_S) / STEP_S) * STEP_S;
+        const words = new URLSearchParams({from: isoTime(end - seconds, offset), to: isoTime(end, offset)});
+        if (this.followed === String(words)) return;
+        this.followed = String(words);
+        this.said.textContent =
+            `Nothing is marked; this is from ${clock(end - seconds, offset)} to ${clock(end, offset)}.`;
+        this.fetch(words, seconds);
+    }
+
+    async fetch(words, length) {
         const number = ++this.asked;
         try {
             const answer = await fetch(`/live/details?${words}`);
             const text = await answer.text();
-            if (number !== this.asked) return; // another stretch was marked meanwhile
+            if (number !== this.asked) return; // another stretch was asked for meanwhile
             if (!answer.ok) throw new Error(text.trim());
-            this.show(JSON.parse(text));
+            this.show(JSON.parse(text), length);
         } catch (error) {
             if (number === this.asked) this.said.textContent = error.message;
         }
     }
 
-    show(found) {
-        const length = this.to - this.from;
+    show(found, length) {
         for (const holder of this.panel.querySelectorAll("[data-rows]")) {
             const rows = found[holder.dataset.rows] ?? [];
             holder.querySelector("tbody").replaceChildren(...rows.map(row => this.row(row, length)));
