@@ -6,7 +6,7 @@
 // mark, Shift and arrows widen the stretch, Escape clears it.  Values are read from the
 // figure's own table, which the chart fills; the canvas is a picture beside it.
 
-import {clock, mark, number} from "./format.js";
+import {clock, isoTime, mark, number} from "./format.js";
 
 const HEIGHT = 200;
 const TILE = 8;
@@ -122,7 +122,7 @@ export class Chart {
                     : {range: (_plot, _low, high) => [0, 1.05 * Math.max(high ?? 0, limit ? limit[0] : 0) || 1]},
             },
             axes: [
-                {...axis, size: 30, space: 76, values: (_plot, marks) => marks.map(at => clock(at, this.feed.offset))},
+                {...axis, size: 30, space: 84, values: (_plot, marks) => this.times(marks)},
                 {...axis, size: 52, values: (_plot, marks) => marks.map(mark)},
             ],
             series: [{}, ...series],
@@ -132,6 +132,14 @@ export class Chart {
                 setCursor: [plot => this.pointed(plot)],
             },
         }, this.columns([]), this.holder);
+    }
+
+    /** Return marks of the time axis: what differs between them, and no more. */
+    times(marks) {
+        const step = marks.length > 1 ? marks[1] - marks[0] : 1;
+        const [begin, end] = step >= 86400 ? [5, 10] : step >= 60 ? [11, 16] : [11, 19];
+        const long = this.shown.length > 0 && this.shown.at(-1).x - this.shown[0].x > 86400;
+        return marks.map(at => isoTime(at, this.feed.offset).slice(long ? 5 : begin, end).replace("T", " "));
     }
 
     drawLimit(plot) {

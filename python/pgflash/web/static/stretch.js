@@ -130,8 +130,9 @@ export class Stretch {
         const missing = Object.entries(found.missing ?? {}).map(([name, why]) => `No ${name}: ${why}.`);
         if (found.remembered_from && parseTime(found.begin).seconds < parseTime(found.remembered_from).seconds) {
             const {seconds, offset} = parseTime(found.remembered_from);
-            missing.unshift(`The sampler remembers nothing from before ${clock(seconds, offset)}.`);
+            missing.unshift(`Nothing is known from before ${clock(seconds, offset)}.`);
         }
+        if (found.source === "snapshots") missing.unshift("This is from the snapshots, by the minute.");
         this.panel.querySelector(".missing").textContent = missing.join(" ");
     }
 
