@@ -48,9 +48,11 @@ def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
                 "select min(cached_blocks), min(hits) from pgflash_relations "
                 "where relation in ('\"<script>\"'::regclass, 'kept'::regclass) and fork = 'main'"
             ).fetchone()
-            if row is not None and row[0] > 1000 and row[1] > 1000:
+            if row is not None and row[0] > 50 and row[1] > 50:
                 break
             assert time.monotonic() < deadline, row
+        else:
+            pytest.fail(f"the tables are hardly cached: {row}")
     yield one
     factory.close()
 
@@ -107,8 +109,8 @@ def test_relations_and_policies_are_told_by_name(cached: CachedServer, page: Ser
     named = {(one["relation"], one["fork"]): one for one in found["relations"]}
     # Its hint bits were written meanwhile, at most.
     odd = named['"<script>"', "main"]
-    assert odd["cached_bytes"] == pytest.approx(blocks * BLOCK, rel=0.05)
-    assert odd["cached_bytes"] > 900 * BLOCK
+    assert odd["cached_bytes"] == pytest.approx(blocks * BLOCK, rel=0.2)
+    assert odd["cached_bytes"] > 40 * BLOCK
     assert 0 < odd["hit_ratio"] < 1
     assert named["kept", "main"]["policy"] == "keep"
     assert found["policies"] == [{"relation": "kept", "policy": "keep", "set_on": "kept"}]
@@ -180,6 +182,7 @@ def test_the_repository_tells_what_was_done_between_snapshots(
     begin = now(cached)
     found = asked(page, begin - timedelta(hours=1), begin)
     assert (found["rows"], "no snapshots yet" in found["missing"]["history"]) == ([], True)
+    before = cached.view()["hits"]
     snapshot(cached)
     first = now(cached)
     with cached.server.connect() as connection:
@@ -189,6 +192,7 @@ def test_the_repository_tells_what_was_done_between_snapshots(
         connection.execute("select sum(n) from kept where n <> 5")
     middle = now(cached)
     snapshot(cached)
+    after = cached.view()["hits"]
     with cached.server.connect() as connection:
         connection.execute("select pg_sleep(0.5)")
     snapshot(cached)
@@ -202,7 +206,7 @@ def test_the_repository_tells_what_was_done_between_snapshots(
     slept = [one["aas"]["Application"] * one["elapsed_s"] for one in (busy, quiet)]
     assert slept == [pytest.approx(1.5, abs=0.4), pytest.approx(0.5, abs=0.3)]
     assert busy["bytes_s"]["flash"] > 0
-    assert busy["cache"]["hits_s"] > quiet["cache"]["hits_s"]
+    assert 0 < busy["cache"]["hits_s"] * busy["elapsed_s"] <= after - before
     assert busy["latency"]["flash"]["p50"] <= busy["latency"]["flash"]["p99"]
     assert {"page cache", "disk", "flash", "wal"} & set(busy["requests_s"])
     # By the minute it is the same time, to the look.
