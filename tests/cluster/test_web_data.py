@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -14,9 +15,11 @@ import pytest
 from pgflash.collect.cache_view import read_cache
 from pgflash.collect.live import LiveReader
 from pgflash.collect.old_stretch import read_old_stretch
+from pgflash.errors import PgflashError
 from pgflash.lab.postgres import PgInstall
 from pgflash.model.live import Stretch
-from pgflash.session import connect
+from pgflash.session import Connection, connect, said
+from pgflash.web.details import Details
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.served import Served, served
@@ -341,6 +344,50 @@ def test_absurd_stretches_have_no_history(
     assert answer.code == 400
     assert sentence in answer.text
     assert len(answer.text.splitlines()) == 1
+
+
+def test_the_end_waits_for_no_slow_question(
+    cached: CachedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is being asked and some wait when it ends: the one is cancelled, the others go."""
+
+    def slow(connection: Connection, *_asked: object, **_when: object) -> None:
+        with said("ask slowly"):
+            connection.execute("set statement_timeout = 0")
+            connection.execute("select pg_sleep(60)")
+
+    monkeypatch.setattr("pgflash.web.details.read_history", slow)
+    with connect(cached.server.conninfo()) as connection:
+        known = LiveReader(connection).server
+    details = Details(cached.server.conninfo())
+    begin = now(cached)
+    found: list[str] = []
+
+    def ask() -> None:
+        try:
+            details.history(known, begin, begin + timedelta(hours=1))
+        except PgflashError as error:
+            found.append(error.message)
+
+    askers = [threading.Thread(target=ask) for _ in range(4)]
+    for one in askers:
+        one.start()
+    asleep = "select from pg_stat_activity where wait_event = 'PgSleep'"
+    with connect(cached.server.conninfo()) as connection:
+        deadline = time.monotonic() + 20
+        while not connection.execute(asleep).rowcount:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        begin_s = time.monotonic()
+        details.stop()
+        for one in askers:
+            one.join(20)
+        assert time.monotonic() - begin_s < 10
+        assert not connection.execute(asleep).rowcount
+    assert sorted(found) == [
+        "could not ask slowly: canceling statement due to user request",
+        *["pgflash serve ends"] * 3,
+    ]
 
 
 def test_without_a_server_there_is_one_sentence() -> None:

@@ -21,9 +21,11 @@ import pytest
 from pgflash.model.live import FileCount, FileKey, Flow, LiveServer, Reading, WaitTime
 from pgflash.session import Connection, SessionError
 from pgflash.web.collector import Collector
+from pgflash.web.details import WAITING_MAX, Details
 from pgflash.web.notices import changes
 from pgflash.web.ring import MESSAGES_MAX, Ring
 from pgflash.web.segments import INTERVALS_MAX
+from support.served import served
 
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
 SERVER = LiveServer(
@@ -330,3 +332,36 @@ def test_a_loop_that_waits_is_woken_to_stop() -> None:
     collector.stop()
     assert time.monotonic() - begin_s < 2.0
     assert not collector._thread.is_alive()
+
+
+def test_who_waits_for_a_slow_server_keeps_nobody_else_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One question at a time, some wait, more are sent away; what needs no server is answered."""
+    gate = threading.Event()
+    monkeypatch.setattr(Details, "_ask", lambda *_asked: gate.wait(60))
+    with served() as page:
+        page.collector.server = SERVER
+        codes: list[int] = []
+        path = "/live/history?from=2026-11-01&to=2026-11-02"
+        askers = [
+            threading.Thread(target=lambda: codes.append(page.ask(path).code))
+            for _ in range(WAITING_MAX + 5)
+        ]
+        for one in askers:
+            one.start()
+        try:
+            deadline = time.monotonic() + 20
+            while len(codes) < 5:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            assert codes == [503] * 5
+            begin_s = time.monotonic()
+            assert page.ask("/live/lab").code == 200
+            assert page.ask("/health").code == 200
+            assert time.monotonic() - begin_s < 10
+        finally:
+            gate.set()
+        for one in askers:
+            one.join(30)
+    assert sorted(codes) == [200] * WAITING_MAX + [503] * 5

@@ -9,6 +9,7 @@ the collector's thread rings in the event loop.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -35,13 +36,15 @@ from pgflash.errors import PgflashError, UsageError
 from pgflash.web import metrics, pages
 from pgflash.web.collector import Collector, Status
 from pgflash.web.data import Data
-from pgflash.web.details import BusyError, Details, read_times
+from pgflash.web.details import WAITING_MAX, BusyError, Details, read_times
 from pgflash.web.ring import Message
 from pgflash.web.security import COOKIE, SESSION_S, Doorman, Guard, Policy, session_word
 
 _HERE = Path(__file__).parent
 
 STREAMS_MAX = 100
+#: For what is answered without asking the server: files, the end.
+THREADS = 4
 #: A stream says something at least so often, so that a proxy does not cut it.
 BEAT_S = 5.0
 
@@ -319,6 +322,9 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        # Who waits for an answer of the server keeps a thread; others need some, too.
+        threads = ThreadPoolExecutor(WAITING_MAX + THREADS, thread_name_prefix="pgflash ask")
+        asyncio.get_running_loop().set_default_executor(threads)
         routes.bell.hang()
         collector.ring.listen(routes.bell.ring)
         collector.start()
@@ -327,7 +333,7 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
         finally:
             collector.ring.forget(routes.bell.ring)
             await asyncio.to_thread(collector.stop)
-            await asyncio.to_thread(routes.details.close)
+            await asyncio.to_thread(routes.details.stop)
 
     get: list[tuple[str, Callable[..., object]]] = [
         ("/", routes.performance),

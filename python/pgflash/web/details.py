@@ -8,15 +8,17 @@ watched, since the DSN leads to several, is not asked.
 A stretch is named by two times; what is no time, or no stretch, is refused in a sentence.
 """
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import msgspec
+import psycopg
 from psycopg import sql
 
 from pgflash import api
@@ -84,7 +86,8 @@ class Details:
         self._connect = connect
         self._connection: Connection | None = None
         self._turn = threading.Lock()
-        self._waiting = 0
+        self._seats = threading.Semaphore(WAITING_MAX)
+        self._stopped = False
         self._kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
         #: Whose cache it is, until when its answer serves, and the answer.
         self._cache: tuple[str, float, bytes] = ("", 0.0, b"")
@@ -160,14 +163,35 @@ class Details:
             )
             return api.render_period(api.compare(before, now), "html")
 
+    def stop(self, wait_s: float = 5.0) -> None:
+        """Answer no more: who waits is sent away, and what is being asked is cancelled."""
+        self._stopped = True
+        connection = self._connection
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):  # it may have been done, or be gone
+                connection.cancel_safe(timeout=wait_s)
+        if self._turn.acquire(timeout=wait_s):
+            self._turn.release()
+        self.close()
+
     def close(self) -> None:
         """End the session, if there is one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
-    def _in_turn(self) -> "_Turn":
-        return _Turn(self)
+    @contextlib.contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """Wait for one's turn; who finds too many waiting goes away."""
+        if not self._seats.acquire(blocking=False):
+            raise BusyError("too many ask at once: ask again in a moment")
+        try:
+            with self._turn:
+                if self._stopped:
+                    raise BusyError("pgflash serve ends")
+                yield
+        finally:
+            self._seats.release()
 
     def _ask(self, server: LiveServer, question: Callable[[Connection], _Answer]) -> _Answer:
         if self._of != _name(server):
@@ -179,7 +203,7 @@ class Details:
                 return question(connection)
             except PgflashError:
                 # A session that died while nobody asked is made anew, once.
-                if fresh or not connection.broken:
+                if fresh or self._stopped or not connection.broken:
                     raise
                 self.close()
         raise AssertionError
@@ -221,20 +245,3 @@ def _with_files(old: OldStretch) -> Stretch:
 def _name(server: LiveServer) -> str:
     """Return what tells a server from another, and from itself before a restart."""
     return f"{server.system_identifier} {server.started_at} {server.extension_version}"
-
-
-class _Turn:
-    """One at a time; who finds too many waiting goes away."""
-
-    def __init__(self, details: Details) -> None:
-        self._details = details
-
-    def __enter__(self) -> None:
-        if self._details._waiting >= WAITING_MAX:
-            raise BusyError("too many ask at once: ask again in a moment")
-        self._details._waiting += 1
-        self._details._turn.acquire()
-
-    def __exit__(self, *_exc: object) -> None:
-        self._details._turn.release()
-        self._details._waiting -= 1
