@@ -119,7 +119,6 @@ def test_an_extension_that_came_is_found_out_without_a_new_session(
         assert states == ["live"]
 
 
-@pytest.mark.extension
 @pytest.mark.parametrize(
     ("there", "back", "what"),
     [

@@ -9,6 +9,7 @@
     out/runs/<id>/waits-*.jsonl.gz   every look of the wait sampler
     out/runs/<id>/awr-*.json     what the server itself counted in each attempt
     out/runs/<id>/awr-<approach>.html, compare-<approach>.html   the same for people
+    out/runs/<id>/progress.json  what a run is doing, while it is made (journal.py)
     out/series/<id>.json         what a run of all scenarios was ordered as
     out/cache/<key>/             a loaded database, for the next run
 
