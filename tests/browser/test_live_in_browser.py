@@ -348,6 +348,7 @@ def test_the_keyboard_alone_marks_a_stretch(opened: Callable[..., Tab]) -> None:
     page.keyboard.press("ArrowLeft")
     readout = page.locator("#sessions .readout").inner_text()
     assert re.match(r"\d\d:\d\d:\d\d: ", readout)
+    assert page.locator(".readout[aria-live=polite]").count() == 1  # the others follow in silence
     for _ in range(4):
         page.keyboard.press("Shift+ArrowLeft")
     tab.until("document.querySelectorAll('[data-rows=waits] tbody tr').length > 0")

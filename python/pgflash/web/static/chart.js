@@ -262,7 +262,12 @@ export class Chart {
         if (!this.stretch) return;
         holder.tabIndex = 0;
         holder.addEventListener("keydown", event => this.pressed(event));
-        holder.addEventListener("blur", () => { this.at = this.anchor = null; });
+        // The mark moves in all charts; only the one that has the focus speaks of it.
+        holder.addEventListener("focus", () => this.readout.setAttribute("aria-live", "polite"));
+        holder.addEventListener("blur", () => {
+            this.readout.setAttribute("aria-live", "off");
+            this.at = this.anchor = null;
+        });
     }
 
     pressed(event) {
