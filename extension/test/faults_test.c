@@ -1,0 +1,600 @@
+/*
+ * faults_test.c
+ *		The hooks, when a call goes wrong or others act in its midst.
+ *
+ * The program stands between the hooks and the kernel: it defines the calls that the
+ * hooks make.  The next call of a name may be told to fail, to come back short, and to
+ * let something happen just before or just after the kernel has done it, which is
+ * what another process may do at that moment.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "stage.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+
+#include "fcache/writer.h"
+
+#define BLOCKS 8
+
+/* ---- between the hooks and the kernel --------------------------------------- */
+
+/* What the next call of this name meets. */
+typedef struct Fault
+{
+	const char *name; /* NULL: nothing */
+	int fd;           /* of this descriptor; -1: of any */
+	int error;
+	size_t at_most; /* bytes; 0: as many as are asked for */
+	void (*before)(void);
+	void (*after)(void);
+} Fault;
+
+static Fault fault;
+
+/* The fault of this call, if it is the one; it is over then. */
+static Fault
+fault_of(const char *name, int fd)
+{
+	Fault met = { .name = NULL };
+
+	if (fault.name != NULL && strcmp(fault.name, name) == 0 &&
+	    (fault.fd < 0 || fault.fd == fd))
+	{
+		met = fault;
+		fault.name = NULL;
+	}
+	if (met.before != NULL)
+		met.before();
+	return met;
+}
+
+static void
+over(const Fault *met)
+{
+	int saved_errno = errno;
+
+	if (met->after != NULL)
+		met->after();
+	errno = saved_errno;
+}
+
+static size_t
+size_of(const Fault *met, size_t size)
+{
+	return met->at_most != 0 && met->at_most < size ? met->at_most : size;
+}
+
+#define REAL(name, type) ((type) dlsym(RTLD_NEXT, name))
+
+typedef ssize_t (*ReadAt)(int, void *, size_t, off_t);
+typedef ssize_t (*WriteAt)(int, const void *, size_t, off_t);
+typedef ssize_t (*Vector)(int, const struct iovec *, int, off_t);
+typedef int (*OfFd)(int);
+typedef int (*OfPath)(const char *);
+typedef int (*OfPaths)(const char *, const char *);
+
+ssize_t
+pread(int fd, void *buffer, size_t size, off_t offset)
+{
+	Fault met = fault_of("pread", fd);
+	ssize_t got =
+		REAL("pread", ReadAt)(fd, buffer, size_of(&met, size), offset);
+
+	over(&met);
+	return got;
+}
+
+/* A short one is short in its first buffer. */
+ssize_t
+preadv(int fd, const struct iovec *iov, int count, off_t offset)
+{
+	Fault met = fault_of("preadv", fd);
+	ssize_t got =
+		met.at_most != 0
+			? REAL("pread", ReadAt)(fd, iov->iov_base,
+	                                size_of(&met, iov->iov_len), offset)
+			: REAL("preadv", Vector)(fd, iov, count, offset);
+
+	over(&met);
+	return got;
+}
+
+ssize_t
+pwrite(int fd, const void *buffer, size_t size, off_t offset)
+{
+	Fault met = fault_of("pwrite", fd);
+	ssize_t put = -1;
+
+	if (met.error == 0)
+		put = REAL("pwrite", WriteAt)(fd, buffer, size_of(&met, size), offset);
+	else
+		errno = met.error;
+	over(&met);
+	return put;
+}
+
+int
+fsync(int fd)
+{
+	Fault met = fault_of("fsync", fd);
+
+	errno = met.error;
+	return met.error != 0 ? -1 : REAL("fsync", OfFd)(fd);
+}
+
+int
+unlink(const char *path)
+{
+	Fault met = fault_of("unlink", -1);
+	int result = REAL("unlink", OfPath)(path);
+
+	over(&met);
+	return result;
+}
+
+int
+remove(const char *path)
+{
+	Fault met = fault_of("remove", -1);
+	int result = REAL("remove", OfPath)(path);
+
+	over(&met);
+	return result;
+}
+
+int
+rename(const char *from, const char *to)
+{
+	Fault met = fault_of("rename", -1);
+	int result = REAL("rename", OfPaths)(from, to);
+
+	over(&met);
+	return result;
+}
+
+/* ---- a relation of blocks that differ ----------------------------------------- */
+
+/* Blocks of the letters from here on. */
+static void
+plant_letters(const char *path, int letter)
+{
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+
+	for (int i = 0; i < BLOCKS; i++)
+	{
+		Page page = page_of(letter + i);
+
+		if (pwrite(fd, &page, sizeof(page), (off_t) i * FC_BLOCK_SIZE) !=
+		    FC_BLOCK_SIZE)
+			abort();
+	}
+	close(fd);
+}
+
+/* A file of the blocks 'a' to 'h', the first so many of them cached. */
+static int
+lettered_relation(uint32_t cached)
+{
+	Page page;
+	int fd;
+
+	unlink(PATH);
+	fc_cache_clear(&runtime.cache);
+	plant_letters(PATH, 'a');
+	fd = server_open(PATH, O_RDWR);
+
+	/* From the last to the first: no scan. */
+	while (cached-- > 0)
+	{
+		if (server_read(fd, &page, cached) != FC_BLOCK_SIZE)
+			abort();
+	}
+	return fd;
+}
+
+static bool
+block_is_cached(uint32_t block)
+{
+	FcFile file = fc_file((FcFileId){ 1663, 5, 16384, 0, 0 });
+
+	return fc_file_enter(&runtime.cache, &file) == FC_OK &&
+	       fc_cached(&runtime.cache, &file, block);
+}
+
+static bool
+nothing_is_cached(void)
+{
+	for (uint32_t block = 0; block < BLOCKS; block++)
+	{
+		if (block_is_cached(block))
+			return false;
+	}
+	return true;
+}
+
+/* Do reads of all blocks now give what the file holds? */
+static bool
+all_true(int fd)
+{
+	for (uint32_t block = 0; block < BLOCKS; block++)
+	{
+		Page served = page_of('?');
+		Page stored = page_of('?');
+		ssize_t got = server_read(fd, &served, block);
+
+		if (got != pread(fd, &stored, sizeof(stored),
+		                 (off_t) block * FC_BLOCK_SIZE) ||
+		    (got == FC_BLOCK_SIZE &&
+		     memcmp(&served, &stored, sizeof(stored)) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* What others do in the midst of a call, through descriptors of their own. */
+static int other_fd;
+static Page *callers_page;
+
+static void
+others_write_block_2(void)
+{
+	Page page = page_of('X');
+
+	if (changes_pwrite(other_fd, &page, sizeof(page), 2 * FC_BLOCK_SIZE) !=
+	    FC_BLOCK_SIZE)
+		abort();
+}
+
+static void
+others_read_block_0(void)
+{
+	Page page;
+
+	(void) server_read(other_fd, &page, 0);
+}
+
+static void
+hint_bit_is_set(void)
+{
+	callers_page->bytes[4711] = '!';
+}
+
+/* ---- reads --------------------------------------------------------------------- */
+
+static void
+test_short_reads(void)
+{
+	static unsigned char pages[4 * FC_BLOCK_SIZE];
+	int fd = lettered_relation(0);
+	struct iovec iov[2] = { { pages, 3 * FC_BLOCK_SIZE },
+		                    { pages + 3 * FC_BLOCK_SIZE, FC_BLOCK_SIZE } };
+	Page page;
+
+	fault = (Fault){ .name = "pread", .fd = fd, .at_most = 4096 };
+	OK(server_read(fd, &page, 0) == 4096, "a short read is handed on");
+	OK(!block_is_cached(0) && all_true(fd), "and not cached");
+	server_close(fd);
+
+	fd = lettered_relation(0);
+	fault = (Fault){ .name = "preadv", .fd = fd, .at_most = 12288 };
+	OK(reads_preadv(fd, iov, 2, 0) == 12288, "a short run is handed on");
+	OK(block_is_cached(0) && !block_is_cached(1) && !block_is_cached(2) &&
+	       all_true(fd),
+	   "and cached as far as blocks are whole");
+	server_close(fd);
+
+	fd = lettered_relation(BLOCKS);
+	OK(reads_pread(fd, &page, sizeof(page), 100) == FC_BLOCK_SIZE &&
+	       page.bytes[0] == 'a' && page.bytes[FC_BLOCK_SIZE - 1] == 'b',
+	   "a read across the border of two blocks is the file's");
+	server_close(fd);
+}
+
+/* No change is announced for what lies beyond: it must not be cached. */
+static void
+test_run_beyond_a_segment(void)
+{
+	static unsigned char pages[4 * FC_BLOCK_SIZE];
+	int fd = lettered_relation(0);
+
+	runtime.segment_blocks = 4;
+	OK(reads_pread(fd, pages, sizeof(pages), 2 * FC_BLOCK_SIZE) ==
+	           sizeof(pages) &&
+	       nothing_is_cached(),
+	   "a run that goes on beyond a segment's end is not cached");
+	runtime.segment_blocks = SEGMENT_BLOCKS;
+	server_close(fd);
+}
+
+static void
+test_run_in_whose_midst_a_block_goes(void)
+{
+	static unsigned char pages[4 * FC_BLOCK_SIZE];
+	static unsigned char stored[4 * FC_BLOCK_SIZE];
+	int fd = lettered_relation(BLOCKS);
+	uint64_t hits = counter(FC_COUNT_hits);
+
+	/* On flash, so that the slots are read one by one. */
+	if (fc_writer_flush(&runtime.cache, 1000000000) != FC_OK)
+		abort();
+	other_fd = server_open(PATH, O_RDWR);
+	fault = (Fault){ .name = "pread",
+		             .fd = runtime.cache.devices[0].fd,
+		             .before = others_write_block_2 };
+	OK(reads_pread(fd, pages, sizeof(pages), 0) == sizeof(pages) &&
+	       fault.name == NULL && counter(FC_COUNT_hits) > hits,
+	   "a block of a run changes while another one is read from flash");
+	OK(pread(fd, stored, sizeof(stored), 0) == sizeof(stored) &&
+	       memcmp(pages, stored, sizeof(stored)) == 0,
+	   "the run is what the file holds");
+	server_close(other_fd);
+	server_close(fd);
+}
+
+static void
+test_hit_that_changes_while_it_is_verified(void)
+{
+	int fd = lettered_relation(BLOCKS);
+	Page page;
+
+	other_fd = server_open(PATH, O_RDWR);
+	setting_verify = VERIFY_ALL;
+	fault =
+		(Fault){ .name = "pread", .fd = fd, .before = others_write_block_2 };
+	OK(server_read(fd, &page, 2) == FC_BLOCK_SIZE && page_is(&page, 'c') &&
+	       fault.name == NULL,
+	   "a hit whose block changes before it is compared stands");
+	OK(counter(FC_COUNT_verify_mismatches) == 0 &&
+	       fc_mode(&runtime.cache, NULL) == FC_SERVE,
+	   "and is no mismatch");
+	setting_verify = VERIFY_OFF;
+	server_close(other_fd);
+	server_close(fd);
+}
+
+/* ---- writes -------------------------------------------------------------------- */
+
+static void
+test_writes_that_go_wrong(void)
+{
+	Page page = page_of('z');
+	int fd = lettered_relation(BLOCKS);
+
+	fault = (Fault){ .name = "pwrite", .fd = fd, .error = EIO };
+	OK(changes_pwrite(fd, &page, sizeof(page), 0) == -1 && errno == EIO,
+	   "the error of a write of a cached block is handed on");
+	OK(nothing_is_cached(), "and the whole file forgotten");
+	server_close(fd);
+
+	fd = lettered_relation(BLOCKS);
+	fault = (Fault){ .name = "pwrite", .fd = fd, .at_most = 4096 };
+	OK(changes_pwrite(fd, &page, sizeof(page), 0) == 4096 &&
+	       !block_is_cached(0) && all_true(fd),
+	   "a short write of a cached block does not refresh it");
+	server_close(fd);
+
+	fd = lettered_relation(BLOCKS);
+	fault = (Fault){ .name = "fsync", .fd = fd, .error = EIO };
+	OK(changes_fsync(fd) == -1 && errno == EIO && nothing_is_cached(),
+	   "after an fsync that failed nothing of the file is cached");
+	server_close(fd);
+}
+
+static void
+test_hint_bits(void)
+{
+	Page page = page_of('z');
+	int fd = lettered_relation(BLOCKS);
+
+	callers_page = &page;
+	fault = (Fault){ .name = "pwrite", .fd = fd, .before = hint_bit_is_set };
+	OK(changes_pwrite(fd, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	       page.bytes[4711] == '!' && block_is_cached(0) && all_true(fd),
+	   "a page that changes while it is written is cached as the file has it");
+	server_close(fd);
+}
+
+static void
+test_ranges(void)
+{
+	Page pages[2] = { page_of('y'), page_of('z') };
+	struct iovec iov[2] = { { &pages[0], FC_BLOCK_SIZE },
+		                    { &pages[1], FC_BLOCK_SIZE } };
+	off_t from = 0;
+	off_t to = 2 * FC_BLOCK_SIZE;
+	int fd = lettered_relation(BLOCKS);
+	int source;
+
+	OK(changes_pwrite(fd, "xxxxxx", 6, FC_BLOCK_SIZE - 3) == 6 && all_true(fd),
+	   "a write across a border changes the blocks on both sides");
+	OK(changes_pwritev(fd, iov, 2, 4 * FC_BLOCK_SIZE) == 2 * FC_BLOCK_SIZE &&
+	       all_true(fd),
+	   "a write of two buffers the blocks of both");
+	server_close(fd);
+
+	fd = lettered_relation(BLOCKS);
+	plant("../other/source", 1, 'z');
+	source = open("../other/source", O_RDONLY);
+	OK(changes_copy_range(source, &from, fd, &to, FC_BLOCK_SIZE, 0) ==
+	           FC_BLOCK_SIZE &&
+	       all_true(fd),
+	   "a copy the blocks at its offset");
+	from = 0;
+	if (lseek(fd, 5 * FC_BLOCK_SIZE, SEEK_SET) < 0)
+		abort();
+	OK(changes_copy_range(source, &from, fd, NULL, FC_BLOCK_SIZE, 0) ==
+	           FC_BLOCK_SIZE &&
+	       all_true(fd),
+	   "or at the file's position");
+	close(source);
+	server_close(fd);
+
+	fd = lettered_relation(BLOCKS);
+	OK(changes_ftruncate(fd, FC_BLOCK_SIZE) == 0, "a file is cut off");
+	plant_letters(PATH, 'A');
+	OK(block_is_cached(0) && !block_is_cached(1) && !block_is_cached(7),
+	   "all that lay behind is forgotten");
+	server_close(fd);
+
+	fd = lettered_relation(BLOCKS);
+	(void) changes_fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, 2 * FC_BLOCK_SIZE,
+	                         FC_BLOCK_SIZE);
+	OK(block_is_cached(1) && !block_is_cached(2) && !block_is_cached(7),
+	   "a hole that moves what lies behind it changes all that");
+	server_close(fd);
+
+	/* Cached, and beyond the file's end: where an append lands is not foretold. */
+	fd = lettered_relation(BLOCKS);
+	server_close(fd);
+	if (truncate(PATH, 4 * FC_BLOCK_SIZE) != 0)
+		abort();
+	fd = server_open(PATH, O_RDWR | O_APPEND);
+	OK(changes_write(fd, &pages[0], FC_BLOCK_SIZE) == FC_BLOCK_SIZE &&
+	       nothing_is_cached(),
+	   "an append may change any block");
+	server_close(fd);
+}
+
+/* ---- names --------------------------------------------------------------------- */
+
+/* The name's next file, made where no hook saw it. */
+static bool
+next_file_is_read_true(void)
+{
+	bool right;
+	int fd;
+
+	if (access(PATH, F_OK) != 0)
+		plant_letters(PATH, 'A');
+	fd = server_open(PATH, O_RDWR);
+	right = all_true(fd);
+	server_close(fd);
+	return right;
+}
+
+static bool read_true_at_once;
+
+static void
+others_read_the_next(void)
+{
+	read_true_at_once = next_file_is_read_true();
+}
+
+/* What takes the file's name away. */
+static int
+unlink_it(void)
+{
+	return changes_unlink(PATH);
+}
+
+static int
+remove_it(void)
+{
+	return changes_remove(PATH);
+}
+
+static int
+rename_another_to_it(void)
+{
+	plant_letters("base/5/16385", 'k');
+	return changes_rename("base/5/16385", PATH);
+}
+
+static const struct
+{
+	const char *call;
+	int (*take_name)(void);
+} takers[] = {
+	{ "unlink", unlink_it },
+	{ "remove", remove_it },
+	{ "rename", rename_another_to_it },
+};
+
+static void
+test_names_that_go(void)
+{
+	for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++)
+	{
+		const char *call = takers[i].call;
+		int fd = lettered_relation(BLOCKS);
+
+		other_fd = server_open(PATH, O_RDONLY);
+		fault =
+			(Fault){ .name = call, .fd = -1, .before = others_read_block_0 };
+		OK(takers[i].take_name() == 0 && fault.name == NULL &&
+		       next_file_is_read_true(),
+		   "%s: what was read just before it is not the next file's", call);
+		server_close(other_fd);
+		server_close(fd);
+
+		fd = lettered_relation(BLOCKS);
+		read_true_at_once = false;
+		fault =
+			(Fault){ .name = call, .fd = -1, .after = others_read_the_next };
+		OK(takers[i].take_name() == 0 && read_true_at_once,
+		   "%s: who reads the next file just after it reads that", call);
+		server_close(fd);
+	}
+}
+
+static void
+test_alias_that_is_written(void)
+{
+	char path[PATH_MAX];
+	Page page = page_of('z');
+	int fd = lettered_relation(BLOCKS);
+	int alias;
+
+	snprintf(path, sizeof(path), "%s/../data/" PATH, runtime.root.directory);
+	alias = server_open(path, O_RDWR);
+	other_fd = server_open(PATH, O_RDONLY);
+	fault =
+		(Fault){ .name = "pwrite", .fd = alias, .before = others_read_block_0 };
+	OK(changes_pwrite(alias, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	       fault.name == NULL && all_true(fd),
+	   "what is read while a block is written by another name is not kept");
+	server_close(alias);
+	server_close(other_fd);
+	server_close(fd);
+}
+
+/* ---- stamps -------------------------------------------------------------------- */
+
+static void
+test_stamps(void)
+{
+	int fd = lettered_relation(0);
+	struct stat status;
+	FcStamp stamp;
+
+	if (fstat(fd, &status) != 0)
+		abort();
+	OK(files_stamp(fd, NULL, &stamp) &&
+	       stamp.inode == (uint64_t) status.st_ino &&
+	       stamp.device == (uint64_t) status.st_dev &&
+	       stamp.size == (uint64_t) status.st_size &&
+	       stamp.changed_ns % 1000000000 == status.st_ctim.tv_nsec &&
+	       stamp.changed_ns / 1000000000 == status.st_ctim.tv_sec,
+	   "a stamp is all that the inode says, to the nanosecond");
+	server_close(fd);
+}
+
+int
+main(void)
+{
+	set_up();
+	test_short_reads();
+	test_run_beyond_a_segment();
+	test_run_in_whose_midst_a_block_goes();
+	test_hit_that_changes_while_it_is_verified();
+	test_writes_that_go_wrong();
+	test_hint_bits();
+	test_ranges();
+	test_names_that_go();
+	test_alias_that_is_written();
+	test_stamps();
+	tear_down();
+	return tap_done();
+}

@@ -1,0 +1,246 @@
+/*
+ * stage.h
+ *		A stage for the hooks, without a server.
+ *
+ * The program plays PostgreSQL: it stands in a data directory, holds the few
+ * variables hooks look at, and calls the hooks as the import table would.  The
+ * cache is core's own, on a real cache file.  The kernel's answer about the page
+ * cache is the test's (it defines syscall()).
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef STAGE_H
+#define STAGE_H
+
+#include "hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "broken.h"
+#include "files.h"
+#include "runtime.h"
+#include "settings.h"
+#include "tap.h"
+
+#define SLOTS          1024
+#define CACHESTAT      451
+#define SEGMENT_BLOCKS 131072
+#define PATH           "base/5/16384"
+
+#define UNUSED __attribute__((unused))
+
+Runtime runtime;
+int setting_verify = VERIFY_OFF;
+int setting_read_deadline_ms = 5000;
+bool setting_account = false;
+
+static void *server_memory;
+static uint32_t wait_shown;
+static uint32_t *wait_event = &wait_shown;
+static bool is_walsender;
+static int backend_type;
+
+static bool page_cache_is_full;
+
+/* The hooks ask the kernel for the page cache by this one call. */
+long
+syscall(long number, ...)
+{
+	va_list arguments;
+	uint64_t *answer;
+
+	/* Of the kernel's other calls there are none: core's queue does without. */
+	if (number != CACHESTAT)
+	{
+		errno = ENOSYS;
+		return -1;
+	}
+	va_start(arguments, number);
+	(void) va_arg(arguments, int);
+	(void) va_arg(arguments, void *);
+	answer = va_arg(arguments, uint64_t *);
+	va_end(arguments);
+	answer[0] = page_cache_is_full ? 1000000 : 0;
+	return 0;
+}
+
+/* ---- the stage ------------------------------------------------------------ */
+
+typedef struct Page
+{
+	_Alignas(FC_IO_ALIGN) unsigned char bytes[FC_BLOCK_SIZE];
+} Page;
+
+UNUSED static const Import *
+hook_named(const char *name)
+{
+	for (size_t i = 0; i < hook_import_count; i++)
+	{
+		if (strcmp(hook_imports[i].name, name) == 0)
+			return &hook_imports[i];
+	}
+	abort();
+}
+
+/* Call the hook that stands in for a function of libc. */
+#define HOOK(name, type) ((type) hook_named(name)->replacement)
+
+typedef int (*OpenHook)(const char *, int, ...);
+typedef int (*FdHook)(int);
+typedef int (*Fd2Hook)(int, int);
+
+UNUSED static int
+server_open(const char *path, int flags)
+{
+	return HOOK("open", OpenHook)(path, flags, 0600);
+}
+
+UNUSED static void
+server_close(int fd)
+{
+	HOOK("close", FdHook)(fd);
+}
+
+UNUSED static uint64_t
+counter(FcCounter which)
+{
+	return fc_counter(&runtime.cache, which);
+}
+
+UNUSED static bool
+page_is(const Page *page, int letter)
+{
+	for (size_t i = 0; i < FC_BLOCK_SIZE; i++)
+	{
+		if (page->bytes[i] != (unsigned char) letter)
+			return false;
+	}
+	return true;
+}
+
+UNUSED static Page
+page_of(int letter)
+{
+	Page page;
+
+	memset(page.bytes, letter, sizeof(page.bytes));
+	return page;
+}
+
+/* Change a file behind the cache's back. */
+UNUSED static void
+plant(const char *path, uint32_t blocks, int letter)
+{
+	Page page = page_of(letter);
+	int fd = open(path, O_RDWR | O_CREAT, 0600);
+
+	for (uint32_t i = 0; i < blocks; i++)
+	{
+		if (pwrite(fd, &page, sizeof(page), (off_t) i * FC_BLOCK_SIZE) !=
+		    FC_BLOCK_SIZE)
+			abort();
+	}
+	close(fd);
+}
+
+UNUSED static ssize_t
+server_read(int fd, Page *page, uint32_t block)
+{
+	return reads_pread(fd, page, FC_BLOCK_SIZE, (off_t) block * FC_BLOCK_SIZE);
+}
+
+UNUSED static void
+set_up_cache(void)
+{
+	static FcDevice device;
+	FcConfig config = { .slot_count = SLOTS,
+		                .process_count = 8,
+		                .policy = &fc_policy_lfu };
+	size_t size = fc_cache_memory_size(&config);
+
+	server_memory = aligned_alloc(128, (size + 127) / 128 * 128);
+	if (fc_device_file_open(&device, "../cache", SLOTS, 0) != FC_DEVICE_FINE ||
+	    fc_cache_create(&runtime.cache, server_memory, &config, &device) !=
+	        FC_OK ||
+	    fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE) != FC_OK)
+		abort();
+}
+
+UNUSED static void
+set_up(void)
+{
+	static char top[] = "/tmp/pgflash-hooks-XXXXXX";
+	static char data[256];
+	static Board board;
+
+	if (mkdtemp(top) == NULL || chdir(top) != 0 || mkdir("data", 0700) != 0 ||
+	    chdir("data") != 0 || mkdir("base", 0700) != 0 ||
+	    mkdir("base/5", 0700) != 0 || mkdir("global", 0700) != 0 ||
+	    mkdir("pg_wal", 0700) != 0 || mkdir("../other", 0700) != 0)
+		abort();
+	snprintf(data, sizeof(data), "%s/data", top);
+
+	runtime.root.directory = data;
+	runtime.root.real_directory = data;
+	runtime.root.version_directory = "PG_18_202506291";
+	runtime.segment_blocks = SEGMENT_BLOCKS;
+	runtime.board = &board;
+	runtime.wait_event = &wait_event;
+	runtime.is_walsender = &is_walsender;
+	runtime.backend_type = &backend_type;
+	runtime.checkpointer_type = -1;
+	runtime.shared_memory = &server_memory;
+	runtime.flash_read_event = 77;
+	set_up_cache();
+}
+
+UNUSED static void
+tear_down(void)
+{
+	char command[300];
+
+	snprintf(command, sizeof(command), "rm -rf %.*s",
+	         (int) (strlen(runtime.root.directory) - strlen("/data")),
+	         runtime.root.directory);
+	if (chdir("/") != 0 || system(command) != 0)
+		abort();
+}
+
+/* A relation file of 8 blocks of 'a', block 0 of it cached. */
+UNUSED static int
+cached_relation(const char *path)
+{
+	Page page;
+	int fd;
+
+	unlink(path);
+	fc_cache_clear(&runtime.cache);
+	plant(path, 8, 'a');
+	fd = server_open(path, O_RDWR);
+	if (server_read(fd, &page, 0) != FC_BLOCK_SIZE ||
+	    server_read(fd, &page, 0) != FC_BLOCK_SIZE)
+		abort();
+	return fd;
+}
+
+/* Does a read of block 0 now give what the file holds? */
+UNUSED static bool
+reads_true(int fd)
+{
+	Page served = page_of('?');
+	Page stored = page_of('?');
+	ssize_t got = server_read(fd, &served, 0);
+
+	return got == pread(fd, &stored, sizeof(stored), 0) &&
+	       (got != FC_BLOCK_SIZE ||
+	        memcmp(&served, &stored, sizeof(stored)) == 0);
+}
+
+#endif
