@@ -459,6 +459,8 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 {
 	FcHome home;
 
+	/* The real change before the search for the file: see files.c. */
+	atomic_thread_fence(memory_order_seq_cst);
 	FC_POINT("change-ending");
 	if (fc_mode(cache, NULL) == FC_OFFLINE || FC_BROKEN(SECOND_INVALIDATE))
 	{

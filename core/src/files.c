@@ -36,7 +36,9 @@
  * cached.  The order matters: a reader enters the file BEFORE its real read, a
  * writer looks again AFTER its real write.  So either the writer finds the file,
  * or the reader's read begins after the write.  absent_epoch spares the writer
- * the search: while it is even and unchanged, no file has become known.
+ * the search: while it is even and unchanged, no file has become known.  What the
+ * kernel does for either of them is no atomic of ours, so each has a fence between the
+ * two; the same holds for an unlink and a look at the name.
  *
  * Locking: the file lock is a word with the owner's token.  Waiting for it is
  * bounded; an owner that died, or is the caller itself, is taken over, which is
@@ -365,6 +367,9 @@ fc_file_retire(FcCache *cache, FcFileId id)
 	if (fc_mode(cache, NULL) == FC_OFFLINE)
 		return;
 
+	/* The real call, if this is the second time, before the search. */
+	atomic_thread_fence(memory_order_seq_cst);
+
 	/* A truncation at the same time moves the generation: look again. */
 	while ((number = fc_file_find(cache->shared, &id, &generation)) !=
 	       FC_FILE_NONE)
@@ -423,6 +428,9 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 	FC_ASSERT(retired(before));
 	(void) before;
 	atomic_fetch_add(&shared->absent_epoch, 1);
+
+	/* Before the host looks at the file's name, and reads it. */
+	atomic_thread_fence(memory_order_seq_cst);
 }
 
 /* Who has to go, of all places a new file could take: its number. */
