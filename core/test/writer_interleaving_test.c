@@ -170,6 +170,64 @@ write_it_to_flash(void)
 	MUST(flush(&scene.b));
 }
 
+/* The same costs block 4 nothing. */
+static bool
+page_given_back_twice_is_given_back_once(void)
+{
+	stage_block(scene.a, &scene.file, 3);
+	stop_at("entry-forgotten", give_page_to_block_4);
+	write_block_3();
+	(void) read_block(scene.a, &scene.file, 5);
+	MUST(flush(scene.a));
+	return is_hit(scene.a, &scene.file, 4) && is_hit(scene.a, &scene.file, 5);
+}
+
+/* Block 3 changes before its filler has handed the page over: block 4 takes it. */
+static void
+change_and_give_page_to_block_4(void)
+{
+	write_block_3();
+	(void) read_block(&scene.b, &scene.same, 4);
+	MUST(is_hit(&scene.b, &scene.same, 4));
+}
+
+static bool
+page_of_others_is_not_handed_over(void)
+{
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at("published", change_and_give_page_to_block_4);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	MUST(stop_act == NULL);
+	return is_hit(scene.a, &scene.file, 4) && flush(scene.a) &&
+	       is_hit(scene.a, &scene.file, 4) &&
+	       !holds_wrong(scene.a, &scene.file, 3);
+}
+
+/* A filler is killed when its block can be found: the writer takes it to flash. */
+static bool
+published_by_the_dead_gets_to_flash(void)
+{
+	pid_t child = fork();
+	int status;
+
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		FcCache mine = scene.rig.cache;
+
+		mine.token = 0;
+		MUST(fc_process_begin(&mine) == FC_OK);
+		take_ticket(&mine, &scene.file, 3);
+		stop_at("published", stop_myself);
+		_exit(fc_fill(&mine, &scene.ticket, &scene.page) == FC_OK ? 0 : 1);
+	}
+	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+	MUST(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+	return flush(scene.a) && map_says(FC_VALID) &&
+	       is_hit(scene.a, &scene.file, 3) &&
+	       !holds_wrong(scene.a, &scene.file, 3);
+}
+
 /* A block that moves on to flash under its reader is a hit all the same. */
 static bool
 page_goes_to_flash_under_a_reader(void)
@@ -661,6 +719,21 @@ main(void)
 	scene_open(64);
 	OK(!stand_in_within_stand_in(),
 	   "who stands in is cut off by a signal handler that would, too");
+	scene_close();
+
+	scene_open(64);
+	OK(page_given_back_twice_is_given_back_once(),
+	   "a page that is given back twice is not taken from who has it then");
+	scene_close();
+
+	scene_open(64);
+	OK(page_of_others_is_not_handed_over(),
+	   "a page that was given back is handed over by who has it then");
+	scene_close();
+
+	scene_open(64);
+	OK(published_by_the_dead_gets_to_flash(),
+	   "what a filler published before it was killed gets to flash");
 	scene_close();
 
 	scene_open(64);
