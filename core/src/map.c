@@ -555,7 +555,8 @@ take_record(FcCache *cache, uint32_t set_number, const FcDiskRecord *record)
 	FcSet *set = fc_set(shared, set_number);
 	uint64_t mode_word = atomic_load(&shared->mode_word);
 
-	if (record->nonce != shared->map_nonce || record->set != set_number ||
+	if ((record->nonce != shared->map_nonce && !FC_BROKEN(NONCE)) ||
+	    record->set != set_number ||
 	    (record->crc != record_crc(record, record_size(shared)) &&
 	     !FC_BROKEN(CRC)) ||
 	    fc_word_mode(mode_word) == FC_OFFLINE)

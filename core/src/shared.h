@@ -122,7 +122,7 @@ enum
 	FC_BREAK_CLEAN = FC_BIT(52),       /* a map is used after an unclean end */
 	FC_BREAK_DIRECTORY = FC_BIT(59),   /* ... another directory's */
 	FC_BREAK_BOOT = FC_BIT(60),        /* ... that of another boot */
-	FC_BREAK_NONCE = FC_BIT(61),       /* ... of another life */
+	FC_BREAK_NONCE = FC_BIT(61),       /* ... of another life, or part of it */
 	FC_BREAK_OFFLINE = FC_BIT(62),     /* ... one that was off */
 	FC_BREAK_AUDIT = FC_BIT(63)        /* memory is believed as it is */
 };

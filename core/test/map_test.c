@@ -204,6 +204,65 @@ test_saved_and_found(void)
 	kill_life();
 }
 
+/* The server starts anew, after a crash, before its first life had begun. */
+static void
+test_found_twice_by_one_process(void)
+{
+	FcDevice device;
+	FcCache cache;
+	void *memory;
+
+	save_full();
+	MUST(fc_device_file_open(&device, path, SLOTS, 0) == FC_DEVICE_FINE);
+	for (int time = 0; time < 2; time++)
+	{
+		memory = shared_memory(fc_cache_memory_size(&config));
+		MUST(fc_cache_create(&cache, memory, &config, &device) == FC_OK);
+		OK(fc_map_begin(&cache, &home) ==
+		       (time == 0 ? FC_START_MAP : FC_START_UNCLEAN),
+		   "a map is found once (time %d) by one process", time + 1);
+		fc_cache_close(&cache);
+		munmap(memory, fc_cache_memory_size(&config));
+	}
+	device.ops->close(&device);
+}
+
+/* Is a life found in two files, when the second one's label is not as it should be? */
+static uint64_t
+found_with(FcLabel second)
+{
+	static const FcDeviceOps ops;
+	FcDevice devices[2] = {
+		{ .ops = &ops,
+		  .label = { .whole = true, .position = 0, .count = 2, .nonce = 9 } },
+		{ .ops = &ops, .label = second },
+	};
+
+	return fc_life_found(devices, 2);
+}
+
+static void
+test_life_of_two_files(void)
+{
+	const FcLabel right = {
+		.whole = true, .position = 1, .count = 2, .nonce = 9
+	};
+	FcLabel label = right;
+
+	OK(found_with(right) == 9, "two files of one life are found");
+	label.nonce = 8;
+	OK(found_with(label) == 0, "two of different lives are not");
+	label = right;
+	label.position = 0;
+	OK(found_with(label) == 0, "nor two in another order");
+	label = right;
+	label.count = 3;
+	OK(found_with(label) == 0, "nor two of three");
+	label = right;
+	label.whole = false;
+	OK(found_with(label) == 0, "nor one, and one that is damaged");
+}
+
 static void
 test_not_ours(void)
 {
@@ -481,6 +540,65 @@ test_device_that_hangs(void)
 	kill_life();
 }
 
+/*
+ * A set that holds nothing is not written: its record in the map of the life before
+ * stays where it was.
+ */
+static unsigned
+wrong_of_a_map_before_the_last(uint64_t broken)
+{
+	unsigned wrong;
+
+	save_full();
+	begin();
+	load();
+	change_all();
+	enter();
+	MUST(fc_used_slots(&life.cache) == 0);
+	end();
+	begin();
+	MUST(life.start == FC_START_MAP);
+	fc_test_broken = broken;
+	load();
+	wrong = read_all(FC_FAILED);
+	fc_test_broken = 0;
+	kill_life();
+	return wrong;
+}
+
+static void
+test_records_of_an_earlier_map(void)
+{
+	OK(wrong_of_a_map_before_the_last(0) == 0,
+	   "records of an earlier map are left out");
+	OK(wrong_of_a_map_before_the_last(FC_BREAK_NONCE) > 0,
+	   "control: without their life's nonce they are stale");
+}
+
+static void
+test_what_is_not_saved(void)
+{
+	begin();
+	(void) read_all(FC_MISS);
+	flush();
+	fc_change_all_begin(&life.cache);
+	OK(fc_map_save(&life.cache) == FC_SKIP,
+	   "there is no map while nobody knows what is changed, or may have "
+	   "failed");
+	fc_change_all_end(&life.cache);
+	atomic_store(&life.cache.shared->audit_wanted, 1);
+	OK(fc_map_save(&life.cache) == FC_SKIP,
+	   "... of memory that has yet to be audited");
+	atomic_store(&life.cache.shared->audit_wanted, 0);
+	MUST(fc_resize_begin(&life.cache, SLOTS / 2) == FC_OK);
+	OK(fc_map_save(&life.cache) == FC_SKIP, "... while the size changes");
+	while (fc_resize_step(&life.cache, 1))
+		;
+	MUST(fc_mode_set(&life.cache, FC_OFFLINE, FC_REASON_USER) == FC_OK);
+	OK(fc_map_save(&life.cache) == FC_SKIP, "... when changes went by unseen");
+	kill_life();
+}
+
 static void
 test_torn_records(void)
 {
@@ -528,11 +646,15 @@ main(void)
 	fc_test_point = on_point;
 	inode = (FcStamp){ .device = 8, .inode = 9, .size = 10, .changed_ns = 1 };
 	test_saved_and_found();
+	test_found_twice_by_one_process();
+	test_life_of_two_files();
 	test_not_ours();
 	test_changes_meanwhile();
 	test_reads_meanwhile();
 	test_fills_of_changed_sets();
 	test_numbers_of_this_life();
+	test_records_of_an_earlier_map();
+	test_what_is_not_saved();
 	test_torn_records();
 	test_ring_begins_empty();
 	test_device_that_hangs();
