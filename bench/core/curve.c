@@ -134,7 +134,7 @@ run_once(const Stream *stream, uint32_t tracked, FcCurveReading *reading)
 	{
 		uint64_t hash = fc_curve_hash(file_hash, stream->block[i]);
 
-		fc_curve_count(&curve, 1);
+		fc_curve_count(&curve, 1, 1);
 		if (fc_curve_wants(&curve, hash))
 			fc_curve_note_at(&curve, hash, 1000);
 	}
@@ -242,7 +242,7 @@ unsampled_ns(void)
 		{
 			uint64_t hash = fc_curve_hash(file_hash, i);
 
-			fc_curve_count(&curve, 1);
+			fc_curve_count(&curve, 1, 1);
 			if (fc_curve_wants(&curve, hash))
 				fc_curve_note_at(&curve, hash, 1000);
 		}

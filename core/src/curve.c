@@ -224,9 +224,11 @@ shrink(FcCurveShared *shared)
 	for (int i = 0; i < FC_CURVE_BUCKETS; i++)
 		shared->distance[i] = shrunk(shared->distance[i]);
 	shared->beyond = shrunk(shared->beyond);
-	shared->window.requests = shrunk(shared->window.requests);
-	shared->window.disk_blocks = shrunk(shared->window.disk_blocks);
-	shared->window.disk_ns = shrunk(shared->window.disk_ns);
+	for (int kind = 0; kind < FC_CURVE_KINDS; kind++)
+	{
+		for (int i = 0; i < FC_CURVE_FIGURES; i++)
+			shared->window.of[kind][i] = shrunk(shared->window.of[kind][i]);
+	}
 	shared->window.ms = shrunk(shared->window.ms);
 }
 
@@ -236,17 +238,17 @@ gather(FcCurveShared *shared, uint64_t now_ms)
 {
 	FcCurveSums now = { .ms = now_ms };
 
-	for (int i = 0; i < FC_CURVE_SHARDS; i++)
+	for (int kind = 0; kind < FC_CURVE_KINDS; kind++)
 	{
-		FcCurveCounts *counts = &shared->counts[i];
-
-		now.requests += atomic_load(&counts->requests);
-		now.disk_blocks += atomic_load(&counts->disk_blocks);
-		now.disk_ns += atomic_load(&counts->disk_ns);
+		for (int i = 0; i < FC_CURVE_FIGURES; i++)
+		{
+			for (int shard = 0; shard < FC_CURVE_SHARDS; shard++)
+				now.of[kind][i] +=
+					atomic_load(&shared->counts[shard].of[kind][i]);
+			shared->window.of[kind][i] +=
+				now.of[kind][i] - shared->seen.of[kind][i];
+		}
 	}
-	shared->window.requests += now.requests - shared->seen.requests;
-	shared->window.disk_blocks += now.disk_blocks - shared->seen.disk_blocks;
-	shared->window.disk_ns += now.disk_ns - shared->seen.disk_ns;
 	shared->window.ms += now.ms - shared->seen.ms;
 	shared->seen = now;
 }
@@ -307,27 +309,36 @@ fc_curve_file_hash(FcFileId id)
 	return hash;
 }
 
-static FcCurveCounts *
-own_counts(FcCurve *curve)
+/* Add to a figure of requests of so many blocks at once. */
+static void
+add(FcCurve *curve, uint64_t blocks, FcCurveFigure figure, uint64_t amount)
 {
-	return &curve->shared->counts[curve->shard % FC_CURVE_SHARDS];
+	FcCurveKind kind = blocks == 1 ? FC_CURVE_ALONE : FC_CURVE_IN_RUNS;
+	FcCurveCounts *counts =
+		&curve->shared->counts[curve->shard % FC_CURVE_SHARDS];
+
+	atomic_fetch_add_explicit(&counts->of[kind][figure], amount,
+	                          memory_order_relaxed);
 }
 
 void
-fc_curve_count(FcCurve *curve, uint64_t blocks)
+fc_curve_count(FcCurve *curve, uint64_t blocks, uint64_t times)
 {
-	atomic_fetch_add_explicit(&own_counts(curve)->requests, blocks,
-	                          memory_order_relaxed);
+	add(curve, blocks, FC_CURVE_REQUESTS, blocks * times);
 }
 
 void
 fc_curve_disk_read(FcCurve *curve, uint64_t blocks, uint64_t ns)
 {
-	FcCurveCounts *counts = own_counts(curve);
+	add(curve, blocks, FC_CURVE_DISK_BLOCKS, blocks);
+	add(curve, blocks, FC_CURVE_DISK_NS, ns);
+}
 
-	atomic_fetch_add_explicit(&counts->disk_blocks, blocks,
-	                          memory_order_relaxed);
-	atomic_fetch_add_explicit(&counts->disk_ns, ns, memory_order_relaxed);
+void
+fc_curve_flash_read(FcCurve *curve, uint64_t blocks, uint64_t ns)
+{
+	add(curve, blocks, FC_CURVE_FLASH_BLOCKS, blocks);
+	add(curve, blocks, FC_CURVE_FLASH_NS, ns);
 }
 
 bool
@@ -448,11 +459,18 @@ fc_curve_note(FcCurve *curve, uint64_t hash)
 
 /* ---- readings -------------------------------------------------------------------------- */
 
+static double
+mean_ms(uint64_t ns, uint64_t blocks)
+{
+	return blocks > 0 ? (double) ns / (double) blocks / 1e6 : 0;
+}
+
 static void
 take_reading(const FcCurve *curve, FcCurveReading *out)
 {
 	FcCurveShared *shared = curve->shared;
 	const FcCurveSums *window = &shared->window;
+	double requests = 0;
 
 	memcpy(out->distance, shared->distance, sizeof(out->distance));
 	out->beyond = shared->beyond;
@@ -460,11 +478,21 @@ take_reading(const FcCurve *curve, FcCurveReading *out)
 	out->sample_rate =
 		(double) rate_of(shared->counted_bar) / (double) RATE_ONE;
 	out->seconds = (double) window->ms / 1000;
+	for (int kind = 0; kind < FC_CURVE_KINDS; kind++)
+	{
+		const uint64_t *of = window->of[kind];
+
+		requests += (double) of[FC_CURVE_REQUESTS];
+		out->disk_read_ms[kind] =
+			mean_ms(of[FC_CURVE_DISK_NS], of[FC_CURVE_DISK_BLOCKS]);
+		out->flash_read_ms[kind] =
+			mean_ms(of[FC_CURVE_FLASH_NS], of[FC_CURVE_FLASH_BLOCKS]);
+	}
 	if (window->ms > 0)
-		out->requests_per_second = (double) window->requests / out->seconds;
-	if (window->disk_blocks > 0)
-		out->disk_read_ms =
-			(double) window->disk_ns / (double) window->disk_blocks / 1e6;
+		out->requests_per_second = requests / out->seconds;
+	if (requests > 0)
+		out->run_share =
+			(double) window->of[FC_CURVE_IN_RUNS][FC_CURVE_REQUESTS] / requests;
 }
 
 void

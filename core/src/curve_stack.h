@@ -19,19 +19,26 @@
 #define USED_BIT      (1ULL << 28) /* so that no used place is 0 */
 #define GROUP_WORDS   8            /* words of bits that share a sum */
 
+/* What is counted of each kind of request. */
+typedef enum FcCurveFigure
+{
+	FC_CURVE_REQUESTS, /* blocks */
+	FC_CURVE_DISK_BLOCKS,
+	FC_CURVE_DISK_NS,
+	FC_CURVE_FLASH_BLOCKS,
+	FC_CURVE_FLASH_NS,
+	FC_CURVE_FIGURES
+} FcCurveFigure;
+
 typedef struct FcCurveCounts
 {
-	FcAtomic64 requests; /* blocks */
-	FcAtomic64 disk_blocks;
-	FcAtomic64 disk_ns;
+	FcAtomic64 of[FC_CURVE_KINDS][FC_CURVE_FIGURES];
 } __attribute__((aligned(64))) FcCurveCounts;
 
 /* Sums, either since ever or shrinking. */
 typedef struct FcCurveSums
 {
-	uint64_t requests;
-	uint64_t disk_blocks;
-	uint64_t disk_ns;
+	uint64_t of[FC_CURVE_KINDS][FC_CURVE_FIGURES];
 	uint64_t ms;
 } FcCurveSums;
 
@@ -61,7 +68,7 @@ struct FcCurveShared
 	uint64_t tables[];
 };
 
-_Static_assert(sizeof(FcCurveShared) < 10240, "memory is documented");
+_Static_assert(sizeof(FcCurveShared) < 11264, "memory is documented");
 _Static_assert(2 * FC_CURVE_TRACKED_MAX == POSITION_MASK + 1,
                "a position fits beside its hash");
 

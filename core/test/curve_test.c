@@ -124,7 +124,7 @@ request(FcCurve *curve, uint32_t block, uint64_t now_ms)
 	FcFileId id = { .tablespace = 1663, .relation = 16384 };
 	uint64_t hash = fc_curve_hash(fc_curve_file_hash(id), block);
 
-	fc_curve_count(curve, 1);
+	fc_curve_count(curve, 1, 1);
 	if (fc_curve_wants(curve, hash))
 		fc_curve_note_at(curve, hash, now_ms);
 }
@@ -539,7 +539,7 @@ test_many_processes(void)
 				uint64_t hash =
 					fc_curve_hash(file, random_below(&random, 20000));
 
-				fc_curve_count(&curve, 1);
+				fc_curve_count(&curve, 1, 1);
 				if (fc_curve_wants(&curve, hash))
 					fc_curve_note(&curve, hash);
 			}
@@ -581,11 +581,23 @@ test_times(void)
 	FcCurveReading reading;
 
 	request(&curve, 1, START_MS);
-	fc_curve_disk_read(&curve, 4, 8000000);
-	fc_curve_disk_read(&curve, 1, 7000000);
-	fc_curve_count(&curve, 99);
+	fc_curve_disk_read(&curve, 1, 6000000);
+	fc_curve_disk_read(&curve, 1, 8000000);
+	fc_curve_disk_read(&curve, 4, 6000000);
+	fc_curve_disk_read(&curve, 16, 4000000);
+	fc_curve_flash_read(&curve, 8, 400000);
+	fc_curve_count(&curve, 1, 33);
+	fc_curve_count(&curve, 2, 33);
 	fc_curve_read_at(&curve, &reading, START_MS + 10000);
-	OK(fabs(reading.disk_read_ms - 3) < 1e-9, "disk reads: 3 ms a block");
+	OK(fabs(reading.disk_read_ms[FC_CURVE_ALONE] - 7) < 1e-9,
+	   "disk: 7 ms for a block alone");
+	OK(fabs(reading.disk_read_ms[FC_CURVE_IN_RUNS] - 0.5) < 1e-9,
+	   "... and 10 ms for 20 blocks in runs");
+	OK(reading.flash_read_ms[FC_CURVE_ALONE] == 0 &&
+	       fabs(reading.flash_read_ms[FC_CURVE_IN_RUNS] - 0.05) < 1e-9,
+	   "flash: 0.4 ms for a run of 8, and nothing is known of blocks alone");
+	OK(fabs(reading.run_share - 2.0 / 3) < 1e-9,
+	   "33 blocks alone and 33 pairs: two thirds in runs");
 	OK(fabs(reading.requests_per_second - 9.9) < 1e-9,
 	   "requests since the clock began: %.2f a second",
 	   reading.requests_per_second);

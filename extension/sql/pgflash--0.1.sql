@@ -377,10 +377,10 @@ COMMENT ON COLUMN pgflash_cache_advice.saved_ms_per_s IS
 COMMENT ON COLUMN pgflash_cache_advice.requests_per_s IS
 	'Blocks a second that neither shared_buffers nor the page cache had; of the last hours. Counted while the cache serves, else estimated from one read in 32.';
 COMMENT ON COLUMN pgflash_cache_advice.disk_read_mean_ms IS
-	'Measured mean time to read a block from disk, in milliseconds, blocks of longer reads included; of the last hours; null if none was read.';
-COMMENT ON COLUMN pgflash_cache_advice.flash_read_mean_ms IS 'Mean time to read a block from flash, in milliseconds.';
+	'Measured mean time that a block from disk is waited for, in milliseconds, in the last hours; null if none was read. Blocks asked for alone and in runs are timed apart, and weighted by how many were asked for.';
+COMMENT ON COLUMN pgflash_cache_advice.flash_read_mean_ms IS 'Mean time that a block from flash is waited for, in milliseconds, in the last hours, weighted alike.';
 COMMENT ON COLUMN pgflash_cache_advice.flash_read_mean_from IS
-	'Where flash_read_mean_ms is from: measured, since the server started, or assumed, if nothing has been read from flash.';
+	'Where flash_read_mean_ms is from: measured, or assumed (0.1 for a block alone, 0.02 in runs) where nothing has been read from flash.';
 COMMENT ON COLUMN pgflash_cache_advice.window_s IS
 	'How many seconds the figures stand for. What is an hour old counts half.';
 COMMENT ON COLUMN pgflash_cache_advice.sample_rate IS 'Share of all blocks that is in the sample.';

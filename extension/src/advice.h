@@ -45,11 +45,12 @@ extern void advice_requested(struct FcFileId id, uint32_t first,
 
 extern bool advice_turn(void);
 extern bool advice_wants(struct FcFileId id, uint32_t first, unsigned count);
-extern void advice_count(unsigned blocks);
+extern void advice_count(unsigned blocks, unsigned times);
 extern void advice_note(struct FcFileId id, uint32_t first, unsigned count);
 
-/* So many blocks came from disk in this time. */
+/* So many blocks, asked for at once, came from disk, or flash, in this time. */
 extern void advice_disk_read(unsigned blocks, uint64_t ns);
+extern void advice_flash_read(unsigned blocks, uint64_t ns);
 
 /* ---- the view --------------------------------------------------------------- */
 
@@ -62,7 +63,10 @@ typedef struct Advice
 	uint64_t size_blocks[ADVICE_ROWS];
 	double hit_ratio[ADVICE_ROWS]; /* all negative: nothing is known */
 	double requests_per_second;    /* blocks */
-	double disk_read_ms;           /* of a block; 0: none was timed */
+	/* Of a block, as they are asked for: so many alone, so many in runs. */
+	double disk_read_ms; /* 0: none was timed */
+	double flash_read_ms;
+	bool flash_measured; /* else flash_read_ms is an assumption */
 	double window_seconds;
 	double sample_rate;
 	uint32_t sampled_blocks;

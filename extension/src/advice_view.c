@@ -25,9 +25,6 @@ PG_FUNCTION_INFO_V1(pgflash_cache_advice_rows);
 #define BLOCK_BYTES 8192
 #define PRESENT_ROW 3 /* whose factor is 1 */
 
-/* Until a block has been read from flash: 0.1 ms, as most devices promise. */
-#define FLASH_READ_MS_ASSUMED 0.1
-
 enum
 {
 	SIZE_FACTOR,
@@ -61,7 +58,7 @@ set(Row *row, int column, bool known, double value)
 }
 
 static void
-fill(Row *row, const Advice *advice, int i, double flash_ms)
+fill(Row *row, const Advice *advice, int i)
 {
 	double hits = advice->hit_ratio[i];
 	double misses_now = 1 - advice->hit_ratio[PRESENT_ROW];
@@ -76,10 +73,11 @@ fill(Row *row, const Advice *advice, int i, double flash_ms)
 	set(row, DISK_READS_FACTOR, known && misses_now > 0,
 	    misses_now > 0 ? (1 - hits) / misses_now : 0);
 	set(row, SAVED_MS_PER_S, known && timed,
-	    advice->requests_per_second * hits * (advice->disk_read_ms - flash_ms));
+	    advice->requests_per_second * hits *
+	        (advice->disk_read_ms - advice->flash_read_ms));
 	set(row, REQUESTS_PER_S, true, advice->requests_per_second);
 	set(row, DISK_READ_MEAN_MS, timed, advice->disk_read_ms);
-	set(row, FLASH_READ_MEAN_MS, true, flash_ms);
+	set(row, FLASH_READ_MEAN_MS, true, advice->flash_read_ms);
 	set(row, WINDOW_S, true, advice->window_seconds);
 	set(row, SAMPLE_RATE, true, advice->sample_rate);
 	row->values[SAMPLED_BLOCKS] = Int64GetDatum(advice->sampled_blocks);
@@ -90,7 +88,6 @@ pgflash_cache_advice_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	uint32 slots = bridge_slot_count();
-	BridgeHistogram flash;
 	Advice advice;
 
 	module_require_library();
@@ -98,17 +95,15 @@ pgflash_cache_advice_rows(PG_FUNCTION_ARGS)
 	if (!advice_read(slots > 0 ? slots : (uint64) NBuffers, &advice))
 		return (Datum) 0;
 
-	bridge_histogram(BRIDGE_FLASH_READ, &flash);
 	for (int i = 0; i < ADVICE_ROWS; i++)
 	{
 		Row row = { 0 };
 
-		fill(&row, &advice, i,
-		     flash.count > 0 ? flash.mean_ms : FLASH_READ_MS_ASSUMED);
+		fill(&row, &advice, i);
 		row.values[SIZE_OF] =
 			CStringGetTextDatum(slots > 0 ? "cache" : "shared_buffers");
 		row.values[FLASH_READ_MEAN_FROM] =
-			CStringGetTextDatum(flash.count > 0 ? "measured" : "assumed");
+			CStringGetTextDatum(advice.flash_measured ? "measured" : "assumed");
 		tuplestore_putvalues(result->setResult, result->setDesc, row.values,
 		                     row.nulls);
 	}

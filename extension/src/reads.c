@@ -263,13 +263,16 @@ read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
            int errno_before)
 {
 	FcTicket ticket;
+	uint64_t begin = fc_now_ns();
 	FcStatus status =
 		look_up(call->fd, entry, run->first, run->page[0], &ticket);
+	uint64_t ns = fc_now_ns() - begin;
 	ssize_t got;
 
 	if (status == FC_OK &&
 	    hit_stands(call->fd, entry, run->first, run->page[0], &ticket))
 	{
+		advice_flash_read(1, ns);
 		*call->source = SOURCE_FLASH;
 		if (bulk)
 			scans_read_ahead(entry, run->first + run->count);
@@ -306,12 +309,15 @@ read_run_from_flash(int fd, OpenFile *entry, const Run *run)
 	FcTicket ticket[RUN_BLOCKS_MAX];
 	FcStatus status[RUN_BLOCKS_MAX];
 	uint32_t shown = runtime_wait(runtime.flash_read_event);
+	uint64_t begin = fc_now_ns();
+	uint64_t ns;
 
 	fc_read_run(&runtime.cache, &entry->file, run->first, run->count, run->page,
 	            ticket, status);
 	if (status[0] == FC_STALE && files_number(fd, entry))
 		fc_read_run(&runtime.cache, &entry->file, run->first, run->count,
 		            run->page, ticket, status);
+	ns = fc_now_ns() - begin;
 	runtime_wait(shown);
 
 	for (unsigned i = 0; i < run->count; i++)
@@ -320,6 +326,7 @@ read_run_from_flash(int fd, OpenFile *entry, const Run *run)
 		    !hit_stands(fd, entry, run->first + i, run->page[i], &ticket[i]))
 			return false;
 	}
+	advice_flash_read(run->count, ns);
 	return true;
 }
 
@@ -453,7 +460,7 @@ read_watched(const Call *call, const OpenFile *entry, bool account_turn)
 	after = errno;
 	if (turn)
 	{
-		advice_count(run.count * ADVICE_TURNS);
+		advice_count(run.count, ADVICE_TURNS);
 		advice_disk_read(run.count, fc_now_ns() - begin);
 	}
 	errno = after;

@@ -164,6 +164,65 @@ test_prefetch(void)
 
 /* ---- changes ------------------------------------------------------------------ */
 
+/* Read so many cached blocks at once, often; what a block took then, at the most. */
+static double
+block_ms_at_most(int fd, unsigned blocks, Advice *advice)
+{
+	static _Alignas(64) unsigned char memory[1 << 16];
+	static Page pages[4];
+	uint64_t begin;
+	uint64_t ns;
+
+	if (advice_memory_size() > sizeof(memory))
+		abort();
+	advice_create(memory);
+	(void) advice_read(SLOTS, advice); /* its clock begins */
+	begin = fc_now_ns();
+	for (int i = 0; i < 100; i++)
+	{
+		if (reads_pread(fd, pages, blocks * FC_BLOCK_SIZE, 0) !=
+		    (ssize_t) (blocks * FC_BLOCK_SIZE))
+			abort();
+	}
+	ns = fc_now_ns() - begin;
+	(void) advice_read(SLOTS, advice);
+	advice_detach();
+	return (double) ns / 100 / blocks / 1e6;
+}
+
+static void
+test_advice(void)
+{
+	int fd = cached_relation(PATH);
+	uint64_t hits;
+	Advice advice;
+	double ms;
+
+	advice_want(SLOTS);
+	for (uint32_t block = 0; block < 4; block++)
+	{
+		Page page;
+
+		(void) server_read(fd, &page, block);
+		(void) server_read(fd, &page, block);
+	}
+
+	hits = counter(FC_COUNT_hits);
+	ms = block_ms_at_most(fd, 1, &advice);
+	OK(counter(FC_COUNT_hits) == hits + 100 && advice.flash_measured &&
+	       advice.flash_read_ms > 0 && advice.flash_read_ms <= ms,
+	   "the advice knows what a block from flash takes: %f of %f ms",
+	   advice.flash_read_ms, ms);
+
+	hits = counter(FC_COUNT_hits);
+	ms = block_ms_at_most(fd, 4, &advice);
+	OK(counter(FC_COUNT_hits) == hits + 400 && advice.flash_measured &&
+	       advice.flash_read_ms > 0 && advice.flash_read_ms <= ms,
+	   "... and its share of a run: %f of %f ms", advice.flash_read_ms, ms);
+	OK(advice.disk_read_ms == 0, "no disk was read");
+	server_close(fd);
+}
+
 static void
 test_writes(void)
 {
@@ -648,6 +707,7 @@ main(void)
 	test_runs();
 	test_scans_do_not_fill();
 	test_prefetch();
+	test_advice();
 	test_writes();
 	test_failed_write();
 	test_allocation();

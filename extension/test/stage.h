@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "advice.h"
 #include "broken.h"
 #include "files.h"
 #include "runtime.h"

@@ -201,6 +201,8 @@ def _sections(n: int) -> dict[str, Rows]:
                 "disk_reads_factor": (1 - hit_ratio) / (1 - 0.8),
                 "saved_ms_per_s": 13.3 * 20 * hit_ratio,
                 "disk_read_mean_ms": 13.6,
+                "flash_read_mean_ms": 0.3,
+                "flash_read_mean_from": "measured",
             }
             for factor, hit_ratio in ((0.5, 0.6), (1.0, 0.8), (2.0, 0.95))
         ],

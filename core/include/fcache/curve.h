@@ -41,7 +41,7 @@ typedef struct FcCurve
 /* Blocks to track for a cache of this many blocks: one in 16, within limits. */
 extern uint32_t fc_curve_tracked_for(uint64_t cache_blocks);
 
-/* About 16 bytes for each tracked block, and 10 kB. */
+/* About 16 bytes for each tracked block, and 11 kB. */
 extern size_t fc_curve_memory_size(uint32_t tracked_max);
 
 /*
@@ -66,8 +66,20 @@ fc_curve_hash(uint64_t file_hash, uint32_t block)
 	return x ^ (x >> 32);
 }
 
-/* So many blocks were requested. */
-extern void fc_curve_count(FcCurve *curve, uint64_t blocks);
+/*
+ * A block that is asked for alone takes a seek of a disk, and one of a run hardly
+ * any: what a hit saves depends on how blocks are asked for.  So the kinds are
+ * counted and timed apart.
+ */
+typedef enum FcCurveKind
+{
+	FC_CURVE_ALONE,
+	FC_CURVE_IN_RUNS,
+	FC_CURVE_KINDS
+} FcCurveKind;
+
+/* So many blocks were requested at once, so many times. */
+extern void fc_curve_count(FcCurve *curve, uint64_t blocks, uint64_t times);
 
 /* Is the block in the sample? */
 extern bool fc_curve_wants(const FcCurve *curve, uint64_t hash);
@@ -78,8 +90,9 @@ extern void fc_curve_note(FcCurve *curve, uint64_t hash);
 /* The same at a given time (milliseconds, monotonic): for tests. */
 extern void fc_curve_note_at(FcCurve *curve, uint64_t hash, uint64_t now_ms);
 
-/* So many blocks were read from disk in this time. */
+/* So many blocks were read at once, from disk or from flash, in this time. */
 extern void fc_curve_disk_read(FcCurve *curve, uint64_t blocks, uint64_t ns);
+extern void fc_curve_flash_read(FcCurve *curve, uint64_t blocks, uint64_t ns);
 
 /* ---- what it has to say --------------------------------------------------- */
 
@@ -93,9 +106,12 @@ typedef struct FcCurveReading
 	uint64_t beyond;
 	double seconds; /* how much time it stands for; old time counts less */
 	double requests_per_second;
-	double disk_read_ms; /* of a block, mean; 0 = none was timed */
-	double sample_rate;  /* part of all blocks that is in the sample */
-	uint32_t tracked;    /* blocks of it that were seen */
+	double run_share; /* of the requests: blocks asked for in runs */
+	/* Of a block, mean; 0 = none was timed. */
+	double disk_read_ms[FC_CURVE_KINDS];
+	double flash_read_ms[FC_CURVE_KINDS];
+	double sample_rate; /* part of all blocks that is in the sample */
+	uint32_t tracked;   /* blocks of it that were seen */
 } FcCurveReading;
 
 extern void fc_curve_read(FcCurve *curve, FcCurveReading *out);

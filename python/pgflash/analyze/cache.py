@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """The tables of the flash cache: its counters, under Oracle's names too, and its advice."""
 
+from collections.abc import Mapping
+
 from pgflash.analyze.grid import figure, missing, ratio, text
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number
+from pgflash.analyze.words import duration
 from pgflash.model.awr import Column, ReportTable, Row, RowMark, Source, Unit
+from pgflash.model.snapshot import Value
 
 #: Counters of pgflash_cache in the order of the table, and what Oracle calls the like.
 COUNTERS = (
@@ -119,8 +123,6 @@ def flash_cache_advice(period: Period) -> ReportTable:
     for record in sorted(records, key=lambda record: number(record.get("size_factor"))):
         known = [record.get(column.name) for column in columns]
         rows.append(Row(cells=tuple(None if value is None else number(value) for value in known)))
-    read_ms = one.get("disk_read_mean_ms")
-    measured = f" Reads from disk took {number(read_ms):.2f} ms." if read_ms is not None else ""
     return ReportTable(
         id="flash-cache-advice",
         title=title,
@@ -129,5 +131,18 @@ def flash_cache_advice(period: Period) -> ReportTable:
         key=("size_factor",),
         measure="hit_ratio",
         note=f"Times the size of the {str(one.get('size_of')).replace('cache', 'flash cache')}, "
-        f"modelled from the requests of the last hours.{measured}",
+        f"modelled from the requests of the last hours.{_block_times(one)}",
+    )
+
+
+def _block_times(record: Mapping[str, Value]) -> str:
+    """Return what the waiting saved is computed from."""
+    disk_ms, flash_ms = record.get("disk_read_mean_ms"), record.get("flash_read_mean_ms")
+    if disk_ms is None or flash_ms is None:
+        return ""
+    assumed = " (assumed)" if record.get("flash_read_mean_from") == "assumed" else ""
+    return (
+        f" A block from disk was waited for {duration(number(disk_ms) / 1000)}, one from flash "
+        f"{duration(number(flash_ms) / 1000)}{assumed}: means of blocks read alone and in runs, "
+        "as they were asked for."
     )
