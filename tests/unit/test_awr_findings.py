@@ -130,14 +130,16 @@ CASES = (
         rule="configuration-waits",
         yes=with_io(("data", "write", "disk", 10_000, 30_000.0)),
         no=with_io(("data", "write", "disk", 10_000, 3_000.0)),
-        says="10 % of DB time went into what settings could avoid, most of it data file write.",
+        says="10 % of DB time went into what settings could avoid, most of it writes of dirty "
+        "buffers by clients.",
         severity=Severity.NOTE,
     ),
     Case(
         rule="locks",
         yes=server() | seen(("Lock", "transactionid", 9_000)),
         no=server() | seen(("Lock", "transactionid", 900)),
-        says="for 30 % of DB time, most of it Lock:transactionid.",
+        says="for 30 % of DB time, most of it waiting for other transactions to end "
+        "(Lock:transactionid).",
         severity=Severity.WARNING,
     ),
     Case(

@@ -407,6 +407,19 @@ def test_a_minute_that_two_intervals_share_is_shared() -> None:
     assert found.sampled_s == pytest.approx(15.0)
 
 
+def test_intervals_shorter_than_a_minute_have_a_row_each() -> None:
+    # From 40 s to 80 s and to 120 s: a minute begins within the first, and is cut by its end.
+    store = Shelf()
+    for minutes in (40 / 60, 80 / 60, 2):
+        looked = [
+            {"bucket": (EPOCH + timedelta(minutes=n)).isoformat(), "looks": LOOKS, "missed": 0}
+            for n in range(2)
+        ]
+        store.put(minutes, {"sample_looks": [] if minutes < 1 else looked, "samples": []})
+    table = make_report(make_period(store, 1, 3)).table("aas-over-time")
+    assert table.values("elapsed_s") == (40.0, 40.0)
+
+
 def test_a_large_residual_is_said() -> None:
     report = make_report(period(seen=samples((CLIENT, None, None, 1))))
     (finding,) = [one for one in report.findings if one.rule == "unexplained"]

@@ -3,6 +3,7 @@
 
 from pgflash.analyze.cpu import CPU_WAIT, is_page_cache
 from pgflash.analyze.dbtime import TimePart, total_of
+from pgflash.analyze.event_words import event_in_words
 from pgflash.analyze.events import RESIDUAL
 from pgflash.analyze.load import cores_of
 from pgflash.analyze.parts import DbTime
@@ -138,7 +139,7 @@ def buffer_writes(_period: Period, found: DbTime) -> Weighed | None:
         "configuration-waits",
         Severity.WARNING if share >= SHARE_WARN else Severity.NOTE,
         f"{percent(share)} of DB time went into what settings could avoid, most of it "
-        f"{parts[0].event}.",
+        f"{event_in_words(parts[0].event)}.",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
         table="top-events",
         advice="A data file write is a client that had to free a buffer: raise shared_buffers or "
@@ -163,11 +164,19 @@ def locks(_period: Period, found: DbTime) -> Weighed | None:
         "locks",
         Severity.WARNING if share >= SHARE_WARN else Severity.NOTE,
         f"Sessions waited for each other for {percent(share)} of DB time, most of it "
-        f"{parts[0].event}.",
+        f"{event_in_words(parts[0].event)}.",
         *(f"{p.event}: {duration(p.total_s)} ({p.source})" for p in parts[:3]),
         table="top-events",
+        advice="Several transactions changed the same rows: change those last, just before the "
+        "commit, and look at what SQL ordered by elapsed time says was most sampled."
+        if parts[0].event in _ROW_LOCKS
+        else "",
         weight=share,
     )
+
+
+#: Locks of rows: who waits for them wants to change what another transaction changed.
+_ROW_LOCKS = frozenset({"Lock:transactionid", "Lock:tuple"})
 
 
 def processors(period: Period, found: DbTime) -> Weighed | None:
@@ -272,7 +281,7 @@ def page_cache(period: Period, found: DbTime) -> Weighed | None:
 def _part_in_words(period: Period, part: TimePart) -> str:
     mean = f" at {duration(part.mean_ms / 1000)}" if part.mean_ms is not None else ""
     if part.event != DISK_READ:
-        return f"{part.event}{mean}"
+        return f"{event_in_words(part.event)}{mean}"
     records = [
         r
         for r in period.records("io")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The tables over time, which the charts are drawn from.
 
-A row is an interval between snapshots (or a minute of the sampler), its time the begin.
+A row is an interval between snapshots, its time the begin.  The sampler's are minutes, if
+intervals are longer; a minute that two intervals share has a part in both.
 A long period has more of them than a chart has room: then neighbours are put together.
 """
 
@@ -20,6 +21,7 @@ from pgflash.model.waits import WaitClass
 
 #: Rows of a table over time.
 POINTS_MAX = 120
+MINUTE_S = 60
 
 #: What tables over time show; adding up all else, for each of their rows, would take long.
 SHOWN = frozenset({"database", "host_cpu", "host_memory", "io", "stat_io", "stat_wal", "wal"})
@@ -58,10 +60,8 @@ def sessions_over_time(period: Period, found: Sampled | None) -> ReportTable:
     if found is None:
         reason = period.missing_reason("samples") or "Sampled by the extension pgflash only."
         return missing("aas-over-time", title, columns, reason)
-    size = -(-len(found.minutes) // POINTS_MAX)
     rows = []
-    for i in range(0, len(found.minutes), size):
-        group = found.minutes[i : i + size]
+    for group in _groups(period, found.minutes):
         seconds = sum(minute.seconds for minute in group)
         sessions = [_mean_sessions(group, one, seconds) for one in counted]
         rows.append(Row(cells=(iso(group[0].at), seconds, *sessions, sum(sessions))))
@@ -74,6 +74,18 @@ def sessions_over_time(period: Period, found: Sampled | None) -> ReportTable:
         measure="all",
         note=f"From {found.looks:,} looks at all sessions.",
     )
+
+
+def _groups(period: Period, minutes: Sequence[Minute]) -> list[Sequence[Minute]]:
+    """Return the minutes of each row: those of an interval where intervals are shorter."""
+    if period.elapsed_s < MINUTE_S * len(period.intervals):
+        within = (
+            [m for m in minutes if step.begin.taken_at <= m.at < step.end.taken_at]
+            for step in steps(period)
+        )
+        return [group for group in within if group]
+    size = -(-len(minutes) // POINTS_MAX)
+    return [minutes[i : i + size] for i in range(0, len(minutes), size)]
 
 
 def _mean_sessions(minutes: Sequence[Minute], one: WaitClass, seconds: float) -> float:

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What a wait is, in the words of a sentence: those that most of DB time goes to.
+
+A table has the event's own name, which can be looked up.  A sentence says what it means;
+PostgreSQL's names stay beside that, and what nobody has words for is called by its name.
+"""
+
+_WORDS = {
+    "DB CPU": "work on the processors (DB CPU)",
+    "WAL sync": "syncs of the WAL",
+    "WAL write": "writes of the WAL",
+    "data file read": "reads of data files",
+    "data file read, all processes": "reads of data files",
+    "data file read, disk": "reads from disk",
+    "data file read, flash cache": "reads from the flash cache",
+    "data file read, page cache": "reads from the page cache",
+    "data file write": "writes of dirty buffers by clients",
+    "data file extend": "extending data files",
+    "IO:AioIoCompletion": "waiting for reads that io workers made",
+    "IO:DataFileRead": "reads of data files",
+    "IO:WalSync": "syncs of the WAL",
+    "IPC:SyncRep": "waiting for a synchronous standby",
+    "LWLock:BufferMapping": "finding and replacing buffers",
+    "LWLock:WALInsert": "waiting to put records into the WAL's buffers",
+    "LWLock:WALWrite": "waiting while another session wrote the WAL",
+    "Lock:extend": "waiting while another session extended the table",
+    "Lock:relation": "waiting for a lock of a table",
+    "Lock:transactionid": "waiting for other transactions to end",
+    "Lock:tuple": "waiting in line to change a row",
+    "Timeout:PgSleep": "sleeping",
+}
+
+
+def event_in_words(event: str) -> str:
+    """Return what a sentence calls an event: PostgreSQL's own name is part of it."""
+    words = _WORDS.get(event)
+    if words is None:
+        return event
+    return f"{words} ({event})" if ":" in event else words
