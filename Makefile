@@ -105,10 +105,10 @@ images: venv-dev rooms
 	$(Q)'$(BIN)/python' tests/browser/make_images.py
 
 test: venv-dev rooms
-	$(Q)PG='$(PG)' V='$(V)' JOBS='$(JOBS)' tools/test.sh
+	$(Q)PG='$(PG)' V='$(V)' JOBS='$(JOBS)' tools/scratch.sh tools/test.sh
 
 check: venv-dev rooms
-	$(Q)PATH='$(BIN)':"$$PATH" tools/check.sh
+	$(Q)PATH='$(BIN)':"$$PATH" tools/scratch.sh tools/check.sh
 
 fmt: venv-dev
 	$(Q)files='$(C_CODE)'; test -z "$$files" || '$(BIN)/clang-format' -i $$files

@@ -26,9 +26,10 @@ from restart_rig import (
 )
 from rich.table import Table
 
+from pgflash.lab.account import make_server_dir, server_account
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, make_server_dir, server_account
+from pgflash.lab.server import Server
 
 RECOVERED = 0.9
 CLIENTS = 16

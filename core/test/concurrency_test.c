@@ -701,12 +701,15 @@ main(void)
 {
 	uint64_t seed = (uint64_t) from_environment("SOAK_SEED", (long) time(NULL));
 	const char *folder = getenv("SOAK_DIR");
-	char path[256];
+	char path[200];
+	int fd;
 
-	if (folder == NULL)
-		folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-	snprintf(path, sizeof(path), "%s/pgflash_concurrency_test.%d", folder,
-	         (int) getpid());
+	if (folder != NULL)
+		setenv("MEMDIR", folder, 1);
+	tap_scratch(path, sizeof(path), "pgflash-concurrency", true);
+	fd = mkstemp(path);
+	MUST(fd >= 0);
+	close(fd);
 	printf("# SOAK_SEED=%lu\n", (unsigned long) seed);
 	test_soak(path, seed, from_environment("SOAK_SECONDS", 4));
 	test_controls(path, seed);

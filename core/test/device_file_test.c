@@ -23,7 +23,7 @@
 #define SLOTS  128
 #define NOBODY 65534
 
-static char folder[] = "/tmp/pgflash_device_test.XXXXXX";
+static char folder[100];
 static char path[128];
 
 static off_t
@@ -470,6 +470,7 @@ remove_folder(void)
 int
 main(void)
 {
+	tap_scratch(folder, sizeof(folder), "pgflash-device", false);
 	MUST(mkdtemp(folder) != NULL);
 
 	unsigned fds = open_fds();

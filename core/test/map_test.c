@@ -26,7 +26,7 @@ static const FcConfig config = { .slot_count = SLOTS,
 	                             .process_count = 8,
 	                             .policy = &fc_policy_lfu };
 
-static char path[] = "/dev/shm/pgflash-map-XXXXXX";
+static char path[200];
 
 typedef struct Life
 {
@@ -638,7 +638,10 @@ test_torn_records(void)
 int
 main(void)
 {
-	int fd = mkstemp(path);
+	int fd;
+
+	tap_scratch(path, sizeof(path), "pgflash-map", true);
+	fd = mkstemp(path);
 
 	MUST(fd >= 0);
 	close(fd);

@@ -20,7 +20,7 @@
 #define SLOTS 128
 #define MS    1000000ULL
 
-static char path[] = "/tmp/pgflash_queue_test.XXXXXX";
+static char path[200];
 static FcDevice file;
 
 /* ---- transfers --------------------------------------------------------------------- */
@@ -348,7 +348,10 @@ test_signals(void)
 int
 main(void)
 {
-	int fd = mkstemp(path);
+	int fd;
+
+	tap_scratch(path, sizeof(path), "pgflash-queue", false);
+	fd = mkstemp(path);
 
 	MUST(fd >= 0);
 	close(fd);

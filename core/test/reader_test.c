@@ -470,7 +470,7 @@ test_nested(void)
 
 /* ---- real files, real children --------------------------------------------------------- */
 
-static char path[] = "/tmp/pgflash_reader_test.XXXXXX";
+static char path[200];
 
 static void
 begin_with_file(FcDevice *device)
@@ -548,7 +548,10 @@ main(void)
 	test_ahead_and_hung();
 	test_nested();
 
-	int fd = mkstemp(path);
+	int fd;
+
+	tap_scratch(path, sizeof(path), "pgflash-reader", false);
+	fd = mkstemp(path);
 
 	MUST(fd >= 0);
 	close(fd);

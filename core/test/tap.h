@@ -13,6 +13,9 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static int tap_count;
 static int tap_failures;
@@ -45,6 +48,22 @@ tap_ok(bool good, const char *file, int line, const char *format, ...)
 		printf("ok %d - %s # SKIP %s\n", ++tap_count, (what), (why));          \
 		fflush(stdout);                                                        \
 	} while (0)
+
+/*
+ * Name a file or folder "NAME.XXXXXX" for mkstemp() or mkdtemp(), in memory if it is
+ * written much: in the folders of this run, if tools/scratch.sh made some.
+ */
+__attribute__((unused)) static void
+tap_scratch(char *path, size_t size, const char *name, bool in_memory)
+{
+	const char *folder = getenv(in_memory ? "MEMDIR" : "TMPDIR");
+
+	if (folder == NULL || folder[0] == '\0')
+		folder =
+			in_memory && access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+	if (snprintf(path, size, "%s/%s.XXXXXX", folder, name) >= (int) size)
+		abort();
+}
 
 __attribute__((unused)) static int
 tap_done(void)

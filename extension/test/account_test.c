@@ -287,7 +287,7 @@ calls_of_others(void)
 static void
 set_up(void)
 {
-	static char top[] = "/tmp/pgflash-account-XXXXXX";
+	static char top[200];
 	static char data[256];
 	static const AccountServer server = {
 		.backend_type = &backend_type,
@@ -305,6 +305,7 @@ set_up(void)
 		"pg_wal", "pg_xact", "pg_tblspc",
 	};
 
+	tap_scratch(top, sizeof(top), "pgflash-account", false);
 	if (mkdtemp(top) == NULL || chdir(top) != 0)
 		abort();
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)

@@ -177,10 +177,11 @@ set_up_cache(void)
 UNUSED static void
 set_up(void)
 {
-	static char top[] = "/tmp/pgflash-hooks-XXXXXX";
+	static char top[200];
 	static char data[256];
 	static Board board;
 
+	tap_scratch(top, sizeof(top), "pgflash-hooks", false);
 	if (mkdtemp(top) == NULL || chdir(top) != 0 || mkdir("data", 0700) != 0 ||
 	    chdir("data") != 0 || mkdir("base", 0700) != 0 ||
 	    mkdir("base/5", 0700) != 0 || mkdir("global", 0700) != 0 ||

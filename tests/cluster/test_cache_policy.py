@@ -18,8 +18,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import make_server_dir
 from support.cached import (
     CachedServer,
     assert_indexes_whole,

@@ -12,8 +12,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgflash.lab.account import make_server_dir, server_account
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulator_folder
-from pgflash.lab.server import Server, make_server_dir, server_account
+from pgflash.lab.server import Server
 from support.cluster import ClusterFactory
 
 pytestmark = pytest.mark.skipif(

@@ -19,9 +19,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.server import Server
 from support.cached import create_cached, eventually
 from support.cluster import ClusterFactory
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import make_server_dir
 from support.cached import CachedServer, Row, assert_never_stale, create_cached, eventually
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import make_server_dir
 from support.cached import CachedServer, Row, assert_never_stale, eventually
 from support.cluster import ClusterFactory
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.server import Server
 from support.cached import eventually
 from support.cluster import REPOSITORY, ClusterFactory
 from support.shim import compile_shim

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.bulk import consistency as bulk_consistency
 from pgflash.lab.bulk import driver as bulk_driver
 from pgflash.lab.bulk import loader as bulk_loader
@@ -25,7 +26,7 @@ from pgflash.lab.micro import driver as micro_driver
 from pgflash.lab.micro import loader as micro_loader
 from pgflash.lab.micro.model import PATTERNS, MicroConfig, Side
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.server import Server
 from pgflash.lab.workload import InconsistentError, Observer
 from support.cluster import FAST_SETTINGS
 

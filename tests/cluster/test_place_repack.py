@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.lab.account import reachable_dir
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import reachable_dir
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
 from pgflash.place import PlaceError, look_at
 from support.cached import assert_indexes_whole, eventually

@@ -15,8 +15,9 @@ import psycopg
 import pytest
 
 from pgflash import api
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.server import Server
 from pgflash.model.snapshot import Section, SectionKind, SnapshotError, find_head
 from pgflash.session import SessionError
 from pgflash.store import PgStore, open_store

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import make_server_dir
 from support.cached import eventually
 from support.cluster import ClusterFactory
 from support.fault_rig import PAGE_BYTES, Rig, flip_bits, used_pages

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.server import Server
 from support.cluster import ClusterFactory, find_install
 
 #: Enough for a few clients' pins, and nothing beside.

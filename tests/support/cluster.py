@@ -24,8 +24,10 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.lab.account import make_server_dir, reachable_dir
+from pgflash.lab.leftovers import remove_tree
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server, make_server_dir, reachable_dir, remove_data
+from pgflash.lab.server import Server
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -175,6 +177,5 @@ class ClusterFactory:
         """Stop all servers and remove their folders."""
         for server, folder in self._servers:
             server.stop("immediate")
-            remove_data(server.data)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
         self._servers.clear()

@@ -26,7 +26,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.account import make_server_dir
+from pgflash.lab.server import Server
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

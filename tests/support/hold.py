@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgflash.lab.server import make_server_dir
+from pgflash.lab.account import make_server_dir
 from support.cached import eventually
 from support.cluster import REPOSITORY
 

@@ -24,7 +24,8 @@ from typing import ClassVar
 import psycopg
 import pytest
 
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.account import make_server_dir
+from pgflash.lab.server import Server
 from pgflash.model.plan import Move, Plan, read_plan, write_plan
 from pgflash.place import Cluster, Journal, Steps, apply_plan, moves_for, plan_for, undo_plan
 from support.cluster import ClusterFactory

@@ -27,7 +27,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.account import make_server_dir
+from pgflash.lab.server import Server
 from support.cluster import REPOSITORY
 
 SOURCE = REPOSITORY / "tests" / "crash" / "power.c"

@@ -411,7 +411,7 @@ def test_intervals_shorter_than_a_minute_have_a_row_each() -> None:
     # From 40 s to 80 s and to 120 s: a minute begins within the first, and is cut by its end.
     store = Shelf()
     for minutes in (40 / 60, 80 / 60, 2):
-        looked = [
+        looked: Rows = [
             {"bucket": (EPOCH + timedelta(minutes=n)).isoformat(), "looks": LOOKS, "missed": 0}
             for n in range(2)
         ]

@@ -11,7 +11,7 @@ import pytest
 
 from pgflash.errors import UsageError
 from pgflash.lab import devices
-from pgflash.lab.server import reachable_dir
+from pgflash.lab.account import reachable_dir
 from support.runs import ALL, BASELINE, BOTH, WAL
 
 

@@ -15,9 +15,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgflash.lab import server as server_module
+from pgflash.lab import account
+from pgflash.lab.account import ServerError, server_account
+from pgflash.lab.leftovers import SEGMENTS, remove_data, remove_tree
 from pgflash.lab.postgres import PgInstall, PgInstallError
-from pgflash.lab.server import Server, ServerError, remove_data, server_account
+from pgflash.lab.server import Server
 from support.cluster import ClusterFactory
 
 
@@ -181,6 +183,44 @@ def test_a_data_folder_goes_with_what_its_server_left_in_memory(tmp_path: Path) 
             path.unlink(missing_ok=True)
 
 
+def posix_segments(pid: int) -> set[Path]:
+    """Return what a process has mapped of PostgreSQL's own in /dev/shm."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {Path(line.split()[-1]) for line in lines if "/dev/shm/PostgreSQL." in line}
+
+
+def system_v_segment(server: Server) -> str:
+    """Return the number of a server's segment, as postmaster.pid has it."""
+    return (server.data / "postmaster.pid").read_text().splitlines()[6].split()[1]
+
+
+def there_is(segment: str) -> bool:
+    return any(line.split()[1] == segment for line in SEGMENTS.read_text().splitlines())
+
+
+def test_a_killed_servers_folder_goes_with_postgresqls_memory(cluster: ClusterFactory) -> None:
+    killed, running = cluster(), cluster()
+    seen = {}
+    for server in (killed, running):
+        assert server.postmaster_pid is not None
+        seen[server] = (posix_segments(server.postmaster_pid), system_v_segment(server))
+        assert seen[server][0]
+    killed.kill_postmaster()
+    posix, segment = seen[killed]
+    assert there_is(segment)
+    assert all(path.exists() for path in posix)
+
+    for server in (killed, running):
+        remove_tree(server.base)
+    assert not there_is(segment)
+    assert not any(path.exists() for path in posix)
+
+    # Who runs keeps his, though his folder goes.
+    posix, segment = seen[running]
+    assert there_is(segment)
+    assert all(path.exists() for path in posix)
+
+
 def test_a_snapshot_brings_back_the_cluster_and_only_it(
     cluster: ClusterFactory, tmp_path: Path
 ) -> None:
@@ -331,7 +371,7 @@ def test_what_the_servers_user_cannot_reach_is_used_from_where_it_can(
     hidden = pg_install.copy_to(closed / "pg")
     opened = Path("/var/tmp") / f"pgflash-test-{os.getpid()}"
     opened.mkdir(mode=0o755)
-    monkeypatch.setattr(server_module, "REACHABLE_BASE", opened)
+    monkeypatch.setattr(account, "REACHABLE_BASE", opened)
     try:
         with Server.create(hidden, closed / "server") as server:
             server.start()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.counters import DeviceReader
 from pgflash.lab.devices import Folders, Places
 from pgflash.lab.emulator import Emulator
@@ -27,6 +28,7 @@ from pgflash.lab.extension import (
     prefill,
     require_serving,
 )
+from pgflash.lab.leftovers import forget_memory
 from pgflash.lab.marks import Mark, cache_use, cpu_use, device_stats, reads, take_mark
 from pgflash.lab.parameters import Parameters
 from pgflash.lab.placing import make_tablespaces, place
@@ -35,7 +37,7 @@ from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.recorder import Recorder
 from pgflash.lab.sampler import WAITS_HZ, Samples, WaitSample, Watch
 from pgflash.lab.scenario import Scenario
-from pgflash.lab.server import Server, forget_memory, make_server_dir
+from pgflash.lab.server import Server
 from pgflash.lab.snapshot import Snapshot
 from pgflash.lab.workload import DATABASE, Context, Figures, MeasureError, Observer
 from pgflash.model.awr import AwrReport

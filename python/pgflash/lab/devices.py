@@ -20,7 +20,8 @@ from pathlib import Path
 
 from pgflash.errors import UsageError
 from pgflash.lab import host
-from pgflash.lab.server import forget_memory, make_server_dir, reachable_dir, remove_data
+from pgflash.lab.account import make_server_dir, reachable_dir
+from pgflash.lab.leftovers import forget_memory, remove_data
 from pgflash.model.run import Approach, Device
 
 #: Where files in memory go, and what must stay free there.

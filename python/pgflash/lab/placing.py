@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from psycopg import Connection, sql
 
+from pgflash.lab.account import make_server_dir
 from pgflash.lab.devices import Places
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.server import Server
 from pgflash.lab.workload import DATABASE, MeasureError
 from pgflash.model.run import Approach
 

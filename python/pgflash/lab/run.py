@@ -18,13 +18,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgflash.lab import devices, journal, store
+from pgflash.lab.account import server_account
 from pgflash.lab.attempt import Lab, expected_s, measure, needed_bytes
 from pgflash.lab.emulator import EmulatedDevice, Emulator, library_path
 from pgflash.lab.hot import with_advised_objects
 from pgflash.lab.order import Order, describe, profiles, require_extension, require_same
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.scenario import Scenario
-from pgflash.lab.server import server_account
 from pgflash.lab.snapshot import Snapshot, find_snapshot, make_snapshot, snapshot_key
 from pgflash.model.run import Approach, Attempt, Run
 

@@ -7,17 +7,12 @@
 One base folder holds everything: data/ (the cluster), server.log, sock/ (the only way
 in: no TCP, trust authentication behind a folder only the owner may enter).
 
-**Who it runs as.**  PostgreSQL refuses root.  If the driver is root, server and client
-programs run as `postgres`, or `nobody` where there is no such user.  That user must be
-able to reach the installation, the base folder and preloaded libraries; what it cannot
-reach (a clone below /root, say) is copied or moved below /var/tmp, and the log says so.
+**Who it runs as**: the driver's user, or another one if that is root (account.py).
 
 **How it dies.**  stop() escalates from the asked mode to SIGKILL of the postmaster's own
-children.  If the driver is killed, the kernel sends the postmaster SIGQUIT (setpriv
---pdeathsig), which is an immediate shutdown.  That signal is bound to the *thread* that
-started the child, so all children are started by one thread that lives as long as the
-driver.  A server that an earlier driver left on the same base is stopped before ours
-starts.
+children.  If the driver is killed, the kernel sends the postmaster SIGQUIT, which is an
+immediate shutdown (processes.py).  A server that an earlier driver left on the same base
+is stopped before ours starts.
 
 **Settings** live in data/pgflash.conf, rewritten before every start, so that a restored
 snapshot runs with the settings of this server and not with those it was taken under.
@@ -27,34 +22,35 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
 import logging
 import os
-import pwd
-import queue
 import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import psycopg
 
-from pgflash.errors import PgflashError
+from pgflash.lab.account import (
+    ServerError,
+    as_server_user,
+    make_server_dir,
+    reachable_dir,
+    reachable_file,
+    reachable_install,
+    server_account,
+)
+from pgflash.lab.leftovers import remove_data
 from pgflash.lab.postgres import PgInstall
+from pgflash.lab.processes import children, die_with_driver, servers_in, spawn
 
 log = logging.getLogger(__name__)
 
 StopMode = Literal["smart", "fast", "immediate"]
-
-#: Where things go that the server's user could not reach where they are.
-REACHABLE_BASE = Path("/var/tmp")
 
 START_WAIT_S = 120.0
 STOP_WAIT_S = 60.0
@@ -73,103 +69,6 @@ _SIGNALS: dict[StopMode, signal.Signals] = {
     "fast": signal.SIGINT,
     "immediate": signal.SIGQUIT,
 }
-
-
-class ServerError(PgflashError):
-    """The private server could not be made, started or stopped."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """The ordinary user a root driver hands its programs to."""
-
-    name: str
-    uid: int
-    gid: int
-
-
-def server_account() -> Account | None:
-    """Return the user that servers run as, or None if it is the driver's own."""
-    if os.geteuid() != 0:
-        return None
-    for name in (_SUPERUSER, "nobody"):
-        with contextlib.suppress(KeyError):
-            entry = pwd.getpwnam(name)
-            return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
-    raise ServerError(
-        "PostgreSQL does not run as root, and there is no user postgres or nobody",
-        hint="Run as an ordinary user.",
-    )
-
-
-def make_server_dir(path: Path) -> Path:
-    """Make a folder that the server's user owns, for a WAL or a tablespace location, say."""
-    path.mkdir(parents=True, exist_ok=True)
-    path.chmod(0o700)
-    account = server_account()
-    if account is not None:
-        os.chown(path, account.uid, account.gid)
-    return path
-
-
-def is_reachable(path: Path, *, mode: Literal["-r", "-x"] = "-r") -> bool:
-    """Say whether the server's user can read (or enter, run) PATH."""
-    done = subprocess.run(["test", mode, path], check=False, **_as_server_user())
-    return done.returncode == 0
-
-
-def reachable_file(path: Path) -> Path:
-    """Return PATH, or a copy of it that the server's user can read."""
-    if is_reachable(path):
-        return path
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    copy = _our_dir() / f"{digest}-{path.name}"
-    if not copy.exists():
-        temporary = copy.with_name(f"{copy.name}.{os.getpid()}")
-        shutil.copy(path, temporary)
-        temporary.chmod(0o755)
-        temporary.replace(copy)
-    return copy
-
-
-def reachable_dir(path: Path) -> Path:
-    """Return PATH, made if need be, or a folder to use instead that the server's user can enter."""
-    path = path.absolute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if is_reachable(path.parent, mode="-x"):
-        path.mkdir(exist_ok=True)
-        return path
-    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    instead = _our_dir() / f"{path.name}-{digest}"
-    log.warning("%s cannot be reached by the server's user: using %s", path, instead)
-    instead.mkdir(exist_ok=True)
-    return instead
-
-
-def reachable_install(install: PgInstall) -> PgInstall:
-    """Return the installation, or an up-to-date copy that the server's user can run."""
-    if is_reachable(install.bindir / "postgres", mode="-x") and is_reachable(install.sharedir):
-        return install
-    dest = _our_dir() / f"postgresql-{install.major}-{install.fingerprint()}"
-    log.warning(
-        "%s cannot be reached by the server's user: running a copy in %s", install.root, dest
-    )
-    return install.copy_to(dest)
-
-
-def forget_memory(data: Path) -> None:
-    """Remove what a server that was not shut down left in shared memory for its next start."""
-    with contextlib.suppress(FileNotFoundError):
-        status = data.stat()
-        # The cache's memory is named after the server's user and its data folder.
-        name = f"pgflash.{status.st_uid}.{status.st_dev:x}.{status.st_ino:x}"
-        (Path("/dev/shm") / name).unlink(missing_ok=True)
-
-
-def remove_data(data: Path) -> None:
-    """Remove a data folder, and what its server left in shared memory."""
-    forget_memory(data)
-    shutil.rmtree(data, ignore_errors=True)
 
 
 class Server:
@@ -255,9 +154,9 @@ class Server:
             variables["LD_PRELOAD"] = ":".join(map(str, paths))
         self._log_start_bytes = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log_file:
-            self._postmaster = _spawn(
+            self._postmaster = spawn(
                 [
-                    *_die_with_driver("QUIT"),
+                    *die_with_driver("QUIT"),
                     "env",
                     *(f"{name}={value}" for name, value in variables.items()),
                     self.install.program("postgres"),
@@ -278,7 +177,7 @@ class Server:
                 cwd=self.base,
                 env=_clean_environment(self.install),
                 start_new_session=True,
-                **_as_server_user(),
+                **as_server_user(),
             )
         _running.add(self)
         try:
@@ -325,7 +224,7 @@ class Server:
         The pid file is not asked: it outlives its server, and its number may belong to
         somebody else by now.
         """
-        leftover = _servers_in(self.data)
+        leftover = servers_in(self.data)
         if not leftover:
             return False
         log.warning("stopping a server that an earlier run left in %s", self.base)
@@ -360,11 +259,11 @@ class Server:
 
     def child_pids(self) -> list[int]:
         """Return the process ids of the postmaster's children."""
-        return [child.pid for child in _children(self.postmaster_pid or -1)]
+        return [child.pid for child in children(self.postmaster_pid or -1)]
 
     def backend_pids(self) -> list[int]:
         """Return the process ids that serve a client connection."""
-        return [child.pid for child in _children(self.postmaster_pid or -1) if child.is_backend()]
+        return [child.pid for child in children(self.postmaster_pid or -1) if child.is_backend()]
 
     def log_text(self, *, since_start: bool = False) -> str:
         """Return the server's log, of all starts or of the last one."""
@@ -468,8 +367,8 @@ class Server:
             "PGDATABASE": "postgres",
             **(extra_env or {}),
         }
-        process: subprocess.Popen[str] = _spawn(
-            [*_die_with_driver("TERM"), program, *argv[1:]],
+        process: subprocess.Popen[str] = spawn(
+            [*die_with_driver("TERM"), program, *argv[1:]],
             cwd=cwd or self.base,
             env=environment,
             stdin=stdin,
@@ -477,7 +376,7 @@ class Server:
             stderr=stderr,
             text=True,
             start_new_session=True,
-            **_as_server_user(),
+            **as_server_user(),
         )
         return process
 
@@ -525,12 +424,12 @@ class Server:
         They notice by themselves, unless they are stopped or stuck.  One may be born while
         we look, of a postmaster that is just dying, so we look until there is none.
         """
-        if _wait_until(lambda: not _servers_in(self.data), IMMEDIATE_WAIT_S):
+        if _wait_until(lambda: not servers_in(self.data), IMMEDIATE_WAIT_S):
             return
-        for process in _servers_in(self.data):
+        for process in servers_in(self.data):
             process.send(signal.SIGKILL)
-        if not _wait_until(lambda: not _servers_in(self.data), IMMEDIATE_WAIT_S):
-            alive = ", ".join(str(process.pid) for process in _servers_in(self.data))
+        if not _wait_until(lambda: not servers_in(self.data), IMMEDIATE_WAIT_S):
+            alive = ", ".join(str(process.pid) for process in servers_in(self.data))
             raise ServerError(f"processes {alive} of a server in {self.base} do not go away")
 
     def _require_stopped(self, doing: str) -> None:
@@ -613,90 +512,6 @@ def _stop_all() -> None:
         server.stop("immediate")
 
 
-# ---- processes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Process:
-    """A process told apart from a later one with the same number by its start time."""
-
-    pid: int
-    parent: int
-    start_ticks: int
-
-    @classmethod
-    def find(cls, pid: int) -> _Process | None:
-        """Return process PID, or None if there is none or it is only waiting to be reaped."""
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-        except OSError:
-            return None
-        # The name in brackets may hold anything, so count fields behind the last bracket:
-        # field 3 of proc(5), the state, comes first there.
-        fields = stat[stat.rindex(")") + 2 :].split()
-        if fields[0] in {"Z", "X"}:
-            return None
-        return cls(pid=pid, parent=int(fields[1]), start_ticks=int(fields[19]))
-
-    def is_alive(self) -> bool:
-        """Say whether this very process still runs."""
-        now = _Process.find(self.pid)
-        return now is not None and now.start_ticks == self.start_ticks
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal, if it still runs."""
-        if self.is_alive():
-            try:
-                os.kill(self.pid, number)
-            except ProcessLookupError:
-                return
-            except PermissionError as error:
-                raise ServerError(
-                    f"process {self.pid} belongs to another user",
-                    hint="Stop it as the user who started it.",
-                ) from error
-
-    def is_server_in(self, data: Path) -> bool:
-        """Say whether it is a postgres, postmaster or child, that works in this data folder."""
-        try:
-            folder = Path(f"/proc/{self.pid}/cwd").readlink()
-        except OSError:
-            return False
-        try:
-            program = Path(f"/proc/{self.pid}/exe").readlink()
-        except OSError:
-            # It is about to be gone, and may hold the server's shared memory until then.
-            return folder == data
-        return program.name.startswith("postgres") and folder == data
-
-    def is_backend(self) -> bool:
-        """Say whether its title is that of a backend with a client on the Unix socket."""
-        try:
-            title = Path(f"/proc/{self.pid}/cmdline").read_bytes()
-        except OSError:
-            return False
-        return title.startswith(b"postgres: ") and b" [local] " in title
-
-
-def _processes() -> Iterator[_Process]:
-    """Yield all processes."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        process = _Process.find(int(entry.name))
-        if process is not None:
-            yield process
-
-
-def _children(pid: int) -> list[_Process]:
-    """Return the children of a process."""
-    return [process for process in _processes() if process.parent == pid]
-
-
-def _servers_in(data: Path) -> list[_Process]:
-    """Return the server processes that work in a data folder, orphans included."""
-    folder = data.resolve()
-    return [process for process in _processes() if process.is_server_in(folder)]
-
-
 def _wait_until(condition: Callable[[], bool], wait_s: float) -> bool:
     """Wait for a condition; False if the time ran out first."""
     deadline = time.monotonic() + wait_s
@@ -707,67 +522,6 @@ def _wait_until(condition: Callable[[], bool], wait_s: float) -> bool:
     return True
 
 
-class _Spawner(threading.Thread):
-    """The thread that starts every child.
-
-    PR_SET_PDEATHSIG fires when the thread that made the child ends, not the process, so
-    a worker thread that starts a server and ends would take the server with it.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(name="pgflash-spawner", daemon=True)
-        self.orders: queue.SimpleQueue[tuple[Future[Any], list[Any], dict[str, Any]]] = (
-            queue.SimpleQueue()
-        )
-
-    def run(self) -> None:
-        """Start what is ordered, for ever."""
-        while True:
-            answer, argv, options = self.orders.get()
-            try:
-                answer.set_result(subprocess.Popen(argv, **options))
-            except BaseException as error:  # handed to the thread that ordered
-                answer.set_exception(error)
-
-
-_spawner_lock = threading.Lock()
-_spawner: _Spawner | None = None
-
-
-def _spawn(argv: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any]:  # noqa: ANN401
-    """Start a program from the thread that lives as long as the driver."""
-    global _spawner
-    with _spawner_lock:
-        if _spawner is None or not _spawner.is_alive():
-            _spawner = _Spawner()
-            _spawner.start()
-    answer: Future[subprocess.Popen[Any]] = Future()
-    _spawner.orders.put((answer, list(argv), options))
-    try:
-        return answer.result()
-    except OSError as error:
-        raise ServerError(f"could not run {argv[0]}: {error}") from error
-
-
-def _die_with_driver(signal_name: str) -> list[str]:
-    """Return the words before a command that make the kernel end it with the driver."""
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        raise ServerError(
-            "setpriv is needed so that no server outlives its driver",
-            hint="Install the util-linux package.",
-        )
-    return [setpriv, "--pdeathsig", signal_name, "--"]
-
-
-def _as_server_user() -> dict[str, Any]:
-    """Return the Popen arguments that drop root, extra groups included."""
-    account = server_account()
-    if account is None:
-        return {}
-    return {"user": account.uid, "group": account.gid, "extra_groups": []}
-
-
 def _clean_environment(install: PgInstall) -> dict[str, str]:
     """Return a small environment: nothing of the caller's may change what a server does."""
     return {
@@ -776,18 +530,6 @@ def _clean_environment(install: PgInstall) -> dict[str, str]:
         "TZ": "UTC",
         **install.env,
     }
-
-
-# ---- folders the server's user can reach
-
-
-def _our_dir() -> Path:
-    """Return our folder below REACHABLE_BASE, made so that nobody else can plant files in it."""
-    folder = REACHABLE_BASE / f"pgflash-{os.geteuid()}"
-    folder.mkdir(mode=0o755, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-        raise ServerError(f"{folder} belongs to somebody else", hint="Remove it.")
-    return folder
 
 
 # ---- texts

@@ -1,0 +1,114 @@
+"""What a server that was killed leaves in memory, for a start that may never be.
+
+The flash cache's memory is named after the server's user and its data folder.  PostgreSQL's
+own is a System V segment, whose number postmaster.pid holds; that names a POSIX segment,
+/dev/shm/PostgreSQL.N, and that lists the others.  The next start finds and removes them.
+Where the folder is removed instead nobody would ever again, so it is done here: of servers
+to which no process is attached any more, and only what bears PostgreSQL's marks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+MEMORY = Path("/dev/shm")
+SEGMENTS = Path("/proc/sysvipc/shm")
+
+#: The head of the System V segment (PGShmemHeader): magic number, postmaster, sizes, and the
+#: number of the POSIX segment that lists the others.
+_HEADER = struct.Struct("=iiQQI")
+_HEADER_MAGIC = 679834894
+#: The head of that one (dsm_control_header), and an entry of its list (dsm_control_item).
+_CONTROL = struct.Struct("=III4x")
+_CONTROL_MAGIC = 0x9A503D32
+_ITEM = struct.Struct("=II32x")
+
+_SHM_RDONLY = 0o10000
+_IPC_RMID = 0
+
+
+def forget_memory(data: Path) -> None:
+    """Remove what a server that was not shut down left in memory for its next start."""
+    with contextlib.suppress(FileNotFoundError):
+        status = data.stat()
+        name = f"pgflash.{status.st_uid}.{status.st_dev:x}.{status.st_ino:x}"
+        (MEMORY / name).unlink(missing_ok=True)
+        _forget_postgresqls(data)
+
+
+def remove_data(data: Path) -> None:
+    """Remove a data folder, and what its server left in memory."""
+    forget_memory(data)
+    shutil.rmtree(data, ignore_errors=True)
+
+
+def _forget_postgresqls(data: Path) -> None:
+    """Remove PostgreSQL's own segments, if there is a server that left them."""
+    with contextlib.suppress(FileNotFoundError, IndexError, ValueError):
+        lines = (data / "postmaster.pid").read_text().splitlines()
+        postmaster, segment = int(lines[0]), int(lines[6].split()[1])
+        if _is_attached(segment):
+            return
+        libc = ctypes.CDLL(None, use_errno=True)
+        header = _read_segment(libc, segment)
+        if header is None:
+            return
+        magic, creator, _, _, control = _HEADER.unpack(header)
+        if (magic, creator) != (_HEADER_MAGIC, postmaster):
+            return
+        for number in _listed(control):
+            (MEMORY / f"PostgreSQL.{number}").unlink(missing_ok=True)
+        libc.shmctl(segment, _IPC_RMID, None)
+
+
+def _is_attached(segment: int) -> bool:
+    """Say whether a System V segment is in use, or cannot be looked up."""
+    try:
+        rows = [line.split() for line in SEGMENTS.read_text().splitlines()]
+    except OSError:
+        return True
+    columns = rows[0]
+    number, attached = columns.index("shmid"), columns.index("nattch")
+    found = [row for row in rows[1:] if row[number] == str(segment)]
+    return not found or found[0][attached] != "0"
+
+
+def _read_segment(libc: ctypes.CDLL, segment: int) -> bytes | None:
+    """Return the head of a System V segment; None if it may not be read."""
+    libc.shmat.restype = ctypes.c_void_p
+    address = libc.shmat(segment, None, _SHM_RDONLY)
+    if address is None or address == ctypes.c_void_p(-1).value:
+        return None
+    try:
+        return ctypes.string_at(address, _HEADER.size)
+    finally:
+        libc.shmdt(ctypes.c_void_p(address))
+
+
+def _listed(control: int) -> Iterator[int]:
+    """Yield the numbers of the POSIX segments that one of them lists, itself at the end."""
+    try:
+        content = (MEMORY / f"PostgreSQL.{control}").read_bytes()
+        magic, count, _ = _CONTROL.unpack_from(content)
+        if magic != _CONTROL_MAGIC:
+            return
+        for i in range(count):
+            number, uses = _ITEM.unpack_from(content, _CONTROL.size + i * _ITEM.size)
+            if uses > 0:
+                yield number
+    except (OSError, struct.error):
+        return
+    yield control
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with data folders in it, and what their servers left in memory."""
+    for depth in ("*", "*/*"):
+        for control in folder.glob(f"{depth}/global/pg_control"):
+            forget_memory(control.parent.parent)
+    shutil.rmtree(folder, ignore_errors=True)
