@@ -8,7 +8,8 @@ server per PostgreSQL major:
 - the latency of a read that misses, with the cache and without;
 - the slowest query while flash does not answer at all, against pgflash.read_deadline.
 
-Scans of what flash holds: scans.py.  Writes bench/results/reads.json and prints the tables.
+Scans of what flash holds: scans.py.  Prints the tables, and keeps them in bench/results
+(reads.txt, reads.json).
 """
 
 import argparse
@@ -163,9 +164,11 @@ def main() -> None:
     results = {
         major: run_major(build_install(find_install(major)), size) for major in options.major
     }
-    show(Console(width=150), results)
+    console = Console(width=150, record=True)
+    show(console, results)
     if not options.quick:
         RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "reads.txt").write_text(console.export_text())
         (RESULTS / "reads.json").write_text(
             json.dumps({"size": asdict(size), "majors": results}, indent=1) + "\n"
         )

@@ -15,7 +15,7 @@ On each device, for each PostgreSQL major, in rounds:
 Beside the speeds stands the CPU time of all processes for a block.  Where the machine's
 processors are busy, it is they that are compared: plain reads have no executor.
 
-Writes bench/results/scans.json and prints the tables.
+Prints the tables, and keeps them in bench/results (scans.txt, scans.json).
 """
 
 import argparse
@@ -316,9 +316,11 @@ def main() -> None:
         for device in options.device:
             with rigged(install, device, 4 * size.table_mb) as bench:
                 results.setdefault(major, {})[device] = measure(bench, major, size)
-    show(Console(width=150), results)
+    console = Console(width=150, record=True)
+    show(console, results)
     if not options.quick:
         RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "scans.txt").write_text(console.export_text())
         (RESULTS / "scans.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
