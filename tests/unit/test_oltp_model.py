@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from pgflash.errors import UsageError
+from pgflash.lab.conditions import split_conditions
 from pgflash.lab.oltp import DISCLAIMER, Access, Mix, OltpConfig, OltpResult, SecondPoint
-from pgflash.lab.oltp.consistency import condition_statements
 from pgflash.lab.oltp.driver import choose_constants, pgbench_command
 from pgflash.lab.oltp.measure import judge_share, summarize
 from pgflash.lab.oltp.rows import is_run_constant_allowed
 from pgflash.lab.oltp.scripts import SCRIPTS, TRANSACTIONS, Script, weight_of
-from pgflash.lab.oltp.sql_files import read_terminal
+from pgflash.lab.oltp.sql_files import read_sql, read_terminal
 
 
 def result() -> OltpResult:
@@ -136,7 +136,10 @@ def test_a_transaction_is_one_statement(script: Script) -> None:
 
 
 def test_all_conditions_but_the_eleventh_are_checked() -> None:
-    assert [number for number, _, _ in condition_statements()] == [*range(1, 11), 12]
+    assert [number for number, _, _ in split_conditions(read_sql("consistency.sql"))] == [
+        *range(1, 11),
+        12,
+    ]
 
 
 @pytest.mark.parametrize("access", list(Access))

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pgflash.errors import PgflashError
 from pgflash.lab.postgres import PgInstall
+from pgflash.lab.workload import Observer
 
 #: How long pgbench may take beyond its own time, to connect and to end its transactions.
 GRACE_S = 300
@@ -61,6 +62,35 @@ def run_pgbench(
             hint="The server's log may say more.",
         )
     return Ended(pid=pid, cpu_s=cpu_s)
+
+
+def measure_pgbench(
+    install: PgInstall,
+    command: list[str],
+    *,
+    workdir: Path,
+    ramp_up_s: float,
+    duration_s: float,
+    observer: Observer,
+) -> Ended:
+    """Run pgbench through a ramp-up and what is measured, and tell the observer how it goes."""
+    measuring = ramp_up_s == 0
+    if measuring:
+        observer.measuring_began()
+
+    def heard(at_s: float, tps: float, latency_ms: float) -> None:
+        nonlocal measuring
+        at_s -= ramp_up_s
+        observer.second(at_s, tps, latency_ms)
+        # pgbench reports a few ms early or late; its seconds are whole ones.
+        if not measuring and at_s > -0.5:
+            measuring = True
+            observer.measuring_began()
+
+    run_s = ramp_up_s + duration_s
+    ended = run_pgbench(install, command, workdir=workdir, run_s=run_s, heard=heard)
+    observer.measuring_ended()
+    return ended
 
 
 def log_files(log_prefix: Path, pid: int) -> list[Path]:

@@ -21,7 +21,7 @@ import psycopg
 from pgflash.lab.micro.model import NEW_ROWS_PER_MB, MicroConfig, MicroError, MicroResult, Side
 from pgflash.lab.oltp.measure import summarize, time_line
 from pgflash.lab.oltp.model import TransactionLatency
-from pgflash.lab.pgbench import Ended, log_files, run_pgbench
+from pgflash.lab.pgbench import log_files, measure_pgbench
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.workload import Observer
 
@@ -68,7 +68,14 @@ def run(
         script=_write_script(config, workdir),
         log_prefix=log_prefix,
     )
-    ended = _run_pgbench(install, command, config, workdir, observer)
+    ended = measure_pgbench(
+        install,
+        command,
+        workdir=workdir,
+        ramp_up_s=config.ramp_up_s,
+        duration_s=config.duration_s,
+        observer=observer,
+    )
     log = Operations()
     for path in log_files(log_prefix, ended.pid):
         with path.open(encoding="ascii") as lines:
@@ -141,32 +148,6 @@ def _write_script(config: MicroConfig, workdir: Path) -> Path:
     text = resources.files(__package__).joinpath("patterns", name).read_text(encoding="utf-8")
     script.write_text(text, encoding="utf-8")
     return script
-
-
-def _run_pgbench(
-    install: PgInstall,
-    command: list[str],
-    config: MicroConfig,
-    workdir: Path,
-    observer: Observer,
-) -> Ended:
-    """Run pgbench, and tell the observer how it goes."""
-    measuring = config.ramp_up_s == 0
-    if measuring:
-        observer.measuring_began()
-
-    def heard(at_s: float, tps: float, latency_ms: float) -> None:
-        nonlocal measuring
-        at_s -= config.ramp_up_s
-        observer.second(at_s, tps, latency_ms)
-        if not measuring and at_s > -0.5:
-            measuring = True
-            observer.measuring_began()
-
-    run_s = config.ramp_up_s + config.duration_s
-    ended = run_pgbench(install, command, workdir=workdir, run_s=run_s, heard=heard)
-    observer.measuring_ended()
-    return ended
 
 
 def _changes(conninfo: str) -> dict[str, int]:

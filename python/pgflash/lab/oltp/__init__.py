@@ -10,13 +10,13 @@ keying and think time, deliveries are done at once, and a terminal stands for al
 districts of its warehouses.  Results are never called TPC results (DISCLAIMER).
 """
 
+from pgflash.lab.conditions import ConditionResult
 from pgflash.lab.oltp.consistency import check_consistency
 from pgflash.lab.oltp.driver import run
 from pgflash.lab.oltp.loader import LoadError, load
 from pgflash.lab.oltp.model import (
     DISCLAIMER,
     Access,
-    ConditionResult,
     LoadResult,
     Mix,
     OltpConfig,

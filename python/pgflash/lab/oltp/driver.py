@@ -40,7 +40,7 @@ from pgflash.lab.oltp.validity import (
     sum_next_orders,
     take_mark,
 )
-from pgflash.lab.pgbench import DriverError, log_files, run_pgbench
+from pgflash.lab.pgbench import DriverError, log_files, measure_pgbench
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.workload import Observer
 
@@ -192,22 +192,14 @@ def _run_pgbench(
         scripts_dir=workdir,
         log_prefix=log_prefix,
     )
-    measuring = config.ramp_up_s == 0
-    if measuring:
-        observer.measuring_began()
-
-    def heard(at_s: float, tps: float, latency_ms: float) -> None:
-        nonlocal measuring
-        at_s -= config.ramp_up_s
-        observer.second(at_s, tps, latency_ms)
-        # pgbench reports a few ms early or late; its seconds are whole ones.
-        if not measuring and at_s > -0.5:
-            measuring = True
-            observer.measuring_began()
-
-    run_s = config.ramp_up_s + config.duration_s
-    ended = run_pgbench(install, command, workdir=workdir, run_s=run_s, heard=heard)
-    observer.measuring_ended()
+    ended = measure_pgbench(
+        install,
+        command,
+        workdir=workdir,
+        ramp_up_s=config.ramp_up_s,
+        duration_s=config.duration_s,
+        observer=observer,
+    )
     log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
     for path in log_files(log_prefix, ended.pid):
         with path.open(encoding="ascii") as lines:

@@ -98,20 +98,6 @@ class LoadResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionResult:
-    """One consistency condition of clause 3.3.2 and how many rows violate it."""
-
-    number: int
-    condition: str
-    violations: int
-
-    @property
-    def holds(self) -> bool:
-        """Tell whether nothing violates it."""
-        return self.violations == 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLatency:
     """Response times of one transaction type in the measured window; "all" is all of them.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgflash.lab.conditions import require_all
 from pgflash.lab.oltp.consistency import check_consistency
 from pgflash.lab.oltp.driver import run
 from pgflash.lab.oltp.loader import load
@@ -14,7 +15,6 @@ from pgflash.lab.parameters import Parameters
 from pgflash.lab.workload import (
     Context,
     Figures,
-    InconsistentError,
     MeasureError,
     Observer,
     Tell,
@@ -114,15 +114,7 @@ class OltpWorkload:
 
     def check(self, conninfo: str, parameters: OltpParameters) -> tuple[str, ...]:
         """Check the specification's consistency conditions."""
-        results = check_consistency(conninfo)
-        broken = [one for one in results if not one.holds]
-        if broken:
-            raise InconsistentError(
-                "the database is inconsistent: "
-                + "; ".join(f"{one.condition} ({one.violations:,} rows)" for one in broken),
-                hint="Keep the server's log and the run's folder, and report this.",
-            )
-        return tuple(f"{one.number} {one.condition}" for one in results)
+        return require_all(check_consistency(conninfo))
 
 
 def _config(

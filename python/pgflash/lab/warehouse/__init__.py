@@ -11,12 +11,12 @@ name their conditions, the rows of refresh functions are derived from loaded one
 everything else that an audit asks for.  Results are never called TPC results (DISCLAIMER).
 """
 
+from pgflash.lab.conditions import ConditionResult
 from pgflash.lab.warehouse.consistency import check_consistency
 from pgflash.lab.warehouse.driver import DriverError, RunObserver, run
 from pgflash.lab.warehouse.loader import LoadError, load
 from pgflash.lab.warehouse.model import (
     DISCLAIMER,
-    ConditionResult,
     LoadResult,
     StepResult,
     Use,

@@ -5,42 +5,19 @@ A database that a cache has served a stale block to, or that lost a part of a re
 function, breaks one of these conditions sooner or later.
 """
 
-from __future__ import annotations
-
-import re
-
 import psycopg
 
-from pgflash.lab.warehouse.model import ConditionResult
+from pgflash.lab.conditions import ConditionResult, check_conditions, check_in_session
 from pgflash.lab.warehouse.texts import read_sql
 
-_CONDITION = re.compile(r"^-- condition (\d+): (.+)$", re.MULTILINE)
-
-
-def condition_statements() -> list[tuple[int, str, str]]:
-    """Return (number, what must hold, statement) for each condition, in order."""
-    parts = _CONDITION.split(read_sql("consistency.sql"))[1:]
-    return [
-        (int(number), condition, statement.strip())
-        for number, condition, statement in zip(parts[0::3], parts[1::3], parts[2::3], strict=True)
-    ]
+_WORK_MEM = "256MB"
 
 
 def check_consistency(conninfo: str) -> list[ConditionResult]:
     """Check every condition in one snapshot, and return them all, good and bad."""
-    with psycopg.connect(conninfo, application_name="pgflash warehouse check") as connection:
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        connection.read_only = True
-        return check_connection(connection)
+    return check_conditions(conninfo, read_sql("consistency.sql"), work_mem=_WORK_MEM)
 
 
 def check_connection(connection: psycopg.Connection) -> list[ConditionResult]:
     """Check every condition in the connection's transaction."""
-    connection.execute("SET LOCAL work_mem = '256MB'")
-    connection.execute("SET LOCAL jit = off")
-    results = []
-    for number, condition, statement in condition_statements():
-        row = connection.execute(statement.encode()).fetchone()
-        assert row is not None
-        results.append(ConditionResult(number=number, condition=condition, violations=int(row[0])))
-    return results
+    return check_in_session(connection, read_sql("consistency.sql"), work_mem=_WORK_MEM)

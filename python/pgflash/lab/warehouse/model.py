@@ -116,20 +116,6 @@ class LoadResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionResult:
-    """One consistency condition and how many rows violate it."""
-
-    number: int
-    condition: str
-    violations: int
-
-    @property
-    def holds(self) -> bool:
-        """Tell whether nothing violates it."""
-        return self.violations == 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
     """What the server did and waited for during a step; only of a stream that is alone."""
 

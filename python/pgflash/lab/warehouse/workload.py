@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pgflash.errors import UsageError
 from pgflash.lab import host
+from pgflash.lab.conditions import require_all
 from pgflash.lab.parameters import Parameters, ScenarioError, require, size_bytes
 from pgflash.lab.server import Server
 from pgflash.lab.warehouse.consistency import check_consistency
@@ -31,7 +32,6 @@ from pgflash.lab.warehouse.model import (
 from pgflash.lab.workload import (
     Context,
     Figures,
-    InconsistentError,
     Observer,
     Tell,
     sources_key,
@@ -174,15 +174,7 @@ class WarehouseWorkload:
 
     def check(self, conninfo: str, parameters: WarehouseParameters) -> tuple[str, ...]:
         """Check what the specification says of the tables' contents."""
-        results = check_consistency(conninfo)
-        broken = [one for one in results if not one.holds]
-        if broken:
-            raise InconsistentError(
-                "the database is inconsistent: "
-                + "; ".join(f"{one.condition} ({one.violations:,} rows)" for one in broken),
-                hint="Keep the server's log and the run's folder, and report this.",
-            )
-        return tuple(f"{one.number} {one.condition}" for one in results)
+        return require_all(check_consistency(conninfo))
 
 
 class _Relay(RunObserver):
