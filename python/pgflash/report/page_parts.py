@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What the report page is put together from: sections of sentences, tables and charts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from markupsafe import Markup
+
+from pgflash.model.summary import Summary
+from pgflash.report import charts, colours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of texts; columns after the first are numbers unless they say otherwise."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    #: Columns (from 0) that hold words, and stand left.
+    words: frozenset[int] = frozenset({0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the page."""
+
+    id: str
+    title: str
+    says: Sequence[str] = ()
+    charts: Sequence[tuple[str, Markup]] = ()
+    tables: Sequence[tuple[str, Table]] = ()
+    #: Text and relative address of pages that belong to this one.
+    links: Sequence[tuple[str, str]] = ()
+    #: Tables that stand behind the chart, folded.
+    folded: Sequence[tuple[str, Table]] = field(default=())
+    #: Colour and name, for charts that carry no legend of their own.
+    legend: Sequence[tuple[str, str]] = ()
+    side_by_side: bool = False
+
+
+def series_of(summary: Summary, points: Sequence[tuple[float, float]]) -> charts.Series:
+    """Return an approach as a line of a chart."""
+    colour, dash = colour_of(summary)
+    return charts.Series(name=summary.approach.title, colour=colour, dash=dash, points=points)
+
+
+def colour_of(summary: Summary) -> tuple[str, list[int]]:
+    """Return the colour and dashes that an approach has everywhere."""
+    name = summary.approach.name
+    spare = colours.SPARES[crc32(name.encode()) % len(colours.SPARES)]
+    return colours.APPROACHES.get(name, spare)
+
+
+def marked(summary: Summary) -> str:
+    """Return the approach's title, with a mark if its figures are polluted."""
+    return f"{summary.approach.title} (polluted)" if summary.polluted else summary.approach.title
+
+
+def in_form(value: float | None, form: str) -> str:
+    """Return the number, or a dash where there is none."""
+    return "–" if value is None else form.format(value)
