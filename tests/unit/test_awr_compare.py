@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Two reports side by side: what is compared, what is new, and what cannot be known."""
 
+from dataclasses import replace
+
 import pytest
 
 from pgflash.analyze import compare, make_period, make_report
@@ -64,6 +66,26 @@ def test_what_may_be_among_the_rest_is_not_called_new(busy: AwrReport) -> None:
     assert RowMark.GONE not in {one.mark for one in gone.rows}
 
 
+def test_what_is_left_over_has_no_number_of_times(busy: AwrReport) -> None:
+    # The residual of a period may be below nothing, and then of the other sign in the next.
+    def with_residual(value: float) -> AwrReport:
+        events = busy.table("top-events")
+        place = events.index("sessions")
+        rows = tuple(
+            replace(row, cells=(*row.cells[:place], value, *row.cells[place + 1 :]))
+            if row.mark is RowMark.RESIDUAL
+            else row
+            for row in events.rows
+        )
+        tables = tuple(replace(t, rows=rows) if t is events else t for t in busy.tables)
+        return replace(busy, tables=tables)
+
+    table = compare(with_residual(-0.1), with_residual(0.3)).table("top-events")
+    (row,) = [row for row in table.rows if row.mark is RowMark.RESIDUAL]
+    assert row.cells[table.index("change")] == pytest.approx(0.4)
+    assert row.cells[table.index("times")] is None
+
+
 def test_settings_that_differ_are_listed_and_no_others(busy: AwrReport) -> None:
     store = busy_store()
     sections = {name: section.records() for name, section in store.sections(3).items()} | {
@@ -118,6 +140,6 @@ def test_a_faster_disk_is_good_news_and_said_so() -> None:
 
     found = compare(report(20.0), report(5.0)).findings
     (faster,) = [finding for finding in found if finding.rule == "event-faster"]
-    assert faster.sentence == "Data file read, disk took 5.00 ms, down from 20.0 ms."
+    assert faster.sentence == "Reads from disk took 5.00 ms on average, down from 20.0 ms."
     slower = compare(report(5.0), report(20.0)).findings
     assert "event-slower" in [finding.rule for finding in slower]

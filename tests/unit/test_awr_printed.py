@@ -69,6 +69,27 @@ def test_bytes_of_a_column_share_a_unit_that_stands_above_them() -> None:
     assert [row.cells[0].text for row in done.rows] == ["3,072", "512", "<0.001"]
 
 
+def test_both_periods_of_a_comparison_and_the_change_have_one_unit() -> None:
+    columns = [
+        column(name, Unit.BYTES_PER_SECOND)
+        for name in ("read_first", "read_second", "change", "written_first", "written_second")
+    ]
+    done = print_table(table("t", columns, (6 * 2**10, 12 * 2**20, 12 * 2**20, 5, 7)))
+    assert [one.unit for one in done.columns] == ["MiB/s"] * 3 + ["bytes/s"] * 2
+    assert [cell.text for cell in done.rows[0].cells] == ["0.006", "12.0", "12.0", "5.00", "7.00"]
+
+
+def test_bytes_with_units_of_their_own_have_one_in_a_row() -> None:
+    columns = [column(name, Unit.TEXT, None) for name in ("first", "second", "time")]
+    cells = (
+        Number(value=6 * 2**10, unit=Unit.BYTES, source=EXACT),
+        Number(value=12 * 2**20, unit=Unit.BYTES, source=EXACT),
+        Number(value=3.0, unit=Unit.SECONDS, source=EXACT),
+    )
+    done = print_table(table("t", columns, cells))
+    assert [cell.text for cell in done.rows[0].cells] == ["0.006 MiB", "12.0 MiB", "3.000 s"]
+
+
 def test_a_unit_is_not_said_twice() -> None:
     columns = [
         column("Reads/s", Unit.PER_SECOND),

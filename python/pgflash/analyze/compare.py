@@ -135,9 +135,17 @@ def _compared(first: AwrReport, second: AwrReport, table_id: str) -> ReportTable
         rows=tuple(rows),
         key=tuple(column.name for column in keys),
         measure="" if how.words else "change",
-        note="Totals are shown per second of their period." if how.rates else "",
+        note=" ".join(_notes(how, rows)),
         missing_reason="" if rows else "Nothing differs.",
     )
+
+
+def _notes(how: Compared, rows: Sequence[Row]) -> list[str]:
+    notes = ["Totals are shown per second of their period."] if how.rates else []
+    shares = how.columns[:1] in (("disk_share",), ("util",)) or any(
+        isinstance(cell, Number) and cell.unit is Unit.SHARE for row in rows for cell in row.cells
+    )
+    return [*notes, "Shares change by percentage points."] if shares else notes
 
 
 def _shared(how: Compared, one: ReportTable, other: ReportTable) -> Compared:
@@ -242,7 +250,8 @@ def _change(pair: Sequence[Cell]) -> tuple[Cell, float | None, float]:
         known = abs((before if after is None else after) or 0.0)
         return None, None, 0.0 if _mixed(pair) else known
     change = after - before
-    times = ratio(after, before)
+    # What is left of a total may be below nothing: no number of times.
+    times = ratio(after, before) if before >= 0 and after >= 0 else None
     if not _mixed(pair):
         return change, times, abs(change)
     if before > 0 and after > 0:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """What changed between two periods, in sentences: what the load did, then why."""
 
+from pgflash.analyze.event_words import event_in_words
 from pgflash.analyze.words import digits, duration, listed, percent, sentence, times
 from pgflash.model.awr import AwrReport, Finding, PeriodHead, Severity, plain
 
@@ -125,26 +126,29 @@ def _events(first: AwrReport, second: AwrReport) -> list[Finding]:
         ms = (mean_before.get(name), mean_after.get(name))
         if name not in before or name not in after:
             came = name not in before
-            text = f"{name} is {'new' if came else 'gone'}: {percent(max(one, other))} of DB time"
-            found.append((max(one, other), "event-new" if came else "event-gone", text))
+            text = f"{'new' if came else 'gone'}: {event_in_words(name)}"
+            found.append((one, other, "event-new" if came else "event-gone", text))
         elif ms[0] and ms[1] and abs(ms[1] / ms[0] - 1) >= 2 * SAME:
             down = ms[1] < ms[0]
             text = (
-                f"{name} took {duration(ms[1] / 1000)}, {'down' if down else 'up'} from "
+                f"{event_in_words(name)} took {duration(ms[1] / 1000)} on average, "
+                f"{'down' if down else 'up'} from "
                 f"{duration(ms[0] / 1000)}"
             )
-            found.append((max(one, other), "event-faster" if down else "event-slower", text))
-    found.sort(key=lambda one: (-one[0], one[2]))
+            found.append((one, other, "event-faster" if down else "event-slower", text))
+    found.sort(key=lambda seen: (-max(seen[0], seen[1]), seen[3]))
     severity = {"event-faster": Severity.GOOD, "event-slower": Severity.WARNING}
     return [
         Finding(
             rule=rule,
             severity=severity.get(rule, Severity.NOTE),
             sentence=f"{sentence(text)}.",
-            evidence=(f"{percent(weight)} of DB time in one of the periods",),
+            evidence=(
+                f"{percent(one)} of DB time in the first period, {percent(other)} in the second",
+            ),
             table="top-events",
         )
-        for weight, rule, text in found[:5]
+        for one, other, rule, text in found[:5]
     ]
 
 

@@ -3,8 +3,9 @@
 
 A number is printed with three significant digits where it stands for itself (a mean, a
 rate), and with the decimals of its column where it is to be added up (seconds, shares).
-What is not zero is never printed as zero.  Bytes take one unit for a whole column, so
-that they can be compared at a glance.
+What is not zero is never printed as zero.  Bytes take one unit for a whole column, and for
+the columns of both periods that are compared, or else for a row, so that they can be
+compared at a glance.
 
 Every text may have been written by anybody: a table can be named like an escape sequence
 of a terminal, a query can hold anything.  Here control characters become visible; each
@@ -13,7 +14,7 @@ form then escapes what means something in its own language.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -115,7 +116,7 @@ def print_table(
 ) -> PrintedTable:
     """Return the table's texts: so many of the first rows, and characters in a text."""
     kept = _kept(table.rows, rows_max)
-    scales = [Scale.of(column, table, place) for place, column in enumerate(table.columns)]
+    scales = _scales(table)
     return PrintedTable(
         id=table.id,
         title=visible(table.title),
@@ -195,16 +196,6 @@ class Scale:
     decimals: int | None = None
 
     @classmethod
-    def of(cls, column: Column, table: ReportTable, place: int) -> "Scale":
-        """Return the scale that fits a column's plain numbers."""
-        sizes = (
-            abs(cell)
-            for row in table.rows
-            if isinstance(cell := row.cells[place], int | float) and math.isfinite(cell)
-        )
-        return cls.for_unit(column.unit, max(sizes, default=0))
-
-    @classmethod
     def for_unit(cls, unit: Unit, largest: float) -> "Scale":
         """Return the scale for numbers up to a size."""
         if unit in _BYTES:
@@ -237,6 +228,25 @@ class Scale:
         return f"{self.number(value)} {self.label}".strip()
 
 
+def _scales(table: ReportTable) -> list[Scale]:
+    """Return the scale of each column: one that fits all plain numbers it is set beside."""
+    largest: dict[tuple[str, Unit], float] = {}
+    groups = [(_side_by_side(column, table), column.unit) for column in table.columns]
+    for row in table.rows:
+        for group, cell in zip(groups, row.cells, strict=True):
+            if isinstance(cell, int | float) and math.isfinite(cell):
+                largest[group] = max(largest.get(group, 0), abs(cell))
+    return [Scale.for_unit(group[1], largest.get(group, 0)) for group in groups]
+
+
+def _side_by_side(column: Column, table: ReportTable) -> str:
+    """Return what the columns of a comparison that stand beside each other have in common."""
+    name = column.name
+    if name == "change":
+        name = next((one.name for one in table.columns if one.name.endswith("_first")), name)
+    return name.removesuffix("_first").removesuffix("_second")
+
+
 def _kept(rows: tuple[Row, ...], rows_max: int | None) -> tuple[Row, ...]:
     """Return the first rows, and of the others those that sum up."""
     if rows_max is None or len(rows) <= rows_max:
@@ -248,8 +258,9 @@ def _kept(rows: tuple[Row, ...], rows_max: int | None) -> tuple[Row, ...]:
 def _print_row(
     row: Row, columns: Sequence[Column], scales: Sequence[Scale], text_max: int
 ) -> PrintedRow:
+    own = _scales_within(row)
     cells = [
-        _print_cell(cell, column, scale, row, text_max)
+        _print_cell(cell, column, scale, row, own, text_max)
         for cell, column, scale in zip(row.cells, columns, scales, strict=True)
     ]
     word = _ROW_WORDS.get(row.mark)
@@ -258,7 +269,23 @@ def _print_row(
     return PrintedRow(cells=tuple(cells), mark=row.mark)
 
 
-def _print_cell(cell: Cell, column: Column, scale: Scale, row: Row, text_max: int) -> PrintedCell:
+def _scales_within(row: Row) -> dict[Unit, Scale]:
+    """Return the scales of numbers that have units of their own: those of a row share one."""
+    sizes: dict[Unit, float] = {}
+    for cell in row.cells:
+        if isinstance(cell, Number) and cell.unit in _BYTES and math.isfinite(cell.value):
+            sizes[cell.unit] = max(sizes.get(cell.unit, 0), abs(cell.value))
+    return {unit: Scale.for_unit(unit, size) for unit, size in sizes.items()}
+
+
+def _print_cell(
+    cell: Cell,
+    column: Column,
+    scale: Scale,
+    row: Row,
+    own: Mapping[Unit, Scale],
+    text_max: int,
+) -> PrintedCell:
     value = plain(cell)
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return PrintedCell(text=NOTHING)
@@ -273,7 +300,9 @@ def _print_cell(cell: Cell, column: Column, scale: Scale, row: Row, text_max: in
         source = None if cell.source is column.source else cell.source
         if cell.unit is column.unit and cell.unit not in _BYTES:
             return PrintedCell(text=scale.number(value), source=source)
-        return PrintedCell(text=print_number(cell), source=source)
+        shared = own.get(cell.unit)
+        text = shared.alone(value) if shared is not None else print_number(cell)
+        return PrintedCell(text=text, source=source)
     source = row.source if column.source is None else None
     return PrintedCell(text=scale.number(value), source=source)
 
