@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import threading
 import time
@@ -21,6 +20,7 @@ from pgflash.lab.bulk import driver as bulk_driver
 from pgflash.lab.bulk import loader as bulk_loader
 from pgflash.lab.bulk.archive import archive_command, missing_copies
 from pgflash.lab.bulk.model import BulkConfig, BulkError
+from pgflash.lab.leftovers import remove_tree
 from pgflash.lab.micro import consistency as micro_consistency
 from pgflash.lab.micro import driver as micro_driver
 from pgflash.lab.micro import loader as micro_loader
@@ -70,7 +70,7 @@ def server(pg_install: PgInstall) -> Iterator[Server]:
         bulk_loader.load(server.conninfo(), LOAD)
         yield server
         server.stop("immediate")  # or it would archive what the last test left
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
 
 
 def number(server: Server, query: str) -> int:

@@ -6,7 +6,6 @@ rolled back, or says why it cannot.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import threading
 import time
@@ -19,6 +18,7 @@ import psycopg
 import pytest
 from psycopg.rows import namedtuple_row
 
+from pgflash.lab.leftovers import remove_tree
 from pgflash.lab.oltp import LoadError, LoadResult, OltpConfig, check_consistency, load
 from pgflash.lab.oltp.consistency import check_connection
 from pgflash.lab.oltp.loader import TABLES
@@ -40,7 +40,7 @@ def server(pg_install: PgInstall) -> Iterator[Server]:
     with Server.create(pg_install, folder / "server", settings=settings) as server:
         server.start()
         yield server
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
 
 
 @pytest.fixture(scope="module")

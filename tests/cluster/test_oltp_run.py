@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pgflash.lab.leftovers import remove_tree
 from pgflash.lab.oltp import (
     Access,
     DriverError,
@@ -68,7 +68,7 @@ def server(pg_install: PgInstall) -> Iterator[Server]:
         server.start()
         load(server.conninfo(), OltpConfig(warehouses=2, seed=5))
         yield server
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
 
 
 @pytest.fixture(scope="module")

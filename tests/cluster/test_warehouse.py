@@ -7,7 +7,6 @@ last in this file; the rest works in transactions that are rolled back.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import psycopg
 import pytest
 
 from pgflash.lab import host
+from pgflash.lab.leftovers import remove_tree
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.lab.warehouse import (
@@ -54,7 +54,7 @@ def server(pg_install: PgInstall) -> Iterator[Server]:
     with Server.create(pg_install, folder / "server", settings=settings) as server:
         server.start()
         yield server
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
 
 
 @pytest.fixture(scope="module")

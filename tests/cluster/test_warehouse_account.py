@@ -7,7 +7,6 @@ session or its workers.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pgflash.lab.extension import create_extension
+from pgflash.lab.leftovers import remove_tree
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.lab.warehouse import Use, WarehouseConfig, load, run
@@ -42,7 +42,7 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
         create_extension(server, statements=False)
         load(server.conninfo(DATABASE), WarehouseConfig(scale_factor=SCALE_FACTOR))
         yield server
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
 
 
 def use_of(server: Server, query: int, *, degree: int) -> Use:

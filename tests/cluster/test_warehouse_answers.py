@@ -7,7 +7,6 @@ to an independent computation at a hundredth of the size in test_warehouse.py.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgflash.lab.leftovers import remove_tree
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.lab.warehouse import WarehouseConfig, check_consistency, load
@@ -48,7 +48,7 @@ def conninfo(pg_install: PgInstall) -> Iterator[str]:
         server.start()
         load(server.conninfo(), CONFIG)
         yield server.conninfo()
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
 
 
 @pytest.mark.parametrize("query", QUERIES)

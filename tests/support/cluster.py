@@ -175,7 +175,9 @@ class ClusterFactory:
 
     def close(self) -> None:
         """Stop all servers and remove their folders."""
-        for server, folder in self._servers:
+        # All first: a standby lies in the folder of its primary.
+        for server, _folder in self._servers:
             server.stop("immediate")
+        for _server, folder in self._servers:
             remove_tree(folder)
         self._servers.clear()

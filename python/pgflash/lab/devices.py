@@ -86,7 +86,7 @@ class Folders:
 @contextlib.contextmanager
 def emulated_folders(store: Path, *, needed_bytes: int) -> Iterator[Folders]:
     """Yield folders for emulated devices: in memory if there is room, else in the store."""
-    with _own_folder(roomy_place(store, needed_bytes)) as root:
+    with own_folder(roomy_place(store, needed_bytes)) as root:
         yield Folders(
             array=make_server_dir(root / "array"),
             flash=make_server_dir(root / "flash"),
@@ -107,7 +107,7 @@ def real_folders(*, hdd: Path, flash: Path) -> Iterator[Folders]:
             f'"{hdd}" and "{flash}" are on the same device',
             hint="Name a folder on each device, or leave both out to use emulated devices.",
         )
-    with _own_folder(hdd) as array_root, _own_folder(flash) as flash_root:
+    with own_folder(hdd) as array_root, own_folder(flash) as flash_root:
         yield Folders(
             array=make_server_dir(array_root / "array"),
             flash=make_server_dir(flash_root / "flash"),
@@ -116,7 +116,7 @@ def real_folders(*, hdd: Path, flash: Path) -> Iterator[Folders]:
 
 
 @contextlib.contextmanager
-def _own_folder(place: Path) -> Iterator[Path]:
+def own_folder(place: Path) -> Iterator[Path]:
     """Yield a new folder that is ours while we live, and clear those of the dead."""
     clear_leftovers(place)
     try:

@@ -8,7 +8,6 @@ has no end.  Either can be gone on with: the attempts that are missing are made.
 
 import contextlib
 import dataclasses
-import shutil
 import tempfile
 import time
 from collections import Counter
@@ -238,9 +237,7 @@ def _folders(order: Order) -> Iterator[tuple[devices.Folders, Path]]:
             folders = stack.enter_context(
                 devices.emulated_folders(order.store.root, needed_bytes=needed)
             )
-        work = Path(tempfile.mkdtemp(prefix="pgflash-driver-"))
-        stack.callback(shutil.rmtree, work, ignore_errors=True)
-        yield folders, work
+        yield folders, stack.enter_context(devices.own_folder(Path(tempfile.gettempdir())))
 
 
 @contextlib.contextmanager
