@@ -365,7 +365,7 @@ COMMENT ON VIEW pgflash_cache_advice IS
 COMMENT ON COLUMN pgflash_cache_advice.size_factor IS 'Times the present size.';
 COMMENT ON COLUMN pgflash_cache_advice.size_of IS
 	'Whose present size: cache, or shared_buffers if there is no cache.';
-COMMENT ON COLUMN pgflash_cache_advice.size_bytes IS 'The size of the flash cache that this row is about.';
+COMMENT ON COLUMN pgflash_cache_advice.size_bytes IS 'The size of the flash cache that this row is about, in bytes.';
 COMMENT ON COLUMN pgflash_cache_advice.hit_ratio IS
 	'Share of the requests that flash would serve; modelled from a sample; null before the first request.';
 COMMENT ON COLUMN pgflash_cache_advice.disk_reads_per_s IS
@@ -433,7 +433,7 @@ COMMENT ON COLUMN pgflash_io.source IS
 COMMENT ON COLUMN pgflash_io.calls IS 'Calls of the operating system; one may be of many blocks. Failed ones count, too.';
 COMMENT ON COLUMN pgflash_io.bytes IS 'Bytes that they read or wrote.';
 COMMENT ON COLUMN pgflash_io.time_ms IS 'Time that the caller waited for them, in milliseconds.';
-COMMENT ON COLUMN pgflash_io.mean_ms IS 'time_ms / calls.';
+COMMENT ON COLUMN pgflash_io.mean_ms IS 'Mean time of a call, in milliseconds: time_ms / calls.';
 COMMENT ON COLUMN pgflash_io.told_calls IS
 	'Of the reads: those whose source is known for certain. The others were told by their time; all are certain while the flash cache serves. Null for other operations.';
 COMMENT ON COLUMN pgflash_io.worker_calls IS
@@ -540,19 +540,19 @@ COMMENT ON COLUMN pgflash_io_relations.reads IS 'Reads, in calls of the operatin
 COMMENT ON COLUMN pgflash_io_relations.read_bytes IS 'Bytes read.';
 COMMENT ON COLUMN pgflash_io_relations.read_time_ms IS 'Time spent in reads, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_relations.disk_reads IS 'Of the reads: those that the disk served.';
-COMMENT ON COLUMN pgflash_io_relations.disk_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.disk_read_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_relations.page_cache_reads IS 'Of the reads: those that the page cache of the operating system served.';
-COMMENT ON COLUMN pgflash_io_relations.page_cache_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.page_cache_read_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_relations.flash_reads IS 'Of the reads: those that the flash cache served.';
-COMMENT ON COLUMN pgflash_io_relations.flash_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.flash_read_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_relations.writes IS 'Writes within the file, in calls.';
 COMMENT ON COLUMN pgflash_io_relations.write_bytes IS 'Bytes of those.';
-COMMENT ON COLUMN pgflash_io_relations.write_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.write_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_relations.extends IS 'Writes and allocations beyond the end of the file, in calls.';
 COMMENT ON COLUMN pgflash_io_relations.extend_bytes IS 'Bytes of those.';
-COMMENT ON COLUMN pgflash_io_relations.extend_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.extend_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_relations.syncs IS 'fsync and fdatasync, in calls.';
-COMMENT ON COLUMN pgflash_io_relations.sync_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_relations.sync_time_ms IS 'Time spent in those, in milliseconds.';
 
 CREATE FUNCTION pgflash_io_tablespace_rows(
 	OUT tablespace_oid oid,
@@ -612,19 +612,19 @@ COMMENT ON COLUMN pgflash_io_tablespaces.reads IS 'Reads, in calls of the operat
 COMMENT ON COLUMN pgflash_io_tablespaces.read_bytes IS 'Bytes read.';
 COMMENT ON COLUMN pgflash_io_tablespaces.read_time_ms IS 'Time spent in reads, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_tablespaces.disk_reads IS 'Of the reads: those that the disk served.';
-COMMENT ON COLUMN pgflash_io_tablespaces.disk_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.disk_read_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_tablespaces.page_cache_reads IS 'Of the reads: those that the page cache of the operating system served.';
-COMMENT ON COLUMN pgflash_io_tablespaces.page_cache_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.page_cache_read_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_tablespaces.flash_reads IS 'Of the reads: those that the flash cache served.';
-COMMENT ON COLUMN pgflash_io_tablespaces.flash_read_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.flash_read_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_tablespaces.writes IS 'Writes within the file, in calls.';
 COMMENT ON COLUMN pgflash_io_tablespaces.write_bytes IS 'Bytes of those.';
-COMMENT ON COLUMN pgflash_io_tablespaces.write_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.write_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_tablespaces.extends IS 'Writes and allocations beyond the end of the file, in calls.';
 COMMENT ON COLUMN pgflash_io_tablespaces.extend_bytes IS 'Bytes of those.';
-COMMENT ON COLUMN pgflash_io_tablespaces.extend_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.extend_time_ms IS 'Time spent in those, in milliseconds.';
 COMMENT ON COLUMN pgflash_io_tablespaces.syncs IS 'fsync and fdatasync, in calls.';
-COMMENT ON COLUMN pgflash_io_tablespaces.sync_time_ms IS 'Time spent in those.';
+COMMENT ON COLUMN pgflash_io_tablespaces.sync_time_ms IS 'Time spent in those, in milliseconds.';
 
 CREATE FUNCTION pgflash_wal_row(
 	OUT writes bigint,
@@ -661,10 +661,10 @@ COMMENT ON COLUMN pgflash_wal.writes IS 'Writes, in calls.';
 COMMENT ON COLUMN pgflash_wal.write_bytes IS 'Bytes written.';
 COMMENT ON COLUMN pgflash_wal.write_time_ms IS
 	'Time spent in writes, in milliseconds; with wal_sync_method = open_sync or open_datasync that of syncs is in it.';
-COMMENT ON COLUMN pgflash_wal.write_mean_ms IS 'write_time_ms / writes; null if there was none.';
+COMMENT ON COLUMN pgflash_wal.write_mean_ms IS 'Mean time of a write, in milliseconds; null if there was none.';
 COMMENT ON COLUMN pgflash_wal.syncs IS 'fsync and fdatasync, in calls.';
 COMMENT ON COLUMN pgflash_wal.sync_time_ms IS 'Time spent in those, in milliseconds.';
-COMMENT ON COLUMN pgflash_wal.sync_mean_ms IS 'sync_time_ms / syncs; null if there was none.';
+COMMENT ON COLUMN pgflash_wal.sync_mean_ms IS 'Mean time of a sync, in milliseconds; null if there was none.';
 COMMENT ON COLUMN pgflash_wal.wal_records IS 'WAL records generated, as in pg_stat_wal: since its own stats_reset.';
 COMMENT ON COLUMN pgflash_wal.wal_fpi IS 'Full page images generated, as in pg_stat_wal.';
 COMMENT ON COLUMN pgflash_wal.wal_bytes IS 'Bytes of WAL generated, as in pg_stat_wal.';
@@ -785,7 +785,7 @@ COMMENT ON VIEW pgflash_active_sessions IS
 COMMENT ON COLUMN pgflash_active_sessions.sample_id IS 'Number of the look; 1 was the first since the server started.';
 COMMENT ON COLUMN pgflash_active_sessions.sampled_at IS 'When the sampler looked.';
 COMMENT ON COLUMN pgflash_active_sessions.seconds IS
-	'How much time the row stands for. Their sum is time spent, also where the rate was changed.';
+	'How much time the row stands for, in seconds. Their sum is time spent, also where the rate was changed.';
 COMMENT ON COLUMN pgflash_active_sessions.pid IS 'Process ID.';
 COMMENT ON COLUMN pgflash_active_sessions.leader_pid IS 'Process ID of the session that a parallel worker works for; else null.';
 COMMENT ON COLUMN pgflash_active_sessions.backend_type IS 'As in pg_stat_activity.';
@@ -868,16 +868,16 @@ COMMENT ON COLUMN pgflash_sampler.pid IS 'Its process ID.';
 COMMENT ON COLUMN pgflash_sampler.rate_hz IS 'How often a second it looks; 0: not at all.';
 COMMENT ON COLUMN pgflash_sampler.looks IS 'Looks since the server started.';
 COMMENT ON COLUMN pgflash_sampler.missed_looks IS 'Looks that should have been made and were not: the sampler was stopped, or kept waiting for a processor.';
-COMMENT ON COLUMN pgflash_sampler.gap_seconds IS 'Time for which no look stands, whether looks were missed or pgflash.sample_rate was 0.';
+COMMENT ON COLUMN pgflash_sampler.gap_seconds IS 'Time for which no look stands, in seconds, whether looks were missed or pgflash.sample_rate was 0.';
 COMMENT ON COLUMN pgflash_sampler.oldest_at IS 'Time of the oldest look that is kept.';
 COMMENT ON COLUMN pgflash_sampler.newest_at IS 'Time of the newest look.';
 COMMENT ON COLUMN pgflash_sampler.looks_kept IS 'Looks that are kept.';
 COMMENT ON COLUMN pgflash_sampler.records_kept IS 'Rows of pgflash_active_sessions that are kept.';
 COMMENT ON COLUMN pgflash_sampler.ring_bytes IS 'Shared memory for them: 40 bytes for each look and for each row.';
-COMMENT ON COLUMN pgflash_sampler.cpu_seconds IS 'Processor time that the sampler itself has used.';
+COMMENT ON COLUMN pgflash_sampler.cpu_seconds IS 'Processor time that the sampler itself has used, in seconds.';
 COMMENT ON COLUMN pgflash_sampler.cpu_user_s IS
-	'Processor time of client backends and parallel workers in user mode, those that have ended included as far as they were seen; null if /proc cannot be read.';
-COMMENT ON COLUMN pgflash_sampler.cpu_system_s IS 'The same in system mode.';
+	'Processor time of client backends and parallel workers in user mode, in seconds, those that have ended included as far as they were seen; null if /proc cannot be read.';
+COMMENT ON COLUMN pgflash_sampler.cpu_system_s IS 'The same in system mode, in seconds.';
 
 CREATE FUNCTION pgflash_backend_cpu_rows(
 	OUT backend_type text,
@@ -900,7 +900,7 @@ COMMENT ON COLUMN pgflash_backend_cpu.backend_type IS
 COMMENT ON COLUMN pgflash_backend_cpu.processes IS 'How many there are now.';
 COMMENT ON COLUMN pgflash_backend_cpu.cpu_user_s IS 'Seconds in user mode, of those that have ended, too.';
 COMMENT ON COLUMN pgflash_backend_cpu.cpu_system_s IS 'Seconds in system mode.';
-COMMENT ON COLUMN pgflash_backend_cpu.cpu_seconds IS 'Both together.';
+COMMENT ON COLUMN pgflash_backend_cpu.cpu_seconds IS 'Both together, in seconds.';
 
 -- ---- wait events ------------------------------------------------------------------
 

@@ -20,6 +20,15 @@ COLUMNS = [
 ]
 
 
+#: By what a column's name ends with: how its comment says the unit.
+UNITS = {
+    "_ms(_per_s)?$": "millisecond",
+    "_us$": "microsecond",
+    r"(^|_)seconds$|(?<!per)_s$": "second",
+    "bytes": "byte|memory",
+}
+
+
 def section(view: str) -> str:
     """Return what stands under the heading of a view."""
     return VIEWS.split(f"\n## {view}\n")[1].split("\n## ")[0]
@@ -30,6 +39,13 @@ def test_every_column_is_documented_with_the_words_of_its_comment(
     view: str, column: str, text: str
 ) -> None:
     assert re.search(rf"^\| `{column}` \| [^|]+ \| {re.escape(text)} \|$", section(view), re.M)
+
+
+@pytest.mark.parametrize(("view", "column", "text"), COLUMNS)
+def test_a_comment_says_the_unit(view: str, column: str, text: str) -> None:
+    for name, words in UNITS.items():
+        if re.search(name, column):
+            assert re.search(words, text, re.I), f"{view}.{column} does not say its unit"
 
 
 def test_every_function_for_people_is_documented() -> None:
