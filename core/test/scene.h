@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "stop.h"
 #include "support.h"
 #include "tap.h"
 
@@ -46,28 +47,7 @@ static Scene scene;
 
 /* ---- stopping ----------------------------------------------------------------- */
 
-static const char *stop_name;
-static void (*stop_act)(void);
 static jmp_buf cut_off;
-
-static void
-on_point(const char *name)
-{
-	if (stop_act == NULL || strcmp(name, stop_name) != 0)
-		return;
-
-	void (*act)(void) = stop_act;
-
-	stop_act = NULL;
-	act();
-}
-
-static void
-stop_at(const char *name, void (*act)(void))
-{
-	stop_name = name;
-	stop_act = act;
-}
 
 UNUSED static void
 stop_myself(void)

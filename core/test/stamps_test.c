@@ -15,6 +15,7 @@
 #include <setjmp.h>
 
 #include "staging.h"
+#include "stop.h"
 #include "support.h"
 #include "tap.h"
 
@@ -38,30 +39,6 @@ typedef struct Scene
 } Scene;
 
 static Scene scene;
-
-/* ---- stopping ----------------------------------------------------------------- */
-
-static const char *stop_name;
-static void (*stop_act)(void);
-
-static void
-on_point(const char *name)
-{
-	if (stop_act == NULL || strcmp(name, stop_name) != 0)
-		return;
-
-	void (*act)(void) = stop_act;
-
-	stop_act = NULL;
-	act();
-}
-
-static void
-stop_at(const char *name, void (*act)(void))
-{
-	stop_name = name;
-	stop_act = act;
-}
 
 /* ---- the world ------------------------------------------------------------------ */
 

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,11 +27,11 @@
 #include "account.h"
 #include "account_shared.h"
 #include "files.h"
+#include "page_cache.h"
 #include "runtime.h"
 #include "settings.h"
 #include "tap.h"
 
-#define CACHESTAT 451
 #define PATH      "base/5/16384"
 #define BLOCK     FC_BLOCK_SIZE
 #define SINCE     4711
@@ -61,8 +60,6 @@ static int process_number = 3;
 static int asked_by = -1;
 static int wal_segment_bytes = 16 * 1024 * 1024;
 
-static bool page_cache_is_full;
-static unsigned cachestats;
 static long read_takes_ns;
 static unsigned allocations;
 
@@ -75,28 +72,6 @@ malloc(size_t size)
 {
 	allocations++;
 	return __libc_malloc(size);
-}
-
-/* Only ever asked for the page cache. */
-long
-syscall(long number, ...)
-{
-	va_list arguments;
-	uint64_t *answer;
-
-	if (number != CACHESTAT)
-	{
-		errno = ENOSYS;
-		return -1;
-	}
-	va_start(arguments, number);
-	(void) va_arg(arguments, int);
-	(void) va_arg(arguments, void *);
-	answer = va_arg(arguments, uint64_t *);
-	va_end(arguments);
-	answer[0] = page_cache_is_full ? 1000000 : 0;
-	cachestats++;
-	return 0;
 }
 
 ssize_t

@@ -5,7 +5,7 @@
  * The program plays PostgreSQL: it stands in a data directory, holds the few
  * variables hooks look at, and calls the hooks as the import table would.  The
  * cache is core's own, on a real cache file.  The kernel's answer about the page
- * cache is the test's (it defines syscall()).
+ * cache is the test's (page_cache.h).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -16,7 +16,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,12 +25,12 @@
 #include "advice.h"
 #include "broken.h"
 #include "files.h"
+#include "page_cache.h"
 #include "runtime.h"
 #include "settings.h"
 #include "tap.h"
 
 #define SLOTS          1024
-#define CACHESTAT      451
 #define SEGMENT_BLOCKS 131072
 #define PATH           "base/5/16384"
 
@@ -47,30 +46,6 @@ static uint32_t wait_shown;
 static uint32_t *wait_event = &wait_shown;
 static bool is_walsender;
 static int backend_type;
-
-static bool page_cache_is_full;
-
-/* The hooks ask the kernel for the page cache by this one call. */
-long
-syscall(long number, ...)
-{
-	va_list arguments;
-	uint64_t *answer;
-
-	/* Of the kernel's other calls there are none: core's queue does without. */
-	if (number != CACHESTAT)
-	{
-		errno = ENOSYS;
-		return -1;
-	}
-	va_start(arguments, number);
-	(void) va_arg(arguments, int);
-	(void) va_arg(arguments, void *);
-	answer = va_arg(arguments, uint64_t *);
-	va_end(arguments);
-	answer[0] = page_cache_is_full ? 1000000 : 0;
-	return 0;
-}
 
 /* ---- the stage ------------------------------------------------------------ */
 

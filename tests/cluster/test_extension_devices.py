@@ -12,7 +12,6 @@ import pytest
 from psycopg import Connection
 
 from pgflash.lab.account import make_server_dir
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer, Row, assert_never_stale, create_cached, eventually
 from support.cluster import ClusterFactory
@@ -171,33 +170,11 @@ def test_a_file_that_fails_is_given_up_alone(striped: CachedServer) -> None:
 def test_a_device_that_hangs_costs_no_query_more_than_the_deadline(
     pgflash_install: PgInstall, factory: ClusterFactory
 ) -> None:
-    server = factory(install=pgflash_install, start=False)
-    flash = make_server_dir(server.base / "flash")
-    account = server.account
-    emulator = Emulator.create(
-        server.base / "emulator.state",
-        devices=[
-            EmulatedDevice(
-                name="disk", profile=DeviceProfile.named("sas15k-raid10-6"), paths=(server.data,)
-            ),
-            EmulatedDevice(name="flash", profile=DeviceProfile.named("nvme"), paths=(flash,)),
-        ],
-        owner=account.uid if account is not None else None,
-        delays_on=False,
+    cached = create_cached(
+        factory,
+        pgflash_install,
+        settings={"pgflash.verify": "off", "pgflash.read_deadline": "20ms"},
     )
-    server.configure(
-        {
-            "shared_preload_libraries": "pgflash",
-            "shared_buffers": "1MB",
-            "pgflash.cache_file": str(flash / "cache"),
-            "pgflash.cache_size": "64MB",
-            "pgflash.read_deadline": "20ms",
-        }
-    )
-    cached = CachedServer(
-        server=server, emulator=emulator, cache_file=flash / "cache", space=server.base
-    )
-    start(cached)
     if cached.view()["io_engine"] != "aio":
         pytest.skip("the kernel allows no AIO, so there is no deadline")
     fill_tables(cached)
@@ -205,15 +182,15 @@ def test_a_device_that_hangs_costs_no_query_more_than_the_deadline(
     read_at_random(cached)
 
     slowest = 0.0
-    with server.connect() as connection:
+    with cached.server.connect() as connection:
         _timed_query(connection, 0)  # what a session reads once: catalogs, plans
-        emulator.stall("flash", seconds=2)
+        cached.emulator.stall("flash", seconds=2)
         end = time.monotonic() + 1.5
         queries = 0
         while time.monotonic() < end:
             slowest = max(slowest, _timed_query(connection, queries % 400))
             queries += 1
-    emulator.stall("flash", seconds=0)
+    cached.emulator.stall("flash", seconds=0)
     # A query reads at most three blocks: root, leaf, row.  The rest is the machine's.
     assert queries > 3
     assert slowest < 0.5, f"a query took {slowest:.3f} s while flash was stalled"

@@ -7,10 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, Row, assert_never_stale, eventually
+from support.cached import CachedServer, Row, assert_never_stale, create_cached, eventually
 from support.cluster import ClusterFactory
 
 Installs = Callable[[str], PgInstall]
@@ -26,40 +24,13 @@ NUMBERS = range(600)
 
 def make_cached(factory: ClusterFactory, install: PgInstall, **settings: str) -> CachedServer:
     """Start a server whose data and whose cache file lie on emulated devices, without delays."""
-    server = factory(install=install, start=False)
-    flash = make_server_dir(server.base / "flash")
-    account = server.account
-    emulator = Emulator.create(
-        server.base / "emulator.state",
-        devices=[
-            EmulatedDevice(
-                name="disk", profile=DeviceProfile.named("sas15k-raid10-6"), paths=(server.data,)
-            ),
-            EmulatedDevice(name="flash", profile=DeviceProfile.named("nvme"), paths=(flash,)),
-        ],
-        owner=account.uid if account is not None else None,
-        delays_on=False,
+    cached = create_cached(
+        factory,
+        install,
+        # A busy machine must not pass for a device that hangs.
+        settings={"autovacuum": "off", "pgflash.read_deadline": "300ms", **settings},
     )
-    server.configure(
-        {
-            "shared_preload_libraries": "pgflash",
-            "shared_buffers": "1MB",
-            "autovacuum": "off",
-            "pgflash.cache_file": str(flash / "cache"),
-            "pgflash.cache_size": "64MB",
-            "pgflash.verify": "all",
-            # A busy machine must not pass for a device that hangs.
-            "pgflash.read_deadline": "300ms",
-            **settings,
-        }
-    )
-    cached = CachedServer(
-        server=server, emulator=emulator, cache_file=flash / "cache", space=server.base
-    )
-    cached.start()
-    cached.create_extension()
-    assert eventually(lambda: cached.view()["mode"] == "serve")
-    with server.connect() as connection:
+    with cached.server.connect() as connection:
         connection.execute(
             "create table item as select n as id, 0 as version, repeat('x', 500) as pad"
             f" from generate_series(1, {ROWS}) n"

@@ -20,6 +20,7 @@ from pgflash.lab.server import Server
 from pgflash.store import open_store
 from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.commands import failure, output
 
 
 @pytest.fixture(scope="module")
@@ -33,33 +34,18 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
     factory.close()
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run a command line that must succeed, and return what it printed."""
-    assert main(list(words)) == 0
-    return capsys.readouterr().out
-
-
-def refused(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
-    """Run a command line that must fail with a code, and return its complaint."""
-    assert main(list(words)) == code
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "Traceback" not in captured.err
-    return captured.err
-
-
 def test_a_snapshot_is_taken_and_listed(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     dsn = ("--dsn", server.conninfo())
-    taken = [re.match(r"snapshot (\d+), taken in \d+ ms\n", run(capsys, "snapshot", *dsn))]
-    taken.append(re.match(r"snapshot (\d+), taken in \d+ ms\n", run(capsys, "snapshot", *dsn)))
+    taken = [re.match(r"snapshot (\d+), taken in \d+ ms\n", output(capsys, "snapshot", *dsn))]
+    taken.append(re.match(r"snapshot (\d+), taken in \d+ ms\n", output(capsys, "snapshot", *dsn)))
     ids = [int(match[1]) for match in taken if match]
     assert len(ids) == 2
-    listed = json.loads(run(capsys, "snapshots", *dsn, "--format", "json"))
+    listed = json.loads(output(capsys, "snapshots", *dsn, "--format", "json"))
     assert [one["id"] for one in listed][-2:] == ids
     assert listed[-1]["previous_id"] == ids[0]
-    rows = list(csv.DictReader(io.StringIO(run(capsys, "snapshots", *dsn, "--format", "csv"))))
+    rows = list(csv.DictReader(io.StringIO(output(capsys, "snapshots", *dsn, "--format", "csv"))))
     assert [row["id"] for row in rows] == [str(one["id"]) for one in listed]
-    table = run(capsys, "snapshots", *dsn)
+    table = output(capsys, "snapshots", *dsn)
     assert len(table.splitlines()) == 1 + len(listed)
     assert f"{server.install.major}." in table
 
@@ -69,9 +55,9 @@ def test_old_ones_are_dropped_on_request(
 ) -> None:
     path = tmp_path / "s"
     for words in (("--dsn", server.conninfo()), ("--dsn", server.conninfo(), "--store", str(path))):
-        run(capsys, "snapshot", *words)
+        output(capsys, "snapshot", *words)
         time.sleep(1.1)
-        assert "older dropped" in run(capsys, "snapshot", *words, "--keep", "1s")
+        assert "older dropped" in output(capsys, "snapshot", *words, "--keep", "1s")
     with open_store(path=path) as store:
         assert len(store.list()) == 1
     with open_store(dsn=server.conninfo()) as store:
@@ -112,12 +98,12 @@ def test_wrong_questions_are_refused_in_a_sentence(
     server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     dsn = server.conninfo()
-    both = refused(capsys, 2, "snapshots", "--dsn", dsn, "--store", str(tmp_path / "s"))
+    both = failure(capsys, 2, "snapshots", "--dsn", dsn, "--store", str(tmp_path / "s"))
     assert "exclude each other" in both
-    assert "there is no file" in refused(capsys, 1, "snapshots", "--store", str(tmp_path / "s"))
+    assert "there is no file" in failure(capsys, 1, "snapshots", "--store", str(tmp_path / "s"))
     for word in ("soon", "0s", "-1h", "10 weeks"):
-        assert "is no time" in refused(capsys, 2, "snapshot", "--dsn", dsn, "--every", word)
-    assert "could not connect" in refused(capsys, 1, "snapshot", "--dsn", "host=/nowhere")
-    assert "is not in database" in refused(
+        assert "is no time" in failure(capsys, 2, "snapshot", "--dsn", dsn, "--every", word)
+    assert "could not connect" in failure(capsys, 1, "snapshot", "--dsn", "host=/nowhere")
+    assert "is not in database" in failure(
         capsys, 1, "snapshot", "--dsn", server.conninfo("template1")
     )

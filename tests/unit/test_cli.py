@@ -13,6 +13,7 @@ import pytest
 from pgflash.cli import main
 from pgflash.lab.store import write_run
 from pgflash.model.run import Run
+from support.commands import failure, output
 from support.runs import run_of, whole_run
 
 
@@ -22,21 +23,6 @@ def store(tmp_path: Path) -> Path:
     run = whole_run()
     write_run(tmp_path / "runs" / run.id, run)
     return tmp_path
-
-
-def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run a command line that must succeed, and return what it printed."""
-    assert main(list(words)) == 0
-    return capsys.readouterr().out
-
-
-def failure(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
-    """Run a command line that must fail with a code, and return its complaint."""
-    assert main(list(words)) == code
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "Traceback" not in captured.err
-    return captured.err
 
 
 def test_the_list_names_scenarios_presets_and_parameters(

@@ -13,6 +13,7 @@ import pytest
 from pgflash import api
 from pgflash.cli import main
 from pgflash.model.snapshot import SnapshotStore
+from support.commands import failure, output
 from support.busy import busy_store
 from support.periods import Shelf
 
@@ -50,21 +51,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     made = Opened(busy_store(intervals=2))
     monkeypatch.setattr(api, "open_store", made.open)
     return made
-
-
-def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run a command line that must succeed, and return what it printed."""
-    assert main(list(words)) == 0
-    return capsys.readouterr().out
-
-
-def failure(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
-    """Run a command line that must fail with a code, and return its complaint."""
-    assert main(list(words)) == code
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "Traceback" not in captured.err
-    return captured.err
 
 
 def test_without_a_period_it_is_the_last_two_snapshots(
