@@ -202,6 +202,14 @@ def test_a_comparison_names_both_periods() -> None:
     assert "18.6; then" not in text
 
 
+def test_periods_whose_snapshots_have_the_same_numbers_are_named_by_their_times() -> None:
+    made = comparison()
+    other = dataclasses.replace(made.first, begin_at="2026-11-21T10:00:00+00:00")
+    text = Page(render(dataclasses.replace(made, second=other), "html")).text
+    assert "and from 2026-11-21 10:00:00 UTC" in text
+    assert "snapshots 7 to 17 and" not in text
+
+
 def test_a_comparison_says_where_the_servers_differ() -> None:
     made = comparison()
     bigger = dataclasses.replace(made.second, cores=16, server_started_at="")

@@ -9,7 +9,12 @@ def title_of(report: AwrReport | CompareReport) -> str:
     """Return the report's title."""
     if isinstance(report, AwrReport):
         return f"PostgreSQL report: snapshots {_ids(report.head)}"
-    return f"PostgreSQL comparison: snapshots {_ids(report.first)} and {_ids(report.second)}"
+    first, second = _ids(report.first), _ids(report.second)
+    if first != second:
+        return f"PostgreSQL comparison: snapshots {first} and {second}"
+    # Of two servers, or of one that was made anew: the numbers tell nothing apart.
+    first, second = print_time(report.first.begin_at), print_time(report.second.begin_at)
+    return f"PostgreSQL comparison: periods from {first} and from {second} UTC"
 
 
 def facts(report: AwrReport | CompareReport) -> list[tuple[str, str]]:
