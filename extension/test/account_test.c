@@ -32,9 +32,9 @@
 #include "settings.h"
 #include "tap.h"
 
-#define PATH      "base/5/16384"
-#define BLOCK     FC_BLOCK_SIZE
-#define SINCE     4711
+#define PATH  "base/5/16384"
+#define BLOCK FC_BLOCK_SIZE
+#define SINCE 4711
 
 /* Backend types of this server: nothing, client backend, io worker. */
 #define CLIENT    1
