@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.cli import main
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.store import open_store

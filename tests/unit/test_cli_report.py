@@ -11,10 +11,9 @@ from typing import Self
 import pytest
 
 from pgflash import api
-from pgflash.cli import main
 from pgflash.model.snapshot import SnapshotStore
-from support.commands import failure, output
 from support.busy import busy_store
+from support.commands import failure, output
 from support.periods import Shelf
 
 
