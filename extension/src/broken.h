@@ -35,6 +35,7 @@
 #define FC_BREAK_OVERWRITTEN                                                   \
 	30 /* looks that were overwritten while they were read */
 #define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */
+#define FC_BREAK_SEEK          32 /* who seeks a time skips none that is not older */
 
 #define FC_BREAK_ANEW 40 /* snapshots see that a row's counters began anew */
 #define FC_BREAK_LIFE 41 /* ... and that the server has started since */

@@ -8,6 +8,9 @@
  *
  *	tail <= p < head	can be read
  *	newest				position of the newest header
+ *	mark				of each part of the ring the first header that lies in it, and
+ *						the latest time of all looks before it: who seeks a time skips
+ *						parts.  A clock that was set back makes it skip less, never more.
  *
  * The writer first takes old looks out (tail), then writes, then makes the new look
  * seen (head).  A reader copies a look and then sees whether tail went past it: what
@@ -35,12 +38,24 @@ typedef struct Slot
 	_Atomic uint64_t word[WORDS];
 } Slot;
 
+/* Parts of a ring.  4 kB for marks; a part of the default 16 MB is 3 s of 50 sessions. */
+#define PARTS 256
+
+typedef struct Mark
+{
+	_Atomic uint64_t position;
+	_Atomic int64_t latest;
+} Mark;
+
 struct SampleRing
 {
 	uint64_t slot_count;
+	uint64_t part_slots;
 	_Atomic uint64_t head;
 	_Atomic uint64_t tail;
 	_Atomic uint64_t newest;
+	_Atomic int64_t latest; /* of all times so far; the writer's */
+	Mark mark[PARTS];
 	Slot slot[];
 };
 
@@ -61,6 +76,7 @@ sample_ring_create(void *memory, uint64_t slots)
 	SampleRing *ring = memory;
 
 	ring->slot_count = slots;
+	ring->part_slots = slots / PARTS + 1;
 	return ring;
 }
 
@@ -96,6 +112,27 @@ relaxed(const _Atomic uint64_t *number)
 
 /* ---- the writer ------------------------------------------------------------------ */
 
+/*
+ * Mark a look that is the first one in its part of the ring.  Who sees the position sees
+ * the time that belongs to it, or a later one of the next time round.
+ */
+static void
+mark(SampleRing *ring, uint64_t position, const SampleLook *look)
+{
+	uint64_t part = position / ring->part_slots;
+	int64_t latest = atomic_load_explicit(&ring->latest, memory_order_relaxed);
+
+	if (position > 0 && part != relaxed(&ring->newest) / ring->part_slots)
+	{
+		Mark *entry = &ring->mark[part % PARTS];
+
+		atomic_store_explicit(&entry->latest, latest, memory_order_relaxed);
+		atomic_store_explicit(&entry->position, position, memory_order_release);
+	}
+	if (look->at > latest)
+		atomic_store_explicit(&ring->latest, look->at, memory_order_relaxed);
+}
+
 void
 sample_ring_put(SampleRing *ring, const SampleLook *look,
                 const SampleRecord *records)
@@ -121,6 +158,7 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 	store(ring, head, look);
 	for (uint32_t i = 0; i < look->count; i++)
 		store(ring, head + 1 + i, &records[i]);
+	mark(ring, head, look);
 	atomic_store_explicit(&ring->head, end, memory_order_release);
 	atomic_store_explicit(&ring->newest, head, memory_order_release);
 }
@@ -148,6 +186,29 @@ sample_cursor(const SampleRing *ring)
 
 	cursor.end = atomic_load_explicit(&ring->head, memory_order_acquire);
 	cursor.at = relaxed(&ring->tail);
+	return cursor;
+}
+
+SampleCursor
+sample_cursor_since(const SampleRing *ring, int64_t since)
+{
+	SampleCursor cursor = sample_cursor(ring);
+
+	for (uint64_t part = cursor.at / ring->part_slots + 1;
+	     part <= cursor.end / ring->part_slots; part++)
+	{
+		const Mark *entry = &ring->mark[part % PARTS];
+		uint64_t position =
+			atomic_load_explicit(&entry->position, memory_order_acquire);
+
+		/* No look begins in this part, or it was marked after we began. */
+		if (position / ring->part_slots != part || position >= cursor.end)
+			continue;
+		if (!FC_BROKEN(SEEK) &&
+		    atomic_load_explicit(&entry->latest, memory_order_relaxed) >= since)
+			break;
+		cursor.at = position;
+	}
 	return cursor;
 }
 

@@ -71,6 +71,12 @@ typedef struct SampleCursor
 /* From the oldest look there is to the newest there is now. */
 extern SampleCursor sample_cursor(const SampleRing *ring);
 
+/*
+ * From a look on before which all are older than SINCE: not the first that is not, but
+ * near it, so that who wants the last second need not go through a quarter of an hour.
+ */
+extern SampleCursor sample_cursor_since(const SampleRing *ring, int64_t since);
+
 /* From the newest on: that one, if any. */
 extern SampleCursor sample_cursor_newest(const SampleRing *ring);
 

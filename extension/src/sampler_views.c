@@ -203,9 +203,9 @@ typedef struct Reading
 static void
 begin(Reading *reading, FunctionCallInfo fcinfo)
 {
-	reading->cursor = sample_cursor(sampler_ring);
-	reading->records = palloc(sizeof(SampleRecord) * sampler_process_count);
 	reading->since = PG_GETARG_TIMESTAMPTZ(0);
+	reading->cursor = sample_cursor_since(sampler_ring, reading->since);
+	reading->records = palloc(sizeof(SampleRecord) * sampler_process_count);
 	reading->until = PG_GETARG_TIMESTAMPTZ(1);
 	reading->all = FC_BROKEN(SAMPLE_RIGHTS) ||
 	               has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);

@@ -171,6 +171,83 @@ test_overwritten(void)
 	free(ring);
 }
 
+/* ---- from a time on ------------------------------------------------------------------ */
+
+#define LARGE 5000
+
+/* The numbers of the looks at or after a time, summed up in a way that tells them apart. */
+static uint64_t
+sum_since(SampleCursor cursor, int64_t since, uint64_t *visited)
+{
+	SampleRecord records[ROOM];
+	SampleLook look;
+	uint64_t sum = 0;
+
+	*visited = 0;
+	while (sample_cursor_next(&cursor, &look, records, ROOM))
+	{
+		++*visited;
+		if (look.at >= since)
+			sum = sum * 31 + look.number;
+	}
+	return sum;
+}
+
+/* Time goes on by 10 with each look; every BACK looks the clock is set back by 300. */
+static int64_t
+time_of(uint64_t number, uint64_t back)
+{
+	return (int64_t) number * 10 -
+	       (back == 0 ? 0 : (int64_t) (number / back) * 300);
+}
+
+static void
+test_since(uint64_t back)
+{
+	SampleRing *ring =
+		sample_ring_create(calloc(1, sample_ring_memory_size(LARGE)), LARGE);
+	SampleRecord records[ROOM] = { 0 };
+	uint64_t whole = 0;
+	uint64_t skipped = 0;
+	bool same = true;
+
+	for (uint64_t number = 1; number <= 2000; number++)
+	{
+		SampleLook look = { .at = time_of(number, back),
+			                .number = number,
+			                .count = count_of(number) };
+
+		sample_ring_put(ring, &look, records);
+		if (number % 45 != 0)
+			continue;
+		for (int64_t ago = 0; ago <= 4500; ago += 150)
+		{
+			int64_t since = look.at - ago;
+			uint64_t all;
+			uint64_t some;
+			uint64_t wanted = sum_since(sample_cursor(ring), since, &all);
+			uint64_t found =
+				sum_since(sample_cursor_since(ring, since), since, &some);
+
+			same = same && found == wanted;
+			whole += all;
+			skipped += all - some;
+		}
+	}
+	OK(same, "SEEK: from a time on there is all that is not older%s",
+	   back == 0 ? "" : ", though the clock is set back now and then");
+	if (back == 0)
+	{
+		uint64_t visited;
+
+		OK(skipped * 4 > whole, "and what is older is mostly skipped");
+		sum_since(sample_cursor_since(ring, time_of(2000, 0)), 0, &visited);
+		OK(visited < 10, "the last one is found at once (%llu looks)",
+		   (unsigned long long) visited);
+	}
+	free(ring);
+}
+
 /* ---- a writer and a reader ----------------------------------------------------------- */
 
 static atomic_bool stop;
@@ -233,6 +310,8 @@ main(void)
 	test_wrap();
 	test_too_large();
 	test_overwritten();
+	test_since(0);
+	test_since(150);
 	test_together();
 	return tap_done();
 }
