@@ -18,8 +18,9 @@ from typing import Any, cast
 
 import pytest
 
-from pgflash.model.live import FileCount, FileKey, Flow, LiveServer, Reading, WaitTime
+from pgflash.model.live import FileKey, FileRow, Flow, LiveServer, Reading, WaitTime
 from pgflash.session import Connection, SessionError
+from pgflash.web import collector as collecting
 from pgflash.web.collector import Collector
 from pgflash.web.details import WAITING_MAX, Details
 from pgflash.web.notices import changes
@@ -41,6 +42,12 @@ SERVER = LiveServer(
     cores=2,
 )
 FILES = 10
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have files looked at each time: hours pass in seconds here."""
+    monkeypatch.setattr(collecting, "FILES_PART", 0)
 
 
 class Session:
@@ -101,11 +108,11 @@ class Hours:
             cache={"mode": "serve", "hits": 40.0 * n, "misses": 10.0 * n},
         )
 
-    def count(self, _connection: Connection, _server: LiveServer) -> dict[FileKey, FileCount]:
+    def count(self, _connection: Connection, _server: LiveServer) -> dict[FileKey, FileRow]:
         # New files all the time, as of temporary tables.
         first = self.seconds // 10
         return {
-            (1663, 5, number): FileCount(reads=float(self.seconds), read_ms=float(self.seconds))
+            (1663, 5, number): (float(self.seconds), 0.0, 0.0, float(self.seconds), 0.0, 0.0, 0.0)
             for number in range(first, first + FILES)
         }
 
@@ -280,7 +287,7 @@ def test_files_that_cannot_be_counted_cost_only_the_segments() -> None:
     hours = Hours()
     calls = []
 
-    def count(_connection: Connection, _server: LiveServer) -> dict[FileKey, FileCount]:
+    def count(_connection: Connection, _server: LiveServer) -> dict[FileKey, FileRow]:
         calls.append(1)
         raise SessionError("function pgflash_io_relation_rows() does not exist")
 
@@ -297,6 +304,27 @@ def test_files_that_cannot_be_counted_cost_only_the_segments() -> None:
     assert len(rates(collector)) == 99
     assert calls == [1]
     assert collector.status.state in ("live", "late")
+
+
+@pytest.mark.parametrize(("part", "few"), [(500, True), (0, False)])
+def test_files_that_take_long_to_count_are_counted_less_often(
+    monkeypatch: pytest.MonkeyPatch, part: int, few: bool
+) -> None:
+    monkeypatch.setattr(collecting, "FILES_PART", part)
+    calls = []
+
+    class Many(Hours):
+        def count(self, connection: Connection, server: LiveServer) -> dict[FileKey, FileRow]:
+            calls.append(1)
+            time.sleep(0.01)
+            return super().count(connection, server)
+
+    hours = Many()
+    collector = hours.collector()
+    with collector.watched():
+        drive(hours, collector, 50)
+    assert (len(calls) == 1) == few
+    assert calls
 
 
 def test_clocks_that_step_harm_nothing() -> None:

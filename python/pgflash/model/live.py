@@ -143,6 +143,9 @@ class Sample:
 
 #: Tablespace, database and number of a relation's files; the number is 0 for all others together.
 FileKey = tuple[int, int, int]
+#: What was asked of a relation's files, in the order of FileCount: of thousands of files most have
+#: not changed from one look to the next, and nothing is made of those.
+FileRow = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

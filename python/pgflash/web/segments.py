@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """What was asked of which files in the last quarter of an hour, by ten seconds.
 
-The collector looks at the counts every ten seconds, while somebody watches.  Only what changed
-between two looks is kept, so memory is bounded by what so many looks can find.  A stretch
-gets of each interval that it shares time with as much as the time that they share.
+The collector looks at the counts every ten seconds, while somebody watches; with very many files
+less often, so that it costs little.  Only what changed between two looks is kept, those that took
+most time one by one and the rest together, so memory is bounded.  A stretch gets of each
+interval that it shares time with as much as the time that they share.
 
 Locking: intervals are replaced whole by the collector's thread; readers take the tuple as it is.
 """
@@ -11,17 +12,24 @@ Locking: intervals are replaced whole by the collector's thread; readers take th
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
+from heapq import nlargest
+from operator import sub
 
 from pgflash.analyze.words import count, percent, size
 from pgflash.collect.segments import FILES_MAX
-from pgflash.model.live import FileCount, FileKey, StretchRow
+from pgflash.model.live import FileCount, FileKey, FileRow, StretchRow
 
 #: How often the counts are looked at, in samples.
 EVERY = 10
 INTERVALS_MAX = 90
+#: Files of an interval that are kept one by one.
+FILES_KEPT = 200
 ROWS_MAX = 10
+#: All others together.
+OTHERS: FileKey = (0, 0, 0)
 
 _NAMES = tuple(one.name for one in fields(FileCount))
+_NOTHING: FileRow = (0.0,) * len(_NAMES)
 _Interval = tuple[datetime, datetime, dict[FileKey, FileCount]]
 
 
@@ -31,7 +39,7 @@ class Segments:
     def __init__(self) -> None:
         """Know nothing yet."""
         self._intervals: tuple[_Interval, ...] = ()
-        self._before: tuple[datetime, Mapping[FileKey, FileCount]] | None = None
+        self._before: tuple[datetime, Mapping[FileKey, FileRow]] | None = None
 
     def forget(self) -> None:
         """Take no difference with what was before: the server may have begun to count anew."""
@@ -41,20 +49,21 @@ class Segments:
         """Forget all: it was asked of another server's files."""
         self._before, self._intervals = None, ()
 
-    def look(self, at: datetime, counts: Mapping[FileKey, FileCount]) -> None:
+    def look(self, at: datetime, counts: Mapping[FileKey, FileRow]) -> None:
         """Take up what was counted at a moment."""
         before, self._before = self._before, (at, counts)
         if before is None or at <= before[0]:
             return
         # Of a file that may have been left out before it is not known what it has of now.
-        new = FileCount() if len(before[1]) < FILES_MAX else None
+        new = _NOTHING if len(before[1]) < FILES_MAX else None
         changed = {
-            key: _combined(now, earlier, -1.0)
+            key: FileCount(**dict(zip(_NAMES, map(sub, now, earlier), strict=True)))
             for key, now in counts.items()
             if (earlier := before[1].get(key, new)) is not None and now != earlier
         }
+        # What began to count anew tells nothing of the time between.
         sound = {key: one for key, one in changed.items() if one.reads >= 0 and one.writes >= 0}
-        self._intervals = (*self._intervals, (before[0], at, sound))[-INTERVALS_MAX:]
+        self._intervals = (*self._intervals, (before[0], at, _most(sound)))[-INTERVALS_MAX:]
 
     def within(self, begin: datetime, end: datetime) -> dict[FileKey, FileCount]:
         """Return what was asked of files in a stretch of time."""
@@ -66,6 +75,17 @@ class Segments:
                 for key, one in counts.items():
                     found[key] = _combined(found.get(key, FileCount()), one, share)
         return found
+
+
+def _most(counts: dict[FileKey, FileCount]) -> dict[FileKey, FileCount]:
+    """Return those that took most time, and the others together."""
+    if len(counts) <= FILES_KEPT:
+        return counts
+    kept = nlargest(FILES_KEPT, counts, key=lambda key: counts[key].time_ms)
+    found = {key: counts.pop(key) for key in kept}
+    for one in counts.values():
+        found[OTHERS] = _combined(found.get(OTHERS, FileCount()), one, 1.0)
+    return found
 
 
 def top_files(found: Mapping[FileKey, FileCount]) -> list[FileKey]:
