@@ -75,12 +75,12 @@ def _show(collector: Collector, seconds: int | None) -> None:
     console = Console()
     if not console.is_terminal:
         for sample in _Samples(collector, seconds):
-            console.print(_page(collector, sample))
+            console.print(_page(collector, sample, width=0))
         return
     with Live(console=console, screen=seconds is None, auto_refresh=False) as live:
         live.update(Text("Connecting to the server."), refresh=True)
         for sample in _Samples(collector, seconds):
-            live.update(_page(collector, sample), refresh=True)
+            live.update(_page(collector, sample, width=console.width), refresh=True)
 
 
 class _Samples:
@@ -124,14 +124,34 @@ class _Samples:
                 return None
 
 
-def _page(collector: Collector, sample: Sample | None) -> RenderableType:
+#: From so many columns on, tables stand beside each other, so that all fits into 24 lines.
+WIDE = 80
+_LEFT, _RIGHT = ("Average active sessions by wait class", "Latency in ms"), ("Requests",)
+
+
+def _page(collector: Collector, sample: Sample | None, *, width: int) -> RenderableType:
     """Return what is shown: a sentence, then tables; or how it stands with the server."""
     status = collector.status
     if sample is None:
         return Text(f"{status.sentence} {status.hint}".strip() or "Waiting for the server.")
-    sentence = headline(sample, collector.server)
-    head = Text(f"{sample.at[11:19]}  {sentence}", style="bold")
-    return Group(head, *(_table(one) for one in tables(sample)))
+    said = headline(sample, collector.server)
+    head = Text(f"{sample.at[11:19]}  {said}", style="bold")
+    found = {one.title: one for one in tables(sample)}
+    if width < WIDE:
+        return Group(head, *(_spaced(one) for one in found.values()))
+    beside = Table.grid(padding=(0, 4))
+    beside.add_row(
+        *(
+            Group(*(_spaced(found.pop(title)) for title in side if title in found))
+            for side in (_LEFT, _RIGHT)
+        )
+    )
+    first, *others = found.values()
+    return Group(head, _table(first), *(_spaced(one) for one in others), beside)
+
+
+def _spaced(one: LiveTable) -> RenderableType:
+    return Group(Text(), _table(one))
 
 
 def _table(one: LiveTable) -> RenderableType:
@@ -140,4 +160,4 @@ def _table(one: LiveTable) -> RenderableType:
         table.add_column(name, justify="right" if place else "left")
     for row in one.rows:
         table.add_row(*map(escape, row))
-    return Group(Text(f"\n{one.title}"), table if one.rows else Text("none"))
+    return Group(Text(one.title), table if one.rows else Text("none"))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What `pgflash top` shows fits a terminal of 80 columns and 24 lines."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from pgflash.cli.top import WIDE, _page
+from pgflash.model.live import FLOWS, TIMED, CacheSecond, Quantiles, Sample
+from pgflash.web.collector import Collector
+from pgflash.web.ring import Ring
+
+CLASSES = ("CPU", "User I/O", "Commit", "Concurrency", "Network")
+
+SAMPLE = Sample(
+    number=7,
+    at="2026-11-22T10:00:00.000+01:00",
+    elapsed_s=1.0,
+    aas=dict.fromkeys(CLASSES, 12.25),
+    commits_s=123_456.0,
+    rollbacks_s=1234.0,
+    sessions=2500,
+    active=1200,
+    bytes_s=dict.fromkeys(FLOWS, 2.5e9),
+    requests_s=dict.fromkeys(FLOWS, 123_456.0),
+    latency=dict.fromkeys(TIMED, Quantiles(p50=0.5, p95=40.0, p99=12_345.678)),
+    commit_ms=1234.56,
+    wal_bytes_s=2.5e9,
+    cache=CacheSecond(
+        mode="passthrough", hit_ratio=0.987, hits_s=123_456.0, misses_s=1e5, inserts_s=1e5,
+        evictions_s=1e5, used_bytes=1e12,
+    ),
+    events=(),
+)  # fmt: skip
+
+
+def shown(sample: Sample, width: int) -> list[str]:
+    console = Console(width=width, color_system=None)
+    with console.capture() as found:
+        console.print(_page(Collector("", Ring()), sample, width=width))
+    return found.get().splitlines()
+
+
+def test_all_of_it_fits_80_columns_and_24_lines() -> None:
+    lines = shown(SAMPLE, WIDE)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= WIDE
+    text = "\n".join(lines)
+    for word in ("Transactions", "Flash cache", "Requests", "Latency in ms", "12345.678", *CLASSES,
+                 *FLOWS, *TIMED):  # fmt: skip
+        assert word in text, word
+    assert "…" not in text
+
+
+def test_narrower_ones_show_one_table_below_another() -> None:
+    lines = shown(SAMPLE, WIDE - 1)
+    titles = [line for line in lines if line.startswith(("Requests", "Latency in ms", "Average"))]
+    assert len(titles) == 3
+    assert "…" not in "\n".join(lines)
+
+
+def test_a_server_that_tells_little_leaves_gaps_out() -> None:
+    little = Sample(
+        number=1, at=SAMPLE.at, elapsed_s=1.0, aas=None, commits_s=1.0, rollbacks_s=0.0, sessions=1,
+        active=1, bytes_s={"disk": 0.0}, requests_s={}, latency={}, commit_ms=None,
+        wal_bytes_s=None, cache=None, events=(),
+    )  # fmt: skip
+    lines = shown(little, WIDE)
+    assert len(lines) <= 12
+    assert "Requests" in "\n".join(lines)
