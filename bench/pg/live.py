@@ -1,41 +1,113 @@
-"""What the live page costs: processor time of `pgflash serve` and of its session, memory.
+"""What the live page costs: processor time, memory, the time to its first content.
 
-A server under a load of short transactions is watched by nobody, by one viewer and by twenty,
-for a while each; the processor time of the page's process and of its one session on the
-server, as a share of a core, and the process's memory at the beginning and at the end.
+A server with a flash cache, 8,000 relations (a table and its index each count), 200 sessions of
+which 50 are in a long query, a sampler whose ring is full, and a load of short transactions
+is watched by nobody, by one viewer and by twenty on the Performance page,
+then by twenty on the page of the flash cache: processor time of `pgflash serve` and of its
+sessions on the server together, as a share of a core.  Viewers do what the pages' scripts do
+(live_viewers.py).  Bars: 1 % with one viewer, 2 % with twenty.  The looking at files is shown by
+itself, since it grows with relations.
 
-Writes bench/results/live.txt and prints it; --quick shows that it works.
+First content: the page opened in a browser that has nothing of it kept, twenty times; when the
+browser has painted the first of it (bar: a second), and when all charts are drawn.
+
+Memory: what the process holds, by the minute, with twenty viewers who come and go.  It
+fills a quarter of an hour of samples first; flat is what comes after.
+
+Writes bench/results/live.txt and live.json and prints it; --quick shows that it works.
 """
 
+from __future__ import annotations
+
 import argparse
-import http.client
+import json
 import os
 import signal
 import socket
+import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from live_viewers import watching
 from rich.console import Console
 from rich.table import Table
+from sampler import ACTIVE, SESSIONS, ask, sessions, set_rate, wait_for
 
-from pgflash.lab.server import Server
+from pgflash.collect.live import LiveReader
+from pgflash.collect.segments import count_files
+from pgflash.lab.server import Server, make_server_dir
+from pgflash.session import connect
 from support.cluster import ClusterFactory, build_install, find_install
 
 RESULTS = Path(__file__).parent.parent / "results"
 
-#: Viewers, and the share of a core that the page may take with them.
-BARS = ((0, None), (1, 0.01), (20, 0.02))
 CLIENTS = 8
-SESSION = "select pid from pg_stat_activity where application_name = 'pgflash'"
+TRANSACTIONS_S = 200
+#: Viewers, the page they watch, and the percentage of a core that it may take.
+CASES: tuple[tuple[int, str, float | None], ...] = (
+    (0, "/", None),
+    (1, "/", 1.0),
+    (20, "/", 2.0),
+    (20, "/cache", 2.0),
+)
+FIRST_CONTENT_BAR_MS = 1000.0
+#: Without viewers the page reads every ten seconds after so many.
+IDLE_AFTER_S = 62.0
+#: The last quarter of an hour is kept; a little more until nothing of it is being filled.
+FILLED_AFTER_MIN = 17
+SETTINGS = {
+    "pgflash.snapshot_interval": "0",
+    "pgflash.cache_size": "256MB",
+    "shared_buffers": "64MB",
+    "max_locks_per_transaction": "1024",
+    "max_connections": str(SESSIONS + 50),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much to measure."""
+
+    relations: int
+    #: Of each case.
+    seconds: float
+    #: With nobody there first.
+    alone_s: float
+    opened: int
+    minutes: int
+    #: Whether the sampler remembers as much as it can.
+    filled: bool
+
+
+FULL = Size(relations=8000, seconds=60, alone_s=IDLE_AFTER_S, opened=20, minutes=25, filled=True)
+QUICK = Size(relations=200, seconds=3, alone_s=0, opened=2, minutes=0, filled=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Processor time with so many viewers, in percent of a core."""
+
+    viewers: int
+    page: str
+    own: float
+    sessions: float
+    bar: float | None
+
+    @property
+    def verdict(self) -> str:
+        """Return how it stands with the bar."""
+        if self.bar is None:
+            return ""
+        return "good" if self.own + self.sessions <= self.bar else f"above {self.bar:g} %"
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time that a process has used."""
+    """Return the processor time that a process with all its threads has used."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -44,6 +116,15 @@ def memory_mb(pid: int) -> float:
     """Return the memory that a process holds."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGESIZE") / 2**20
+
+
+def sessions_cpu_s(server: Server) -> dict[int, float]:
+    """Return the processor time of each session of the page: one reads, one answers questions."""
+    with server.connect() as connection:
+        rows = connection.execute(
+            "select pid from pg_stat_activity where application_name = 'pgflash'"
+        ).fetchall()
+    return {pid: cpu_s(pid) for (pid,) in rows}
 
 
 @contextmanager
@@ -64,34 +145,10 @@ def page(server: Server, port: int) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def viewers(count: int, port: int) -> Iterator[None]:
-    """Watch the page, so many at once."""
-    stop = threading.Event()
-
-    def watch() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.request("GET", "/live/events")
-        stream = connection.getresponse()
-        while not stop.is_set():
-            stream.readline()
-        connection.close()
-
-    threads = [threading.Thread(target=watch) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-@contextmanager
 def load(server: Server) -> Iterator[None]:
     """Have clients work."""
     server.run(["pgbench", "-i", "-q", "-s", "5", "postgres"])
-    words = ["pgbench", "-c", str(CLIENTS), "-T", "86400", "-R", "200", "postgres"]
+    words = ["pgbench", "-c", str(CLIENTS), "-T", "86400", "-R", str(TRANSACTIONS_S), "postgres"]
     child = server.popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
@@ -100,50 +157,207 @@ def load(server: Server) -> Iterator[None]:
         child.wait(20)
 
 
+def make_relations(server: Server, count: int) -> None:
+    """Make so many relations that something was asked of: tables with an index each."""
+    with server.connect() as connection:
+        for first in range(0, count // 2, 500):
+            last = min(first + 500, count // 2) - 1
+            connection.execute(
+                f"do $$ begin for i in {first}..{last} loop "
+                "execute format('create table r%s (n int primary key)', i); "
+                "execute format('insert into r%s values (1)', i); end loop; end $$"
+            )
+        connection.execute("checkpoint")
+
+
+def fill_ring(server: Server) -> None:
+    """Have the sampler look until it forgets its first looks, then as often as ever."""
+    set_rate(server, 1000)
+    newest = ask(server, "select newest_at from pgflash_sampler")["newest_at"]
+    wait_for(server, f"oldest_at > '{newest}'")
+    set_rate(server, 10)
+
+
+def measure_cost(server: Server, pid: int, port: int, size: Size) -> list[Cost]:
+    """Return the cost of each case."""
+    found = []
+    time.sleep(size.alone_s)
+    for count, path, bar in CASES:
+        with watching(count, port, path) as viewers:
+            time.sleep(min(2.0, size.seconds))
+            own, sessions, begin_s = cpu_s(pid), sessions_cpu_s(server), time.monotonic()
+            time.sleep(size.seconds)
+            elapsed_s = time.monotonic() - begin_s
+            own = cpu_s(pid) - own
+            now = sessions_cpu_s(server)
+            used_s = sum(spent - sessions.get(one, 0.0) for one, spent in now.items())
+            assert all(one.samples for one in viewers)
+        found.append(
+            Cost(
+                viewers=count,
+                page=path,
+                own=100 * own / elapsed_s,
+                sessions=100 * used_s / elapsed_s,
+                bar=bar,
+            )
+        )
+    return found
+
+
+def measure_files(server: Server) -> float:
+    """Return how many milliseconds it takes to look at all files, the median."""
+    times = []
+    with connect(server.conninfo()) as connection:
+        known = LiveReader(connection).server
+        for _ in range(9):
+            begin_s = time.monotonic()
+            count_files(connection, known)
+            times.append(1000 * (time.monotonic() - begin_s))
+    return statistics.median(times)
+
+
+def measure_first_content(port: int, count: int) -> dict[str, list[float]]:
+    """Return milliseconds to the first content, and until the charts are drawn, of so many."""
+    from playwright.sync_api import sync_playwright
+
+    from support.chromium import CHROMIUM
+
+    found: dict[str, list[float]] = {"painted": [], "drawn": []}
+    with sync_playwright() as player:
+        browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for _ in range(count):
+            context = browser.new_context(viewport={"width": 1200, "height": 900})
+            tab = context.new_page()
+            tab.goto(f"http://127.0.0.1:{port}/")
+            while not tab.evaluate("document.body.dataset.number"):
+                tab.wait_for_timeout(5)
+            found["drawn"].append(tab.evaluate("performance.now()"))
+            found["painted"].append(
+                tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+            )
+            context.close()
+        browser.close()
+    return found
+
+
+def measure_memory(pid: int, port: int, minutes: int) -> list[float]:
+    """Return megabytes by the minute; each minute half of twenty viewers are others."""
+    found = [memory_mb(pid)]
+    with watching(10, port):
+        for minute in range(minutes):
+            begin_s = time.monotonic()
+            with watching(10, port, ("/", "/cache")[minute % 2]):
+                time.sleep(max(58 - (time.monotonic() - begin_s), 0))
+            time.sleep(max(60 - (time.monotonic() - begin_s), 0))
+            found.append(memory_mb(pid))
+    return found
+
+
+def cost_table(found: list[Cost]) -> Table:
+    """Return the costs as a table."""
+    table = Table("viewers", "page", "pgflash serve", "its sessions", "together", "")
+    for one in found:
+        table.add_row(
+            str(one.viewers),
+            one.page if one.viewers else "",
+            f"{one.own:.2f} %",
+            f"{one.sessions:.2f} %",
+            f"{one.own + one.sessions:.2f} %",
+            one.verdict,
+        )
+    return table
+
+
+def content_table(found: dict[str, list[float]]) -> Table:
+    """Return the times to the first content as a table."""
+    table = Table("opened", "first content", "worst", "charts drawn", "worst", "")
+    painted, drawn = found["painted"], found["drawn"]
+    table.add_row(
+        f"{len(painted)} times",
+        f"{statistics.median(painted):.0f} ms",
+        f"{max(painted):.0f} ms",
+        f"{statistics.median(drawn):.0f} ms",
+        f"{max(drawn):.0f} ms",
+        "good" if max(painted) <= FIRST_CONTENT_BAR_MS else f"above {FIRST_CONTENT_BAR_MS:g} ms",
+    )
+    return table
+
+
+def memory_lines(found: list[float]) -> list[str]:
+    """Return what became of memory, in words."""
+    shown = ", ".join(
+        f"{found[minute]:.1f} ({minute})"
+        for minute in range(0, len(found), max(len(found) // 12, 1))
+    )
+    lines = [f"Memory of pgflash serve in MB (after so many minutes): {shown}"]
+    flat = found[FILLED_AFTER_MIN:]
+    if len(flat) >= 5:
+        lines.append(
+            f"From minute {FILLED_AFTER_MIN} on, when all that is kept is there: "
+            f"{flat[0]:.1f} to {flat[-1]:.1f} MB, at most {max(flat):.1f}"
+        )
+    return lines
+
+
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    seconds = 3.0 if parser.parse_args().quick else 60.0
+    """Measure, print, store."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small, to see that it works")
+    parser.add_argument("--minutes", type=int, help="how long memory is looked at (25)")
+    options = parser.parse_args()
+    size = QUICK if options.quick else FULL
+    minutes = size.minutes if options.minutes is None else options.minutes
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    factory = ClusterFactory(build_install(find_install(18)))
-    table = Table(box=None, pad_edge=False)
-    for name in ("viewers", "page, % of a core", "its session, %", "bar, %", "memory, MB"):
-        table.add_column(name, justify="right")
+    install = build_install(find_install(18))
+    console = Console(width=110, record=True)
+    factory = ClusterFactory(install)
     try:
-        server = factory(
-            preload="pgflash", settings={"pgflash.snapshot_interval": "0", "shared_buffers": "64MB"}
-        )
+        server = factory(preload="pgflash", settings=SETTINGS, start=False)
+        flash = make_server_dir(server.base / "flash")
+        server.configure({"pgflash.cache_file": str(flash / "cache")})
+        server.start()
         with server.connect() as connection:
             connection.execute("create extension pgflash")
-        with load(server), page(server, port) as child:
-            for count, bar in BARS:
-                with viewers(count, port):
-                    time.sleep(2)
-                    with server.connect() as connection:
-                        row = connection.execute(SESSION).fetchone()
-                    assert row is not None
-                    before = (cpu_s(child.pid), cpu_s(row[0]))
-                    time.sleep(seconds)
-                    used = (cpu_s(child.pid) - before[0], cpu_s(row[0]) - before[1])
-                table.add_row(
-                    str(count),
-                    f"{100 * used[0] / seconds:.2f}",
-                    f"{100 * used[1] / seconds:.2f}",
-                    "" if bar is None else f"{100 * bar:.0f}",
-                    f"{memory_mb(child.pid):.0f}",
-                )
+        make_relations(server, size.relations)
+        with (
+            load(server),
+            sessions(server, asleep=ACTIVE, busy=False),
+            page(server, port) as child,
+        ):
+            if size.filled:
+                fill_ring(server)
+            cost = measure_cost(server, child.pid, port, size)
+            console.print(
+                f"PostgreSQL {install.version}, {size.relations:,} relations, {SESSIONS} sessions, "
+                f"{ACTIVE} in a query, {TRANSACTIONS_S} transactions a second; share of a core "
+                f"over {size.seconds:g} s each:"
+            )
+            console.print(cost_table(cost))
+            files_ms = measure_files(server)
+            console.print(
+                f"To look at the files, which is done every ten seconds: {files_ms:.1f} ms"
+            )
+            content = measure_first_content(port, size.opened)
+            console.print("From a click to the first content, and until the charts are drawn:")
+            console.print(content_table(content))
+            memory = measure_memory(child.pid, port, minutes)
+            for line in memory_lines(memory):
+                console.print(line)
     finally:
         factory.close()
-    Console(width=100).print(table)
-    if seconds >= 60:
-        with (RESULTS / "live.txt").open("w") as file:
-            file.write(
-                f"What the live page costs, over {seconds:.0f} s each, {CLIENTS} clients\n\n"
-            )
-            Console(file=file, width=100).print(table)
+    if not options.quick:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "live.txt").write_text(console.export_text())
+        found = {
+            "postgres": install.version,
+            "percent": [asdict(one) for one in cost],
+            "files_ms": files_ms,
+            "first_content_ms": content,
+            "memory_mb": memory,
+        }
+        (RESULTS / "live.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.chromium import CHROMIUM
+from support.opened import Library
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +24,17 @@ def browser() -> Iterator[Browser]:
         running = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield running
         running.close()
+
+
+@pytest.fixture(scope="module")
+def _library(browser: Browser) -> Iterator[Library]:
+    library = Library(browser)
+    yield library
+    library.close()
+
+
+@pytest.fixture
+def library(_library: Library) -> Iterator[Library]:
+    """Pages from files: opened once for all tests of a module that only read them."""
+    yield _library
+    _library.take_back()

@@ -9,7 +9,6 @@ Not a test.  It takes two minutes: the charts want something to show.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tools")]
 
+from support.chromium import CHROMIUM  # noqa: E402
 from support.cluster import ClusterFactory, build_install, find_install  # noqa: E402
 from support.served import served  # noqa: E402
 from support.watched import create_watched, under_load  # noqa: E402
@@ -59,9 +59,7 @@ def main() -> None:
             sync_playwright() as player,
         ):
             address = f"http://127.0.0.1:{one.port}"
-            browser = player.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-            )
+            browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             page = browser.new_page()
             page.goto(address)  # who watches is read for once a second
             time.sleep(seconds)

@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pgflash.report.awr import render
-from support.opened import CONTRASTS, Opened, chart_boxes
+from support.opened import CONTRASTS, FOCUSED, Library, chart_boxes
 from support.reports import whole_report
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
@@ -28,24 +24,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def focused(page: Page) -> str:
-    """Return a word for what has the focus: class, or id, or tag."""
-    found: str = page.evaluate(
-        "(() => { const one = document.activeElement;"
-        " return String(one.className || one.id || one.tagName); })()"
-    )
-    return found
-
-
-def test_the_report_opens_without_a_complaint_or_a_request(browser: Browser, report: Path) -> None:
-    opened = Opened(browser, report)
+def test_the_report_opens_without_a_complaint_or_a_request(library: Library, report: Path) -> None:
+    opened = library.read(report)
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith("data:")] == [report.as_uri()]
 
 
 @pytest.mark.parametrize("name", ["report.html", "compare.html"])
-def test_the_examples_open_like_it(browser: Browser, name: str) -> None:
-    opened = Opened(browser, EXAMPLES / name)
+def test_the_examples_open_like_it(library: Library, name: str) -> None:
+    opened = library.read(EXAMPLES / name)
     assert opened.complaints == []
     assert len([url for url in opened.requests if not url.startswith("data:")]) == 1
     assert opened.page.locator("#findings li .severity").count() >= 2
@@ -54,9 +41,9 @@ def test_the_examples_open_like_it(browser: Browser, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["whole", "example"])
-def test_every_chart_is_drawn_inside_its_column(browser: Browser, report: Path, name: str) -> None:
+def test_every_chart_is_drawn_inside_its_column(library: Library, report: Path, name: str) -> None:
     path = report if name == "whole" else EXAMPLES / "report.html"
-    boxes = chart_boxes(Opened(browser, path).page)
+    boxes = chart_boxes(library.read(path).page)
     assert len(boxes) >= 7
     for box in boxes:
         assert box["width"] > 200
@@ -66,43 +53,43 @@ def test_every_chart_is_drawn_inside_its_column(browser: Browser, report: Path, 
 
 
 @pytest.mark.parametrize("width", [1200, 420])
-def test_the_page_never_scrolls_sideways(browser: Browser, report: Path, width: int) -> None:
-    page = Opened(browser, report, width=width).page
+def test_the_page_never_scrolls_sideways(library: Library, report: Path, width: int) -> None:
+    page = library.read(report, width=width).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_first_tab_shows_a_link_past_the_head(browser: Browser, report: Path) -> None:
-    page = Opened(browser, report).page
+def test_the_first_tab_shows_a_link_past_the_head(library: Library, report: Path) -> None:
+    page = library.own(report).page
     page.keyboard.press("Tab")
-    assert focused(page) == "skip"
+    assert page.evaluate(FOCUSED)[0] == "skip"
     box = page.locator(".skip").bounding_box()
     assert box is not None
     assert box["x"] >= 0
     page.keyboard.press("Enter")
-    assert focused(page) == "content"
+    assert page.evaluate(FOCUSED)[0] == "content"
 
 
 def test_the_keyboard_reaches_every_link_and_table_and_shows_where_it_is(
-    browser: Browser, report: Path
+    library: Library, report: Path
 ) -> None:
-    page = Opened(browser, report).page
+    page = library.own(report).page
     wanted = page.eval_on_selector_all(
         "a, summary, .scroll", "all => all.filter(one => one.checkVisibility()).length"
     )
     reached = 0
     for _ in range(wanted):
         page.keyboard.press("Tab")
-        assert focused(page) != "BODY"
-        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        name, outline = page.evaluate(FOCUSED)
+        assert name != "BODY"
         assert outline != "none"
         reached += 1
     page.keyboard.press("Tab")
-    assert focused(page) == "BODY"
+    assert page.evaluate(FOCUSED)[0] == "BODY"
     assert reached == wanted
 
 
-def test_a_wide_table_scrolls_with_the_arrow_keys(browser: Browser, report: Path) -> None:
-    page = Opened(browser, report, width=420).page
+def test_a_wide_table_scrolls_with_the_arrow_keys(library: Library, report: Path) -> None:
+    page = library.read(report, width=420).page
     region = page.locator("#segments-reads .scroll")
     region.focus()
     assert region.evaluate("one => one.scrollWidth > one.clientWidth")
@@ -112,8 +99,8 @@ def test_a_wide_table_scrolls_with_the_arrow_keys(browser: Browser, report: Path
         assert time.monotonic() < deadline
 
 
-def test_a_finding_leads_to_its_table(browser: Browser, report: Path) -> None:
-    page = Opened(browser, report).page
+def test_a_finding_leads_to_its_table(library: Library, report: Path) -> None:
+    page = library.own(report).page
     page.locator("#finding-1 a").click()
     assert page.evaluate("location.hash") == "#top-events"
     box = page.locator("#top-events").bounding_box()
@@ -121,16 +108,16 @@ def test_a_finding_leads_to_its_table(browser: Browser, report: Path) -> None:
     assert 0 <= box["y"] < 900
 
 
-def test_the_chart_s_rows_unfold_with_the_keyboard(browser: Browser, report: Path) -> None:
-    page = Opened(browser, report).page
+def test_the_chart_s_rows_unfold_with_the_keyboard(library: Library, report: Path) -> None:
+    page = library.own(report).page
     assert not page.locator("#aas-over-time table").is_visible()
     page.locator("#aas-over-time summary").focus()
     page.keyboard.press("Enter")
     assert page.locator("#aas-over-time table").is_visible()
 
 
-def test_every_text_stands_out_from_what_is_behind_it(browser: Browser, report: Path) -> None:
-    page = Opened(browser, report).page
+def test_every_text_stands_out_from_what_is_behind_it(library: Library, report: Path) -> None:
+    page = library.own(report).page
     page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
     contrasts = page.evaluate(CONTRASTS)
     assert len(contrasts) > 500
@@ -139,9 +126,9 @@ def test_every_text_stands_out_from_what_is_behind_it(browser: Browser, report: 
     assert [one[0] for one in page.evaluate(CONTRASTS) if one[2] < 4.5] == ["H1"]
 
 
-def test_on_paper_nothing_is_cut_off(browser: Browser, report: Path) -> None:
+def test_on_paper_nothing_is_cut_off(library: Library, report: Path) -> None:
     # A4 across at 96 pixels an inch, less a centimetre of margin on each side.
-    page = Opened(browser, report, width=1046).page
+    page = library.own(report, width=1046).page
     page.emulate_media(media="print")
     assert not page.locator("nav").first.is_visible()
     overflowing = page.eval_on_selector_all(

@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pgflash.report.paper import build_paper, render_paper_html
-from support.opened import CONTRASTS, Opened, chart_boxes
+from support.opened import CONTRASTS, FOCUSED, Library, chart_boxes
 from support.paper_runs import run_000, run_001
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
 
@@ -28,20 +24,20 @@ def paper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return path
 
 
-def test_the_page_opens_without_a_complaint_or_a_request(browser: Browser, paper: Path) -> None:
-    opened = Opened(browser, paper)
+def test_the_page_opens_without_a_complaint_or_a_request(library: Library, paper: Path) -> None:
+    opened = library.read(paper)
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith("data:")] == [paper.as_uri()]
 
 
 @pytest.mark.parametrize("width", [1200, 420])
-def test_it_never_scrolls_sideways(browser: Browser, paper: Path, width: int) -> None:
-    page = Opened(browser, paper, width=width).page
+def test_it_never_scrolls_sideways(library: Library, paper: Path, width: int) -> None:
+    page = library.read(paper, width=width).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_every_chart_is_drawn_inside_its_column(browser: Browser, paper: Path) -> None:
-    boxes = chart_boxes(Opened(browser, paper).page)
+def test_every_chart_is_drawn_inside_its_column(library: Library, paper: Path) -> None:
+    boxes = chart_boxes(library.read(paper).page)
     assert len(boxes) >= 5
     for box in boxes:
         assert box["width"] > 200
@@ -49,8 +45,8 @@ def test_every_chart_is_drawn_inside_its_column(browser: Browser, paper: Path) -
             assert box[what], what
 
 
-def test_every_text_stands_out_and_every_table_is_reached(browser: Browser, paper: Path) -> None:
-    page = Opened(browser, paper).page
+def test_every_text_stands_out_and_every_table_is_reached(library: Library, paper: Path) -> None:
+    page = library.own(paper).page
     page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
     assert [one for one in page.evaluate(CONTRASTS) if one[2] < 4.5] == []
     wanted = page.eval_on_selector_all(
@@ -58,13 +54,13 @@ def test_every_text_stands_out_and_every_table_is_reached(browser: Browser, pape
     )
     for _ in range(wanted):
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.tagName") != "BODY"
+        assert page.evaluate(FOCUSED)[0] != "BODY"
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.tagName") == "BODY"
+    assert page.evaluate(FOCUSED)[0] == "BODY"
 
 
-def test_the_overview_leads_to_each_exhibit(browser: Browser, paper: Path) -> None:
-    page = Opened(browser, paper).page
+def test_the_overview_leads_to_each_exhibit(library: Library, paper: Path) -> None:
+    page = library.own(paper).page
     links = page.locator(".overview a")
     assert links.count() == page.locator("article").count() >= 12
     links.last.click()
@@ -72,9 +68,9 @@ def test_the_overview_leads_to_each_exhibit(browser: Browser, paper: Path) -> No
     assert page.locator(f"article[id='{target}']").count() == 1
 
 
-def test_on_paper_nothing_is_cut_off(browser: Browser, paper: Path) -> None:
+def test_on_paper_nothing_is_cut_off(library: Library, paper: Path) -> None:
     # A4 across at 96 pixels an inch, less a centimetre of margin on each side.
-    page = Opened(browser, paper, width=1046).page
+    page = library.own(paper, width=1046).page
     page.emulate_media(media="print")
     overflowing = page.eval_on_selector_all(
         ".scroll",

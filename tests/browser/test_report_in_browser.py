@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pgflash.report import render_page
-from support.opened import Opened
+from support.opened import Library
 from support.runs import APPROACHES, whole_run
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
 
@@ -25,22 +21,22 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_report_opens_without_a_complaint_or_a_request(browser: Browser, report: Path) -> None:
-    opened = Opened(browser, report)
+def test_the_report_opens_without_a_complaint_or_a_request(library: Library, report: Path) -> None:
+    opened = library.read(report)
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith("data:")] == [report.as_uri()]
 
 
-def test_a_page_that_asks_and_complains_is_caught(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_that_asks_and_complains_is_caught(library: Library, tmp_path: Path) -> None:
     bad = tmp_path / "bad.html"
     bad.write_text('<img src="other.png"><script>throw new Error("x")</script>')
-    opened = Opened(browser, bad)
+    opened = library.own(bad)
     assert opened.complaints
     assert len(opened.requests) == 2
 
 
-def test_every_chart_is_drawn_inside_its_column(browser: Browser, report: Path) -> None:
-    page = Opened(browser, report).page
+def test_every_chart_is_drawn_inside_its_column(library: Library, report: Path) -> None:
+    page = library.read(report).page
     boxes = page.eval_on_selector_all(
         "figure.chart > svg",
         """charts => charts.map(chart => {
@@ -62,21 +58,21 @@ def test_every_chart_is_drawn_inside_its_column(browser: Browser, report: Path) 
 
 
 @pytest.mark.parametrize("width", [1200, 420])
-def test_the_page_never_scrolls_sideways(browser: Browser, report: Path, width: int) -> None:
-    page = Opened(browser, report, width=width).page
+def test_the_page_never_scrolls_sideways(library: Library, report: Path, width: int) -> None:
+    page = library.read(report, width=width).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_folded_tables_open(browser: Browser, report: Path) -> None:
-    page = Opened(browser, report).page
+def test_folded_tables_open(library: Library, report: Path) -> None:
+    page = library.own(report).page
     table = page.locator("#time details table").first
     assert not table.is_visible()
     page.locator("#time details summary").first.click()
     assert table.is_visible()
 
 
-def test_texts_of_the_bars_do_not_lie_on_each_other(browser: Browser, report: Path) -> None:
-    page = Opened(browser, report).page
+def test_texts_of_the_bars_do_not_lie_on_each_other(library: Library, report: Path) -> None:
+    page = library.read(report).page
     boxes = page.eval_on_selector_all(
         "#throughput svg .role-mark.mark-text text",
         "texts => texts.map(text => { const b = text.getBoundingClientRect();"

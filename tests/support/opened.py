@@ -48,6 +48,44 @@ class Opened:
         self.page.goto(path.as_uri())
 
 
+class Library:
+    """Pages that were opened once for all who only read them; others are opened anew."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._kept: dict[tuple[Path, int], Opened] = {}
+        self._lent: list[Opened] = []
+
+    def read(self, path: Path, *, width: int = 1200) -> Opened:
+        """Return a page that is left as it is found."""
+        if (path, width) not in self._kept:
+            self._kept[path, width] = Opened(self._browser, path, width=width)
+        return self._kept[path, width]
+
+    def own(self, path: Path, *, width: int = 1200) -> Opened:
+        """Return a page that one may change; it is closed once the test has ended."""
+        self._lent.append(Opened(self._browser, path, width=width))
+        return self._lent[-1]
+
+    def take_back(self) -> None:
+        """Close what was lent."""
+        while self._lent:
+            self._lent.pop().page.close()
+
+    def close(self) -> None:
+        """Close all."""
+        self.take_back()
+        for one in self._kept.values():
+            one.page.close()
+
+
+#: Where the focus is: class, id or tag, and how it is outlined.
+FOCUSED = """() => {
+    const one = document.activeElement;
+    return [String(one.className || one.id || one.tagName), getComputedStyle(one).outlineStyle];
+}"""
+
+
 def chart_boxes(page: Page) -> list[dict[str, float]]:
     """Return how each chart of a page is laid out."""
     boxes = page.eval_on_selector_all(

@@ -1,0 +1,106 @@
+"""People who watch the live page, as far as their browsers ask for something.
+
+A viewer loads a page, asks for the last minutes, and listens to the stream; the script of the
+Performance page asks each half minute what sessions did (stretch.js), that of the Flash cache page
+fetches the page anew every five seconds (refresh.js).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+#: As stretch.js and refresh.js have them.
+STEP_S = 30
+SETTLED_S = 16
+SHOWN_S = 300
+REFRESH_S = 5.0
+
+
+class Viewer:
+    """One who watches a page until told to stop."""
+
+    def __init__(self, port: int, path: str, stop: threading.Event) -> None:
+        """Watch a page that is served on a port of this machine."""
+        self._port = port
+        self._path = path
+        self._stop = stop
+        self._followed: tuple[str, str] = ("", "")
+        self._failed: Exception | None = None
+        self.samples = 0
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Wait until it has stopped, which is with the next line; raise what went wrong."""
+        self._thread.join()
+        if self._failed is not None:
+            raise self._failed
+
+    def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:
+            self._failed = error
+
+    def _ask(self, path: str) -> bytes:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        connection.request("GET", path, headers={"Accept": "text/html"})
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        assert answer.status == 200, (path, answer.status, body[:200])
+        return body
+
+    def _watch(self) -> None:
+        self._ask(self._path)
+        told = json.loads(self._ask("/live/samples?after="))
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        connection.request("GET", f"/live/events?after={told['epoch']}-{told['next']}")
+        stream = connection.getresponse()
+        refresh_s = time.monotonic() + REFRESH_S
+        kind = ""
+        while not self._stop.is_set():
+            line = stream.readline().decode()
+            if line.startswith("event: "):
+                kind = line[7:].strip()
+            if line.startswith("data: ") and kind == "sample":
+                self.samples += 1
+                if self._path == "/":
+                    self._follow(datetime.fromisoformat(json.loads(line[6:])["at"]))
+            if self._path == "/cache" and time.monotonic() >= refresh_s:
+                refresh_s += REFRESH_S
+                self._ask(self._path)
+        connection.close()
+
+    def _follow(self, newest: datetime) -> None:
+        """Ask what sessions did in the last minutes, as far as they are over."""
+        end_s = math.floor((newest.timestamp() - SETTLED_S) / STEP_S) * STEP_S
+        end = datetime.fromtimestamp(end_s, newest.tzinfo)
+        followed = ((end - timedelta(seconds=SHOWN_S)).isoformat(), end.isoformat())
+        if followed != self._followed:
+            self._followed = followed
+            self._ask(f"/live/details?{urlencode({'from': followed[0], 'to': followed[1]})}")
+
+
+@contextmanager
+def watching(count: int, port: int, path: str = "/") -> Iterator[list[Viewer]]:
+    """Have so many watch a page; they come within a second or two, not all at once."""
+    stop = threading.Event()
+    viewers: list[Viewer] = []
+    try:
+        for _ in range(count):
+            viewers.append(Viewer(port, path, stop))
+            time.sleep(0.1)
+        yield viewers
+    finally:
+        stop.set()
+        for one in viewers:
+            one.end()
