@@ -49,7 +49,7 @@ from pgflash.model.plan import Plan, write_plan
 from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
 from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
 from pgflash.model.run import Run
-from pgflash.model.snapshot import SnapshotHead, SnapshotStore, find_head
+from pgflash.model.snapshot import SnapshotHead, SnapshotStore, find_head, heads_around
 from pgflash.model.stored import StoredRunError, run_from_json
 from pgflash.model.summary import summarize
 from pgflash.report import render_page as render_report
@@ -149,6 +149,14 @@ def report_period(
     first = find_head(heads, begin, store=store.name) if begin else _before(heads, last, store.name)
     period = make_period(store, first.id, last.id)
     return make_report(period, rows_max=None) if every_row else make_report(period)
+
+
+def report_around(
+    store: SnapshotStore, *, begin: datetime, end: datetime, every_row: bool = False
+) -> AwrReport:
+    """Return the report on the snapshots around a stretch of time, as heads_around() has them."""
+    first, last = heads_around(store.list(), begin, end, store=store.name)
+    return report_period(store, begin=str(first.id), end=str(last.id), every_row=every_row)
 
 
 def _before(heads: tuple[SnapshotHead, ...], last: SnapshotHead, store: str) -> SnapshotHead:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pgflash.lab.store import REPORT_FILE, Store, write_products, write_run
+from pgflash.analyze import make_report
+from pgflash.lab.store import (
+    REPORT_FILE,
+    Store,
+    attempt_name,
+    write_period,
+    write_products,
+    write_run,
+)
+from support.busy import busy_period
 from support.runs import whole_run
 from support.served import served
 
@@ -26,6 +35,10 @@ def test_a_runs_pages_are_styled_linked_and_run_nothing(browser: Browser, tmp_pa
     store = Store(root=tmp_path)
     run = replace(whole_run(), id=RUN)
     write_run(store.folder(RUN), run)
+    period = make_report(busy_period())
+    for place, attempt in enumerate(run.attempts):
+        if attempt.approach in ("baseline", "flash-cache"):
+            write_period(store.folder(RUN), attempt_name(place, attempt.approach), period)
     report = write_products(store.folder(RUN), run)
     # What somebody might smuggle into a stored page.
     hostile = "<script>document.title = 'run'</script><img src=x onerror=\"document.title='run'\">"
@@ -53,5 +66,12 @@ def test_a_runs_pages_are_styled_linked_and_run_nothing(browser: Browser, tmp_pa
             page.get_by_role("link", name="The run").first.click()
             page.wait_for_url(f"**/{REPORT_FILE}")
             assert page.title() != "run"
+            # The Lab page leads to what the servers did, side by side.
+            page.goto(f"{home}/lab")
+            page.get_by_role("link", name="Compared: flash-cache").click()
+            page.wait_for_url("**/compare-flash-cache.html")
+            assert "comparison" in page.locator("h1").inner_text()
+            assert page.locator("#findings li").count() >= 1
+            assert page.locator("table").count() >= 5
         finally:
             page.close()

@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -48,9 +54,7 @@ def page(server: Server) -> Iterator[Served]:
 
 
 def test_the_first_page_has_its_figures_without_script(page: Served) -> None:
-    begin = time.monotonic()
     answer = page.ask("/")
-    assert time.monotonic() - begin < 1.0
     assert answer.code == 200
     for title in ("Transactions", "Average active sessions", "Requests", "Flash cache"):
         assert f"<caption>{title}" in answer.text
@@ -69,6 +73,14 @@ def test_what_the_server_names_is_escaped(server: Server) -> None:
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
         # The extension is not in this database, and the page says so.
         assert "What this server does not tell" in text
+        # What PostgreSQL itself counts is there.
+        for title in ("Transactions a second", "Average active sessions", "Requests a second"):
+            assert title in text
+        assert "Read latency by source" not in text
+        samples = [
+            e["data"] for e in one.ask("/live/samples").json["messages"] if e["kind"] == "sample"
+        ]
+        assert samples == [] or samples[-1]["aas"] is not None
         flash = one.ask("/cache")
         assert (flash.code, "<script>" in flash.text) == (200, False)
         assert "There is no flash cache here." in flash.text
@@ -205,6 +217,12 @@ def test_one_question_serves_all_who_mark_the_same_stretch(server: Server) -> No
     details.stretch(known, begin, end)
     details.stretch(known, begin, end)
     assert details.asked == 3
+    # So do those who look at the same hours of the repository.
+    for _ in range(3):
+        details.history(known, early, begin)
+    assert details.asked == 4
+    details.history(known, early, end)
+    assert details.asked == 5
     # The session may have been ended meanwhile.
     with server.connect() as connection:
         assert details._connection is not None
@@ -243,21 +261,108 @@ def test_absurd_stretches_are_refused_in_a_sentence(
 
 
 def test_a_stretch_makes_its_report_as_a_file(server: Server, page: Served) -> None:
+    count = "select count(*) from pgflash_snapshots"
     with server.connect() as connection:
         connection.execute("select pgflash_snapshot()")
-        begin, _end = times(server, 0.2)
-        connection.execute("select pgflash_snapshot()")
-    body = urlencode({"from": begin.isoformat(), "to": datetime.now(UTC).isoformat()}).encode()
-    answer = page.ask("/report", method="POST", body=body)
-    assert answer.code == 200
+        begin, end = times(server, 0.2)
+        before = connection.execute(count).fetchone()
+        body = query(begin, end).encode()
+        # It has just ended: one is taken for it, and serves the next one, too.
+        for _ in range(2):
+            answer = page.ask("/report", method="POST", body=body)
+            assert answer.code == 200
+            after = connection.execute(count).fetchone()
+            assert before is not None
+            assert after == (before[0] + 1,)
+        page.ask(f"/live/history?{query(begin, datetime.now(UTC))}")
+        assert connection.execute(count).fetchone() == after
     assert answer.headers["content-disposition"].startswith("attachment;")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "<!DOCTYPE html>" in answer.text[:100] or "<!doctype html>" in answer.text[:100]
-    # There was nothing earlier to compare it with.
+    # There was nothing earlier to compare it with: a sentence for programs, a page for people.
     earlier = page.ask("/report", method="POST", body=body + b"&earlier_s=86400")
     assert (earlier.code, "no snapshot at or before" in earlier.text) == (409, True)
+    assert earlier.headers["content-type"].startswith("text/plain")
+    evil = urlencode({"from": "<script>alert(1)</script>", "to": "2026-01-01"}).encode()
+    for sent, code, word in ((body + b"&earlier_s=86400", 409, "no snapshot"), (evil, 400, "From")):
+        answer = page.ask("/report", method="POST", headers={"Accept": "text/html"}, body=sent)
+        assert (answer.code, word in answer.text) == (code, True)
+        assert '<p role="alert"' in answer.text
+        assert "<script>" not in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert page.ask("/report", method="POST", body=body + b"&earlier_s=-5").code == 400
     assert page.ask("/report").code == 405
+
+
+def test_a_stretch_is_compared_with_the_same_one_earlier(server: Server, page: Served) -> None:
+    with server.connect() as connection:
+        connection.execute("select pgflash_snapshot()")
+        times(server, 1.0)
+        connection.execute("select pgflash_snapshot()")
+        begin, end = times(server, 0.8)
+        connection.execute("select pgflash_snapshot()")
+    body = urlencode({"from": begin.isoformat(), "to": end.isoformat(), "earlier_s": "1"}).encode()
+    answer = page.ask("/report", method="POST", body=body)
+    assert answer.code == 200, answer.text
+    assert 'filename="pgflash-compare.html"' in answer.headers["content-disposition"]
+    (found,) = re.findall(
+        r"<h1>PostgreSQL comparison: snapshots (\d+) to (\d+) and (\d+) to (\d+)", answer.text
+    )
+    assert found[2] == found[1] != found[0]
+    assert found[3] > found[2]
+
+
+def test_pg_monitor_is_enough_for_every_page(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("create role onlooker login in role pg_monitor")
+        connection.execute("select pgflash_snapshot()")
+        begin, end = times(server, 0.3)
+    with served(f"{server.conninfo()} user=onlooker", interval_s=0.1) as one:
+        deadline = time.monotonic() + 20
+        while one.collector.ring.newest < 5:
+            assert time.monotonic() < deadline, one.collector.status
+            time.sleep(0.05)
+        assert one.collector.server is not None
+        assert one.collector.server.missing == {}
+        found = one.ask(f"/live/details?{query(begin, end)}").json
+        assert found["waits"]
+        assert found["sessions"][0]["detail"].endswith("in postgres")
+        for path in ("/", "/cache", "/live/cache", "/metrics"):
+            answer = one.ask(path)
+            assert (answer.code, "permission denied" in answer.text) == (200, False), path
+        assert one.ask("/report", method="POST", body=query(begin, end).encode()).code == 200
+        assert one.ask(f"/live/history?{query(begin, end)}").json["rows"]
+
+
+def test_the_busy_one_of_a_thousand_relations_is_found(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the others took before."""
+    monkeypatch.setattr("pgflash.web.collector.FILES_PART", 0)
+    with server.connect() as connection:
+        connection.execute(
+            "do $$ begin for i in 1..1000 loop "
+            "execute format('create table many_%s (n) as select 1', i); end loop; end $$"
+        )
+        connection.execute("checkpoint")
+    with served(server.conninfo(), interval_s=0.1) as one, one.collector.watched():
+        deadline = time.monotonic() + 20
+        while one.collector.segments._before is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert len(one.collector.segments._before[1]) > 1000
+        with server.connect() as connection:
+            (begin,) = connection.execute("select clock_timestamp()").fetchone() or ()
+            connection.execute(
+                "create table busy as select repeat('x', 900) from generate_series(1, 9000)"
+            )
+        found: list[str] = []
+        while "busy" not in found:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+            times = query(begin, datetime.now(UTC) + timedelta(seconds=10))
+            told = one.ask(f"/live/details?{times}").json["segments"]
+            found = [row["name"] for row in told]
 
 
 def test_a_server_that_goes_is_said_to_viewers_and_so_is_its_return(server: Server) -> None:
@@ -301,6 +406,41 @@ def test_top_says_in_a_sentence_that_there_is_no_server(
     captured = capsys.readouterr()
     assert "could not connect" in captured.err
     assert "HINT: " in captured.err
+
+
+def test_top_fits_a_small_terminal_and_is_refreshed_in_place(server: Server) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "pgflash.cli", "top", "--dsn", server.conninfo(), "--every", "0.2"],
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},
+    )  # fmt: skip
+    os.close(theirs)
+    seen = ""
+    deadline = time.monotonic() + 20
+    try:
+        while seen.count("Commits/s") < 3:
+            assert time.monotonic() < deadline, seen
+            seen += os.read(ours, 65536).decode(errors="replace")
+        child.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # what a terminal says once its last user is gone
+            while more := os.read(ours, 65536):
+                seen += more.decode(errors="replace")
+        assert child.wait(20) == 130
+    finally:
+        child.kill()
+        os.close(ours)
+    # On a screen of its own, which is left at the end, and drawn over from its first line.
+    assert "\x1b[?1049h" in seen
+    assert "\x1b[?1049l" in seen
+    screens = [one for one in seen.split("\x1b[H")[1:] if "Commits/s" in one]
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screens[-2])
+    lines = last.replace("\r", "").split("\n")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    for title in ("Transactions", "Requests", "Flash cache"):
+        assert title in last, last
 
 
 def test_top_is_ended_by_an_interrupt_and_leaves_no_session(server: Server) -> None:

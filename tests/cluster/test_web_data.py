@@ -286,6 +286,7 @@ def test_a_brushed_stretch_of_long_ago_comes_from_the_snapshots(
     times = urlencode({"from": begin.isoformat(), "to": end.isoformat()})
     found = page.ask(f"/live/details?{times}").json
     assert found["source"] == "snapshots"
+    assert "This is from the snapshots, by the minute." in page.ask(f"/?{times}").text
     assert found["begin"] == begin.isoformat()
     assert "kept" in [one["name"] for one in found["segments"]]
     assert sum(one["share"] for one in found["segments"]) <= 1.0 + 1e-9

@@ -34,7 +34,13 @@ EVIL = "<script>document.title='evil'</script>"
 def create_watched(factory: ClusterFactory, install: PgInstall) -> CachedServer:
     """Return a loaded server with the extension, a cache and a table that is named EVIL."""
     cached = create_cached(
-        factory, install, settings={"shared_buffers": "4MB", "pgflash.verify": "off"}
+        factory,
+        install,
+        settings={
+            "shared_buffers": "4MB",
+            "pgflash.verify": "off",
+            "pgflash.write_budget": "1TB",
+        },
     )
     load(cached.server.conninfo(), CONFIG)
     with cached.server.connect() as connection:

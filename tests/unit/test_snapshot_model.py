@@ -13,6 +13,7 @@ from pgflash.model.snapshot import (
     SnapshotError,
     SnapshotHead,
     find_head,
+    heads_around,
     parse_time,
 )
 
@@ -89,3 +90,39 @@ def test_a_section_gives_records_and_columns() -> None:
     assert section.records() == [{"source": "disk", "calls": 3}, {"source": "flash", "calls": 4}]
     assert section.column("calls") == (3, 4)
     assert section.column("bytes") is None
+
+
+def at(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "found"),
+    [
+        (10, 30, (1, 3)),
+        (11, 29, (1, 3)),
+        (11, 31, (1, 4)),
+        (31, 39, (3, 4)),
+        (31, 99, (3, 4)),  # nothing is known of what is after the last one
+    ],
+)
+def test_the_snapshots_around_a_stretch(begin: float, end: float, found: tuple[int, int]) -> None:
+    first, last = heads_around(HEADS, at(begin), at(end))
+    assert (first.id, last.id) == found
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "sentence"),
+    [
+        (9, 20, "there is no snapshot at or before 2026-11-22 12:09:00 UTC"),
+        (40, 50, "no snapshot was taken since 2026-11-22 12:40:00 UTC"),
+        (45, 46, "no snapshot was taken since 2026-11-22 12:40:00 UTC"),
+    ],
+)
+def test_a_stretch_that_no_two_snapshots_are_around_is_refused(
+    begin: float, end: float, sentence: str
+) -> None:
+    with pytest.raises(SnapshotError, match=sentence):
+        heads_around(HEADS, at(begin), at(end))
+    with pytest.raises(SnapshotError, match="there are no snapshots"):
+        heads_around((), at(begin), at(end))

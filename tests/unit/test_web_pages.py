@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from hashlib import sha256
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_every_class_and_every_flow_has_its_place_and_its_colour() -> None:
     ("number", "words"),
     [(None, "–"), (0.0, "0.00"), (0.0123, "0.012"), (0.5, "0.50"),
      (0.09999999, "0.10"), (9.97, "10.0"), (12.34, "12.3"),
-     (1234.4, "1,234")],
+     (1234.4, "1,234"), (0.125, "0.13"), (1234.5, "1,235"), (math.inf, "–")],
 )  # fmt: skip
 def test_numbers_keep_the_digits_that_count(number: float | None, words: str) -> None:
     assert in_words(number) == words

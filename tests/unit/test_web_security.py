@@ -298,6 +298,12 @@ def test_an_unknown_route_is_one_sentence_that_repeats_nothing(
     answer = open_page.ask(path)
     assert answer.code == 404
     assert answer.text == "There is no such page here.\n"
+    page = open_page.ask(path, headers={"Accept": "text/html"})
+    assert (page.code, page.text.count('role="alert"')) == (404, 1)
+    assert "There is no such page here." in page.text
+    assert page.headers["content-security-policy"] == CSP
+    for word in ("alert(1)", "nowhere", "app.py"):
+        assert word not in page.text
 
 
 @pytest.mark.parametrize("after", ["x", "a-b", "-1", "1", "a-1e9", "a-" + "9" * 40, "<script>"])

@@ -73,7 +73,8 @@ def serve_command(
     """Serve the live performance page, and metrics at /metrics.
 
     A role with pg_monitor is enough.  On a server without the extension it shows what is there,
-    and says what is missing.  It changes nothing, and ends with Ctrl-C.
+    and says what is missing.  It changes nothing, but has a snapshot taken where the report of a
+    stretch needs one; it ends with Ctrl-C.
     """
     try:
         from pgflash.web.security import make_policy

@@ -195,5 +195,22 @@ def _by_time(heads: Sequence[SnapshotHead], word: str, where: str) -> SnapshotHe
     return before[-1]
 
 
+def heads_around(
+    heads: Sequence[SnapshotHead], begin: datetime, end: datetime, *, store: str = ""
+) -> tuple[SnapshotHead, SnapshotHead]:
+    """Return the last snapshot at or before BEGIN and the first one at or after END.
+
+    Where none was taken after END it is the last one of all.
+    """
+    first = find_head(heads, begin.isoformat(), store=store)
+    last = next((head for head in heads if head.taken_at >= end), heads[-1])
+    if last.id == first.id:
+        raise SnapshotError(
+            f"no snapshot was taken since {_said(first.taken_at)}",
+            hint="Take one, such as with 'pgflash snapshot', or wait for the next one.",
+        )
+    return first, last
+
+
 def _said(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import jinja2
 import msgspec
@@ -205,6 +205,8 @@ class _Routes:
     async def report(self, request: Request) -> Response:
         """Answer with the report of a stretch, as a file: it has styles, which no page may."""
         form = _form(await request.body())
+        # Who is refused goes back to what was marked.
+        request.state.back = {name: form.get(name, "")[:40] for name in ("from", "to")}
         begin, end = read_times(form.get("from", ""), form.get("to", ""))
         earlier = _seconds(form.get("earlier_s", "")) if "earlier_s" in form else None
         text = await asyncio.to_thread(self.details.report, begin, end, earlier=earlier)
@@ -227,6 +229,34 @@ class _Routes:
 
     async def health(self, _request: Request) -> Response:
         return PlainTextResponse("ok\n")
+
+    # ---- what is refused
+
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """Answer with one sentence; what was asked for is not repeated."""
+        if isinstance(error, PgflashError):
+            return self._refusal(request, _code(error), error.message, error.hint)
+        if not isinstance(error, HTTPException):
+            return self._refusal(request, 500, "This went wrong here.")
+        said = _NO_SUCH_PAGE if error.status_code == 404 else str(error.detail)
+        answer = self._refusal(request, error.status_code, said)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    def _refusal(self, request: Request, code: int, said: str, hint: str = "") -> Response:
+        """Return a page for who reads pages, else plain text."""
+        if "text/html" not in request.headers.get("accept", ""):
+            lines = [f"{line}\n" for line in (said, hint) if line]
+            return PlainTextResponse("".join(lines), status_code=code)
+        back = {name: word for name, word in getattr(request.state, "back", {}).items() if word}
+        return self.page(
+            "refused.html",
+            code,
+            place="",
+            sentence=f"{sentence(said.removesuffix('.'))}.",
+            hint=hint,
+            back=f"/?{urlencode(back)}" if back else "/",
+        )
 
     # ---- the way in
 
@@ -291,23 +321,6 @@ def _framed(message: Message) -> bytes:
     )
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
-    """Answer with one sentence; what was asked for is not repeated."""
-    code = error.status_code if isinstance(error, HTTPException) else 500
-    sentence = str(error.detail) if isinstance(error, HTTPException) else "This went wrong here."
-    if code == 404:
-        sentence = _NO_SUCH_PAGE
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    return PlainTextResponse(f"{sentence}\n", status_code=code, headers=headers)
-
-
-async def _said(_request: Request, error: Exception) -> Response:
-    """Answer with what went wrong, and what to do about it."""
-    assert isinstance(error, PgflashError)
-    hint = f"\n{error.hint}" if error.hint else ""
-    return PlainTextResponse(f"{error.message}{hint}\n", status_code=_code(error))
-
-
 def _code(error: PgflashError) -> int:
     return 400 if isinstance(error, UsageError) else 503 if isinstance(error, BusyError) else 409
 
@@ -359,9 +372,9 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
             Mount("/static", StaticFiles(directory=_HERE / "static")),
         ],
         exception_handlers={
-            HTTPException: _refused,
-            PgflashError: _said,
-            Exception: _refused,
+            HTTPException: routes.refused,
+            PgflashError: routes.refused,
+            Exception: routes.refused,
         },
         lifespan=lifespan,
     )

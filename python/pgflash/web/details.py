@@ -31,6 +31,7 @@ from pgflash.collect.stretch import read_stretch
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.live import LiveServer, Stretch
 from pgflash.session import Connection, connect, said
+from pgflash.store import PgStore
 from pgflash.web.segments import Segments, rows, top_files
 
 STRETCH_MAX = timedelta(days=31)
@@ -39,6 +40,11 @@ KEPT_MAX = 64
 SETTLED = timedelta(seconds=15)
 #: What the cache holds may be so old: viewers who look at it together ask once.
 CACHE_KEPT_S = 2.0
+#: And what the snapshots tell: viewers ask by whole minutes, so that they ask the same.
+HISTORY_KEPT_S = 45.0
+RECENT_MAX = 16
+#: Reports have a snapshot taken at most so often.
+TAKEN_EVERY_S = 5.0
 #: Who wait for their turn; more are sent away.
 WAITING_MAX = 20
 
@@ -88,9 +94,10 @@ class Details:
         self._turn = threading.Lock()
         self._seats = threading.Semaphore(WAITING_MAX)
         self._stopped = False
+        self._may_take_s = 0.0
         self._kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
-        #: Whose cache it is, until when its answer serves, and the answer.
-        self._cache: tuple[str, float, bytes] = ("", 0.0, b"")
+        #: Until when an answer serves, and the answer.
+        self._recent: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
         #: The server that the session is with.
         self._of = ""
         self.asked = 0
@@ -103,11 +110,12 @@ class Details:
                 self._kept.move_to_end(key)
                 return self._kept[key]
             self.asked += 1
-            found = msgspec.json.encode(
-                self._ask(server, lambda one: self._stretch(one, server, begin, end))
+            now, stretch = self._ask(
+                server, lambda one: (_clock(one), self._stretch(one, server, begin, end))
             )
-            # What is not over yet may still get more.
-            if end < datetime.now(UTC) - SETTLED:
+            found = msgspec.json.encode(stretch)
+            # What is not over yet, by the server's clock, may still get more.
+            if end < now - SETTLED:
                 self._kept[key] = found
                 while len(self._kept) > KEPT_MAX:
                     self._kept.popitem(last=False)
@@ -131,37 +139,55 @@ class Details:
 
     def cache(self, server: LiveServer) -> bytes:
         """Return what the flash cache holds as JSON; it blocks, so not for the event loop."""
-        with self._in_turn():
-            of, until_s, found = self._cache
-            if of != _name(server) or time.monotonic() >= until_s:
-                self.asked += 1
-                found = msgspec.json.encode(self._ask(server, lambda one: read_cache(one, server)))
-                self._cache = (_name(server), time.monotonic() + CACHE_KEPT_S, found)
-            return found
+        return self._for_a_while(server, "", CACHE_KEPT_S, lambda one: read_cache(one, server))
 
     def history(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
         """Return what the snapshots tell of a stretch as JSON; it blocks."""
+        return self._for_a_while(
+            server,
+            f"{begin.isoformat()} {end.isoformat()}",
+            HISTORY_KEPT_S,
+            lambda one: read_history(one, server, begin=begin, end=end),
+        )
+
+    def _for_a_while(
+        self, server: LiveServer, key: str, kept_s: float, question: Callable[[Connection], object]
+    ) -> bytes:
+        """Ask, or return the answer of somebody who asked the same a little earlier."""
         with self._in_turn():
-            self.asked += 1
-            return msgspec.json.encode(
-                self._ask(server, lambda one: read_history(one, server, begin=begin, end=end))
-            )
+            name = (_name(server), key)
+            until_s, found = self._recent.get(name, (0.0, b""))
+            if time.monotonic() >= until_s:
+                self.asked += 1
+                found = msgspec.json.encode(self._ask(server, question))
+                self._recent[name] = (time.monotonic() + kept_s, found)
+                self._recent.move_to_end(name)
+                while len(self._recent) > RECENT_MAX:
+                    self._recent.popitem(last=False)
+            return found
 
     def report(self, begin: datetime, end: datetime, *, earlier: timedelta | None = None) -> str:
         """Return the report of the snapshots around a stretch, or its comparison with before."""
-        with self._in_turn(), api.open_store(dsn=self._dsn) as store:
-            now = api.report_period(
-                store, begin=begin.isoformat(), end=end.isoformat(), every_row=earlier is not None
-            )
+        with self._in_turn(), PgStore(self._dsn) as store:
+            self._catch_up(store, begin, end)
+            now = api.report_around(store, begin=begin, end=end, every_row=earlier is not None)
             if earlier is None:
                 return api.render_period(now, "html")
-            before = api.report_period(
-                store,
-                begin=(begin - earlier).isoformat(),
-                end=(end - earlier).isoformat(),
-                every_row=True,
+            before = api.report_around(
+                store, begin=begin - earlier, end=end - earlier, every_row=True
             )
             return api.render_period(api.compare(before, now), "html")
+
+    def _catch_up(self, store: PgStore, begin: datetime, end: datetime) -> None:
+        """Have a snapshot taken where the last one is older than the end of a stretch."""
+        heads = store.list()
+        if not heads or heads[0].taken_at > begin or heads[-1].taken_at >= end:
+            return
+        if time.monotonic() >= self._may_take_s:
+            self._may_take_s = time.monotonic() + TAKEN_EVERY_S
+            # A standby cannot, nor can a full disk: then those before serve.
+            with contextlib.suppress(PgflashError):
+                store.take()
 
     def stop(self, wait_s: float = 5.0) -> None:
         """Answer no more: who waits is sent away, and what is being asked is cancelled."""
@@ -225,6 +251,14 @@ class Details:
                 )
             self._connection = connection
         return self._connection
+
+
+def _clock(connection: Connection) -> datetime:
+    with said("ask what time it is"):
+        row = connection.execute("select pg_catalog.clock_timestamp()").fetchone()
+    assert row is not None
+    moment: datetime = row[0]
+    return moment
 
 
 def _remembered_s(found: Stretch, begin: datetime, end: datetime) -> float:

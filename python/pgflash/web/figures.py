@@ -7,8 +7,10 @@ and no source, and a chart has no number that its table has not.  Colours and ha
 those of the reports.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import msgspec
@@ -292,11 +294,10 @@ def value_of(line: Line, sample: Mapping[str, Any] | None) -> float | None:
 
 
 def in_words(value: float | None) -> str:
-    """Return a value as the page shows it; format.js does the same."""
-    if value is None:
+    """Return a value as the page shows it; format.js does the same, to the last digit."""
+    if value is None or not math.isfinite(value):
         return _NOTHING
-    if value >= 99.5:
-        return f"{value:,.0f}"
-    if value >= 9.95:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if value >= 0.0995 or value == 0 else f"{value:.3f}"
+    digits = 0 if value >= 99.5 else 1 if value >= 9.95 else 2
+    if 0 < value < 0.0995:
+        digits = 3
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,}"

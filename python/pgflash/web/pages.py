@@ -31,6 +31,16 @@ def newest_sample(ring: Ring) -> tuple[Sample | None, Mapping[str, Any] | None]:
     return None, None
 
 
+def newest_notice(ring: Ring) -> str:
+    """Return what was said last of how the server has changed, as long as the ring keeps it."""
+    messages, _gap = ring.after(0)
+    for message in reversed(messages):
+        if message.kind == "notice":
+            said = msgspec.json.decode(message.data)
+            return f"{said['at'][11:19]}: {said['sentence']}"
+    return ""
+
+
 def performance(collector: Collector, *, begin: str, end: str) -> dict[str, object]:
     """Return what the Performance page says; the stretch's own tables come with marked()."""
     sample, plain = newest_sample(collector.ring)
@@ -40,6 +50,7 @@ def performance(collector: Collector, *, begin: str, end: str) -> dict[str, obje
     return {
         "place": "Performance",
         "status": collector.status,
+        "notice": newest_notice(collector.ring),
         "server": collector.server,
         "headline": headline(sample, collector.server),
         "figures": drawn,
@@ -75,6 +86,7 @@ def flash(collector: Collector, view: Mapping[str, Any] | None, *, error: str) -
     return {
         "place": "Flash cache",
         "status": collector.status,
+        "notice": newest_notice(collector.ring),
         "server": collector.server,
         "sentence": _mode(found) if view is not None else "",
         "error": error,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """The last minutes of what viewers are told, each message made once for all of them.
 
-A message is a sample, what the server is, or what became of the connection.  Messages are
-numbered through, so a viewer who slept asks for what came after the last one he has; if that
-is no longer kept, he is told that there is a gap and gets what there is.  The epoch is
-drawn when the process starts: a number of another process means nothing here.
+A message is a sample, what the server is, what has changed of it, or what became of the
+connection.  Messages are numbered through, so a viewer who slept asks for what came after the
+last one he has; if that is no longer kept, he is told that there is a gap and gets what there is.
+The epoch is drawn when the process starts: a number of another process means nothing here.
 
 Locking: one condition around a deque; appending wakes who waits, and calls listeners, which
 must not block.  Memory is bounded by the number of messages, each of some two kilobytes.
@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ class Message:
     """What viewers are told."""
 
     number: int
-    #: sample, server or status.
+    #: sample, server, notice or status.
     kind: str
     #: JSON.
     data: bytes
@@ -69,7 +70,9 @@ class Ring:
             if number > self._number:  # of a future that never was
                 number = 0
             oldest = self._messages[0].number if self._messages else self._number + 1
-            return [one for one in self._messages if one.number > number], number + 1 < oldest
+            # From the end: who follows wants the last one of nine hundred.
+            found = list(takewhile(lambda one: one.number > number, reversed(self._messages)))
+            return found[::-1], number + 1 < oldest
 
     def wait(self, number: int, timeout_s: float) -> bool:
         """Wait for a message after one; tell whether there is one."""

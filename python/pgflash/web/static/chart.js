@@ -2,8 +2,8 @@
 // One chart: what its figure says of itself in data-figure, drawn by uPlot.
 //
 // Areas have the hatchings and lines the dashes of the reports, so nothing is said by colour
-// alone.  A stretch of time is marked by dragging, or by the keyboard: arrows move the
-// mark, Shift and arrows widen the stretch, Escape clears it.  Values are read from the
+// alone.  A stretch of time is marked by dragging, with a mouse or a finger, or by the keyboard:
+// arrows move the mark, Shift and arrows widen the stretch, Escape clears it.  Values are read from the
 // figure's own table, which the chart fills; the canvas is a picture beside it.
 
 import {clock, isoTime, mark, number} from "./format.js";
@@ -12,6 +12,8 @@ const HEIGHT = 200;
 const TILE = 8;
 // Where so much more than a sample's time is missing, nothing is drawn.
 const GAP = 2.5;
+// A finger that moves less than this points.
+const TOUCH_MIN_PX = 8;
 
 /** Return a line's value in a sample, as value_of() of figures.py. */
 export function valueOf(line, sample) {
@@ -187,18 +189,18 @@ export class Chart {
         return [moments, ...columns.reverse()];
     }
 
-    /** Draw these samples. */
-    show(samples) {
+    /** Draw these samples; LIVE says that the last one is what is now. */
+    show(samples, live) {
         this.shown = samples;
-        this.fill();
+        this.fill(live);
         if (this.dragging || document.hidden) return;
         this.plot.setData(this.columns(samples));
         this.place();
     }
 
     /** Fill the table: what is now, and what the stretch comes to. */
-    fill() {
-        const newest = this.shown.at(-1);
+    fill(live) {
+        const newest = live ? this.shown.at(-1) : null;
         const inside = this.stretch?.within(this.shown) ?? this.shown;
         this.says.lines.forEach((line, i) => {
             const [now, stretch] = this.cells[i];
@@ -251,15 +253,18 @@ export class Chart {
 
     listen() {
         const {holder, plot} = this;
-        plot.over.addEventListener("mousedown", () => {
+        plot.over.addEventListener("mousedown", ({clientX: begin}) => {
             this.dragging = this.stretch !== null;
-            addEventListener("mouseup", () => setTimeout(() => {
+            addEventListener("mouseup", ({clientX: end}) => setTimeout(() => {
                 // A click marks nothing, and takes the mark away.
-                if (this.dragging && plot.select.width < 2) this.stretch.clear();
+                if (this.dragging && Math.abs(end - begin) < 2) this.stretch.clear();
                 this.dragging = false;
             }), {once: true});
         });
         if (!this.stretch) return;
+        plot.over.addEventListener("pointerdown", event => {
+            if (event.pointerType === "touch" && event.isPrimary) this.touched(event);
+        });
         holder.tabIndex = 0;
         holder.addEventListener("keydown", event => this.pressed(event));
         // The mark moves in all charts; only the one that has the focus speaks of it.
@@ -268,6 +273,31 @@ export class Chart {
             this.readout.setAttribute("aria-live", "off");
             this.at = this.anchor = null;
         });
+    }
+
+    /** A finger that moves along the time marks; one that moves across scrolls the page: the browser takes it. */
+    touched({clientX: begin}) {
+        const {over} = this.plot;
+        const place = event => {
+            const {left, width} = over.getBoundingClientRect();
+            return [begin, event.clientX].map(x => Math.min(Math.max(x - left, 0), width)).sort((a, b) => a - b);
+        };
+        const ended = new AbortController();
+        over.addEventListener("pointermove", event => {
+            const [left, right] = place(event);
+            this.dragging = right - left >= TOUCH_MIN_PX;
+            if (this.dragging) this.plot.setSelect({left, top: 0, width: right - left, height: over.clientHeight}, false);
+        }, ended);
+        const end = event => {
+            ended.abort();
+            const [left, right] = place(event);
+            const marks = this.dragging && event.type === "pointerup";
+            this.dragging = false;
+            if (marks) this.stretch.mark(this.plot.posToVal(left, "x"), this.plot.posToVal(right, "x"));
+            else this.place();
+        };
+        over.addEventListener("pointerup", end, ended);
+        over.addEventListener("pointercancel", end, ended);
     }
 
     pressed(event) {

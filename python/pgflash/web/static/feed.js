@@ -6,8 +6,9 @@
 // try the stream again after a while.  A stream that says nothing though the server is
 // well is dead without knowing it, as after a laptop's sleep: it is made anew.
 //
-// Samples are kept in order of arrival.  Their moments are the server's clock; if that steps
-// back, time goes on by what elapsed, since a chart cannot go back.
+// Samples are kept in order of arrival.  Their moments are the server's clock.  A chart cannot go
+// back: where the clock does so by a little, its samples are moved together until it has caught up;
+// by more, what was kept is of another time, and it is begun anew.
 
 import {parseTime} from "./format.js";
 
@@ -15,9 +16,10 @@ const KEPT_MAX = 1000;
 const SILENCE_S = 15;
 const ASK_EVERY_MS = 2000;
 const STREAM_AGAIN_MS = 30000;
+const STEP_BACK_S = 10;
 
 export class Feed {
-    /** HEAR is called with "sample", "server", "status" or "gap", and what was said. */
+    /** HEAR is called with "sample", "server", "status", "notice", "gap" or "clock", and what was said. */
     constructor(hear) {
         this.hear = hear;
         this.samples = [];
@@ -135,9 +137,13 @@ export class Feed {
 
     keep(sample) {
         const {seconds, offset} = parseTime(sample.at);
-        const before = this.samples.at(-1);
         this.offset = offset;
-        sample.x = before && seconds <= before.x ? before.x + Math.max(sample.elapsed_s, 0.001) : seconds;
+        if (this.samples.length && seconds < this.samples.at(-1).x - STEP_BACK_S) {
+            this.samples = [];
+            this.hear("clock", {});
+        }
+        const before = this.samples.at(-1);
+        sample.x = before ? Math.max(seconds, before.x + 0.001) : seconds;
         this.samples.push(sample);
         if (this.samples.length > KEPT_MAX) this.samples.shift();
     }

@@ -31,7 +31,7 @@ export function parseTime(text) {
 
 /** Return the ISO 8601 text of a moment in the server's zone. */
 export function isoTime(seconds, offset) {
-    const text = new Date((seconds + offset) * 1000).toISOString().slice(0, -1);
+    const text = new Date(Math.round((seconds + offset) * 1000)).toISOString().slice(0, -1);
     const minutes = Math.abs(offset) / 60;
     const two = part => String(Math.floor(part)).padStart(2, "0");
     return `${text}${offset < 0 ? "-" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;

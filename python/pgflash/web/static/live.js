@@ -3,7 +3,7 @@
 
 import {Chart} from "./chart.js";
 import {Feed} from "./feed.js";
-import {clock, percent} from "./format.js";
+import {clock, parseTime, percent} from "./format.js";
 import {Repository} from "./repository.js";
 import {Stretch} from "./stretch.js";
 
@@ -24,22 +24,24 @@ let charts = [];
 let waiting = false;
 let paused = null;
 let server = null;
+let notice = null;
 
 const feed = new Feed((kind, data) => {
     if (kind === "status") say(data);
     if (kind === "gap") note("Some samples are missing: this page slept for too long.");
     if (kind === "server") server = data;
-    if (kind === "notice") note(data.sentence);
+    if (kind === "clock") note("The server's clock was set back: what was before is not shown.");
+    if (kind === "notice") notice = {...data, x: parseTime(data.at).seconds};
     if (kind === "sample") headline(data);
     draw();
 });
 const past = new Repository(feed, () => draw(), words => note(words));
 const stretch = panel ? new Stretch(panel, feed, () => draw()) : null;
 
-/** Say how it stands with the server; a sentence is said once, so that it is not read out anew. */
+/** Say how it stands with the server. */
 function say({state, sentence, hint}) {
-    const words = state === "live" ? "" : `${sentence} ${hint ?? ""}`.trim();
-    if (banner.textContent !== words) banner.textContent = words;
+    write("#status", state === "live" ? "" : `${sentence} ${hint ?? ""}`.trim());
+    if (state !== "live") write("#headline[data-live]", "");
     banner.className = state;
     document.body.dataset.state = state;
 }
@@ -60,8 +62,28 @@ function headline(sample) {
 }
 
 function note(sentence) {
-    const place = document.querySelector("#note");
-    if (place.textContent !== sentence) place.textContent = sentence;
+    write("#note", sentence);
+}
+
+/** Write a sentence where it is not there yet, so that it is not read out anew. */
+function write(place, sentence) {
+    const found = document.querySelector(place);
+    if (found && found.textContent !== sentence) found.textContent = sentence;
+}
+
+/** Say what has changed of the server, as long as the charts may show what was before it. */
+function remind(newest) {
+    if (notice && newest.x - notice.x > LIVE_S) notice = null;
+    write("#notice", notice ? `${clock(notice.x, feed.offset)}: ${notice.sentence}` : "");
+}
+
+/** Say which of the samples that are shown are of the repository. */
+function cite(samples) {
+    const first = (paused ?? feed.samples)[0];
+    const old = first && samples.length && samples[0].x < first.x;
+    write("#source", old
+        ? `What is before ${clock(first.x, feed.offset)} comes from the snapshots, a point for each interval between two.`
+        : "");
 }
 
 function seconds() {
@@ -82,7 +104,9 @@ function draw() {
     requestAnimationFrame(() => {
         waiting = false;
         const samples = recent();
-        for (const chart of charts) chart.show(samples);
+        for (const chart of charts) chart.show(samples, paused !== null || feed.live);
+        cite(samples);
+        if (samples.length) remind(samples.at(-1));
         if (samples.length && !paused) stretch?.follow(samples.at(-1).x, Math.min(seconds(), LIVE_S));
         const told = {first: samples[0]?.number, number: samples.at(-1)?.number, count: samples.length};
         for (const [name, value] of Object.entries(told)) document.body.dataset[name] = value ?? "";

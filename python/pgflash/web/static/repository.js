@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: PostgreSQL
 // The repository behind the live samples: what the server's snapshots tell of the time before.
 //
-// Fetched when a longer time is chosen, and once a minute while it is looked at.  Its rows are samples as the
-// live ones are, only longer, and stand before the first live one.
+// Fetched when a longer time is chosen, and once a minute while it is looked at, by whole minutes of the
+// server's clock, so that viewers ask the same.  Its rows are samples as the live ones are, only
+// longer, and stand before the first live one.
 
 import {isoTime, parseTime} from "./format.js";
 
@@ -33,7 +34,8 @@ export class Repository {
         if (this.asking) return;
         this.asking = true;
         const {offset} = this.feed;
-        const words = new URLSearchParams({from: isoTime(now - seconds, offset), to: isoTime(now, offset)});
+        const end = Math.ceil(now / AGAIN_S) * AGAIN_S;
+        const words = new URLSearchParams({from: isoTime(end - seconds, offset), to: isoTime(end, offset)});
         try {
             const answer = await fetch(`/live/history?${words}`);
             const text = await answer.text();
@@ -45,7 +47,7 @@ export class Repository {
             this.say(error.message);
         }
         this.seconds = seconds;
-        this.until = now + AGAIN_S;
+        this.until = end;
         this.asking = false;
         this.changed();
     }

@@ -3,8 +3,9 @@
 //
 // Its two times stand in a form that works without script; here marking fills the form, and
 // what sessions did in it is fetched into the tables below, all of it as text.  While nothing is
-// marked the tables follow what the charts show, by half minutes of the server's clock: so viewers
-// of the same minutes ask the same, and the server is asked once for all of them.
+// marked the tables follow what the charts show, by half minutes of the server's clock, longer times
+// by a tenth of them: so viewers of the same minutes ask the same, and the server is asked once for
+// all of them, and the more seldom the more there is to add up.
 
 import {clock, isoTime, parseTime, percent} from "./format.js";
 
@@ -48,8 +49,8 @@ export class Stretch {
 
     mark(from, to) {
         if (!(to > from)) return;
-        this.from = from;
-        this.to = to;
+        // To the millisecond, as the form has them: what is marked here is what is asked for.
+        [this.from, this.to] = [from, to].map(one => Math.round(one * 1000) / 1000);
         const {offset} = this.feed;
         for (const field of this.fields) {
             field.value = isoTime(field.name === "from" ? from : to, offset);
@@ -99,7 +100,8 @@ export class Stretch {
     follow(newest, seconds) {
         if (this.isMarked) return;
         const {offset} = this.feed;
-        const end = Math.floor((newest - KEPT_AFTER_S) / STEP_S) * STEP_S;
+        const step = Math.max(STEP_S, seconds / 10);
+        const end = Math.floor((newest - KEPT_AFTER_S) / step) * step;
         const words = new URLSearchParams({from: isoTime(end - seconds, offset), to: isoTime(end, offset)});
         if (this.followed === String(words)) return;
         this.followed = String(words);

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A server whose clock is not ours, and is set while its page is watched."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.web.details import Details
+from support.clock import Clock
+from support.cluster import ClusterFactory
+from support.served import Served, served
+
+HOUR_S = 3600
+
+
+@pytest.fixture(scope="module")
+def behind(pgflash_install: PgInstall) -> Iterator[tuple[Server, Clock]]:
+    """A server whose clock is an hour behind ours."""
+    factory = ClusterFactory(pgflash_install)
+    server = factory(preload="pgflash", settings={"pgflash.snapshot_interval": "0"}, start=False)
+    clock = Clock.build(server.base)
+    clock.set(ahead_s=-HOUR_S)
+    server.start({"LD_PRELOAD": str(clock.library), **clock.env})
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+    yield server, clock
+    factory.close()
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def samples(page: Served) -> list[dict[str, Any]]:
+    return [json.loads(one.data) for one in page.collector.ring.after(0)[0] if one.kind == "sample"]
+
+
+def ahead_s(page: Served) -> float:
+    """Return how far the newest sample's clock is ahead of ours."""
+    newest = datetime.fromisoformat(samples(page)[-1]["at"])
+    return (newest - datetime.now(UTC)).total_seconds()
+
+
+def slept(server: Server, seconds: float) -> tuple[datetime, datetime]:
+    """Return a stretch, by the server's clock, in which a session slept."""
+    with server.connect() as connection:
+        (begin,) = connection.execute("select clock_timestamp()").fetchone() or ()
+        connection.execute(f"select pg_sleep({seconds})")
+        (end,) = connection.execute("select clock_timestamp()").fetchone() or ()
+    return begin, end
+
+
+def test_a_stretch_is_over_when_the_server_s_clock_says_so(behind: tuple[Server, Clock]) -> None:
+    server, _clock = behind
+    with served(server.conninfo(), interval_s=0.1) as page:
+        until(lambda: len(samples(page)) > 3)
+        assert ahead_s(page) == pytest.approx(-HOUR_S, abs=10)
+        known = page.collector.server
+        assert known is not None
+        details = Details(server.conninfo())
+        begin, end = slept(server, 0.5)
+        for asked in (1, 2):  # it has just ended there, though an hour ago by our clock
+            found = json.loads(details.stretch(known, begin, end))
+            (sleep,) = [one for one in found["waits"] if one["name"] == "Timeout:PgSleep"]
+            assert sleep["seconds"] == pytest.approx(0.5, abs=0.25)
+            assert details.asked == asked
+        old = (begin - timedelta(minutes=2), begin - timedelta(minutes=1))
+        details.stretch(known, *old)
+        details.stretch(known, *old)
+        assert details.asked == 3
+        details.stop()
+
+
+def test_a_clock_that_is_set_makes_no_absurd_number(behind: tuple[Server, Clock]) -> None:
+    server, clock = behind
+    with served(server.conninfo(), interval_s=0.1) as page:
+        until(lambda: len(samples(page)) > 3)
+        for off_s in (0, -HOUR_S // 2, -HOUR_S):
+            clock.set(ahead_s=off_s)
+            seen = len(samples(page))
+            until(lambda off=off_s: abs(ahead_s(page) - off) < 10)  # type: ignore[misc]
+            until(lambda seen=seen: len(samples(page)) > seen + 5)  # type: ignore[misc]
+            # The sampler is listened to again, whichever way the clock went.
+            begin, end = slept(server, 0.5)
+            until(lambda: (samples(page)[-1]["aas"] or {}).get("Application", 0.0) == 0.0)
+            near = [
+                one["aas"]["Application"] * one["elapsed_s"]
+                for one in samples(page)
+                if one["aas"]
+                and "Application" in one["aas"]
+                and begin - timedelta(seconds=1)
+                < datetime.fromisoformat(one["at"])
+                < end + timedelta(seconds=2)
+            ]
+            assert sum(near) == pytest.approx(0.5, abs=0.35)
+        found = samples(page)
+        assert all(0 < one["elapsed_s"] < 5 for one in found)
+        assert all(0 <= one["commits_s"] < 10_000 for one in found)
+        assert [one["number"] for one in found] == sorted(one["number"] for one in found)
+        assert page.ask("/").code == 200
+        assert "pgflash_up 1" in page.ask("/metrics").text

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The live page in a browser's tab: waiting for it, marking, reading its numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from support.cached import CachedServer
+from support.served import Served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+AXE = Path(__file__).parents[1] / "browser" / "vendor" / "axe.min.js"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A page that is served, and the server that it watches."""
+
+    cached: CachedServer
+    served: Served
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.served.port}"
+
+    def counted(self) -> tuple[float, dict[str, float]]:
+        """Return the server's clock, and what the views count by then."""
+        with self.cached.server.connect() as connection:
+            (at,) = connection.execute(_NOW).fetchone() or (0.0,)
+            rows = connection.execute(_COUNTED).fetchall()
+        return at, dict(rows)
+
+    def waited(self, begin: float, end: float) -> dict[str, float]:
+        """Return the seconds that sessions spent in each class of waits."""
+        with self.cached.server.connect() as connection:
+            return dict(connection.execute(_WAITED, (begin, end)).fetchall())
+
+
+_NOW = "select extract(epoch from clock_timestamp())::float8"
+_COUNTED = """
+select 'Commits', sum(xact_commit)::float8 from pg_stat_database
+union all select 'Rollbacks', sum(xact_rollback)::float8 from pg_stat_database
+union all
+select kind || what.unit, sum(case what.unit when ' calls' then calls else bytes end)::float8
+  from (values (' calls'), (' bytes')) as what (unit),
+       (select *, case when file_class = 'wal' then 'WAL'
+                       when file_class like 'temp%' then 'Temporary files'
+                       when operation <> 'read' then 'Disk, writes'
+                       when source = 'flash' then 'Flash, reads'
+                       when source = 'disk' then 'Disk, reads'
+                       else 'Page cache, reads' end as kind
+          from pgflash_io
+         where file_class = 'data' or file_class like 'temp%'
+            or file_class = 'wal' and operation <> 'sync') as each
+ group by 1
+"""
+_WAITED = """
+select wait_class, sum(seconds)::float8 from pgflash_active_sessions
+ where sampled_at >= to_timestamp(%s) and sampled_at < to_timestamp(%s) group by 1
+"""
+
+
+class Tab:
+    """A page in the browser, and what it complained of."""
+
+    def __init__(
+        self,
+        browser: Browser,
+        watched: Watched,
+        path: str = "/",
+        *,
+        width: int = 1200,
+        script: bool = True,
+        prepare: Callable[[Page], None] = lambda _page: None,
+        wait_until: Literal["commit", "load"] = "load",
+        **context: Any,  # noqa: ANN401
+    ) -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, java_script_enabled=script, **context
+        )
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        prepare(self.page)
+        self.page.goto(watched.address + path, wait_until=wait_until)
+
+    def until(self, script: str, *, seconds: float = 10) -> Any:  # noqa: ANN401
+        """Wait until a script's value is true; return it.
+
+        Playwright's own way of waiting evaluates a text in the page, which our pages forbid.
+        """
+        deadline = time.monotonic() + seconds
+        while not (value := self.page.evaluate(script)):
+            assert time.monotonic() < deadline, script
+            self.page.wait_for_timeout(50)
+        return value
+
+    def alive(self, samples: int = 3) -> Page:
+        """Wait until the page follows the server and has so many samples."""
+        self.until(f"Number(document.body.dataset.number) > {samples}")
+        return self.page
+
+
+def cells(page: Page) -> dict[str, dict[str, list[str]]]:
+    """Return what each figure's table says of each line: what is now, what the stretch comes to."""
+    found: dict[str, dict[str, list[str]]] = page.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('[data-figure]')].map(one => [one.id,"
+        " Object.fromEntries([...one.querySelectorAll('tbody tr')].map(row =>"
+        " [row.querySelector('th').textContent.trim(),"
+        " [...row.querySelectorAll('td')].map(cell => cell.textContent)]))]))"
+    )
+    return found
+
+
+def cell(page: Page, figure: str, name: str, place: int) -> float:
+    """Return a number of a figure's table: 0 what is now, 1 what the stretch comes to."""
+    return number(cells(page)[figure][name][place])
+
+
+def number(text: str) -> float:
+    """Return what a text says."""
+    return float(text.replace(",", "").replace("–", "nan"))
+
+
+def serious(page: Page) -> list[str]:
+    """Return what axe-core finds that keeps people from using the page."""
+    found = page.evaluate(
+        f"{AXE.read_text()}; axe.run({{resultTypes: ['violations']}})"
+        ".then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
+        ".map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ')).join(', ')))"
+    )
+    return list(found)
+
+
+def mark(page: Page, begin: float, end: float) -> None:
+    """Mark a stretch by typing its two times."""
+    for name, moment in (("from", begin), ("to", end)):
+        text = datetime.fromtimestamp(moment, UTC).isoformat()
+        page.locator(f"#show [name={name}]").fill(text)
+    page.get_by_role("button", name="Show").click()
+
+
+class Finger:
+    """A finger on the screen of a page that was opened with has_touch."""
+
+    def __init__(self, page: Page) -> None:
+        self._devtools = page.context.new_cdp_session(page)
+
+    def move(self, begin: tuple[float, float], end: tuple[float, float], steps: int = 5) -> None:
+        """Put it down, move it, take it away."""
+        self._send("touchStart", *begin)
+        for step in range(1, steps + 1):
+            x, y = (a + (b - a) * step / steps for a, b in zip(begin, end, strict=True))
+            self._send("touchMove", x, y)
+        self._send("touchEnd")
+
+    def _send(self, kind: str, *place: float) -> None:
+        points = [{"x": place[0], "y": place[1]}] if place else []
+        self._devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+
+def drag(page: Page, figure: str, begin: float, end: float) -> None:
+    """Mark a part of a chart with the mouse."""
+    box = page.locator(f"#{figure} .u-over").bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * begin, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * end, y, steps=3)
+    page.mouse.up()
+
+
+def samples(watched: Watched) -> list[dict[str, Any]]:
+    """Return the samples that are kept, with their times as numbers."""
+    told = watched.served.ask("/live/samples").json["messages"]
+    found = [one["data"] for one in told if one["kind"] == "sample"]
+    for one in found:
+        one["x"] = time_of(one["at"])
+    return found
+
+
+def time_of(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
