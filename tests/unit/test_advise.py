@@ -151,7 +151,10 @@ def test_catalogs_are_not_moved() -> None:
 
 def test_a_saving_is_the_wait_less_what_flash_takes() -> None:
     found = choose(
-        WORK, flash=replace(FLASH, read_ms=1.0, bytes_s=1e15), sizes={}, flash_bytes=None
+        WORK,
+        flash=replace(FLASH, read_ms=1.0, bytes_s=1e15, pipe_bytes_s=None),
+        sizes={},
+        flash_bytes=None,
     )
     stock = next(one for one in found.objects if one.name == "stock")
     assert stock.saved_s == pytest.approx(9_000 * (10.0 - 1.0) / 1000)

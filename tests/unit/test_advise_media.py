@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Devices as the model sees them: from an emulated profile, from a probe, from their class."""
 
+from dataclasses import replace
+
 import pytest
 
 from pgflash.advise.media import DISK, EMULATED_WAKE_MS, FLASH, drive_of_facts, drive_of_run
@@ -56,11 +58,25 @@ def test_emulated_flash_is_late_by_the_waking_of_a_process() -> None:
 
 
 def test_a_wide_request_is_spread_over_stripes_and_no_more_than_all_servers() -> None:
-    drive = drive_of_run(emulated("nvme"))
+    drive = replace(drive_of_run(emulated("nvme")), pipe_bytes_s=None)
     one = drive.service_ms(16 * 1024) - drive.read_ms
     assert drive.service_ms(8 * 16 * 1024) - drive.read_ms == pytest.approx(one)
     # 48 channels: 96 stripes take twice as long as 48.
     assert drive.service_ms(96 * 16 * 1024) - drive.read_ms == pytest.approx(2 * one)
+
+
+def test_a_wide_request_passes_the_pipe_at_its_rate() -> None:
+    drive = drive_of_run(emulated("nvme"))
+    # 48 channels of 1,200 MB/s, behind 3,200 MB/s.
+    transfer_ms = drive.service_ms(48 * 16 * 1024) - drive.read_ms
+    assert transfer_ms == pytest.approx(1000 * 48 * 16 * 1024 / 3200e6, rel=0.05)
+
+
+def test_a_stream_needs_no_positioning() -> None:
+    drive = drive_of_run(emulated("nvme"))
+    alone_ms, streamed_ms = drive.service_ms(8192), drive.service_ms(8192, streamed=1.0)
+    assert alone_ms - streamed_ms == pytest.approx(drive.read_ms)
+    assert drive.service_ms(8192, streamed=0.5) == pytest.approx((alone_ms + streamed_ms) / 2)
 
 
 def test_limits_are_taken_over() -> None:

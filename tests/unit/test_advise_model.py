@@ -63,6 +63,30 @@ def test_the_processors_are_the_last_limit() -> None:
     assert found.limit == "the processors"
 
 
+def test_processor_time_within_file_calls_bounds_throughput_and_is_waited_for_once() -> None:
+    # 2 ms of DB CPU a transaction, and 48 more within its reads: 160 transactions/s on 8 cores.
+    work = replace(work_of_report(few(reads=(20_000, 2_000), cores=8)), measured_cpu_s=500.0)
+    found = model(work).predict(ALL)
+    assert found.per_s <= 160.0
+    assert found.limit == "the processors"
+    assert found.cpu_busy == pytest.approx(1.0, abs=0.05)
+    assert model(work).present.per_s == pytest.approx(100.0, rel=0.01)
+
+
+def test_what_is_a_stream_on_the_array_is_one_on_flash() -> None:
+    # Reads of 1.5 ms of an array whose seek alone takes 4.5: two thirds and more need no seek.
+    streams = work_of_report(few(reads=(20_000, 30.0), commit_s=0.0, syncs=(0, 0)))
+    seeks = work_of_report(few(commit_s=0.0, syncs=(0, 0)))
+
+    def read_ms(work: Work, array: Drive) -> float:
+        return model(work, array).predict(replace(ALL, wal=False)).flash_ms / 2
+
+    assert read_ms(seeks, ARRAY) > FLASH.read_ms
+    assert read_ms(streams, ARRAY) < FLASH.read_ms / 2
+    # Of a device of which only the class is known nobody knows what a seek takes.
+    assert read_ms(streams, replace(DISK, servers=8)) > FLASH.read_ms
+
+
 def test_one_session_saves_just_what_it_no_longer_waits_for() -> None:
     # One session, no queues: 1 ms processor, 8 ms of reads; a flash read takes 0.1 ms.
     work = work_of_report(

@@ -318,7 +318,7 @@ def test_cpu_beyond_the_samples_at_work_was_used_where_no_statement_ran() -> Non
     # 60 of 600 looks a minute saw it at work; its processor time is twice as much.
     found = db_time(period(cpu={CLIENT: 120.0}, seen=samples((CLIENT, None, None, 60))))
     assert counted(found) == {"DB CPU": 60.0}
-    outside = parts(found)["DB CPU outside of statements"]
+    outside = parts(found)["DB CPU within file calls or between statements"]
     assert (round(outside.total_s, 6), outside.apart) == (60.0, True)
     assert found.cpu_s == 120.0
 

@@ -110,7 +110,7 @@ def _predict(
     if base.approach.archive and base.approach.archive != FLASH:
         work = _with_archive(work, attempt)
     measured_s = max(attempt.cpu.elapsed_s, 1e-9)
-    background = max(attempt.cpu.server_s / measured_s - work.cpu_s / work.elapsed_s, 0.0)
+    background = max(attempt.cpu.server_s / measured_s - work.busy_s / work.elapsed_s, 0.0)
     driver = attempt.cpu.driver_s / measured_s
 
     def model(foreign_share: float) -> Model:

@@ -10,7 +10,8 @@ The throughput X solves
 
 where R(X), the response time, is the sum of these, with t = transactions:
 
-    processors   D = CPU time / t on c servers:  D + q D/c u / (1 - u), u = X D/c (N-1)/N
+    processors   D = CPU time / t on c servers:  D + q D/c u / (1 - u), u = X B/c (N-1)/N
+                 B: with the processor time that is spent within file calls, whose wait has it
     array read   service s on k spindles in groups of m copies:  s + v s/m u / (1-u)
                  u: how busy a read finds its spindles: with the reads of the others (N-1)/N,
                  other processes' reads, syncs of the WAL, and written blocks (no more than
@@ -18,6 +19,7 @@ where R(X), the response time, is the sum of these, with t = transactions:
     commit       one sync at a time, for all who wait:  a S (1 + b/2), b = 1 - exp(-X S)
                  S: sync of the device, on the array with f times a read's wait for spindles
     flash        s + s u^(sqrt(2k+2)-1) / (k (1-u)); a cache serves its hit ratio of the reads
+                 s: without the positioning of the part that follows a stream on the array
     locks        in proportion to R, since who holds them waits as well
     pipe         of an array with a bandwidth limit: what its queue explains of reads and syncs,
                  no more, and waits for writing go with u / (1 - u), u: how full it is
@@ -117,6 +119,8 @@ class _Array:
     variability: float
     #: A constant that queueing does not explain.
     late_ms: float
+    #: The part of its reads that follow a stream, and need no seek.
+    streamed: float
 
 
 class Model:
@@ -196,9 +200,11 @@ class Model:
     # The parts of the response time.
 
     def _cpu_ms(self, per_s: float) -> float:
-        demand_ms = self.work.per_transaction_ms(self.work.cpu_s)
+        work = self.work
+        demand_ms = work.per_transaction_ms(work.cpu_s)
         each = demand_ms / self.cores
-        busy = min(per_s * each / 1000 * self._others, 0.9999)
+        used = work.per_transaction_ms(work.busy_s) / self.cores
+        busy = min(per_s * used / 1000 * self._others, 0.9999)
         queue_ms = each * busy / (1 - busy)
         if self.cores < 1:
             queue_ms += each - demand_ms
@@ -255,7 +261,7 @@ class Model:
 
     def _flash_read_ms(self, per_s: float, target: Target, request_bytes: float) -> float:
         """Return a read's time: all channels are one queue (Sakasegawa's approximation)."""
-        service_ms = self.flash.service_ms(request_bytes)
+        service_ms = self.flash.service_ms(request_bytes, streamed=self._array.streamed)
         servers = self.flash.servers or 1
         busy = min(per_s * self._flash_calls(target) * service_ms / 1000 / servers, _BUSY_MAX)
         queue = math.pow(busy, math.sqrt(2 * servers + 2) - 1) / (servers * (1 - busy))
@@ -303,7 +309,7 @@ class Model:
             other_ms=other_ms,
             disk_read_ms=disk_read_ms,
             sync_ms=sync_ms,
-            cpu_busy=per_s * work.per_transaction_ms(work.cpu_s) / 1000 / self.cores,
+            cpu_busy=per_s * work.per_transaction_ms(work.busy_s) / 1000 / self.cores,
             array_busy=sum(self._loads(per_s, target)),
             limit=limit,
         )
@@ -315,7 +321,7 @@ class Model:
         work, drive = self.work, self._array.drive
         bounds = [(math.inf, "nothing")]
         if work.cpu_s > 0:
-            most = self.cores * 1000 / work.per_transaction_ms(work.cpu_s)
+            most = self.cores * 1000 / work.per_transaction_ms(work.busy_s)
             bounds.append((most, "the processors"))
         demand_s = sum(self._loads(1.0, target)) * self._array.servers
         if demand_s > 0:
@@ -419,12 +425,22 @@ def _scaled(work: Work, drive: Drive, others: float, shrunk: float) -> _Array:
         log_ms=min(part * drive.log_ms, sync_ms),
         variability=1.0,
         late_ms=0.0,
+        streamed=_streamed(drive, work.reads.mean_bytes, shrunk),
     )
     if drive.servers or not work.reads.mean_ms:
         return array
     # As many spindles as make s + s u / (1 - u) what was measured.
     busy = min(max(1 - array.service_ms / work.reads.mean_ms, 0.05), _BUSY_MAX)
     return replace(array, servers=max(sum(_demand(work, array, others)) / busy, 1.0))
+
+
+def _streamed(drive: Drive, request_bytes: float, shrunk: float) -> float:
+    """Return the part of reads without a seek that makes their mean so much less.
+
+    Of a device of which only the class is known, nobody knows what its seeks take.
+    """
+    saved_ms = (1 - shrunk) * drive.service_ms(request_bytes)
+    return min(saved_ms / drive.read_ms, 1.0) if drive.known and drive.read_ms > 0 else 0.0
 
 
 def _demand(work: Work, array: _Array, others: float) -> tuple[float, float]:

@@ -85,6 +85,9 @@ class Work:
     #: Clients' own processor time, and their waits for a processor.
     cpu_s: float
     run_queue_s: float = 0.0
+    #: All that was measured of clients' processor time; what is beyond cpu_s was used within
+    #: file calls (copying, the kernel) or between statements.  0: not measured.
+    measured_cpu_s: float = 0.0
     #: Processors: cores (or half as many as threads), and what others use of them.
     cores: float | None = None
     other_cores: float = 0.0
@@ -121,6 +124,11 @@ class Work:
     notes: tuple[str, ...] = ()
 
     @property
+    def busy_s(self) -> float:
+        """Return what clients kept the processors busy for."""
+        return max(self.cpu_s, self.measured_cpu_s)
+
+    @property
     def sessions(self) -> float:
         """Return the average of active sessions."""
         return self.db_time_s / self.elapsed_s
@@ -149,7 +157,8 @@ def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = fro
             hint="Take a period in which the load ran; pgflash snapshots lists them.",
         )
     notes: list[str] = []
-    cpu_s = events.seconds("DB CPU") or _number(profile.get("DB CPU"))
+    measured_cpu_s = _number(profile.get("DB CPU"))
+    cpu_s = events.seconds("DB CPU") or measured_cpu_s
     io = _Io(tables.get("io-function-filetype"), report.head.elapsed_s)
     away = _Away.of(tables.get("io-tablespaces"), flash_tablespaces)
     parts = _parts(events, classes, io, profile, away)
@@ -168,9 +177,10 @@ def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = fro
         transactions=transactions,
         db_time_s=db_time_s,
         cpu_s=cpu_s,
+        measured_cpu_s=measured_cpu_s,
         run_queue_s=parts.run_queue_s,
         cores=float(head.cores) if head.cores else None,
-        other_cores=_other_cores(tables, head.cores, cpu_s / head.elapsed_s),
+        other_cores=_other_cores(tables, head.cores, max(cpu_s, measured_cpu_s) / head.elapsed_s),
         reads=parts.reads,
         flash=parts.flash,
         system_reads=io.system_reads(),

@@ -7,8 +7,9 @@ of file calls; copies from the page cache are file calls and processor time, too
 left is first what ended sessions may have used unseen, then waiting for a processor.
 
 If more was measured than the samples have room for, beyond twice their error, the rest was
-used where no statement ran (answering a client, reading its next statement).  That is no
-DB time, and stands apart.
+used where a sample does not see work: within a file call (copying, the kernel), whose wait
+has it already, or where no statement ran (answering a client, reading its next statement),
+which is no DB time.  It stands apart.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ from pgflash.model.waits import WaitClass
 CPU = "DB CPU"
 CPU_OR_WAIT = "CPU, or waiting for a processor"
 CPU_WAIT = "waiting for a processor"
-CPU_OUTSIDE = "DB CPU outside of statements"
+CPU_OUTSIDE = "DB CPU within file calls or between statements"
 #: What processes used up between their last reading and their end: sessions', as a rule.
 CPU_ENDED = "DB CPU of sessions that ended, at most"
 
