@@ -10,6 +10,7 @@ from pgflash.model.run import Approach, Device
 from pgflash.model.summary import summarize
 from pgflash.report import render_page, sentences
 from pgflash.report.page import hit_points
+from pgflash.report.page_parts import Table
 from support.page import Page
 from support.runs import (
     ALL,
@@ -178,3 +179,15 @@ def test_the_hit_ratio_over_time_is_of_each_interval() -> None:
 
 def test_the_page_is_under_a_megabyte(page: str) -> None:
     assert len(page.encode()) < 2**20
+
+
+def test_a_column_in_which_nothing_is_known_is_left_out() -> None:
+    table = Table(
+        head=("approach", "took, s", "ratio", "why"),
+        rows=[("base", "–", "1.00", "–"), ("cache", "–", "–", "warm")],
+        words=frozenset({0, 3}),
+    )
+    kept = table.without_empty_columns()
+    assert list(kept.head) == ["approach", "ratio", "why"]
+    assert [list(row) for row in kept.rows] == [["base", "1.00", "–"], ["cache", "–", "warm"]]
+    assert kept.words == frozenset({0, 2})

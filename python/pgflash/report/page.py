@@ -127,7 +127,7 @@ def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
         title="Throughput",
         says=[sentence for sentence in says if sentence],
         charts=[("", chart)] if bars else [],
-        tables=[("", Table(head=head, rows=rows))],
+        tables=[("", Table(head=head, rows=rows).without_empty_columns())],
     )
 
 

@@ -10,6 +10,9 @@ from markupsafe import Markup
 from pgflash.model.summary import Summary
 from pgflash.report import charts, colours
 
+#: Stands where there is no number.
+_NOT_KNOWN = "–"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -19,6 +22,19 @@ class Table:
     rows: Sequence[Sequence[str]]
     #: Columns (from 0) that hold words, and stand left.
     words: frozenset[int] = frozenset({0})
+
+    def without_empty_columns(self) -> "Table":
+        """Return it without the columns, after the first, in which nothing is known."""
+        kept = [
+            place
+            for place in range(len(self.head))
+            if place == 0 or any(row[place] != _NOT_KNOWN for row in self.rows)
+        ]
+        return Table(
+            head=[self.head[place] for place in kept],
+            rows=[[row[place] for place in kept] for row in self.rows],
+            words=frozenset(i for i, place in enumerate(kept) if place in self.words),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,4 +75,4 @@ def marked(summary: Summary) -> str:
 
 def in_form(value: float | None, form: str) -> str:
     """Return the number, or a dash where there is none."""
-    return "–" if value is None else form.format(value)
+    return _NOT_KNOWN if value is None else form.format(value)
