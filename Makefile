@@ -40,7 +40,7 @@ pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
-	@echo 'make example-report  docs/examples/ anew: a report and a comparison, in five minutes'
+	@echo 'make example-report  docs/examples/ anew: a report and a comparison, in eight minutes'
 	@echo 'make images          docs/images/ anew: the live page under a small load, the head of the report (2 minutes)'
 	@echo 'make test            all tests, on every PostgreSQL from 15 to 18 that can be had (PG=17: that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
