@@ -283,7 +283,7 @@ lay_out(void *memory)
 	return true;
 }
 
-/* Settings that core has to know, as they are now. */
+/* Settings that core has to know, as they are now, and what they say of the disk. */
 static void
 tell_settings(void)
 {
@@ -291,6 +291,8 @@ tell_settings(void)
 		(uint64_t) setting_read_deadline_ms * 1000000;
 	fc_write_budget_set(&runtime.cache,
 	                    (uint64_t) setting_write_budget_mb * 1024 * 1024);
+	if (!enableFsync)
+		atomic_store(&runtime.board->unsynced, true);
 }
 
 void

@@ -14,6 +14,10 @@
  * Nobody but us uses the memory: the cache files are locked by then, and the lock is
  * held until the last child of a killed server is gone.
  *
+ * A map may be read after the machine was started anew, so it is saved only if all that
+ * the server wrote is on disk: after a shutdown, of a server that has always synced.
+ * Flash would else keep what the disk has lost.
+ *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
@@ -32,6 +36,7 @@
 #include "storage/ipc.h"
 
 #include "bridge_restart.h"
+#include "broken.h"
 #include "fcache/writer.h"
 #include "runtime.h"
 #include "settings.h"
@@ -366,6 +371,15 @@ bridge_restart_end(FcCache *cache)
 		return;
 	}
 	let_tick_pass();
+	if (atomic_load(&runtime.board->unsynced) && !FC_BROKEN(UNSYNCED))
+	{
+		ereport(LOG,
+		        (errmsg("pgflash: the map of the cache is not saved: fsync "
+		                "was off"),
+		         errdetail("The cache will be cold if the machine is "
+		                   "started before the server.")));
+		return;
+	}
 	saved = fc_map_save(cache);
 	if (saved == FC_FAILED)
 		ereport(LOG,

@@ -29,6 +29,8 @@
 
 #define FC_BREAK_STAND_IN 13 /* nobody stands in for the writer at a shutdown */
 
+#define FC_BREAK_UNSYNCED 14 /* a map is saved though fsync was off */
+
 #define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
 
 #define FC_BREAK_ACCOUNT_ERRNO 20 /* the accounting keeps errno as it was */

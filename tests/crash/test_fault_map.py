@@ -20,7 +20,7 @@ from support.cached import eventually
 from support.cluster import ClusterFactory
 from support.fault_rig import Rig
 from support.faults import NO_END, Call, Fault, Kind
-from support.warm import forget_memory, serves
+from support.warm import SYNCED, forget_memory, serves
 
 MB = 1024 * 1024
 
@@ -36,7 +36,7 @@ NOT_SAVED = "could not save the map of the cache"
 def rig(pgflash_install: PgInstall) -> Iterator[Rig]:
     """One server for all cases; at the end its data is checked once more."""
     factory = ClusterFactory(pgflash_install)
-    built = Rig.build(factory, pgflash_install)
+    built = Rig.build(factory, pgflash_install, settings=SYNCED)
     yield built
     try:
         built.close()

@@ -12,9 +12,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
+import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
@@ -25,6 +27,7 @@ from support.power import PowerCut
 from support.standby import REPLICATION, create_standby, has_replayed
 from support.warm import (
     ROWS,
+    SYNCED,
     assert_true,
     create_warm,
     is_loaded,
@@ -33,7 +36,11 @@ from support.warm import (
     start_again,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsLenAndGetItem
+
 InstallOf = Callable[[str], PgInstall]
+Choice = TypeVar("Choice")
 
 #: Blocks of the table when each has room for a row's next version.
 BLOCKS_MIN = ROWS // 2
@@ -130,7 +137,7 @@ def test_what_a_standby_writes_at_its_end_stays_warm(
         session.execute(
             "insert into item select i, 0, repeat('x', 1800) from generate_series(1, %s) i", [ROWS]
         )
-    standby = create_standby(cluster, primary.server)
+    standby = create_standby(cluster, primary.server, settings=SYNCED)
     make_room_on_primary(primary, standby)
     digest = change_half(primary)
     with primary.server.connect() as session:
@@ -248,3 +255,73 @@ def test_what_the_last_checkpoint_wrote_outlives_the_power(
     assert start_again(cached).startswith("warm: from the map")
     assert eventually(lambda: is_loaded(cached))
     assert_warm(cached, digest)
+
+
+# ---- ... and the server had not synced
+
+
+class Unlucky(random.Random):
+    """Dice that let everything be lost that can be, and every change time be kept."""
+
+    def random(self) -> float:
+        """Take every chance."""
+        return 0.0
+
+    def choice(self, seq: SupportsLenAndGetItem[Choice]) -> Choice:
+        """Take the worst, which stands last."""
+        return seq[len(seq) - 1]
+
+
+def lose_relations(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
+    """Return a server without fsync whose data files lost all when it was shut down."""
+    cuts: list[PowerCut] = []
+
+    def preload(cached: CachedServer) -> None:
+        cached.server.configure({"fsync": "off"})
+        # Not the control file or the WAL: the server comes up, and believes its files.
+        cuts.append(PowerCut.build(cached.server.base, watched=[cached.server.data / "base"]))
+        cached.preloads = (cuts[0].library,)
+        cached.preload_env = cuts[0].env
+
+    cached, _ = create_changed(cluster, install, while_down=preload)
+    cached.server.stop()
+    assert cuts[0].cut(cached.server, Unlucky()).pieces > BLOCKS_MIN
+    return cached
+
+
+def test_what_a_server_without_fsync_has_lost_is_not_served(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = lose_relations(cluster, pgflash_install)
+    said = cached.server.log_text(since_start=True)
+    assert "the map of the cache is not saved: fsync was off" in said
+    assert start_again(cached).startswith("cold: the machine was started")
+    assert cached.verify()[1] == 0
+
+
+def test_control_a_map_of_what_is_lost_is_served_stale(
+    cluster: ClusterFactory, broken_install: InstallOf
+) -> None:
+    cached = lose_relations(cluster, broken_install("UNSYNCED"))
+    cached.start()
+
+    def is_caught() -> bool:
+        said = cached.server.log_text(since_start=True)
+        if "differed between cache and file" not in said:
+            # Every hit is verified; a catalog's block may be the first that is stale.
+            with suppress(psycopg.Error):
+                cached.verify()
+        return "differed between cache and file" in said
+
+    assert eventually(is_caught)
+    assert "the cache is warm: from the map" in cached.server.log_text()
+
+
+def test_a_server_without_fsync_is_warm_until_the_machine_boots(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install, settings={"fsync": "off"})
+    cached.server.stop()
+    assert start_again(cached).startswith("warm: its memory")
+    assert read_table(cached).misses == 0
+    assert_true(cached)

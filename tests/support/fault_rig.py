@@ -9,6 +9,7 @@ wrong; what the counters, the mode and the log say about it is the case's own to
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -55,9 +56,15 @@ class Rig:
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     @classmethod
-    def build(cls, cluster: ClusterFactory, install: PgInstall) -> Rig:
+    def build(
+        cls,
+        cluster: ClusterFactory,
+        install: PgInstall,
+        *,
+        settings: Mapping[str, str] | None = None,
+    ) -> Rig:
         """Make the server and its tables, and stop it again."""
-        cached = create_cached(cluster, install, start=False)
+        cached = create_cached(cluster, install, settings=settings, start=False)
         faults = Faults.build(cached.server.base)
         clock = Clock.build(cached.server.base)
         cached.preloads = (faults.library, clock.library)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pgflash.lab.server import Server
 from support.cached import CachedServer, attach_cache
 from support.cluster import FAST_SETTINGS, ClusterFactory
@@ -9,7 +11,9 @@ from support.cluster import FAST_SETTINGS, ClusterFactory
 REPLICATION = {"wal_level": "replica", "max_wal_senders": "4", "hot_standby": "on"}
 
 
-def create_standby(cluster: ClusterFactory, primary: Server) -> CachedServer:
+def create_standby(
+    cluster: ClusterFactory, primary: Server, *, settings: Mapping[str, str] | None = None
+) -> CachedServer:
     """Return a started standby of a primary, with a cache file of its own."""
     base = primary.base.parent / "standby"
     server = cluster.adopt(
@@ -24,6 +28,7 @@ def create_standby(cluster: ClusterFactory, primary: Server) -> CachedServer:
             "primary_conninfo": conninfo,
             # A query that is in the way of a drop gives way at once.
             "max_standby_streaming_delay": "0",
+            **(settings or {}),
         }
     )
     (server.data / "standby.signal").touch()

@@ -24,6 +24,9 @@ from support.cluster import ClusterFactory
 ROWS = 4000
 BLOCKS_MIN = ROWS // 5
 
+#: Only a server that syncs saves a map.
+SYNCED = {"fsync": "on"}
+
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Reads:
@@ -46,7 +49,12 @@ def create_warm(
     cached = create_cached(
         cluster,
         install,
-        settings={"bgwriter_lru_maxpages": "0", "checkpoint_timeout": "1h", **(settings or {})},
+        settings={
+            **SYNCED,
+            "bgwriter_lru_maxpages": "0",
+            "checkpoint_timeout": "1h",
+            **(settings or {}),
+        },
         preloads=preloads,
         preload_env=preload_env,
     )
