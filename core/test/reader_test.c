@@ -295,6 +295,38 @@ late_page_harms_no_other(void)
 	return good;
 }
 
+/* The device lets go of what is stuck when it is asked for more. */
+static void
+start_and_go_on(FcDevice *device, FcTransfer *transfer)
+{
+	deferred_start(device, transfer);
+	rig.flash.stuck = 0;
+}
+
+/* Block 0 is late, and comes together with block 1, which somebody waits for. */
+static void
+test_late_page_comes_with_another(void)
+{
+	static const FcDeviceOps ops = { .read = memory_read,
+		                             .write = memory_write,
+		                             .close = memory_close,
+		                             .start = start_and_go_on,
+		                             .finished = deferred_finished };
+
+	begin(2);
+	rig.flash.stuck = 1;
+	MUST(read_run(1) == 0);
+	take_back();
+	rig.flash.device.ops = &ops;
+	OK(fc_read(&rig.cache, &file, 1, &pages[1], &ticket[1]) == FC_OK &&
+	       page_is(&pages[1], 7, 1, 1) && rig.flash.deferred_count == 0,
+	   "a late page comes while another is waited for");
+	OK(count_of(FC_COUNT_corrupt_slots) == 0 &&
+	       fc_cached(&rig.cache, &file, 0) && fc_cached(&rig.cache, &file, 1),
+	   "and is taken for no other");
+	rig_close(&rig);
+}
+
 static void
 test_late_page(void)
 {
@@ -543,6 +575,7 @@ main(void)
 	test_all_pages_lost();
 	test_own_pages();
 	test_late_page();
+	test_late_page_comes_with_another();
 	test_ahead();
 	test_ahead_of_a_change();
 	test_ahead_and_hung();

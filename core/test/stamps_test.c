@@ -551,6 +551,12 @@ test_dropped_files_leave_nothing(void)
 	OK(fc_used_slots(scene.a) == 0, "its slots are free");
 	(void) read_block(scene.a, &file, 3);
 	OK(is_hit(scene.a, &file, 3), "and it is cached again");
+
+	restart();
+	file = fc_file(file_id(7));
+	fc_file_wake(scene.a, &file, NULL);
+	OK(!fc_file_asleep(scene.a, &file) && fc_used_slots(scene.a) == 0,
+	   "a file that could not be asked is dropped, too");
 	scene_close();
 }
 
