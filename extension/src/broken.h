@@ -31,6 +31,8 @@
 
 #define FC_BREAK_UNSYNCED 14 /* a map is saved though fsync was off */
 
+#define FC_BREAK_SYNCFS 15 /* a file system that failed is believed */
+
 #define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
 
 #define FC_BREAK_ACCOUNT_ERRNO 20 /* the accounting keeps errno as it was */

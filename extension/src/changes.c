@@ -15,6 +15,7 @@
  *	open with O_CREAT | O_EXCL							likewise: the name is new
  *	a failed write, fsync, fdatasync, sync_file_range	the whole file: the kernel may
  *														have dropped what was written
+ *	a failed syncfs										all files
  *
  * A single block that was cached is refreshed after it was written.  Hint bits may
  * be set in a page while it is written, so the page is copied first and the copy
@@ -611,4 +612,22 @@ int
 changes_sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
 {
 	return synced(fd, sync_file_range(fd, offset, length, flags));
+}
+
+/*
+ * After a crash the server may sync a file system as a whole; the kernel then does not
+ * say whose data it has lost.
+ */
+int
+changes_syncfs(int fd)
+{
+	int result = syncfs(fd);
+	int after = errno;
+
+	/* Not followed by its end: as in distrust(). */
+	if (result < 0 && after != EINTR && !FC_BROKEN(SYNCFS) &&
+	    runtime_attached() && fc_mode(&runtime.cache, NULL) != FC_OFFLINE)
+		fc_change_all_begin(&runtime.cache);
+	errno = after;
+	return result;
 }

@@ -395,6 +395,7 @@ const Import hook_imports[] = {
 	IMPORT("fsync", hook_fsync),
 	IMPORT("fdatasync", hook_fdatasync),
 	IMPORT("sync_file_range", changes_sync_file_range),
+	IMPORT("syncfs", changes_syncfs),
 };
 
 const size_t hook_import_count = sizeof(hook_imports) / sizeof(hook_imports[0]);

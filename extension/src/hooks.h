@@ -67,6 +67,7 @@ extern int changes_rename(const char *from, const char *to);
 extern FILE *changes_fopen(const char *path, const char *mode);
 extern int changes_fsync(int fd);
 extern int changes_fdatasync(int fd);
+extern int changes_syncfs(int fd);
 extern int changes_sync_file_range(int fd, off_t offset, off_t length,
                                    unsigned flags);
 

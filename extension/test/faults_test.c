@@ -125,6 +125,15 @@ fsync(int fd)
 }
 
 int
+syncfs(int fd)
+{
+	Fault met = fault_of("syncfs", fd);
+
+	errno = met.error;
+	return met.error != 0 ? -1 : 0;
+}
+
+int
 unlink(const char *path)
 {
 	Fault met = fault_of("unlink", -1);
@@ -382,6 +391,26 @@ test_writes_that_go_wrong(void)
 	server_close(fd);
 }
 
+/* Nobody knows whose data is lost: nothing of all this is to outlive the server. */
+static void
+test_file_system_that_fails(void)
+{
+	const FcIdentity identity = { .system = 1 };
+	int fd = lettered_relation(BLOCKS);
+
+	if (fc_life_begin(&runtime.cache, &identity, 1) != FC_OK)
+		abort();
+	OK(changes_syncfs(fd) == 0 && block_is_cached(0) &&
+	       fc_map_save(&runtime.cache) == FC_OK,
+	   "a file system is synced, all stays cached, and a map can be saved");
+	fault = (Fault){ .name = "syncfs", .fd = fd, .error = EIO };
+	OK(changes_syncfs(fd) == -1 && errno == EIO && nothing_is_cached(),
+	   "SYNCFS: after a syncfs that failed nothing at all is cached");
+	OK(fc_map_save(&runtime.cache) == FC_SKIP,
+	   "SYNCFS: and no map of what is cached later is saved");
+	server_close(fd);
+}
+
 static void
 test_hint_bits(void)
 {
@@ -595,6 +624,7 @@ main(void)
 	test_names_that_go();
 	test_alias_that_is_written();
 	test_stamps();
+	test_file_system_that_fails(); /* last: no file gets a stamp any more */
 	tear_down();
 	return tap_done();
 }
