@@ -79,4 +79,6 @@ def said(doing: str) -> Iterator[None]:
 def _words(error: psycopg.Error) -> str:
     """Return what an error says, in one line."""
     text = error.diag.message_primary or str(error)
-    return " ".join(text.split())
+    # libpq asks questions on further lines; a hint of ours follows anyway.
+    first = text.strip().splitlines()[:1]
+    return " ".join("".join(first).removeprefix("connection is bad: ").split())

@@ -388,7 +388,9 @@ def test_the_first_finding_says_where_the_time_went() -> None:
 
 def test_time_that_nothing_explains_is_said_where_it_is_the_most() -> None:
     finding = findings_of(with_io(("data", "read", "disk", 10_000, 3_000.0)))[HEADLINE]
-    assert finding.sentence.endswith("; 99 % has no name.")
+    assert finding.sentence.endswith(
+        "; 99 % is not explained by anything that was counted or sampled."
+    )
 
 
 def test_an_idle_server_is_called_idle() -> None:

@@ -146,7 +146,7 @@ def test_a_stored_report_is_printed_in_another_form_without_a_server(
             ("report", "--from", "2", "--to", "1"),
             "snapshot 2 was taken at 2026-03-01 12:10:00 UTC, after",
         ),
-        (2, ("report", "--from", "2", "--to", "2"), "2 was named twice"),
+        (2, ("report", "--from", "2", "--to", "2"), "both its ends are snapshot 2"),
         (1, ("report", "--from", "7"), "there is no snapshot 7 in the shelf: it holds 1 to 3"),
         (2, ("report", "--from", "yesterday"), '"yesterday" is no snapshot'),
         (2, ("report", "--to", "1"), "there is no snapshot before 1 in the shelf"),

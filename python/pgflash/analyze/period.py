@@ -205,7 +205,7 @@ def _chain(
     begin, end = by_id[begin_id], by_id[end_id]
     if begin_id == end_id:
         raise PeriodError(
-            f"a period needs two snapshots, and {begin_id} was named twice", hint=hint
+            f"a period needs two snapshots, and both its ends are snapshot {begin_id}", hint=hint
         )
     if begin.taken_at >= end.taken_at:
         raise PeriodError(

@@ -53,7 +53,10 @@ def where_the_time_went(period: Period, found: DbTime) -> Weighed | None:
             )
     unnamed = composition.share(composition.residual_s) or 0.0
     if unnamed > 0.5:
-        named.append(f"{percent(unnamed)} {'of DB time ' if not named else ''}has no name")
+        named.append(
+            f"{percent(unnamed)} {'of DB time ' if not named else ''}is not explained by anything "
+            "that was counted or sampled"
+        )
     if not named:
         return None
     return finding(
@@ -216,7 +219,7 @@ def unexplained(_period: Period, found: DbTime) -> Weighed | None:
         if abs(composition.residual_s) <= 2 * error_s(counted):
             return None  # no more than so few looks leave open
     why = (
-        "nothing was sampled, so waits other than timed I/O have no name"
+        "nothing was sampled, so waits other than timed I/O are not known"
         if found.samples is None
         else "samples are estimates, and sessions that waited for their client within a statement "
         "count as active"
