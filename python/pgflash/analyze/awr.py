@@ -2,7 +2,8 @@
 """The report on a period: all its tables, and what they say in sentences."""
 
 import pgflash
-from pgflash.analyze.cache import flash_cache, flash_cache_advice
+from pgflash.analyze.cache import flash_cache
+from pgflash.analyze.cache_advice import flash_cache_advice
 from pgflash.analyze.changes import missing_table, settings, settings_changed
 from pgflash.analyze.consistency import contradictions_of
 from pgflash.analyze.events import db_time_table, top_events, wait_classes

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The tables of the flash cache: its counters, under Oracle's names too, and its advice."""
-
-from collections.abc import Mapping
+"""The table of the flash cache: its counters, under Oracle's names too."""
 
 from pgflash.analyze.grid import figure, missing, ratio, text
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number
-from pgflash.analyze.words import duration
-from pgflash.model.awr import Column, ReportTable, Row, RowMark, Source, Unit
-from pgflash.model.snapshot import Value
+from pgflash.model.awr import ReportTable, Row, RowMark, Unit
 
 #: Counters of pgflash_cache in the order of the table, and what Oracle calls the like.
 COUNTERS = (
@@ -91,58 +87,4 @@ def flash_cache(period: Period) -> ReportTable:
         key=("name",),
         measure="per_s",
         note=f"{mode}, {full:.0%} full." if full is not None else f"{mode}.",
-    )
-
-
-_ADVICE: tuple[tuple[str, str, Unit, Source], ...] = (
-    ("size_factor", "Times the present size", Unit.RATIO, Source.EXACT),
-    ("size_bytes", "Size", Unit.BYTES, Source.EXACT),
-    ("hit_ratio", "Hits", Unit.SHARE, Source.MODELLED),
-    ("disk_reads_per_s", "Disk reads/s", Unit.PER_SECOND, Source.MODELLED),
-    ("disk_reads_factor", "Times the present disk reads", Unit.RATIO, Source.MODELLED),
-    ("saved_ms_per_s", "Waiting saved, ms/s", Unit.MILLISECONDS, Source.MODELLED),
-)
-
-
-def flash_cache_advice(period: Period) -> ReportTable:
-    """Return what other sizes of the cache would bring, as it stood at the end."""
-    title = "Flash cache advice"
-    columns = tuple(
-        Column(name=name, title=words, unit=unit, source=source)
-        for name, words, unit, source in _ADVICE
-    )
-    records = period.gauge("advice")
-    if not records:
-        reason = period.missing_reason("advice") or "pgflash.advice is off."
-        return missing("flash-cache-advice", title, columns, reason)
-    if all(record.get("hit_ratio") is None for record in records):
-        reason = "No block was read from beyond the page cache, so that there is nothing to model."
-        return missing("flash-cache-advice", title, columns, reason)
-    one = records[0]
-    rows = []
-    for record in sorted(records, key=lambda record: number(record.get("size_factor"))):
-        known = [record.get(column.name) for column in columns]
-        rows.append(Row(cells=tuple(None if value is None else number(value) for value in known)))
-    return ReportTable(
-        id="flash-cache-advice",
-        title=title,
-        columns=columns,
-        rows=tuple(rows),
-        key=("size_factor",),
-        measure="hit_ratio",
-        note=f"Times the size of the {str(one.get('size_of')).replace('cache', 'flash cache')}, "
-        f"modelled from the requests of the last hours.{_block_times(one)}",
-    )
-
-
-def _block_times(record: Mapping[str, Value]) -> str:
-    """Return what the waiting saved is computed from."""
-    disk_ms, flash_ms = record.get("disk_read_mean_ms"), record.get("flash_read_mean_ms")
-    if disk_ms is None or flash_ms is None:
-        return ""
-    assumed = " (assumed)" if record.get("flash_read_mean_from") == "assumed" else ""
-    return (
-        f" A block from disk was waited for {duration(number(disk_ms) / 1000)}, one from flash "
-        f"{duration(number(flash_ms) / 1000)}{assumed}: means of blocks read alone and in runs, "
-        "as they were asked for."
     )

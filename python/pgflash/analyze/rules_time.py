@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Findings about DB time: where it went, and how sure that is."""
 
+from pgflash.analyze.cache_advice import cache_advice
 from pgflash.analyze.cpu import CPU_WAIT, is_page_cache
 from pgflash.analyze.dbtime import TimePart, total_of
 from pgflash.analyze.event_words import event_in_words
@@ -319,7 +320,7 @@ def _hottest(period: Period) -> tuple[str, ...]:
 
 def _advised(period: Period) -> tuple[str, str]:
     """Return what to do about reads from disk, and what it would gain."""
-    rows = [r for r in period.gauge("advice") if number(r.get("saved_ms_per_s")) > 0]
+    rows = [r for r in cache_advice(period).rows if number(r.get("saved_ms_per_s")) > 0]
     if not rows:
         return "Put what is read most on flash, or give the server a flash cache.", ""
     # The smallest size that brings nine tenths of what the largest one does.
