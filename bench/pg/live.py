@@ -40,7 +40,8 @@ from sampler import ACTIVE, SESSIONS, ask, sessions, set_rate, wait_for
 
 from pgflash.collect.live import LiveReader
 from pgflash.collect.segments import count_files
-from pgflash.lab.server import Server, make_server_dir
+from pgflash.lab.account import make_server_dir
+from pgflash.lab.server import Server
 from pgflash.session import connect
 from support.cluster import ClusterFactory, build_install, find_install
 
