@@ -27,14 +27,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def _library(browser: Browser) -> Iterator[Library]:
-    library = Library(browser)
-    yield library
-    library.close()
-
-
-@pytest.fixture
-def library(_library: Library) -> Iterator[Library]:
-    """Pages from files: opened once for all tests of a module that only read them."""
-    yield _library
-    _library.take_back()
+def library(browser: Browser) -> Iterator[Library]:
+    """Pages from files, opened once for all tests of a module that only read them."""
+    one = Library(browser)
+    yield one
+    one.close()

@@ -54,7 +54,7 @@ def main() -> None:
     try:
         cached = create_watched(factory, install)
         with (
-            under_load(cached.server),
+            under_load(cached.server, rate_tps=40),
             served(cached.server.conninfo(), interval_s=1.0) as one,
             sync_playwright() as player,
         ):

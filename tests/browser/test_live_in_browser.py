@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import pytest
@@ -85,18 +85,43 @@ def snapshot(server: Server) -> None:
         connection.execute("select pgflash_snapshot()")
 
 
-@pytest.fixture
-def opened(browser: Browser, watched: Watched) -> Iterator[Callable[..., Tab]]:
-    tabs: list[Tab] = []
+@pytest.fixture(scope="module")
+def shared(browser: Browser, watched: Watched) -> Iterator[Tab]:
+    """A tab for all tests that want nothing special of theirs: another one costs a second."""
+    tab = Tab(browser, watched.address)
+    yield tab
+    tab.context.close()
 
-    def one(path: str = "/", **how: Any) -> Tab:  # noqa: ANN401
-        tabs.append(Tab(browser, watched, path, **how))
-        return tabs[-1]
+
+@pytest.fixture
+def opened(browser: Browser, watched: Watched, shared: Tab) -> Iterator[Callable[..., Tab]]:
+    """What opens a page: in the tab that is shared, or in one of its own where CONTEXT is."""
+    own: list[Tab] = []
+    shared.complaints.clear()
+
+    def one(
+        path: str = "/",
+        *,
+        prepare: Callable[[Page], None] | None = None,
+        width: int = 1200,
+        wait_until: Literal["commit", "load"] = "load",
+        **context: Any,  # noqa: ANN401
+    ) -> Tab:
+        tab = shared
+        if context or prepare is not None:
+            tab = Tab(browser, watched.address, **context)
+            own.append(tab)
+        if prepare is not None:
+            prepare(tab.page)
+        tab.open(path, width=width, wait_until=wait_until)
+        return tab
 
     yield one
-    for tab in tabs:
+    complaints = [line for tab in (shared, *own) for line in tab.complaints]
+    for tab in own:
         tab.context.close()
-    assert [line for tab in tabs for line in tab.complaints if not EXPECTED.search(line)] == []
+    shared.page.goto("about:blank")
+    assert [line for line in complaints if not EXPECTED.search(line)] == []
 
 
 def test_the_first_content_waits_for_no_script_and_no_data(opened: Callable[..., Tab]) -> None:
@@ -118,7 +143,7 @@ def test_without_script_every_figure_has_its_numbers(
     opened: Callable[..., Tab], watched: Watched
 ) -> None:
     opened().alive()
-    page = opened(script=False).page
+    page = opened(java_script_enabled=False).page
     assert page.locator("#transactions tbody td").first.is_visible()
     assert number(page.locator("#sessions tbody td").first.inner_text()) >= 0
     assert not page.locator(".plot").first.is_visible()
@@ -396,9 +421,7 @@ def test_nothing_is_said_by_colour_alone() -> None:
 
 
 def test_without_colours_the_page_still_shows_all(opened: Callable[..., Tab]) -> None:
-    tab = opened()
-    tab.page.emulate_media(forced_colors="active")
-    page = tab.alive()
+    page = opened(forced_colors="active").alive()
     assert serious(page) == []
     # Areas are hatched: in the middle of one there are dark and light pixels.
     shades = page.evaluate(
@@ -456,28 +479,25 @@ def test_who_sleeps_continues_where_he_stopped(
 def test_a_tab_that_nobody_looks_at_lets_go_of_its_stream_and_comes_back(
     opened: Callable[..., Tab], watched: Watched
 ) -> None:
-    tab = opened("/lab")
-    tab.page.clock.install()
-    tab.page.goto(watched.address)
-    page = tab.page
+    def until_watched_by(viewers: int) -> None:
+        deadline = time.monotonic() + 10
+        while watched.served.collector.viewers != viewers:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    until_watched_by(0)
+    page = opened(prepare=lambda page: page.clock.install()).page
     hide = (
         "value => { Object.defineProperty(document, 'hidden', {value, configurable: true});"
         " document.dispatchEvent(new Event('visibilitychange')); }"
     )
-    deadline = time.monotonic() + 10
-    while not (viewers := watched.served.collector.viewers):
-        assert time.monotonic() < deadline
-        page.wait_for_timeout(50)
+    until_watched_by(1)
     page.evaluate(hide, True)
     page.clock.fast_forward(61_000)
-    while watched.served.collector.viewers >= viewers:
-        assert time.monotonic() < deadline
-        page.wait_for_timeout(50)
+    until_watched_by(0)
     page.evaluate(hide, False)
     page.clock.fast_forward(100)
-    while watched.served.collector.viewers < viewers:
-        assert time.monotonic() < deadline
-        page.wait_for_timeout(50)
+    until_watched_by(1)
 
 
 def test_a_browser_s_own_clock_and_zone_do_not_matter(
@@ -538,7 +558,10 @@ def test_a_restart_is_shown_and_recovered_from(
     assert page.locator("#status").inner_text() == ""
     assert "The server has restarted" in page.locator("#notice").inner_text()
     page.locator("#range").select_option("900")  # which takes other notes away
-    assert "The server has restarted" in opened(script=False).page.locator("#notice").inner_text()
+    assert (
+        "The server has restarted"
+        in opened(java_script_enabled=False).page.locator("#notice").inner_text()
+    )
     assert "The server has restarted" in page.locator("#notice").inner_text()
     before = page.evaluate("Number(document.body.dataset.number)")
     tab.until(f"Number(document.body.dataset.number) > {before + 2}")

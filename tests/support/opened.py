@@ -36,46 +36,56 @@ CONTRASTS = """() => {
 
 
 class Opened:
-    """A page that was opened from a file."""
+    """A page that was opened from a file, and may be opened again from another."""
 
     def __init__(self, browser: Browser, path: Path, *, width: int = 1200) -> None:
-        self.page = browser.new_page(viewport={"width": width, "height": 900})
+        self.page = browser.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
+        self.open(path, width=width)
+
+    def open(self, path: Path, *, width: int) -> None:
+        """Open a file as if nothing had been open before."""
+        self.page.emulate_media(media="screen")
+        self.show(width=width)
+        self.complaints.clear()
+        self.requests.clear()
         self.page.goto(path.as_uri())
+
+    def show(self, *, width: int) -> None:
+        """Make the window so wide."""
+        self.page.set_viewport_size({"width": width, "height": 900})
 
 
 class Library:
-    """Pages that were opened once for all who only read them; others are opened anew."""
+    """Pages that tests only read are opened once; one window is for those that change a page."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
-        self._kept: dict[tuple[Path, int], Opened] = {}
-        self._lent: list[Opened] = []
+        self._kept: dict[Path, Opened] = {}
+        self._lent: Opened | None = None
 
     def read(self, path: Path, *, width: int = 1200) -> Opened:
         """Return a page that is left as it is found."""
-        if (path, width) not in self._kept:
-            self._kept[path, width] = Opened(self._browser, path, width=width)
-        return self._kept[path, width]
+        if path not in self._kept:
+            self._kept[path] = Opened(self._browser, path, width=width)
+        self._kept[path].show(width=width)
+        return self._kept[path]
 
     def own(self, path: Path, *, width: int = 1200) -> Opened:
-        """Return a page that one may change; it is closed once the test has ended."""
-        self._lent.append(Opened(self._browser, path, width=width))
-        return self._lent[-1]
-
-    def take_back(self) -> None:
-        """Close what was lent."""
-        while self._lent:
-            self._lent.pop().page.close()
+        """Return a page that one may change."""
+        if self._lent is None:
+            self._lent = Opened(self._browser, path, width=width)
+        else:
+            self._lent.open(path, width=width)
+        return self._lent
 
     def close(self) -> None:
         """Close all."""
-        self.take_back()
-        for one in self._kept.values():
+        for one in (*self._kept.values(), *([self._lent] if self._lent else ())):
             one.page.close()
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,27 +69,22 @@ select wait_class, sum(seconds)::float8 from pgflash_active_sessions
 class Tab:
     """A page in the browser, and what it complained of."""
 
-    def __init__(
-        self,
-        browser: Browser,
-        watched: Watched,
-        path: str = "/",
-        *,
-        width: int = 1200,
-        script: bool = True,
-        prepare: Callable[[Page], None] = lambda _page: None,
-        wait_until: Literal["commit", "load"] = "load",
-        **context: Any,  # noqa: ANN401
-    ) -> None:
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, java_script_enabled=script, **context
-        )
+    def __init__(self, browser: Browser, address: str, **context: Any) -> None:  # noqa: ANN401
+        """Open an empty one for an address; CONTEXT is what playwright calls so."""
+        self._address = address
+        self.context = browser.new_context(**context)
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        prepare(self.page)
-        self.page.goto(watched.address + path, wait_until=wait_until)
+
+    def open(
+        self, path: str, *, width: int = 1200, wait_until: Literal["commit", "load"] = "load"
+    ) -> None:
+        """Go to a page."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.mouse.move(0, 0)
+        self.page.goto(self._address + path, wait_until=wait_until)
 
     def until(self, script: str, *, seconds: float = 10) -> Any:  # noqa: ANN401
         """Wait until a script's value is true; return it.

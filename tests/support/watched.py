@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -25,7 +26,9 @@ from pgflash.lab.server import Server
 from support.cached import CachedServer, client_program, create_cached
 from support.cluster import ClusterFactory
 
-CONFIG = OltpConfig(warehouses=1, clients=2, duration_s=3600, ramp_up_s=0, seed=5, rate_tps=40)
+CONFIG = OltpConfig(warehouses=1, clients=2, duration_s=3600, ramp_up_s=0, seed=5)
+#: Transactions a second: enough to see, and little to a machine that runs a browser beside it.
+FEW = 20
 
 #: A table that would be a script, were it not escaped.
 EVIL = "<script>document.title='evil'</script>"
@@ -51,7 +54,7 @@ def create_watched(factory: ClusterFactory, install: PgInstall) -> CachedServer:
 
 
 @contextmanager
-def under_load(server: Server) -> Iterator[subprocess.Popen[str]]:
+def under_load(server: Server, *, rate_tps: int = FEW) -> Iterator[subprocess.Popen[str]]:
     """Run the mix for as long as it is watched."""
     folder = make_server_dir(server.base / "load")
     with psycopg.connect(server.conninfo(), autocommit=True) as connection:
@@ -64,7 +67,7 @@ def under_load(server: Server) -> Iterator[subprocess.Popen[str]]:
     command = pgbench_command(
         Path(client_program(server.install, "pgbench")),
         server.conninfo(),
-        CONFIG,
+        replace(CONFIG, rate_tps=rate_tps),
         constants,
         scripts_dir=folder,
         log_prefix=folder / "transactions",

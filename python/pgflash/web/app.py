@@ -36,7 +36,7 @@ from pgflash.errors import PgflashError, UsageError
 from pgflash.web import metrics, pages
 from pgflash.web.collector import Collector, Status
 from pgflash.web.data import Data
-from pgflash.web.details import WAITING_MAX, BusyError, Details, read_times
+from pgflash.web.details import CACHE_KEPT_S, WAITING_MAX, BusyError, Details, read_times
 from pgflash.web.ring import Message
 from pgflash.web.security import COOKIE, SESSION_S, Doorman, Guard, Policy, session_word
 
@@ -91,6 +91,8 @@ class _Routes:
         self.data = Data(collector, self.details, store)
         self.bell = Bell()
         self.streams = 0
+        #: Until when the page of the flash cache serves, and the page: it is the same for all.
+        self._flash: tuple[float, bytes | memoryview] = (0.0, b"")
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -117,6 +119,13 @@ class _Routes:
 
     async def flash(self, _request: Request) -> Response:
         self.collector.asked()
+        until_s, body = self._flash
+        if time.monotonic() >= until_s:
+            body = (await self._made_flash()).body
+            self._flash = (time.monotonic() + CACHE_KEPT_S, body)
+        return HTMLResponse(body)
+
+    async def _made_flash(self) -> Response:
         server, view, error = self.collector.server, None, ""
         if server is not None:
             try:
