@@ -7,6 +7,7 @@
 #	V=1             show the commands and every test's name
 #	JOBS=n          so many tests at a time (2)
 #	TRACES=DIR      the streams of make bench-policy; see bench/policy/README.md
+#	RUNS="DIR ..."  the runs of make predictions
 #	TIME=60 SEED=n  how long to fuzz; repeat one fuzz run
 
 SHELL := /bin/bash
@@ -36,11 +37,12 @@ MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 .PHONY: help demo example-report images test build rooms extension install check fmt fuzz soak bench bench-policy \
-	fault-matrix postgres-check clean hooks lock venv venv-dev
+	fault-matrix postgres-check clean hooks lock venv venv-dev predictions
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
 	@echo 'make example-report  docs/examples/ anew: a report and a comparison, in eight minutes'
+	@echo 'make predictions     the predictions that tests and docs/guide/advise.md hold, of runs in out/ (RUNS="DIR ...")'
 	@echo 'make images          docs/images/ anew: the live page under a small load, the head of the report (2 minutes)'
 	@echo 'make test            all tests, on every PostgreSQL from 15 to 18 that can be had (PG=17: that one)'
 	@echo 'make build           core, emulator, extension and the pgflash command'
@@ -99,6 +101,11 @@ example-report: build
 	$(Q)'$(BIN)/pgflash' report out/example/awr-02-flash-cache.json -o docs/examples/report.html
 	$(Q)'$(BIN)/pgflash' compare out/example/awr-01-baseline.json out/example/awr-02-flash-cache.json \
 		-o docs/examples/compare.html
+
+# Without RUNS: the newest finished run of each scenario.
+predictions: venv
+	$(Q)'$(BIN)/pgflash' lab predict $(RUNS) --papers --keep tests/golden/data/predictions
+	$(Q)'$(BIN)/python' tools/predictions_to_docs.py
 
 # A real browser on a real server; the lab's report.png is of make demo.
 images: venv-dev rooms

@@ -19,12 +19,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgflash.advise.approaches import Situation, advise, with_prices
-from pgflash.advise.check import predict_run
+from pgflash.advise.check import bases_of, predict_run
 from pgflash.advise.doctor import diagnose
 from pgflash.advise.hot import hot_tables as rank_tables
 from pgflash.advise.media import FLASH, drive_of_facts, drive_of_probe
 from pgflash.advise.oracle import AwrFileError, work_of_awr
+from pgflash.advise.papers import predict_papers
 from pgflash.advise.plans import plan_of
+from pgflash.advise.work import TABLES as PREDICTED_FROM
 from pgflash.advise.work import work_of_report
 from pgflash.analyze import compare, make_period, make_report
 from pgflash.analyze.cost import RunCosts
@@ -33,19 +35,19 @@ from pgflash.collect import collect, system_identifier
 from pgflash.collect import probe as probing
 from pgflash.collect.devices import devices_of
 from pgflash.collect.host_settings import read_host
-from pgflash.collect.local import postmaster_pid, why_not_local
 from pgflash.collect.places import Place, server_places
 from pgflash.collect.probe import is_folder
 from pgflash.collect.room import server_room
 from pgflash.collect.server_settings import read_server
 from pgflash.errors import PgflashError, UsageError
+from pgflash.local import postmaster_pid, why_not_local
 from pgflash.model.advice import Advice
 from pgflash.model.awr import AwrReport
 from pgflash.model.device import DeviceFacts, Media
 from pgflash.model.doctor import Diagnosis, DoctorFacts
 from pgflash.model.exhibit import PaperPage
 from pgflash.model.paper import paper_prices
-from pgflash.model.plan import Plan, write_plan
+from pgflash.model.plan import MoveState, Plan, read_plan, write_plan
 from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
 from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
 from pgflash.model.run import Run
@@ -71,6 +73,7 @@ from pgflash.store import FileStore, OpenStore, PgStore, open_store
 __all__ = [
     "FORMS",
     "PAPER_FORMS",
+    "PREDICTED_FROM",
     "Form",
     "OpenStore",
     "PaperForm",
@@ -78,6 +81,7 @@ __all__ = [
     "Situation",
     "advise_oracle",
     "advise_report",
+    "bases_of",
     "collect_snapshot",
     "compare",
     "examine",
@@ -88,6 +92,7 @@ __all__ = [
     "open_store",
     "paper_page",
     "plan_advice",
+    "predict_papers",
     "predict_run",
     "probe_device",
     "probe_takes_s",
@@ -425,7 +430,9 @@ def server_situation(
     wal, cache = _device_with("wal", devices), room.has_cache
     fast = _device_of(flash, devices) if flash is not None else None
     known = Situation(
-        flash_bytes=flash_bytes or (fast.free_bytes if fast is not None else None),
+        flash_bytes=flash_bytes
+        if flash_bytes is not None
+        else (fast.free_bytes if fast is not None else None),
         sizes=room.sizes,
         database_bytes=room.database_bytes,
         shared_buffers_bytes=room.shared_buffers_bytes,
@@ -488,7 +495,15 @@ def plan_advice(
     flash: Path | None = None,
     system_identifier: str = "",
 ) -> Plan:
-    """Write an advice's moves to a file for pgflash plan apply, and return them."""
+    """Write an advice's moves to a file for pgflash plan apply, and return them.
+
+    A plan of which anything was made stays: without it nobody could take that back.
+    """
+    if path.exists() and any(r.state is not MoveState.PLANNED for r in read_plan(path).records):
+        raise UsageError(
+            f'"{path}" holds moves that were made',
+            hint=f"Name another file, or take them back first: pgflash plan undo {path}",
+        )
     plan = plan_of(
         advice,
         approach=approach,

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ from pgflash.advise.work import work_of_report
 from pgflash.model.advice import Advice, ApproachAdvice, Bottleneck, HotObject
 from support.few import few
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "advise.md"
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = ROOT / "docs" / "guide" / "advise.md"
 
 
 @pytest.mark.parametrize("kind", [Advice, ApproachAdvice, Bottleneck, HotObject])
@@ -27,3 +30,11 @@ def test_the_parts_of_an_approach_come_to_its_db_time() -> None:
     for way in advise(work_of_report(few(lock_s=30.0, other_s=10.0))).approaches:
         parts = way.cpu_ms + way.disk_ms + way.flash_ms + way.commit_ms + way.other_ms
         assert way.db_time_ms == pytest.approx(parts)
+
+
+def test_the_table_of_predictions_is_that_of_the_runs_that_are_kept() -> None:
+    tool = ROOT / "tools" / "predictions_to_docs.py"
+    done = subprocess.run(
+        [sys.executable, tool, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Predictions held to what runs of the lab measured.
 
-data/predictions holds three runs on emulated devices, on a machine of two cores with much
-other work: what was measured, and the report of each baseline, cut down to the tables that a
-prediction reads.  No figure of an approach goes into its own prediction but the processors
-that other programs took meanwhile.
+data/predictions holds runs on emulated devices, on a machine of two cores with much other
+work: what was measured, and the report of each baseline, cut down to the tables that a
+prediction reads (make predictions keeps them).  No figure of an approach goes into its own
+prediction but the processors that other programs took meanwhile.
 """
 
 from dataclasses import replace
@@ -15,25 +15,50 @@ import pytest
 
 from pgflash.advise.check import predict_run
 from pgflash.advise.papers import predict_papers
-from pgflash.api import read_period, read_run
+from pgflash.api import read_run
+from pgflash.lab.kept import keep_predictable
+from pgflash.lab.store import periods_of
 from pgflash.model.advice import PredictionChecks
 from pgflash.model.awr import AwrReport, ReportTable, Row
 from pgflash.model.run import Run
 
 DATA = Path(__file__).parent / "data" / "predictions"
-SCENARIOS = ("oltp-approaches", "write-path", "warehouse")
+SCENARIOS = sorted(path.parent.name for path in DATA.glob("*/run.json"))
 ERROR_MAX = 0.25
 
 
 @cache
 def stored(scenario: str) -> tuple[Run, dict[str, AwrReport]]:
     folder = DATA / scenario
-    reports = {p.stem.removeprefix("awr-"): read_period(p) for p in folder.glob("awr-*.json")}
-    return read_run(folder / "run.json"), reports
+    run = read_run(folder / "run.json")
+    return run, periods_of(folder, run)
 
 
 def checked(scenario: str) -> PredictionChecks:
     return predict_run(*stored(scenario))
+
+
+def test_the_papers_scenarios_are_held() -> None:
+    assert set(SCENARIOS) >= {"oltp-approaches", "write-path", "warehouse"}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_run_that_is_kept_says_what_the_whole_one_does(scenario: str, tmp_path: Path) -> None:
+    run, reports = stored(scenario)
+    more = next(iter(reports.values())).tables[0]
+    whole = {
+        name: replace(report, tables=(*report.tables, replace(more, id="something-else")))
+        for name, report in reports.items()
+    }
+    (tmp_path / "awr-99-left-over.json").write_text("{}")
+    keep_predictable(tmp_path, run, whole)
+    kept = read_run(tmp_path / "run.json")
+    found = periods_of(tmp_path, kept)
+    assert not (tmp_path / "awr-99-left-over.json").exists()
+    assert {name: report.tables for name, report in found.items()} == {
+        name: report.tables for name, report in reports.items()
+    }
+    assert predict_run(kept, found) == predict_run(run, reports)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -95,7 +120,7 @@ def test_the_table_shows_each_error_and_names_the_worst() -> None:
     checks = checked("oltp-approaches")
     table = checks.table()
     errors = [abs(float(value)) for value in table.values("error") if isinstance(value, float)]
-    assert len(errors) == len(checks.errors) == 4
+    assert len(errors) == len(checks.errors) >= 4
     assert checks.worst is not None
     assert f"({checks.worst.title})" in table.note
     assert f"{100 * max(errors):.0f} %" in table.note

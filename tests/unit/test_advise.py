@@ -258,6 +258,22 @@ def test_a_cache_of_half_the_database_serves_at_least_half_of_what_one_of_all_do
     assert covered_hits(500, 100) == covered_hits(100, 100) < 1
 
 
+def test_no_more_than_all_of_db_time_waits_for_storage() -> None:
+    # Reads and commits were counted, and are 10 % more than the DB time that was sampled.
+    report = few(cpu_s=10.0, reads=(20_000, 200.0), commit_s=100.0)
+    table = report.table("db-time")
+    place, name = table.index("total_s"), table.index("name")
+    rows = tuple(
+        replace(row, cells=tuple(310 / 1.1 if i == place else c for i, c in enumerate(row.cells)))
+        if row.cells[name] == "DB time"
+        else row
+        for row in table.rows
+    )
+    tables = tuple(replace(t, rows=rows) if t is table else t for t in report.tables)
+    found = find_bottleneck(work_of_report(replace(report, tables=tables)))
+    assert sum(share for _name, share in found.shares) == pytest.approx(1.0)
+
+
 # ---- ways to use flash
 
 

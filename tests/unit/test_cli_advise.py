@@ -9,7 +9,7 @@ import pytest
 from pgflash.api import render_period
 from pgflash.cli import main
 from pgflash.model.paper import read_paper
-from pgflash.model.plan import MoveKind, read_plan
+from pgflash.model.plan import MoveKind, MoveState, Record, read_plan, write_plan
 from support.awr_form import html_report
 from support.few import few
 
@@ -67,6 +67,43 @@ def test_a_plan_is_written_where_it_is_asked_for(
     moves = read_plan(plan).moves
     assert [move.kind for move in moves] == [MoveKind.TABLE, MoveKind.INDEX, MoveKind.WAL]
     assert f"Plan: {plan} (3 moves)" in capsys.readouterr().out
+
+
+def test_a_plan_of_which_something_was_made_is_not_written_over(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "plan.json"
+    words = ["advise", kept, "--approach", "wal-on-flash", "--flash", "/mnt/flash"]
+    for _time in range(2):
+        assert main([*words, "--plan", str(path)]) == 0
+    begun = read_plan(path).with_record(0, Record(state=MoveState.UNDOING, was="/old"))
+    write_plan(path, begun)
+    capsys.readouterr()
+    assert main([*words, "--plan", str(path)]) == 2
+    assert "holds moves that were made" in capsys.readouterr().err
+    assert read_plan(path) == begun
+    (tmp_path / "notes.txt").write_text("my own")
+    assert main([*words, "--plan", str(tmp_path / "notes.txt")]) == 1
+    assert (tmp_path / "notes.txt").read_text() == "my own"
+
+
+def test_prices_are_told_of_a_kept_report_too(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(
+        "\n".join(
+            f'[[device]]\nname = "{name}"\ndrives = 2\nraid = "raid10"\nunit_price = {price}\n'
+            'currency = "EUR"\ncapacity = "300GB"\nsource = "an offer"'
+            for name, price in (("array", 100.0), ("flash", 500.0))
+        )
+    )
+    assert main(["advise", kept, "--prices", str(prices), "--format", "json"]) == 0
+    ways = {w["name"]: w for w in json.loads(capsys.readouterr().out)["approaches"]}
+    # Two drives of 500 for the transactions of a minute that are predicted.
+    everything = ways["all-on-flash"]
+    assert everything["currency"] == "EUR"
+    assert everything["cost_per_1000_tpm"] == pytest.approx(1000 / (0.06 * everything["per_s"]))
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,13 @@ def predict_run(run: Run, reports: Mapping[str, AwrReport]) -> PredictionChecks:
     return PredictionChecks(rows=tuple(rows))
 
 
+def bases_of(run: Run) -> frozenset[str]:
+    """Return the approaches from whose reports others are predicted."""
+    summaries = {one.approach.name: one for one in summarize(run)}
+    found = (_base(one, summaries) for one in summaries.values())
+    return frozenset(one.approach.name for one in found if one is not None)
+
+
 def _base(summary: Summary, summaries: Mapping[str, Summary]) -> Summary | None:
     """Return what an approach is compared with: as it says, else the plain one of its load."""
     approach = summary.approach

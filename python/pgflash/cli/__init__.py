@@ -20,6 +20,7 @@ from pgflash.cli import (
     devices,
     doctor,
     lab,
+    lab_predict,
     paper,
     place,
     plan,
@@ -50,6 +51,7 @@ command.add_command(devices.devices_command)
 command.add_command(doctor.doctor_command)
 command.add_command(lab.lab)
 lab.lab.add_command(paper.paper_command)
+lab.lab.add_command(lab_predict.predict_command)
 command.add_command(place.place)
 command.add_command(plan.plan)
 command.add_command(serve.serve_command)

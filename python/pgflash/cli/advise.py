@@ -93,7 +93,9 @@ def advise_command(
         )
     identifier = ""
     if awr is not None or file is not None or store is not None:
-        known = api.file_situation(flash_bytes=flash_bytes, users=users, cores=cores, probes=probes)
+        known = api.file_situation(
+            flash_bytes=flash_bytes, users=users, cores=cores, probes=probes, prices=prices
+        )
     else:
         known, identifier = api.server_situation(
             dsn=dsn,

@@ -14,8 +14,8 @@ from psycopg import sql
 
 from pgflash.collect import host, stock
 from pgflash.collect.deltas import choose, difference
-from pgflash.collect.local import why_not_local
 from pgflash.collect.stock import DeltaSection
+from pgflash.local import why_not_local
 from pgflash.model.collected import Counted, LastSnapshot, NewSnapshot, Rows
 from pgflash.model.snapshot import MISSING, Section, SectionKind, Value
 from pgflash.session import Connection, SessionError, said

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash lab predict: how well the advice's model would have foretold runs of the lab."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pgflash import api
+from pgflash.errors import PgflashError
+from pgflash.lab import store as stores
+from pgflash.lab.kept import keep_predictable
+from pgflash.model.advice import PredictionCheck, PredictionChecks
+from pgflash.model.run import Run
+from pgflash.model.stored import StoredRunError
+
+FORMATS = ("table", "md", "csv", "json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A run's predictions."""
+
+    scenario: str
+    checks: PredictionChecks
+
+
+@click.command(
+    "predict",
+    epilog="Examples: pgflash lab predict; pgflash lab predict latest --papers; "
+    "pgflash lab predict out/runs/20261122-* --format md --keep kept",
+)
+@click.argument("runs", nargs=-1)
+@click.option("--papers", is_flag=True, help="Also the papers' own figures.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep what predictions read of each run below this folder, by scenario.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="How the comparison is printed.",
+)
+@click.option(
+    "--store",
+    "root",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("out"),
+    show_default=True,
+    help="Folder that keeps runs and loaded databases.",
+)
+def predict_command(
+    *, runs: tuple[str, ...], papers: bool, keep: Path | None, form: str, root: Path
+) -> None:
+    """Set the model's predictions beside what RUNS (ids, "latest", or paths) measured.
+
+    Without RUNS: the newest finished one of each scenario.  Each approach is predicted from
+    the report of what it is compared with; the median and the worst error stand below.
+    """
+    store = stores.Store(root=root)
+    found: list[Checked] = []
+    for name in runs or _newest(store):
+        folder = store.find(name)
+        run = store.read(str(folder))
+        reports = stores.periods_of(folder, run)
+        checks = api.predict_run(run, reports)
+        found.append(Checked(scenario=run.scenario, checks=checks))
+        if keep is not None and checks.errors:
+            keep_predictable(keep / run.scenario, run, reports)
+    if papers:
+        found.append(Checked(scenario="papers", checks=api.predict_papers()))
+    _print(found, form)
+
+
+def _newest(store: stores.Store) -> list[str]:
+    """Return the newest finished run of each scenario."""
+    newest: dict[str, str] = {}
+    for name in store.ids():
+        try:
+            run: Run = store.read(name)
+        except StoredRunError:
+            continue
+        if run.ended_at and not run.stopped:
+            newest[run.scenario] = name
+    if not newest:
+        raise PgflashError(
+            f'there is no finished run in "{store.runs}"',
+            hint="Make some: pgflash lab run all; or name folders of runs.",
+        )
+    return list(newest.values())
+
+
+def _print(found: Sequence[Checked], form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps({"predictions": _records(found), **_errors(found)}, indent=2))
+    elif form == "csv":
+        text = io.StringIO()
+        columns = ("scenario", "approach", "title", "predicted", "measured", "error", "note")
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(_records(found))
+        click.echo(text.getvalue(), nl=False)
+    elif form == "md":
+        click.echo(markdown(found))
+    else:
+        _print_table(found)
+        for sentence in sentences(found):
+            click.echo(sentence)
+
+
+def markdown(found: Sequence[Checked]) -> str:
+    """Return what was predicted as a table of the guide, and what it comes to."""
+    lines = ["| scenario | approach | predicted | measured | error |", "|---|---|---:|---:|---:|"]
+    for scenario, row in _rows(found):
+        if row.predicted is not None:
+            cells = (scenario, row.title, *_cells(row))
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", " ".join(sentences(found))])
+
+
+def sentences(found: Sequence[Checked]) -> Iterator[str]:
+    """Say what the errors come to, altogether and by scenario."""
+    yield _together(found).sentence
+    parts = [
+        f"{one.scenario} {100 * one.checks.median_error:.0f} %"
+        for one in found
+        if one.checks.median_error is not None
+    ]
+    if len(parts) > 1:
+        yield f"Medians: {', '.join(parts)}."
+
+
+def _together(found: Sequence[Checked]) -> PredictionChecks:
+    return PredictionChecks(rows=tuple(row for one in found for row in one.checks.rows))
+
+
+def _rows(found: Sequence[Checked]) -> Iterator[tuple[str, PredictionCheck]]:
+    for one in found:
+        for place, row in enumerate(one.checks.rows):
+            yield ("" if place else one.scenario), row
+
+
+def _cells(row: PredictionCheck) -> tuple[str, str, str]:
+    if row.predicted is None or row.error is None:
+        return ("", _ratio(row.measured), "")
+    return (_ratio(row.predicted), _ratio(row.measured), f"{100 * row.error:+.0f} %")
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _records(found: Sequence[Checked]) -> list[dict[str, object]]:
+    return [
+        {
+            "scenario": one.scenario,
+            "approach": row.case,
+            "title": row.title,
+            "predicted": row.predicted,
+            "measured": row.measured,
+            "error": row.error,
+            "note": row.note,
+        }
+        for one in found
+        for row in one.checks.rows
+    ]
+
+
+def _errors(found: Sequence[Checked]) -> dict[str, object]:
+    together = _together(found)
+    worst = together.worst
+    return {
+        "median_error": together.median_error,
+        "worst_error": worst.error if worst else None,
+        "worst": worst.title if worst else "",
+        "sentence": together.sentence,
+    }
+
+
+def _print_table(found: Sequence[Checked]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for head in ("Scenario", "Approach", "Predicted", "Measured", "Error", "How"):
+        table.add_column(head, justify="right" if head in _NUMBERS else "left")
+    for scenario, row in _rows(found):
+        table.add_row(*map(escape, (scenario, row.title, *_cells(row), row.note)))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 160)
+    console.print(table)
+
+
+_NUMBERS = frozenset({"Predicted", "Measured", "Error"})
