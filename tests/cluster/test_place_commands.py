@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pytest
 
 from pgflash.cli import main
 from pgflash.lab.postgres import PgInstall
-from pgflash.place import Cluster
+from pgflash.model.plan import Move, MoveKind
+from pgflash.place import Cluster, apply_plan
 from support.cluster import ClusterFactory
-from support.placed import PlacedServer, placed_server
+from support.placed import PlacedServer, cut_off, placed_server
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +30,18 @@ def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
     factory.close()
 
 
+@pytest.fixture
+def folder(placed: PlacedServer) -> Iterator[Path]:
+    """A folder of the test's own in memory: each step of a plan is synced."""
+    with tempfile.TemporaryDirectory(dir=placed.server.base) as name:
+        yield Path(name)
+
+
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where plans are kept that have no file of their own."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    return tmp_path / "pgflash" / "plans"
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder / "pgflash" / "plans"
 
 
 def said(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
@@ -95,17 +104,60 @@ def test_what_is_done_is_kept_in_a_plan_that_is_listed_shown_and_undone(
 
 
 def test_the_wal_moves_by_command(
-    capsys: pytest.CaptureFixture[str], placed: PlacedServer, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer, folder: Path
 ) -> None:
-    folder = placed.server.base / "wal"
-    plan = str(tmp_path / "wal.json")
-    words = ("--on", str(folder), "--dsn", placed.dsn, "--yes", "--plan", plan)
+    wal = placed.server.base / "wal"
+    plan = str(folder / "wal.json")
+    words = ("--on", str(wal), "--dsn", placed.dsn, "--yes", "--plan", plan)
     text = said(capsys, 0, "place", "wal", *words)
     assert "The server is stopped and started (by pg_ctl)" in text
     assert "on the same device" in text
-    assert placed.wal_folder == folder
+    assert placed.wal_folder == wal
     said(capsys, 0, "plan", "undo", plan, "--dsn", placed.dsn, "--yes")
     assert placed.wal_folder == placed.data / "pg_wal"
+
+
+def test_a_plan_that_was_carried_out_before_is_asked_for_again(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer, folder: Path
+) -> None:
+    """It would stop the server: what was agreed to once is not agreed to for ever."""
+    plan, wal = str(folder / "again.json"), str(placed.server.base / "again")
+    dsn = ("--dsn", placed.dsn)
+    said(capsys, 0, "place", "wal", "--on", wal, *dsn, "--yes", "--plan", plan)
+    said(capsys, 0, "plan", "undo", plan, *dsn, "--yes")
+    with placed.server.connect() as connection:
+        assert "nobody is there to be asked" in said(capsys, 1, "plan", "apply", plan, *dsn)
+        assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_a_server_that_a_killed_move_left_down_is_asked_for_and_started(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer
+) -> None:
+    folder = placed.server.base / "down"
+    path = placed.plan(Move(kind=MoveKind.WAL, to=str(folder)), name="down")
+    assert cut_off(apply_plan, path, placed.dsn, ("switch", 1)) is None
+    words = ("plan", "apply", str(path), "--dsn", placed.dsn)
+    text = said(capsys, 1, *words)
+    assert "the server is down since a move of the WAL was cut off" in text
+    assert "nobody is there to be asked" in text
+    assert not placed.answers
+    said(capsys, 0, *words, "--yes")
+    assert placed.wal_folder == folder
+    said(capsys, 0, "plan", "undo", str(path), "--dsn", placed.dsn, "--yes")
+
+
+def test_what_was_dropped_is_said_to_be_passed_over(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer, folder: Path
+) -> None:
+    plan, dsn = str(folder / "dropped.json"), ("--dsn", placed.dsn)
+    with placed.server.connect() as connection:
+        connection.execute("create table dropped (n int)")
+        words = ("place", "table", "dropped", "--on", "flash", *dsn, "--yes", "--plan", plan)
+        said(capsys, 0, *words)
+        connection.execute("drop table dropped")
+    assert "public.dropped to flash is passed over" in said(capsys, 0, "plan", "apply", plan, *dsn)
+    said(capsys, 0, "plan", "undo", plan, *dsn, "--yes")
+    assert "gone" in said(capsys, 0, "plan", "show", plan)
 
 
 def test_nobody_to_ask_is_an_error_and_nothing_is_done(

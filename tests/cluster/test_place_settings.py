@@ -11,7 +11,8 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
-from pgflash.place import PlaceError, apply_plan, look_at, undo_plan
+from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, undo_plan
+from pgflash.place.archive import ArchiveMover
 from support.cached import eventually
 from support.cluster import ClusterFactory
 from support.placed import PlacedServer, StallWatch, cut_off, placed_server
@@ -65,19 +66,39 @@ def temp_files(placed: PlacedServer) -> list[str]:
 # ---- temp
 
 
-def test_temporary_files_go_to_the_tablespace_and_back(
+def test_temporary_files_move_under_load_and_whatever_is_cut_off(
     placed: PlacedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert temp_files(placed) == ["pg_default"]
     path = placed.plan(Move(kind=MoveKind.TEMP, to="flash"), name="temp")
-    with StallWatch(placed.dsn, "select 1") as watch:
-        assert placed.apply(path).records[0].was == "reset"
+    load = start_tpcb(placed.server)
+    try:
+        with StallWatch(placed.dsn, "update pgbench_branches set filler = 't'") as watch:
+            assert eventually(lambda: watch.done > 30)
+            places = cut_off(apply_plan, path, placed.dsn, None)
+            assert read_plan(path).records[0].was == "reset"
+            assert temp_files(placed) == ["flash"]
+            placed.undo(path)
+        assert temp_files(placed) == ["pg_default"]
+        assert places is not None
+        said = "change temp_tablespaces"
+        assert [place for place, _times in places] == [
+            *("change the setting", f"before: {said}", f"after: {said}")
+        ]
+        for place in places:
+            assert cut_off(apply_plan, path, placed.dsn, place) is None
+            assert placed.apply(path).records[0].state is MoveState.DONE
+            assert temp_files(placed) == ["flash"]
+            assert cut_off(undo_plan, path, placed.dsn, place) is None
+            placed.undo(path)
+            assert "temp_tablespaces" not in (placed.data / "postgresql.auto.conf").read_text()
+        assert load.poll() is None
+    finally:
+        load.terminate()
+        end_load(load)
+    assert eventually(lambda: temp_files(placed) == ["pg_default"])
     with capsys.disabled():
         print(f"\ntemp: longest stall {watch.longest_s * 1000:.0f} ms")  # noqa: T201
-    assert temp_files(placed) == ["flash"]
-    placed.undo(path)
-    assert temp_files(placed) == ["pg_default"]
-    assert "temp_tablespaces" not in (placed.data / "postgresql.auto.conf").read_text()
 
 
 def test_a_former_list_of_tablespaces_comes_back_as_it_was(placed: PlacedServer) -> None:
@@ -238,22 +259,76 @@ def test_a_command_that_hides_its_folder_is_refused(placed: PlacedServer) -> Non
     assert eventually(lambda: setting(placed, "archive_command") == former)
 
 
-def test_basic_archive_is_known(pg_install: PgInstall, cluster: ClusterFactory) -> None:
-    if not has_contrib_module(pg_install, "basic_archive"):
+def test_a_command_of_two_copies_is_changed_for_one_that_is_named(placed: PlacedServer) -> None:
+    former = setting(placed, "archive_command")
+    old, new, second = (placed.server.base / name for name in ("archive", "archive-n", "second"))
+    placed.folder(second.name)
+    two = f"cp %p {old}/%f && cp %p {second}/%f"
+    with placed.server.connect() as connection:
+        connection.execute(f"alter system set archive_command = '{two}'")
+        connection.execute("select pg_reload_conf()")
+    assert eventually(lambda: setting(placed, "archive_command") == two)
+    command = f"cp %p {new}/%f && cp %p {second}/%f"
+    asked = archive_move(placed, new.name, command=command)
+    with pytest.raises(PlaceError, match="does not show one folder"):
+        placed.apply(placed.plan(asked, name="two"))
+    path = placed.plan(archive_move(placed, new.name, command=command, copy="no"), name="named")
+    placed.apply(path)
+    assert setting(placed, "archive_command") == command
+    assert segments(new)
+    placed.undo(path)
+    assert setting(placed, "archive_command") == two
+    archive_to(placed, old)
+    assert eventually(lambda: setting(placed, "archive_command") == former)
+
+
+def test_a_new_command_for_another_folder_is_refused(placed: PlacedServer) -> None:
+    asked = archive_move(placed, "archive-m", command="cp %p /elsewhere/%f")
+    with pytest.raises(PlaceError, match="archives to /elsewhere, not to"):
+        placed.apply(placed.plan(asked, name="elsewhere"))
+
+
+def test_a_segment_that_is_being_archived_just_now_is_left_to_the_archiver(
+    placed: PlacedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of half of it would keep the new command from archiving it, for ever."""
+    old, new = placed.folder("busy"), placed.folder("busy-new")
+    (old / "000000010000000000000001").write_bytes(b"whole")
+    (old / "00000002.history").write_bytes(b"half")
+    path = placed.plan(archive_move(placed, new.name), name="busy")
+    steps = Journal(path, read_plan(path)).steps(0)
+
+    def waiting(_mover: ArchiveMover) -> tuple[str, ...]:
+        (old / "000000010000000000000002").write_bytes(b"half")
+        return ("00000002.history",)
+
+    monkeypatch.setattr(ArchiveMover, "_waiting", waiting)
+    with Cluster(placed.dsn) as cluster:
+        mover = ArchiveMover(cluster, read_plan(path).moves[0])
+        mover._copy_missing(old, new, steps, "copy")
+    assert [one.name for one in new.iterdir()] == ["000000010000000000000001"]
+
+
+def test_basic_archive_is_known(placed: PlacedServer) -> None:
+    if not has_contrib_module(placed.server.install, "basic_archive"):
         pytest.skip("this installation has no basic_archive")
-    settings = {"archive_mode": "on", "archive_library": "basic_archive"}
-    with placed_server(cluster, settings=settings, initdb_args=["--wal-segsize=1"]) as placed:
-        folder = placed.folder("basic")
-        with placed.server.connect() as connection:
-            connection.execute("load 'basic_archive'")
-            connection.execute(f"alter system set basic_archive.archive_directory = '{folder}'")
-            connection.execute("select pg_reload_conf()")
-            connection.execute("select pg_switch_wal()")
-        path = placed.plan(archive_move(placed, "basic-flash"), name="basic")
-        placed.apply(path)
-        assert_no_gap(placed.server.base / "basic-flash")
-        placed.undo(path)
-        assert setting(placed, "basic_archive.archive_directory") == str(folder)
+    folder = placed.folder("basic")
+    with placed.server.connect() as connection:
+        connection.execute("load 'basic_archive'")
+        connection.execute(f"alter system set basic_archive.archive_directory = '{folder}'")
+        connection.execute("alter system set archive_command = ''")
+        connection.execute("alter system set archive_library = 'basic_archive'")
+        connection.execute("select pg_reload_conf()")
+        connection.execute("select pg_switch_wal()")
+    path = placed.plan(archive_move(placed, "basic-flash"), name="basic")
+    placed.apply(path)
+    assert_no_gap(placed.server.base / "basic-flash")
+    placed.undo(path)
+    assert setting(placed, "basic_archive.archive_directory") == str(folder)
+    with placed.server.connect() as connection:
+        connection.execute("alter system reset archive_library")
+        connection.execute("alter system reset basic_archive.archive_directory")
+    archive_to(placed, placed.server.base / "archive")
 
 
 def has_contrib_module(install: PgInstall, name: str) -> bool:

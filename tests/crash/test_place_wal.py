@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class Rows:
 
     def __init__(self, placed: PlacedServer) -> None:
         self._placed = placed
-        self._committed = 0
+        self.committed = 0
         with placed.server.connect() as connection:
             connection.execute("create table if not exists kept (n int)")
             connection.execute("truncate kept")
@@ -60,14 +61,14 @@ class Rows:
         """Commit one more, and check."""
         with self._placed.server.connect() as connection:
             connection.execute("insert into kept values (1)")
-        self._committed += 1
+        self.committed += 1
         self.check()
 
     def check(self) -> None:
         """Fail if one is missing."""
         with self._placed.server.connect() as connection:
             row = connection.execute("select count(*) from kept").fetchone()
-        assert row == (self._committed,)
+        assert row == (self.committed,)
 
 
 @pytest.fixture
@@ -131,23 +132,30 @@ def test_every_cut_leaves_a_cluster_that_starts(
     assert places
     assert back
     assert_at_home(placed, folder)
-    for number, place in enumerate(places):
-        cut(apply_plan, place)
-        if number % 2:
+    # Each cut is gone on with or gone back from in turn, and the next begins where that ends.
+    to_cut: dict[Work, list[tuple[int, Place]]] = {
+        apply_plan: list(enumerate(places)),
+        undo_plan: list(enumerate(back)),
+    }
+    is_moved = False
+    while any(to_cut.values()):
+        work: Work = undo_plan if is_moved else apply_plan
+        number = 0
+        if to_cut[work]:
+            number, place = to_cut[work].pop(0)
+            cut(work, place)
+        goes_on = number % 2 == 0
+        is_moved = goes_on != is_moved
+        if is_moved:
             assert placed.apply(path).records[0].state is MoveState.DONE
             assert placed.wal_folder == folder
-        placed.undo(path)
-        assert_at_home(placed, folder)
+        else:
+            assert placed.undo(path).records[0].state is MoveState.UNDONE
+            assert_at_home(placed, folder)
         rows.check()
-    for number, place in enumerate(back):
-        placed.apply(path)
-        cut(undo_plan, place)
-        if number % 2:
-            placed.apply(path)
-            assert placed.wal_folder == folder
+    if is_moved:
         placed.undo(path)
-        assert_at_home(placed, folder)
-        rows.check()
+    assert_at_home(placed, folder)
     with capsys.disabled():
         print("", *matrix, sep="\n")  # noqa: T201 - the matrix is what one wants to see
     down = {line.split(": ")[1].rsplit(" ", 1)[0] for line in matrix if line.endswith("down")}
@@ -246,6 +254,28 @@ def test_what_was_committed_in_the_new_place_comes_back_with_the_wal(
     rows.check()
 
 
+def test_a_rollback_that_is_cut_off_has_lost_nothing(
+    placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = placed.server.base / "flash-cut-back"
+    path = placed.plan(move_to(folder), name="cut-back")
+    for number, place in enumerate(("go back", "go back (copying)")):
+        with monkeypatch.context() as patch:
+            fail_after_a_commit(placed, rows, patch)
+            assert cut_off(apply_plan, path, placed.dsn, (place, 1)) is None
+        # The row was committed by the process that was killed.
+        rows.committed += 1
+        if not placed.answers:
+            placed.start()
+        rows.add()
+        if number:
+            assert placed.apply(path).records[0].state is MoveState.DONE
+            assert placed.wal_folder == folder
+        placed.undo(path)
+        assert_at_home(placed, folder)
+        rows.check()
+
+
 def test_a_rollback_that_forgets_the_new_wal_is_caught(
     placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +316,33 @@ def test_a_folder_in_the_data_directory_is_refused(placed: PlacedServer) -> None
     path = placed.plan(move_to(placed.data / "wal"), name="inside")
     with pytest.raises(PlaceError, match="inside the data directory"):
         placed.apply(path)
+
+
+def test_a_folder_in_the_wal_itself_is_refused(placed: PlacedServer) -> None:
+    folder = placed.server.base / "outer"
+    path = placed.plan(move_to(folder), name="outer")
+    placed.apply(path)
+    inner = placed.plan(move_to(folder / "inner"), name="inner")
+    with pytest.raises(PlaceError, match="where the WAL is now"):
+        placed.apply(inner)
+    placed.undo(path)
+    assert_at_home(placed, folder)
+
+
+def test_a_server_that_is_not_the_one_in_the_folder_is_left_alone(
+    placed: PlacedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container's paths, or a tunnel's end, may lead to another cluster of this machine."""
+    path = placed.plan(move_to(placed.server.base / "other"), name="other")
+    with placed.server.connect() as connection:
+        with monkeypatch.context() as patch:
+            patch.setattr("pgflash.place.cluster.postmaster_pid", lambda _session: os.getpid())
+            with pytest.raises(PlaceError, match="is not the one in"):
+                placed.apply(path)
+            patch.setattr("pgflash.place.cluster.why_not_local", lambda _session: "elsewhere")
+            with pytest.raises(PlaceError, match="runs on another machine"):
+                placed.apply(path)
+        assert connection.execute("select 1").fetchone() == (1,)
 
 
 def test_a_folder_of_another_user_is_refused(placed: PlacedServer) -> None:
@@ -360,6 +417,28 @@ def test_an_interrupt_while_the_server_is_down_brings_it_up_first(
     rows.check()
 
 
+def test_a_server_that_still_stops_is_waited_for_and_started(
+    placed: PlacedServer, rows: Rows
+) -> None:
+    folder = placed.server.base / "stopping"
+    path = placed.plan(move_to(folder), name="stopping")
+    assert cut_off(apply_plan, path, placed.dsn, ("stop the server", 1)) is None
+    with placed.server.connect() as last:
+        last.execute("select 1")
+        # A shutdown that takes its time: it waits for this session.
+        pid = int((placed.data / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGTERM)
+        assert eventually(lambda: not placed.answers)
+        timer = threading.Timer(0.5, last.close)
+        timer.start()
+        assert placed.apply(path).records[0].state is MoveState.DONE
+        timer.join()
+    assert placed.wal_folder == folder
+    rows.add()
+    placed.undo(path)
+    assert_at_home(placed, folder)
+
+
 def test_a_journal_that_cannot_be_written_keeps_no_server_down(
     placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,13 +486,21 @@ def test_a_journal_that_is_lost_after_the_switch_keeps_no_server_down(
     rows.check()
 
 
-def test_a_server_with_a_logging_collector_is_started_as_it_was(cluster: ClusterFactory) -> None:
-    settings = {"logging_collector": "on", "log_directory": "log"}
-    with placed_server(cluster, settings=settings) as placed:
-        folder = placed.server.base / "flash-wal"
-        path = placed.plan(move_to(folder))
-        placed.apply(path)
-        assert placed.wal_folder == folder
-        with placed.server.connect() as connection:
-            assert connection.execute("show logging_collector").fetchone() == ("on",)
-        placed.undo(path)
+def test_a_server_with_a_logging_collector_is_started_as_it_was(placed: PlacedServer) -> None:
+    folder = placed.server.base / "flash-log"
+    with placed.server.connect() as connection:
+        connection.execute("alter system set logging_collector = on")
+        connection.execute("alter system set log_directory = 'log'")
+    placed.stop()
+    placed.start()
+    path = placed.plan(move_to(folder), name="log")
+    placed.apply(path)
+    assert placed.wal_folder == folder
+    with placed.server.connect() as connection:
+        assert connection.execute("show logging_collector").fetchone() == ("on",)
+    placed.undo(path)
+    assert_at_home(placed, folder)
+    with placed.server.connect() as connection:
+        connection.execute("alter system reset all")
+    placed.stop()
+    placed.start()

@@ -5,9 +5,9 @@ of its own that goes away with the test.  The extension is installed into a copy
 PostgreSQL installation, one for each major and, for negative controls, one for each
 deliberate fault (FC_BREAK), so that builds never clobber one another.
 
-initdb is run once a version: the first server of a test is a copy of what it made.  Any
-other one is made anew, so no two servers of a test are the same cluster.  Tests may run
-in several processes at once; what they share below build/ is made under a lock.
+initdb is run once a version and size of segments: the first server of a test is a copy of
+what it made.  Any other one is made anew, so no two servers of a test are the same cluster.
+Tests may run in several processes at once; what they share below build/ is made under a lock.
 """
 
 from __future__ import annotations
@@ -104,14 +104,15 @@ def _share_objects(sound: Path, broken: Path) -> None:
             shutil.copy2(built, broken / "src")
 
 
-def _template(install: PgInstall) -> Path:
+def _template(install: PgInstall, initdb_args: Sequence[str] = ()) -> Path:
     """Return a data folder that initdb made, and no server has run on."""
-    base = reachable_dir(REPOSITORY / "build" / "pg") / f"template-{install.version}"
+    name = "".join(["template-", install.version, *initdb_args])
+    base = reachable_dir(REPOSITORY / "build" / "pg") / name
     with _locked(base.name):
         if not base.exists():
             new = base.with_name(f"{base.name}.new")
             shutil.rmtree(new, ignore_errors=True)
-            Server.create(install, new)
+            Server.create(install, new, initdb_args=initdb_args)
             new.rename(base)
     return base / "data"
 
@@ -144,7 +145,8 @@ class ClusterFactory:
             **(settings or {}),
         }
         install = install or self._install
-        if self._servers or initdb_args:
+        # A template may be of any size of segments, and not of somebody's folder.
+        if self._servers or not all(one.startswith("--wal-segsize=") for one in initdb_args):
             server = Server.create(
                 install, folder / "server", settings=settings, initdb_args=initdb_args
             )
@@ -152,7 +154,10 @@ class ClusterFactory:
             make_server_dir(folder / "server")
             # cp copies the owner, too.
             subprocess.run(
-                ["cp", "-a", "--reflink=auto", _template(install), folder / "server" / "data"],
+                [
+                    *("cp", "-a", "--reflink=auto"),
+                    *(_template(install, initdb_args), folder / "server" / "data"),
+                ],
                 check=True,
             )
             server = Server.open(install, folder / "server", settings=settings)

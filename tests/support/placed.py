@@ -16,10 +16,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
 import psycopg
 import pytest
@@ -42,10 +42,11 @@ GUARD = 'read -r _; "$0" stop -D "$1" -m immediate >/dev/null 2>&1'
 class PlacedServer:
     """A server that pg_ctl started."""
 
-    def __init__(self, server: Server) -> None:
-        """Start it, and have it guarded."""
+    def __init__(self, server: Server, env: Mapping[str, str] | None = None) -> None:
+        """Start it with variables of the caller's, and have it guarded."""
         self.server = server
         self.data = server.data
+        self._env = {**(env or {}), MARK: "kept"}
         self.start()
         self._guard = server.popen(
             ["/bin/sh", "-c", GUARD, server.install.program("pg_ctl"), self.data],
@@ -68,7 +69,7 @@ class PlacedServer:
         self.server.configure({})
         data, log = str(self.data), str(self.server.log_path)
         words = ["pg_ctl", "start", "-D", data, "-w", "-t", "60", "-l", log, "-o", options]
-        self.server.run(words, extra_env={MARK: "kept"}, timeout_s=90)
+        self.server.run(words, extra_env=self._env, timeout_s=90)
 
     def started_with(self) -> tuple[bytes, bool]:
         """Return the arguments of the running server, and whether it has our variable."""
@@ -129,14 +130,19 @@ class PlacedServer:
 
 
 @contextlib.contextmanager
-def placed_server(factory: ClusterFactory, **options: object) -> Iterator[PlacedServer]:
-    """Give a server that ends with the block."""
+def placed_server(
+    factory: ClusterFactory,
+    *,
+    env: Callable[[Server], Mapping[str, str]] = lambda _server: {},
+    **options: object,
+) -> Iterator[PlacedServer]:
+    """Give a server that ends with the block; ENV says with which variables it is started."""
     # Each step of a move is synced, and the disk of a machine that runs tests is busy.
     with pytest.MonkeyPatch.context() as patch:
         if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
             patch.setattr(tempfile, "tempdir", str(MEMORY))
         server = factory(start=False, **options)  # type: ignore[arg-type]
-    placed = PlacedServer(server)
+    placed = PlacedServer(server, env(server))
     try:
         yield placed
     finally:
@@ -148,40 +154,66 @@ def placed_server(factory: ClusterFactory, **options: object) -> Iterator[Placed
 #: apply_plan() or undo_plan().
 Work = Callable[[Journal, str], None]
 
-#: A place where a move can be cut off: a step, and how often it has come to it.
+#: A place where a move can be cut off: a step or a statement, and how often it has come to it.
 Place = tuple[str, int]
 
 #: Files that are copied are all alike: a move is cut off in the first of a step.
 _COPYING = " (copying)"
 _COPYING_TIMES = {1}
+#: Settings of our own session change nothing that lasts.
+_OWN = ("limit how long", "take the limit back", "load ")
+
+
+class _Cuts:
+    """Tells the places it comes to, and ends the process at one of them."""
+
+    def __init__(self, pipe: int, cut_at: Place | None) -> None:
+        self._pipe = pipe
+        self._cut_at = cut_at
+        self._times = Counter[str]()
+
+    def come_to(self, place: str) -> None:
+        """Tell the parent, or go no further."""
+        self._times[place] += 1
+        os.write(self._pipe, f"{place}\n".encode())
+        if (place, self._times[place]) == self._cut_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch_statements(self) -> None:
+        """Come to a place before and after each statement that changes the server."""
+        run = Cluster.run
+
+        def watched(cluster: Cluster, statement: Any, *, database: str = "", doing: str) -> None:  # noqa: ANN401
+            if doing.startswith(_OWN):
+                return run(cluster, statement, database=database, doing=doing)
+            self.come_to(f"before: {doing}")
+            run(cluster, statement, database=database, doing=doing)
+            self.come_to(f"after: {doing}")
+
+        Cluster.run = watched  # type: ignore[assignment,method-assign]
 
 
 class _CutOffSteps(Steps):
-    """Tells the places it comes to, and ends the process at one of them."""
-
-    cut_at: ClassVar[Place | None] = None
-    pipe: ClassVar[int] = -1
-    times: ClassVar[Counter[str]] = Counter()
+    def __init__(self, journal: Journal, index: int, cuts: _Cuts) -> None:
+        super().__init__(journal, index)
+        self._cuts = cuts
 
     def at(self, step: str, *, total: float | None = None) -> None:
         super().at(step, total=total)
-        self._pass(step)
+        self._cuts.come_to(step)
 
     def beat(self, done: float) -> None:
         super().beat(done)
-        self._pass(f"{self.record.step}{_COPYING}")
-
-    def _pass(self, step: str) -> None:
-        kind = type(self)
-        kind.times[step] += 1
-        os.write(kind.pipe, f"{step}\n".encode())
-        if (step, kind.times[step]) == kind.cut_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._cuts.come_to(f"{self.record.step}{_COPYING}")
 
 
 class _CutOffJournal(Journal):
+    def __init__(self, path: Path, plan: Plan, cuts: _Cuts) -> None:
+        super().__init__(path, plan)
+        self._cuts = cuts
+
     def steps(self, index: int) -> Steps:
-        return _CutOffSteps(self, index)
+        return _CutOffSteps(self, index, self._cuts)
 
 
 def cut_off(work: Work, path: Path, dsn: str, place: Place | None) -> list[Place] | None:
@@ -195,8 +227,9 @@ def cut_off(work: Work, path: Path, dsn: str, place: Place | None) -> list[Place
         code = 1
         try:
             os.close(reader)
-            _CutOffSteps.cut_at, _CutOffSteps.pipe, _CutOffSteps.times = place, writer, Counter()
-            work(_CutOffJournal(path, read_plan(path)), dsn)
+            cuts = _Cuts(writer, place)
+            cuts.watch_statements()
+            work(_CutOffJournal(path, read_plan(path), cuts), dsn)
             code = 0
         except BaseException as error:
             os.write(writer, f"raised {error!r}".encode())

@@ -22,7 +22,7 @@ from pgflash.place import control
 from pgflash.place.archive import folder_of, with_folder
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Journal, Shield, Silent, only_one
-from pgflash.place.settings import quote_name, split_names
+from pgflash.place.names import quote_name, split_names
 
 
 @pytest.mark.parametrize(

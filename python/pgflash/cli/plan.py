@@ -20,7 +20,7 @@ from rich.table import Table
 from pgflash.cli.snapshots import FORMATS
 from pgflash.errors import PgflashError
 from pgflash.model.plan import MoveKind, Plan, read_plan
-from pgflash.place import Journal, Seen, apply_plan, look_at, undo_plan
+from pgflash.place import Journal, Seen, apply_plan, is_down, look_at, undo_plan
 
 _DSN = click.option(
     "--dsn",
@@ -126,9 +126,7 @@ def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool
     if dry_run:
         show_looks(found, dsn)
         return
-    begun = any(record.notes for record in found.records)
-    # A server that is down because we were killed cannot be asked what a move would mean.
-    if begun or agree(found, dsn, yes=yes):
+    if agree(found, dsn, yes=yes):
         carry_out(file, found, dsn, room_is_there=room_is_there)
 
 
@@ -184,13 +182,21 @@ def _remarks(seen: tuple[Seen, ...]) -> list[str]:
     locks = dict.fromkeys(f"Lock: {look.lock}" for look in looks)
     speeds = dict.fromkeys(f"Speed: {look.speed}." for look in looks if look.speed)
     warnings = dict.fromkeys(f"Note: {text}" for look in looks for text in look.warnings)
-    return [*locks, *speeds, *warnings]
+    gone = [
+        f"Note: {one.move.title} is passed over: it was dropped." for one in seen if one.is_gone
+    ]
+    return [*locks, *speeds, *warnings, *gone]
 
 
 def agree(found: Plan, dsn: str, *, yes: bool) -> bool:
     """Show what would be done, and ask."""
+    if is_down(found, dsn):
+        # It cannot be asked what a move would mean.
+        _print_plan(found)
+        click.echo("Note: the server is down since a move of the WAL was cut off; it is started.")
+        return yes or _ask("Go on?")
     seen = show_looks(found, dsn)
-    if all(one.look is not None and one.look.is_there for one in seen):
+    if all(one.is_gone or (one.look is not None and one.look.is_there) for one in seen):
         click.echo("Everything is there already: nothing to do.")
         return False
     return yes or _ask("Do it?")

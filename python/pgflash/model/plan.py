@@ -65,6 +65,8 @@ class MoveState(enum.StrEnum):
     UNDONE = "undone"
     #: Given up, with the reason as its message; nothing half done is left in use.
     FAILED = "failed"
+    #: What it was to move was dropped meanwhile; if there is one again, it is moved.
+    GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

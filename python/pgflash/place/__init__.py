@@ -16,7 +16,7 @@ What is always true: whatever is cut off wherever, the cluster can be started wi
 pgflash and has lost nothing; the same command goes on; an undo goes back.
 """
 
-from pgflash.place.apply import Seen, apply_plan, look_at, undo_plan
+from pgflash.place.apply import Seen, apply_plan, is_down, look_at, undo_plan
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Journal, Listener, Silent, Steps
@@ -33,6 +33,7 @@ __all__ = [
     "Silent",
     "Steps",
     "apply_plan",
+    "is_down",
     "look_at",
     "moves_for",
     "plan_for",

@@ -11,27 +11,31 @@ not stopped a server for its first.  Room is looked at once for all that goes to
 tablespace.
 """
 
+import contextlib
 import time
 from collections import Counter
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from psycopg import pq
+
 from pgflash.errors import PgflashError
 from pgflash.model.plan import Move, MoveKind, MoveState, Plan, PlanError, Record
-from pgflash.place import files
 from pgflash.place.archive import ArchiveMover
 from pgflash.place.cluster import Cluster, try_cluster
+from pgflash.place.control import STOP_WAIT_S, ServerProcess
 from pgflash.place.database import DatabaseMover
-from pgflash.place.errors import PlaceError
+from pgflash.place.errors import GoneError
 from pgflash.place.journal import Journal, only_one
 from pgflash.place.keep import KeepMover
 from pgflash.place.mover import Look, Mover
 from pgflash.place.objects import RelationMover
+from pgflash.place.options import check_options
 from pgflash.place.planner import expanded
-from pgflash.place.tablespaces import find_tablespace
 from pgflash.place.temp import TempMover
 from pgflash.place.wal import WalMover
-from pgflash.session import connect
+from pgflash.session import connect, parse_dsn
 
 #: A move in one of these states is not over.
 _BEGUN = {MoveState.DOING, MoveState.UNDOING}
@@ -45,7 +49,9 @@ _TO_APPLY = {
 }
 _TO_UNDO = {MoveState.DONE, MoveState.DOING, MoveState.FAILED, MoveState.UNDOING}
 
-_RELATIONS = {MoveKind.TABLE, MoveKind.INDEX, MoveKind.DATABASE}
+_POLL_S = 0.1
+#: How long a server that runs may answer nothing at all, not even that it is not ready.
+_SILENT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +60,10 @@ class Seen:
 
     move: Move
     record: Record
-    look: Look | None
+    look: Look | None = None
     refused: PgflashError | None = None
+    #: It was there once, and was dropped: it will be passed over.
+    is_gone: bool = False
 
 
 def look_at(plan: Plan, dsn: str) -> tuple[Seen, ...]:
@@ -66,6 +74,16 @@ def look_at(plan: Plan, dsn: str) -> tuple[Seen, ...]:
         return tuple(_look(plan, index, dsn, cluster) for index in range(len(plan.moves)))
 
 
+def is_down(plan: Plan, dsn: str) -> bool:
+    """Say whether the server does not answer since a WAL move of this plan was cut off."""
+    if not _stopped(plan):
+        return False
+    cluster = try_cluster(dsn)
+    if cluster is not None:
+        cluster.close()
+    return cluster is None
+
+
 def apply_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> None:
     """Make the moves of a plan that are not made yet."""
     with only_one(journal.path):
@@ -73,19 +91,16 @@ def apply_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> No
         with Cluster(dsn) as cluster:
             _adopt(journal, cluster)
             journal.keep(expanded(journal.plan, cluster))
-            _refuse_what_is_refused(journal.plan, dsn, cluster)
-            goals = {
-                index: journal.plan.moves[index].to
-                for index, record in enumerate(journal.plan.records)
-                if record.state in _TO_APPLY
-            }
+            _find_again(journal, dsn, cluster)
+            each = _Each(journal, dsn, cluster)
+            each.ask(_TO_APPLY, lambda _index, mover: mover.here())
+            # What must not be is refused for all before the first is made.
+            each.ask({MoveState.PLANNED, MoveState.UNDONE}, lambda _index, mover: mover.refuse())
             if not room_is_there:
-                _need_room(journal.plan, cluster, goals)
-            _note_places(journal, dsn, cluster)
-            for index, record in enumerate(journal.plan.records):
-                if record.state in _TO_APPLY:
-                    mover = mover_of(journal.plan, index, dsn, cluster)
-                    _run(journal, index, mover, undo=False)
+                _need_room(each, cluster, _TO_APPLY, lambda index: journal.plan.moves[index].to)
+            each.ask(_TO_APPLY, each.note_place)
+            for index in each.of(_TO_APPLY):
+                _make(journal, index, dsn, cluster, undo=False)
 
 
 def undo_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> None:
@@ -94,28 +109,22 @@ def undo_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> Non
         _go_on_from_down(journal, dsn)
         with Cluster(dsn) as cluster:
             _adopt(journal, cluster)
-            goals = {
-                index: record.was
-                for index, record in enumerate(journal.plan.records)
-                if record.state in _TO_UNDO and record.was
-            }
+            each = _Each(journal, dsn, cluster)
+            each.ask(_TO_UNDO, lambda _index, mover: mover.here())
             if not room_is_there:
-                _need_room(journal.plan, cluster, goals)
-            for index in reversed(sorted(goals)):
-                _run(journal, index, mover_of(journal.plan, index, dsn, cluster), undo=True)
+                _need_room(each, cluster, _TO_UNDO, lambda index: journal.plan.records[index].was)
+            for index in reversed(each.of(_TO_UNDO)):
+                if journal.plan.records[index].was:
+                    _make(journal, index, dsn, cluster, undo=True)
 
 
 def mover_of(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Mover:
     """Return who makes a move."""
     move = plan.moves[index]
+    check_options(move)
     match move.kind:
         case MoveKind.WAL:
-            if not cluster.is_local:
-                raise PlaceError(
-                    "the server runs on another machine",
-                    hint="Run pgflash on the server's machine, as the server's user or as root.",
-                )
-            return WalMover(dsn, cluster, move, cluster.data_directory())
+            return WalMover(dsn, cluster, move, cluster.process().data)
         case MoveKind.TEMP:
             return TempMover(cluster, move)
         case MoveKind.ARCHIVE:
@@ -125,7 +134,9 @@ def mover_of(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Mover:
         case MoveKind.KEEP:
             return KeepMover(cluster, move)
         case MoveKind.TABLE:
-            return RelationMover(cluster, move, with_indexes=_indexes_follow(plan, index, cluster))
+            return RelationMover(
+                cluster, move, with_indexes=lambda: _indexes_follow(plan, index, cluster)
+            )
         case MoveKind.INDEX:
             return RelationMover(cluster, move)
 
@@ -150,6 +161,16 @@ def _indexes_follow(plan: Plan, index: int, cluster: Cluster) -> bool:
 
 
 # ---- one move
+
+
+def _make(journal: Journal, index: int, dsn: str, cluster: Cluster, *, undo: bool) -> None:
+    """Make or take back one move; what was dropped since it was last seen is passed over."""
+    try:
+        _run(journal, index, mover_of(journal.plan, index, dsn, cluster), undo=undo)
+    except GoneError:
+        if not journal.plan.records[index].was:
+            raise
+        _set_gone(journal, index)
 
 
 def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
@@ -184,15 +205,49 @@ def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
 # ---- before the first move
 
 
-def _note_places(journal: Journal, dsn: str, cluster: Cluster) -> None:
-    """Write down where everything is, before anything moves: pg_repack takes indexes along."""
-    plan = journal.plan
-    for index, record in enumerate(plan.records):
-        if record.state in _TO_APPLY and not record.was:
-            was = mover_of(plan, index, dsn, cluster).here()
-            plan = plan.with_record(index, replace(record, was=was))
-    if plan != journal.plan:
-        journal.keep(plan)
+class _Each:
+    """The moves of a plan, one after the other; one whose table was dropped is passed over."""
+
+    def __init__(self, journal: Journal, dsn: str, cluster: Cluster) -> None:
+        self.journal = journal
+        self._dsn = dsn
+        self._cluster = cluster
+
+    def of(self, states: Set[MoveState]) -> list[int]:
+        """Return the moves in some states."""
+        records = self.journal.plan.records
+        return [index for index, record in enumerate(records) if record.state in states]
+
+    def ask(self, states: Set[MoveState], question: Callable[[int, Mover], object]) -> None:
+        """Ask the mover of each move in some states; what was seen once may be gone."""
+        for index in self.of(states):
+            try:
+                question(index, mover_of(self.journal.plan, index, self._dsn, self._cluster))
+            except GoneError:
+                if not self.journal.plan.records[index].was:
+                    raise
+                _set_gone(self.journal, index)
+
+    def note_place(self, index: int, mover: Mover) -> None:
+        """Write down where it is, before anything moves: pg_repack takes indexes along."""
+        record = self.journal.plan.records[index]
+        if not record.was:
+            self.journal.put(index, replace(record, was=mover.here()))
+
+
+def _find_again(journal: Journal, dsn: str, cluster: Cluster) -> None:
+    """Plan anew to move what was dropped and made again."""
+    for index, record in enumerate(journal.plan.records):
+        if record.state is MoveState.GONE:
+            with contextlib.suppress(GoneError):
+                here = mover_of(journal.plan, index, dsn, cluster).here()
+                journal.put(index, Record(was=here))
+
+
+def _set_gone(journal: Journal, index: int) -> None:
+    said = "it was dropped meanwhile"
+    journal.put(index, Record(state=MoveState.GONE, message=said))
+    journal.listener.say(f"passed over, as {said}: {journal.plan.moves[index].title}")
 
 
 def _look(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Seen:
@@ -200,31 +255,48 @@ def _look(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Seen:
     try:
         look = mover_of(plan, index, dsn, cluster).look()
     except PgflashError as error:
-        return Seen(move=move, record=record, look=None, refused=error)
+        seen_before = bool(record.was) or record.state is MoveState.GONE
+        if isinstance(error, GoneError) and seen_before:
+            return Seen(move=move, record=record, is_gone=True)
+        return Seen(move=move, record=record, refused=error)
     return Seen(move=move, record=record, look=look)
 
 
-def _refuse_what_is_refused(plan: Plan, dsn: str, cluster: Cluster) -> None:
-    """Raise the first reason why a move that is not begun must not be made."""
-    for index, record in enumerate(plan.records):
-        if record.state in {MoveState.PLANNED, MoveState.UNDONE}:
-            mover_of(plan, index, dsn, cluster).refuse()
+def _need_room(
+    each: _Each, cluster: Cluster, states: Set[MoveState], goal: Callable[[int], str]
+) -> None:
+    """Refuse a plan that does not fit into where things go, and where they are built.
 
+    Counted by device: two moves that would fit one by one may fill it together.
+    """
+    known = cluster.tablespaces()
+    stays, passes = Counter[int](), Counter[int]()
+    folders: dict[int, Path] = {}
 
-def _need_room(plan: Plan, cluster: Cluster, goals: dict[int, str]) -> None:
-    """Refuse a plan whose relations do not fit into where they go."""
-    wanted: Counter[str] = Counter()
-    for index, goal in goals.items():
-        if plan.moves[index].kind in _RELATIONS:
-            look = mover_of(plan, index, "", cluster).look()
-            if look.here != goal and not (look.is_there and goal == plan.moves[index].to):
-                wanted[goal] += look.bytes
-    for goal, total_bytes in wanted.items():
-        known = find_tablespace(cluster, goal)
-        if known is None:
-            files.need_room(Path(goal), total_bytes, f"what goes to {goal}")
-        else:
-            cluster.need_room(known, total_bytes, f"what goes to {goal}")
+    def device_of(place: str) -> int:
+        folder = cluster.tablespace_folder(place) if place in known else Path(place)
+        device = cluster.device_of(folder)
+        folders.setdefault(device, folder)
+        return device
+
+    def add(index: int, mover: Mover) -> None:
+        if not (place := goal(index)):
+            return
+        room = mover.room(place)
+        for name, size_bytes in room.stays.items():
+            stays[device_of(name)] += size_bytes
+        meanwhile = Counter[int]()
+        for name, size_bytes in room.passes.items():
+            meanwhile[device_of(name)] += size_bytes
+        # One move after the other: of what passes only the largest counts.
+        for device, size_bytes in meanwhile.items():
+            passes[device] = max(passes[device], size_bytes)
+
+    each.ask(states, add)
+    for device, folder in folders.items():
+        what = "what goes there" if stays[device] else "what is sorted and built there meanwhile"
+        if wanted := stays[device] + passes[device]:
+            cluster.need_room(folder, wanted, what)
 
 
 def _adopt(journal: Journal, cluster: Cluster) -> None:
@@ -255,14 +327,25 @@ def _go_on_from_down(journal: Journal, dsn: str) -> None:
     stopped = _stopped(journal.plan)
     if not journal.plan.data_directory or not stopped:
         return
-    cluster = try_cluster(dsn)
-    if cluster is not None:
-        cluster.close()
+    data = Path(journal.plan.data_directory)
+    if _answers(journal, dsn, data):
         return
     for index in stopped:
-        mover = WalMover(dsn, None, journal.plan.moves[index], Path(journal.plan.data_directory))
-        mover.bring_up(journal.steps(index))
+        WalMover(dsn, None, journal.plan.moves[index], data).bring_up(journal.steps(index))
     connect(dsn).close()
+
+
+def _answers(journal: Journal, dsn: str, data: Path) -> bool:
+    """Say whether the server takes connections, once it is neither stopping nor starting."""
+    parse_dsn(dsn)
+    process, begun = ServerProcess(data), time.monotonic()
+    while (answer := pq.PGconn.ping(dsn.encode())) != pq.Ping.OK:
+        waits_s = STOP_WAIT_S if answer == pq.Ping.REJECT else _SILENT_S
+        if process.pid() is None or time.monotonic() - begun > waits_s:
+            return False
+        journal.listener.stage("the server is stopping or starting", None)
+        time.sleep(_POLL_S)
+    return True
 
 
 def _stopped(plan: Plan) -> list[int]:

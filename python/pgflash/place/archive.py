@@ -13,7 +13,9 @@ meanwhile waits in pg_wal, as it always does.
 With the option copy=no old segments stay where they are, and restores need both folders.
 
 The folder is told from the command: the path in front of %f.  basic_archive, whose folder
-is a setting, is known as well; other libraries and programs have to be told themselves.
+is a setting, is known as well.  Of a command that shows no folder, or two, the option
+command has to say the new one, and nothing is copied; other libraries have to be told
+themselves.
 As a place of a move it is the setting that makes it: NAME=set:VALUE or NAME=reset.
 """
 
@@ -28,10 +30,9 @@ import psycopg
 from pgflash.model.plan import Move
 from pgflash.place import files, speed
 from pgflash.place.cluster import Cluster, said_no
-from pgflash.place.control import ServerProcess
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
-from pgflash.place.mover import Look
+from pgflash.place.mover import Look, Room
 from pgflash.place.settings import change_setting, set_place, setting_place
 
 _COMMAND = "archive_command"
@@ -92,12 +93,12 @@ class ArchiveMover:
 
     def target(self) -> str:
         """Return the setting that says where it is to go."""
-        old, new = self._folder(), self._new_folder()
+        new = self._new_folder()
         if self._name == _BASIC:
             return f"{_BASIC}={set_place(new)}"
-        command = self._move.options.get("command") or with_folder(
-            self._cluster.setting(_COMMAND), old, new
-        )
+        command = self._move.options.get("command")
+        if command is None:
+            command = with_folder(self._cluster.setting(_COMMAND), self._folder(), new)
         return f"{_COMMAND}={set_place(command)}"
 
     def _new_folder(self) -> str:
@@ -121,40 +122,48 @@ class ArchiveMover:
             )
         command = cluster.setting(_COMMAND)
         folder = folder_of(command)
-        if folder is None:
-            raise PlaceError(
-                f"archive_command does not show one folder in front of %f: {command or '(empty)'}",
-                hint="Tell the program that it calls its new folder yourself.",
-            )
-        return folder
+        if folder is not None:
+            return folder
+        if "command" in self._move.options and not self._copies:
+            return ""
+        raise PlaceError(
+            f"archive_command does not show one folder in front of %f: {command or '(empty)'}",
+            hint="Name the new one with --command, and leave what is archived where it is with "
+            "--leave-old; or tell the program that it calls its new folder yourself.",
+        )
 
     # ---- look
 
     def refuse(self) -> None:
         """Refuse a move that must not be."""
         cluster = self._cluster
-        if not cluster.is_local:
-            raise PlaceError(
-                "the server runs on another machine", hint="Run pgflash on the server's machine."
-            )
+        cluster.process()  # may we act as its user?
         if cluster.is_standby:
             raise PlaceError(
                 "a standby cannot be made to finish a segment, so the change cannot be checked",
                 hint="Change archive_command yourself.",
             )
-        ServerProcess(cluster.data_directory())  # may we act as its user?
         old, new = self._folders()
         if old == new:
             return
+        if self._name == _COMMAND and "command" in self._move.options:
+            _refuse_other_folder(self._move.options["command"], self._new_folder())
         if files.is_inside(new, cluster.data_directory()):
             raise PlaceError(
                 f"{new} is inside the data directory", hint="Name a folder on another device."
             )
         if not new.parent.is_dir():
             raise PlaceError(f"there is no folder {new.parent}", hint="Make it first.")
-        if not old.is_dir():
+        if old is not None and not old.is_dir():
             raise PlaceError(f"{old}, which archive_command names, is no folder here")
         files.need_room(new, self._old_bytes(old), "the archive")
+
+    def room(self, place: str) -> Room:
+        """Say what the new folder has to take; back there is most of it already."""
+        old, new = self._folders()
+        if place != self._move.to or old == new:
+            return Room()
+        return Room(stays={str(new): self._old_bytes(old)})
 
     def look(self) -> Look:
         """Say what the move would mean, or refuse it."""
@@ -163,7 +172,7 @@ class ArchiveMover:
         bytes_s, source = speed.slower(None, speed.write_bytes_s(files.nearest(new)))
         old_bytes = self._old_bytes(old)
         return Look(
-            here=str(old),
+            here=str(old or self._cluster.setting(_COMMAND)),
             there=str(new),
             bytes=old_bytes,
             lock="Nobody waits: archiving goes on while old segments are copied.",
@@ -173,23 +182,28 @@ class ArchiveMover:
             is_there=old == new,
         )
 
-    def _folders(self) -> tuple[Path, Path]:
-        return Path(self._folder()).resolve(), Path(self._new_folder()).resolve()
+    def _folders(self) -> tuple[Path | None, Path]:
+        """Return the folder of now, if it is known, and the new one."""
+        old = self._folder()
+        return Path(old).resolve() if old else None, Path(self._new_folder()).resolve()
 
-    def _old_bytes(self, old: Path) -> int:
-        return files.folder_bytes(old) if self._copies else 0
+    def _old_bytes(self, old: Path | None) -> int:
+        return files.folder_bytes(old) if self._copies and old is not None else 0
 
     @property
     def _copies(self) -> bool:
         return self._move.options.get("copy", "yes") == "yes"
 
-    def _warnings(self, old: Path, new: Path) -> Iterator[str]:
-        if files.same_device(old, new):
+    def _warnings(self, old: Path | None, new: Path) -> Iterator[str]:
+        if old is not None and files.same_device(old, new):
             yield "Both folders are on the same device: nothing will be gained."
         if self._copies:
             yield f"{old} keeps what it has; remove it when no restore needs it any more."
         else:
-            yield f"Old segments stay in {old}: a restore needs both folders."
+            yield (
+                f"Old segments stay {f'in {old}' if old else 'where they are'}: a restore "
+                "needs both."
+            )
         yield f"Who reads the archive (restore_command, standbys, backups) has to look in {new}."
 
     # ---- go
@@ -197,17 +211,17 @@ class ArchiveMover:
     def go(self, place: str, steps: Steps) -> None:
         """Change the folder, and see to it that the new one holds the whole chain."""
         name, _sign, setting = place.partition("=")
-        if not steps.record.notes.get("folder"):
+        if "folder" not in steps.record.notes:
             steps.note("folder", self._folder())
-        old, new = Path(steps.record.notes["folder"]), Path(self._new_folder())
+        former = steps.record.notes["folder"]
+        old, new = Path(former) if former else None, Path(self._new_folder())
         # An undo goes the other way, and whole chains are wanted there, too.
         if steps.record.was == place:
             old, new = new, old
-        owner = ServerProcess(self._cluster.data_directory()).owner
-        files.make_folder(new, owner)
+        if new is not None:
+            files.make_folder(new, self._cluster.process().owner)
         if self._copies:
-            steps.at("copy what is archived", total=files.folder_bytes(old))
-            self._copy_missing(old, new, steps)
+            self._copy_missing(old, new, steps, "copy what is archived")
         steps.at("change the setting")
         change_setting(self._cluster, name, setting)
         steps.at("wait for the next segment")
@@ -218,23 +232,27 @@ class ArchiveMover:
                 change_setting(self._cluster, name, steps.record.was.partition("=")[2])
             raise
         if self._copies:
-            steps.at("copy what came meanwhile", total=files.folder_bytes(old))
-            self._copy_missing(old, new, steps)
+            self._copy_missing(old, new, steps, "copy what came meanwhile")
             steps.at("compare")
             _compare(old, new)
 
-    def _copy_missing(self, old: Path, new: Path, steps: Steps) -> None:
+    def _copy_missing(self, old: Path | None, new: Path | None, steps: Steps, step: str) -> None:
         """Copy what the new folder lacks; what it has was archived there and stays.
 
         A segment that is still to be archived is left to the archiver: its command may refuse
         to write over what it finds.
         """
-        waiting = self._waiting()
+        assert old is not None
+        assert new is not None
+        steps.at(step, total=files.folder_bytes(old))
         try:
             for part in new.glob("*.pgflash-part"):
                 part.unlink()
-            for path in sorted(old.iterdir()):
-                if path.is_file() and path.name[:24] not in waiting and _lacks(new, path):
+            found = sorted(old.iterdir())
+            # Asked after looking: what was there and waits no more is whole, however it came.
+            waiting = self._waiting()
+            for path in found:
+                if path.is_file() and not path.name.startswith(waiting) and _lacks(new, path):
                     # Somebody may be tidying up the archive.
                     with contextlib.suppress(files.VanishedError):
                         files.copy_file(path, new / path.name, steps.beat, live=False)
@@ -245,13 +263,13 @@ class ArchiveMover:
                 hint="Archiving goes on as it was set last; nothing was removed.",
             ) from error
 
-    def _waiting(self) -> set[str]:
-        """Return the segments that are still to be archived."""
+    def _waiting(self) -> tuple[str, ...]:
+        """Return the files that are still to be archived; commands may add to their names."""
         rows = self._cluster.rows("select name from pg_ls_archive_statusdir()")
-        return {name[:24] for (name,) in rows if name.endswith(".ready")}
+        return tuple(name.removesuffix(".ready") for (name,) in rows if name.endswith(".ready"))
 
-    def _wait_for_one(self, folder: Path) -> None:
-        """Finish a segment, and wait until it or a later one is in the folder."""
+    def _wait_for_one(self, folder: Path | None) -> None:
+        """Finish a segment, and wait until it or a later one is archived, and in the folder."""
         with said_no("finish a WAL segment"):
             session = self._cluster.session()
             session.execute("set synchronous_commit = local")
@@ -264,14 +282,26 @@ class ArchiveMover:
                 "select last_archived_wal, failed_count, last_failed_wal from pg_stat_archiver"
             )[0]
             # The files of a timeline begin with its number, so later is greater.
-            if last and _SEGMENT.match(last) and last >= name and any(folder.glob(f"{last}*")):
+            is_over = last and _SEGMENT.match(last) and last >= name
+            if is_over and (folder is None or any(folder.glob(f"{last}*"))):
                 return
             if failed - failed_before >= _FAILED_MAX or time.monotonic() > deadline:
+                where = f" to {folder}" if folder else ""
                 raise PlaceError(
-                    f"the server does not archive to {folder} (it failed with {message or name})",
+                    f"the server does not archive{where} (it failed with {message or name})",
                     hint="See the server's log. No segment is lost: they wait in pg_wal.",
                 )
             time.sleep(_POLL_S)
+
+
+def _refuse_other_folder(command: str, folder: str) -> None:
+    """Refuse a new command that shows another folder than --on: the change is checked there."""
+    shown = folder_of(command)
+    if shown is not None and shown != folder:
+        raise PlaceError(
+            f"the new archive_command archives to {shown}, not to {folder}",
+            hint="Name the same folder with --on.",
+        )
 
 
 def _row(cursor: "psycopg.Cursor[tuple[str, ...]]") -> tuple[str, ...]:
@@ -286,8 +316,10 @@ def _lacks(folder: Path, path: Path) -> bool:
     return not there.exists() or there.stat().st_size != path.stat().st_size
 
 
-def _compare(old: Path, new: Path) -> None:
+def _compare(old: Path | None, new: Path | None) -> None:
     """See that the new folder has every file of the old one."""
+    assert old is not None
+    assert new is not None
     missing = [path.name for path in sorted(old.iterdir()) if path.is_file() and _lacks(new, path)]
     if missing:
         raise PlaceError(

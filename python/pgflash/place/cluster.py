@@ -8,7 +8,6 @@ applications do not apply to these sessions.
 """
 
 import contextlib
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +17,11 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from pgflash.local import postmaster_pid, why_not_local
 from pgflash.place import files, speed
+from pgflash.place.control import ServerProcess
 from pgflash.place.errors import PlaceError
+from pgflash.place.names import split_names
 from pgflash.session import Connection, SessionError, connect
 
 _SESSION = (
@@ -40,7 +42,8 @@ class Cluster:
         """Connect to the database of the connection string."""
         self._dsn = dsn
         self._sessions: dict[str, Connection] = {}
-        self._speeds: dict[Path, float | None] = {}
+        self._write_speeds: dict[Path, float | None] = {}
+        self._read_speeds: dict[int, float] = {}
         first = self._open("")
         self.database: str = first.info.dbname
         self._sessions[self.database] = first
@@ -103,17 +106,25 @@ class Cluster:
     @property
     def is_local(self) -> bool:
         """Whether the server runs on this machine, so that its files can be looked at."""
-        info = self.session().info
-        if info.host.startswith("/"):
-            return True
-        address = self.value("select host(inet_server_addr())")
-        try:
-            # Only an address of this machine can be bound to.
-            with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
-                probe.bind((address, 0))
-        except OSError:
-            return False
-        return True
+        # A tunnel's or a pooler's address is this machine's, too: a process is not.
+        return not why_not_local(self.session())
+
+    def process(self) -> ServerProcess:
+        """Return the server as a process of this machine that we may stop and start."""
+        if not self.is_local:
+            raise PlaceError(
+                "the server runs on another machine, or its processes are not seen here",
+                hint="Run pgflash on the server's machine, in its container if it is in one, as "
+                "the server's user or as root.",
+            )
+        process = ServerProcess(self.data_directory())
+        # Paths of a container mean something else here: another server may live there.
+        if process.pid() != postmaster_pid(self.session()):
+            raise PlaceError(
+                f"the server that answers is not the one in {process.data}",
+                hint="If it runs in a container, run pgflash in it, too.",
+            )
+        return process
 
     @property
     def is_standby(self) -> bool:
@@ -152,6 +163,12 @@ class Cluster:
                 hint=f"GRANT pg_read_all_settings TO {self.role}; or use a superuser.",
             ) from error
 
+    def has_database(self, name: str) -> bool:
+        """Say whether there is a database of this name."""
+        if name in self._sessions and not self._sessions[name].closed:
+            return True
+        return bool(self.value("select exists (select from pg_database where datname = %s)", name))
+
     # ---- tablespaces
 
     def tablespaces(self) -> dict[str, str]:
@@ -166,21 +183,42 @@ class Cluster:
     def tablespace_folder(self, name: str) -> Path:
         """Return the folder that a tablespace's files are in."""
         folder = self.tablespaces()[name]
-        return Path(folder) if folder else self.data_directory()
+        # One that was made in place is named from the data directory on.
+        return Path(folder) if folder.startswith("/") else self.data_directory() / folder
 
-    def need_room(self, tablespace: str, wanted_bytes: int, what: str) -> None:
-        """Refuse unless a tablespace's device has room for it."""
+    def sort_room(self, database: str) -> tuple[int, str]:
+        """Return from how many bytes on the sort of a new index spills, and to where."""
+        rows = self.rows(
+            "select pg_size_bytes(current_setting('maintenance_work_mem')), "
+            "current_setting('temp_tablespaces'), spcname from pg_database d join pg_tablespace t "
+            "on t.oid = dattablespace where datname = current_database()",
+            database=database,
+        )
+        memory_bytes, temp, home = rows[0]
+        names = [name for name in split_names(temp) if name in self.tablespaces()]
+        return int(memory_bytes), names[0] if names else str(home)
+
+    def device_of(self, folder: Path) -> int:
+        """Return which device a folder is on, or would be; 0 if that cannot be seen."""
+        if not self.is_local:
+            return 0
+        try:
+            return files.nearest(folder).stat().st_dev
+        except OSError:
+            return 0
+
+    def need_room(self, folder: Path, wanted_bytes: int, what: str) -> None:
+        """Refuse unless a folder's device has room for it."""
         if not self.is_local:
             raise PlaceError(
                 "the server runs on another machine, where the free space cannot be seen",
                 hint="Run pgflash there, or say that there is room: --room-is-there.",
             )
         try:
-            files.need_room(self.tablespace_folder(tablespace), wanted_bytes, what)
+            files.need_room(folder, wanted_bytes, what)
         except OSError as error:
             raise PlaceError(
-                f"could not see how much is free in {self.tablespace_folder(tablespace)}: "
-                f"{error.strerror}",
+                f"could not see how much is free in {folder}: {error.strerror}",
                 hint="Run pgflash as the server's user, or say that there is room: "
                 "--room-is-there.",
             ) from error
@@ -189,9 +227,24 @@ class Cluster:
         """Return how fast the device of a folder writes, measured once, if that can be told."""
         if not self.is_local:
             return None
-        if folder not in self._speeds:
-            self._speeds[folder] = speed.write_bytes_s(files.nearest(folder))
-        return self._speeds[folder]
+        if folder not in self._write_speeds:
+            self._write_speeds[folder] = speed.write_bytes_s(files.nearest(folder))
+        return self._write_speeds[folder]
+
+    def read_bytes_s(self, file: Path) -> float | None:
+        """Return how fast the device of a file reads, measured once, if that can be told."""
+        if not self.is_local:
+            return None
+        try:
+            device = file.stat().st_dev
+        except OSError:
+            return None
+        if device not in self._read_speeds:
+            measured = speed.read_bytes_s(file)
+            if measured is None:
+                return None  # the next file may be long enough
+            self._read_speeds[device] = measured
+        return self._read_speeds[device]
 
     # ---- sessions
 

@@ -15,9 +15,9 @@ from psycopg import sql
 from pgflash.model.plan import Move
 from pgflash.place import speed
 from pgflash.place.cluster import Cluster
-from pgflash.place.errors import PlaceError
+from pgflash.place.errors import GoneError, PlaceError
 from pgflash.place.journal import Steps
-from pgflash.place.mover import Look
+from pgflash.place.mover import Look, Room
 from pgflash.place.tablespaces import (
     find_tablespace,
     make_tablespace,
@@ -63,7 +63,7 @@ class DatabaseMover:
     def _row(self) -> tuple[str, int, bool]:
         rows = self._cluster.rows(_DATABASE, self._move.name, database=self._from)
         if not rows:
-            raise PlaceError(f'there is no database "{self._move.name}"')
+            raise GoneError(f'there is no database "{self._move.name}"')
         return rows[0]
 
     def refuse(self) -> None:
@@ -80,6 +80,12 @@ class DatabaseMover:
             refuse_new(cluster, self._move.to)
         else:
             refuse_without_rights(cluster, found)
+
+    def room(self, place: str) -> Room:
+        """Say what a tablespace has to have room for."""
+        here, size_bytes, _may = self._row()
+        there = find_tablespace(self._cluster, place) or place
+        return Room() if here == there else Room(stays={there: size_bytes})
 
     def look(self) -> Look:
         """Say what the move would mean, or refuse it."""

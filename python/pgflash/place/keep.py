@@ -7,7 +7,7 @@ from pgflash.model.plan import Move
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
-from pgflash.place.mover import Look
+from pgflash.place.mover import Look, Room
 from pgflash.place.relations import INDEX_KINDS, TABLE_KINDS, find_relation
 
 _POLICIES = ("keep", "none", "default")
@@ -55,6 +55,10 @@ class KeepMover:
 
     def refuse(self) -> None:
         """Refuse nothing: who made us has seen to it."""
+
+    def room(self, place: str) -> Room:
+        """Say that a policy needs none."""
+        return Room()
 
     def look(self) -> Look:
         """Say what it would mean."""

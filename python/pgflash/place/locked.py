@@ -7,13 +7,15 @@ The moment is longer than deadlock_timeout's second, after which an autovacuum t
 the way is sent away.
 """
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
 
-from pgflash.place.cluster import Cluster, said_no
+from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
 from pgflash.place.relations import Relation
@@ -55,16 +57,13 @@ def run_locked(
     cluster: Cluster, relation: Relation, statement: sql.Composed, patience: Patience, steps: Steps
 ) -> None:
     """Run a statement as soon as its lock can be had without waiting."""
-    session = cluster.session(relation.database)
     doing = f"move {relation.title}"
     deadline = time.monotonic() + patience.total_s
     pause_s = _PAUSE_MIN_S
-    try:
-        session.execute(sql.SQL("set lock_timeout = {}").format(patience.lock_timeout_ms))
+    with lock_timeout(cluster, relation, patience.lock_timeout_ms):
         while True:
             try:
-                with said_no(doing):
-                    session.execute(statement)
+                cluster.run(statement, database=relation.database, doing=doing)
                 return
             except PlaceError as error:
                 if not isinstance(
@@ -84,9 +83,20 @@ def run_locked(
             )
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+
+
+@contextlib.contextmanager
+def lock_timeout(cluster: Cluster, relation: Relation, milliseconds: int) -> Iterator[None]:
+    """Wait for any lock so long only, in the session with the relation's database."""
+    database = relation.database
+    set_to = sql.SQL("set lock_timeout = {}").format(max(milliseconds, 1))
+    cluster.run(set_to, database=database, doing="limit how long a lock is waited for")
+    try:
+        yield
     finally:
-        if not session.closed:
-            session.execute("set lock_timeout = 0")
+        # A session that was lost takes its setting along.
+        with contextlib.suppress(PlaceError):
+            cluster.run("set lock_timeout = 0", database=database, doing="take the limit back")
 
 
 def _holders(cluster: Cluster, relation: Relation) -> str:

@@ -9,10 +9,21 @@ go() is called again after a kill, on whatever the kill left, so it begins by lo
 an undo is go() with the place where the thing was.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pgflash.place.journal import Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a move takes of tablespaces and folders, in bytes."""
+
+    #: For good.
+    stays: Mapping[str, int] = field(default_factory=dict)
+    #: Until it is over: what sorts spill, and indexes that are built anew.
+    passes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +59,10 @@ class Mover(Protocol):
 
     def refuse(self) -> None:
         """Raise PlaceError if the move must not be."""
+        ...
+
+    def room(self, place: str) -> Room:
+        """Say what going to a place, or to what a move asks for, takes."""
         ...
 
     def look(self) -> Look:

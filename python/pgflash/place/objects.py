@@ -15,7 +15,7 @@ after.  PostgreSQL removes the files of either.
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from psycopg import sql
@@ -23,10 +23,10 @@ from psycopg import sql
 from pgflash.model.plan import Move, MoveKind
 from pgflash.place import repack, speed
 from pgflash.place.cluster import Cluster
-from pgflash.place.errors import PlaceError
+from pgflash.place.errors import GoneError, PlaceError
 from pgflash.place.journal import Steps
-from pgflash.place.locked import Patience, run_locked
-from pgflash.place.mover import Look
+from pgflash.place.locked import Patience, lock_timeout, run_locked
+from pgflash.place.mover import Look, Room
 from pgflash.place.relations import (
     INDEX_KINDS,
     TABLE_KINDS,
@@ -34,6 +34,7 @@ from pgflash.place.relations import (
     file_of,
     find_again,
     find_relation,
+    indexes_of,
     refuse_relation,
 )
 from pgflash.place.tablespaces import (
@@ -74,6 +75,9 @@ select p.gid from pg_locks l
 #: Sorting and comparing cost more than the devices that are worth a move.
 _BUILD_BYTES_S = 40e6
 
+#: How often a table may be dropped and made again while it is its turn.
+_MADE_AGAIN_MAX = 5
+
 #: How long another REINDEX on the same table may take, ours that was killed included.
 _OTHER_WAIT_S = 3600.0
 
@@ -81,8 +85,10 @@ _OTHER_WAIT_S = 3600.0
 class RelationMover:
     """Moves one table or index."""
 
-    def __init__(self, cluster: Cluster, move: Move, *, with_indexes: bool = False) -> None:
-        """Look after a relation; WITH_INDEXES: those of the table go the same way next."""
+    def __init__(
+        self, cluster: Cluster, move: Move, *, with_indexes: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Look after a relation; WITH_INDEXES says if those of the table go the same way next."""
         self._cluster = cluster
         self._move = move
         self._with_indexes = with_indexes
@@ -101,7 +107,7 @@ class RelationMover:
         # By its name: REINDEX CONCURRENTLY makes a new relation.
         found = find_again(self._cluster, self._relation)
         if found is None:
-            raise PlaceError(f"{self._relation.title} was dropped meanwhile")
+            raise GoneError(f"{self._relation.title} was dropped meanwhile")
         return found
 
     # ---- look
@@ -142,13 +148,34 @@ class RelationMover:
             is_there=is_there,
         )
 
+    def room(self, place: str) -> Room:
+        """Say what goes to a tablespace or a folder, and what is needed meanwhile and where."""
+        relation = self._now()
+        there = find_tablespace(self._cluster, place) or place
+        if relation.tablespace == there:
+            return Room()
+        method, _warnings = self._method(relation)
+        built = [relation] if method == "reindex" else []
+        passes: dict[str, int] = {}
+        if method == "repack":
+            built = indexes_of(self._cluster, relation)
+            if not self._with_indexes():
+                # Built anew beside the old ones, where those are.
+                for index in built:
+                    passes[index.tablespace] = passes.get(index.tablespace, 0) + index.bytes
+        spilled = max((index.bytes for index in built), default=0)
+        memory, temp = self._cluster.sort_room(relation.database)
+        if spilled > memory:
+            passes[temp] = passes.get(temp, 0) + spilled
+        return Room(stays={there: relation.bytes}, passes=passes)
+
     def _speed(self, relation: Relation, found: str | None, method: str) -> tuple[float, str]:
         """Return how fast it is likely to go, and where that comes from."""
         cluster = self._cluster
         file = file_of(cluster, relation)
         folder = Path(self._move.to) if found is None else cluster.tablespace_folder(found)
         bytes_s, source = speed.slower(
-            None if file is None else speed.read_bytes_s(file), cluster.write_bytes_s(folder)
+            None if file is None else cluster.read_bytes_s(file), cluster.write_bytes_s(folder)
         )
         if method in {"reindex", "repack"} and bytes_s > _BUILD_BYTES_S:
             return _BUILD_BYTES_S, f"building assumed to be {_BUILD_BYTES_S / 1e6:.0f} MB/s"
@@ -198,6 +225,28 @@ class RelationMover:
 
     def go(self, place: str, steps: Steps) -> None:
         """Move it to a tablespace."""
+        failed: PlaceError
+        for _attempt in range(_MADE_AGAIN_MAX):
+            relation = self._now()
+            try:
+                self._go(place, steps)
+                return
+            except PlaceError as error:
+                if not self._is_another(relation):
+                    raise
+                failed = error
+        raise failed
+
+    def _is_another(self, relation: Relation) -> bool:
+        """Say whether it was dropped and another made by its name; raise if only dropped."""
+        try:
+            return self._now().table_oid != relation.table_oid
+        except GoneError:
+            raise
+        except PlaceError:
+            return False  # nobody answers, so nobody knows
+
+    def _go(self, place: str, steps: Steps) -> None:
         relation = self._now()
         method, _warnings = self._method(relation)
         patience = Patience.of(self._move.options)
@@ -213,7 +262,8 @@ class RelationMover:
             with self._limited(patience):
                 self._reindex(place, steps)
         elif method == "repack":
-            repack.repack(self._cluster, relation, place, steps, with_indexes=self._with_indexes)
+            together = self._with_indexes()
+            repack.repack(self._cluster, relation, place, steps, with_indexes=together)
         else:
             steps.at("copy under a lock", total=relation.bytes / speed.ASSUMED_BYTES_S)
             with watched(self._cluster, relation, steps):
@@ -242,14 +292,8 @@ class RelationMover:
     @contextlib.contextmanager
     def _limited(self, patience: Patience) -> Iterator[None]:
         """Wait for transactions that are older only so long; nobody queues behind us here."""
-        session = self._cluster.session(self._relation.database)
-        milliseconds = max(round(patience.total_s * 1000), 1)
-        session.execute(sql.SQL("set lock_timeout = {}").format(milliseconds))
-        try:
+        with lock_timeout(self._cluster, self._relation, round(patience.total_s * 1000)):
             yield
-        finally:
-            if not session.closed:
-                session.execute("set lock_timeout = 0")
 
     def _drop_leftovers(self, steps: Steps) -> None:
         """Drop invalid copies of the index that a stopped REINDEX left behind."""

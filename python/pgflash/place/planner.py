@@ -2,7 +2,8 @@
 """From what was asked for to a plan: one move, or the many that it is made of.
 
 A table is the table, then each of its indexes; a partitioned table is its partitions, then
-itself; a database is every table and index in it, one after the other.
+itself.  A database is every table and index in it, one after the other; it becomes them only
+when the plan is looked at or applied, since tables come and go.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from datetime import datetime
 from pgflash.model.plan import Move, MoveKind, Plan, Record, make_plan
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
+from pgflash.place.options import check_options
 from pgflash.place.relations import (
     INDEX_KINDS,
     TABLE_KINDS,
@@ -26,20 +28,19 @@ from pgflash.place.relations import (
 def moves_for(cluster: Cluster, asked: Move) -> tuple[Move, ...]:
     """Return the moves that a move consists of.
 
-    Options that are for this alone: "indexes" of a table ("no": they stay), "offline" of a
-    database ("yes": at once instead of object by object).
+    An option that is for this alone: "indexes" of a table ("no": they stay).
     """
     options = dict(asked.options)
     with_indexes = options.pop("indexes", "yes") == "yes"
-    offline = options.get("offline", "no") == "yes"
     asked = replace(asked, options=options)
+    check_options(asked)
     if asked.kind is MoveKind.TABLE:
         return _table_moves(cluster, asked, with_indexes=with_indexes)
     if asked.kind is MoveKind.INDEX:
         index = find_relation(cluster, asked.name, kinds=INDEX_KINDS, database=asked.database)
         return tuple(_move(asked, one) for one in tree_of(cluster, index))
-    if asked.kind is MoveKind.DATABASE and not offline:
-        return _database_moves(cluster, asked)
+    if _is_online(asked):
+        _parts(cluster, asked)  # there is something to move
     return (asked,)
 
 
@@ -50,11 +51,14 @@ def expanded(plan: Plan, cluster: Cluster) -> Plan:
     """
     moves, records = list[Move](), list[Record]()
     for move, record in zip(plan.moves, plan.records, strict=True):
-        online = move.kind is MoveKind.DATABASE and move.options.get("offline", "no") != "yes"
-        parts = moves_for(cluster, move) if online and not record.was else (move,)
-        moves += parts
-        records += [record] * len(parts)
+        parts = _parts(cluster, move) if _is_online(move) else [(move, record)]
+        moves += [part for part, _record in parts]
+        records += [its for _part, its in parts]
     return replace(plan, moves=tuple(moves), records=tuple(records))
+
+
+def _is_online(move: Move) -> bool:
+    return move.kind is MoveKind.DATABASE and move.options.get("offline", "no") != "yes"
 
 
 def _table_moves(cluster: Cluster, asked: Move, *, with_indexes: bool) -> tuple[Move, ...]:
@@ -67,11 +71,15 @@ def _table_moves(cluster: Cluster, asked: Move, *, with_indexes: bool) -> tuple[
     return tuple(moves)
 
 
-def _database_moves(cluster: Cluster, asked: Move) -> tuple[Move, ...]:
+def _parts(cluster: Cluster, asked: Move) -> list[tuple[Move, Record]]:
+    """Return the moves of a database's objects; each was seen where it is now."""
+    check_options(asked)
     found = relations_in(cluster, asked.name)
     if not found:
         raise PlaceError(f'there is nothing to move in database "{asked.name}"')
-    return tuple(_move(asked, one) for one in found)
+    options = {name: value for name, value in asked.options.items() if name != "offline"}
+    asked = replace(asked, options=options)
+    return [(_move(asked, one), Record(was=one.tablespace)) for one in found]
 
 
 def _move(asked: Move, relation: Relation) -> Move:

@@ -12,7 +12,7 @@ from pathlib import Path
 from psycopg import sql
 
 from pgflash.place.cluster import Cluster
-from pgflash.place.errors import PlaceError
+from pgflash.place.errors import GoneError, PlaceError
 
 TABLE_KINDS = frozenset("rmp")
 INDEX_KINDS = frozenset("iI")
@@ -22,11 +22,13 @@ PARTITIONED_KINDS = frozenset("pI")
 _COLUMNS = """
 select c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
        coalesce(t.spcname, d.spcname), c.relispartition,
-       case when c.relkind in ('r', 'm', 't') then pg_table_size(c.oid)
-            when c.relkind = 'i' then pg_relation_size(c.oid) else 0 end::int8,
+       -- Null of a relation that is being dropped.
+       coalesce(case when c.relkind in ('r', 'm', 't') then pg_table_size(c.oid)
+                     when c.relkind = 'i' then pg_relation_size(c.oid) end, 0)::int8,
        n.nspname in ('pg_catalog', 'information_schema') or n.nspname like 'pg\\_toast%%'
          or n.nspname like 'pg\\_temp%%',
-       pg_has_role(c.relowner, 'USAGE'), pg_get_userbyid(c.relowner)
+       pg_has_role(c.relowner, 'USAGE'), pg_get_userbyid(c.relowner),
+       coalesce((select indrelid from pg_index where indexrelid = c.oid), c.oid)
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_tablespace t on t.oid = c.reltablespace
@@ -51,6 +53,8 @@ class Relation:
     is_system: bool
     is_ours: bool
     owner: str
+    #: Of the table that an index is of; a table's own.  REINDEX gives an index another oid.
+    table_oid: int
 
     @property
     def title(self) -> str:
@@ -77,6 +81,8 @@ def find_relation(
     cluster: Cluster, name: str, *, kinds: frozenset[str], database: str = ""
 ) -> Relation:
     """Return the relation with this name, or say why there is none."""
+    if database and not cluster.has_database(database):
+        raise GoneError(f'there is no database "{database}"')
     found = _select(
         cluster,
         "where c.relkind = any(%s) and (n.nspname || '.' || c.relname = %s or c.oid = "
@@ -91,7 +97,7 @@ def find_relation(
     what = "index" if kinds == INDEX_KINDS else "table"
     where = f'database "{database or cluster.database}"'
     if not exact:
-        raise PlaceError(f"there is no {what} {name} in {where}", hint="Name it as SCHEMA.NAME.")
+        raise GoneError(f"there is no {what} {name} in {where}", hint="Name it as SCHEMA.NAME.")
     if len(exact) > 1:
         raise PlaceError(
             f"{name} could be {' or '.join(one.title for one in exact)}",
@@ -119,9 +125,10 @@ def find_again(cluster: Cluster, relation: Relation) -> Relation | None:
     """Return a relation as it is now, or None if it is gone."""
     found = _select(
         cluster,
-        "where n.nspname = %s and c.relname = %s",
+        "where n.nspname = %s and c.relname = %s and c.relkind = any(%s)",
         relation.schema,
         relation.name,
+        [*(INDEX_KINDS if relation.is_index else TABLE_KINDS)],
         database=relation.database,
     )
     return found[0] if found else None
@@ -152,6 +159,8 @@ def tree_of(cluster: Cluster, relation: Relation) -> list[Relation]:
 
 def relations_in(cluster: Cluster, database: str) -> list[Relation]:
     """Return what users have made in the default tablespace of a database: tables, indexes."""
+    if not cluster.has_database(database):
+        raise GoneError(f'there is no database "{database}"')
     tables = _select(
         cluster,
         "where c.relkind in ('r', 'm', 'p') and c.reltablespace = 0 and c.relpersistence <> 't' "
@@ -169,10 +178,13 @@ def relations_in(cluster: Cluster, database: str) -> list[Relation]:
 
 def refuse_relation(cluster: Cluster, relation: Relation) -> None:
     """Refuse what cannot or must not be moved."""
+    if relation.persistence == "t":
+        raise PlaceError(
+            f"{relation.title} is a temporary relation of some session",
+            hint="New ones go where temp_tablespaces says: pgflash place temp.",
+        )
     if relation.is_system:
         raise PlaceError(f"{relation.title} belongs to PostgreSQL and stays where it is")
-    if relation.persistence == "t":
-        raise PlaceError(f"{relation.title} is a temporary relation of some session")
     if not relation.is_ours:
         raise PlaceError(
             f'{relation.title} belongs to role "{relation.owner}"',

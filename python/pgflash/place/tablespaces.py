@@ -12,7 +12,6 @@ from psycopg import sql
 
 from pgflash.place import files
 from pgflash.place.cluster import Cluster
-from pgflash.place.control import ServerProcess
 from pgflash.place.errors import PlaceError
 
 
@@ -66,7 +65,7 @@ def refuse_new(cluster: Cluster, folder: str) -> None:
             hint="Make the tablespace there, and name it with --on.",
         )
     path = Path(folder)
-    if files.is_inside(path, cluster.data_directory()):
+    if files.is_inside(path, cluster.process().data):
         raise PlaceError(
             f"{folder} is inside the data directory", hint="Name a folder on another device."
         )
@@ -95,7 +94,7 @@ def make_tablespace(cluster: Cluster, to: str) -> str:
     if found is not None:
         return found
     refuse_new(cluster, to)
-    files.make_folder(Path(to), ServerProcess(cluster.data_directory()).owner)
+    files.make_folder(Path(to), cluster.process().owner)
     name = new_name(cluster, to)
     cluster.run(
         sql.SQL("create tablespace {} location {}").format(sql.Identifier(name), sql.Literal(to)),

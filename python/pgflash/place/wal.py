@@ -41,7 +41,7 @@ from pgflash.place.cluster import Cluster, said_no, try_cluster
 from pgflash.place.control import ServerProcess, Startup
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Shield, Steps
-from pgflash.place.mover import Look
+from pgflash.place.mover import Look, Room
 
 ASIDE = "pg_wal.pgflash"
 #: What a shutdown and a start take at least, for the forecast.
@@ -50,7 +50,7 @@ _PING_S = 60.0
 
 #: Names that PostgreSQL gives to what is in pg_wal.
 _WAL_NAME = re.compile(
-    r"[0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.history|xlogtemp\.\d+"
+    r"[0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.history|xlogtemp\.\d+|RECOVERY(XLOG|HISTORY)"
     r"|archive_status|summaries|.*\.pgflash-part"
 )
 
@@ -125,6 +125,8 @@ class WalMover:
             raise PlaceError(
                 f"{there} is inside the data directory", hint="Name a folder on another device."
             )
+        if files.is_inside(there, Path(self.here())):
+            raise PlaceError(f"{there} is inside {self.here()}, where the WAL is now")
         if not there.parent.is_dir():
             raise PlaceError(f"there is no folder {there.parent}", hint="Make it first.")
         if not files.is_empty(there) and not self._marker(there).exists():
@@ -140,11 +142,19 @@ class WalMover:
                 hint="Move it by hand: stop the server, copy pg_wal, put a symbolic link in its "
                 "place, start.",
             )
-        max_bytes = cluster.value("select pg_size_bytes(current_setting('max_wal_size'))")
-        current_bytes = files.folder_bytes(Path(self.here()))
-        files.need_room(there, max(current_bytes, int(max_bytes)), "the WAL (max_wal_size)")
+        files.need_room(there, self._wanted_bytes(cluster), "the WAL (max_wal_size)")
         if cluster.value("select count(*) from pg_stat_progress_basebackup"):
             raise PlaceError("a base backup is being taken", hint="Wait until it is done.")
+
+    def room(self, place: str) -> Room:
+        """Say what the WAL may grow to: a device that it fills up ends the server."""
+        if self._cluster is None or place == self.here():
+            return Room()
+        return Room(stays={place: self._wanted_bytes(self._cluster)})
+
+    def _wanted_bytes(self, cluster: Cluster) -> int:
+        max_bytes = cluster.value("select pg_size_bytes(current_setting('max_wal_size'))")
+        return max(files.folder_bytes(Path(self.here())), int(max_bytes))
 
     def _warnings(self, there: Path) -> Iterator[str]:
         cluster = self._cluster
