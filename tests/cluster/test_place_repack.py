@@ -180,6 +180,37 @@ def applied(placed: PlacedServer, path: Path) -> bool:
     return record.state is MoveState.DONE
 
 
+def test_names_that_need_quotes_are_understood(placed: PlacedServer) -> None:
+    name = """Sc"hema.T%s of 'a' {b}"""
+    with placed.server.connect() as connection:
+        connection.execute('create schema "Sc""hema"')
+        connection.execute("""create table "Sc""hema"."T%s of 'a' {b}" (id int primary key)""")
+        connection.execute("""insert into "Sc""hema"."T%s of 'a' {b}" values (1)""")
+        path = placed.plan(move(name, method="repack"), name="odd")
+        assert {record.state for record in placed.apply(path).records} == {MoveState.DONE}
+        rows = connection.execute(
+            "select spcname from pg_class c join pg_tablespace t on t.oid = reltablespace "
+            "where relname like 'T%' and relkind in ('r', 'i')"
+        ).fetchall()
+        assert rows == [("flash",), ("flash",)]
+        kept = connection.execute("""select id from "Sc""hema"."T%s of 'a' {b}" """).fetchone()
+        assert kept == (1,)
+        placed.undo(path)
+
+
+def test_a_tablespace_whose_name_needs_quotes_is_not_for_pg_repack(placed: PlacedServer) -> None:
+    folder = placed.folder("space-odd")
+    with placed.server.connect() as connection:
+        connection.execute(f"""create tablespace "Odd, one" location '{folder}'""")
+    asked = Move(kind=MoveKind.TABLE, to="Odd, one", name="pgbench_branches")
+    path = placed.plan(asked, name="quoted")
+    look = look_at(read_plan(path), placed.dsn)[0].look
+    assert look is not None
+    assert 'tablespace "Odd, one" needs quotes' in look.warnings[0]
+    assert {record.state for record in placed.apply(path).records} == {MoveState.DONE}
+    placed.undo(path)
+
+
 def test_a_table_without_a_key_is_said_to_need_the_lock(placed: PlacedServer) -> None:
     path = placed.plan(move("pgbench_history"), name="history")
     (seen,) = look_at(read_plan(path), placed.dsn)

@@ -39,6 +39,7 @@ from pgflash.place.relations import (
 )
 from pgflash.place.tablespaces import (
     find_tablespace,
+    is_folder,
     make_tablespace,
     refuse_new,
     refuse_without_rights,
@@ -205,7 +206,9 @@ class RelationMover:
             return "reindex", []
         if asked == "alter":
             return "alter", []
-        reason = repack.why_not(self._cluster, relation)
+        to = self._move.to
+        known = relation.tablespace if is_folder(to) else to
+        reason = repack.why_not(self._cluster, relation, known)
         if reason is None:
             return "repack", []
         if asked == "repack":

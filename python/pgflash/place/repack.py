@@ -21,6 +21,7 @@ from psycopg import sql
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
+from pgflash.place.names import quote_name
 from pgflash.place.relations import Relation
 
 _PR_SET_PDEATHSIG = 1
@@ -31,8 +32,8 @@ _ALL_OBJECTS = 4
 _PACKAGED = "/usr/lib/postgresql/{major}/bin/pg_repack"
 
 
-def why_not(cluster: Cluster, table: Relation) -> str | None:
-    """Return why pg_repack cannot move a table, or None if it can."""
+def why_not(cluster: Cluster, table: Relation, tablespace: str) -> str | None:
+    """Return why pg_repack cannot move a table to a tablespace, or None if it can."""
     installed = _installed(cluster, table.database)
     if installed is None:
         return "pg_repack is not installed in the database"
@@ -45,6 +46,10 @@ def why_not(cluster: Cluster, table: Relation) -> str | None:
         return "pg_repack moves plain tables only"
     if not cluster.is_superuser:
         return "pg_repack needs a superuser"
+    for name in (table.tablespace, tablespace):
+        # It makes indexes there, and writes the name as it is.
+        if quote_name(name) != name:
+            return f'the name of tablespace "{name}" needs quotes, which pg_repack does not write'
     if not cluster.value(
         "select exists (select from repack.tables where relid = %s and pkid is not null)",
         table.oid,
