@@ -57,8 +57,10 @@ CASES: tuple[tuple[int, str, float | None], ...] = (
     (20, "/cache", 2.0),
 )
 FIRST_CONTENT_BAR_MS = 1000.0
-#: Without viewers the page reads every ten seconds after so many.
-IDLE_AFTER_S = 62.0
+#: The ring is filled at a thousand looks a second; after so many those are older than what a page
+#: asks for, so that what it asks for is as dense as it is with ten looks.  Without viewers the page
+#: has read every ten seconds by then.
+ALONE_S = 400.0
 #: The last quarter of an hour is kept; a little more until nothing of it is being filled.
 FILLED_AFTER_MIN = 17
 SETTINGS = {
@@ -85,7 +87,7 @@ class Size:
     filled: bool
 
 
-FULL = Size(relations=8000, seconds=60, alone_s=IDLE_AFTER_S, opened=20, minutes=25, filled=True)
+FULL = Size(relations=8000, seconds=60, alone_s=ALONE_S, opened=20, minutes=25, filled=True)
 QUICK = Size(relations=200, seconds=3, alone_s=0, opened=2, minutes=0, filled=False)
 
 

@@ -1,7 +1,7 @@
 """People who watch the live page, as far as their browsers ask for something.
 
 A viewer loads a page, asks for the last minutes, and listens to the stream; the script of the
-Performance page asks each half minute what sessions did (stretch.js), that of the Flash cache page
+Performance page asks each minute what sessions did (stretch.js), that of the Flash cache page
 fetches the page anew every five seconds (refresh.js).
 """
 
@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 #: As stretch.js and refresh.js have them.
-STEP_S = 30
+STEP_S = 60
 SETTLED_S = 16
 SHOWN_S = 300
 REFRESH_S = 5.0

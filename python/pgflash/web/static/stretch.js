@@ -3,14 +3,14 @@
 //
 // Its two times stand in a form that works without script; here marking fills the form, and
 // what sessions did in it is fetched into the tables below, all of it as text.  While nothing is
-// marked the tables follow what the charts show, by half minutes of the server's clock, longer times
+// marked the tables follow what the charts show, by minutes of the server's clock, longer times
 // by a tenth of them: so viewers of the same minutes ask the same, and the server is asked once for
 // all of them, and the more seldom the more there is to add up.
 
 import {clock, isoTime, parseTime, percent} from "./format.js";
 
 const SETTLED_MS = 300;
-const STEP_S = 30;
+const STEP_S = 60;
 // The server keeps an answer once so much time has passed.
 const KEPT_AFTER_S = 16;
 
