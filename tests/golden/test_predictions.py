@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Predictions held to what runs of the lab measured.
 
-data/predictions holds runs on emulated devices, on a machine of two cores with much other
-work: what was measured, and the report of each baseline, cut down to the tables that a
-prediction reads (make predictions keeps them).  No figure of an approach goes into its own
+data/predictions holds runs on emulated devices, on a machine of two cores: what was
+measured, and the report of each baseline, cut down to the tables that a prediction reads
+(make predictions keeps them).  No figure of an approach goes into its own
 prediction but the processors that other programs took meanwhile.
 """
 
@@ -21,6 +21,7 @@ from pgflash.lab.store import periods_of
 from pgflash.model.advice import PredictionChecks
 from pgflash.model.awr import AwrReport, ReportTable, Row
 from pgflash.model.run import Run
+from pgflash.model.summary import summarize
 
 DATA = Path(__file__).parent / "data" / "predictions"
 SCENARIOS = sorted(path.parent.name for path in DATA.glob("*/run.json"))
@@ -100,7 +101,7 @@ def test_without_a_name_an_approach_is_compared_with_the_plain_one_of_its_load()
     rows = {row.case: row for row in checked("write-path").rows}
     # The scans on the SAN are what the scans on flash are compared with, and with nothing.
     assert "reads-on-san" not in rows
-    tpm = {attempt.approach: attempt.tpm for attempt in run.attempts}
+    tpm = {one.approach.name: one.tpm for one in summarize(run)}
     unnamed = replace(run, approaches=tuple(replace(one, base="") for one in run.approaches))
     again = {row.case: row for row in predict_run(unnamed, stored("write-path")[1]).rows}
     expected = tpm["reads-on-flash"] / tpm["reads-on-san"]
