@@ -14,7 +14,8 @@ browser has painted the first of it (bar: a second), and when all charts are dra
 Memory: what the process holds, by the minute, with twenty viewers who come and go.  It
 fills a quarter of an hour of samples first; flat is what comes after.
 
-Writes bench/results/live.txt and live.json and prints it; --quick shows that it works.
+Writes bench/results/live.txt and live.json and prints it (with --memory, which leaves out the rest,
+live-memory.txt and live-memory.json); --quick shows that it works.
 """
 
 from __future__ import annotations
@@ -302,11 +303,31 @@ def memory_lines(found: list[float]) -> list[str]:
     return lines
 
 
+def measure_costs(
+    console: Console, server: Server, pid: int, port: int, size: Size
+) -> dict[str, object]:
+    """Measure what does not take hours, print it and return it."""
+    cost = measure_cost(server, pid, port, size)
+    console.print(f"Share of a core over {size.seconds:g} s each:")
+    console.print(cost_table(cost))
+    files_ms = measure_files(server)
+    console.print(f"To look at the files, which is done every ten seconds: {files_ms:.1f} ms")
+    content = measure_first_content(port, size.opened)
+    console.print("From a click to the first content, and until the charts are drawn:")
+    console.print(content_table(content))
+    return {
+        "percent": [asdict(one) for one in cost],
+        "files_ms": files_ms,
+        "first_content_ms": content,
+    }
+
+
 def main() -> None:
     """Measure, print, store."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small, to see that it works")
     parser.add_argument("--minutes", type=int, help="how long memory is looked at (25)")
+    parser.add_argument("--memory", action="store_true", help="nothing but memory")
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
     minutes = size.minutes if options.minutes is None else options.minutes
@@ -331,36 +352,25 @@ def main() -> None:
         ):
             if size.filled:
                 fill_ring(server)
-            cost = measure_cost(server, child.pid, port, size)
             console.print(
                 f"PostgreSQL {install.version}, {size.relations:,} relations, {SESSIONS} sessions, "
-                f"{ACTIVE} in a query, {TRANSACTIONS_S} transactions a second; share of a core "
-                f"over {size.seconds:g} s each:"
+                f"{ACTIVE} in a query, {TRANSACTIONS_S} transactions a second"
             )
-            console.print(cost_table(cost))
-            files_ms = measure_files(server)
-            console.print(
-                f"To look at the files, which is done every ten seconds: {files_ms:.1f} ms"
-            )
-            content = measure_first_content(port, size.opened)
-            console.print("From a click to the first content, and until the charts are drawn:")
-            console.print(content_table(content))
-            memory = measure_memory(child.pid, port, minutes)
-            for line in memory_lines(memory):
-                console.print(line)
+            found: dict[str, object] = {"postgres": install.version}
+            if not options.memory:
+                found |= measure_costs(console, server, child.pid, port, size)
+            if minutes:
+                memory = measure_memory(child.pid, port, minutes)
+                found["memory_mb"] = memory
+                for line in memory_lines(memory):
+                    console.print(line)
     finally:
         factory.close()
     if not options.quick:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "live.txt").write_text(console.export_text())
-        found = {
-            "postgres": install.version,
-            "percent": [asdict(one) for one in cost],
-            "files_ms": files_ms,
-            "first_content_ms": content,
-            "memory_mb": memory,
-        }
-        (RESULTS / "live.json").write_text(json.dumps(found, indent=1) + "\n")
+        name = "live-memory" if options.memory else "live"
+        (RESULTS / f"{name}.txt").write_text(console.export_text())
+        (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
