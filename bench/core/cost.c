@@ -21,7 +21,8 @@
 #include "fcache/checksum.h"
 #include "fcache/writer.h"
 #include "../measure.h"
-#include "shared.h"
+#include "index.h"
+#include "read.h"
 
 #define CALLS        MEASURE_CALLS
 #define BLOCKS_SMALL 32000

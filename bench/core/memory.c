@@ -9,7 +9,8 @@
  */
 #include <stdio.h>
 
-#include "shared.h"
+#include "files.h"
+#include "index.h"
 
 #define MB_SLOTS (1024U * 1024 / FC_BLOCK_SIZE)
 

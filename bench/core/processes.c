@@ -26,7 +26,7 @@
 #define MEASURE_CALLS 8000
 #include "../measure.h"
 #include "fcache/writer.h"
-#include "shared.h"
+#include "read.h"
 
 #define BLOCKS        32000
 #define PROCESSES_MAX 8

@@ -16,7 +16,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "shared.h"
+#include "files.h"
 
 FcAtomic32 *
 fc_chunk_of(const FcShared *shared, uint32_t number, uint32_t block)

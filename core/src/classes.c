@@ -29,7 +29,8 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "shared.h"
+#include "classes.h"
+#include "files.h"
 
 /* Files or classes looked through in one hold of the lock: some microseconds. */
 #define LOCK_BATCH 1024

@@ -46,7 +46,11 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "shared.h"
+#include "files.h"
+#include "classes.h"
+#include "geometry.h"
+#include "index.h"
+#include "process.h"
 
 /* Spins before a lock counts as not to be had: some tens of microseconds. */
 #define LOCK_SPINS 2000

@@ -27,6 +27,8 @@
 #include <time.h>
 
 #include "devices.h"
+#include "files.h"
+#include "process.h"
 #include "staging.h"
 
 /* How long an update may wait for the next one. */

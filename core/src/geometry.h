@@ -2,12 +2,14 @@
  * geometry.h
  *		How many sets are in use, and which of them a block belongs into.
  *
- * The end of shared.h; resize.c changes it.
+ * resize.c changes it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #ifndef FCACHE_GEOMETRY_H
 #define FCACHE_GEOMETRY_H
+
+#include "shared.h"
 
 /*
  * The geometry word: old count of sets << 32 | new count.  They differ while the

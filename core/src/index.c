@@ -30,20 +30,14 @@
  * both copies are right, and invalidation, which always looks at every way,
  * takes both.
  *
+ * Here is the changer's half, and what all look-ups do; the filler's is claim.c.
+ *
  * SPDX-License-Identifier: PostgreSQL
  */
-
 #include "devices.h"
+#include "files.h"
+#include "geometry.h"
 #include "staging.h"
-
-/* A claim lost to other processes this often counts as "writer overloaded". */
-#define CLAIM_TRIES 4
-
-static FcSet *
-set_of_slot(const FcShared *shared, uint32_t slot)
-{
-	return fc_set(shared, slot / FC_WAYS);
-}
 
 static bool
 same_key(uint64_t a, uint64_t b)
@@ -51,30 +45,6 @@ same_key(uint64_t a, uint64_t b)
 	if (FC_BROKEN(FULL_KEY))
 		return (uint32_t) a == (uint32_t) b;
 	return a == b;
-}
-
-static FcCandidate
-candidate_of(const FcShared *shared, uint64_t key)
-{
-	const FcFileId *id = &fc_files(shared)[fc_key_file(key)].id;
-	uint64_t relation =
-		(uint64_t) id->database << 32 ^ (uint64_t) id->relation << 2 ^ id->fork;
-
-	return (FcCandidate){
-		.fingerprint = (uint32_t) fc_mix(key),
-		.relation = (uint8_t) fc_mix(relation),
-	};
-}
-
-static FcPolicyPlace
-policy_place(const FcShared *shared, uint32_t set_number)
-{
-	return (FcPolicyPlace){
-		.set = fc_set(shared, set_number)->policy_state,
-		.shared = FC_AT(shared, policy_offset, void),
-		.set_number = set_number,
-		.set_count = fc_geometry_new(atomic_load(&shared->geometry)),
-	};
 }
 
 /* ---- looking ------------------------------------------------------------- */
@@ -143,7 +113,7 @@ fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen)
 bool
 fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 {
-	FcSet *set = set_of_slot(shared, seen->slot);
+	FcSet *set = fc_set_of_slot(shared, seen->slot);
 	unsigned way = seen->slot % FC_WAYS;
 
 	atomic_thread_fence(memory_order_seq_cst);
@@ -153,14 +123,6 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 	return same_entry(meta, seen) &&
 	       same_key(atomic_load(&set->key[way]), key) &&
 	       same_entry(atomic_load(&set->meta[way]), seen);
-}
-
-void
-fc_index_touch(FcCache *cache, const FcSeen *seen)
-{
-	FcPolicyPlace place = policy_place(cache->shared, seen->slot / FC_WAYS);
-
-	cache->policy->touched(&place, seen->slot % FC_WAYS);
 }
 
 /* ---- changing -------------------------------------------------------------- */
@@ -203,25 +165,10 @@ doom(FcSet *set, unsigned way, uint64_t meta)
 		fc_meta_as(meta, FC_DOOMED, fc_meta_high(meta)));
 }
 
-/* Take the claim away from an owner that will never come back. */
-static bool
-take_over(FcCache *cache, FcSet *set, unsigned way, uint64_t meta)
-{
-	/*
-	 * What the owner counted in stays counted: whether it did is not known, and
-	 * chunk counters may be too high but not too low.
-	 */
-	if (!atomic_compare_exchange_strong(&set->meta[way], &meta,
-	                                    fc_meta_next(meta, FC_EMPTY, 0)))
-		return false;
-	fc_count(cache, FC_COUNT_takeovers, 1);
-	return true;
-}
-
 bool
 fc_index_drop(FcShared *shared, uint64_t key, const FcSeen *seen)
 {
-	FcSet *set = set_of_slot(shared, seen->slot);
+	FcSet *set = fc_set_of_slot(shared, seen->slot);
 	unsigned way = seen->slot % FC_WAYS;
 	uint64_t meta = atomic_load(&set->meta[way]);
 
@@ -276,19 +223,8 @@ invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 bool
 fc_index_doom(const FcShared *shared, const FcSeen *seen)
 {
-	return doom(set_of_slot(shared, seen->slot), seen->slot % FC_WAYS,
+	return doom(fc_set_of_slot(shared, seen->slot), seen->slot % FC_WAYS,
 	            seen->meta);
-}
-
-bool
-fc_index_take_over(FcCache *cache, const FcSeen *seen)
-{
-	FcState state = fc_meta_state(seen->meta);
-
-	return (state == FC_FILLING || state == FC_DOOMED) &&
-	       fc_owner_gone(cache, fc_meta_high(seen->meta)) &&
-	       take_over(cache, set_of_slot(cache->shared, seen->slot),
-	                 seen->slot % FC_WAYS, seen->meta);
 }
 
 static FcHeld
@@ -362,305 +298,6 @@ fc_index_invalidate(FcCache *cache, uint64_t key, FcHome *home_out)
 		              invalidate_homes(cache, key, frame.geometry, home_out));
 	} while (!fc_frame_stands(cache->shared, &frame) && !FC_BROKEN(FRAME));
 	return held;
-}
-
-/* ---- filling --------------------------------------------------------------- */
-
-/* What a filler finds in a set. */
-typedef struct Survey
-{
-	bool exists;
-	unsigned same_way; /* emptied, but the same block's; or FC_WAY_NONE */
-	uint64_t free;
-	uint64_t usable;
-	uint64_t busy;
-	uint64_t meta[FC_WAYS];
-} Survey;
-
-static void
-survey_set(FcSet *set, uint64_t key, Survey *survey)
-{
-	survey->exists = false;
-	survey->same_way = FC_WAY_NONE;
-	survey->free = survey->usable = survey->busy = 0;
-
-	for (unsigned way = 0; way < FC_WAYS; way++)
-	{
-		uint64_t meta = atomic_load(&set->meta[way]);
-		bool ours = atomic_load(&set->key[way]) == key;
-		FcState state = fc_meta_state(meta);
-
-		survey->meta[way] = meta;
-		if (state == FC_EMPTY)
-		{
-			survey->free |= 1ULL << way;
-			if (ours)
-				survey->same_way = way;
-		}
-		else if (state == FC_VALID || state == FC_STAGED)
-		{
-			survey->usable |= 1ULL << way;
-			survey->exists |= ours;
-		}
-		else
-		{
-			survey->busy |= 1ULL << way;
-			survey->exists |=
-				ours && (state == FC_FILLING || state == FC_WRITING);
-		}
-	}
-}
-
-/* May what somebody holds be taken away? */
-static bool
-gone_from(const FcCache *cache, uint64_t meta)
-{
-	FcState state = fc_meta_state(meta);
-
-	if (state == FC_WRITING || state == FC_WRITING_DOOMED)
-		return FC_BROKEN(PIN);
-	return fc_owner_gone(cache, fc_meta_high(meta));
-}
-
-/*
- * Free the ways whose filler is gone; true if there were any.  What is being
- * written is the writer's business, and after its death its successor's.
- */
-static bool
-free_orphans(FcCache *cache, FcSet *set, const Survey *survey)
-{
-	bool freed = false;
-
-	for (uint64_t busy = survey->busy; busy != 0; busy &= busy - 1)
-	{
-		unsigned way = (unsigned) __builtin_ctzll(busy);
-		uint64_t meta = survey->meta[way];
-
-		if (gone_from(cache, meta) && take_over(cache, set, way, meta))
-			freed = true;
-	}
-	return freed;
-}
-
-/* One of the ways, which is not empty, by chance. */
-static unsigned
-any_of(uint64_t ways, uint32_t chance)
-{
-	for (unsigned skip = chance % (unsigned) __builtin_popcountll(ways);
-	     skip > 0; skip--)
-		ways &= ways - 1;
-	return (unsigned) __builtin_ctzll(ways);
-}
-
-/* The way to use, or FC_WAY_NONE with the reason counted. */
-static unsigned
-choose_way(FcCache *cache, const FcPolicyPlace *place, uint64_t key,
-           const FcCandidate *candidate, const Survey *survey)
-{
-	if (survey->same_way != FC_WAY_NONE)
-		return survey->same_way;
-	if (survey->free != 0)
-		return (unsigned) __builtin_ctzll(survey->free);
-	if (survey->busy != 0)
-		fc_count(cache, FC_COUNT_eviction_buffer_pinned, 1);
-	if (survey->usable == 0)
-	{
-		fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
-		return FC_WAY_NONE;
-	}
-
-	bool must;
-	uint64_t usable =
-		fc_class_usable(cache->shared, fc_set(cache->shared, place->set_number),
-	                    fc_key_file(key), survey->usable, &must);
-	unsigned way = usable == 0
-	                   ? FC_WAY_NONE
-	                   : cache->policy->choose(place, candidate, usable);
-
-	/* The policy would rather not; then it is all the same who goes. */
-	if (way == FC_WAY_NONE && must)
-		way = any_of(usable, candidate->fingerprint);
-	if (way == FC_WAY_NONE)
-		fc_count(cache, FC_COUNT_insert_skip_not_useful, 1);
-	return way;
-}
-
-/* The block that lay in the way leaves. */
-static void
-evict(FcCache *cache, const FcPolicyPlace *place, unsigned way, uint64_t meta)
-{
-	FcSet *set = fc_set(cache->shared, place->set_number);
-	uint64_t key = atomic_load(&set->key[way]);
-	FcCandidate old = candidate_of(cache->shared, key);
-
-	cache->policy->evicted(place, way, &old);
-	fc_file_block_leaves(cache->shared, fc_key_file(key), (uint32_t) key);
-	fc_count(cache, FC_COUNT_eviction_aged_out, 1);
-	if (fc_meta_state(meta) == FC_STAGED)
-		fc_staging_free(cache->shared, fc_meta_high(meta));
-}
-
-/* The new one takes its place. */
-static void
-take_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
-{
-	fc_file_block_enters(cache->shared, fc_key_file(key), (uint32_t) key);
-	FC_POINT("claimed-old-key");
-	atomic_store(&set->key[way], key);
-	FC_POINT("claimed-new-key");
-}
-
-/* from: where the block lies now, if it is to move; else it was missed. */
-static FcStatus
-claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
-          FcSeen *claim)
-{
-	uint64_t key = fc_key(ticket->file, ticket->block);
-	FcSet *set = fc_set(cache->shared, ticket->set);
-	FcPolicyPlace place = policy_place(cache->shared, ticket->set);
-	FcCandidate candidate = candidate_of(cache->shared, key);
-	bool told = false;
-
-	if (from != NULL)
-	{
-		FcPolicyPlace old = policy_place(cache->shared, from->slot / FC_WAYS);
-
-		cache->policy->moves(&old, from->slot % FC_WAYS, &candidate);
-		told = true;
-	}
-
-	if (cache->token == 0 && fc_process_begin(cache) != FC_OK)
-	{
-		fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
-		return FC_SKIP;
-	}
-
-	for (int try = 0; try < CLAIM_TRIES; try++)
-	{
-		Survey survey;
-
-		survey_set(set, key, &survey);
-		if (survey.busy != 0 && (survey.free == 0 || survey.exists) &&
-		    free_orphans(cache, set, &survey))
-			continue;
-		if (survey.exists)
-		{
-			fc_count(cache, FC_COUNT_insert_skip_exists, 1);
-			return FC_SKIP;
-		}
-
-		/* An emptied way of its own is no miss: a change emptied it. */
-		if (!told && survey.same_way == FC_WAY_NONE)
-		{
-			cache->policy->missed(&place, &candidate);
-			told = true;
-		}
-
-		unsigned way = choose_way(cache, &place, key, &candidate, &survey);
-
-		if (way == FC_WAY_NONE)
-			return FC_SKIP;
-
-		uint64_t meta = survey.meta[way];
-		uint64_t claimed = fc_meta_next(meta, FC_FILLING, cache->token);
-
-		FC_POINT("way-chosen");
-		if (!atomic_compare_exchange_strong(&set->meta[way], &meta, claimed))
-			continue;
-
-		claim->slot = ticket->set * FC_WAYS + way;
-		claim->meta = claimed;
-		if (fc_meta_state(meta) != FC_EMPTY)
-			evict(cache, &place, way, meta);
-		if (way != survey.same_way)
-			cache->policy->filled(&place, way, &candidate);
-		take_way(cache, set, way, key);
-		return FC_OK;
-	}
-
-	fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
-	return FC_SKIP;
-}
-
-FcStatus
-fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
-{
-	return claim_way(cache, ticket, NULL, claim);
-}
-
-FcStatus
-fc_index_claim_move(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
-                    FcSeen *claim)
-{
-	return claim_way(cache, ticket, from, claim);
-}
-
-/* Does everything stand as the ticket noted it?  Counts what does not. */
-static bool
-ticket_holds(FcCache *cache, const FcTicket *ticket, FcSet *set)
-{
-	FcShared *shared = cache->shared;
-
-	if ((!FC_BROKEN(MODE_CHECK) &&
-	     atomic_load(&shared->mode_word) != ticket->mode_word) ||
-	    (!FC_BROKEN(FILE_GENERATION) &&
-	     atomic_load(&fc_generations(shared)[ticket->file]) !=
-	         ticket->file_generation))
-	{
-		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
-		return false;
-	}
-	if (!FC_BROKEN(SET_GENERATION) &&
-	    atomic_load(&set->generation) != ticket->set_generation)
-	{
-		fc_count(cache, FC_COUNT_insert_skip_modification, 1);
-		return false;
-	}
-	return true;
-}
-
-FcStatus
-fc_index_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
-                 FcState state, uint32_t high)
-{
-	FcSet *set = set_of_slot(cache->shared, claim->slot);
-	unsigned way = claim->slot % FC_WAYS;
-	uint64_t meta = claim->meta;
-	uint64_t published = fc_meta_as(meta, state, high);
-
-	if (!ticket_holds(cache, ticket, set))
-	{
-		fc_index_abandon(cache, ticket, claim);
-		return FC_SKIP;
-	}
-	FC_POINT("generations-compared");
-
-	if (atomic_compare_exchange_strong(&set->meta[way], &meta, published))
-		return FC_OK;
-
-	fc_count(cache, FC_COUNT_insert_skip_modification, 1);
-	fc_index_abandon(cache, ticket, claim);
-	return FC_SKIP;
-}
-
-void
-fc_index_abandon(FcCache *cache, const FcTicket *ticket, const FcSeen *claim)
-{
-	FcSet *set = set_of_slot(cache->shared, claim->slot);
-	unsigned way = claim->slot % FC_WAYS;
-	uint64_t doomed =
-		fc_meta_as(claim->meta, FC_DOOMED, fc_meta_high(claim->meta));
-	uint64_t meta = atomic_load(&set->meta[way]);
-
-	while (meta == claim->meta || meta == doomed)
-	{
-		if (atomic_compare_exchange_weak(&set->meta[way], &meta,
-		                                 fc_meta_next(meta, FC_EMPTY, 0)))
-		{
-			fc_file_block_leaves(cache->shared, ticket->file, ticket->block);
-			return;
-		}
-	}
 }
 
 /* ---- walking everything ---------------------------------------------------- */

@@ -1,116 +1,81 @@
 /*
  * map.c
- *		The map in the cache files: what is cached, over a shutdown and a reboot.
+ *		Where everything lies in a saved map, and how its pieces get there.
  *
- * Saved by the last process of a server that shut down: behind the slots of each
- * cache file a record for each of its sets (keys, checksums, the policy's state), and
- * behind the records of the first file the files, with their stamps.  Then all is
- * synced, and only then the superblocks say "clean".  Sets that hold nothing are not
- * written: what lies at their place then has another life's nonce.
- *
- * At the next start the files are taken in at once, asleep (stamps.c): from then on
- * the dictionary knows everything that the map knows, so whoever changes a file finds
- * it.  The records follow in the background, while the cache serves.
- *
- * Taking a record in is filling, with tickets that are as old as this life: only
- * into ways that nobody touched since (all zero), only while no block of the set was
- * changed (its generation is 0), and only blocks of files of which no range was
- * (their generation is still the one they were given at the start).  As in any fill
- * the claim is visible before generations are compared (index.c).  Slots of a way
- * that nobody touched hold what they held at the shutdown.
- *
- * Until a set's record has been looked at nothing else is put into the set: it would
- * take the place of what the map has there, or lie there twice.
- *
- * A record that is torn, or is not of this map, counts as empty.  The server is
- * killed, or the size changed, while records are taken in: those that are not yet
- * are lost.
+ * All places follow from the layout and from the number of sets in use, so a map is
+ * only found by a cache of the size that saved it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include "map.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 #include <unistd.h>
 
 #include "fcache/checksum.h"
-#include "health.h"
-#include "ondisk.h"
-#include "shared.h"
-#include "superblock.h"
+#include "geometry.h"
+#include "index.h"
 
-/* Bytes read or written at once. */
-#define CHUNK (1U << 20)
-
-/*
- * What a number's generation is when its file came from the map: one that no number
- * that was given in this life will ever come to.
- */
-#define FROM_MAP ((FC_GENERATION_ONE << 48) + FC_NUMBER_ASLEEP)
-
-/* ---- where everything lies ----------------------------------------------------- */
-
-static uint32_t
-record_size(const FcShared *shared)
+uint32_t
+fc_map_record_size(const FcShared *shared)
 {
 	size_t state = shared->set_size - sizeof(FcSet);
 
 	return (uint32_t) ((sizeof(FcDiskRecord) + state + 63) & ~(size_t) 63);
 }
 
-static uint32_t
-sets_of_file(const FcShared *shared)
+uint32_t
+fc_map_sets_of_file(const FcShared *shared)
 {
 	return fc_geometry_new(atomic_load(&shared->geometry)) /
 	       shared->device_count;
 }
 
-static off_t
-records_begin(const FcShared *shared)
+off_t
+fc_map_records_begin(const FcShared *shared)
 {
 	return FC_SLOTS_OFFSET +
-	       (off_t) sets_of_file(shared) * FC_WAYS * FC_BLOCK_SIZE;
+	       (off_t) fc_map_sets_of_file(shared) * FC_WAYS * FC_BLOCK_SIZE;
 }
 
 static uint64_t
 round_up(uint64_t size)
 {
-	return (size + CHUNK - 1) / CHUNK * CHUNK;
+	return (size + FC_MAP_CHUNK - 1) / FC_MAP_CHUNK * FC_MAP_CHUNK;
 }
 
-static off_t
-files_begin(const FcShared *shared)
+off_t
+fc_map_files_begin(const FcShared *shared)
 {
-	return records_begin(shared) +
-	       (off_t) round_up((uint64_t) sets_of_file(shared) *
-	                        record_size(shared));
+	return fc_map_records_begin(shared) +
+	       (off_t) round_up((uint64_t) fc_map_sets_of_file(shared) *
+	                        fc_map_record_size(shared));
 }
 
-static uint64_t
-files_size(const FcShared *shared, uint32_t count, uint64_t policy_size)
+uint64_t
+fc_map_files_size(uint32_t count, uint64_t policy_size)
 {
-	(void) shared;
 	return round_up(sizeof(FcDiskFiles) +
 	                (uint64_t) count * sizeof(FcDiskFile) + policy_size);
 }
 
 /* What the policy keeps for all sets; the staging ring comes next in memory. */
-static uint64_t
-policy_size(const FcShared *shared)
+uint64_t
+fc_map_policy_size(const FcShared *shared)
 {
 	return shared->staged_offset - shared->policy_offset;
 }
 
-static uint32_t
-record_crc(const FcDiskRecord *record, uint32_t size)
+uint32_t
+fc_map_record_crc(const FcDiskRecord *record, uint32_t size)
 {
 	return fc_crc32c(0, &record->nonce, size - offsetof(FcDiskRecord, nonce));
 }
 
 /* All of a piece, or not at all. */
-static bool
-transfer(int fd, void *buffer, size_t size, off_t offset, bool writes)
+bool
+fc_map_transfer(int fd, void *buffer, size_t size, off_t offset, bool writes)
 {
 	char *at = buffer;
 
@@ -128,510 +93,4 @@ transfer(int fd, void *buffer, size_t size, off_t offset, bool writes)
 		offset += done;
 	}
 	return true;
-}
-
-/* ---- saving -------------------------------------------------------------------- */
-
-static bool
-make_record(const FcShared *shared, uint32_t set_number, FcDiskRecord *record)
-{
-	FcSet *set = fc_set(shared, set_number);
-	uint32_t size = record_size(shared);
-
-	memset(record, 0, size);
-	for (unsigned way = 0; way < FC_WAYS; way++)
-	{
-		uint64_t meta = atomic_load(&set->meta[way]);
-
-		if (fc_meta_state(meta) != FC_VALID)
-			continue;
-		record->valid |= 1ULL << way;
-		record->key[way] = atomic_load(&set->key[way]);
-		record->block_crc[way] = fc_meta_high(meta);
-	}
-	if (record->valid == 0)
-		return false;
-	record->nonce = shared->nonce;
-	record->set = set_number;
-	memcpy(record + 1, set->policy_state, shared->set_size - sizeof(FcSet));
-	record->crc = record_crc(record, size);
-	return true;
-}
-
-static bool
-save_records(const FcCache *cache, uint32_t device, char *buffer)
-{
-	const FcShared *shared = cache->shared;
-	uint32_t size = record_size(shared);
-	uint32_t per_chunk = CHUNK / size;
-	uint32_t sets = sets_of_file(shared);
-	char *room = buffer + CHUNK; /* of one record, before it is placed */
-
-	for (uint32_t first = 0; first < sets; first += per_chunk)
-	{
-		bool any = false;
-
-		memset(buffer, 0, CHUNK);
-		for (uint32_t i = first; i < sets && i < first + per_chunk; i++)
-		{
-			FcDiskRecord *record = (FcDiskRecord *) (void *) room;
-
-			if (!make_record(shared, i * shared->device_count + device, record))
-				continue;
-			memcpy(buffer + (size_t) (i - first) * size, record, size);
-			any = true;
-		}
-		if (any && !transfer(cache->devices[device].fd, buffer, CHUNK,
-		                     records_begin(shared) +
-		                         (off_t) (first / per_chunk) * CHUNK,
-		                     true))
-			return false;
-	}
-	return true;
-}
-
-/* May the file's blocks count in another life? */
-static bool
-is_kept(const FcShared *shared, uint32_t number)
-{
-	const FcFileEntry *entry = &fc_files(shared)[number];
-
-	return atomic_load(&fc_tags(shared)[number]) != 0 &&
-	       fc_generation_state(atomic_load(&fc_generations(shared)[number])) !=
-	           FC_NUMBER_RETIRED &&
-	       atomic_load(&entry->stamp) != 0 &&
-	       (uint32_t) atomic_load(fc_writers_of(shared, &entry->id)) == 0;
-}
-
-static bool
-save_files(const FcCache *cache)
-{
-	const FcShared *shared = cache->shared;
-	uint64_t state = policy_size(shared);
-	uint32_t count = 0;
-
-	for (uint32_t number = 1; number < shared->file_count; number++)
-		count += is_kept(shared, number);
-
-	uint64_t size = files_size(shared, count, state);
-	FcDiskFiles *files = aligned_alloc(FC_IO_ALIGN, size);
-
-	if (files == NULL)
-		return false;
-	memset(files, 0, size);
-	files->nonce = shared->nonce;
-	files->policy_hash = shared->policy_hash;
-	files->file_count = shared->file_count;
-	files->set_count = shared->set_count;
-	files->record_size = record_size(shared);
-	files->count = count;
-	files->policy_size = state;
-
-	FcDiskFile *line = (FcDiskFile *) (void *) (files + 1);
-
-	for (uint32_t number = 1; number < shared->file_count && count > 0;
-	     number++)
-	{
-		const FcFileEntry *entry = &fc_files(shared)[number];
-
-		if (!is_kept(shared, number))
-			continue;
-		*line++ = (FcDiskFile){ .id = { entry->id.tablespace,
-			                            entry->id.database, entry->id.relation,
-			                            entry->id.fork, entry->id.segment },
-			                    .number = number,
-			                    .changes = atomic_load(&entry->changes),
-			                    .stamp = atomic_load(&entry->stamp) };
-		count--;
-	}
-	memcpy(line, FC_AT(shared, policy_offset, char), state);
-	files->crc =
-		fc_crc32c(0, &files->nonce, size - offsetof(FcDiskFiles, nonce));
-
-	bool saved =
-		transfer(cache->devices[0].fd, files, size, files_begin(shared), true);
-
-	free(files);
-	return saved;
-}
-
-/* Space at the end of each file, so that a full file system is no half map. */
-static bool
-reserve(const FcCache *cache, uint32_t device)
-{
-	const FcShared *shared = cache->shared;
-	off_t from = records_begin(shared);
-	off_t end = files_begin(shared);
-	int error;
-
-	if (device == 0)
-		end +=
-			(off_t) files_size(shared, shared->file_count, policy_size(shared));
-	do
-		error = posix_fallocate(cache->devices[device].fd, from, end - from);
-	while (error == EINTR);
-	errno = error;
-	return error == 0;
-}
-
-static bool
-mark_clean(FcCache *cache)
-{
-	FcShared *shared = cache->shared;
-
-	for (uint32_t i = 0; i < shared->device_count; i++)
-	{
-		FcLabel label = cache->devices[i].label;
-
-		label.clean = true;
-		label.slot_count = sets_of_file(shared) * FC_WAYS;
-		label.nonce = shared->nonce;
-		if (!fc_label_write(cache->devices[i].fd, &label))
-			return false;
-	}
-	return true;
-}
-
-/* Who waits for one that hangs waits for ever. */
-static bool
-all_answer(const FcShared *shared)
-{
-	for (uint32_t i = 0; i < shared->device_count; i++)
-	{
-		FcDeviceState state = fc_health_state(shared, i);
-
-		if (state != FC_DEVICE_IN_SERVICE && state != FC_DEVICE_SLOW)
-			return false;
-	}
-	return true;
-}
-
-FcStatus
-fc_map_save(FcCache *cache)
-{
-	FcShared *shared = cache->shared;
-	uint64_t geometry = atomic_load(&shared->geometry);
-	char *buffer;
-	bool saved = true;
-
-	/* What is offline, or was written over by whoever crashed, is not to be kept. */
-	if (shared->nonce == 0 || fc_mode(cache, NULL) == FC_OFFLINE ||
-	    (uint32_t) atomic_load(&shared->everyone) != 0 ||
-	    !fc_blocks_counted(shared) || fc_geometry_moving(geometry) ||
-	    record_size(shared) > CHUNK)
-		return FC_SKIP;
-	for (uint32_t i = 0; i < shared->device_count; i++)
-		if (cache->devices[i].fd < 0)
-			return FC_SKIP;
-	if (!all_answer(shared))
-	{
-		errno = EBUSY;
-		return FC_FAILED;
-	}
-
-	buffer = aligned_alloc(FC_IO_ALIGN, 2 * (size_t) CHUNK);
-	if (buffer == NULL)
-		return FC_FAILED;
-	for (uint32_t i = 0; saved && i < shared->device_count; i++)
-		saved = reserve(cache, i) && save_records(cache, i, buffer);
-	saved = saved && save_files(cache);
-	for (uint32_t i = 0; saved && i < shared->device_count; i++)
-		saved = fdatasync(cache->devices[i].fd) == 0;
-	free(buffer);
-	return saved && mark_clean(cache) ? FC_OK : FC_FAILED;
-}
-
-/* ---- taking the files in ----------------------------------------------------------- */
-
-static bool
-take_file(FcShared *shared, const FcDiskFile *line)
-{
-	const FcFileId id = { line->id[0], line->id[1], line->id[2], line->id[3],
-		                  line->id[4] };
-	uint32_t number = line->number;
-
-	if (number == FC_FILE_NONE || number >= shared->file_count ||
-	    atomic_load(&fc_tags(shared)[number]) != 0 || line->stamp == 0)
-		return false;
-
-	FcFileEntry *entry = &fc_files(shared)[number];
-
-	entry->id = id;
-	atomic_store(&entry->changes, line->changes);
-	atomic_store(&entry->stamp, line->stamp);
-	atomic_store(&entry->file_class, fc_class_of(shared, &id));
-	atomic_store(&fc_generations(shared)[number], FROM_MAP);
-	fc_file_tag(shared, number);
-	return true;
-}
-
-/* Is it of a cache that was laid out like this one? */
-static bool
-is_laid_out_alike(const FcShared *shared, const FcDiskFiles *files)
-{
-	if (FC_BROKEN(GEOMETRY))
-		return files->record_size == record_size(shared) &&
-		       files->policy_size <= policy_size(shared);
-	return files->policy_hash == shared->policy_hash &&
-	       files->file_count == shared->file_count &&
-	       files->set_count == shared->set_count &&
-	       files->record_size == record_size(shared) &&
-	       files->policy_size == policy_size(shared);
-}
-
-static FcStart
-judge_files(const FcShared *shared, const FcDiskFiles *files, uint64_t nonce)
-{
-	if (files->nonce != nonce)
-		return FC_START_CORRUPT;
-	if (!is_laid_out_alike(shared, files))
-		return FC_START_GEOMETRY;
-	return files->count < shared->file_count ? FC_START_MAP : FC_START_CORRUPT;
-}
-
-static FcStart
-take_files(FcCache *cache, uint64_t nonce)
-{
-	FcShared *shared = cache->shared;
-	FcDiskFiles *files = aligned_alloc(FC_IO_ALIGN, CHUNK);
-	FcStart start;
-	uint64_t size;
-	uint32_t taken = 0;
-
-	/* The first chunk says how many there are. */
-	if (files == NULL || !transfer(cache->devices[0].fd, files, CHUNK,
-	                               files_begin(shared), false))
-	{
-		free(files);
-		return FC_START_UNREADABLE;
-	}
-	start = judge_files(shared, files, nonce);
-	if (start != FC_START_MAP)
-	{
-		free(files);
-		return start;
-	}
-
-	start = FC_START_CORRUPT;
-	size = files_size(shared, files->count, files->policy_size);
-	free(files);
-	files = aligned_alloc(FC_IO_ALIGN, size);
-	if (files != NULL &&
-	    transfer(cache->devices[0].fd, files, size, files_begin(shared),
-	             false) &&
-	    judge_files(shared, files, nonce) == FC_START_MAP &&
-	    files_size(shared, files->count, files->policy_size) == size &&
-	    files->crc ==
-	        fc_crc32c(0, &files->nonce, size - offsetof(FcDiskFiles, nonce)))
-	{
-		const FcDiskFile *line = (const FcDiskFile *) (void *) (files + 1);
-
-		for (uint32_t i = 0; i < files->count; i++)
-			taken += take_file(shared, &line[i]);
-		memcpy(FC_AT(shared, policy_offset, char), line + files->count,
-		       files->policy_size);
-		atomic_store(&shared->asleep_count, taken);
-		shared->map_sets = sets_of_file(shared);
-		shared->map_nonce = nonce;
-		start = FC_START_MAP;
-	}
-	free(files);
-	return start;
-}
-
-/* Is there a map of this cache in all the files? */
-static FcStart
-judge(const FcCache *cache, const FcIdentity *identity, uint64_t nonce)
-{
-	const FcShared *shared = cache->shared;
-	FcStart start = FC_START_NOTHING;
-
-	for (uint32_t i = 0; i < shared->device_count; i++)
-	{
-		const FcLabel *label = &cache->devices[i].label;
-
-		if (label->damaged || label->other_version)
-			return label->damaged ? FC_START_CORRUPT : FC_START_FORMAT;
-		if (label->whole)
-			start = FC_START_NONCE;
-	}
-	if (nonce == 0)
-		return start;
-
-	for (uint32_t i = 0; i < shared->device_count; i++)
-	{
-		const FcLabel *label = &cache->devices[i].label;
-
-		if (label->identity.system != identity->system && !FC_BROKEN(SYSTEM))
-			return FC_START_SYSTEM;
-		if ((label->identity.directory_device != identity->directory_device ||
-		     label->identity.directory_inode != identity->directory_inode) &&
-		    !FC_BROKEN(DIRECTORY))
-			return FC_START_DIRECTORY;
-		if (!label->clean && !FC_BROKEN(CLEAN))
-			return FC_START_UNCLEAN;
-		if (label->slot_count != sets_of_file(shared) * FC_WAYS)
-			return FC_START_GEOMETRY;
-	}
-	return FC_START_MAP;
-}
-
-FcStart
-fc_map_begin(FcCache *cache, const FcIdentity *identity)
-{
-	uint32_t count = cache->shared->device_count;
-	uint64_t nonce = fc_life_found(cache->devices, count);
-	FcStart start = judge(cache, identity, nonce);
-
-	if (start == FC_START_MAP)
-		start = take_files(cache, nonce);
-
-	/* Once, whatever comes. */
-	for (uint32_t i = 0; i < count; i++)
-		cache->devices[i].label.clean = false;
-	return start;
-}
-
-/* ---- taking records in ---------------------------------------------------------------- */
-
-/* One block of a record, as a fill whose ticket is as old as this life. */
-static void
-take_block(FcCache *cache, uint32_t set_number, unsigned way, uint64_t key,
-           uint32_t crc, uint64_t mode_word)
-{
-	FcShared *shared = cache->shared;
-	FcSet *set = fc_set(shared, set_number);
-	uint32_t number = fc_key_file(key);
-	uint64_t claimed = fc_meta_next(0, FC_FILLING, cache->token);
-	uint64_t valid = ((uint64_t) crc << 32) |
-	                 (claimed & FC_META_SEQUENCE_MASK) | (uint64_t) FC_VALID;
-	uint64_t untouched = 0;
-
-	if (number == FC_FILE_NONE || number >= shared->file_count ||
-	    fc_index_set_of(shared, key) != set_number ||
-	    !atomic_compare_exchange_strong(&set->meta[way], &untouched, claimed))
-		return;
-	fc_file_block_enters(shared, number, (uint32_t) key);
-	atomic_store(&set->key[way], key);
-	FC_POINT("record-claimed");
-
-	/* Asleep or awake, but with no range changed; see fc_file_wake(). */
-	uint64_t generation = atomic_load(&fc_generations(shared)[number]);
-	bool stands = generation == FROM_MAP ||
-	              generation == FROM_MAP - FC_NUMBER_ASLEEP + FC_NUMBER_LIVE ||
-	              FC_BROKEN(FILE_GENERATION);
-
-	stands = stands &&
-	         (atomic_load(&set->generation) == 0 || FC_BROKEN(SET_GENERATION));
-	stands = stands && atomic_load(&shared->mode_word) == mode_word;
-	FC_POINT("record-compared");
-	if (stands &&
-	    atomic_compare_exchange_strong(&set->meta[way], &claimed, valid))
-		return;
-
-	/* Doomed, perhaps, by a change: ours to empty in any case. */
-	uint64_t meta = atomic_load(&set->meta[way]);
-
-	while (!atomic_compare_exchange_weak(&set->meta[way], &meta,
-	                                     fc_meta_next(meta, FC_EMPTY, 0)))
-		;
-	fc_file_block_leaves(shared, number, (uint32_t) key);
-}
-
-static bool
-is_untouched(const FcSet *set)
-{
-	uint64_t any = atomic_load(&set->generation);
-
-	for (unsigned way = 0; way < FC_WAYS; way++)
-		any |= atomic_load(&set->meta[way]);
-	return any == 0;
-}
-
-static void
-take_record(FcCache *cache, uint32_t set_number, const FcDiskRecord *record)
-{
-	FcShared *shared = cache->shared;
-	FcSet *set = fc_set(shared, set_number);
-	uint64_t mode_word = atomic_load(&shared->mode_word);
-
-	if ((record->nonce != shared->map_nonce && !FC_BROKEN(NONCE)) ||
-	    record->set != set_number ||
-	    (record->crc != record_crc(record, record_size(shared)) &&
-	     !FC_BROKEN(CRC)) ||
-	    fc_word_mode(mode_word) == FC_OFFLINE)
-		return;
-
-	if (is_untouched(set))
-		memcpy(set->policy_state, record + 1, shared->set_size - sizeof(FcSet));
-	for (unsigned way = 0; way < FC_WAYS; way++)
-	{
-		if (record->valid & (1ULL << way))
-			take_block(cache, set_number, way, record->key[way],
-			           record->block_crc[way], mode_word);
-	}
-}
-
-bool
-fc_map_expects(const FcShared *shared, uint32_t set_number)
-{
-	uint32_t chunk;
-
-	if (atomic_load_explicit(&shared->map_nonce, memory_order_relaxed) == 0 ||
-	    atomic_load(&fc_set(shared, set_number)->generation) != 0)
-		return false;
-	chunk = set_number / shared->device_count / (CHUNK / record_size(shared));
-	return chunk >= atomic_load(&shared->map_next);
-}
-
-/* A chunk of a file's records; false if there is none. */
-static bool
-load_chunk(FcCache *cache, uint32_t device, uint32_t chunk, char *buffer)
-{
-	FcShared *shared = cache->shared;
-	uint32_t size = record_size(shared);
-	uint32_t per_chunk = CHUNK / size;
-	uint32_t sets = sets_of_file(shared);
-	uint32_t first = chunk * per_chunk;
-	char *room = buffer + CHUNK;
-
-	if (first >= sets)
-		return false;
-	if (cache->devices[device].fd < 0 ||
-	    !transfer(cache->devices[device].fd, buffer, CHUNK,
-	              records_begin(shared) + (off_t) chunk * CHUNK, false))
-		return true;
-	for (uint32_t i = first; i < sets && i < first + per_chunk; i++)
-	{
-		memcpy(room, buffer + (size_t) (i - first) * size, size);
-		take_record(cache, i * shared->device_count + device,
-		            (const FcDiskRecord *) (void *) room);
-	}
-	return true;
-}
-
-bool
-fc_map_load(FcCache *cache)
-{
-	FcShared *shared = cache->shared;
-	uint32_t chunk = atomic_load(&shared->map_next);
-	char *buffer;
-	bool more = false;
-
-	if (sets_of_file(shared) != shared->map_sets ||
-	    fc_geometry_moving(atomic_load(&shared->geometry)))
-		shared->map_nonce = 0;
-	if (shared->map_nonce == 0 ||
-	    (cache->token == 0 && fc_process_begin(cache) != FC_OK))
-		return false;
-	buffer = aligned_alloc(FC_IO_ALIGN, 2 * (size_t) CHUNK);
-	if (buffer == NULL)
-		return false;
-	for (uint32_t i = 0; i < shared->device_count; i++)
-		more |= load_chunk(cache, i, chunk, buffer);
-	free(buffer);
-	atomic_store(&shared->map_next, chunk + 1);
-	if (!more)
-		shared->map_nonce = 0;
-	return more;
 }

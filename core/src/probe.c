@@ -17,6 +17,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "geometry.h"
+#include "index.h"
 #include "queue.h"
 
 /* Sets that are looked through for a cached block. */

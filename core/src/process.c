@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shared.h"
+#include "process.h"
 
 #define START_BITS 26
 #define START_MASK ((1U << START_BITS) - 1)

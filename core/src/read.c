@@ -21,11 +21,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "classes.h"
 #include "devices.h"
 #include "fcache/checksum.h"
+#include "files.h"
+#include "geometry.h"
 #include "health.h"
+#include "read.h"
 #include "reader.h"
-#include "shared.h"
+#include "staging.h"
 
 uint32_t
 fc_slot_checksum(uint64_t key, const void *page)

@@ -35,6 +35,7 @@
 #include <sys/mman.h>
 
 #include "devices.h"
+#include "geometry.h"
 #include "queue.h"
 
 #define PAGES FC_QUEUE_DEPTH_READER

@@ -7,7 +7,7 @@
 #ifndef FCACHE_READER_H
 #define FCACHE_READER_H
 
-#include "shared.h"
+#include "index.h"
 
 /*
  * A slot has been read: page holds its FC_BLOCK_SIZE bytes until the call

@@ -35,15 +35,15 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "health.h"
-#include "shared.h"
+#include <errno.h>
 
-void
-fc_resize_init(FcShared *shared, uint32_t sets)
-{
-	atomic_store(&shared->geometry, fc_geometry_word(sets, sets));
-	atomic_store(&shared->room_sets, sets);
-}
+#include "budget.h"
+#include "files.h"
+#include "geometry.h"
+#include "health.h"
+#include "process.h"
+#include "read.h"
+#include "staging.h"
 
 uint32_t
 fc_slot_count(const FcCache *cache)
@@ -95,6 +95,109 @@ unlock_resizer(FcCache *cache)
 	atomic_compare_exchange_strong(&cache->shared->resizer, &mine, 0);
 }
 
+/* ---- one block -------------------------------------------------------------- */
+
+/* The block into the scratch block, from wherever it is; seen learns its CRC32C. */
+static bool
+fetch(FcCache *cache, uint64_t key, FcSeen *seen)
+{
+	if (fc_meta_staged(seen->meta))
+		return fc_staging_read(cache, key, seen, cache->scratch);
+	seen->crc = fc_meta_high(seen->meta);
+	return fc_slot_fetch(cache, seen, cache->scratch) &&
+	       fc_slot_checksum(key, cache->scratch) == seen->crc;
+}
+
+/* Who moves blocks may wait: it writes the scratch block to the slot itself. */
+static bool
+write_slot(FcCache *cache, uint32_t slot)
+{
+	uint64_t start = fc_now_ns();
+	FcDevice *device;
+	off_t offset;
+
+	fc_slot_place(cache, slot, &device, &offset);
+
+	ssize_t put =
+		device->ops->write(device, cache->scratch, FC_BLOCK_SIZE, offset);
+	FcOutcome outcome = put == FC_BLOCK_SIZE        ? FC_OUTCOME_OK
+	                    : put < 0 && errno == EINTR ? FC_OUTCOME_INTERRUPTED
+	                                                : FC_OUTCOME_ERROR;
+
+	fc_device_write_done(cache, device, fc_now_ns() - start, outcome);
+	return outcome == FC_OUTCOME_OK;
+}
+
+/* What a fill at the block's present home would need; false: nobody wants it. */
+static bool
+note_ticket(FcCache *cache, uint64_t key, FcTicket *ticket)
+{
+	FcShared *shared = cache->shared;
+
+	ticket->file = fc_key_file(key);
+	ticket->block = (uint32_t) key;
+	ticket->mode_word = atomic_load(&shared->mode_word);
+	ticket->file_generation =
+		atomic_load(&fc_generations(shared)[ticket->file]);
+	ticket->set = fc_index_set_of(shared, key);
+	ticket->set_generation =
+		atomic_load(&fc_set(shared, ticket->set)->generation);
+	return fc_generation_state(ticket->file_generation) != FC_NUMBER_RETIRED &&
+	       fc_set_usable(cache, ticket->set) && fc_budget_allows(cache);
+}
+
+/*
+ * The new place is claimed before the last look at the old entry: a change either
+ * finds the claim, or has emptied the old entry before that look.  Besides, the
+ * ticket is noted before the first look: a change of this block, which empties the
+ * old entry first, either did so before that look or moves the new home's
+ * generation after the ticket.
+ */
+static bool
+copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
+{
+	FcSeen seen = *from;
+	FcTicket ticket;
+	FcSeen claim;
+
+	if (!note_ticket(cache, key, &ticket))
+		return false;
+	FC_POINT("move-noted");
+	if (!fc_index_holds(cache->shared, key, &seen) ||
+	    fc_index_claim_move(cache, &ticket, &seen, &claim) != FC_OK)
+		return false;
+	FC_POINT("move-claimed");
+
+	bool good = fetch(cache, key, &seen) && write_slot(cache, claim.slot);
+
+	FC_POINT("move-written");
+	if (!good ||
+	    (!FC_BROKEN(MOVE_LOOK) && !fc_index_holds(cache->shared, key, &seen)))
+	{
+		fc_index_abandon(cache, &ticket, &claim);
+		return false;
+	}
+	FC_POINT("move-looked");
+	if (FC_BROKEN(MOVE_TICKET))
+		(void) note_ticket(cache, key, &ticket);
+	return fc_index_publish(cache, &ticket, &claim, FC_VALID, seen.crc) ==
+	       FC_OK;
+}
+
+/*
+ * Put a copy of a cached block where it belongs now, and count it.  The entry it was
+ * copied from is the caller's to drop.
+ */
+static void
+move(FcCache *cache, uint64_t key, const FcSeen *from)
+{
+	int saved_errno = errno;
+
+	if (copy_to_home(cache, key, from))
+		fc_count(cache, FC_COUNT_moved_blocks, 1);
+	errno = saved_errno;
+}
+
 /* ---- the walk ------------------------------------------------------------- */
 
 /* Whatever lies in this way and belongs elsewhere now: make it go there. */
@@ -122,7 +225,7 @@ clear_way(FcCache *cache, uint32_t number, unsigned way)
 				return;
 			continue;
 		}
-		fc_move(cache, key, &seen);
+		move(cache, key, &seen);
 		FC_POINT("moved");
 		if (fc_index_drop(shared, key, &seen))
 			return;

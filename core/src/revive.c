@@ -28,7 +28,11 @@
  */
 #include <string.h>
 
+#include "classes.h"
+#include "files.h"
+#include "geometry.h"
 #include "health.h"
+#include "process.h"
 #include "staging.h"
 
 /* ---- judging --------------------------------------------------------------- */

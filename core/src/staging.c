@@ -37,6 +37,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "read.h"
+
 /* One page for so many slots: two bytes of memory a slot. */
 #define SLOTS_PER_PAGE 4096
 #define PAGES_MIN      32

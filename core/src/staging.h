@@ -7,7 +7,7 @@
 #ifndef FCACHE_STAGING_H
 #define FCACHE_STAGING_H
 
-#include "shared.h"
+#include "index.h"
 
 typedef enum FcPageState
 {
@@ -145,5 +145,16 @@ extern void fc_staging_reset(FcShared *shared);
 
 /* The map of pages in use says what the page's word says. */
 extern void fc_staging_mend(FcShared *shared, uint32_t number);
+
+/*
+ * Copy a block out of the ring, where the entry seen (STAGED or WRITING) says it
+ * is.  On true the entry has still to be compared, as after a read of a slot.
+ * False: the page is not what the entry meant any more; look the block up again.
+ */
+extern FC_MUST_CHECK bool fc_staging_read(const FcCache *cache, uint64_t key,
+                                          FcSeen *seen, void *page);
+
+/* Wake the writer if it sleeps. */
+extern void fc_staging_wake(FcShared *shared);
 
 #endif

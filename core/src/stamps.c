@@ -35,7 +35,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "shared.h"
+#include "files.h"
 
 /* Others who stamp the same file at once; the last of them will do. */
 #define SET_TRIES 4

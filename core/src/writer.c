@@ -26,6 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "process.h"
 #include "staging.h"
 
 #define DOZE_NS 5000000ULL

@@ -18,10 +18,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "classes.h"
 #include "fcache/checksum.h"
 #include "fcache/writer.h"
+#include "files.h"
+#include "geometry.h"
+#include "index.h"
+#include "process.h"
 #include "queue.h"
-#include "shared.h"
+#include "read.h"
 
 #define UNUSED __attribute__((unused))
 

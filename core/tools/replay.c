@@ -27,7 +27,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "shared.h"
+#include "index.h"
+#include "read.h"
 
 #define WRITE_BIT 0x80000000U
 

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #define FC_TEST
-#include "../../core/src/shared.h"
+#include "../../core/src/broken.h"
 
 static void break_core(void) __attribute__((constructor));
 

@@ -1,0 +1,205 @@
+/*
+ * index.h
+ *		The entries of the index, and what the rest of core may do with them.
+ *
+ * index.c says what becomes of an entry; claim.c who may have it.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_INDEX_H
+#define FCACHE_INDEX_H
+
+#include "shared.h"
+
+/*
+ * An entry is two words.  key: file number << 32 | block.  meta:
+ *
+ *	bits 32-63	VALID: CRC32C of key and content; FILLING, DOOMED: owner token;
+ *				STAGED, WRITING, WRITING_DOOMED: reference to a page of the ring
+ *	bits  3-31	sequence, + 1 whenever the entry is claimed or emptied
+ *	bits  0-2	state
+ *
+ * The key changes only while the owner holds the entry in FILLING.  From STAGED by
+ * WRITING to VALID the sequence stays: it is the same block with the same bytes.
+ */
+typedef enum FcState
+{
+	FC_EMPTY,
+	FC_FILLING,       /* the owner is copying the block */
+	FC_DOOMED,        /* ... but it changed: the owner will empty the entry */
+	FC_VALID,         /* the slot holds the block */
+	FC_STAGED,        /* a page of the ring does */
+	FC_WRITING,       /* ... and is being written to the slot */
+	FC_WRITING_DOOMED /* ... but it changed: the writer will empty the entry */
+} FcState;
+
+#define FC_META_STATE_MASK    7ULL
+#define FC_META_SEQUENCE_ONE  8ULL
+#define FC_META_SEQUENCE_MASK 0xfffffff8ULL
+
+static inline FcState
+fc_meta_state(uint64_t meta)
+{
+	return (FcState) (meta & FC_META_STATE_MASK);
+}
+
+static inline uint32_t
+fc_meta_high(uint64_t meta)
+{
+	return (uint32_t) (meta >> 32);
+}
+
+/* Does the entry say where the block is? */
+static inline bool
+fc_meta_serves(uint64_t meta)
+{
+	return fc_meta_state(meta) >= FC_VALID && fc_meta_state(meta) <= FC_WRITING;
+}
+
+/* Is it in a page of the ring? */
+static inline bool
+fc_meta_staged(uint64_t meta)
+{
+	return fc_meta_state(meta) == FC_STAGED ||
+	       fc_meta_state(meta) == FC_WRITING;
+}
+
+/* The same entry in another state, its sequence as it is. */
+static inline uint64_t
+fc_meta_as(uint64_t meta, FcState state, uint32_t high)
+{
+	return ((uint64_t) high << 32) | (meta & FC_META_SEQUENCE_MASK) |
+	       (uint64_t) state;
+}
+
+/* The same entry, one step on, in another state. */
+static inline uint64_t
+fc_meta_next(uint64_t meta, FcState state, uint32_t high)
+{
+	return ((uint64_t) high << 32) |
+	       ((meta + FC_META_SEQUENCE_ONE) & FC_META_SEQUENCE_MASK) |
+	       (uint64_t) state;
+}
+
+static inline uint64_t
+fc_key(uint32_t file, uint32_t block)
+{
+	return ((uint64_t) file << 32) | block;
+}
+
+static inline uint32_t
+fc_key_file(uint64_t key)
+{
+	return (uint32_t) (key >> 32);
+}
+
+/* A set: 64 entries and the policy's state behind them. */
+typedef struct FcSet
+{
+	FcAtomic64 generation; /* + 1 at every change of a block of this set */
+	FcAtomic64 key[FC_WAYS];
+	FcAtomic64 meta[FC_WAYS];
+	char policy_state[];
+} FcSet;
+
+static inline FcSet *
+fc_set(const FcShared *shared, uint32_t number)
+{
+	return (FcSet *) (void *) ((char *) shared + shared->sets_offset +
+	                           (uint64_t) number * shared->set_size);
+}
+
+static inline FcSet *
+fc_set_of_slot(const FcShared *shared, uint32_t slot)
+{
+	return fc_set(shared, slot / FC_WAYS);
+}
+
+/* ---- index.c: which slot holds a block -------------------------------------- */
+
+/* An entry as it was seen. */
+typedef struct FcSeen
+{
+	uint32_t slot;
+	uint32_t crc; /* of what was read from a page of the ring */
+	uint64_t meta;
+} FcSeen;
+
+/* Find an entry that says where the block is. */
+extern bool fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen);
+
+/*
+ * Is the whole entry still as it was seen?  What was read from the ring may have
+ * gone on to flash meanwhile.
+ */
+extern bool fc_index_holds(const FcShared *shared, uint64_t key,
+                           const FcSeen *seen);
+
+/* Empty the entry if it is still as it was seen. */
+extern bool fc_index_drop(FcShared *shared, uint64_t key, const FcSeen *seen);
+
+/* What a change found of its block. */
+typedef enum FcHeld
+{
+	FC_HELD_NOT,
+	FC_HELD,
+	FC_HELD_STAGED /* it had not begun to be written to flash */
+} FcHeld;
+
+/* The set a block belongs into, and the generation that an invalidation gave it. */
+typedef struct FcHome
+{
+	uint32_t set;
+	uint64_t generation;
+} FcHome;
+
+/*
+ * The block changes: move its set's generation, empty its entry, doom fills of
+ * it; at both its homes, if the size changes just now.  Says whether it was
+ * cached.
+ */
+extern FcHeld fc_index_invalidate(FcCache *cache, uint64_t key,
+                                  FcHome *home_out);
+
+/* A fill under way is no longer wanted; false if the entry has moved on. */
+extern bool fc_index_doom(const FcShared *shared, const FcSeen *seen);
+
+/* Walk everything. */
+extern void fc_index_invalidate_file(FcCache *cache, uint32_t number,
+                                     uint32_t first, uint32_t last);
+extern void fc_index_clear(FcCache *cache);
+
+/* ---- claim.c: who gets a slot ------------------------------------------------- */
+
+/*
+ * Claim a way for the ticket's block.  On FC_OK the caller owns the slot and
+ * must publish or abandon it.
+ */
+extern FC_MUST_CHECK FcStatus fc_index_claim(FcCache *cache,
+                                             const FcTicket *ticket,
+                                             FcSeen *claim);
+
+/* The same for a block that lies elsewhere and is to move into the ticket's set. */
+extern FC_MUST_CHECK FcStatus fc_index_claim_move(FcCache *cache,
+                                                  const FcTicket *ticket,
+                                                  const FcSeen *from,
+                                                  FcSeen *claim);
+
+/*
+ * Publish the claimed entry, unless anything changed since the ticket: VALID with
+ * the CRC32C of what is in the slot, or STAGED with the reference of a page.
+ */
+extern FC_MUST_CHECK FcStatus fc_index_publish(FcCache *cache,
+                                               const FcTicket *ticket,
+                                               const FcSeen *claim,
+                                               FcState state, uint32_t high);
+extern void fc_index_abandon(FcCache *cache, const FcTicket *ticket,
+                             const FcSeen *claim);
+
+/* Is the owner of what is being filled here gone?  Then it is empty now. */
+extern bool fc_index_take_over(FcCache *cache, const FcSeen *seen);
+
+/* The policy hears of a hit. */
+extern void fc_index_touch(FcCache *cache, const FcSeen *seen);
+
+#endif

@@ -1,0 +1,198 @@
+/*
+ * layout.c
+ *		Where everything lies in the memory of a cache, and a process's handle on it.
+ *
+ * The layout follows from the configuration alone, so that whoever comes upon memory
+ * can tell whether it is a cache like the one that is wanted: the fields of FcShared
+ * before mode_word are the layout, and are compared as bytes (revive.c).
+ *
+ * Creating a cache writes the head and nothing else: the rest is zeros, and zeros are
+ * an empty cache (shared.h).  The process that creates it is alone.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "budget.h"
+#include "classes.h"
+#include "files.h"
+#include "flights.h"
+#include "geometry.h"
+#include "health.h"
+#include "probe.h"
+#include "process.h"
+#include "reader.h"
+#include "staging.h"
+
+/* A read that flash has not answered by then is the disk's, unless the host says so. */
+#define READ_DEADLINE_NS 50000000
+
+/* The largest power of 2 that is not larger, or min, which is one. */
+static uint32_t
+power_of_2(uint32_t at_most, uint32_t min)
+{
+	uint32_t power = min;
+
+	while (power <= at_most / 2)
+		power *= 2;
+	return power;
+}
+
+static uint64_t
+place(uint64_t *end, uint64_t size)
+{
+	uint64_t offset = (*end + 63) & ~63ULL;
+
+	*end = offset + size;
+	return offset;
+}
+
+/* FNV-1a, of the policy's name and the sizes of its states. */
+static uint32_t
+policy_hash(const FcPolicy *policy)
+{
+	uint32_t hash = 2166136261U ^ (uint32_t) policy->set_state_size ^
+	                (uint32_t) policy->shared_state_size << 12;
+
+	for (const char *c = policy->name; *c != '\0'; c++)
+		hash = (hash ^ (unsigned char) *c) * 16777619U;
+	return hash;
+}
+
+/*
+ * All of it is of the maximum: after a crash the host lays out again, with the size
+ * of then, what the first layout was given memory for.
+ */
+bool
+fc_lay_out(const FcConfig *config, FcShared *shared)
+{
+	uint64_t end = sizeof(FcShared);
+	uint32_t devices = config->device_count != 0 ? config->device_count : 1;
+	uint32_t slots = config->slot_count_max != 0 ? config->slot_count_max
+	                                             : config->slot_count;
+
+	if (config->slot_count < FC_WAYS || devices > FC_DEVICES_MAX ||
+	    config->slot_count % (FC_WAYS * devices) != 0 ||
+	    slots < config->slot_count || slots % (FC_WAYS * devices) != 0 ||
+	    config->policy == NULL || config->process_count == 0 ||
+	    config->process_count > 0xffff ||
+	    (config->file_count & (config->file_count - 1)) != 0 ||
+	    config->file_count == 1)
+		return false;
+
+	memset(shared, 0, sizeof(*shared));
+	shared->magic = FC_MAGIC;
+	shared->set_count = slots / FC_WAYS;
+	shared->device_count = devices;
+	shared->set_size =
+		(uint32_t) ((sizeof(FcSet) + config->policy->set_state_size + 7) &
+	                ~7ULL);
+	shared->process_count = config->process_count;
+	shared->file_count = config->file_count != 0 ? config->file_count
+	                                             : power_of_2(slots / 64, 1024);
+	shared->chunk_count = power_of_2(slots / 16, 1024);
+	shared->class_count =
+		slots / 64 >= 65536 ? 65536 : power_of_2(slots / 64, 1024);
+	shared->policy_hash = policy_hash(config->policy);
+
+	shared->processes_offset =
+		place(&end, shared->process_count * sizeof(FcProcess));
+	shared->shards_offset = place(&end, FC_SHARDS * sizeof(FcShard));
+	shared->device_shards_offset =
+		place(&end, (uint64_t) FC_SHARDS * devices * sizeof(FcDeviceShard));
+	shared->generations_offset =
+		place(&end, shared->file_count * sizeof(FcAtomic64));
+	shared->tags_offset = place(&end, shared->file_count * sizeof(FcAtomic32));
+	shared->files_offset =
+		place(&end, shared->file_count * sizeof(FcFileEntry));
+	shared->chunks_offset =
+		place(&end, shared->chunk_count * sizeof(FcAtomic32));
+	shared->classes_offset =
+		place(&end, shared->class_count * sizeof(FcClassEntry));
+	shared->policy_offset = place(&end, config->policy->shared_state_size);
+	shared->ring_count = fc_staging_pages_for(slots);
+	shared->staged_offset =
+		place(&end, shared->ring_count * sizeof(FcStagedPage));
+	/* The memory may begin anywhere, but the pages are aligned. */
+	shared->ring_offset = place(
+		&end, (uint64_t) shared->ring_count * FC_BLOCK_SIZE + FC_IO_ALIGN);
+	shared->sets_offset =
+		place(&end, (uint64_t) shared->set_count * shared->set_size);
+	shared->memory_size = end;
+	return true;
+}
+
+size_t
+fc_cache_memory_size(const FcConfig *config)
+{
+	FcShared shared;
+
+	return fc_lay_out(config, &shared) ? shared.memory_size : 0;
+}
+
+FcStatus
+fc_open_handle(FcCache *cache, FcShared *shared, const FcPolicy *policy,
+               FcDevice *devices)
+{
+	memset(cache, 0, sizeof(*cache));
+	cache->shared = shared;
+	cache->policy = policy;
+	cache->devices = devices;
+	cache->read_deadline_ns = READ_DEADLINE_NS;
+	cache->scratch = aligned_alloc(FC_IO_ALIGN, FC_BLOCK_SIZE);
+	return cache->scratch != NULL ? FC_OK : FC_FAILED;
+}
+
+FcStatus
+fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
+                FcDevice *devices)
+{
+	FcShared *shared = memory;
+	FcShared layout;
+	uint32_t sets = config->slot_count / FC_WAYS;
+
+	/* What holds a cache already is not zeros. */
+	if (!fc_lay_out(config, &layout) || shared->magic != 0)
+		return FC_INVALID;
+
+	/* What follows is zeros already. */
+	memcpy(memory, &layout, offsetof(FcShared, mode_word));
+	atomic_store(&shared->absent_epoch, 2); /* 0 means "not noted" */
+	atomic_store(&shared->mode_word,
+	             (uint64_t) FC_PASSTHROUGH | (FC_REASON_STARTING << 8));
+	for (uint32_t i = 0; devices != NULL && i < layout.device_count; i++)
+		if (devices[i].ops == NULL)
+			fc_health_absent(shared, i);
+	fc_budget_begin(shared);
+	atomic_store(&shared->geometry, fc_geometry_word(sets, sets));
+	atomic_store(&shared->room_sets, sets);
+	return fc_open_handle(cache, shared, config->policy, devices);
+}
+
+FcStatus
+fc_cache_attach(FcCache *cache, void *memory, const FcPolicy *policy,
+                FcDevice *devices)
+{
+	FcShared *shared = memory;
+
+	if (shared->magic != FC_MAGIC)
+		return FC_INVALID;
+	return fc_open_handle(cache, shared, policy, devices);
+}
+
+void
+fc_cache_close(FcCache *cache)
+{
+	fc_reader_close(cache);
+	fc_probe_close(cache);
+	fc_stand_in_close(cache);
+	free(cache->scratch);
+	cache->scratch = NULL;
+}
+
+size_t
+fc_memory_size(const FcCache *cache)
+{
+	return cache->shared->memory_size;
+}
