@@ -1,6 +1,7 @@
 /*
  * config.c
- *		Read the control tool's configuration file.  See config.h.
+ *		Read the control tool's configuration file, and check what it says.  See
+ *		config.h.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "config.h"
@@ -14,6 +15,9 @@
 #include <string.h>
 
 #define LINE_MAX_BYTES 1024
+
+#define NS_PER_S 1000000000ULL
+#define PPM      1000000ULL
 
 typedef struct Number
 {
@@ -209,6 +213,49 @@ read_line(EmState *state, char *line)
 	*equals = '\0';
 	return set_key(state, state->device_count - 1, trim(line),
 	               trim(equals + 1));
+}
+
+/*
+ * Can this profile be played?  What divides must not be zero, what is a range
+ * must not be turned round, and an array needs its spindles.
+ */
+const char *
+em_profile_check(const EmProfile *profile)
+{
+	uint32_t servers = profile->server_count;
+
+	if (servers < 1 || servers > EM_SERVERS_MAX)
+		return "servers must be between 1 and 64";
+	if (profile->layout == EM_RAID10 && servers % 2 != 0)
+		return "servers must be even with layout raid10";
+	if (profile->layout == EM_RAID5 && servers < 3)
+		return "servers must be at least 3 with layout raid5";
+	if (profile->stripe_bytes < 4096)
+		return "stripe_bytes must be at least 4096";
+	if (profile->bandwidth_bytes_s < 4096)
+		return "bandwidth_bytes_s must be at least 4096";
+	if (profile->read_position.min_ns > profile->read_position.max_ns)
+		return "read_position_max_ns must not be below its minimum";
+	if (profile->write_position.min_ns > profile->write_position.max_ns)
+		return "write_position_max_ns must not be below its minimum";
+	if (profile->log_sync.min_ns > profile->log_sync.max_ns)
+		return "log_sync_max_ns must not be below its minimum";
+	if (profile->read_position.max_ns > 10 * NS_PER_S ||
+	    profile->write_position.max_ns > 10 * NS_PER_S ||
+	    profile->log_sync.max_ns > 10 * NS_PER_S ||
+	    profile->rotation_max_ns > 10 * NS_PER_S ||
+	    profile->cache_latency_ns > 10 * NS_PER_S)
+		return "a time must not exceed ten seconds";
+	if (profile->destage_share_ppm > 900000)
+		return "destage_share_ppm must not exceed 900000";
+	if (profile->destage_factor_ppm > PPM)
+		return "destage_factor_ppm must not exceed 1000000";
+	if (profile->fsync_destages_ppm > PPM)
+		return "fsync_destages_ppm must not exceed 1000000";
+	if (profile->limit_iops > NS_PER_S)
+		return "limit_iops must not exceed 1000000000";
+
+	return NULL;
 }
 
 static bool

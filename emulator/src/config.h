@@ -26,4 +26,7 @@
  */
 extern bool em_config_read(const char *config_path, EmState *state);
 
+/* NULL if the profile can be played, else what is wrong with it. */
+extern const char *em_profile_check(const EmProfile *profile);
+
 #endif

@@ -8,43 +8,20 @@
  *			the server of each stripe; all stripes at once.  With mirrors, on
  *			the one that is free first.
  *	write	goes into the write-back cache and becomes backlog of its servers.
- *			The backlog is worked off when a server is idle, and by a fixed
- *			share of its time while reads keep it busy: this is how writing
+ *			The backlog is worked off when a server is idle (server.c), and by
+ *			a fixed share of its time while reads keep it busy: this is how writing
  *			slows reading.  When the cache is full, the writer waits for its own
  *			bytes to be destaged.
  *	log		a write of the log is free; its sync is one write with its own
  *			service time, reserved on every copy.
- *
- * Nobody runs in the background.  A server's idle time is the gap between the
- * end of its last reservation and the next request, and settle() spends it on
- * the backlog just before that request is looked at.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "device.h"
 
-#include <stddef.h>
+#include "server.h"
 
 #define NS_PER_S 1000000000ULL
 #define PPM      1000000ULL
-
-static uint64_t
-least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t
-most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* a * b / c without overflow of the product. */
-static uint64_t
-scale(uint64_t a, uint64_t b, uint64_t c)
-{
-	return (uint64_t) ((unsigned __int128) a * b / c);
-}
 
 /* The finalizer of splitmix64: every bit of the result hangs on every bit in. */
 static uint64_t
@@ -111,98 +88,6 @@ static uint64_t
 cache_latency_ns(const EmDevice *device)
 {
 	return slowed(device, device->profile.cache_latency_ns);
-}
-
-/* Take away at most "amount", never going below zero; returns what was taken. */
-static uint64_t
-take(_Atomic uint64_t *from, uint64_t amount)
-{
-	uint64_t old = atomic_load_explicit(from, memory_order_relaxed);
-	uint64_t taken;
-
-	do
-		taken = least(old, amount);
-	while (taken > 0 && !atomic_compare_exchange_weak(from, &old, old - taken));
-
-	return taken;
-}
-
-/* Work off this much of a server's backlog; returns the time it takes. */
-static uint64_t
-destage(EmServer *server, uint64_t time_ns)
-{
-	uint64_t backlog_ns = atomic_load(&server->backlog_ns);
-	uint64_t backlog_bytes = atomic_load(&server->backlog_bytes);
-	uint64_t done_ns;
-
-	if (backlog_ns == 0)
-		return 0;
-
-	done_ns = take(&server->backlog_ns, time_ns);
-	if (done_ns == backlog_ns)
-		take(&server->backlog_bytes, backlog_bytes);
-	else
-		take(&server->backlog_bytes, scale(backlog_bytes, done_ns, backlog_ns));
-
-	return done_ns;
-}
-
-/*
- * The end of a server's last reservation.  One that is impossibly far away is
- * forgotten, so that nothing can wedge a device.
- */
-static uint64_t
-busy_until(EmServer *server, uint64_t now_ns)
-{
-	uint64_t busy_ns = atomic_load(&server->busy_until_ns);
-
-	if (busy_ns > now_ns + EM_QUEUE_MAX_NS)
-	{
-		atomic_compare_exchange_strong(&server->busy_until_ns, &busy_ns,
-		                               now_ns);
-		busy_ns = atomic_load(&server->busy_until_ns);
-	}
-
-	return busy_ns;
-}
-
-/*
- * Spend a server's idle time up to now on its backlog.  Who moves busy_until
- * owns the gap, so no two processes spend it twice.
- */
-static void
-settle(EmServer *server, uint64_t now_ns)
-{
-	uint64_t busy_ns = busy_until(server, now_ns);
-	uint64_t backlog_ns = atomic_load(&server->backlog_ns);
-	uint64_t gap_ns;
-
-	if (busy_ns >= now_ns || backlog_ns == 0)
-		return;
-
-	gap_ns = least(now_ns - busy_ns, backlog_ns);
-	if (!atomic_compare_exchange_strong(&server->busy_until_ns, &busy_ns,
-	                                    busy_ns + gap_ns))
-		return;
-
-	destage(server, gap_ns);
-	atomic_fetch_add_explicit(&server->used_ns, gap_ns, memory_order_relaxed);
-}
-
-/* Reserve the server's next free time; returns when it ends. */
-static uint64_t
-reserve(EmServer *server, uint64_t now_ns, uint64_t time_ns)
-{
-	uint64_t busy_ns = busy_until(server, now_ns);
-	uint64_t end_ns;
-
-	do
-		end_ns = most(busy_ns, now_ns) + time_ns;
-	while (!atomic_compare_exchange_weak(&server->busy_until_ns, &busy_ns,
-	                                     end_ns));
-
-	atomic_fetch_add_explicit(&server->used_ns, time_ns, memory_order_relaxed);
-	return end_ns;
 }
 
 /*
@@ -328,7 +213,8 @@ reader_of(EmDevice *device, uint32_t set, uint64_t now_ns)
 
 	holders(device, set, holder);
 	if (device->profile.layout == EM_RAID10 &&
-	    busy_until(holder[1], now_ns) < busy_until(holder[0], now_ns))
+	    em_server_busy_until(holder[1], now_ns) <
+	        em_server_busy_until(holder[0], now_ns))
 		return holder[1];
 
 	return holder[0];
@@ -356,7 +242,7 @@ destage_before(EmDevice *device, EmServer *server, uint64_t service_ns)
 {
 	uint64_t share = device->profile.destage_share_ppm;
 
-	return destage(server, scale(service_ns, share, PPM - share));
+	return em_server_destage(server, scale(service_ns, share, PPM - share));
 }
 
 EmCharge
@@ -379,10 +265,10 @@ em_device_read(EmDevice *device, const EmRequest *request)
 		if (!request->continues)
 			service_ns += draw_position(device, device->profile.read_position);
 
-		settle(server, start_ns);
+		em_server_settle(server, start_ns);
 		passed_ns = destage_before(device, server, service_ns);
-		end_ns =
-			most(end_ns, reserve(server, start_ns, passed_ns + service_ns));
+		end_ns = most(end_ns, em_server_reserve(server, start_ns,
+		                                        passed_ns + service_ns));
 		service_max_ns = most(service_max_ns, service_ns);
 	}
 
@@ -436,8 +322,9 @@ write_servers(EmDevice *device, const EmRequest *request, uint64_t start_ns,
 			uint64_t cost_ns = holder_cost_ns(
 				device, request, request->bytes / touched, h, factor_ppm);
 
-			settle(holder[h], start_ns);
-			end_ns = most(end_ns, reserve(holder[h], start_ns, cost_ns));
+			em_server_settle(holder[h], start_ns);
+			end_ns =
+				most(end_ns, em_server_reserve(holder[h], start_ns, cost_ns));
 			service_max_ns = most(service_max_ns, cost_ns);
 		}
 	}
@@ -466,7 +353,7 @@ write_cache(EmDevice *device, const EmRequest *request, uint64_t start_ns)
 			uint64_t idle_ns;
 
 			/* A server that had nothing to do begins now, not earlier. */
-			settle(holder[h], start_ns);
+			em_server_settle(holder[h], start_ns);
 			idle_ns = atomic_load(&holder[h]->busy_until_ns);
 			if (idle_ns < start_ns && atomic_load(&holder[h]->backlog_ns) == 0)
 				atomic_compare_exchange_strong(&holder[h]->busy_until_ns,
@@ -478,6 +365,24 @@ write_cache(EmDevice *device, const EmRequest *request, uint64_t start_ns)
 			atomic_fetch_add(&holder[h]->backlog_ns, cost_ns);
 		}
 	}
+}
+
+uint64_t
+em_device_dirty_bytes(EmDevice *device, uint64_t now_ns)
+{
+	uint64_t dirty_bytes = 0;
+
+	for (uint32_t s = 0; s < device->profile.server_count; s++)
+	{
+		EmServer *server = &device->server[s];
+
+		/* Bytes without time to destage them are a killed writer's. */
+		em_server_settle(server, now_ns);
+		if (atomic_load(&server->backlog_ns) > 0)
+			dirty_bytes += atomic_load(&server->backlog_bytes);
+	}
+
+	return dirty_bytes;
 }
 
 /*
@@ -530,8 +435,9 @@ em_device_log_sync(EmDevice *device, const EmRequest *request)
 
 	for (uint32_t h = 0; h < count; h++)
 	{
-		settle(holder[h], start_ns);
-		end_ns = most(end_ns, reserve(holder[h], start_ns, service_ns));
+		em_server_settle(holder[h], start_ns);
+		end_ns =
+			most(end_ns, em_server_reserve(holder[h], start_ns, service_ns));
 	}
 
 	return charge_until(request->now_ns, end_ns, service_ns);
@@ -558,11 +464,12 @@ em_device_data_sync(EmDevice *device, const EmRequest *request)
 		EmServer *server = &device->server[s];
 		uint64_t flush_ns;
 
-		settle(server, now_ns);
-		flush_ns = destage(server, scale(atomic_load(&server->backlog_ns),
-		                                 profile->fsync_destages_ppm, PPM));
+		em_server_settle(server, now_ns);
+		flush_ns =
+			em_server_destage(server, scale(atomic_load(&server->backlog_ns),
+		                                    profile->fsync_destages_ppm, PPM));
 		if (flush_ns > 0)
-			end_ns = most(end_ns, reserve(server, now_ns, flush_ns));
+			end_ns = most(end_ns, em_server_reserve(server, now_ns, flush_ns));
 	}
 
 	return charge_until(now_ns, end_ns, cache_latency_ns(device));
@@ -614,39 +521,6 @@ em_device_due(const EmDevice *device, uint64_t end_ns, uint64_t now_ns)
 	return end_ns;
 }
 
-/*
- * Statistics.
- */
-
-uint64_t
-em_device_dirty_bytes(EmDevice *device, uint64_t now_ns)
-{
-	uint64_t dirty_bytes = 0;
-
-	for (uint32_t s = 0; s < device->profile.server_count; s++)
-	{
-		EmServer *server = &device->server[s];
-
-		/* Bytes without time to destage them are a killed writer's. */
-		settle(server, now_ns);
-		if (atomic_load(&server->backlog_ns) > 0)
-			dirty_bytes += atomic_load(&server->backlog_bytes);
-	}
-
-	return dirty_bytes;
-}
-
-uint64_t
-em_device_used_ns(const EmDevice *device)
-{
-	uint64_t used_ns = 0;
-
-	for (uint32_t s = 0; s < device->profile.server_count; s++)
-		used_ns += atomic_load(&device->server[s].used_ns);
-
-	return used_ns;
-}
-
 /* Every server is free and the cache is clean, as on the first day. */
 void
 em_device_forget_queues(EmDevice *device)
@@ -660,91 +534,4 @@ em_device_forget_queues(EmDevice *device)
 	atomic_store(&device->pipe_until_ns, 0);
 	atomic_store(&device->admitted_until_ns, 0);
 	atomic_store(&device->log_unsynced_bytes, 0);
-}
-
-void
-em_device_forget_tallies(EmDevice *device)
-{
-	for (int operation = 0; operation < EM_OPERATION_COUNT; operation++)
-	{
-		EmTally *tally = &device->tally[operation];
-
-		atomic_store(&tally->count, 0);
-		atomic_store(&tally->bytes, 0);
-		atomic_store(&tally->service_ns, 0);
-		atomic_store(&tally->wait_ns, 0);
-		atomic_store(&tally->latency_ns, 0);
-		for (int bucket = 0; bucket < EM_HISTOGRAM_BUCKETS; bucket++)
-			atomic_store(&tally->histogram[bucket], 0);
-	}
-	for (uint32_t s = 0; s < EM_SERVERS_MAX; s++)
-		atomic_store(&device->server[s].used_ns, 0);
-}
-
-static int
-bucket_of(uint64_t latency_ns)
-{
-	uint64_t latency_us = latency_ns / 1000;
-	int bucket = latency_us == 0 ? 0 : 64 - __builtin_clzll(latency_us);
-
-	return bucket < EM_HISTOGRAM_BUCKETS ? bucket : EM_HISTOGRAM_BUCKETS - 1;
-}
-
-void
-em_device_count(EmDevice *device, EmOperation operation, uint64_t bytes,
-                const EmCharge *charge, uint64_t latency_ns)
-{
-	EmTally *tally = &device->tally[operation];
-	memory_order relaxed = memory_order_relaxed;
-
-	atomic_fetch_add_explicit(&tally->count, 1, relaxed);
-	atomic_fetch_add_explicit(&tally->bytes, bytes, relaxed);
-	atomic_fetch_add_explicit(&tally->service_ns, charge->service_ns, relaxed);
-	atomic_fetch_add_explicit(&tally->wait_ns, charge->wait_ns, relaxed);
-	atomic_fetch_add_explicit(&tally->latency_ns, latency_ns, relaxed);
-	atomic_fetch_add_explicit(&tally->histogram[bucket_of(latency_ns)], 1,
-	                          relaxed);
-}
-
-/*
- * Can this profile be played?  What divides must not be zero, what is a range
- * must not be turned round, and an array needs its spindles.
- */
-const char *
-em_profile_check(const EmProfile *profile)
-{
-	uint32_t servers = profile->server_count;
-
-	if (servers < 1 || servers > EM_SERVERS_MAX)
-		return "servers must be between 1 and 64";
-	if (profile->layout == EM_RAID10 && servers % 2 != 0)
-		return "servers must be even with layout raid10";
-	if (profile->layout == EM_RAID5 && servers < 3)
-		return "servers must be at least 3 with layout raid5";
-	if (profile->stripe_bytes < 4096)
-		return "stripe_bytes must be at least 4096";
-	if (profile->bandwidth_bytes_s < 4096)
-		return "bandwidth_bytes_s must be at least 4096";
-	if (profile->read_position.min_ns > profile->read_position.max_ns)
-		return "read_position_max_ns must not be below its minimum";
-	if (profile->write_position.min_ns > profile->write_position.max_ns)
-		return "write_position_max_ns must not be below its minimum";
-	if (profile->log_sync.min_ns > profile->log_sync.max_ns)
-		return "log_sync_max_ns must not be below its minimum";
-	if (profile->read_position.max_ns > 10 * NS_PER_S ||
-	    profile->write_position.max_ns > 10 * NS_PER_S ||
-	    profile->log_sync.max_ns > 10 * NS_PER_S ||
-	    profile->rotation_max_ns > 10 * NS_PER_S ||
-	    profile->cache_latency_ns > 10 * NS_PER_S)
-		return "a time must not exceed ten seconds";
-	if (profile->destage_share_ppm > 900000)
-		return "destage_share_ppm must not exceed 900000";
-	if (profile->destage_factor_ppm > PPM)
-		return "destage_factor_ppm must not exceed 1000000";
-	if (profile->fsync_destages_ppm > PPM)
-		return "fsync_destages_ppm must not exceed 1000000";
-	if (profile->limit_iops > NS_PER_S)
-		return "limit_iops must not exceed 1000000000";
-
-	return NULL;
 }

@@ -160,9 +160,6 @@ typedef struct EmCharge
 	uint64_t wait_ns;
 } EmCharge;
 
-/* NULL if the profile can be played, else what is wrong with it. */
-extern const char *em_profile_check(const EmProfile *profile);
-
 extern EmCharge em_device_read(EmDevice *device, const EmRequest *request);
 extern EmCharge em_device_write(EmDevice *device, const EmRequest *request,
                                 bool write_through);

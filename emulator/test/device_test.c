@@ -6,6 +6,7 @@
  * a block costs 4 + 1 ms, or 1 ms in a stream, and every end can be foretold.
  */
 /* SPDX-License-Identifier: PostgreSQL */
+#include "config.h"
 #include "device.h"
 #include "tap.h"
 
