@@ -245,7 +245,7 @@ main(void)
 	if (mkdtemp(folder) == NULL || chdir(folder) != 0 ||
 	    mkdir("base", 0700) != 0 || mkdir("base/5", 0700) != 0)
 		return 1;
-	fd = changes_open(AT_FDCWD, PATH, O_RDWR | O_CREAT, 0600);
+	fd = names_open(AT_FDCWD, PATH, O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || files_entry(fd)->class != FILE_RELATION)
 		return 1;
 	make_memory();

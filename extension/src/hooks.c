@@ -50,7 +50,7 @@ open_file(int directory, const char *path, int flags, mode_t mode)
 	int after;
 
 	hook_calls[HOOK_OPEN]++;
-	fd = changes_open(directory, path, flags, mode);
+	fd = names_open(directory, path, flags, mode);
 	after = errno;
 	if (fd >= 0 && (flags & O_TRUNC) != 0)
 		account_truncated();
@@ -312,7 +312,7 @@ hook_unlink(const char *path)
 	int result;
 
 	hook_calls[HOOK_UNLINK]++;
-	result = changes_unlink(path);
+	result = names_unlink(path);
 	if (result == 0)
 		account_removed(path);
 	return result;
@@ -324,7 +324,7 @@ hook_remove(const char *path)
 	int result;
 
 	hook_calls[HOOK_UNLINK]++;
-	result = changes_remove(path);
+	result = names_remove(path);
 	if (result == 0)
 		account_removed(path);
 	return result;
@@ -390,8 +390,8 @@ const Import hook_imports[] = {
 	IMPORT_64("truncate", hook_truncate),
 	IMPORT("unlink", hook_unlink),
 	IMPORT("remove", hook_remove),
-	IMPORT("rename", changes_rename),
-	IMPORT_64("fopen", changes_fopen),
+	IMPORT("rename", names_rename),
+	IMPORT_64("fopen", names_fopen),
 	IMPORT("fsync", hook_fsync),
 	IMPORT("fdatasync", hook_fdatasync),
 	IMPORT("sync_file_range", changes_sync_file_range),

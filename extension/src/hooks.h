@@ -61,18 +61,19 @@ extern int changes_posix_fallocate(int fd, off_t offset, off_t length);
 extern int changes_fallocate(int fd, int mode, off_t offset, off_t length);
 extern int changes_ftruncate(int fd, off_t length);
 extern int changes_truncate(const char *path, off_t length);
-extern int changes_unlink(const char *path);
-extern int changes_remove(const char *path);
-extern int changes_rename(const char *from, const char *to);
-extern FILE *changes_fopen(const char *path, const char *mode);
 extern int changes_fsync(int fd);
 extern int changes_fdatasync(int fd);
 extern int changes_syncfs(int fd);
 extern int changes_sync_file_range(int fd, off_t offset, off_t length,
                                    unsigned flags);
 
+/* names.c */
+extern int names_unlink(const char *path);
+extern int names_remove(const char *path);
+extern int names_rename(const char *from, const char *to);
+extern FILE *names_fopen(const char *path, const char *mode);
+
 /* An open of path that may cut the file off or make it anew. */
-extern int changes_open(int directory, const char *path, int flags,
-                        mode_t mode);
+extern int names_open(int directory, const char *path, int flags, mode_t mode);
 
 #endif

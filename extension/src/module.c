@@ -31,7 +31,8 @@
  *	imports.c	rewriting the import table
  *	hooks.c		the functions that stand in for libc's
  *	reads.c		page cache, then flash, then disk
- *	changes.c	every way a file changes, announced to the cache
+ *	changes.c	every way a file changes, announced to the cache (announce.c)
+ *	names.c		every way a name changes its file, likewise
  *	classes.c	keep and none, as core knows them
  *	files.c		file descriptor -> what the file is
  *	paths.c		path -> what the file is

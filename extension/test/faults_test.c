@@ -515,20 +515,20 @@ others_read_the_next(void)
 static int
 unlink_it(void)
 {
-	return changes_unlink(PATH);
+	return names_unlink(PATH);
 }
 
 static int
 remove_it(void)
 {
-	return changes_remove(PATH);
+	return names_remove(PATH);
 }
 
 static int
 rename_another_to_it(void)
 {
 	plant_letters("base/5/16385", 'k');
-	return changes_rename("base/5/16385", PATH);
+	return names_rename("base/5/16385", PATH);
 }
 
 static const struct

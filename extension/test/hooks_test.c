@@ -71,7 +71,7 @@ test_segments(void)
 	   "and a change of one leaves the other cached");
 	server_close(first);
 	server_close(second);
-	changes_unlink(PATH ".1");
+	names_unlink(PATH ".1");
 }
 
 static void
@@ -360,7 +360,7 @@ test_names(void)
 	int fd = cached_relation(PATH);
 	int new;
 
-	OK(changes_unlink(PATH) == 0, "a file is unlinked");
+	OK(names_unlink(PATH) == 0, "a file is unlinked");
 	plant(PATH, 8, 'b');
 	new = server_open(PATH, O_RDWR);
 	OK(reads_true(new), "UNLINK: its name's next file is read anew");
@@ -369,7 +369,7 @@ test_names(void)
 
 	fd = cached_relation(PATH);
 	plant("base/5/16385", 8, 'c');
-	OK(changes_rename("base/5/16385", PATH) == 0, "a file is replaced");
+	OK(names_rename("base/5/16385", PATH) == 0, "a file is replaced");
 	new = server_open(PATH, O_RDWR);
 	OK(reads_true(new), "UNLINK: its name's new file is read anew");
 	server_close(fd);
@@ -387,7 +387,7 @@ test_names(void)
 	server_close(new);
 
 	fd = cached_relation(PATH);
-	OK(changes_rename(PATH, "base/5/16399") == 0, "a file is moved away");
+	OK(names_rename(PATH, "base/5/16399") == 0, "a file is moved away");
 	plant(PATH, 8, 'e');
 
 	Page page2;
@@ -417,14 +417,14 @@ goes_offline(bool (*action)(void))
 static bool
 move_a_database(void)
 {
-	return changes_rename("base/5", "base/7") == 0 &&
-	       changes_rename("base/7", "base/5") == 0;
+	return names_rename("base/5", "base/7") == 0 &&
+	       names_rename("base/7", "base/5") == 0;
 }
 
 static bool
 write_a_stream(void)
 {
-	FILE *stream = changes_fopen(PATH, "r+");
+	FILE *stream = names_fopen(PATH, "r+");
 
 	return stream != NULL && fclose(stream) == 0;
 }
@@ -432,7 +432,7 @@ write_a_stream(void)
 static bool
 read_a_stream(void)
 {
-	FILE *stream = changes_fopen(PATH, "r");
+	FILE *stream = names_fopen(PATH, "r");
 
 	return stream != NULL && fclose(stream) == 0;
 }
@@ -461,7 +461,7 @@ test_dead_file(void)
 	Page page;
 	int new;
 
-	changes_unlink(PATH);
+	names_unlink(PATH);
 	plant(PATH, 8, 'n');
 	OK(server_read(old, &page, 0) == FC_BLOCK_SIZE && page_is(&page, 'a'),
 	   "a descriptor of a dropped file goes on reading it");
@@ -481,7 +481,7 @@ test_change_of_dead_file(void)
 	Page page = page_of('w');
 	int new;
 
-	changes_unlink(PATH);
+	names_unlink(PATH);
 	plant(PATH, 8, 'n');
 	new = server_open(PATH, O_RDWR);
 	OK(reads_true(new) && reads_true(new), "the name's next file is cached");
@@ -688,7 +688,7 @@ test_detached(void)
 		fd = server_open(PATH, O_RDWR | O_CREAT | O_TRUNC);
 		if (changes_pwrite(fd, &page, sizeof(page), 0) != FC_BLOCK_SIZE ||
 		    server_read(fd, &page, 0) != FC_BLOCK_SIZE ||
-		    changes_ftruncate(fd, 0) != 0 || changes_unlink(PATH) != 0)
+		    changes_ftruncate(fd, 0) != 0 || names_unlink(PATH) != 0)
 			_exit(1);
 		_exit(0);
 	}

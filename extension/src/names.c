@@ -1,0 +1,158 @@
+/*
+ * names.c
+ *		Every way in which a name comes to stand for another file, or for none.
+ *
+ *	unlink, rename, remove			the whole file: it is retired
+ *	open with O_CREAT | O_EXCL		likewise: the name is new
+ *	open with O_TRUNC				the blocks cut off, as any change (announce.c)
+ *
+ * A name is forgotten before the real call and again after it: whoever entered the file
+ * in between did so with the old one.  A directory of data files that goes (a
+ * tablespace's link) is forgotten with the whole cache.
+ *
+ * What cannot be followed takes the cache offline: a stream opened to write a data file,
+ * a directory of data files that is moved.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "announce.h"
+#include "broken.h"
+#include "runtime.h"
+
+/* What stands under this name is going, or has just gone or come. */
+static void
+forget_name(const char *path)
+{
+	FilePlace place;
+
+	if (FC_BROKEN(UNLINK) || !runtime_attached())
+		return;
+
+	place = paths_classify(&runtime.root, path);
+	if (place.class == FILE_RELATION)
+		fc_file_retire(&runtime.cache, place.id);
+	else if (place.class == FILE_ALIAS || place.class == FILE_DATA_DIRECTORY)
+		fc_cache_clear(&runtime.cache);
+}
+
+/* The same after the real call, with errno as that left it. */
+static void
+forget_name_after(const char *path)
+{
+	int after = errno;
+
+	forget_name(path);
+	errno = after;
+}
+
+int
+names_unlink(const char *path)
+{
+	int errno_before = errno;
+	int result;
+
+	forget_name(path);
+	errno = errno_before;
+	result = unlink(path);
+	forget_name_after(path);
+	return result;
+}
+
+int
+names_remove(const char *path)
+{
+	int errno_before = errno;
+	int result;
+
+	forget_name(path);
+	errno = errno_before;
+	result = remove(path);
+	forget_name_after(path);
+	return result;
+}
+
+/*
+ * PostgreSQL moves no data files.  One moved under a name that other processes
+ * have open is handled; a whole directory would need all their descriptors
+ * looked at, so the cache stops.
+ */
+static void
+forget_moved(const char *path)
+{
+	if (!FC_BROKEN(UNLINK) && runtime_attached() &&
+	    paths_classify(&runtime.root, path).class == FILE_DATA_DIRECTORY)
+		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+	else
+		forget_name(path);
+}
+
+int
+names_rename(const char *from, const char *to)
+{
+	int errno_before = errno;
+	int result;
+
+	forget_moved(from);
+	forget_moved(to);
+	errno = errno_before;
+	result = rename(from, to);
+	forget_name_after(from);
+	forget_name_after(to);
+	return result;
+}
+
+/*
+ * Streams are written by libc itself, which passes no hook.  Nobody but a
+ * superuser's COPY TO can aim one at a data file; then the cache stops.
+ */
+FILE *
+names_fopen(const char *path, const char *mode)
+{
+	int errno_before = errno;
+
+	if (strpbrk(mode, "wa+") != NULL && runtime_attached() &&
+	    paths_classify(&runtime.root, path).class == FILE_RELATION)
+		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+	errno = errno_before;
+	return fopen(path, mode);
+}
+
+int
+names_open(int directory, const char *path, int flags, mode_t mode)
+{
+	int errno_before = errno;
+	Announced announced = { .scope = SCOPE_NOTHING };
+	FcFile file;
+	bool relative = directory != AT_FDCWD && path[0] != '/';
+	const char *known = relative ? NULL : path;
+	int fd;
+
+	if ((flags & O_TRUNC) != 0 && !FC_BROKEN(TRUNCATE))
+		announce_cut(&announced, &file, known, 0);
+
+	errno = errno_before;
+	if (directory == AT_FDCWD)
+		fd = open(path, flags, mode);
+	else
+		fd = openat(directory, path, flags, mode);
+	announce_end(&announced, NULL, false);
+
+	if (fd >= 0)
+	{
+		int after = errno;
+
+		files_opened(fd, known, flags);
+		if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) &&
+		    known != NULL && !FC_BROKEN(CREATE))
+			forget_name(path);
+		errno = after;
+	}
+	return fd;
+}
