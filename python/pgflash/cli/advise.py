@@ -13,12 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from pgflash import api
-from pgflash.cli.devices import bytes_of
+from pgflash.cli.options import bytes_of, form_option, probes_option
 from pgflash.cli.report import opened, source_options
 from pgflash.errors import UsageError
 from pgflash.model.advice import Advice
 
-FORMATS = ("table", "json", "md")
 _OBJECTS_SHOWN = 12
 _PATH = click.Path(path_type=Path, dir_okay=False)
 
@@ -41,26 +40,13 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--flash-bytes", callback=bytes_of, help="How much flash there is, such as 800GB.")
 @click.option("--tablespace", default="", help="A tablespace on it, for the plan.")
-@click.option(
-    "--probe",
-    "probes",
-    multiple=True,
-    type=_PATH,
-    help="File that 'pgflash devices probe -o' wrote; may be given again.",
-)
+@probes_option
 @click.option("--prices", type=_PATH, help="File (TOML) that says what array and flash cost.")
 @click.option("--users", type=click.FloatRange(min=0), help="Clients, if they think in between.")
 @click.option("--cores", type=click.FloatRange(min=0.1), help="Processor cores, if not as told.")
 @click.option("--approach", default="", help="The approach to plan, not the recommended one.")
 @click.option("--plan", type=_PATH, help="Write its moves to this file, for pgflash plan apply.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="How the advice is printed.",
-)
+@form_option("How the advice is printed.", forms=("table", "json", "md"))
 def advise_command(
     *,
     file: Path | None,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash cost: what each approach's storage costs for the throughput that was measured on it."""
 
-import csv
-import io
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +8,8 @@ from pathlib import Path
 import click
 
 from pgflash import api
+from pgflash.cli.options import form_option, runs_option
+from pgflash.cli.output import print_csv
 from pgflash.lab import store as stores
 from pgflash.model.awr import Cell, ReportTable, plain
 from pgflash.report.awr.printed import print_table, visible
@@ -34,22 +34,8 @@ from pgflash.report.awr.text import WIDTH, table_lines, wrap
     help="File (TOML) that says what the devices array and flash cost; else the prices that "
     "paper 000 names.",
 )
-@click.option(
-    "--store",
-    "root",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("out"),
-    show_default=True,
-    help="Folder that keeps runs and loaded databases.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("table", "json", "csv")),
-    default="table",
-    show_default=True,
-    help="How the result is printed.",
-)
+@runs_option
+@form_option()
 def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> None:
     """Set what storage costs against what a run measured.
 
@@ -61,7 +47,10 @@ def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> Non
     if form == "json":
         click.echo(json.dumps(_record(found), indent=2, ensure_ascii=False))
     elif form == "csv":
-        click.echo(_csv(found.table), nl=False)
+        print_csv(
+            [column.name for column in found.table.columns],
+            (map(plain, row.cells) for row in found.table.rows),
+        )
     else:
         _print(found)
 
@@ -91,12 +80,3 @@ def _record(found: api.RunCosts) -> dict[str, object]:
 def _records(table: ReportTable) -> list[dict[str, Cell]]:
     names = [column.name for column in table.columns]
     return [dict(zip(names, map(plain, row.cells), strict=True)) for row in table.rows]
-
-
-def _csv(table: ReportTable) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.name for column in table.columns])
-    for row in table.rows:
-        writer.writerow(["" if (value := plain(cell)) is None else value for cell in row.cells])
-    return text.getvalue()

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash devices, pgflash devices probe: what the cluster's files are on, and how fast it is."""
 
-import csv
-import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,22 +13,12 @@ from rich.table import Table
 
 from pgflash import api
 from pgflash.analyze.words import size
+from pgflash.cli.options import bytes_of, dsn_option, form_option, probes_option
+from pgflash.cli.output import print_records
 from pgflash.cli.screen import Screen
 from pgflash.errors import UsageError
 from pgflash.lab.progress import Stage
 from pgflash.model.device import DeviceFacts, Probe
-from pgflash.model.prices import size_bytes as read_size
-
-FORMATS = ("table", "json", "csv")
-
-_FORMAT = click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="How the result is printed.",
-)
 
 _COLUMNS = (
     "name",
@@ -50,41 +38,21 @@ _COLUMNS = (
 )
 
 
-def bytes_of(_context: click.Context, _parameter: click.Parameter, word: str | None) -> int | None:
-    """Return the bytes that a word says."""
-    if word is None:
-        return None
-    try:
-        return read_size(word)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}; write it as 512MB or 4GB") from error
-
-
 @click.group(
     "devices",
     invoke_without_command=True,
     epilog="Examples: pgflash devices; pgflash devices --all --prices prices.toml; pgflash "
     "devices probe /mnt/flash -o flash.json",
 )
-@click.option(
-    "--dsn",
-    default=None,
-    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
-)
+@dsn_option()
 @click.option("--all", "every", is_flag=True, help="Also the devices that hold no part of it.")
 @click.option(
     "--prices",
     type=click.Path(path_type=Path, dir_okay=False),
     help="File (TOML) that says what devices cost.",
 )
-@click.option(
-    "--probe",
-    "probes",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File that 'pgflash devices probe -o' wrote; may be given again.",
-)
-@_FORMAT
+@probes_option
+@form_option()
 @click.pass_context
 def devices_command(
     context: click.Context,
@@ -110,7 +78,7 @@ def _print(form: str, found: tuple[DeviceFacts, ...]) -> None:
     if form == "json":
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
     elif form == "csv":
-        click.echo(_csv(_COLUMNS, (_record(one) for one in found)), nl=False)
+        print_records(_COLUMNS, map(_record, found))
     else:
         _print_devices(found)
 
@@ -119,15 +87,7 @@ def _record(one: DeviceFacts) -> dict[str, object]:
     record = {name: getattr(one, name) for name in _COLUMNS}
     record["parts"] = "; ".join(one.parts)
     record["mount_options"] = ",".join(one.mount_options)
-    return {name: "" if value is None else value for name, value in record.items()}
-
-
-def _csv(columns: Iterable[str], records: Iterable[dict[str, object]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return text.getvalue()
+    return record
 
 
 def _print_devices(found: tuple[DeviceFacts, ...]) -> None:
@@ -227,7 +187,7 @@ def _bytes(value: int | None) -> str:
     type=click.Path(path_type=Path, dir_okay=False),
     help="File to keep the result in, for 'pgflash devices --probe' and for advice.",
 )
-@_FORMAT
+@form_option()
 def probe_command(
     *,
     folder: Path,
@@ -261,7 +221,7 @@ def probe_command(
         click.echo(json.dumps(asdict(probed), indent=2))
     elif form == "csv":
         depths = [asdict(point) for point in probed.probe.random_reads]
-        click.echo(_csv(depths[0], depths), nl=False)
+        print_records(tuple(depths[0]), depths)
     else:
         click.echo(f"{probed.name} at {probed.mount_point or probed.folder}:")
         _print_probe(probed.probe)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash doctor: what is set otherwise than it should be, and what would change it."""
 
-import csv
-import io
 import json
 import textwrap
 from collections import Counter
@@ -14,9 +12,10 @@ import click
 
 from pgflash import api
 from pgflash.analyze.words import listed
+from pgflash.cli.options import dsn_option, form_option, probes_option
+from pgflash.cli.output import print_records
 from pgflash.model.doctor import Diagnosis, Outcome
 
-FORMATS = ("table", "json", "csv")
 WIDTH = 90
 
 _COLUMNS = ("outcome", "rule", "subject", "sentence", "reason", "source", "commands")
@@ -30,32 +29,15 @@ _COLOURS = {Outcome.CRITICAL: "red", Outcome.WARNING: "yellow", Outcome.NOTE: "c
     epilog="Examples: pgflash doctor; pgflash doctor --probe flash.json --format json; pgflash "
     "doctor --fail-on warning",
 )
-@click.option(
-    "--dsn",
-    default=None,
-    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
-)
-@click.option(
-    "--probe",
-    "probes",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File that 'pgflash devices probe -o' wrote; may be given again.",
-)
+@dsn_option()
+@probes_option
 @click.option(
     "--fail-on",
     type=click.Choice([str(one) for one in _FAILING]),
     help="Exit with 1 if something is found that is as bad as this, or worse.",
 )
 @click.option("--all", "every", is_flag=True, help="Also name every check that found all well.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="How the result is printed; json and csv have every check.",
-)
+@form_option("How the result is printed; json and csv have every check.")
 def doctor_command(
     *, dsn: str | None, probes: tuple[Path, ...], fail_on: str | None, every: bool, form: str
 ) -> int:
@@ -69,20 +51,13 @@ def doctor_command(
     if form == "json":
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
     elif form == "csv":
-        click.echo(_csv(found), nl=False)
+        print_records(
+            _COLUMNS, ({**asdict(one), "commands": "\n".join(one.commands)} for one in found)
+        )
     else:
         _print(found, every=every)
     failing = _FAILING[: _FAILING.index(Outcome(fail_on)) + 1] if fail_on else ()
     return 1 if any(one.outcome in failing for one in found) else 0
-
-
-def _csv(found: Sequence[Diagnosis]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for one in found:
-        writer.writerow({**asdict(one), "commands": "\n".join(one.commands)})
-    return text.getvalue()
 
 
 def _print(found: Sequence[Diagnosis], *, every: bool) -> None:

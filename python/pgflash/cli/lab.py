@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash lab: list scenarios, run one, show runs, render their reports."""
 
-import csv
-import io
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -15,6 +12,8 @@ from rich.table import Table
 
 from pgflash import api
 from pgflash.cli.lab_orders import ALL, Asked, order_all, order_one
+from pgflash.cli.options import form_option, runs_option
+from pgflash.cli.output import print_csv, write_page
 from pgflash.cli.screen import Screen
 from pgflash.errors import PgflashError, UsageError
 from pgflash.lab import store as stores
@@ -24,8 +23,6 @@ from pgflash.lab.scenario import load_scenario, parse_changes, scenario_names
 from pgflash.lab.series import run_series
 from pgflash.model.run import Run
 from pgflash.model.stored import StoredRunError
-
-FORMATS = ("table", "json", "csv")
 
 #: Columns of the result: title, key in result.json, how a person reads it.
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
@@ -47,38 +44,13 @@ class SeriesError(PgflashError):
     """Some of all scenarios could not be run to their end."""
 
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _format_option(function: _Function) -> _Function:
-    return click.option(
-        "--format",
-        "form",
-        type=click.Choice(FORMATS),
-        default="table",
-        show_default=True,
-        help="How the result is printed.",
-    )(function)
-
-
-def _store_option(function: _Function) -> _Function:
-    return click.option(
-        "--store",
-        "root",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=Path("out"),
-        show_default=True,
-        help="Folder that keeps runs and loaded databases.",
-    )(function)
-
-
 @click.group(epilog="Example: pgflash lab run oltp-approaches --preset demo --out out/demo")
 def lab() -> None:
     """Run experiments on a private PostgreSQL, on emulated or on real devices."""
 
 
 @lab.command("list")
-@_format_option
+@form_option()
 def list_command(*, form: str) -> None:
     """List the scenarios, their presets and parameters."""
     scenarios = [load_scenario(name) for name in scenario_names()]
@@ -132,8 +104,8 @@ def list_command(*, form: str) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for this run; else one in the store.",
 )
-@_store_option
-@_format_option
+@runs_option
+@form_option()
 def run_command(
     *,
     scenario: str,
@@ -205,8 +177,8 @@ def _run_all(asked: Asked, form: str) -> None:
 
 @lab.command("show", epilog="Examples: pgflash lab show; pgflash lab show latest --format json")
 @click.argument("run", required=False)
-@_store_option
-@_format_option
+@runs_option
+@form_option()
 def show_command(*, run: str | None, root: Path, form: str) -> None:
     """Show RUN (an id, "latest", or a path), or list the runs there are."""
     store = stores.Store(root=root)
@@ -235,7 +207,7 @@ def show_command(*, run: str | None, root: Path, form: str) -> None:
     type=click.Path(path_type=Path),
     help="File to write, - for standard output; else report.html beside the run.",
 )
-@_store_option
+@runs_option
 def report_command(*, run: str, output: Path | None, root: Path) -> None:
     """Render the report of RUN (an id, "latest", or a path) again."""
     store = stores.Store(root=root)
@@ -245,15 +217,7 @@ def report_command(*, run: str, output: Path | None, root: Path) -> None:
         folder = path.parent if path.is_file() else store.find(run)
         click.echo(f"Report: {stores.write_products(folder, stored)}")
         return
-    page = api.render_report(stored)
-    if str(output) == "-":
-        sys.stdout.write(page)
-        return
-    try:
-        output.write_text(page)
-    except OSError as error:
-        raise UsageError(f'could not write "{output}": {error.strerror}') from error
-    click.echo(f"Report: {output}")
+    write_page(api.render_report(stored), output, what="Report")
 
 
 def _print_run(run: Run, form: str) -> None:
@@ -306,11 +270,7 @@ def _print_rows(form: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -
     if form == "json":
         click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=2))
     elif form == "csv":
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(head)
-        writer.writerows(rows)
-        click.echo(buffer.getvalue(), nl=False)
+        print_csv(head, rows)
     else:
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
         for row in (head, *rows):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash lab predict: how well the advice's model would have foretold runs of the lab."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,14 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from pgflash import api
+from pgflash.cli.options import form_option, runs_option
+from pgflash.cli.output import print_records
 from pgflash.errors import PgflashError
 from pgflash.lab import store as stores
 from pgflash.lab.kept import keep_predictable
 from pgflash.model.advice import PredictionCheck, PredictionChecks
 from pgflash.model.run import Run
 from pgflash.model.stored import StoredRunError
-
-FORMATS = ("table", "md", "csv", "json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +43,8 @@ class Checked:
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep what predictions read of each run below this folder, by scenario.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="How the comparison is printed.",
-)
-@click.option(
-    "--store",
-    "root",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("out"),
-    show_default=True,
-    help="Folder that keeps runs and loaded databases.",
-)
+@form_option("How the comparison is printed.", forms=("table", "md", "csv", "json"))
+@runs_option
 def predict_command(
     *, runs: tuple[str, ...], papers: bool, keep: Path | None, form: str, root: Path
 ) -> None:
@@ -106,12 +90,8 @@ def _print(found: Sequence[Checked], form: str) -> None:
     if form == "json":
         click.echo(json.dumps({"predictions": _records(found), **_errors(found)}, indent=2))
     elif form == "csv":
-        text = io.StringIO()
         columns = ("scenario", "approach", "title", "predicted", "measured", "error", "note")
-        writer = csv.DictWriter(text, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(_records(found))
-        click.echo(text.getvalue(), nl=False)
+        print_records(columns, _records(found))
     elif form == "md":
         click.echo(markdown(found))
     else:

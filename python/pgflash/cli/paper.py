@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash lab paper: a run beside the tables and figures of the paper that it follows."""
 
-import sys
 from pathlib import Path
 
 import click
 
 from pgflash import api
+from pgflash.cli.options import form_option, runs_option
+from pgflash.cli.output import write_page
 from pgflash.errors import UsageError
 from pgflash.lab import store as stores
 
@@ -23,22 +24,11 @@ from pgflash.lab import store as stores
     type=click.Path(path_type=Path),
     help="File to write; else standard output.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(api.PAPER_FORMS),
-    default="text",
-    show_default=True,
-    help="text: at most 100 columns; html: one file with charts; json: for programs.",
+@form_option(
+    "text: at most 100 columns; html: one file with charts; json: for programs.",
+    forms=api.PAPER_FORMS,
 )
-@click.option(
-    "--store",
-    "root",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("out"),
-    show_default=True,
-    help="Folder that keeps runs and loaded databases.",
-)
+@runs_option
 def paper_command(*, run: str, output: Path | None, form: api.PaperForm, root: Path) -> None:
     """Set RUN (an id, "latest", or a path) beside the paper that it follows.
 
@@ -54,12 +44,4 @@ def paper_command(*, run: str, output: Path | None, form: api.PaperForm, root: P
             f"run {stored.id} follows no paper",
             hint="'pgflash lab list' shows which scenarios do.",
         )
-    text = api.render_paper(page, form)
-    if output is None or str(output) == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f'could not write "{output}": {error.strerror}') from error
-    click.echo(f"Page: {output}")
+    write_page(api.render_paper(page, form), output, what="Page")

@@ -15,24 +15,19 @@ from typing import Any, TypeVar
 import click
 
 from pgflash.cli import plan as plans
+from pgflash.cli.options import dsn_option
 from pgflash.errors import UsageError
 from pgflash.model.plan import Move, MoveKind, write_plan
 from pgflash.place import Cluster, moves_for, plan_for
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_DSN = click.option(
-    "--dsn",
-    default="",
-    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
-)
-
 
 def _common(on: str) -> Callable[[_Command], _Command]:
     """Return what all commands have in common; ON says what --on names."""
     options = [
         click.option("--on", "to", required=True, metavar=on, help="Where it is to be."),
-        _DSN,
+        dsn_option(""),
         click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
         click.option("--yes", is_flag=True, help="Do not ask."),
         click.option(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash plan: show, carry out and take back a plan of moves."""
 
-import csv
-import io
 import json
 import os
 import sys
@@ -17,16 +15,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pgflash.cli.snapshots import FORMATS
+from pgflash.cli.options import dsn_option, form_option
+from pgflash.cli.output import print_records
 from pgflash.errors import PgflashError
 from pgflash.model.plan import MoveKind, Plan, read_plan
 from pgflash.place import Journal, Seen, apply_plan, is_down, look_at, undo_plan
 
-_DSN = click.option(
-    "--dsn",
-    default="",
-    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
-)
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
 _COLUMNS = ("kind", "name", "database", "to", "was", "bytes", "state", "step", "seconds", "message")
@@ -87,14 +81,7 @@ def plan() -> None:
 
 @plan.command("show", epilog="Examples: pgflash plan show plan.json; pgflash plan show")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="How it is printed.",
-)
+@form_option("How it is printed.")
 def show(*, file: Path | None, form: str) -> None:
     """Show the moves of a plan, and how far each has come; without FILE list the plans."""
     if file is None:
@@ -105,18 +92,14 @@ def show(*, file: Path | None, form: str) -> None:
     if form == "json":
         click.echo(json.dumps({"plan": found.id, "moves": records}, indent=2))
     elif form == "csv":
-        text = io.StringIO()
-        writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
-        click.echo(text.getvalue(), nl=False)
+        print_records(_COLUMNS, records)
     else:
         _print_plan(found)
 
 
 @plan.command("apply", epilog="Example: pgflash plan apply plan.json")
 @_FILE
-@_DSN
+@dsn_option("")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
@@ -132,7 +115,7 @@ def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool
 
 @plan.command("undo", epilog="Example: pgflash plan undo plan.json")
 @_FILE
-@_DSN
+@dsn_option("")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
 def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:

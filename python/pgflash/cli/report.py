@@ -3,7 +3,6 @@
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from pgflash import api
+from pgflash.cli.output import write_page
 from pgflash.errors import UsageError
 from pgflash.model.awr import AwrReport, CompareReport
 
@@ -164,12 +164,4 @@ def _form(form: api.Form | None, output: Path | None) -> api.Form:
 
 def _print(report: AwrReport | CompareReport, form: api.Form, output: Path | None) -> None:
     """Print a report, or write it to a file."""
-    text = api.render_period(report, form)
-    if output is None or str(output) == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f'could not write "{output}": {error.strerror}') from error
-    click.echo(f"Report: {output}")
+    write_page(api.render_period(report, form), output, what="Report")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pgflash.cli.options import dsn_option
 from pgflash.errors import PgflashError, UsageError
 
 DEFAULT = "127.0.0.1:8432"
@@ -29,11 +30,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     epilog="Examples: pgflash serve --dsn dbname=app; PGFLASH_TOKEN=... pgflash serve --listen "
     "0.0.0.0:8432 --host db1.example.org",
 )
-@click.option(
-    "--dsn",
-    default=None,
-    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
-)
+@dsn_option()
 @click.option(
     "--listen",
     "place",

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash snapshot, pgflash snapshots: take snapshots, list them."""
 
-import csv
-import io
 import json
 import re
 import time
@@ -14,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from pgflash import api
+from pgflash.cli.options import dsn_option, form_option
+from pgflash.cli.output import print_records
+from pgflash.cli.report import opened
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.snapshot import SnapshotHead
-
-FORMATS = ("table", "json", "csv")
 
 _UNITS_S = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
 
@@ -45,19 +44,12 @@ def _duration(
     return timedelta(seconds=int(found[1]) * _UNITS_S[found[2]])
 
 
-_DSN = click.option(
-    "--dsn",
-    default=None,
-    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
-)
-
-
 @click.command(
     "snapshot",
     epilog="Examples: pgflash snapshot --dsn dbname=app; pgflash snapshot --dsn host=standby "
     "--store standby.snapshots --every 10min --keep 8d",
 )
-@_DSN
+@dsn_option()
 @click.option(
     "--store",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -114,33 +106,21 @@ def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
     epilog="Examples: pgflash snapshots --dsn dbname=app; pgflash snapshots --store "
     "standby.snapshots --format csv",
 )
-@_DSN
+@dsn_option()
 @click.option(
     "--store",
     type=click.Path(path_type=Path, dir_okay=False),
     help="File that 'pgflash snapshot --store' wrote.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="How they are printed.",
-)
+@form_option("How they are printed.")
 def snapshots_command(*, dsn: str | None, store: Path | None, form: str) -> None:
     """List the snapshots of a database, or of a file."""
-    if dsn is not None and store is not None:
-        raise UsageError(
-            "--dsn and --store exclude each other",
-            hint="Snapshots are in a database or in a file: name one of them.",
-        )
-    with api.open_store(dsn=dsn, path=store) as opened:
-        heads = opened.list()
+    with opened(dsn, store) as snapshots:
+        heads = snapshots.list()
     if form == "json":
         click.echo(json.dumps([_record(head) for head in heads], indent=2))
     elif form == "csv":
-        click.echo(_csv(heads), nl=False)
+        print_records(_COLUMNS, map(_record, heads))
     else:
         _print_table(heads)
 
@@ -151,14 +131,6 @@ def _record(head: SnapshotHead) -> dict[str, object]:
         name: value.isoformat() if isinstance(value, datetime) else value
         for name, value in values.items()
     }
-
-
-def _csv(heads: tuple[SnapshotHead, ...]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_record(head) for head in heads)
-    return text.getvalue()
 
 
 def _print_table(heads: tuple[SnapshotHead, ...]) -> None:

@@ -11,13 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from pgflash.cli.options import dsn_option, form_option
 from pgflash.errors import PgflashError
 from pgflash.model.live import Sample
 from pgflash.web.collector import Collector
 from pgflash.web.ring import Ring
 from pgflash.web.tables import LiveTable, headline, tables
-
-FORMATS = ("table", "json")
 
 #: How long the first sample may take to come: two readings, a second apart.
 FIRST_S = 20.0
@@ -27,11 +26,7 @@ FIRST_S = 20.0
     "top",
     epilog="Examples: pgflash top --dsn dbname=app; pgflash top --seconds 5 --format json",
 )
-@click.option(
-    "--dsn",
-    default=None,
-    help="Server, as libpq connects to it; without it PGHOST, PGDATABASE and the like say.",
-)
+@dsn_option()
 @click.option(
     "--every",
     "interval_s",
@@ -45,14 +40,7 @@ FIRST_S = 20.0
     type=click.IntRange(min=1),
     help="End after so many readings; else with Ctrl-C.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="json: a line for each reading.",
-)
+@form_option("json: a line for each reading.", forms=("table", "json"))
 def top_command(*, dsn: str | None, interval_s: float, seconds: int | None, form: str) -> None:
     """Show what a server does now: sessions by wait class, requests, latencies, the flash cache.
 
