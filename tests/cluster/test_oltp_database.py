@@ -19,7 +19,8 @@ import pytest
 from psycopg.rows import namedtuple_row
 
 from pgflash.lab.leftovers import remove_tree
-from pgflash.lab.oltp import LoadError, LoadResult, OltpConfig, check_consistency, load
+from pgflash.lab.loading import LoadError
+from pgflash.lab.oltp import LoadResult, OltpConfig, check_consistency, load
 from pgflash.lab.oltp.consistency import check_connection
 from pgflash.lab.oltp.loader import TABLES
 from pgflash.lab.oltp.rows import last_name

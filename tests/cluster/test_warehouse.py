@@ -18,11 +18,11 @@ import pytest
 
 from pgflash.lab import host
 from pgflash.lab.leftovers import remove_tree
+from pgflash.lab.loading import LoadError
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.lab.warehouse import (
     DriverError,
-    LoadError,
     LoadResult,
     RunObserver,
     StepResult,

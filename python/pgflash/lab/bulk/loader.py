@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import resources
 
 import psycopg
 
 from pgflash.lab.bulk.model import BulkConfig
-
-#: Called with a stage's name and how much of it is done, from 0 to 1.
-Progress = Callable[[str, float], None]
+from pgflash.lab.loading import Progress
 
 #: Accounts are drawn from this many.
 ACCOUNTS = 1_000_000

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import resources
 
 import psycopg
 from psycopg import sql
 
+from pgflash.lab.loading import Progress, statements_of
 from pgflash.lab.micro.model import FILL_PERCENT, MicroConfig, Side
-
-#: Called with a stage's name and how much of it is done, from 0 to 1.
-Progress = Callable[[str, float], None]
 
 
 def load(conninfo: str, config: MicroConfig, progress: Progress | None = None) -> None:
@@ -24,15 +21,14 @@ def load(conninfo: str, config: MicroConfig, progress: Progress | None = None) -
         connection.execute("CREATE SCHEMA micro")
         for number, side in enumerate(Side):
             report("load rows", number / len(Side))
-            for statement in tables.split(";\n"):
-                if statement.strip():
-                    connection.execute(
-                        sql.SQL(statement).format(
-                            table=_table(side),
-                            fill=sql.Literal(FILL_PERCENT),
-                            rows=sql.Literal(config.rows),
-                        )
+            for statement in statements_of(tables):
+                connection.execute(
+                    sql.SQL(statement).format(
+                        table=_table(side),
+                        fill=sql.Literal(FILL_PERCENT),
+                        rows=sql.Literal(config.rows),
                     )
+                )
         connection.commit()
         connection.autocommit = True
         for side in Side:

@@ -13,7 +13,7 @@ districts of its warehouses.  Results are never called TPC results (DISCLAIMER).
 from pgflash.lab.conditions import ConditionResult
 from pgflash.lab.oltp.consistency import check_consistency
 from pgflash.lab.oltp.driver import run
-from pgflash.lab.oltp.loader import LoadError, load
+from pgflash.lab.oltp.loader import load
 from pgflash.lab.oltp.model import (
     DISCLAIMER,
     Access,
@@ -33,7 +33,6 @@ __all__ = [
     "Access",
     "ConditionResult",
     "DriverError",
-    "LoadError",
     "LoadResult",
     "Mix",
     "OltpConfig",

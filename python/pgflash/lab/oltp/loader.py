@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Create and fill the database.
 
-Everything happens in one transaction: a load is complete or absent.  The tables are new
-in it, so COPY FREEZE may write rows that need no hint bits and no later vacuum.  Rows
-are made here while the server takes in the ones before, so both cores of a small machine
-work; indexes follow, then VACUUM ANALYZE for the visibility map and the statistics.
+Rows are made here while the server takes in the ones before, so both cores of a small
+machine work; indexes follow, then VACUUM ANALYZE for the visibility map and the statistics.
+See pgflash.lab.loading.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from random import Random
 import psycopg
 from psycopg import sql
 
-from pgflash.errors import PgflashError
+from pgflash.lab.loading import Progress, create_schema, run_all, schema_bytes, statements_of
 from pgflash.lab.oltp.model import LoadResult, OltpConfig
 from pgflash.lab.oltp.rows import (
     CUSTOMERS_PER_DISTRICT,
@@ -30,9 +29,6 @@ from pgflash.lab.oltp.rows import (
     choose_load_constant,
 )
 from pgflash.lab.oltp.sql_files import read_sql
-
-#: Called with a stage's name and how much of it is done, from 0 to 1.
-Progress = Callable[[str, float], None]
 
 #: A table's rows per warehouse, roughly, as weights for the progress shown.
 TABLES = {
@@ -47,10 +43,6 @@ TABLES = {
 }
 
 _COPY_ROWS = 1_000
-
-
-class LoadError(PgflashError):
-    """The oltp database could not be made."""
 
 
 def load(
@@ -68,9 +60,12 @@ def load(
     begin = time.monotonic()
     constant = choose_load_constant(Random(f"{config.seed} c_last"))
     with psycopg.connect(conninfo, application_name="pgflash oltp load") as connection:
-        _create_schema(connection, replace=replace)
+        create_schema(connection, "oltp", read_sql("tables.sql"), replace=replace)
         rows_count = _copy_all(connection, config, constant, report)
-        _create_indexes(connection, config, report)
+        indexes = statements_of(read_sql("indexes.sql"))
+        if config.foreign_keys:
+            indexes += statements_of(read_sql("foreign_keys.sql"))
+        run_all(connection, "create indexes", indexes, report)
         connection.execute(read_sql("procedures.sql").encode())
         connection.execute(read_sql("terminal.sql").encode())
         connection.execute(
@@ -79,35 +74,17 @@ def load(
         )
         connection.commit()
         connection.autocommit = True
-        _vacuum(connection, report)
-        size = connection.execute(
-            "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class"
-            " WHERE relnamespace = 'oltp'::regnamespace AND relkind = 'r'"
-        ).fetchone()
-    assert size is not None
+        vacuums = [f"VACUUM (ANALYZE) oltp.{one}" for one in ("item", *TABLES)]
+        run_all(connection, "vacuum", vacuums, report)
+        size_bytes = schema_bytes(connection, "oltp")
     return LoadResult(
         warehouses=config.warehouses,
         seed=config.seed,
         c_last_constant=constant,
         rows=rows_count,
-        size_bytes=int(size[0]),
+        size_bytes=size_bytes,
         elapsed_s=time.monotonic() - begin,
     )
-
-
-def _create_schema(connection: psycopg.Connection, *, replace: bool) -> None:
-    """Create the empty tables, after getting rid of an old load if that was asked."""
-    row = connection.execute("SELECT to_regnamespace('oltp') IS NOT NULL").fetchone()
-    assert row is not None
-    if row[0] and not replace:
-        raise LoadError(
-            'schema "oltp" exists already',
-            hint="Load into another database, or ask for the schema to be replaced.",
-        )
-    if row[0]:
-        connection.execute("DROP SCHEMA oltp CASCADE")
-    connection.execute("SET LOCAL maintenance_work_mem = '256MB'")
-    connection.execute(read_sql("tables.sql").encode())
 
 
 def _copy_all(
@@ -146,28 +123,3 @@ def _copy(
         while block := list(islice(lines, _COPY_ROWS)):
             copy.write("".join(block).encode("ascii"))
             advance(len(block))
-
-
-def _create_indexes(connection: psycopg.Connection, config: OltpConfig, report: Progress) -> None:
-    """Create keys and indexes, and the references if they are wanted."""
-    statements = _statements(read_sql("indexes.sql"))
-    if config.foreign_keys:
-        statements += _statements(read_sql("foreign_keys.sql"))
-    for number, statement in enumerate(statements):
-        report("create indexes", number / len(statements))
-        connection.execute(statement.encode())
-    report("create indexes", 1.0)
-
-
-def _statements(text: str) -> list[str]:
-    """Split a file of plain statements, none of which has a semicolon inside."""
-    return [part.strip() for part in text.split(";\n") if part.strip()]
-
-
-def _vacuum(connection: psycopg.Connection, report: Progress) -> None:
-    """Vacuum and analyze each table."""
-    tables = ["item", *TABLES]
-    for number, table in enumerate(tables):
-        report("vacuum", number / len(tables))
-        connection.execute(sql.SQL("VACUUM (ANALYZE) oltp.{}").format(sql.Identifier(table)))
-    report("vacuum", 1.0)

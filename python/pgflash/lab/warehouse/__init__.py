@@ -14,7 +14,7 @@ everything else that an audit asks for.  Results are never called TPC results (D
 from pgflash.lab.conditions import ConditionResult
 from pgflash.lab.warehouse.consistency import check_consistency
 from pgflash.lab.warehouse.driver import DriverError, RunObserver, run
-from pgflash.lab.warehouse.loader import LoadError, load
+from pgflash.lab.warehouse.loader import load
 from pgflash.lab.warehouse.model import (
     DISCLAIMER,
     LoadResult,
@@ -29,7 +29,6 @@ __all__ = [
     "DISCLAIMER",
     "ConditionResult",
     "DriverError",
-    "LoadError",
     "LoadResult",
     "RunObserver",
     "StepResult",

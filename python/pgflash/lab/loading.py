@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What loading a workload's database takes, whichever it is.
+
+A load is one transaction, complete or absent: the tables are new in it, so COPY FREEZE may
+write rows that need no hint bits and no later vacuum.  Vacuum and size come after it.
+"""
+
+from collections.abc import Callable, Sequence
+
+import psycopg
+
+from pgflash.errors import PgflashError
+
+#: Called with a stage's name and how much of it is done, from 0 to 1.
+Progress = Callable[[str, float], None]
+
+
+class LoadError(PgflashError):
+    """A workload's database could not be made."""
+
+
+def create_schema(
+    connection: psycopg.Connection, schema: str, tables: str, *, replace: bool
+) -> None:
+    """Create the empty tables, after getting rid of an old load if that was asked."""
+    row = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", (schema,)).fetchone()
+    assert row is not None
+    if row[0] and not replace:
+        raise LoadError(
+            f'schema "{schema}" exists already',
+            hint="Load into another database, or ask for the schema to be replaced.",
+        )
+    if row[0]:
+        connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+    connection.execute("SET LOCAL maintenance_work_mem = '256MB'")
+    connection.execute(tables.encode())
+
+
+def statements_of(script: str) -> list[str]:
+    """Split a script of plain statements, none of which has a semicolon inside."""
+    return [one for one in (part.strip() for part in script.split(";\n")) if one]
+
+
+def run_all(
+    connection: psycopg.Connection, stage: str, statements: Sequence[str], report: Progress
+) -> None:
+    """Run statements one after the other, as one stage."""
+    for number, statement in enumerate(statements):
+        report(stage, number / len(statements))
+        connection.execute(statement.encode())
+    report(stage, 1.0)
+
+
+def schema_bytes(connection: psycopg.Connection, schema: str) -> int:
+    """Return the size of a schema's tables, their indexes included."""
+    row = connection.execute(
+        "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class"
+        " WHERE relnamespace = %s::regnamespace AND relkind = 'r'",
+        (schema,),
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
