@@ -1,0 +1,270 @@
+"""keep, none and default on servers of their own: what is kept there, and what policies outlive.
+
+A restart, a crash, pg_upgrade, a standby, a server without the cache; see test_cache_policy.py
+for all else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgflash.lab.account import make_server_dir
+from pgflash.lab.postgres import PgInstall
+from support.cached import (
+    CachedServer,
+    create_cached,
+    eventually,
+    process_titles,
+)
+from support.cluster import ClusterFactory
+from support.policies import (
+    cached_blocks,
+    comes_into_force,
+    in_force,
+    listed,
+    make_table,
+    prepare,
+    push_out,
+    read_scattered,
+    set_policy,
+    shown,
+)
+from support.standby import REPLICATION, create_standby
+
+
+@pytest.fixture
+def own(cluster: ClusterFactory, pgflash_install: PgInstall) -> CachedServer:
+    """A server of its own with two databases that have policies."""
+    cached = create_cached(cluster, pgflash_install)
+    with cached.server.connect() as connection:
+        make_table(connection, "ballast")
+        make_table(connection, "t")
+        set_policy(connection, "t", "keep")
+        connection.execute("create database second")
+    with cached.server.connect("second") as connection:
+        prepare(connection)
+        make_table(connection, "t")
+        set_policy(connection, "t_pkey", "none")
+    return cached
+
+
+def assert_own_policies(cached: CachedServer) -> None:
+    with cached.server.connect() as connection:
+        assert comes_into_force(connection, "t", "keep")
+    with cached.server.connect("second") as connection:
+        assert comes_into_force(connection, "t_pkey", "none", table="t")
+
+
+@pytest.mark.extension
+def test_policies_are_back_after_a_restart(own: CachedServer) -> None:
+    own.server.stop()
+    assert 'terminating background worker "pgflash policies"' not in own.server.log_text()
+    own.start()
+    assert_own_policies(own)
+    own.server.kill_postmaster()
+    own.start()
+    assert_own_policies(own)
+
+
+def test_policies_are_followed_though_the_launcher_was_ended(own: CachedServer) -> None:
+    def launchers() -> list[int]:
+        return [pid for pid, title in process_titles(own.server) if title == "pgflash policies"]
+
+    assert eventually(lambda: len(launchers()) == 1)
+    (first,) = launchers()
+    os.kill(first, signal.SIGTERM)
+    with own.server.connect() as connection:
+        connection.execute("vacuum full t")
+        assert comes_into_force(connection, "t", "keep")
+    assert first not in launchers()
+
+
+@pytest.mark.extension
+def test_policies_are_back_after_a_backend_crashed(own: CachedServer) -> None:
+    with suppress(psycopg.OperationalError), own.server.connect() as connection:
+        os.kill(connection.info.backend_pid, signal.SIGKILL)
+    ready = "ready to accept connections"
+    assert eventually(lambda: own.server.log_text(since_start=True).count(ready) == 2)
+    assert_own_policies(own)
+
+
+@pytest.mark.extension
+def test_a_cache_that_is_off_stores_policies_for_later(own: CachedServer) -> None:
+    own.server.stop()
+    own.server.configure({"pgflash.cache_file": ""})
+    own.start()
+    with own.server.connect() as connection:
+        set_policy(connection, "t", "none")
+        set_policy(connection, "t_pkey", "keep")
+        assert listed(connection) == {
+            ("public.t", "none", "t"),
+            ("public.t_pkey", "keep", "t_pkey"),
+        }
+    own.server.stop()
+    own.server.configure({"pgflash.cache_file": str(own.cache_file)})
+    own.start()
+    with own.server.connect() as connection:
+        assert comes_into_force(connection, "t", "none")
+        assert comes_into_force(connection, "t_pkey", "keep", table="t")
+
+
+@pytest.mark.extension
+def test_without_preloading_the_function_says_what_to_do(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(install=pgflash_install)
+    with server.connect() as connection:
+        connection.execute("create extension pgflash; create table t (a int)")
+        with pytest.raises(psycopg.Error, match="shared_preload_libraries"):
+            set_policy(connection, "t", "keep")
+        assert listed(connection) == set()
+        # A restore without the cache works all the same.
+        connection.execute("insert into pgflash_cache_policies values ('public.t', 'keep')")
+        connection.execute("insert into pgflash_cache_policies values ('public.later', 'none')")
+        assert listed(connection) == {("public.t", "keep", "t"), ("public.later", "none", None)}
+
+
+@pytest.mark.extension
+def test_a_standby_has_the_policies_of_its_primary(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    primary = create_cached(cluster, pgflash_install, settings=REPLICATION)
+    with primary.server.connect() as connection:
+        make_table(connection, "ballast")
+        make_table(connection, "t")
+        set_policy(connection, "t", "keep")
+    standby = create_standby(cluster, primary.server)
+    with standby.server.connect() as connection:
+        assert comes_into_force(connection, "t", "keep")
+        assert listed(connection) == {("public.t", "keep", "t")}
+        with pytest.raises(psycopg.Error, match="read-only transaction"):
+            set_policy(connection, "t", "none")
+        connection.execute("select pg_promote()")
+        set_policy(connection, "t", "none")
+        assert shown(connection, "t") == "none"
+
+
+def test_pg_upgrade_carries_policies(
+    cluster: ClusterFactory, own: CachedServer, pgflash_install: PgInstall
+) -> None:
+    if not (pgflash_install.bindir / "pg_upgrade").exists():
+        pytest.skip("this installation has no pg_upgrade")
+    with own.server.connect("second") as connection:
+        set_policy(connection, "t", "keep")
+        before = listed(connection)
+    own.server.stop()
+    upgraded = create_cached(cluster, pgflash_install, start=False)
+    work = make_server_dir(upgraded.server.base / "work")
+    own.server.run(
+        [
+            *("pg_upgrade", "--username", "postgres", "--socketdir", str(work)),
+            *("--old-bindir", str(pgflash_install.bindir), "--old-datadir", str(own.server.data)),
+            *("--new-bindir", str(pgflash_install.bindir)),
+            *("--new-datadir", str(upgraded.server.data)),
+        ],
+        cwd=work,
+        timeout_s=120,
+    )
+    upgraded.start()
+    assert_own_policies(upgraded)
+    with upgraded.server.connect("second") as connection:
+        assert (
+            listed(connection)
+            == before
+            == {
+                ("public.t", "keep", "t"),
+                ("public.t_pkey", "none", "t_pkey"),
+            }
+        )
+
+
+def test_without_a_worker_to_be_had_the_log_says_so(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(cluster, pgflash_install)
+    titles = {title for _pid, title in process_titles(cached.server)}
+    workers = {
+        "pgflash",
+        "pgflash writer",
+        "pgflash policies",
+        "pgflash snapshots",
+        "logical replication launcher",
+    }
+    always = len(workers & titles)
+    assert always >= 3
+    # As many as are always there: none is left for a visit.
+    cached.server.stop()
+    cached.server.configure({"max_worker_processes": str(always)})
+    cached.start()
+    with cached.server.connect() as connection:
+        make_table(connection, "ballast")
+        make_table(connection, "t")
+        set_policy(connection, "t", "keep")
+        assert in_force(connection, "t") == "keep"
+    assert eventually(
+        lambda: "no background worker to be had" in cached.server.log_text(since_start=True)
+    )
+    cached.assert_serving()
+
+
+# ---- what is kept
+
+
+def test_what_is_kept_stays_when_others_come(pgflash_install: PgInstall) -> None:
+    factory = ClusterFactory(pgflash_install)
+    try:
+        small = create_cached(
+            factory,
+            pgflash_install,
+            settings={"pgflash.cache_size": "2MB", "pgflash.keep_share": "50"},
+        )
+        with small.server.connect() as connection:
+            make_table(connection, "ballast")
+            make_table(connection, "kept", rows=400)
+            set_policy(connection, "kept", "keep")
+            # From now on nobody writes to it, not even hint bits: what leaves was evicted.
+            connection.execute("vacuum freeze kept")
+            connection.execute("checkpoint")
+
+            def kept_enough() -> bool:
+                read_scattered(connection, "kept", rows=400)
+                push_out(connection)
+                return cached_blocks(connection, "kept") >= 50
+
+            assert eventually(kept_enough)
+            kept_blocks = cached_blocks(connection, "kept")
+            before = small.view()
+            # With those of its TOAST index.
+            assert before["keep_blocks"] >= kept_blocks
+
+            def others_wanted_room() -> bool:
+                push_out(connection)
+                return wanted_room(small.view()) - wanted_room(before) > 200
+
+            assert eventually(others_wanted_room)
+            assert small.view()["keep_blocks"] == before["keep_blocks"]
+            assert cached_blocks(connection, "kept") == kept_blocks
+
+            # Without a share, keep is a word.
+            small.server.configure({"pgflash.keep_share": "0"})
+            small.server.reload()
+
+            def gone() -> bool:
+                push_out(connection)
+                return cached_blocks(connection, "kept") < kept_blocks / 2
+
+            assert eventually(gone)
+        small.assert_serving()
+    finally:
+        factory.close()
+
+
+def wanted_room(view: dict[str, Any]) -> int:
+    """How many blocks came to sets that were full, whether another one left for them or not."""
+    return int(view["eviction_aged_out"]) + int(view["insert_skip_not_useful"])
