@@ -40,6 +40,13 @@ from pgflash.place.names import quote_name, split_names
         ("dd if=%p of=/mnt/a/%f", "/mnt/a"),
         ('cp %p "/mnt/a/%f.new" && mv "/mnt/a/%f.new" "/mnt/a/%f"', "/mnt/a"),
         ("cp %p relative/%f", None),
+        ("cp %p /mnt/a//%f", "/mnt/a"),
+        ("test ! -f /mnt/a/%f && cp %p /mnt/a//%f", "/mnt/a"),
+        ("sh -c '/bin/cp %p /mnt/a/%f'", "/mnt/a"),
+        ('sh -c "/bin/cp %p /mnt/a/%f"', "/mnt/a"),
+        ('cp "%p" "/mnt/100%% flash/%f"', "/mnt/100% flash"),
+        ("cp %p /mnt/a\\ b/%f", None),
+        ("cp %p $HOME/a/%f", None),
         ("", None),
     ],
 )
@@ -49,13 +56,29 @@ def test_the_folder_is_told_from_the_command(command: str, folder: str | None) -
 
 def test_a_command_gets_its_new_folder_everywhere() -> None:
     command = "test ! -f /mnt/a/%f && cp %p /mnt/a/%f"
-    assert with_folder(command, "/mnt/a", "/f/b") == "test ! -f /f/b/%f && cp %p /f/b/%f"
+    assert with_folder(command, "/f/b") == "test ! -f /f/b/%f && cp %p /f/b/%f"
 
 
-@pytest.mark.parametrize("name", ["/a b", "/a;rm", "/$x", "/a%f", '/"', "/a'"])
+@pytest.mark.parametrize(
+    ("command", "changed"),
+    [
+        ("test ! -f /mnt/a/%f && cp %p /mnt/a//%f", "test ! -f /f/b/%f && cp %p /f/b/%f"),
+        ("gzip <%p >/mnt/a//%f.gz", "gzip <%p >/f/b/%f.gz"),
+        ('cp "%p" "/mnt/100%% flash/%f"', 'cp "%p" "/f/b/%f"'),
+        ("sh -c '/bin/cp %p /mnt/a/%f'", "sh -c '/bin/cp %p /f/b/%f'"),
+    ],
+)
+def test_however_a_command_writes_its_folder_it_is_changed(command: str, changed: str) -> None:
+    """A command that stays as it was would look like one that is there already."""
+    assert with_folder(command, "/f/b") == changed
+
+
+@pytest.mark.parametrize(
+    "name", ["/a b", "/a;rm", "/$x", "/a%f", '/"', "/a'", "/a*", "/a?", "/a#b", "/a\nb", "/h:a"]
+)
 def test_a_folder_that_a_shell_would_misread_is_refused(name: str) -> None:
     with pytest.raises(PlaceError, match="cannot stand in a shell command"):
-        with_folder("cp %p /mnt/a/%f", "/mnt/a", name)
+        with_folder("cp %p /mnt/a/%f", name)
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,11 @@ from pgflash.place.settings import change_setting, set_place, setting_place
 _COMMAND = "archive_command"
 _BASIC = "basic_archive.archive_directory"
 
-#: A path in front of %f, in quotes or without.
-_FOLDER = re.compile(r"""(?:"(/[^"]*)/%f|'(/[^']*)/%f|(?<![^\s<>&|;(=])(/[^\s"';&|<>()]+)/%f)""")
+#: A path in front of %f, in quotes or without; of %p nobody makes a folder.
+_FOLDER = re.compile(
+    r"""(?:"(/(?:[^"%]|%%)*)/%f|'(/(?:[^'%]|%%)*)/%f"""
+    r"""|(?<![^\s<>&|;(=])(/(?:[^\s"';&|<>()%]|%%)+)/%f)"""
+)
 
 #: A folder of another machine, as rsync and scp write it.
 _REMOTE = re.compile(r"\w:\S*%f")
@@ -56,18 +59,23 @@ def folder_of(command: str) -> str | None:
     """Return the folder that a command archives to, or None if that is not to be seen."""
     if _REMOTE.search(command):
         return None
-    found = {next(filter(None, match.groups())) for match in _FOLDER.finditer(command)}
+    found = {_shown(match).rstrip("/") for match in _FOLDER.finditer(command)}
     # Two folders are two copies: which of them is to move, nobody has said.
-    return found.pop().rstrip("/") if len(found) == 1 else None
+    return found.pop().replace("%%", "%") if len(found) == 1 else None
 
 
-def with_folder(command: str, old: str, new: str) -> str:
-    """Return the command with another folder in front of each %f."""
-    if re.search(r"""[\s"';&|<>()$`\\%]""", new):
+def _shown(match: re.Match[str]) -> str:
+    """Return the folder in front of %f as the command writes it."""
+    return next(filter(None, match.groups()))
+
+
+def with_folder(command: str, new: str) -> str:
+    """Return a command that shows one folder with another in front of each %f."""
+    if re.search(r"[^\w./@,+=-]", new):
         raise PlaceError(
             f'"{new}" cannot stand in a shell command as it is', hint="Name a folder without signs."
         )
-    return command.replace(f"{old}/%f", f"{new}/%f")
+    return _FOLDER.sub(lambda match: match[0].replace(f"{_shown(match)}/%f", f"{new}/%f"), command)
 
 
 class ArchiveMover:
@@ -98,7 +106,8 @@ class ArchiveMover:
             return f"{_BASIC}={set_place(new)}"
         command = self._move.options.get("command")
         if command is None:
-            command = with_folder(self._cluster.setting(_COMMAND), self._folder(), new)
+            self._folder()  # it shows one
+            command = with_folder(self._cluster.setting(_COMMAND), new)
         return f"{_COMMAND}={set_place(command)}"
 
     def _new_folder(self) -> str:
