@@ -29,7 +29,17 @@ from pgflash.place.control import ServerProcess, Startup
 from pgflash.place.wal import WalMover
 from support.cached import eventually
 from support.cluster import ClusterFactory
-from support.placed import Place, PlacedServer, StallWatch, Work, cut_off, placed_server
+from support.placed import (
+    Place,
+    PlacedServer,
+    Rows,
+    StallWatch,
+    Work,
+    assert_wal_at_home,
+    cut_off,
+    names,
+    placed_server,
+)
 from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
 
 
@@ -47,45 +57,9 @@ def move_to(folder: Path) -> Move:
     return Move(kind=MoveKind.WAL, to=str(folder))
 
 
-class Rows:
-    """The rows that were committed: each of them has to be there for ever."""
-
-    def __init__(self, placed: PlacedServer) -> None:
-        self._placed = placed
-        self.committed = 0
-        with placed.server.connect() as connection:
-            connection.execute("create table if not exists kept (n int)")
-            connection.execute("truncate kept")
-
-    def add(self) -> None:
-        """Commit one more, and check."""
-        with self._placed.server.connect() as connection:
-            connection.execute("insert into kept values (1)")
-        self.committed += 1
-        self.check()
-
-    def check(self) -> None:
-        """Fail if one is missing."""
-        with self._placed.server.connect() as connection:
-            row = connection.execute("select count(*) from kept").fetchone()
-        assert row == (self.committed,)
-
-
 @pytest.fixture
 def rows(placed: PlacedServer) -> Rows:
     return Rows(placed)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def assert_at_home(placed: PlacedServer, folder: Path) -> None:
-    """Fail unless the WAL is in the data directory, as initdb leaves it, and nothing beside."""
-    assert placed.wal_folder == placed.data / "pg_wal"
-    assert not (placed.data / "pg_wal").is_symlink()
-    assert "pg_wal.pgflash" not in names(placed.data)
-    assert not folder.exists()
 
 
 def test_the_wal_goes_and_comes_back(placed: PlacedServer, rows: Rows) -> None:
@@ -104,7 +78,7 @@ def test_the_wal_goes_and_comes_back(placed: PlacedServer, rows: Rows) -> None:
     assert "pg_wal.pgflash" not in names(placed.data)
     rows.add()
     assert placed.undo(path).records[0].state is MoveState.UNDONE
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
     rows.add()
 
 
@@ -131,7 +105,7 @@ def test_every_cut_leaves_a_cluster_that_starts(
     back = cut_off(undo_plan, path, placed.dsn, None)
     assert places
     assert back
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
     # Each cut is gone on with or gone back from in turn, and the next begins where that ends.
     to_cut: dict[Work, list[tuple[int, Place]]] = {
         apply_plan: list(enumerate(places)),
@@ -151,11 +125,11 @@ def test_every_cut_leaves_a_cluster_that_starts(
             assert placed.wal_folder == folder
         else:
             assert placed.undo(path).records[0].state is MoveState.UNDONE
-            assert_at_home(placed, folder)
+            assert_wal_at_home(placed, folder)
         rows.check()
     if is_moved:
         placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
     with capsys.disabled():
         print("", *matrix, sep="\n")  # noqa: T201 - the matrix is what one wants to see
     down = {line.split(": ")[1].rsplit(" ", 1)[0] for line in matrix if line.endswith("down")}
@@ -223,7 +197,7 @@ def test_a_server_that_does_not_start_gets_its_wal_back(placed: PlacedServer, ro
     assert placed.wal_folder == placed.data / "pg_wal"
     rows.add()
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
     rows.add()
 
 
@@ -250,7 +224,7 @@ def test_what_was_committed_in_the_new_place_comes_back_with_the_wal(
     assert placed.wal_folder == placed.data / "pg_wal"
     rows.check()
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
     rows.check()
 
 
@@ -272,7 +246,7 @@ def test_a_rollback_that_is_cut_off_has_lost_nothing(
             assert placed.apply(path).records[0].state is MoveState.DONE
             assert placed.wal_folder == folder
         placed.undo(path)
-        assert_at_home(placed, folder)
+        assert_wal_at_home(placed, folder)
         rows.check()
 
 
@@ -296,7 +270,7 @@ def test_a_rollback_that_forgets_the_new_wal_is_caught(
     placed.start()
     rows.check()
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
 
 
 # ---- refused
@@ -326,7 +300,7 @@ def test_a_folder_in_the_wal_itself_is_refused(placed: PlacedServer) -> None:
     with pytest.raises(PlaceError, match="where the WAL is now"):
         placed.apply(inner)
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
 
 
 def test_a_server_that_is_not_the_one_in_the_folder_is_left_alone(
@@ -387,7 +361,7 @@ def test_a_disk_that_fills_up_while_the_server_is_down_changes_nothing(
     assert placed.wal_folder == placed.data / "pg_wal"
     rows.add()
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
 
 
 def test_an_interrupt_while_the_server_is_down_brings_it_up_first(
@@ -413,7 +387,7 @@ def test_an_interrupt_while_the_server_is_down_brings_it_up_first(
     assert placed.apply(path).records[0].state is MoveState.DONE
     assert placed.wal_folder == folder
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
     rows.check()
 
 
@@ -436,7 +410,7 @@ def test_a_server_that_still_stops_is_waited_for_and_started(
     assert placed.wal_folder == folder
     rows.add()
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
 
 
 def test_a_journal_that_cannot_be_written_keeps_no_server_down(
@@ -458,7 +432,7 @@ def test_a_journal_that_cannot_be_written_keeps_no_server_down(
     rows.add()
     assert placed.apply(path).records[0].state is MoveState.DONE
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
     rows.check()
 
 
@@ -482,7 +456,7 @@ def test_a_journal_that_is_lost_after_the_switch_keeps_no_server_down(
     rows.add()
     assert placed.apply(path).records[0].state is MoveState.DONE
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
     rows.check()
 
 
@@ -499,7 +473,7 @@ def test_a_server_with_a_logging_collector_is_started_as_it_was(placed: PlacedSe
     with placed.server.connect() as connection:
         assert connection.execute("show logging_collector").fetchone() == ("on",)
     placed.undo(path)
-    assert_at_home(placed, folder)
+    assert_wal_at_home(placed, folder)
     with placed.server.connect() as connection:
         connection.execute("alter system reset all")
     placed.stop()

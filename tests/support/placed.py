@@ -149,6 +149,45 @@ def placed_server(
         placed.close()
 
 
+# ---- what must be
+
+
+class Rows:
+    """The rows that were committed: each of them has to be there for ever."""
+
+    def __init__(self, placed: PlacedServer) -> None:
+        self._placed = placed
+        self.committed = 0
+        with placed.server.connect() as connection:
+            connection.execute("create table if not exists kept (n int)")
+            connection.execute("truncate kept")
+
+    def add(self) -> None:
+        """Commit one more, and check."""
+        with self._placed.server.connect() as connection:
+            connection.execute("insert into kept values (1)")
+        self.committed += 1
+        self.check()
+
+    def check(self) -> None:
+        """Fail if one is missing."""
+        with self._placed.server.connect() as connection:
+            row = connection.execute("select count(*) from kept").fetchone()
+        assert row == (self.committed,)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def assert_wal_at_home(placed: PlacedServer, folder: Path) -> None:
+    """Fail unless the WAL is in the data directory, as initdb leaves it, and nothing beside."""
+    assert placed.wal_folder == placed.data / "pg_wal"
+    assert not (placed.data / "pg_wal").is_symlink()
+    assert "pg_wal.pgflash" not in names(placed.data)
+    assert not folder.exists()
+
+
 # ---- cut off
 
 #: apply_plan() or undo_plan().

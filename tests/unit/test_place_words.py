@@ -132,6 +132,7 @@ def a_process(tmp_path: Path, cgroup: str) -> Path:
     process = tmp_path / "4711"
     process.mkdir()
     (process / "cgroup").write_text(cgroup)
+    (process / "environ").write_bytes(b"PG_GRANDPARENT_PID=7\0")
     return process
 
 

@@ -66,7 +66,8 @@ def folder_of(command: str) -> str | None:
 
 def _shown(match: re.Match[str]) -> str:
     """Return the folder in front of %f as the command writes it."""
-    return next(filter(None, match.groups()))
+    (shown,) = filter(None, match.groups())
+    return str(shown)
 
 
 def with_folder(command: str, new: str) -> str:
@@ -146,7 +147,7 @@ class ArchiveMover:
     def refuse(self) -> None:
         """Refuse a move that must not be."""
         cluster = self._cluster
-        cluster.process()  # may we act as its user?
+        owner = cluster.process().owner  # may we act as its user?
         if cluster.is_standby:
             raise PlaceError(
                 "a standby cannot be made to finish a segment, so the change cannot be checked",
@@ -161,8 +162,7 @@ class ArchiveMover:
             raise PlaceError(
                 f"{new} is inside the data directory", hint="Name a folder on another device."
             )
-        if not new.parent.is_dir():
-            raise PlaceError(f"there is no folder {new.parent}", hint="Make it first.")
+        files.refuse_folder(new, owner)
         if old is not None and not old.is_dir():
             raise PlaceError(f"{old}, which archive_command names, is no folder here")
         files.need_room(new, self._old_bytes(old), "the archive")

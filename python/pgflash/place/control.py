@@ -6,13 +6,15 @@ where its messages go) and kept by the caller before it stops it: afterwards nob
 know.  It is started by pg_ctl as the owner of the data directory, in a session of its own,
 so that Ctrl-C at our terminal does not reach it.
 
-A server that somebody looks after (systemd, a container's first process) is not stopped
-behind his back: there the administrator says how, with two commands.  They run in a shell,
-as whoever runs pgflash.
+A server that somebody looks after (systemd, a supervisor, a container's first process) is
+not stopped behind his back: there the administrator says how, with two commands.  They run
+in a shell, as whoever runs pgflash.
+
+Before it is stopped, a start is rehearsed as far as that goes beside a running server: its
+program reads the configuration again (rehearse()).
 """
 
 import os
-import pwd
 import re
 import shlex
 import subprocess
@@ -20,7 +22,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -32,6 +33,9 @@ START_WAIT_S = 600
 
 #: What pg_ctl adds, or what belongs to one start only.
 _NOT_KEPT = {"PG_GRANDPARENT_PID", "PWD", "OLDPWD", "SHLVL", "_"}
+
+#: Processes that orphans come to, and that start nothing again by themselves.
+_ADOPTS = {"init", "systemd"}
 
 _POLL_S = 0.1
 
@@ -80,7 +84,7 @@ class ServerProcess:
         if os.geteuid() not in {0, identity.st_uid}:
             raise PlaceError(
                 f"the data directory {data} belongs to another user",
-                hint=f"Run pgflash as {_user_name(identity.st_uid)} or as root.",
+                hint=f"Run pgflash as {self.owner.name} or as root.",
             )
 
     def pid(self) -> int | None:
@@ -120,9 +124,11 @@ class ServerProcess:
             self._refuse_if_looked_after(process)
         config, arguments = _arguments((process / "cmdline").read_bytes())
         environment = _environment((process / "environ").read_bytes())
+        config = config or environment.get("PGDATA", "")
         return Startup(
             bindir=str(program.parent),
-            config_directory=config or environment.get("PGDATA", str(self.data)),
+            # From where a path went on when the server was started nobody knows any more.
+            config_directory=config if Path(config).is_absolute() else str(self.data),
             arguments=arguments,
             environment=environment,
             log=self._log(process, collector_log, needed=not start_command),
@@ -144,6 +150,30 @@ class ServerProcess:
                 hint="Stop the container and make the server with initdb --waldir, or name the "
                 "WAL's folder where the container is described.",
             )
+        by_pg_ctl = b"PG_GRANDPARENT_PID=" in (process / "environ").read_bytes()
+        if not by_pg_ctl and (parent := _parent(process)) is not None:
+            raise PlaceError(
+                f"process {parent} started this server, and may start it again when it is stopped",
+                hint="Say how to stop and start it: --stop-command and --start-command.",
+            )
+
+    def rehearse(self, startup: Startup) -> None:
+        """Refuse to stop a server that would not read its configuration when it starts again."""
+        if startup.start_command:
+            return
+        words = ["postgres", "-D", startup.config_directory, *startup.arguments]
+        done = self._run(startup, [*words, "-C", "data_directory"])
+        if done.returncode != 0:
+            raise PlaceError(
+                f"the server would not start again: {_first_line(done)}",
+                hint="Put its configuration right first. Nothing was done.",
+            )
+        if Path(done.stdout.strip()).resolve() != self.data.resolve():
+            raise PlaceError(
+                f"the server would start in {done.stdout.strip()} instead of {self.data}",
+                hint="Restart it with full paths first, or say how to stop and start it: "
+                "--stop-command and --start-command.",
+            )
 
     def _log(self, process: Path, collector_log: Path | None, *, needed: bool) -> str:
         """Return the file that the server's messages go to."""
@@ -164,7 +194,7 @@ class ServerProcess:
 
     def stop(self, startup: Startup) -> None:
         """Stop the server in a clean way, and wait until it is gone."""
-        if self.pid() is None:
+        if (pid := self.pid()) is None:
             return
         if startup.stop_command:
             self._run_command(startup.stop_command, "stop")
@@ -183,16 +213,27 @@ class ServerProcess:
                     str(STOP_WAIT_S),
                 ],
             )
-            if done.returncode != 0 and self.pid() is not None:
+            if done.returncode != 0 and self.pid() == pid:
                 raise PlaceError(
                     f"the server did not stop within {STOP_WAIT_S} s: {_last_line(done)}",
                     hint="It is shutting down and will have to be started when it is down. "
                     "Nothing was moved.",
                 )
-        if not _wait(lambda: self.pid() is None, STOP_WAIT_S):
+        if not _wait(lambda: self.pid() != pid, STOP_WAIT_S):
             raise PlaceError(
                 f"the server still runs, {STOP_WAIT_S} s after --stop-command",
                 hint="Nothing was moved.",
+            )
+        self.refuse_if_started()
+
+    def refuse_if_started(self) -> None:
+        """Fail if somebody has started the server that we had stopped."""
+        if self.pid() is not None:
+            raise PlaceError(
+                "somebody else started the server while it was to be down; its WAL stays where it "
+                "was",
+                hint="Pause what looks after it, or say how to stop and start it: --stop-command "
+                "and --start-command.",
             )
 
     def stop_at_once(self, startup: Startup) -> None:
@@ -222,7 +263,8 @@ class ServerProcess:
             # pg_ctl hands this to a shell.
             words += ["-o", shlex.join(startup.arguments)]
         done = self._run(startup, words)
-        if done.returncode != 0:
+        # Somebody else may have been faster; whether it gets ready is seen next.
+        if done.returncode != 0 and self.pid() is None:
             raise PlaceError(
                 f"the server did not start: {_last_line(done)}",
                 hint=f"Its messages are in {startup.log}.",
@@ -258,7 +300,6 @@ class ServerProcess:
         """Run a program of the server's installation as the server's user."""
         environment = startup.environment or {"PATH": os.defpath}
         program = Path(startup.bindir) / words[0]
-        rights = _as_user(self.owner) if os.geteuid() == 0 else {}
         try:
             # Into a pipe nothing may be written that a server inherits: pg_ctl gives it -l.
             return subprocess.run(
@@ -270,7 +311,7 @@ class ServerProcess:
                 text=True,
                 check=False,
                 start_new_session=True,
-                **rights,
+                **self.owner.as_user(),
             )
         except OSError as error:
             raise PlaceError(f"could not run {program}: {error.strerror}") from error
@@ -313,17 +354,20 @@ def _environment(environ: bytes) -> dict[str, str]:
     }
 
 
-def _as_user(owner: Owner) -> dict[str, Any]:
-    """Return the arguments that make a program run as the owner, with its groups."""
-    groups = os.getgrouplist(_user_name(owner.uid), owner.gid)
-    return {"user": owner.uid, "group": owner.gid, "extra_groups": groups}
-
-
-def _user_name(uid: int) -> str:
+def _parent(process: Path) -> str | None:
+    """Return who looks after a process, "NUMBER (PROGRAM)", or None if only init does."""
+    number = re.search(r"^PPid:\t(\d+)$", (process / "status").read_text(), re.MULTILINE)
     try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+        name = Path(f"/proc/{number and number[1]}/comm").read_text().strip()
+    except OSError:
+        return None  # it has ended just now
+    # systemd is init, or that of a user, to whom the orphans of his sessions come.
+    return None if name in _ADOPTS else f"{number and number[1]} ({name})"
+
+
+def _first_line(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[0] if lines else f"exit code {done.returncode}"
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:

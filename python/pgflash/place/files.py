@@ -17,12 +17,15 @@ import contextlib
 import ctypes
 import errno
 import os
+import pwd
 import stat
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pgflash.place.errors import PlaceError
 
@@ -56,6 +59,21 @@ class Owner:
         """Return the owner of a folder."""
         status = folder.stat()
         return cls(uid=status.st_uid, gid=status.st_gid, mode=stat.S_IMODE(status.st_mode) & 0o750)
+
+    @property
+    def name(self) -> str:
+        """What the user is called."""
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return str(self.uid)
+
+    def as_user(self) -> dict[str, Any]:
+        """Return the arguments that let root run a program as the owner, with its groups."""
+        if os.geteuid() != 0:
+            return {}
+        groups = os.getgrouplist(self.name, self.gid)
+        return {"user": self.uid, "group": self.gid, "extra_groups": groups}
 
 
 class VanishedError(Exception):
@@ -114,6 +132,38 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
+def refuse_folder(path: Path, owner: Owner) -> None:
+    """Refuse a folder that the server could not use, or that cannot be made for it."""
+    if not path.parent.is_dir():
+        raise PlaceError(f"there is no folder {path.parent}", hint="Make it first.")
+    if path.exists():
+        _refuse_strange(path, owner)
+    if not os.access(nearest(path), os.W_OK | os.X_OK):
+        raise PlaceError(
+            f"nothing can be written to {nearest(path)} by who runs pgflash",
+            hint=f"Make {path} yourself, owned by {owner.name}, and empty.",
+        )
+    # Root comes everywhere.
+    enter = ["test", "-x", str(nearest(path))]
+    if subprocess.run(enter, check=False, **owner.as_user()).returncode != 0:
+        raise PlaceError(
+            f"the server's user {owner.name} cannot enter {nearest(path)}",
+            hint="Give all folders above it the right to be entered (chmod o+x), or name another.",
+        )
+
+
+def _refuse_strange(path: Path, owner: Owner) -> None:
+    """Refuse what is no folder, or not the server's."""
+    status = path.stat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise PlaceError(f"{path} is no folder")
+    if status.st_uid != owner.uid:
+        raise PlaceError(
+            f"{path} does not belong to the server's user",
+            hint=f"chown {owner.uid}:{owner.gid} {path}",
+        )
+
+
 def make_folder(path: Path, owner: Owner) -> bool:
     """Make a folder that the server may use, or see that it is one; say if it was made."""
     made = not path.exists()
@@ -122,14 +172,7 @@ def make_folder(path: Path, owner: Owner) -> bool:
             path.mkdir(mode=0o700)
             if os.geteuid() == 0:
                 os.chown(path, owner.uid, owner.gid)
-        status = path.stat()
-        if not stat.S_ISDIR(status.st_mode):
-            raise PlaceError(f"{path} is no folder")
-        if status.st_uid != owner.uid:
-            raise PlaceError(
-                f"{path} does not belong to the server's user",
-                hint=f"chown {owner.uid}:{owner.gid} {path}",
-            )
+        _refuse_strange(path, owner)
         path.chmod(owner.mode)
         sync_folder(path)
         sync_folder(path.parent)
@@ -143,7 +186,7 @@ def make_folder(path: Path, owner: Owner) -> bool:
 
 def is_empty(folder: Path) -> bool:
     """Say whether a folder has nothing in it, or is not there."""
-    return not folder.exists() or not any(folder.iterdir())
+    return not folder.is_dir() or not any(folder.iterdir())
 
 
 def sync_folder(folder: Path) -> None:

@@ -64,8 +64,8 @@ def refuse_new(cluster: Cluster, folder: str) -> None:
             "the server runs on another machine, where no folder can be made",
             hint="Make the tablespace there, and name it with --on.",
         )
-    path = Path(folder)
-    if files.is_inside(path, cluster.process().data):
+    path, process = Path(folder), cluster.process()
+    if files.is_inside(path, process.data):
         raise PlaceError(
             f"{folder} is inside the data directory", hint="Name a folder on another device."
         )
@@ -75,8 +75,7 @@ def refuse_new(cluster: Cluster, folder: str) -> None:
             hint="Name a folder that is empty or not there yet; below a mount point, not the mount "
             "point itself.",
         )
-    if not path.parent.is_dir():
-        raise PlaceError(f"there is no folder {path.parent}", hint="Make it first.")
+    files.refuse_folder(path, process.owner)
     standbys = cluster.value(
         "select count(*) from (select 1 from pg_stat_replication where state <> 'backup' union all "
         "select 1 from pg_replication_slots where slot_type = 'physical') one"

@@ -120,21 +120,20 @@ class WalMover:
             raise PlaceError(
                 f"no server answers, and none runs in {self._data}", hint="Start the server first."
             )
-        self._startup()
+        self._process.rehearse(self._startup())
         if files.is_inside(there, self._data):
             raise PlaceError(
                 f"{there} is inside the data directory", hint="Name a folder on another device."
             )
         if files.is_inside(there, Path(self.here())):
             raise PlaceError(f"{there} is inside {self.here()}, where the WAL is now")
-        if not there.parent.is_dir():
-            raise PlaceError(f"there is no folder {there.parent}", hint="Make it first.")
         if not files.is_empty(there) and not self._marker(there).exists():
             raise PlaceError(
                 f"{there} is not empty",
                 hint="Name a folder that is empty or not there yet; below a mount point, not the "
                 "mount point itself.",
             )
+        files.refuse_folder(there, self._process.owner)
         if not files.can_exchange(self._data):
             raise PlaceError(
                 f"the file system of {self._data} cannot switch two names at once, so a kill could "
@@ -172,6 +171,11 @@ class WalMover:
             yield f"{senders} standbys or receivers will lose the connection and come back."
         if prepared:
             yield f"{prepared} prepared transactions stay prepared."
+        waiting = cluster.value(
+            "select string_agg(name, ', ') from pg_settings where pending_restart"
+        )
+        if waiting:
+            yield f"With the restart changed settings take effect: {waiting}."
 
     def _startup(self) -> Startup:
         options = self._move.options
@@ -237,6 +241,7 @@ class WalMover:
     def _move_to(self, target: Path, steps: Steps) -> None:
         """Copy, stop, copy the rest, switch; then finish."""
         startup = self._startup()
+        self._process.rehearse(startup)
         steps.note("startup", startup.to_json())
         folder = self._prepare(target, steps)
         current = Path(self.here())
@@ -296,6 +301,7 @@ class WalMover:
                 hint="See its log, then try again.",
             )
         steps.at("copy the rest")
+        control = self._control_digest()
 
         def beat(count: int) -> None:
             steps.beat(count)
@@ -311,16 +317,31 @@ class WalMover:
                 files.sync_folder(self._data)
             # From these two notes a later attempt knows that the switch was made, and whether
             # the server has been up since.
-            steps.note("control", self._control_digest())
+            steps.note("control", control)
             steps.note("going_to", str(target))
             steps.at("switch")
             shield.raise_if_asked()
-            files.exchange(self._wal, self._aside)
+            self._exchange(control)
         except OSError as error:
             raise PlaceError(
                 f"could not move the WAL to {folder}: {error.strerror}",
                 hint="The server runs with its WAL where it was.",
             ) from error
+
+    def _exchange(self, control: str) -> None:
+        """Let the names change places, unless a server has been there since pg_control was so.
+
+        One that runs has files of pg_wal open and would go on with them wherever the name
+        leads; one that has run meanwhile may have written what was copied before.  From the
+        file that pid() reads to the first look at pg_wal a start takes milliseconds.
+        """
+        self._process.refuse_if_started()
+        if self._control_digest() != control:
+            raise PlaceError(
+                "somebody else started and stopped the server while it was to be down",
+                hint="Pause what looks after it. Its WAL stays where it was.",
+            )
+        files.exchange(self._wal, self._aside)
 
     def _finish(self, startup: Startup, steps: Steps) -> None:
         """Start the server if it is down, see that it works, and remove the former copy."""
@@ -374,7 +395,8 @@ class WalMover:
         former, now = self._aside.resolve(), Path(self.here())
         steps.try_at("go back")
         self._process.stop_at_once(startup)
-        if self._control_digest() != steps.record.notes.get("control"):
+        control = self._control_digest()
+        if control != steps.record.notes.get("control"):
             # It came so far that the WAL in the new place is the one that counts.
             try:
                 files.mirror(now, former, beat=steps.beat, live=False, keep=self._marker_name())
@@ -384,7 +406,7 @@ class WalMover:
                     f"{error.strerror}",
                     hint=reason.hint,
                 ) from error
-        files.exchange(self._wal, self._aside)
+        self._exchange(control)
         self._process.start(startup)
         raise PlaceError(
             f"{reason.message}; it is up again with its WAL in {former}", hint=reason.hint
