@@ -403,22 +403,6 @@ def test_what_is_dropped_meanwhile_is_passed_over_and_what_is_made_again_is_move
         connection.execute("drop table g2, g3")
 
 
-def test_an_undo_into_a_tablespace_that_is_no_more_says_so(placed: PlacedServer) -> None:
-    placed.tablespace("former")
-    with placed.server.connect() as connection:
-        connection.execute(
-            "create table here (n int) tablespace former; insert into here values (1)"
-        )
-        path = placed.plan(table("here"), name="former")
-        placed.apply(path)
-        connection.execute("drop tablespace former")
-        with pytest.raises(PlaceError, match='there is no tablespace "former"'):
-            placed.undo(path)
-        assert places(placed, "here") == {"here": "flash"}
-        assert connection.execute("select n from here").fetchone() == (1,)
-        connection.execute("drop table here")
-
-
 def test_a_database_in_a_plan_becomes_its_objects_when_it_is_applied(placed: PlacedServer) -> None:
     with placed.server.connect() as connection:
         connection.execute("create database later")

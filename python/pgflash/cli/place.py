@@ -200,7 +200,13 @@ def _place(
     path = plan_file or plans.state_folder() / f"{plan.id}.json"
     if path.exists():
         raise UsageError(f"{path} exists", hint="Name another file, or carry it out: plan apply.")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"could not make {path.parent}: {error.strerror}",
+            hint="Name a file that keeps what is done: --plan FILE.",
+        ) from error
     write_plan(path, plan)
     plans.carry_out(path, plan, dsn, room_is_there=room_is_there)
 

@@ -26,13 +26,15 @@ from pgflash.place.archive import ArchiveMover
 from pgflash.place.cluster import Cluster, try_cluster
 from pgflash.place.control import STOP_WAIT_S, ServerProcess
 from pgflash.place.database import DatabaseMover
-from pgflash.place.errors import GoneError
+from pgflash.place.errors import GoneError, PlaceError
 from pgflash.place.journal import Journal, only_one
 from pgflash.place.keep import KeepMover
 from pgflash.place.mover import Look, Mover
+from pgflash.place.names import quote_name
 from pgflash.place.objects import RelationMover
 from pgflash.place.options import check_options
 from pgflash.place.planner import expanded
+from pgflash.place.relations import TABLE_KINDS, find_relation, indexes_of
 from pgflash.place.temp import TempMover
 from pgflash.place.wal import WalMover
 from pgflash.session import connect, parse_dsn
@@ -48,6 +50,9 @@ _TO_APPLY = {
     MoveState.UNDOING,
 }
 _TO_UNDO = {MoveState.DONE, MoveState.DOING, MoveState.FAILED, MoveState.UNDOING}
+
+#: What is in a tablespace, which is its place.
+_IN_TABLESPACES = {MoveKind.TABLE, MoveKind.INDEX, MoveKind.DATABASE}
 
 _POLL_S = 0.1
 #: How long a server that runs may answer nothing at all, not even that it is not ready.
@@ -111,6 +116,7 @@ def undo_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> Non
             _adopt(journal, cluster)
             each = _Each(journal, dsn, cluster)
             each.ask(_TO_UNDO, lambda _index, mover: mover.here())
+            _refuse_lost_places(each, cluster)
             if not room_is_there:
                 _need_room(each, cluster, _TO_UNDO, lambda index: journal.plan.records[index].was)
             for index in reversed(each.of(_TO_UNDO)):
@@ -149,15 +155,9 @@ def _indexes_follow(plan: Plan, index: int, cluster: Cluster) -> bool:
         for other in plan.moves[index + 1 :]
         if other.kind is MoveKind.INDEX and (other.to, other.database) == (move.to, move.database)
     }
-    rows = cluster.rows(
-        "select n.nspname || '.' || c.relname from pg_index i join pg_class c on c.oid = "
-        "i.indexrelid join pg_namespace n on n.oid = c.relnamespace where i.indrelid = (select "
-        "t.oid from pg_class t join pg_namespace s on s.oid = t.relnamespace where s.nspname || "
-        "'.' || t.relname = %s)",
-        move.name,
-        database=move.database,
-    )
-    return bool(rows) and {name for (name,) in rows} <= following
+    table = find_relation(cluster, move.name, kinds=TABLE_KINDS, database=move.database)
+    names = {index.title for index in indexes_of(cluster, table)}
+    return bool(names) and names <= following
 
 
 # ---- one move
@@ -245,7 +245,7 @@ def _find_again(journal: Journal, dsn: str, cluster: Cluster) -> None:
 
 
 def _set_gone(journal: Journal, index: int) -> None:
-    said = "it was dropped meanwhile"
+    said = "it was dropped or renamed meanwhile"
     journal.put(index, Record(state=MoveState.GONE, message=said))
     journal.listener.say(f"passed over, as {said}: {journal.plan.moves[index].title}")
 
@@ -260,6 +260,18 @@ def _look(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Seen:
             return Seen(move=move, record=record, is_gone=True)
         return Seen(move=move, record=record, refused=error)
     return Seen(move=move, record=record, look=look)
+
+
+def _refuse_lost_places(each: _Each, cluster: Cluster) -> None:
+    """Refuse to take anything back while a tablespace is missing that something came from."""
+    known, plan = cluster.tablespaces(), each.journal.plan
+    for index in each.of(_TO_UNDO):
+        move, was = plan.moves[index], plan.records[index].was
+        if was and move.kind in _IN_TABLESPACES and was not in known:
+            raise PlaceError(
+                f'{move.name} was in tablespace "{was}", which is no more',
+                hint=f"CREATE TABLESPACE {quote_name(was)} LOCATION '...'; and undo again.",
+            )
 
 
 def _need_room(

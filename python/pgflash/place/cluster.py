@@ -4,7 +4,7 @@
 Every session asks the server to look each second whether its client is still there
 (client_connection_check_interval): a pgflash that is killed must not leave a statement
 behind that holds a lock which everybody waits for.  Time-outs that an administrator set for
-applications do not apply to these sessions.
+applications do not apply to these sessions, nor does default_transaction_read_only.
 """
 
 import contextlib
@@ -30,6 +30,7 @@ _SESSION = (
     "set lock_timeout = 0",
     "set idle_in_transaction_session_timeout = 0",
     "set idle_session_timeout = 0",
+    "set default_transaction_read_only = off",
     # Nobody may slip us a function of the same name.
     "set search_path = pg_catalog",
 )
@@ -228,7 +229,11 @@ class Cluster:
         if not self.is_local:
             return None
         if folder not in self._write_speeds:
-            self._write_speeds[folder] = speed.write_bytes_s(files.nearest(folder))
+            # Whoever runs us may not even be allowed to look there.
+            measured = None
+            with contextlib.suppress(OSError):
+                measured = speed.write_bytes_s(files.nearest(folder))
+            self._write_speeds[folder] = measured
         return self._write_speeds[folder]
 
     def read_bytes_s(self, file: Path) -> float | None:

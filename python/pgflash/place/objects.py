@@ -10,7 +10,8 @@ lock that shuts out readers, too; TOAST goes along.  A relation that only stands
 partitions has no file: there the change says where new partitions go.
 
 Every one of these is a transaction of the server: a kill leaves the relation before or
-after.  PostgreSQL removes the files of either.
+after, and the server removes the files of the other.  Only a crash of the server itself
+leaves them: nobody but a new cluster ever removes files that belong to no relation.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from psycopg import sql
 
+from pgflash.errors import PgflashError
 from pgflash.model.plan import Move, MoveKind
 from pgflash.place import repack, speed
 from pgflash.place.cluster import Cluster
@@ -108,7 +110,7 @@ class RelationMover:
         # By its name: REINDEX CONCURRENTLY makes a new relation.
         found = find_again(self._cluster, self._relation)
         if found is None:
-            raise GoneError(f"{self._relation.title} was dropped meanwhile")
+            raise GoneError(f"{self._relation.title} was dropped or renamed meanwhile")
         return found
 
     # ---- look
@@ -121,7 +123,7 @@ class RelationMover:
         if found is None:
             refuse_new(cluster, self._move.to)
         else:
-            refuse_without_rights(cluster, found)
+            refuse_without_rights(cluster, found, home_of=relation.database)
         self._method(relation)
         prepared = cluster.value(_PREPARED, relation.oid, relation.oid, database=relation.database)
         if prepared is not None:
@@ -246,7 +248,7 @@ class RelationMover:
             return self._now().table_oid != relation.table_oid
         except GoneError:
             raise
-        except PlaceError:
+        except PgflashError:
             return False  # nobody answers, so nobody knows
 
     def _go(self, place: str, steps: Steps) -> None:

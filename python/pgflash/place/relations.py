@@ -2,7 +2,8 @@
 """Relations as placement needs them: found by name, with what belongs to them.
 
 A name is taken as it stands in the catalog ("public.Order") or as SQL would write it
-(public."Order"); without a schema it is in public.
+(public."Order"), which it has to be if the schema's or its own has a dot in it; without a
+schema it is in public.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from psycopg import sql
 
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import GoneError, PlaceError
+from pgflash.place.names import quote_name
 
 TABLE_KINDS = frozenset("rmp")
 INDEX_KINDS = frozenset("iI")
@@ -58,7 +60,9 @@ class Relation:
 
     @property
     def title(self) -> str:
-        """Its name as a plan writes it."""
+        """Its name as a plan writes it; as SQL does where it is not to be seen which dot counts."""
+        if "." in self.schema + self.name:
+            return f"{quote_name(self.schema)}.{quote_name(self.name)}"
         return f"{self.schema}.{self.name}"
 
     @property
@@ -178,6 +182,11 @@ def relations_in(cluster: Cluster, database: str) -> list[Relation]:
 
 def refuse_relation(cluster: Cluster, relation: Relation) -> None:
     """Refuse what cannot or must not be moved."""
+    if cluster.is_standby:
+        raise PlaceError(
+            "this server is a standby: its tables are where those of its primary are",
+            hint="Connect to the primary.",
+        )
     if relation.persistence == "t":
         raise PlaceError(
             f"{relation.title} is a temporary relation of some session",
@@ -188,7 +197,8 @@ def refuse_relation(cluster: Cluster, relation: Relation) -> None:
     if not relation.is_ours:
         raise PlaceError(
             f'{relation.title} belongs to role "{relation.owner}"',
-            hint=f"Connect as {relation.owner}, or GRANT {relation.owner} TO {cluster.role};",
+            hint=f"Connect as {relation.owner}, or GRANT {quote_name(relation.owner)} TO "
+            f"{quote_name(cluster.role)};",
         )
 
 

@@ -42,8 +42,8 @@ def why_not(cluster: Cluster, table: Relation, tablespace: str) -> str | None:
         return "there is no program pg_repack"
     if installed != (version := _version(program)):
         return f"the program pg_repack is {version}, the extension {installed}"
-    if table.kind != "r":
-        return "pg_repack moves plain tables only"
+    if table.kind != "r" or table.persistence != "p":
+        return "pg_repack moves plain tables only, and none that is unlogged"
     if not cluster.is_superuser:
         return "pg_repack needs a superuser"
     for name in (table.tablespace, tablespace):
@@ -67,7 +67,9 @@ def repack(
     program = _program(cluster)
     assert program is not None
     session = cluster.session(table.database)
-    environment = {**os.environ, "PGAPPNAME": "pgflash"}
+    # What is in the own tablespace of the database has no name of one, and stays there.
+    options = f"{os.environ.get('PGOPTIONS', '')} -c default_tablespace="
+    environment = {**os.environ, "PGAPPNAME": "pgflash", "PGOPTIONS": options}
     if session.info.password:
         environment["PGPASSWORD"] = session.info.password
     quoted = table.sql.as_string(session)

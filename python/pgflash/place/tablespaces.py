@@ -13,6 +13,10 @@ from psycopg import sql
 from pgflash.place import files
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
+from pgflash.place.names import quote_name
+
+#: Of the name of a tablespace that we make; the server would cut off what is longer than 63.
+_NAME_BYTES_MAX = 50
 
 
 def is_folder(to: str) -> bool:
@@ -44,6 +48,7 @@ def new_name(cluster: Cluster, folder: str) -> str:
     base = Path(folder).name.lower() or "flash"
     base = "".join(letter if letter.isalnum() else "_" for letter in base)
     base = f"on_{base}" if base.startswith("pg_") or base[0].isdigit() else base
+    base = base.encode()[:_NAME_BYTES_MAX].decode(errors="ignore")
     known, name, number = cluster.tablespaces(), base, 1
     while name in known:
         number += 1
@@ -102,10 +107,18 @@ def make_tablespace(cluster: Cluster, to: str) -> str:
     return name
 
 
-def refuse_without_rights(cluster: Cluster, tablespace: str) -> None:
-    """Refuse if our role may not put anything there."""
-    if not cluster.value("select has_tablespace_privilege(%s, 'CREATE')", tablespace):
+def refuse_without_rights(cluster: Cluster, tablespace: str, *, home_of: str | None = None) -> None:
+    """Refuse if our role may not put anything there.
+
+    Relations may always go to the own tablespace of their database, HOME_OF.
+    """
+    if not cluster.value(
+        "select has_tablespace_privilege(%s, 'CREATE') or exists (select from pg_database d join "
+        "pg_tablespace t on t.oid = dattablespace where datname = %s and spcname = %s)",
+        *(tablespace, home_of, tablespace),
+    ):
         raise PlaceError(
             f'role "{cluster.role}" may not use tablespace "{tablespace}"',
-            hint=f"GRANT CREATE ON TABLESPACE {tablespace} TO {cluster.role};",
+            hint=f"GRANT CREATE ON TABLESPACE {quote_name(tablespace)} TO "
+            f"{quote_name(cluster.role)};",
         )

@@ -7,9 +7,9 @@ where it was, without a word from the server: so that is said here.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from pgflash.model.plan import Move
-from pgflash.place import files
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
@@ -103,9 +103,10 @@ class TempMover:
         )
         if stronger:
             yield f"{_NAME} is also set for {stronger} databases or roles, which is stronger."
-        if cluster.is_local:
-            folder, old = cluster.tablespace_folder(tablespace), cluster.data_directory()
-            if files.same_device(folder, old):
+        data = cluster.setting_or_none("data_directory")
+        if cluster.is_local and data:
+            device = cluster.device_of(cluster.tablespace_folder(tablespace))
+            if device and device == cluster.device_of(Path(data)):
                 yield "The tablespace is on the device of the data directory."
 
     def go(self, place: str, steps: Steps) -> None:
