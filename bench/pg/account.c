@@ -8,13 +8,20 @@
  * next to libc's own functions: a read of a block that the file does not have and a
  * write of nothing, so that the kernel's part is small; and a write of one byte at the
  * file's end, for which the accounting asks the kernel where that is.  "off" and "on"
- * are pgflash.account; the limit is 150 ns for a call that is on.  The null control
- * is libc against libc.  "shared": another process does the same to the same relation
- * all the time.
+ * are pgflash.account; the limit is 150 ns for a call that is on, alone or in company.
+ * The null control is libc against libc.
+ *
+ *	alone		nobody else
+ *	shared		a process on another processor reads and writes the same relation all the
+ *				time
+ *	same copies	likewise, but both count in the same cache lines: what copies are for
+ *	crowd		two processes for each processor do so, and all run where they may
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -51,6 +58,21 @@ static volatile ssize_t sink;
 
 typedef ssize_t (*Read)(int, void *, size_t, off_t);
 typedef ssize_t (*Write)(int, const void *, size_t, off_t);
+
+static bool same_copies;
+
+/* Stands in for libc's, which the accounting asks where it runs. */
+int
+sched_getcpu(void)
+{
+	static int (*real)(void);
+
+	if (same_copies)
+		return 0;
+	if (real == NULL)
+		*(void **) &real = dlsym(RTLD_NEXT, "sched_getcpu");
+	return real();
+}
 
 static Read hooked_pread;
 static Write hooked_pwrite;
@@ -206,27 +228,76 @@ make_memory(void)
 	account_create(shared_memory, 0);
 }
 
-static pid_t
-begin_company(void)
-{
-	pid_t child = fork();
+/* ---- company ------------------------------------------------------------------ */
 
-	if (child == 0)
+#define ANYWHERE    (-1)
+#define COMPANY_MAX 64
+
+static cpu_set_t processors;
+static pid_t company[COMPANY_MAX];
+
+/* Run on the nth processor of those that this program may have. */
+static void
+run_on(int nth)
+{
+	cpu_set_t one = processors;
+
+	if (nth != ANYWHERE)
 	{
-		account_in_child();
-		setting_account = true;
-		while (getppid() != 1)
-			read_with(hooked_pread);
-		_exit(0);
+		CPU_ZERO(&one);
+		for (int i = 0; i < CPU_SETSIZE; i++)
+		{
+			if (CPU_ISSET(i, &processors) && nth-- == 0)
+				CPU_SET(i, &one);
+		}
 	}
-	return child;
+	if (sched_setaffinity(0, sizeof(one), &one) != 0)
+		exit(1);
+}
+
+static void
+keep_company(int nth, pid_t parent)
+{
+	run_on(nth);
+	account_in_child();
+	setting_account = true;
+	fd = changes_open(AT_FDCWD, PATH, O_RDWR, 0600);
+	while (getppid() == parent)
+	{
+		for (int i = 0; i < 100; i++)
+		{
+			sink += hooked_pread(fd, page, FC_BLOCK_SIZE, 0);
+			sink += hooked_pwrite(fd, page, 0, 0);
+		}
+	}
+	_exit(0);
+}
+
+static void
+report_with(const char *of, int count, int nth)
+{
+	pid_t self = getpid();
+
+	if (count > COMPANY_MAX)
+		count = COMPANY_MAX;
+	for (int i = 0; i < count; i++)
+	{
+		company[i] = fork();
+		if (company[i] == 0)
+			keep_company(nth, self);
+	}
+	report(of);
+	for (int i = 0; i < count; i++)
+	{
+		kill(company[i], SIGKILL);
+		(void) waitpid(company[i], NULL, 0);
+	}
 }
 
 int
 main(void)
 {
 	char folder[] = "/tmp/pgflash-account-XXXXXX";
-	pid_t company;
 
 	runtime.shared_memory = &shared_memory;
 	runtime.wait_event = &wait_event_place;
@@ -251,11 +322,19 @@ main(void)
 	make_memory();
 
 	printf("%-18s %-34s %9s   %s\n", "", "call", "median ns", "quartiles");
+	if (sched_getaffinity(0, sizeof(processors), &processors) != 0)
+		return 1;
+	run_on(0);
 	report("alone");
-	company = begin_company();
-	report("shared");
-	kill(company, SIGKILL);
-	(void) waitpid(company, NULL, 0);
+	if (CPU_COUNT(&processors) > 1)
+	{
+		report_with("shared", 1, 1);
+		same_copies = true;
+		report_with("same copies", 1, 1);
+		same_copies = false;
+	}
+	run_on(ANYWHERE);
+	report_with("crowd", 2 * CPU_COUNT(&processors), ANYWHERE);
 
 	return unlink(PATH) != 0 || rmdir("base/5") != 0 || rmdir("base") != 0 ||
 	       rmdir(folder) != 0;

@@ -13,10 +13,13 @@
  * of its processes, the postmaster carries the counts over: they are mere numbers,
  * which nothing is looked up by.
  *
- * Locking: none.  Counters are added to with relaxed atomics.  Processes of a kind
- * that there are many of spread over SHARDS blocks of cells, by process id, so that
- * they seldom meet on a cache line.  A reader adds the blocks up; what it gets may
- * be some calls old for one counter against another, and never goes back.
+ * Locking: none.  Counters are added to with relaxed atomics.  A cache line that
+ * travels between processors costs more than all the rest, so a process counts where
+ * only its processor does: backend types of many processes have SHARDS blocks of
+ * cells, and a relation a few copies of its counters (account_relations.c).  Which
+ * processor it is, is looked up once in LOOK_AFTER calls; after a move some are counted in
+ * another's place, no less right.  A reader adds all up; what it gets may be some
+ * calls old for one counter against another, and never goes back.
  *
  * Rows of cells: data files have one for each of the first 31 tablespaces and one
  * for all others, so that a tablespace's counts need no further work and outlive
@@ -27,14 +30,16 @@
  * has perhaps not waited for it.  Every process leaves its type in shared memory
  * for this.
  *
+ * What writes need besides is in account_writes.c, what views read in account_sums.c.
+ *
  * Runs in hooks: no allocation, no report, no wait; errno is left alone.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "account_calls.h"
@@ -49,6 +54,9 @@
 
 /* One read in so many is asked where it came from. */
 #define TURNS 16
+
+/* A process looks at itself after so many calls. */
+#define LOOK_AFTER 16
 
 AccountMemory account_memory;
 
@@ -66,6 +74,8 @@ static struct
 	int backend_type;
 	int parallel_number;
 	int process_number;
+	unsigned processor;
+	unsigned calls;
 	unsigned turn; /* begins anywhere */
 } own;
 
@@ -114,7 +124,7 @@ lay_out(AccountMemory *memory, char *base)
 	memory->keys = (void *) (base + size);
 	size += lines(server.relations * sizeof(RelationKey));
 	memory->relations = (void *) (base + size);
-	size += lines((server.relations + (size_t) 1) * sizeof(RelationCounters));
+	size += lines((server.relations + (size_t) 1) * sizeof(RelationPlace));
 	memory->places = server.relations;
 	return size;
 }
@@ -188,6 +198,25 @@ account_attached(void)
 	return account_memory.shared != NULL && *runtime.shared_memory != NULL;
 }
 
+unsigned
+account_wal_segment_bytes(void)
+{
+	return (unsigned) *server.wal_segment_bytes;
+}
+
+unsigned
+account_backend_types(void)
+{
+	return server.backend_types + 1;
+}
+
+const AccountBlock *
+account_blocks_of(unsigned type, unsigned *count_out)
+{
+	*count_out = shards_of(type);
+	return &account_memory.blocks[first_block[type]];
+}
+
 /* ---- who counts where ------------------------------------------------------ */
 
 static unsigned
@@ -203,30 +232,56 @@ own_type(void)
 static AccountBlock *
 block_of(unsigned type)
 {
-	unsigned shard = (unsigned) getpid() % shards_of(type);
+	unsigned shard = own.processor % shards_of(type);
 
 	return &account_memory.blocks[first_block[type] + shard];
+}
+
+/* Where the kernel does not tell, processes are as good. */
+static unsigned
+processor(void)
+{
+	int before = errno;
+	int number = sched_getcpu();
+
+	errno = before;
+	return (unsigned) (number >= 0 ? number : getpid());
+}
+
+/* Who reads for this process has to know its type. */
+static void
+leave_type(unsigned type)
+{
+	_Atomic uint8_t *at;
+
+	if (own.process_number < 0 ||
+	    (uint32_t) own.process_number >= server.process_count)
+		return;
+	at = &account_memory.process_type[own.process_number];
+	if (atomic_load_explicit(at, memory_order_relaxed) != type + 1)
+		atomic_store_explicit(at, (uint8_t) (type + 1), memory_order_relaxed);
 }
 
 /* A process learns late what it is, and some become another. */
 static __attribute__((noinline)) void
 look_at_self(void)
 {
+	unsigned type = own_type();
+
 	own.backend_type = *server.backend_type;
 	own.parallel_number = *server.parallel_number;
 	own.process_number =
 		server.process_number == NULL ? -1 : *server.process_number;
-	own.block = block_of(own_type());
-	if (own.process_number >= 0 &&
-	    (uint32_t) own.process_number < server.process_count)
-		atomic_store_explicit(&account_memory.process_type[own.process_number],
-		                      (uint8_t) (own_type() + 1), memory_order_relaxed);
+	own.processor = processor();
+	own.block = block_of(type);
+	leave_type(type);
 }
 
 static void
 know_self(void)
 {
-	if (own.block == NULL || own.backend_type != *server.backend_type ||
+	if (++own.calls % LOOK_AFTER == 0 || own.block == NULL ||
+	    own.backend_type != *server.backend_type ||
 	    own.parallel_number != *server.parallel_number ||
 	    (server.process_number != NULL &&
 	     own.process_number != *server.process_number))
@@ -328,7 +383,8 @@ static void
 count_for_relation(OpenFile *file, AccountKind kind, uint64_t bytes,
                    uint64_t ns)
 {
-	_Atomic uint64_t *counter = account_relation_of(file)->counter;
+	_Atomic uint64_t *counter =
+		account_relation_of(file, own.processor)->counter;
 
 	switch (kind)
 	{
@@ -370,19 +426,21 @@ count(const Accounted *call, AccountBlock *block, AccountKind kind,
 	return cell;
 }
 
-static bool
-counted(OpenFile *file)
+bool
+account_admit(Accounted *call, OpenFile *file)
 {
-	return file != NULL && account_attached() && class_of(file) >= 0;
+	if (file == NULL || !account_attached() || class_of(file) < 0)
+		return false;
+	know_self();
+	call->file = file;
+	return true;
 }
 
 void
 account_start(Accounted *call, OpenFile *file)
 {
-	if (!counted(file))
+	if (!account_admit(call, file))
 		return;
-	know_self();
-	call->file = file;
 	call->turn = ++own.turn % TURNS == 0;
 	call->begin_ns = fc_now_ns();
 }
@@ -425,181 +483,4 @@ account_count_read(const Accounted *call, AccountSource source, int fd,
 		account_add(&cell->worker_ns, ns);
 	}
 	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : after;
-}
-
-/* ---- writes --------------------------------------------------------------------- */
-
-/*
- * Does the write begin where the file ends, or beyond?  Asking the kernel costs some
- * 0.4 us, so an entry remembers how long its file was at least, which
- * holds until any file is cut off.
- */
-static bool
-begins_at_end(AccountFile *known, int fd, off_t offset, size_t size)
-{
-	uint64_t truncations = account_get(&account_memory.shared->truncations);
-	struct stat status;
-
-	if (known->truncations != truncations)
-	{
-		known->truncations = truncations;
-		known->end_bytes = 0;
-	}
-	if (offset < 0 || (uint64_t) offset + size <= known->end_bytes ||
-	    fstat(fd, &status) != 0)
-		return false;
-	known->end_bytes = (uint64_t) status.st_size;
-	return (uint64_t) offset >= known->end_bytes;
-}
-
-void
-account_start_write(Accounted *call, OpenFile *file, int fd, off_t offset,
-                    size_t size)
-{
-	int before = errno;
-
-	if (!counted(file))
-		return;
-	know_self();
-	call->file = file;
-	call->offset = offset;
-	call->extends =
-		(file->class == FILE_RELATION || file->class == FILE_TEMP_RELATION) &&
-		begins_at_end(&file->account, fd, offset, size);
-	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : before;
-	call->begin_ns = fc_now_ns();
-}
-
-/*
- * WAL is written in whole pages, so the page that a commit ends in is written again
- * with the next one.  How much is rewritten is known by what was written so far.
- */
-static void
-note_wal(const FcFileId *segment, off_t offset, uint64_t size)
-{
-	AccountShared *shared = account_memory.shared;
-	uint64_t begin =
-		((uint64_t) segment->relation << 32) +
-		(uint64_t) segment->segment * (unsigned) *server.wal_segment_bytes +
-		(uint64_t) offset;
-	uint64_t end = begin + size;
-	uint64_t before = account_get(&shared->wal_end);
-
-	if (begin < before)
-		account_add(&shared->wal_rewritten,
-		            (end < before ? end : before) - begin);
-	while (before < end && !atomic_compare_exchange_weak_explicit(
-							   &shared->wal_end, &before, end,
-							   memory_order_relaxed, memory_order_relaxed))
-		;
-}
-
-void
-account_count_write(const Accounted *call, ssize_t put)
-{
-	int after = errno;
-	uint64_t ns = fc_now_ns() - call->begin_ns;
-	uint64_t bytes = put > 0 ? (uint64_t) put : 0;
-	OpenFile *file = call->file;
-
-	(void) count(call, own.block,
-	             call->extends ? ACCOUNT_EXTEND : ACCOUNT_WRITE, bytes, ns);
-	if (call->extends &&
-	    file->account.end_bytes < (uint64_t) call->offset + bytes)
-		file->account.end_bytes = (uint64_t) call->offset + bytes;
-	if (file->class == FILE_WAL && bytes > 0)
-		note_wal(&file->file.id, call->offset, bytes);
-	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : after;
-}
-
-void
-account_truncated(void)
-{
-	if (account_attached())
-		account_add(&account_memory.shared->truncations, 1);
-}
-
-/* ---- views ----------------------------------------------------------------------- */
-
-int64_t
-account_since(void)
-{
-	return account_memory.shared->since;
-}
-
-unsigned
-account_backend_types(void)
-{
-	return server.backend_types + 1;
-}
-
-static void
-add_cell(AccountSum *sum, const AccountCell *cell)
-{
-	for (int i = 0; i < ACCOUNT_BUCKETS; i++)
-	{
-		uint64_t calls = account_get(&cell->bucket[i]);
-
-		sum->bucket[i] += calls;
-		sum->calls += calls;
-	}
-	sum->bytes += account_get(&cell->bytes);
-	sum->ns += account_get(&cell->ns);
-	sum->told_calls += account_get(&cell->told_calls);
-	sum->worker_calls += account_get(&cell->worker_calls);
-	sum->worker_ns += account_get(&cell->worker_ns);
-}
-
-void
-account_sum(unsigned backend_type, AccountClass class, AccountKind kind,
-            AccountSum *out)
-{
-	unsigned row =
-		class == ACCOUNT_DATA ? 0 : ACCOUNT_TABLESPACES + (unsigned) class - 1;
-	unsigned rows = class == ACCOUNT_DATA ? ACCOUNT_TABLESPACES : 1;
-
-	memset(out, 0, sizeof(*out));
-	for (uint32_t block = first_block[backend_type];
-	     block < first_block[backend_type + 1]; block++)
-	{
-		for (unsigned i = row; i < row + rows; i++)
-			add_cell(out, &account_memory.blocks[block].cell[i][kind]);
-	}
-}
-
-bool
-account_tablespace(unsigned number, uint32_t *oid_out)
-{
-	*oid_out = 0;
-	if (number < ACCOUNT_TABLESPACES - 1)
-		*oid_out = atomic_load(&account_memory.shared->tablespace[number]);
-	return number == ACCOUNT_TABLESPACES - 1 || *oid_out != 0;
-}
-
-void
-account_sum_tablespace(unsigned number, AccountKind kind, AccountSum *out)
-{
-	memset(out, 0, sizeof(*out));
-	for (uint32_t block = 0; block < first_block[server.backend_types + 1];
-	     block++)
-		add_cell(out, &account_memory.blocks[block].cell[number][kind]);
-}
-
-void
-account_wal(AccountWal *out)
-{
-	AccountSum sum;
-
-	memset(out, 0, sizeof(*out));
-	for (unsigned type = 0; type <= server.backend_types; type++)
-	{
-		account_sum(type, ACCOUNT_WAL, ACCOUNT_WRITE, &sum);
-		out->write.calls += sum.calls;
-		out->write.bytes += sum.bytes;
-		out->write.ns += sum.ns;
-		account_sum(type, ACCOUNT_WAL, ACCOUNT_SYNC, &sum);
-		out->sync.calls += sum.calls;
-		out->sync.ns += sum.ns;
-	}
-	out->rewritten_bytes = account_get(&account_memory.shared->wal_rewritten);
 }

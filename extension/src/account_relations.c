@@ -9,6 +9,10 @@
  * keys.  That happens once for a descriptor: the open file's entry remembers the
  * place and the life of what lies there.
  *
+ * A place has RELATION_COPIES copies of the counters.  A process adds to the one of its
+ * processor, by number; readers add them up.  Keys and tags lie apart from them, in
+ * lines that counting only reads.
+ *
  * A place's tag is its state and its life, a number that moves when the place is
  * given to another relation:
  *
@@ -38,6 +42,7 @@
 
 #include "account_calls.h"
 #include "account_shared.h"
+#include "broken.h"
 #include "runtime.h"
 
 #define WINDOW      64
@@ -81,7 +86,7 @@ state_of(uint64_t tag)
 static uint64_t
 tag_of(uint32_t place)
 {
-	return atomic_load_explicit(&account_memory.relations[place].tag,
+	return atomic_load_explicit(&account_memory.keys[place].tag,
 	                            memory_order_acquire);
 }
 
@@ -191,6 +196,19 @@ search(Key key)
 	return found;
 }
 
+static void
+clear(RelationPlace *place)
+{
+	int copies = FC_BROKEN(ACCOUNT_ANEW) ? 1 : RELATION_COPIES;
+
+	for (int copy = 0; copy < copies; copy++)
+	{
+		for (int i = 0; i < RELATION_COUNTERS; i++)
+			atomic_store_explicit(&place->copy[copy].counter[i], 0,
+			                      memory_order_relaxed);
+	}
+}
+
 /*
  * Give a place to a relation; false if somebody was faster.  *tag is what the place's
  * tag was and becomes what it is.
@@ -198,17 +216,16 @@ search(Key key)
 static bool
 give(uint32_t place, uint64_t *tag, Key key)
 {
-	RelationCounters *at = &account_memory.relations[place];
+	RelationKey *at = &account_memory.keys[place];
 	uint64_t life = (*tag >> 2) + 1;
 
 	if (!atomic_compare_exchange_strong(&at->tag, tag, TAG(life, CLAIMED)))
 		return false;
-	for (int i = 0; i < RELATION_COUNTERS; i++)
-		atomic_store_explicit(&at->counter[i], 0, memory_order_relaxed);
-	atomic_store_explicit(&account_memory.keys[place].space_and_database,
-	                      key.space_and_database, memory_order_relaxed);
-	atomic_store_explicit(&account_memory.keys[place].relation_and_fork,
-	                      key.relation_and_fork, memory_order_relaxed);
+	clear(&account_memory.relations[place]);
+	atomic_store_explicit(&at->space_and_database, key.space_and_database,
+	                      memory_order_relaxed);
+	atomic_store_explicit(&at->relation_and_fork, key.relation_and_fork,
+	                      memory_order_relaxed);
 	*tag = TAG(life, LIVE);
 	atomic_store_explicit(&at->tag, *tag, memory_order_release);
 	return true;
@@ -240,13 +257,8 @@ find_or_take(Key key, uint64_t *tag_out, bool *full_out)
 	return NO_PLACE;
 }
 
-static RelationCounters *
-others(void)
-{
-	return &account_memory.relations[account_memory.places];
-}
-
-static __attribute__((noinline)) RelationCounters *
+/* The place of an open file's relation, or else that of all others. */
+static __attribute__((noinline)) uint32_t
 look_up(OpenFile *file)
 {
 	AccountFile *known = &file->account;
@@ -258,33 +270,31 @@ look_up(OpenFile *file)
 
 	known->place = 0;
 	if (known->full_epoch == epoch || account_memory.places == 0)
-		return others();
+		return account_memory.places;
 
 	place = find_or_take(key_of(file->file.id), &tag, &full);
 	if (place == NO_PLACE)
 	{
 		known->full_epoch = full ? epoch : 0;
-		return others();
+		return account_memory.places;
 	}
 	known->life = (uint32_t) (tag >> 2);
 	known->place = place + 1;
-	return &account_memory.relations[place];
+	return place;
 }
 
 RelationCounters *
-account_relation_of(OpenFile *file)
+account_relation_of(OpenFile *file, unsigned processor)
 {
 	const AccountFile *known = &file->account;
+	uint32_t place = known->place - 1;
 
-	if (known->place > 0)
-	{
-		RelationCounters *at = &account_memory.relations[known->place - 1];
-
-		if ((uint32_t) (atomic_load_explicit(&at->tag, memory_order_relaxed) >>
-		                2) == known->life)
-			return at;
-	}
-	return look_up(file);
+	if (known->place == 0 ||
+	    (uint32_t) (atomic_load_explicit(&account_memory.keys[place].tag,
+	                                     memory_order_relaxed) >>
+	                2) != known->life)
+		place = look_up(file);
+	return &account_memory.relations[place].copy[processor % RELATION_COPIES];
 }
 
 /* ---- files that come and go --------------------------------------------------- */
@@ -311,9 +321,8 @@ set_state(const char *path, unsigned from, unsigned to)
 	Found found = find_path(path);
 
 	return found.place != NO_PLACE && state_of(found.tag) == from &&
-	       atomic_compare_exchange_strong(
-			   &account_memory.relations[found.place].tag, &found.tag,
-			   TAG(found.tag >> 2, to));
+	       atomic_compare_exchange_strong(&account_memory.keys[found.place].tag,
+	                                      &found.tag, TAG(found.tag >> 2, to));
 }
 
 void
@@ -342,7 +351,7 @@ account_relations_tidy(void)
 
 		/* Whether it has its key is not known. */
 		if (state_of(tag) == CLAIMED)
-			atomic_store(&account_memory.relations[place].tag,
+			atomic_store(&account_memory.keys[place].tag,
 			             TAG((tag >> 2) + 1, EMPTY));
 	}
 }
@@ -356,12 +365,17 @@ account_relation_places(void)
 }
 
 static void
-add_counters(AccountRelation *out, const RelationCounters *from)
+add_counters(AccountRelation *out, uint32_t place)
 {
-	uint64_t counter[RELATION_COUNTERS];
+	const RelationPlace *from = &account_memory.relations[place];
+	int copies = FC_BROKEN(ACCOUNT_COPIES) ? 1 : RELATION_COPIES;
+	uint64_t counter[RELATION_COUNTERS] = { 0 };
 
-	for (int i = 0; i < RELATION_COUNTERS; i++)
-		counter[i] = account_get(&from->counter[i]);
+	for (int copy = 0; copy < copies; copy++)
+	{
+		for (int i = 0; i < RELATION_COUNTERS; i++)
+			counter[i] += account_get(&from->copy[copy].counter[i]);
+	}
 
 	out->read_bytes += counter[RELATION_READ_BYTES];
 	for (int kind = ACCOUNT_DISK_READ; kind <= ACCOUNT_FLASH_READ; kind++)
@@ -401,7 +415,7 @@ add_places(Key key, uint32_t first, AccountRelation *out)
 			return false;
 		is_first = false;
 		out->gone = out->gone && state_of(tag) == GONE;
-		add_counters(out, &account_memory.relations[place]);
+		add_counters(out, place);
 	}
 	return !is_first;
 }
@@ -415,7 +429,7 @@ account_relation(uint32_t place, AccountRelation *out)
 	memset(out, 0, sizeof(*out));
 	if (place == account_memory.places)
 	{
-		add_counters(out, others());
+		add_counters(out, place);
 		return true;
 	}
 

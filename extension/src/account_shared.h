@@ -5,7 +5,8 @@
  *	AccountShared
  *	backend type of each process		(only where processes read for others)
  *	blocks of cells, by backend type and shard
- *	keys of the relations, then their counters; one more of these for "other"
+ *	keys of the relations, then copies of their counters; one more place of these
+ *	for "other"
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -15,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "account.h"
+#include "account_calls.h"
 #include "files.h"
 
 #define ACCOUNT_LINE 64
@@ -39,26 +41,37 @@ typedef struct AccountBlock
 	AccountCell cell[ACCOUNT_ROWS][ACCOUNT_KINDS];
 } AccountBlock;
 
-/* A relation's counters in their order: what reads touch is one cache line. */
+/* A relation's counters in their order: reads and writes have a cache line each. */
 enum
 {
 	RELATION_READ_BYTES,
-	RELATION_READS,                          /* calls and ns of each source */
-	RELATION_WRITE = RELATION_READS + 2 * 3, /* calls, bytes, ns */
+	RELATION_READS,     /* calls and ns of each source */
+	RELATION_WRITE = 8, /* calls, bytes, ns */
 	RELATION_EXTEND = RELATION_WRITE + 3,
 	RELATION_SYNC = RELATION_EXTEND + 3, /* calls, ns */
 	RELATION_COUNTERS = RELATION_SYNC + 2
 };
 
-/* See account_relations.c. */
+/* Two lines are what processors fetch together. */
 typedef struct RelationCounters
 {
-	_Alignas(2 * ACCOUNT_LINE) _Atomic uint64_t tag;
-	_Atomic uint64_t counter[RELATION_COUNTERS];
+	_Alignas(2 * ACCOUNT_LINE) _Atomic uint64_t counter[RELATION_COUNTERS];
 } RelationCounters;
 
+_Static_assert(sizeof(RelationCounters) == 2 * ACCOUNT_LINE,
+               "a relation takes two lines for each copy");
+
+#define RELATION_COPIES 4
+
+typedef struct RelationPlace
+{
+	RelationCounters copy[RELATION_COPIES];
+} RelationPlace;
+
+/* See account_relations.c. */
 typedef struct RelationKey
 {
+	_Alignas(ACCOUNT_LINE / 2) _Atomic uint64_t tag;
 	_Atomic uint64_t space_and_database;
 	_Atomic uint64_t relation_and_fork;
 } RelationKey;
@@ -70,6 +83,7 @@ typedef struct AccountShared
 {
 	int64_t since;
 	_Atomic uint32_t tablespace[ACCOUNT_TABLESPACES]; /* OIDs; 0: free */
+	_Atomic uint8_t limit[ACCOUNT_SIZES];             /* see account_source.c */
 
 	_Alignas(ACCOUNT_LINE) _Atomic uint64_t truncations;
 	_Atomic uint64_t relation_epoch; /* moves when a place may be had again */
@@ -78,8 +92,8 @@ typedef struct AccountShared
 	_Atomic uint64_t wal_rewritten;
 
 	/* See account_source.c. */
-	_Alignas(ACCOUNT_LINE) _Atomic uint8_t limit[ACCOUNT_SIZES];
-	_Atomic uint32_t told[ACCOUNT_SIZES][2][ACCOUNT_BUCKETS];
+	_Alignas(
+		ACCOUNT_LINE) _Atomic uint32_t told[ACCOUNT_SIZES][2][ACCOUNT_BUCKETS];
 } AccountShared;
 
 /* The parts of the memory; shared is NULL where there is none. */
@@ -89,16 +103,26 @@ typedef struct AccountMemory
 	_Atomic uint8_t *process_type;
 	AccountBlock *blocks;
 	RelationKey *keys;
-	RelationCounters *relations;
+	RelationPlace *relations;
 	uint32_t places; /* without the one for "other" */
 } AccountMemory;
 
 extern AccountMemory account_memory;
 
+/* account.c */
+
+/* Is a call of this file to be counted?  Then it is this call's. */
+extern bool account_admit(Accounted *call, OpenFile *file);
+extern unsigned account_wal_segment_bytes(void);
+/* The blocks of a backend type, one after another. */
+extern const AccountBlock *account_blocks_of(unsigned type,
+                                             unsigned *count_out);
+
 /* account_relations.c */
 
-/* The counters of an open file's relation. */
-extern RelationCounters *account_relation_of(OpenFile *file);
+/* The counters of an open file's relation, for this processor. */
+extern RelationCounters *account_relation_of(OpenFile *file,
+                                             unsigned processor);
 /* No process is in the middle of anything: free what one left half done. */
 extern void account_relations_tidy(void);
 

@@ -149,6 +149,7 @@ move_limit(unsigned class)
 		                      memory_order_relaxed);
 }
 
+/* What the limit told rightly is no reason to move it. */
 void
 account_source_learn(unsigned bucket, size_t size, bool disk)
 {
@@ -157,7 +158,8 @@ account_source_learn(unsigned bucket, size_t size, bool disk)
 		&account_memory.shared->told[class][disk ? DISK : PAGE_CACHE][bucket],
 		1, memory_order_relaxed);
 
-	move_limit(class);
+	if (disk != account_source_is_disk(bucket, size))
+		move_limit(class);
 	if (before >= ASKED_MAX)
 		forget_half(class);
 }

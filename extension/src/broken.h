@@ -36,6 +36,10 @@
 #define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
 
 #define FC_BREAK_ACCOUNT_ERRNO 20 /* the accounting keeps errno as it was */
+#define FC_BREAK_ACCOUNT_COPIES                                                \
+	21 /* readers add up all copies of a relation's counters */
+#define FC_BREAK_ACCOUNT_ANEW                                                  \
+	22 /* who is given a place begins at nothing, in all of its copies */
 #define FC_BREAK_OVERWRITTEN                                                   \
 	30 /* looks that were overwritten while they were read */
 #define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */

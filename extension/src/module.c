@@ -37,7 +37,8 @@
  *	files.c		file descriptor -> what the file is
  *	paths.c		path -> what the file is
  *	advice.c	what a cache of another size would bring
- *	account.c, account_relations.c, account_source.c	what every call took
+ *	account.c, account_writes.c, account_relations.c, account_source.c,
+ *	account_sums.c	what every call took
  *	sample_ring.c	what the sampler saw
  *	wait_class.c	what a wait event means to a client
  *	runtime.h	what hooks have to hand

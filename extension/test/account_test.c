@@ -5,8 +5,9 @@
  *
  * This program plays PostgreSQL, as hooks_test does: it stands in a data directory
  * and calls the hooks by the names of the functions they stand in for.  What the
- * kernel says of its page cache, how long a read takes, and what is allocated, is
- * the test's: it defines syscall(), pread() and malloc().
+ * kernel says of its page cache, how long a read takes, what processor runs this, and
+ * what is allocated, is the test's: it defines syscall(), pread(), sched_getcpu() and
+ * malloc().
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -14,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +63,7 @@ static int asked_by = -1;
 static int wal_segment_bytes = 16 * 1024 * 1024;
 
 static long read_takes_ns;
+static int runs_on; /* negative: it cannot be told */
 static unsigned allocations;
 
 /* ---- what is the test's own -------------------------------------------------- */
@@ -83,6 +86,14 @@ pread(int fd, void *buffer, size_t size, off_t offset)
 	if (read_takes_ns > 0)
 		nanosleep(&rest, NULL);
 	return preadv(fd, &iov, 1, offset);
+}
+
+int
+sched_getcpu(void)
+{
+	if (runs_on < 0)
+		errno = ENOSYS;
+	return runs_on;
 }
 
 static int
@@ -813,8 +824,8 @@ test_odd_places(void)
 	place = place_of(20000);
 	twin = (place + 1) % PLACES;
 	account_memory.keys[twin] = account_memory.keys[place];
-	account_memory.relations[twin].tag = TAG(1, LIVE);
-	account_memory.relations[twin].counter[RELATION_SYNC] = 5;
+	account_memory.keys[twin].tag = TAG(1, LIVE);
+	account_memory.relations[twin].copy[0].counter[RELATION_SYNC] = 5;
 	for (uint32_t i = 0; i < PLACES; i++)
 		rows += account_relation(i, &row) && row.relation == 20000;
 	OK(rows == 1 && relation_row(20000, 0, &row) && calls_in(&row) == 7,
@@ -822,7 +833,7 @@ test_odd_places(void)
 
 	begin_anew();
 	for (uint32_t i = 0; i < PLACES; i++)
-		account_memory.relations[i].tag = TAG(1, CLAIMED);
+		account_memory.keys[i].tag = TAG(1, CLAIMED);
 	sync_relations(20000, 1);
 	OK(calls_of_others() == 2,
 	   "nobody waits long for a place that is being claimed");
@@ -832,6 +843,87 @@ test_odd_places(void)
 	OK(relation_row(20000, 0, &row) && calls_in(&row) == 2 &&
 	       calls_of_others() == 2,
 	   "and after a crash it is free");
+}
+
+/* This process goes on on another processor. */
+static void
+move_to(int processor)
+{
+	runs_on = processor;
+	account_in_child();
+}
+
+static unsigned
+copies_in_use(uint32_t place)
+{
+	unsigned used = 0;
+
+	for (int copy = 0; copy < RELATION_COPIES; copy++)
+		used += account_get(&account_memory.relations[place]
+		                         .copy[copy]
+		                         .counter[RELATION_SYNC]) > 0;
+	return used;
+}
+
+static void
+test_processors(void)
+{
+	AccountRelation row;
+	int fd;
+
+	begin_anew();
+	fd = opened(PATH, 4);
+	for (int processor = 0; processor < 40; processor++)
+	{
+		move_to(processor);
+		(void) server_sync(fd);
+	}
+	OK(calls_of(ACCOUNT_DATA, ACCOUNT_SYNC) == 40,
+	   "what is counted on many processors adds up");
+	OK(relation_row(16384, 0, &row) && calls_in(&row) == 40,
+	   "ACCOUNT_COPIES: for a relation, too");
+	OK(copies_in_use(place_of(16384)) == RELATION_COPIES,
+	   "though it is counted in several copies");
+	server_close(fd);
+
+	/* A process that is moved in the middle of its work. */
+	begin_anew();
+	move_to(0);
+	fd = opened(PATH, 4);
+	for (int i = 0; i < 100; i++)
+	{
+		runs_on = i / 50;
+		(void) server_sync(fd);
+	}
+	OK(relation_row(16384, 0, &row) && calls_in(&row) == 100 &&
+	       copies_in_use(place_of(16384)) == 2,
+	   "a process finds out by itself where it runs");
+	server_close(fd);
+
+	/* All places are taken, and what had the next one was counted everywhere. */
+	begin_anew();
+	sync_relations(20000, PLACES);
+	fd = server_open("base/5/20007", O_RDWR);
+	for (int processor = 0; processor < RELATION_COPIES; processor++)
+	{
+		move_to(processor);
+		(void) server_sync(fd);
+	}
+	server_close(fd);
+	(void) server_unlink("base/5/20007");
+	sync_relations(30000, 1);
+	OK(relation_row(30000, 0, &row) && calls_in(&row) == 2,
+	   "ACCOUNT_ANEW: who gets another's place begins at nothing");
+
+	move_to(-1);
+	fd = opened(PATH, 4);
+	errno = 4711;
+	(void) server_sync(fd);
+	OK(errno == 4711 && calls_of(ACCOUNT_DATA, ACCOUNT_SYNC) ==
+	                        2 * PLACES + RELATION_COPIES + 3,
+	   "where processors cannot be told all is counted, and errno left alone");
+	server_close(fd);
+	move_to(0);
 }
 
 static void
@@ -947,7 +1039,7 @@ test_many_at_once(void)
 		child[i] = fork();
 		if (child[i] == 0)
 		{
-			account_in_child();
+			move_to(i);
 			for (int turn = 0; turn < TURNS; turn++)
 				sync_relations(20000, PLACES / 2);
 			_exit(0);
@@ -1035,6 +1127,7 @@ main(void)
 	test_relations();
 	test_more_relations_than_places();
 	test_odd_places();
+	test_processors();
 	test_tablespaces();
 	test_backend_types();
 	test_many_at_once();
