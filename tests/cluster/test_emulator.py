@@ -104,12 +104,13 @@ def test_reads_and_their_times_agree_with_the_server_s_own(cluster: ClusterFacto
             reads = emulator.stats().device("disk").reads
         server.stop()
     assert row is not None
-    plan = row[0][0]["Plan"]
+    plan, took_ms = row[0][0]["Plan"], row[0][0]["Execution Time"]
     milliseconds = plan.get("Shared I/O Read Time", plan.get("I/O Read Time"))
     assert plan["Shared Read Blocks"] > 100
     assert reads.bytes == plan["Shared Read Blocks"] * 8192
     assert reads.mean_ms >= 3.0
-    assert reads.latency_ms == pytest.approx(milliseconds, rel=0.1)
+    # The server's clock is around the device's, and its query's around that.
+    assert reads.latency_ms <= milliseconds + 0.001 <= took_ms + 0.002
 
 
 def test_the_log_is_charged_to_the_device_it_lies_on(cluster: ClusterFactory) -> None:

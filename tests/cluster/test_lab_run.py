@@ -261,7 +261,8 @@ def _each_server_has_its_report(folder: Path, cached: Attempt) -> None:
     # Snapshots were taken while the load ran, at full seconds.
     assert own.head.snapshots >= 3
     intervals = own.table("throughput-over-time").values("elapsed_s")
-    assert all(isinstance(one, float) and one > 0.4 for one in intervals)  # snapshot_s is 1
+    # snapshot_s is 1; one that came late is followed sooner.
+    assert all(isinstance(one, float) and 0 < one < 10 for one in intervals)
     # Only one of them had a flash cache, and so only its report has a table of it.
     assert baseline.table("flash-cache").missing_reason
     read_from = {row.cells[0] for row in baseline.table("top-events").rows}

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
@@ -15,7 +14,9 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.model.live import Sample
 from pgflash.session import SessionError, connect
+from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.sampled import sleeping
 
 
 @pytest.fixture(scope="module")
@@ -45,36 +46,31 @@ def plain(pg_install: PgInstall) -> Iterator[Server]:
     factory.close()
 
 
-def busy(server: Server, seconds: float) -> threading.Thread:
-    """Have a session sleep, which is a wait of class Application."""
-
-    def work() -> None:
-        with server.connect() as connection:
-            connection.execute(f"select pg_sleep({seconds})")
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    return thread
-
-
-def over(server: Server, seconds: float = 1.5) -> tuple[LiveReader, Sample]:
+def over(server: Server) -> tuple[LiveReader, Sample]:
     """Return what happened while a session slept and another committed 50 times and read."""
-    with connect(server.conninfo()) as connection:
+    with connect(server.conninfo()) as connection, sleeping(server):
         reader = LiveReader(connection)
-        sleeper = busy(server, seconds + 1.0)
-        time.sleep(0.4)
+        await_look(reader)  # which sees who is asleep
         before = reader.read()
         with server.connect() as other:
+            pid = other.info.backend_pid
             for _ in range(50):
                 other.execute("select txid_current()")
             other.execute("checkpoint")
             other.execute("select count(*) from t")
-        time.sleep(seconds)
-        after = reader.read()
-        sleeper.join()
-        found = sample(before, after, number=1)
+        # A session hands in the last of what it counted when it ends.
+        there = "select from pg_stat_activity where pid = %s"
+        assert eventually(lambda: not connection.execute(there, [pid]).fetchall())
+        await_look(reader)
+        found = sample(before, reader.read(), number=1)
         assert found is not None
         return reader, found
+
+
+def await_look(reader: LiveReader) -> None:
+    """Wait for the sampler's next look, where there is a sampler."""
+    newest = reader._newest_look()
+    assert newest is None or eventually(lambda: reader._newest_look() != newest)
 
 
 @pytest.mark.extension
@@ -85,9 +81,9 @@ def test_a_second_of_a_server_with_the_extension(with_extension: Server) -> None
     assert server.cores
     assert server.missing == {}
     assert found.commits_s * found.elapsed_s >= 50
-    # One session slept all the time; another was at work for an instant.
+    # One session slept all the time, in every look; another was at work for an instant.
     assert found.aas is not None
-    assert found.aas["Application"] == pytest.approx(1.0, abs=0.1)
+    assert found.aas["Application"] == pytest.approx(1.0)
     assert "Idle" not in found.aas
     assert "System I/O" not in found.aas
     # 9000 rows of 900 bytes are 8.1 MB; 16 MB of shared_buffers may have them.
@@ -135,27 +131,32 @@ def test_a_second_of_a_plain_server_and_what_it_lacks(plain: Server) -> None:
 def test_looks_of_the_sampler_are_taken_once_each(with_extension: Server) -> None:
     with connect(with_extension.conninfo()) as connection:
         reader = LiveReader(connection)
-        sleeper = busy(with_extension, 2.5)
-        (begin,) = (
-            connection.execute("select newest_at from odd_place.pgflash_sampler").fetchone() or ()
+        begin, seconds, covered = reader._newest, 0.0, 0.0
+        with sleeping(with_extension):
+            for _ in range(4):
+                time.sleep(0.3)
+                reading = reader.read()
+                seconds += sum(w.seconds for w in reading.waits if w.event == "Timeout:PgSleep")
+                covered += reading.covered_s
+        stretch = (begin, reader._newest)
+        (slept,) = (
+            connection.execute(
+                "select sum(seconds)::float8 from odd_place.pgflash_active_sessions "
+                "where sampled_at >= %s and sampled_at < %s and wait_event = 'PgSleep'",
+                stretch,
+            ).fetchone()
+            or ()
         )
-        reader.read()
-        seconds = covered = 0.0
-        for _ in range(4):
-            time.sleep(0.3)
-            reading = reader.read()
-            seconds += sum(w.seconds for w in reading.waits if w.event == "Timeout:PgSleep")
-            covered += reading.covered_s
-        sleeper.join()
-        row = connection.execute(
-            "select sum(seconds)::float8 from odd_place.pgflash_active_sessions "
-            "where sampled_at >= %s and sampled_at < %s and wait_event = 'PgSleep'",
-            (begin, reader._newest),
-        ).fetchone()
-    assert row is not None
-    # The first reading took the looks of the instant before it, too.
-    assert seconds == pytest.approx(row[0], abs=0.25)
-    assert covered == pytest.approx(1.2, abs=0.5)
+        (known,) = (
+            connection.execute(
+                "select sum(seconds)::float8 from odd_place.pgflash_sample_minutes(%s, %s)",
+                stretch,
+            ).fetchone()
+            or ()
+        )
+    assert slept > 0
+    assert seconds == pytest.approx(slept)
+    assert covered == pytest.approx(known)
 
 
 def test_a_role_without_rights_is_told_which(with_extension: Server) -> None:

@@ -35,7 +35,7 @@ from support.ddl import (
     update_rows,
     vacuum_tail,
 )
-from support.never_stale import can_race, race, run_tpcb_cached, walk
+from support.never_stale import UNTIL_STALE, can_race, race, run_tpcb_cached, walk
 
 CHANGES: tuple[Step, ...] = (load_tables, update_rows, checkpoint, vacuum_tail, regrow_tail)
 DATABASES: tuple[Step, ...] = (
@@ -91,7 +91,7 @@ def test_load_catches_a_library_that_forgets_writes(
     cluster: ClusterFactory, broken_install: Installs
 ) -> None:
     with pytest.raises(AssertionError, match="stale"):
-        run_tpcb_cached(cluster, broken_install("WRITE"), seconds=3, compared_min=0)
+        run_tpcb_cached(cluster, broken_install("WRITE"), compared_min=UNTIL_STALE)
 
 
 @pytest.mark.parametrize("fault", ["TICKET_AFTER", "CHANGE_END"])
@@ -102,4 +102,4 @@ def test_a_race_catches_a_library_that_is_careless_about_the_order(
     if not can_race(install):
         pytest.skip(f"PostgreSQL {install.version} here has no pg_prewarm")
     with pytest.raises(AssertionError, match="stale"):
-        race(cluster, install, compared_min=0)
+        race(cluster, install, compared_min=UNTIL_STALE)

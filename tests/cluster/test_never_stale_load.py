@@ -25,7 +25,7 @@ from support.tpcb import assert_balanced, load_tpcb, run_tpcb
 def test_tpcb_keeps_its_sums_and_reads_nothing_stale(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    cached = run_tpcb_cached(cluster, pgflash_install, seconds=5, compared_min=4000)
+    cached = run_tpcb_cached(cluster, pgflash_install, compared_min=4000)
     assert_checksums_good(cached.server)
 
 
@@ -33,9 +33,7 @@ def test_a_cache_that_keeps_evicting_serves_nothing_stale(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     # 4 MB for 20 MB of blocks: nearly every fill has to evict.
-    cached = run_tpcb_cached(
-        cluster, pgflash_install, seconds=4, compared_min=500, cache_size="4MB"
-    )
+    cached = run_tpcb_cached(cluster, pgflash_install, compared_min=500, cache_size="4MB")
     assert cached.view()["eviction_aged_out"] > 100
 
 

@@ -19,7 +19,7 @@ from pgflash.lab.server import Server
 from pgflash.model.waits import wait_class
 from support.cached import eventually, process_titles
 from support.cluster import ClusterFactory
-from support.sampled import Row, rows, sampler, seen_by, working
+from support.sampled import Row, repeating, rows, sampler, seen_by, sleeping, working
 
 pytestmark = pytest.mark.extension
 
@@ -120,40 +120,36 @@ def test_a_client_backend_without_an_event_is_at_work(server: Server) -> None:
 
 
 def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) -> None:
-    seconds = 2.0
+    seconds = 1.5
+    before = sampler(server)
     holder = server.connect(autocommit=False)
     holder.execute("update item set n = 1 where id = 1")
     sleep = f"select pg_sleep({seconds})"
     lock = "update item set n = 2 where id = 1"
     work = (
-        "do $$ declare enough timestamptz := clock_timestamp() + interval '2 s';"
+        "do $$ declare enough timestamptz := clock_timestamp() + interval '1.5 s';"
         " begin while clock_timestamp() < enough loop end loop; end $$"
     )
+    begin = time.monotonic()
     with working(server, lock) as waiter, working(server, sleep) as sleeper:
         with working(server, work) as worker:
             pass
         holder.commit()
     holder_pid = holder.info.backend_pid
     holder.close()
+    # Each took its time at least, and all of them together what we saw pass.
+    most = time.monotonic() - begin + 2 / RATE_HZ
+    least = seconds - 2 / RATE_HZ - (sampler(server)["gap_seconds"] - before["gap_seconds"])
 
     columns = ("state", "wait_event_type", "wait_event", "wait_class")
-    found = seconds_by(sessions_of(server, sleeper), *columns)
-    event = ("active", "Timeout", "PgSleep", "Application")
-    assert found[event] == pytest.approx(seconds, abs=0.3)
-    assert found[event] > 0.9 * sum(found.values())
-
-    found = seconds_by(sessions_of(server, waiter), *columns)
-    event = ("active", "Lock", "transactionid", "Application")
-    assert found[event] == pytest.approx(seconds, abs=0.5)
-    assert found[event] > 0.9 * sum(found.values())
-
-    found = seconds_by(sessions_of(server, worker), *columns)
-    assert found["active", None, None, "CPU"] == pytest.approx(seconds, abs=0.3)
-    assert found["active", None, None, "CPU"] > 0.9 * sum(found.values())
-
-    found = seconds_by(sessions_of(server, holder_pid), *columns)
-    idle = ("idle in transaction", "Client", "ClientRead", "Idle")
-    assert found[idle] >= seconds - 0.3
+    for pid, event in (
+        (sleeper, ("active", "Timeout", "PgSleep", "Application")),
+        (waiter, ("active", "Lock", "transactionid", "Application")),
+        (worker, ("active", None, None, "CPU")),
+        (holder_pid, ("idle in transaction", "Client", "ClientRead", "Idle")),
+    ):
+        found = seconds_by(sessions_of(server, pid), *columns)
+        assert least <= found[event] <= sum(found.values()) <= most
 
 
 def test_a_session_between_two_statements_of_a_transaction_is_idle(server: Server) -> None:
@@ -179,7 +175,7 @@ def test_a_session_between_two_statements_of_a_transaction_is_idle(server: Serve
 
 
 def test_a_row_says_who_and_which_query_since_when(server: Server) -> None:
-    with working(server, "select pg_sleep(0.5)", setup="set application_name = 'x'") as pid:
+    with sleeping(server, setup="set application_name = 'x'") as pid:
         (activity,) = rows(server, "select * from pg_stat_activity where pid = %s", pid)
         row = looks_until(server, pid, "PgSleep")[-1]
     assert row["backend_type"] == "client backend"
@@ -222,10 +218,12 @@ def test_a_parallel_worker_names_its_leader(server: Server) -> None:
     rows(
         server,
         "create function nap() returns int parallel safe language plpgsql"
-        " as 'begin perform pg_sleep(0.5); return 1; end'",
+        " as 'begin perform pg_sleep(600); return 1; end'",
     )
-    with working(server, "select nap()", setup=f"set {forced} = on") as leader:
-        pass
+    with sleeping(server, "select nap()", setup=f"set {forced} = on") as leader:
+        naps = "select 1 as one from pgflash_active_sessions where leader_pid = %s"
+        assert eventually(lambda: bool(rows(server, f"{naps} and wait_event = 'PgSleep'", leader)))
+        looks_until(server, leader, "ExecuteGather")
     found = rows(
         server,
         "select distinct backend_type, wait_event, wait_class, query_id"
@@ -248,26 +246,10 @@ def test_a_parallel_worker_names_its_leader(server: Server) -> None:
     ]
 
 
-#: Commits until one of them has to wait: the server takes in a setting when it gets round to it.
-COMMITS = """
-do $$
-declare before timestamptz;
-begin
-  for i in 1 .. 500 loop
-    update item set n = n + 1;
-    before := clock_timestamp();
-    commit;
-    exit when clock_timestamp() > before + interval '50 ms';
-    perform pg_sleep(0.01);
-  end loop;
-end $$
-"""
-
-
 def test_a_commit_that_waits_for_a_standby_is_in_class_commit(server: Server) -> None:
     server.configure({"synchronous_standby_names": "nobody"})
     server.reload()
-    with working(server, COMMITS) as pid:
+    with repeating(server, "update item set n = n + 1") as pid:
         try:
             found = looks_until(server, pid, "SyncRep")
         finally:
@@ -277,8 +259,8 @@ def test_a_commit_that_waits_for_a_standby_is_in_class_commit(server: Server) ->
 
 
 def test_the_summary_is_the_rows_added_up_by_the_minute(server: Server) -> None:
-    with working(server, "select pg_sleep(0.3)"):
-        pass
+    with sleeping(server) as pid:
+        assert eventually(lambda: len(sessions_of(server, pid)) > 10)
     (period,) = rows(
         server,
         "select min(sampled_at) as since, max(sampled_at) as until from pgflash_active_sessions",
@@ -321,15 +303,24 @@ def test_the_rate_follows_a_reload_and_time_switched_off_is_a_gap_without_misses
 
     configure(server, sample_rate="200")
     assert eventually(lambda: sampler(server)["looks"] > before["looks"])
-    begin, begin_at = sampler(server), time.monotonic()
+    begin = sampler(server)
     assert begin["rate_hz"] == 200
     assert begin["gap_seconds"] - before["gap_seconds"] >= 0.5
-    time.sleep(0.5)
-    end, end_at = sampler(server), time.monotonic()
-    expected = (end_at - begin_at) * 200
-    made = end["looks"] - begin["looks"]
-    assert made + end["missed_looks"] - begin["missed_looks"] == pytest.approx(expected, rel=0.2)
 
+    def keeps_pace() -> bool:
+        """Watch for half a second, in which we may be late ourselves."""
+        first_at = time.monotonic()
+        first = sampler(server)
+        watched_from = time.monotonic()
+        time.sleep(0.5)
+        watched_s = time.monotonic() - watched_from
+        last = sampler(server)
+        made = last["looks"] - first["looks"]
+        assert made <= 200 * (time.monotonic() - first_at) + 2
+        return bool(made + last["missed_looks"] - first["missed_looks"] >= 0.8 * 200 * watched_s)
+
+    # A machine that is busy takes some of the looks from it, but not in every half second.
+    assert eventually(keeps_pace)
     configure(server, sample_rate=str(RATE_HZ))
     assert eventually(lambda: sampler(server)["rate_hz"] == RATE_HZ)
 
@@ -338,42 +329,56 @@ def test_reloads_do_not_put_looks_off(server: Server) -> None:
     configure(server, sample_rate="5")
     assert eventually(lambda: sampler(server)["rate_hz"] == 5)
     before = sampler(server)["looks"]
-    end = time.monotonic() + 2
-    while time.monotonic() < end:  # more often than it looks
-        server.reload()
-        time.sleep(0.05)
-    assert sampler(server)["looks"] - before >= 6
+
+    def reloaded() -> bool:
+        for _ in range(10):  # more often than it looks
+            server.reload()
+            time.sleep(0.01)
+        return bool(sampler(server)["looks"] - before >= 4)
+
+    assert eventually(reloaded)
     configure(server, sample_rate=str(RATE_HZ))
     assert eventually(lambda: sampler(server)["rate_hz"] == RATE_HZ)
 
 
 def test_a_sampler_that_was_stopped_leaves_a_gap_and_no_idle_spell(server: Server) -> None:
-    before = sampler(server)
-    (now,) = rows(server, "select now() as at")
+    stopped_s = 1.0
+    # What we ask for comes between what we know before and after it, on a machine of any pace.
+    earlier = sampler(server)
+    (now,) = rows(server, "select clock_timestamp() as at")
+    before, begin = sampler(server), time.monotonic()
     os.kill(before["pid"], signal.SIGSTOP)
     try:
-        time.sleep(1.0)
+        time.sleep(stopped_s)
     finally:
         os.kill(before["pid"], signal.SIGCONT)
     assert eventually(lambda: sampler(server)["looks"] > before["looks"] + 5)
-
-    after = sampler(server)
-    gap = after["gap_seconds"] - before["gap_seconds"]
-    assert 0.9 < gap < 3
-    assert after["missed_looks"] - before["missed_looks"] == pytest.approx(gap * RATE_HZ, rel=0.1)
+    after, took_s = sampler(server), time.monotonic() - begin
     (minutes,) = rows(
         server,
-        "select sum(gap_seconds) as gap, sum(seconds) as seconds, sum(missed_looks) as missed,"
-        " extract(epoch from max(last) - min(first))::float as elapsed"
-        " from pgflash_sample_minutes(%s, 'infinity'),"
-        " (select %s::timestamptz as first, newest_at as last from pgflash_sampler) s",
-        now["at"],
+        "select sum(gap_seconds) as gap, sum(seconds) as seconds, sum(missed_looks) as missed"
+        " from pgflash_sample_minutes(%s, 'infinity')",
         now["at"],
     )
-    assert minutes["gap"] == pytest.approx(gap, abs=0.1)
-    assert minutes["missed"] > 0.8 * RATE_HZ
-    # What looks stand for and what none stands for is all the time there was.
-    assert minutes["seconds"] + minutes["gap"] == pytest.approx(minutes["elapsed"], abs=0.15)
+    later = sampler(server)
+
+    def grown(first: Row, last: Row, name: str) -> float:
+        return float(last[name] - first[name])
+
+    gap = grown(before, after, "gap_seconds")
+    assert stopped_s - 2 / RATE_HZ <= gap <= took_s + 2 / RATE_HZ
+    # Each gap is a whole number of looks, rounded down.
+    missed = grown(before, after, "missed_looks")
+    assert RATE_HZ * (stopped_s - 2 / RATE_HZ) - 1 <= missed <= RATE_HZ * gap
+    # A look keeps its gap in whole milliseconds.
+    rounded = 0.001 * grown(earlier, later, "looks")
+    assert gap - rounded <= minutes["gap"] <= grown(earlier, later, "gap_seconds")
+    assert missed <= minutes["missed"] <= grown(earlier, later, "missed_looks")
+    # What looks stand for and what none stands for is all the time there was.  A look is
+    # stamped a little after the moment that it stands for, more so where it had to wait.
+    known = minutes["seconds"] + minutes["gap"]
+    least, most = after["newest_at"] - now["at"], later["newest_at"] - earlier["newest_at"]
+    assert least.total_seconds() - 0.1 <= known <= most.total_seconds() + 0.1
 
 
 def test_a_sampler_that_was_ended_is_started_again_and_keeps_what_it_had(server: Server) -> None:
@@ -409,21 +414,19 @@ def test_the_ring_wraps_and_what_is_in_it_stays_whole(server: Server) -> None:
     server.stop()
     server.configure({"pgflash.sample_memory": "64kB", "pgflash.sample_rate": "1000"})
     server.start()
-    with working(server, "select pg_sleep(3)") as pid:
+    with sleeping(server) as pid:
         looks_until(server, pid, "PgSleep")
         first = sampler(server)["oldest_at"]
         assert eventually(lambda: sampler(server)["oldest_at"] > first)
         still_there = 0
         for _ in range(20):
-            sleeping = "from pgflash_active_sessions where pid = %s and wait_event = 'PgSleep'"
-            found = rows(
-                server, f"select sample_id, backend_type {sleeping} order by sample_id", pid
-            )
+            asleep = "from pgflash_active_sessions where pid = %s and wait_event = 'PgSleep'"
+            found = rows(server, f"select sample_id, backend_type {asleep} order by sample_id", pid)
             ids = [row["sample_id"] for row in found]
             assert ids == sorted(set(ids))
             assert {row["backend_type"] for row in found} <= {"client backend"}
             # A reader who is too slow misses what left the ring meanwhile, and nothing else.
-            oldest = rows(server, f"select min(sample_id) as id {sleeping}", pid)[0]["id"]
+            oldest = rows(server, f"select min(sample_id) as id {asleep}", pid)[0]["id"]
             kept = [one for one in ids if oldest is not None and one >= oldest]
             assert not kept or kept == list(range(ids[-1] - len(kept) + 1, ids[-1] + 1))
             still_there += len(kept)
@@ -481,14 +484,16 @@ def test_processor_time_is_booked_to_its_type_and_all_of_it_is_there(server: Ser
 
     postmaster = server.postmaster_pid
     assert postmaster is not None
-    assert used("unattributed") > 0 or eventually(lambda: used("unattributed") > 0)
-    own, ended = stat_seconds(postmaster)
-    alive = alive_seconds(server)
+
+    def spent() -> float:
+        """Return what all have used: who ends meanwhile is counted twice rather than never."""
+        return alive_seconds(server) + sum(stat_seconds(postmaster))
+
+    assert eventually(lambda: used("unattributed") > 0)
     # From the first look on; what the start took before is not in it.
-    assert eventually(lambda: total() >= 0.9 * (own + ended + alive) - 0.1)
-    own, ended = stat_seconds(postmaster)
-    alive = alive_seconds(server)
-    assert total() <= own + ended + alive + 0.1
+    assert eventually(lambda: total() >= 0.9 * spent() - 0.1)
+    booked = total()
+    assert booked <= spent() + 0.1
 
 
 # ---- rights, and none of it
@@ -497,11 +502,10 @@ def test_processor_time_is_booked_to_its_type_and_all_of_it_is_there(server: Ser
 def test_others_see_their_own_sessions_only(server: Server) -> None:
     rows(server, "create role watcher login in role pg_monitor")
     rows(server, "create role nobody_special login")
-    with working(server, "select pg_sleep(1)", setup="set role nobody_special") as own:
-        with working(server, "select pg_sleep(0.5)") as other:
-            looks_until(server, other, "PgSleep")
+    with sleeping(server, setup="set role nobody_special") as own, sleeping(server) as other:
+        looks_until(server, other, "PgSleep")
         # SET ROLE does not change whose session it is.
-        found = [row for row in sessions_of(server, own) if row["wait_event"] == "PgSleep"]
+        found = [row for row in looks_until(server, own, "PgSleep") if row["wait_event"]]
         assert {row["user_oid"] for row in found} == {10}
     assert seen_by(server, "nobody_special") == set()
     with server.connect() as connection:
@@ -521,8 +525,14 @@ def test_others_see_their_own_sessions_only(server: Server) -> None:
     assert {own, other} <= seen_by(server, "watcher")
 
     with psycopg.connect(server.conninfo(), user="nobody_special", autocommit=True) as mine:
-        mine.execute("select pg_sleep(0.3)")
-        pids = mine.execute("select distinct pid from pgflash_active_sessions").fetchall()
+        pids: list[tuple[int]] = []
+
+        def seen() -> bool:
+            mine.execute("select pg_sleep(0.05)")
+            pids[:] = mine.execute("select distinct pid from pgflash_active_sessions").fetchall()
+            return bool(pids)
+
+        assert eventually(seen)
         assert pids == [(mine.info.backend_pid,)]
 
 

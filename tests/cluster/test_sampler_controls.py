@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pgflash.lab.postgres import PgInstall
 from support.cached import eventually
 from support.cluster import ClusterFactory
-from support.sampled import rows, seen_by, working
+from support.sampled import rows, seen_by, sleeping
 
 
 def test_without_its_check_of_rights_everybody_would_see_everything(
@@ -17,5 +17,5 @@ def test_without_its_check_of_rights_everybody_would_see_everything(
     server = cluster(install=broken_install("SAMPLE_RIGHTS"), preload="pgflash")
     rows(server, "create extension pgflash")
     rows(server, "create role nobody_special")
-    with working(server, "select pg_sleep(0.5)") as pid:
+    with sleeping(server) as pid:
         assert eventually(lambda: pid in seen_by(server, "nobody_special"))

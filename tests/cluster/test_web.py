@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import pty
 import re
@@ -16,7 +17,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
@@ -28,7 +29,9 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.session import connect
 from pgflash.web.details import Details
+from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.sampled import sampler, slept
 from support.served import Served, events, served
 
 
@@ -43,13 +46,14 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
     factory.close()
 
 
+def until(condition: Callable[[], bool]) -> None:
+    assert eventually(condition)
+
+
 @pytest.fixture(scope="module")
 def page(server: Server) -> Iterator[Served]:
     with served(server.conninfo(), interval_s=0.2) as one:
-        deadline = time.monotonic() + 20
-        while one.collector.ring.newest < 5:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: one.collector.ring.newest >= 5)
         yield one
 
 
@@ -64,10 +68,7 @@ def test_the_first_page_has_its_figures_without_script(page: Served) -> None:
 def test_what_the_server_names_is_escaped(server: Server) -> None:
     dsn = server.conninfo(dbname="<script>alert(1)</script>")
     with served(dsn) as one:
-        deadline = time.monotonic() + 20
-        while one.collector.server is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: one.collector.server is not None)
         text = one.ask("/").text
         assert "<script>" not in text
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
@@ -93,7 +94,7 @@ def test_samples_follow_one_another_and_polling_continues(page: Served) -> None:
     assert first["server"]["database"] == "postgres"
     numbers = [one["number"] for one in first["messages"]]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-    time.sleep(0.6)
+    until(lambda: page.collector.ring.newest > first["next"])
     then = page.ask(f"/live/samples?after={first['epoch']}-{first['next']}").json
     assert then["messages"][0]["number"] == first["next"] + 1
     assert not then["gap"]
@@ -119,8 +120,8 @@ def test_a_sleeper_who_slept_too_long_is_told_of_the_gap(server: Server) -> None
         one.collector.ring._messages = type(one.collector.ring._messages)(maxlen=5)
         with one.stream() as stream:
             first = next(event for event in events(stream) if "id" in event)
-            while one.collector.ring.newest < int(first["id"].partition("-")[2]) + 20:
-                time.sleep(0.02)
+            number = int(first["id"].partition("-")[2])
+            until(lambda: one.collector.ring.newest >= number + 20)
         with one.stream(last=first["id"]) as stream:
             kinds = [event["event"] for event, _n in zip(events(stream), range(2), strict=False)]
         assert kinds[0] == "gap"
@@ -151,24 +152,24 @@ def test_twenty_viewers_are_read_for_once(server: Server, page: Served) -> None:
     assert shared
     for number in shared:
         assert len({one[number] for one in by_number}) == 1
-    deadline = time.monotonic() + 10
-    while page.collector.viewers:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not page.collector.viewers)
 
 
 def test_the_metrics_are_what_the_views_show(server: Server, page: Served) -> None:
+    def counted() -> tuple[float, float]:
+        with server.connect() as connection:
+            return connection.execute(
+                "select sum(xact_commit)::float8, "
+                "extract(epoch from pg_postmaster_start_time())::float8 from pg_stat_database"
+            ).fetchone() or (0.0, 0.0)
+
+    before, started = counted()
+    newest = page.collector.ring.newest
+    until(lambda: page.collector.ring.newest > newest + 1)
     answer = page.ask("/metrics")
     assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    with server.connect() as connection:
-        commits, started = connection.execute(
-            "select sum(xact_commit)::float8, "
-            "extract(epoch from pg_postmaster_start_time())::float8 from pg_stat_database"
-        ).fetchone() or (0.0, 0.0)
     found = dict(re.findall(r"^(pgflash_\S+) (\S+)$", answer.text, re.MULTILINE))
-    assert float(found['pgflash_transactions_total{result="commit"}']) == pytest.approx(
-        commits, abs=100
-    )
+    assert before <= float(found['pgflash_transactions_total{result="commit"}']) <= counted()[0]
     assert float(found["pgflash_server_start_time_seconds"]) == pytest.approx(started, abs=0.01)
     assert found["pgflash_up"] == "1"
     assert 'pgflash_cache_mode{pgflash_cache_mode="offline"}' in found
@@ -177,26 +178,22 @@ def test_the_metrics_are_what_the_views_show(server: Server, page: Served) -> No
 # ---- stretches of time
 
 
-def times(server: Server, seconds: float) -> tuple[datetime, datetime]:
-    """Return a stretch in which a session slept."""
-    with server.connect() as connection:
-        (begin,) = connection.execute("select clock_timestamp()").fetchone() or (datetime.now(UTC),)
-        connection.execute(f"select pg_sleep({seconds}) as marked")
-        (end,) = connection.execute("select clock_timestamp()").fetchone() or (datetime.now(UTC),)
-    return begin, end
-
-
 def query(begin: datetime, end: datetime) -> str:
     return urlencode({"from": begin.isoformat(), "to": end.isoformat()})
 
 
 def test_a_stretch_tells_what_sessions_did(server: Server, page: Served) -> None:
-    begin, end = times(server, 1.0)
+    unseen = sampler(server)["gap_seconds"]
+    begin, end = slept(server, 1.0)
+    unseen = sampler(server)["gap_seconds"] - unseen
     found = page.ask(f"/live/details?{query(begin, end)}").json
     (sleep,) = [one for one in found["waits"] if one["name"] == "Timeout:PgSleep"]
     assert sleep["wait_class"] == "Application"
-    assert sleep["seconds"] == pytest.approx(1.0, abs=0.25)
-    assert sleep["share"] > 0.5
+    # To the look at either end, of which there are ten a second.
+    assert 1.0 - unseen - 0.2 <= sleep["seconds"] <= (end - begin).total_seconds() + 0.2
+    assert sleep["share"] == pytest.approx(
+        sleep["seconds"] / sum(one["seconds"] for one in found["waits"])
+    )
     assert found["sessions"][0]["detail"].endswith("in postgres")
     assert sum(one["share"] for one in found["waits"]) == pytest.approx(1.0)
     assert "pg_stat_statements" in str(found["missing"])
@@ -206,7 +203,7 @@ def test_a_stretch_tells_what_sessions_did(server: Server, page: Served) -> None
 
 
 def test_one_question_serves_all_who_mark_the_same_stretch(server: Server) -> None:
-    begin, end = times(server, 0.3)
+    begin, end = slept(server, 0.3)
     details = Details(server.conninfo())
     with connect(server.conninfo()) as connection:
         known = LiveReader(connection).server
@@ -260,11 +257,14 @@ def test_absurd_stretches_are_refused_in_a_sentence(
         assert len(answer.text.splitlines()) == 1
 
 
-def test_a_stretch_makes_its_report_as_a_file(server: Server, page: Served) -> None:
+def test_a_stretch_makes_its_report_as_a_file(
+    server: Server, page: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 600.0)  # we may be slow
     count = "select count(*) from pgflash_snapshots"
     with server.connect() as connection:
         connection.execute("select pgflash_snapshot()")
-        begin, end = times(server, 0.2)
+        begin, end = slept(server, 0.2)
         before = connection.execute(count).fetchone()
         body = query(begin, end).encode()
         # It has just ended: one is taken for it, and serves the next one, too.
@@ -297,11 +297,18 @@ def test_a_stretch_makes_its_report_as_a_file(server: Server, page: Served) -> N
 def test_a_stretch_is_compared_with_the_same_one_earlier(server: Server, page: Served) -> None:
     with server.connect() as connection:
         connection.execute("select pgflash_snapshot()")
-        times(server, 1.0)
+        slept(server, 1.3)
         connection.execute("select pgflash_snapshot()")
-        begin, end = times(server, 0.8)
+        begin, _end = slept(server, 0.2)
+        end = begin + timedelta(seconds=0.2)
+        (between,) = (
+            connection.execute("select max(taken_at) from pgflash_snapshots").fetchone() or ()
+        )
         connection.execute("select pgflash_snapshot()")
-    body = urlencode({"from": begin.isoformat(), "to": end.isoformat(), "earlier_s": "1"}).encode()
+    # By whole seconds back to where it ends before the second one, which may have taken long.
+    earlier_s = math.ceil((end - between).total_seconds())
+    times_and_earlier = {"from": begin.isoformat(), "to": end.isoformat(), "earlier_s": earlier_s}
+    body = urlencode(times_and_earlier).encode()
     answer = page.ask("/report", method="POST", body=body)
     assert answer.code == 200, answer.text
     assert 'filename="pgflash-compare.html"' in answer.headers["content-disposition"]
@@ -316,12 +323,9 @@ def test_pg_monitor_is_enough_for_every_page(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("create role onlooker login in role pg_monitor")
         connection.execute("select pgflash_snapshot()")
-        begin, end = times(server, 0.3)
+        begin, end = slept(server, 0.3)
     with served(f"{server.conninfo()} user=onlooker", interval_s=0.1) as one:
-        deadline = time.monotonic() + 20
-        while one.collector.ring.newest < 5:
-            assert time.monotonic() < deadline, one.collector.status
-            time.sleep(0.05)
+        until(lambda: one.collector.ring.newest >= 5)
         assert one.collector.server is not None
         assert one.collector.server.missing == {}
         found = one.ask(f"/live/details?{query(begin, end)}").json
@@ -346,23 +350,20 @@ def test_the_busy_one_of_a_thousand_relations_is_found(
         )
         connection.execute("checkpoint")
     with served(server.conninfo(), interval_s=0.1) as one, one.collector.watched():
-        deadline = time.monotonic() + 20
-        while one.collector.segments._before is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        assert len(one.collector.segments._before[1]) > 1000
+        segments = one.collector.segments
+        until(lambda: segments._before is not None and len(segments._before[1]) > 1000)
         with server.connect() as connection:
             (begin,) = connection.execute("select clock_timestamp()").fetchone() or ()
             connection.execute(
                 "create table busy as select repeat('x', 900) from generate_series(1, 9000)"
             )
-        found: list[str] = []
-        while "busy" not in found:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+
+        def named() -> list[str]:
             times = query(begin, datetime.now(UTC) + timedelta(seconds=10))
             told = one.ask(f"/live/details?{times}").json["segments"]
-            found = [row["name"] for row in told]
+            return [row["name"] for row in told]
+
+        until(lambda: "busy" in named())
 
 
 def test_a_server_that_goes_is_said_to_viewers_and_so_is_its_return(server: Server) -> None:

@@ -19,6 +19,7 @@ from pgflash.lab.server import Server
 from pgflash.session import connect
 from pgflash.web import collector as collecting
 from support.cluster import ClusterFactory
+from support.sampled import slept
 from support.served import Served, served
 
 
@@ -291,10 +292,7 @@ def test_texts_of_statements_are_those_that_the_role_may_see(
         connection.execute("create role watcher login in role pg_monitor")
     with served(f"{one.conninfo()} user=watcher", interval_s=0.1) as page:
         goes_on(page)
-        with one.connect() as connection:
-            (begin,) = connection.execute("select clock_timestamp()").fetchone() or ("",)
-            connection.execute("select pg_sleep(1), 'a secret' as marked")
-            (end,) = connection.execute("select clock_timestamp()").fetchone() or ("",)
+        begin, end = slept(one, 0.5, query="select pg_sleep({}), 'a secret' as marked")
 
         def texts(seconds: int) -> list[str]:
             later = end + timedelta(microseconds=seconds)

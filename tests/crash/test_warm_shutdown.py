@@ -34,6 +34,7 @@ from support.warm import (
     path_of,
     read_table,
     start_again,
+    until_cached,
 )
 
 if TYPE_CHECKING:
@@ -72,9 +73,7 @@ def make_room(cached: CachedServer) -> None:
         session.execute("alter table item set (fillfactor = 50)")
         session.execute("vacuum (full, freeze, analyze) item")
         session.execute("checkpoint")
-    for _ in range(3):
-        reads = read_table(cached)
-    assert reads.hits >= BLOCKS_MIN
+    until_cached(cached)
 
 
 def create_changed(
@@ -153,9 +152,7 @@ def make_room_on_primary(primary: CachedServer, standby: CachedServer) -> None:
     """Do the same as for one server, and have it cached on the standby, too."""
     make_room(primary)
     assert eventually(lambda: has_replayed(primary.server, standby.server))
-    for _ in range(3):
-        reads = read_table(standby)
-    assert reads.hits >= BLOCKS_MIN
+    until_cached(standby)
     standby.server.stop()
     standby.server.configure({"shared_buffers": "64MB", "bgwriter_lru_maxpages": "0"})
     assert start_again(standby).startswith("warm: from the map")

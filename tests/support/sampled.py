@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Thread
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from threading import Event, Thread
 from typing import Any
 
+import psycopg
 from psycopg.rows import dict_row
 
 from pgflash.lab.server import Server
+from support.cached import eventually
 
 Row = dict[str, Any]
+Stretch = tuple[datetime, datetime]
 
 
 def rows(server: Server, query: str, *parameters: object) -> list[Row]:
@@ -43,6 +47,79 @@ def working(server: Server, query: str, *, setup: str = "") -> Iterator[int]:
         yield pid
     finally:
         thread.join()
+
+
+@contextmanager
+def sleeping(
+    server: Server, query: str = "select pg_sleep(600)", *, setup: str = ""
+) -> Iterator[int]:
+    """Have a session sleep until the end; yields its process ID, and it is asleep by then."""
+    connection = server.connect()
+    if setup:
+        connection.execute(setup)
+    pid = connection.info.backend_pid
+
+    def run() -> None:
+        with connection, suppress(psycopg.errors.QueryCanceled):
+            connection.execute(query)
+
+    thread = Thread(target=run)
+    thread.start()
+    try:
+        assert eventually(
+            lambda: bool(
+                rows(
+                    server,
+                    "select 1 as one from pg_stat_activity"
+                    " where wait_event = 'PgSleep' and coalesce(leader_pid, pid) = %s",
+                    pid,
+                )
+            )
+        )
+        yield pid
+    finally:
+        while thread.is_alive():  # it may not be at it yet
+            connection.cancel()
+            thread.join(0.1)
+
+
+@contextmanager
+def repeating(server: Server, query: str) -> Iterator[int]:
+    """Have a session run a query again and again until the end; yields its process ID."""
+    connection = server.connect()
+    enough = Event()
+
+    def run() -> None:
+        with connection:
+            while not enough.is_set():
+                connection.execute(query)
+
+    thread = Thread(target=run)
+    thread.start()
+    try:
+        yield connection.info.backend_pid
+    finally:
+        enough.set()
+        thread.join()
+
+
+def slept(server: Server, seconds: float, *, query: str = "select pg_sleep({})") -> Stretch:
+    """Have a session sleep until a look has seen it; return the stretch, by the server's clock."""
+    clock = "select clock_timestamp()"
+    looks = (
+        "select from pgflash_active_sessions where pid = pg_backend_pid()"
+        " and sampled_at >= %s and wait_event = 'PgSleep'"
+    )
+    with server.connect() as connection:
+        (begin,) = connection.execute(clock).fetchone() or ()
+
+        def seen() -> bool:
+            connection.execute(query.format(seconds))
+            return connection.execute(looks, [begin]).rowcount > 0
+
+        assert eventually(seen)
+        (end,) = connection.execute(clock).fetchone() or ()
+    return begin, end
 
 
 def seen_by(server: Server, role: str) -> set[int]:
