@@ -261,7 +261,7 @@ keep_company(int nth, pid_t parent)
 	run_on(nth);
 	account_in_child();
 	setting_account = true;
-	fd = changes_open(AT_FDCWD, PATH, O_RDWR, 0600);
+	fd = names_open(AT_FDCWD, PATH, O_RDWR, 0600);
 	while (getppid() == parent)
 	{
 		for (int i = 0; i < 100; i++)
