@@ -9,9 +9,10 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
-from pgflash.place import Journal, PlaceError, apply_plan, look_at
+from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at
+from pgflash.place.objects import RelationMover
 from support.cluster import ClusterFactory
-from support.placed import PlacedServer, placed_server
+from support.placed import PeakWatch, PlacedServer, placed_server
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +109,61 @@ def test_a_role_without_rights_may_bring_its_table_home_and_is_told_what_to_ask_
     assert seen.refused is not None
     run(placed, seen.refused.hint.partition(", or ")[2])
     assert look_at(read_plan(back), dsn)[0].refused is None
+
+
+def test_what_a_new_index_is_sorted_in_is_foreseen(placed: PlacedServer) -> None:
+    """Where equal keys are stored once an index is much smaller than what is sorted for it."""
+    placed.tablespace("spill")
+    run(
+        placed,
+        "create table wide as select n, n % 10 few, to_tsvector('simple', 'a b c d e ' || n % 50) "
+        "words from generate_series(1, 60000) n",
+        "create index wide_few on wide (few)",
+        "create index wide_words on wide using gin (words)",
+        "create index wide_full on wide (n) with (fillfactor = 100)",
+        "alter index wide_full set (fillfactor = 40)",
+        "analyze wide",
+        "alter database postgres set temp_tablespaces = spill",
+        "alter database postgres set maintenance_work_mem = '1MB'",
+    )
+    base = placed.server.base
+    for name in ("few", "words", "full"):
+        move = Move(kind=MoveKind.INDEX, to="flash", name=f"wide_{name}")
+        path = placed.plan(move, name=name)
+        with Cluster(placed.dsn) as cluster:
+            room = RelationMover(cluster, move).room("flash")
+        with PeakWatch(flash=base / "space-flash", spill=base / "space-spill") as watch:
+            placed.apply(path)
+        # A twentieth to spare is asked for beside it.
+        for where, said in (("flash", room.stays), ("spill", room.passes)):
+            assert watch.grown[where] <= 1.05 * said[where] < 3 * watch.grown[where], (name, where)
+        assert sum(room.passes.values()) == room.passes["spill"]
+    run(placed, "alter database postgres reset all", "drop table wide")
+
+
+def test_a_build_of_several_processes_is_sorted_in_files_whatever_memory_there_is(
+    placed: PlacedServer,
+) -> None:
+    run(
+        placed,
+        "create table shared (n int); alter table shared set (parallel_workers = 2)",
+        "insert into shared select generate_series(1, 150000)",
+        "create index shared_n on shared (n)",
+        "alter database postgres set maintenance_work_mem = '256MB'",
+    )
+    move = Move(kind=MoveKind.INDEX, to="flash", name="shared_n")
+    base = placed.server.base
+    with PeakWatch(home=placed.data / "base") as watch:
+        placed.apply(placed.plan(move, name="shared"))
+    run(placed, "alter index shared_n set tablespace pg_default")
+    with Cluster(placed.dsn) as cluster:
+        said = RelationMover(cluster, move).room(str(base / "space-flash")).passes
+    assert watch.grown["home"] > 1_000_000
+    assert watch.grown["home"] <= 1.05 * said["pg_default"]
+    run(placed, "alter database postgres set max_parallel_maintenance_workers = 0")
+    with Cluster(placed.dsn) as cluster:
+        assert not any(RelationMover(cluster, move).room("flash").passes.values())
+    run(placed, "alter database postgres reset all", "drop table shared")
 
 
 def test_what_came_from_a_tablespace_that_is_no_more_says_how_to_go_back(

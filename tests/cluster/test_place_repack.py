@@ -12,22 +12,45 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from pgflash.lab.account import reachable_dir
 from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
-from pgflash.place import PlaceError, look_at
+from pgflash.place import Cluster, PlaceError, look_at
+from pgflash.place.apply import mover_of
 from support.cached import assert_indexes_whole, eventually
 from support.cluster import REPOSITORY, ClusterFactory, find_install
-from support.placed import PlacedServer, StallWatch, placed_server
+from support.placed import PeakWatch, PlacedServer, StallWatch, placed_server
 from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
 
 PACKAGED = Path("/usr/lib/postgresql/15/lib/pg_repack.so")
 SHARED = Path("/usr/share/postgresql/15/extension")
+
+#: Values too wide for a row, and keys that are stored once; to be packed less tightly than it is.
+LARGE = """
+create table large (id int primary key, few int, wide text) tablespace pg_default;
+alter table large alter wide set storage external;
+insert into large select n, n % 10, repeat('w', case when n % 50 = 0 then 3000 else 40 end)
+  from generate_series(1, 60000) n;
+create index large_few on large (few) tablespace pg_default;
+create index large_third on large (id, few) tablespace third;
+alter table large set (fillfactor = 70);
+analyze large;
+alter database postgres set temp_tablespaces = spill;
+alter database postgres set maintenance_work_mem = '1MB';
+alter database postgres set default_tablespace = third
+"""
+PLACES_OF_LARGE = """
+select c.relname, coalesce(spcname, 'pg_default') from pg_class c left join pg_tablespace t
+    on t.oid = reltablespace where relname like 'large%' and relkind in ('r', 'i')
+"""
 
 MOVER = """
 import sys; from pathlib import Path
@@ -209,6 +232,51 @@ def test_a_tablespace_whose_name_needs_quotes_is_not_for_pg_repack(placed: Place
     assert 'tablespace "Odd, one" needs quotes' in look.warnings[0]
     assert {record.state for record in placed.apply(path).records} == {MoveState.DONE}
     placed.undo(path)
+
+
+@pytest.mark.parametrize("goes", ["table", "table and indexes"])
+def test_what_it_takes_is_foreseen_where_it_is_taken(placed: PlacedServer, goes: str) -> None:
+    """Beside the table: its indexes, there or where they stay, and what they are sorted in."""
+    spaces = {name: placed.server.base / f"space-{name}" for name in ("flash", "third", "spill")}
+    with placed.server.connect() as connection:
+        for name in {"third", "spill"} - {name for name, _folder in tablespaces(connection)}:
+            placed.tablespace(name)
+        for statement in LARGE.split(";"):
+            connection.execute(statement)
+    path = placed.plan(move("large", indexes="yes" if "indexes" in goes else "no"), name="large")
+    stays, passes = Counter[str](), Counter[str]()
+    with Cluster(placed.dsn) as cluster:
+        plan = read_plan(path)
+        for index, one in enumerate(plan.moves):
+            room = mover_of(plan, index, placed.dsn, cluster).room(one.to)
+            stays.update(room.stays)
+            for name, taken in room.passes.items():
+                passes[name] = max(passes[name], taken)
+    with PeakWatch(**spaces, pg_default=placed.data / "base") as watch:
+        placed.apply(path)
+    with placed.server.connect() as connection:
+        where = dict(connection.execute(PLACES_OF_LARGE).fetchall())
+        connection.execute("alter database postgres reset all")
+        connection.execute("drop table large")
+    if "indexes" in goes:
+        assert set(where.values()) == {"flash"}
+        assert watch.grown["third"] == 0
+    else:
+        # default_tablespace names another place: they are where they were nevertheless.
+        assert where == {
+            "large": "flash",
+            **dict.fromkeys(["large_pkey", "large_few"], "pg_default"),
+            "large_third": "third",
+        }
+    for name, grown in watch.grown.items():
+        # The catalog grows by some blocks, and by the log of what is written meanwhile.
+        said = 1.05 * (stays[name] + passes[name])
+        assert grown <= said + (400_000 if name == "pg_default" else 0), (name, stays, passes)
+        assert said <= 1.5 * grown or name == "pg_default", (name, stays, passes)
+
+
+def tablespaces(connection: psycopg.Connection[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return connection.execute("select spcname, oid from pg_tablespace").fetchall()
 
 
 def test_a_table_without_a_key_is_said_to_need_the_lock(placed: PlacedServer) -> None:

@@ -290,6 +290,48 @@ def cut_off(work: Work, path: Path, dsn: str, place: Place | None) -> list[Place
     return places
 
 
+# ---- room
+
+
+class PeakWatch:
+    """Knows by how much folders have grown at most."""
+
+    def __init__(self, **folders: Path) -> None:
+        self._folders = folders
+        self._begun = {name: _size(folder) for name, folder in folders.items()}
+        self._most = dict(self._begun)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def __enter__(self) -> PeakWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._over.set()
+        self._thread.join(60)
+
+    @property
+    def grown(self) -> dict[str, int]:
+        """By how many bytes at most, each."""
+        return {name: most - self._begun[name] for name, most in self._most.items()}
+
+    def _work(self) -> None:
+        while not self._over.wait(0.003):
+            for name, folder in self._folders.items():
+                self._most[name] = max(self._most[name], _size(folder))
+
+
+def _size(folder: Path) -> int:
+    """Return the size of all files below a folder, some of which come and go."""
+    total = 0
+    for path, _folders, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(path) / name).stat().st_size
+    return total
+
+
 # ---- stalls
 
 

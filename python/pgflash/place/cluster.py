@@ -187,8 +187,8 @@ class Cluster:
         # One that was made in place is named from the data directory on.
         return Path(folder) if folder.startswith("/") else self.data_directory() / folder
 
-    def sort_room(self, database: str) -> tuple[int, str]:
-        """Return from how many bytes on the sort of a new index spills, and to where."""
+    def sort_room(self, database: str) -> tuple[int, list[str]]:
+        """Return from how many bytes on the sort of a new index spills, and to which of what."""
         rows = self.rows(
             "select pg_size_bytes(current_setting('maintenance_work_mem')), "
             "current_setting('temp_tablespaces'), spcname from pg_database d join pg_tablespace t "
@@ -197,7 +197,7 @@ class Cluster:
         )
         memory_bytes, temp, home = rows[0]
         names = [name for name in split_names(temp) if name in self.tablespaces()]
-        return int(memory_bytes), names[0] if names else str(home)
+        return int(memory_bytes), names or [str(home)]
 
     def device_of(self, folder: Path) -> int:
         """Return which device a folder is on, or would be; 0 if that cannot be seen."""

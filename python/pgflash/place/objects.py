@@ -16,6 +16,7 @@ leaves them: nobody but a new cluster ever removes files that belong to no relat
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from psycopg import sql
 from pgflash.errors import PgflashError
 from pgflash.model.plan import Move, MoveKind
 from pgflash.place import repack, speed
+from pgflash.place.building import built_bytes, sort_bytes
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import GoneError, PlaceError
 from pgflash.place.journal import Steps
@@ -159,18 +161,23 @@ class RelationMover:
             return Room()
         method, _warnings = self._method(relation)
         built = [relation] if method == "reindex" else []
-        passes: dict[str, int] = {}
+        passes = Counter[str]()
         if method == "repack":
             built = indexes_of(self._cluster, relation)
             if not self._with_indexes():
                 # Built anew beside the old ones, where those are.
                 for index in built:
-                    passes[index.tablespace] = passes.get(index.tablespace, 0) + index.bytes
-        spilled = max((index.bytes for index in built), default=0)
-        memory, temp = self._cluster.sort_room(relation.database)
-        if spilled > memory:
-            passes[temp] = passes.get(temp, 0) + spilled
-        return Room(stays={there: relation.bytes}, passes=passes)
+                    passes[index.tablespace] += built_bytes(self._cluster, index)
+        memory_bytes, temps = self._cluster.sort_room(relation.database)
+        spilled = [sort_bytes(self._cluster, index, memory_bytes) for index in built]
+        # Which of several devices it takes is chance.  One index after the other is built.
+        for temp in {self._device_of(name): name for name in temps}.values():
+            passes[temp] += max(spilled, default=0)
+        stays = relation.bytes if method == "alter" else built_bytes(self._cluster, relation)
+        return Room(stays={there: stays}, passes=passes)
+
+    def _device_of(self, tablespace: str) -> int:
+        return self._cluster.device_of(self._cluster.tablespace_folder(tablespace))
 
     def _speed(self, relation: Relation, found: str | None, method: str) -> tuple[float, str]:
         """Return how fast it is likely to go, and where that comes from."""
