@@ -25,7 +25,6 @@ from support.cached import create_cached
 from support.cluster import ClusterFactory
 from support.ddl import (
     Step,
-    World,
     checkpoint,
     copy_database_by_wal,
     create_templates,
@@ -36,6 +35,7 @@ from support.ddl import (
     vacuum_tail,
 )
 from support.never_stale import UNTIL_STALE, can_race, race, run_tpcb_cached, walk
+from support.world import World
 
 CHANGES: tuple[Step, ...] = (load_tables, update_rows, checkpoint, vacuum_tail, regrow_tail)
 DATABASES: tuple[Step, ...] = (

@@ -11,8 +11,9 @@ import pytest
 from pgflash.lab.postgres import PgInstall
 from support.cached import assert_checksums_good, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
-from support.ddl import World, load_tables, update_rows
+from support.ddl import load_tables, update_rows
 from support.never_stale import walk
+from support.world import World
 
 pytestmark = pytest.mark.extension
 

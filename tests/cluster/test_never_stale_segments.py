@@ -10,7 +10,7 @@ import pytest
 from pgflash.lab.postgres import PgInstall
 from support.cached import assert_never_stale, create_cached
 from support.cluster import ClusterFactory
-from support.ddl import World, read_single_rows
+from support.world import World, read_single_rows
 
 #: At two rows a block: 131,072 blocks of the first segment and 4,000 of the second.
 ROWS = 2 * (131_072 + 4_000)

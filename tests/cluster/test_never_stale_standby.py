@@ -18,7 +18,6 @@ from support.cluster import ClusterFactory
 from support.ddl import (
     STEPS,
     Step,
-    World,
     change_many_tables,
     drop_many_tables,
     make_many_tables,
@@ -26,6 +25,7 @@ from support.ddl import (
 )
 from support.sampled import sampler
 from support.standby import REPLICATION, create_standby, has_replayed
+from support.world import World
 
 #: What a standby does not see, or what only wears out descriptors.
 LEFT_OUT: frozenset[Step] = frozenset(

@@ -27,8 +27,9 @@ from support.cached import (
 )
 from support.clock import Clock
 from support.cluster import REPOSITORY, ClusterFactory
-from support.ddl import World, load_tables, regrow_tail, update_rows, vacuum_tail
+from support.ddl import load_tables, regrow_tail, update_rows, vacuum_tail
 from support.faults import Faults
+from support.world import World
 
 PAGE_BYTES = 8192
 

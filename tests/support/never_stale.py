@@ -21,9 +21,10 @@ from support.cached import (
     has_contrib,
 )
 from support.cluster import ClusterFactory
-from support.ddl import STEPS, Step, World
+from support.ddl import STEPS, Step
 from support.faults import Faults
 from support.tpcb import assert_balanced, load_tpcb, run_tpcb, start_tpcb
+from support.world import World
 
 #: The fewest descriptors a server may be told to keep.
 FEW_FILES = {"max_files_per_process": "64"}

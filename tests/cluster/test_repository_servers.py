@@ -1,0 +1,255 @@
+"""Snapshots on servers of their own: the schedule, restarts, a full disk, a standby.
+
+What is in a snapshot is asked in test_repository.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgflash import api
+from pgflash.lab.account import make_server_dir
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from pgflash.store import open_store
+from support.cached import eventually
+from support.cluster import ClusterFactory
+from support.faults import Call, Fault, Faults
+from support.sections import BY_HAND, number, relation_rows
+from support.standby import REPLICATION, create_standby
+
+#: What differs between majors is tried on each of them, the rest on one.
+every_major = pytest.mark.extension
+
+
+def answers(server: Server) -> bool:
+    try:
+        server.connect().close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@every_major
+def test_after_a_restart_and_after_a_crash_counting_begins_anew(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(install=pgflash_install, preload="pgflash", settings=BY_HAND)
+
+    def snapshot() -> None:
+        with server.connect() as connection:
+            connection.execute("select pgflash_snapshot()")
+
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+    snapshot()
+    snapshot()
+    server.restart()
+    snapshot()
+    # One process crashes: the others are ended, the postmaster lives, its start time stays.
+    with server.connect() as connection:
+        (pid,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
+        os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: "reinitializing" in server.log_text() and answers(server))
+    snapshot()
+    snapshot()
+    with open_store(dsn=server.conninfo()) as store:
+        heads = store.list()
+        assert [head.previous_id for head in heads] == [
+            None,
+            heads[0].id,
+            None,
+            None,
+            heads[3].id,
+        ]
+        lives = [head.started_at for head in heads]
+        assert lives[0] == lives[1] < lives[2] < lives[3] == lives[4]
+
+
+@every_major
+def test_the_schedule_finds_its_database_keeps_time_and_forgets(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(
+        install=pgflash_install, preload="pgflash", settings={"pgflash.snapshot_interval": "1s"}
+    )
+    with server.connect() as connection:
+        connection.execute("create database app")
+    with server.connect("app") as app:
+        app.execute("create extension pgflash")
+        app.execute("select pg_reload_conf()")  # look now, not in a minute
+
+        def count() -> int:
+            row = app.execute("select count(*) from pgflash_snapshots").fetchone()
+            return int(row[0]) if row else 0
+
+        assert eventually(lambda: count() >= 3)
+        rows = app.execute(
+            "select origin, previous_id, snapshot_id from pgflash_snapshots order by snapshot_id"
+        ).fetchall()
+        assert {row[0] for row in rows} == {"schedule"}
+        assert [row[1] for row in rows[1:]] == [row[2] for row in rows[:-1]]
+        assert 'keeping snapshots in database "app"' in server.log_text()
+
+        app.execute(
+            "update pgflash_snapshots set taken_at = taken_at - interval '9 days' "
+            "where snapshot_id = 1"
+        )
+        assert eventually(
+            lambda: (
+                app.execute("select 1 from pgflash_snapshots where snapshot_id = 1").fetchone()
+                is None
+            )
+        )
+        app.execute("drop extension pgflash")
+        app.execute("create extension pgflash")
+        app.execute("select pg_reload_conf()")
+        assert eventually(lambda: count() >= 2)
+    # Nobody sits in the database, so it can be dropped; then there is none to write to.
+    with server.connect() as connection:
+        for _ in range(5):
+            connection.execute("create database copy template app")
+            connection.execute("drop database copy")
+        connection.execute("drop database app")
+        connection.execute("create extension pgflash")
+        connection.execute("select pg_reload_conf()")
+        assert eventually(lambda: 'keeping snapshots in database "postgres"' in server.log_text())
+
+
+def test_the_setting_names_the_database(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(install=pgflash_install, preload="pgflash", settings={**BY_HAND})
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute("create database other template postgres")
+        connection.execute("alter system set pgflash.snapshot_database = 'other'")
+        connection.execute("alter system set pgflash.snapshot_interval = '1h'")
+        connection.execute("select pg_reload_conf()")
+        assert eventually(lambda: 'keeping snapshots in database "other"' in server.log_text())
+    with open_store(dsn=server.conninfo("other")) as store:
+        assert eventually(lambda: len(store.list()) == 1)
+    with open_store(dsn=server.conninfo()) as store:
+        assert store.list() == ()
+
+
+def test_a_stop_does_not_wait_for_the_schedule(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """It may come while a visitor is waited for, whose end is told by the same latch."""
+    server = cluster(install=pgflash_install, preload="pgflash")
+    with server.connect() as connection:
+        for which in range(5):
+            connection.execute(f"create database d{which} strategy file_copy")
+    for _ in range(3):
+        begin = time.monotonic()
+        server.restart()
+        assert time.monotonic() - begin < 30
+        server.reload()  # the databases are looked at
+
+
+def test_a_full_disk_leaves_nothing(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
+    server = cluster(install=pgflash_install, preload="pgflash", settings=BY_HAND, start=False)
+    faults = Faults.build(server.base)
+    small = make_server_dir(server.base / "small")
+    server.start({**faults.env(small), "LD_PRELOAD": str(faults.library)})
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute(f"create tablespace small location '{small}'")
+        connection.execute("alter table pgflash_snapshot_sections set tablespace small")
+
+        def snapshot() -> None:
+            connection.execute("select pgflash_snapshot()")
+
+        snapshot()
+        faults.strike(Fault(calls=Call.ALLOCATE | Call.WRITE, error=errno.ENOSPC))
+
+        def snapshot_until_it_is_full() -> None:
+            for _ in range(20):  # what fits into the last page still does
+                snapshot()
+
+        with pytest.raises(psycopg.errors.DiskFull):
+            snapshot_until_it_is_full()
+        faults.stop()
+        assert faults.count > 0
+        whole = connection.execute(
+            "select snapshot_id, previous_id from pgflash_snapshots order by 1"
+        ).fetchall()
+        snapshot()
+        with open_store(dsn=server.conninfo()) as store:
+            *before, last = store.list()
+            assert [(head.id, head.previous_id) for head in before] == whole
+            assert last.previous_id == before[-1].id
+            # Every one that is there is whole.
+            assert {frozenset(store.sections(head.id)) for head in (*before[1:], last)} == {
+                frozenset(store.sections(last.id))
+            }
+
+
+def test_a_standby_says_so_and_is_collected_from_outside(
+    cluster: ClusterFactory, pgflash_install: PgInstall, tmp_path: Path
+) -> None:
+    primary = cluster(
+        install=pgflash_install,
+        preload="pgflash",
+        settings={**REPLICATION, "pgflash.snapshot_interval": "1s"},
+    )
+    with primary.connect() as connection:
+        connection.execute("create extension pgflash")
+    standby = create_standby(cluster, primary).server
+    assert eventually(lambda: "no snapshots are taken on a standby" in standby.log_text())
+    with standby.connect() as connection:
+        assert eventually(
+            lambda: (
+                connection.execute(
+                    "select 1 from pg_extension where extname = 'pgflash'"
+                ).fetchone()
+                is not None
+            )
+        )
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match="standby") as caught:
+            connection.execute("select pgflash_snapshot()")
+        assert "--store" in str(caught.value.diag.message_hint)
+    path = tmp_path / "standby.snapshots"
+    for _ in range(2):
+        head, _dropped = api.collect_snapshot(dsn=standby.conninfo(), path=path)
+    with open_store(path=path) as store:
+        sections = store.sections(head.id)
+        (record,) = sections["server"].records()
+        assert record["in_recovery"] is True
+        assert number(sections["wal_position"], "wal_bytes") > 0
+
+
+def test_relations_of_other_databases_are_named_by_who_is_there(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(
+        install=pgflash_install, preload="pgflash", settings={"pgflash.snapshot_interval": "1s"}
+    )
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute("create database stranger")
+        connection.execute("select pg_reload_conf()")
+    with server.connect("stranger") as other, open_store(dsn=server.conninfo()) as store:
+        other.execute("create table elsewhere (n int)")
+
+        def named() -> bool:
+            other.execute("insert into elsewhere select generate_series(1, 50000)")
+            last = store.list()[-1:]
+            sections = store.sections(last[0].id) if last else {}
+            rows = relation_rows(sections, "elsewhere") if "relations" in sections else []
+            return bool(rows) and rows[0]["database"] == "stranger"
+
+        assert eventually(lambda: len(store.list()) > 1)
+        assert eventually(named)
+        # Nobody stays there.
+        other.execute("select 1")
+    with server.connect() as connection:
+        connection.execute("drop database stranger")
