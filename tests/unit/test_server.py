@@ -8,8 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -20,17 +18,8 @@ from pgflash.lab.account import ServerError, server_account
 from pgflash.lab.leftovers import SEGMENTS, remove_data, remove_tree
 from pgflash.lab.postgres import PgInstall, PgInstallError
 from pgflash.lab.server import Server
+from support.cached import eventually
 from support.cluster import ClusterFactory
-
-
-def eventually(condition: Callable[[], bool], *, seconds: float = 20) -> bool:
-    """Wait for a condition with a deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def is_alive(pid: int) -> bool:
