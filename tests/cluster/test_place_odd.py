@@ -9,7 +9,7 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
-from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at
+from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, undo_plan
 from pgflash.place.objects import RelationMover
 from support.cluster import ClusterFactory
 from support.placed import PeakWatch, PlacedServer, placed_server
@@ -109,6 +109,51 @@ def test_a_role_without_rights_may_bring_its_table_home_and_is_told_what_to_ask_
     assert seen.refused is not None
     run(placed, seen.refused.hint.partition(", or ")[2])
     assert look_at(read_plan(back), dsn)[0].refused is None
+
+
+def test_a_role_that_is_granted_what_a_hint_says_moves_temporary_files(
+    placed: PlacedServer,
+) -> None:
+    run(placed, 'create role "Temp User" login')
+    run(placed, 'grant create on tablespace flash to "Temp User"')
+    dsn = psycopg.conninfo.make_conninfo(placed.dsn, user="Temp User")
+    path = placed.plan(Move(kind=MoveKind.TEMP, to="flash"), name="temp")
+    (seen,) = look_at(read_plan(path), dsn)
+    assert 'role "Temp User" may not change temp_tablespaces' in str(seen.refused)
+    assert seen.refused is not None
+    for grant in seen.refused.hint.partition("or: ")[2].rstrip(";").split("; "):
+        run(placed, grant)
+    apply_plan(Journal(path, read_plan(path)), dsn)
+    assert read_plan(path).records[0].state is MoveState.DONE
+    undo_plan(Journal(path, read_plan(path)), dsn)
+    assert "temp_tablespaces" not in (placed.data / "postgresql.auto.conf").read_text()
+
+
+def test_an_index_that_cannot_become_valid_is_named_and_passed_over_when_dropped(
+    placed: PlacedServer,
+) -> None:
+    run(placed, "create table twice (n int, m int)", "insert into twice values (1, 1), (1, 2)")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        run(placed, "create unique index concurrently twice_n on twice (n)")
+    run(placed, "create index twice_z on twice (m)")
+    path = placed.plan(table("twice"), name="twice")
+    look = look_at(read_plan(path), placed.dsn)[1].look
+    assert look is not None
+    assert "public.twice_n is not valid" in look.warnings[0]
+    with pytest.raises(PlaceError, match="not valid before") as told:
+        placed.apply(path)
+    run(placed, told.value.hint.split(";")[0])
+    states = [record.state for record in placed.apply(path).records]
+    assert states == [MoveState.DONE, MoveState.GONE, MoveState.DONE]
+    assert place_of(placed, "twice") == place_of(placed, "twice_z") == "flash"
+    run(placed, "drop table twice")
+
+
+def test_a_table_of_another_schema_is_said_to_be_there(placed: PlacedServer) -> None:
+    run(placed, "create schema app; create table app.stock (n int)")
+    with pytest.raises(PlaceError, match="there is no table stock") as told:
+        placed.plan(table("stock"), name="stock")
+    assert "There is app.stock." in told.value.hint
 
 
 def test_what_a_new_index_is_sorted_in_is_foreseen(placed: PlacedServer) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from pgflash.model.plan import Move, MoveKind
-from pgflash.place import PlaceError
+from pgflash.model.plan import Move, MoveKind, read_plan
+from pgflash.place import PlaceError, look_at
 from support.cached import eventually
 from support.cluster import FAST_SETTINGS, ClusterFactory
 from support.placed import PlacedServer, placed_server
@@ -91,6 +91,16 @@ def test_the_wal_of_a_standby_moves_by_itself(pair: tuple[PlacedServer, PlacedSe
     add_and_follow(primary, standby)
     standby.undo(path)
     add_and_follow(primary, standby)
+
+
+def test_a_table_is_not_moved_on_a_standby(pair: tuple[PlacedServer, PlacedServer]) -> None:
+    primary, standby = pair
+    add_and_follow(primary, standby)
+    path = standby.plan(Move(kind=MoveKind.TABLE, to="pg_default", name="kept"), name="standby")
+    (seen,) = look_at(read_plan(path), standby.dsn)
+    assert "is a standby" in str(seen.refused)
+    with pytest.raises(PlaceError, match="is a standby"):
+        standby.apply(path)
 
 
 def test_no_tablespace_is_made_that_would_stop_a_standby(

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 from psycopg import sql
 
 from pgflash.errors import PgflashError
@@ -140,6 +141,10 @@ class RelationMover:
         relation = self._now()
         found = find_tablespace(self._cluster, self._move.to)
         method, warnings = self._method(relation)
+        if method == "reindex" and not self._flag("indisvalid"):
+            warnings.append(
+                f"{relation.title} is not valid. Built anew it becomes so, if its data allow."
+            )
         is_there = found == relation.tablespace
         bytes_s, source = (1.0, "") if is_there else self._speed(relation, found, method)
         return Look(
@@ -210,7 +215,7 @@ class RelationMover:
         if relation.is_partitioned:
             return "catalog", []
         if relation.is_index:
-            if self._cannot_be_built():
+            if self._flag("indisexclusion"):
                 return "alter", ["It belongs to an exclusion constraint, so it is copied."]
             return "reindex", []
         if asked == "alter":
@@ -224,10 +229,12 @@ class RelationMover:
             raise PlaceError(f"pg_repack cannot move {relation.title}: {reason}")
         return "alter", [f"Without pg_repack readers have to wait, too: {reason}."]
 
-    def _cannot_be_built(self) -> bool:
+    def _flag(self, name: str) -> bool:
+        """Return a flag of the index."""
+        query = sql.SQL("select {} from pg_index where indexrelid = %s")
         return bool(
             self._cluster.value(
-                "select indisexclusion from pg_index where indexrelid = %s",
+                query.format(sql.Identifier(name)),
                 self._now().oid,
                 database=self._relation.database,
             )
@@ -295,10 +302,16 @@ class RelationMover:
                 self._cluster.run(
                     statement, database=relation.database, doing=f"build {relation.title} anew"
                 )
-        except PlaceError:
+        except PlaceError as error:
             # Whoever was in the way may be in the way of this, too: then the next attempt does.
             with contextlib.suppress(PlaceError):
                 self._drop_leftovers(steps)
+            if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+                name = relation.sql.as_string(self._cluster.session(relation.database))
+                raise PlaceError(
+                    f"{error.message}; it was not valid before, either",
+                    hint=f"DROP INDEX {name}; and go on: it is passed over then.",
+                ) from error
             raise
 
     @contextlib.contextmanager

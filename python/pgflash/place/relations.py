@@ -101,7 +101,16 @@ def find_relation(
     what = "index" if kinds == INDEX_KINDS else "table"
     where = f'database "{database or cluster.database}"'
     if not exact:
-        raise GoneError(f"there is no {what} {name} in {where}", hint="Name it as SCHEMA.NAME.")
+        others = _select(
+            cluster,
+            "where c.relkind = any(%s) and c.relname = %s order by n.nspname",
+            *([*kinds], name),
+            database=database,
+        )
+        also = f" There is {' and '.join(one.title for one in others)}." if others else ""
+        raise GoneError(
+            f"there is no {what} {name} in {where}", hint=f"Name it as SCHEMA.NAME.{also}"
+        )
     if len(exact) > 1:
         raise PlaceError(
             f"{name} could be {' or '.join(one.title for one in exact)}",

@@ -25,6 +25,19 @@ from pgflash.place.tablespaces import (
 
 _NAME = "temp_tablespaces"
 
+#: To set it, to see how it stands in the file, and to have it read.
+_MAY = """
+select has_parameter_privilege('temp_tablespaces', 'ALTER SYSTEM')
+   and has_table_privilege('pg_file_settings', 'SELECT')
+   and has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')
+   and has_function_privilege('pg_reload_conf()', 'EXECUTE')
+"""
+_GRANTS = (
+    "GRANT ALTER SYSTEM ON PARAMETER temp_tablespaces TO {role}; "
+    "GRANT SELECT ON pg_file_settings TO {role}; "
+    "GRANT EXECUTE ON FUNCTION pg_show_all_file_settings(), pg_reload_conf() TO {role};"
+)
+
 _WITHOUT_RIGHTS = """
 select rolname from pg_roles
  where rolcanlogin and not has_tablespace_privilege(oid, %s, 'CREATE') order by rolname
@@ -38,6 +51,12 @@ class TempMover:
         """Look after the temporary files of a cluster."""
         self._cluster = cluster
         self._move = move
+        if not cluster.value(_MAY):
+            role = quote_name(cluster.role)
+            raise PlaceError(
+                f'role "{cluster.role}" may not change {_NAME}',
+                hint=f"Use a superuser, or: {_GRANTS.format(role=role)}",
+            )
 
     def here(self) -> str:
         """Return how temp_tablespaces stands in postgresql.auto.conf."""
@@ -50,14 +69,6 @@ class TempMover:
     def refuse(self) -> None:
         """Refuse a move that must not be."""
         cluster = self._cluster
-        if not cluster.is_superuser and not cluster.value(
-            "select has_parameter_privilege(%s, 'ALTER SYSTEM')", _NAME
-        ):
-            raise PlaceError(
-                f'role "{cluster.role}" may not change {_NAME}',
-                hint=f"GRANT ALTER SYSTEM ON PARAMETER {_NAME} TO {cluster.role}; or use a "
-                "superuser.",
-            )
         found = find_tablespace(cluster, self._move.to)
         if found is None:
             refuse_new(cluster, self._move.to)
