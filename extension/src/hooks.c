@@ -411,9 +411,8 @@ const char *const hook_required[] = { "open|open64|__open_2|__open64_2",
 	                                  NULL };
 
 /*
- * A server that calls one of these is not the PostgreSQL whose calls were counted
- * (docs/design, "How stock PostgreSQL's file calls are intercepted"): it may
- * change a file behind the hooks.
+ * No PostgreSQL from 15 to 18 calls these.  A server that does is not the one that the
+ * hooks were made for: it may change a file behind them.
  */
 const char *const hook_foreign[] = {
 	"pwritev2",    "pwritev64v2", "unlinkat",     "renameat", "renameat2",
