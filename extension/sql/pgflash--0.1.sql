@@ -36,6 +36,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT insert_skip_corrupt bigint,
 	OUT insert_skip_budget bigint,
 	OUT insert_skip_device bigint,
+	OUT insert_skip_invalid bigint,
 	OUT bypass_reads bigint,
 	OUT updates bigint,
 	OUT coalesced_updates bigint,
@@ -127,6 +128,8 @@ COMMENT ON COLUMN pgflash_cache.insert_skip_budget IS
 	'Blocks not put in, or not refreshed: pgflash.write_budget was used up.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_device IS
 	'Blocks not put in: their cache file is bypassed or out of use.';
+COMMENT ON COLUMN pgflash_cache.insert_skip_invalid IS
+	'Blocks not put in: what the disk gave was not valid, by its page checksum (in a cluster with data checksums) or its header.';
 COMMENT ON COLUMN pgflash_cache.bypass_reads IS
 	'Reads that were not looked up: base backups, parts of blocks, files being copied (in calls); runs of large scans, relations with the cache policy none (in blocks).';
 COMMENT ON COLUMN pgflash_cache.updates IS 'Of the inserts: blocks refreshed after they were written.';

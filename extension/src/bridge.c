@@ -43,6 +43,7 @@
 #include "classes.h"
 #include "fcache/cache.h"
 #include "hooks.h"
+#include "page.h"
 #include "runtime.h"
 #include "settings.h"
 
@@ -199,6 +200,7 @@ know_server(void)
 	runtime.is_walsender = &am_walsender;
 	runtime.backend_type = (const int *) &MyBackendType;
 	runtime.checkpointer_type = B_CHECKPOINTER;
+	runtime.page_valid = page_valid;
 }
 
 bool

@@ -35,6 +35,8 @@
 
 #define FC_BREAK_BYPASSED 16 /* changes while a cache file is bypassed */
 
+#define FC_BREAK_INVALID_PAGE 17 /* look at what the disk gave */
+
 #define FC_BREAK_ACCOUNT_ERRNO 20 /* the accounting keeps errno as it was */
 #define FC_BREAK_ACCOUNT_COPIES                                                \
 	21 /* readers add up all copies of a relation's counters */

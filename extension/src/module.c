@@ -27,6 +27,7 @@
  *	snapshot.c, snapshot_*.c: what was counted, kept in tables
  *	visits.c	processes that go into a database for a moment
  *	catalog.c	the extension in a database's catalog
+ *	page.c		is this the block that PostgreSQL asked for?
  *	--- up to here PostgreSQL's world; from here on libc and core only ---
  *	imports.c	rewriting the import table
  *	hooks.c		the functions that stand in for libc's

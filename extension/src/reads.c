@@ -258,6 +258,22 @@ take_ticket_again(int fd, OpenFile *entry, uint32_t block, FcTicket *ticket)
 	(void) look_up(fd, entry, block, page, ticket);
 }
 
+/*
+ * Cache what the disk gave, unless PostgreSQL is about to refuse it: the next read
+ * may give the block itself, and must get to the disk.
+ */
+static void
+fill(const OpenFile *entry, const FcTicket *ticket, void *page)
+{
+	uint32_t block =
+		entry->file.id.segment * runtime.segment_blocks + ticket->block;
+
+	if (!FC_BROKEN(INVALID_PAGE) && !runtime.page_valid(page, block))
+		fc_count(&runtime.cache, FC_COUNT_insert_skip_invalid, 1);
+	else
+		fc_fill(&runtime.cache, ticket, page);
+}
+
 static ssize_t
 read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
            int errno_before)
@@ -284,7 +300,7 @@ read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 	if (FC_BROKEN(TICKET_AFTER))
 		take_ticket_again(call->fd, entry, run->first, &ticket);
 	if (status == FC_MISS && got == FC_BLOCK_SIZE && !bulk)
-		fc_fill(&runtime.cache, &ticket, run->page[0]);
+		fill(entry, &ticket, run->page[0]);
 	return got;
 }
 
@@ -352,7 +368,7 @@ read_run_and_fill(const Call *call, OpenFile *entry, const Run *run,
 	for (unsigned i = 0; i < run->count; i++)
 	{
 		if (missed[i] && got >= (ssize_t) (i + 1) * FC_BLOCK_SIZE)
-			fc_fill(&runtime.cache, &ticket[i], run->page[i]);
+			fill(entry, &ticket[i], run->page[i]);
 	}
 	return got;
 }

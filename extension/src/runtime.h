@@ -58,6 +58,9 @@ typedef struct Runtime
 	const int *backend_type;
 	int checkpointer_type; /* of the process that writes at a checkpoint */
 
+	/* ... and what it thinks of a page that is said to be this block of a fork. */
+	bool (*page_valid)(void *page, uint32_t block);
+
 	uint32_t flash_read_event;
 } Runtime;
 

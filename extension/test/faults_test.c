@@ -589,6 +589,92 @@ test_alias_that_is_written(void)
 	server_close(fd);
 }
 
+/* ---- a disk that gives what is not the block ------------------------------------ */
+
+static void
+spoil_callers_page(void)
+{
+	callers_page->bytes[0] = INVALID;
+}
+
+static void
+test_invalid_blocks(void)
+{
+	int fd = lettered_relation(0);
+	uint64_t skipped = counter(FC_COUNT_insert_skip_invalid);
+	Page page;
+	unsigned before;
+
+	callers_page = &page;
+	fault = (Fault){ .name = "pread", .fd = fd, .after = spoil_callers_page };
+	errno = 4711;
+	OK(server_read(fd, &page, 2) == FC_BLOCK_SIZE && page.bytes[0] == INVALID &&
+	       errno == 4711,
+	   "what the disk gives is handed on, valid or not");
+	OK(!block_is_cached(2) &&
+	       counter(FC_COUNT_insert_skip_invalid) == skipped + 1,
+	   "INVALID_PAGE: a block that is not valid is not cached, but counted");
+	OK(server_read(fd, &page, 2) == FC_BLOCK_SIZE && page_is(&page, 'c') &&
+	       block_is_cached(2),
+	   "INVALID_PAGE: so the next read gives the block, and caches it");
+	before = judged;
+	OK(server_read(fd, &page, 2) == FC_BLOCK_SIZE && judged == before,
+	   "a hit is not judged");
+	server_close(fd);
+}
+
+static void
+test_run_with_an_invalid_block(void)
+{
+	int fd = lettered_relation(0);
+	uint64_t skipped = counter(FC_COUNT_insert_skip_invalid);
+	Page pages[4];
+	struct iovec iov = { pages, sizeof(pages) };
+
+	callers_page = &pages[1];
+	fault = (Fault){ .name = "preadv", .fd = fd, .after = spoil_callers_page };
+	OK(reads_preadv(fd, &iov, 1, 0) == (ssize_t) sizeof(pages) &&
+	       pages[1].bytes[0] == INVALID && block_is_cached(0) &&
+	       block_is_cached(2) && block_is_cached(3),
+	   "of a run the valid blocks are cached");
+	OK(!block_is_cached(1) &&
+	       counter(FC_COUNT_insert_skip_invalid) == skipped + 1,
+	   "INVALID_PAGE: and the other one is not");
+	OK(reads_preadv(fd, &iov, 1, 0) == (ssize_t) sizeof(pages) &&
+	       page_is(&pages[1], 'b') && block_is_cached(1),
+	   "INVALID_PAGE: so the next read of the run gives the block");
+	server_close(fd);
+}
+
+/* A page's checksum depends on where in the relation's fork it belongs. */
+static void
+test_what_block_a_page_is(void)
+{
+	static const struct
+	{
+		const char *path;
+		uint32_t first_block;
+	} files[] = { { PATH, 0 },
+		          { PATH ".1", SEGMENT_BLOCKS },
+		          { PATH "_fsm", 0 },
+		          { PATH "_vm.3", 3 * SEGMENT_BLOCKS } };
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+	{
+		unsigned before = judged;
+		Page page;
+		int fd;
+
+		names_unlink(files[i].path);
+		plant_letters(files[i].path, 'a');
+		fd = server_open(files[i].path, O_RDWR);
+		OK(server_read(fd, &page, 5) == FC_BLOCK_SIZE && judged == before + 1 &&
+		       judged_block == files[i].first_block + 5,
+		   "block 5 of %s is judged as block %u", files[i].path, judged_block);
+		server_close(fd);
+	}
+}
+
 /* ---- stamps -------------------------------------------------------------------- */
 
 static void
@@ -623,6 +709,9 @@ main(void)
 	test_ranges();
 	test_names_that_go();
 	test_alias_that_is_written();
+	test_invalid_blocks();
+	test_run_with_an_invalid_block();
+	test_what_block_a_page_is();
 	test_stamps();
 	test_file_system_that_fails(); /* last: no file gets a stamp any more */
 	tear_down();

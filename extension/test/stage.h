@@ -132,6 +132,20 @@ server_read(int fd, Page *page, uint32_t block)
 	return reads_pread(fd, page, FC_BLOCK_SIZE, (off_t) block * FC_BLOCK_SIZE);
 }
 
+/* A page that begins like this is not what PostgreSQL would take for a block. */
+#define INVALID '!'
+
+static unsigned judged; /* so many pages */
+static uint32_t judged_block;
+
+static bool
+page_valid(void *page, uint32_t block)
+{
+	judged++;
+	judged_block = block;
+	return *(unsigned char *) page != INVALID;
+}
+
 UNUSED static void
 set_up_cache(void)
 {
@@ -168,6 +182,7 @@ set_up(void)
 	runtime.root.real_directory = data;
 	runtime.root.version_directory = "PG_18_202506291";
 	runtime.segment_blocks = SEGMENT_BLOCKS;
+	runtime.page_valid = page_valid;
 	runtime.board = &board;
 	runtime.wait_event = &wait_event;
 	runtime.is_walsender = &is_walsender;

@@ -288,6 +288,16 @@ flip(void *buffer, size_t size)
 	((unsigned char *) buffer)[size / 3] ^= 0x10;
 }
 
+static void
+flip_vector(const struct iovec *iov, size_t size)
+{
+	size_t at = size / 3;
+
+	for (; at >= iov->iov_len; iov++)
+		at -= iov->iov_len;
+	((unsigned char *) iov->iov_base)[at] ^= 0x10;
+}
+
 /* ---- calls ------------------------------------------------------------------- */
 
 static int
@@ -367,16 +377,20 @@ pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	return real.pwrite(fd, buffer, size, offset);
 }
 
-/* Vectors only fail: slots are read and written in one piece. */
+/* Vectors fail or bring a wrong bit: slots are read and written in one piece. */
 ssize_t
 preadv(int fd, const struct iovec *iov, int count, off_t offset)
 {
 	ssize_t got;
+	bool now;
 
 	ENSURE();
-	if (strike_at(CALL_READ, fd, offset))
+	now = strike_at(CALL_READ, fd, offset);
+	if (now && atomic_load(&faults->kind) != FAULT_FLIP)
 		return fail();
 	got = real.preadv(fd, iov, count, offset);
+	if (now && got > 0)
+		flip_vector(iov, (size_t) got);
 	delay(fd);
 	return got;
 }

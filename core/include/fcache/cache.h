@@ -476,7 +476,8 @@ extern bool fc_cached(const FcCache *cache, const FcFile *file, uint32_t block);
 /*
  * Put a block into the cache: page is what the real read, begun after fc_read()
  * gave the ticket, returned.  page is copied first and may change meanwhile, as
- * long as each of its states is one the caller would accept as the block.
+ * long as each of its states is one the caller would accept as the block.  Core
+ * cannot tell a block from what a disk gives by mistake: whoever can looks first.
  * FC_OK, or FC_SKIP with the reason counted.
  */
 extern FcStatus fc_fill(FcCache *cache, const FcTicket *ticket,

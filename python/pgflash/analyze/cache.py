@@ -27,6 +27,7 @@ COUNTERS = (
     ("insert_skip_corrupt", "flash cache insert skip: corrupt"),
     ("insert_skip_budget", ""),
     ("insert_skip_device", ""),
+    ("insert_skip_invalid", ""),
     ("prefetches_swallowed", ""),
     ("flash_reads", ""),
     ("flash_writes", ""),

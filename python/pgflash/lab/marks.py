@@ -56,6 +56,7 @@ _COUNTERS = (
     "insert_skip_corrupt",
     "insert_skip_budget",
     "insert_skip_device",
+    "insert_skip_invalid",
     "bypass_reads",
     "updates",
     "invalidations",

@@ -152,6 +152,7 @@ _SKIPS = {
     "corrupt": "it could not be written whole",
     "budget": "the write budget was used up",
     "device": "its cache file is bypassed or out of use",
+    "invalid": "the disk gave something else: checksum or header is wrong",
 }
 
 

@@ -1,0 +1,19 @@
+/*
+ * page.h
+ *		Would PostgreSQL take these bytes for the block?
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_PAGE_H
+#define PGFLASH_PAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * May be called where nothing may fail.  Changes the page for a moment, so nobody
+ * else may be looking at it; block counts from the beginning of the fork.
+ */
+extern bool page_valid(void *page, uint32_t block);
+
+#endif
