@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -206,6 +207,17 @@ report(const char *of)
 	       added(8, 7));
 }
 
+static void *
+shared_pages(size_t size)
+{
+	void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE,
+	                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		exit(1);
+	return pages;
+}
+
 static void
 make_memory(void)
 {
@@ -217,14 +229,9 @@ make_memory(void)
 		.many = 1 << 1,
 		.relations = 16384,
 	};
-	size_t size;
 
 	account_want(&server);
-	size = account_memory_size();
-	shared_memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-	                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (shared_memory == MAP_FAILED)
-		exit(1);
+	shared_memory = shared_pages(account_memory_size());
 	account_create(shared_memory, 0);
 }
 
@@ -235,6 +242,7 @@ make_memory(void)
 
 static cpu_set_t processors;
 static pid_t company[COMPANY_MAX];
+static _Atomic uint64_t *company_calls;
 
 /* Run on the nth processor of those that this program may have. */
 static void
@@ -269,14 +277,17 @@ keep_company(int nth, pid_t parent)
 			sink += hooked_pread(fd, page, FC_BLOCK_SIZE, 0);
 			sink += hooked_pwrite(fd, page, 0, 0);
 		}
+		atomic_fetch_add(company_calls, 200);
 	}
 	_exit(0);
 }
 
+/* How busy the company was is said, since a busy machine may keep it waiting. */
 static void
 report_with(const char *of, int count, int nth)
 {
 	pid_t self = getpid();
+	uint64_t begin_ns;
 
 	if (count > COMPANY_MAX)
 		count = COMPANY_MAX;
@@ -286,7 +297,12 @@ report_with(const char *of, int count, int nth)
 		if (company[i] == 0)
 			keep_company(nth, self);
 	}
+	atomic_store(company_calls, 0);
+	begin_ns = fc_now_ns();
 	report(of);
+	printf("%-18s company: %.1f million calls a second\n", of,
+	       (double) atomic_load(company_calls) * 1e3 /
+	           (double) (fc_now_ns() - begin_ns));
 	for (int i = 0; i < count; i++)
 	{
 		kill(company[i], SIGKILL);
@@ -320,6 +336,7 @@ main(void)
 	if (fd < 0 || files_entry(fd)->class != FILE_RELATION)
 		return 1;
 	make_memory();
+	company_calls = shared_pages(sizeof(*company_calls));
 
 	printf("%-18s %-34s %9s   %s\n", "", "call", "median ns", "quartiles");
 	if (sched_getaffinity(0, sizeof(processors), &processors) != 0)
