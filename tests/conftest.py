@@ -10,11 +10,16 @@ import os
 import signal
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pgflash.lab.postgres import MAJORS, PgInstall
 from support.cluster import ClusterFactory, build_install, find_install
+from support.turns import Turns, turn
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer  # type: ignore[import-untyped]
 
 _failed = pytest.StashKey[bool]()
 
@@ -33,6 +38,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the PostgreSQL major to test against",
     )
     parser.addoption("--pg-src", default="", help="a PostgreSQL source tree, for its own tests")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Turns | None:
+    """Take turns where tests are handed out by file."""
+    return Turns(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests of a worker in the order of their turns."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: turn(item.nodeid))
 
 
 @pytest.fixture(scope="session")

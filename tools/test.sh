@@ -3,17 +3,17 @@
 #
 # First the C rooms under prove, then everything Python on one PostgreSQL (18), then
 # the tests marked `extension` on 15, 16 and 17.  PG=n in the environment means: all
-# of it, on that major only.  Tests run two at a time (JOBS=n: so many): most of them
-# wait for servers.  A failure does not stop the rest; the summary at the end
-# says what ran, what failed and what could not run and why.  A major that cannot be
-# had is no failure.
+# of it, on that major only.  One test more than there are processors runs at a time
+# (JOBS=n: so many): most of them wait for servers.  A failure does not stop the rest; the
+# summary at the end says what ran, what failed and what could not run and why.  A major
+# that cannot be had is no failure.
 set -u
 cd "$(dirname "$0")/.."
 
 summary=()
 failed=0
 verbosity=()
-jobs=${JOBS:-2}
+jobs=${JOBS:-$(($(nproc) + 1))}
 [ "${V:-}" = 1 ] && verbosity=(-v)
 
 # step TITLE COMMAND... : run it, remember how it ended.
@@ -54,8 +54,11 @@ if [ -n "${PG:-}" ]; then
 	pg_major "$PG" 'all Python tests' -m 'not soak and not postgres_check'
 else
 	pg_major 18 'all Python tests' -m 'not soak and not postgres_check'
+	# The others need not even be looked at.
+	mapfile -t marked < <(grep -rl --include='test_*.py' 'mark\.extension' tests | sort)
 	for major in 17 16 15; do
-		pg_major "$major" 'extension tests' -m 'extension and not soak and not postgres_check'
+		pg_major "$major" 'extension tests' "${marked[@]}" \
+			-m 'extension and not soak and not postgres_check'
 	done
 fi
 

@@ -86,7 +86,6 @@ def test_the_curve_of_a_loop_is_the_same_in_every_mode(
     assert {row["size_of"] for row in rows} == {"cache"}
 
 
-@pytest.mark.extension
 def test_there_is_advice_without_a_cache(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

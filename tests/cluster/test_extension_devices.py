@@ -84,7 +84,6 @@ def start(cached: CachedServer) -> None:
     assert eventually(lambda: cached.view()["mode"] == "serve")
 
 
-@pytest.mark.extension
 def test_all_files_have_their_share_of_the_work(striped: CachedServer) -> None:
     start(striped)
     fill_tables(striped)

@@ -117,7 +117,6 @@ def stall_and_change(cached: CachedServer) -> None:
     cached.assert_serving()
 
 
-@pytest.mark.extension
 def test_a_stalled_device_is_bypassed_and_comes_back_warm(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

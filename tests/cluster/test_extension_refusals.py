@@ -251,7 +251,6 @@ def test_a_cache_that_cannot_be_is_said_once_and_the_server_works(
     stopped.stop()
 
 
-@pytest.mark.extension
 def test_a_refused_file_is_left_as_it_was(stopped: Server, flash: Path) -> None:
     stopped.stop()
     stopped.configure(foreign_content(stopped, flash))
@@ -260,7 +259,6 @@ def test_a_refused_file_is_left_as_it_was(stopped: Server, flash: Path) -> None:
     assert (flash / "precious").read_bytes() == FOREIGN_TEXT
 
 
-@pytest.mark.extension
 def test_no_cache_file_means_no_cache_and_no_word_about_it(stopped: Server) -> None:
     stopped.stop()
     stopped.configure(settings(""))
@@ -317,7 +315,6 @@ def test_a_full_disk_is_refused_and_the_space_given_back(stopped: Server, flash:
     assert (flash / "cache").stat().st_size == 0
 
 
-@pytest.mark.extension
 def test_io_uring_is_refused(stopped: Server, flash: Path) -> None:
     if stopped.install.major < 18:
         pytest.skip("io_uring came with PostgreSQL 18")
@@ -340,7 +337,6 @@ def test_io_uring_is_refused(stopped: Server, flash: Path) -> None:
         stopped.configure({"io_method": "worker"})
 
 
-@pytest.mark.extension
 def test_a_size_that_is_no_number_does_not_keep_the_server_from_starting(
     stopped: Server, flash: Path
 ) -> None:
@@ -354,7 +350,6 @@ def test_a_size_that_is_no_number_does_not_keep_the_server_from_starting(
     stopped.configure({"pgflash.cache_size": "16MB"})
 
 
-@pytest.mark.extension
 def test_an_unknown_word_for_verify_does_not_keep_the_server_from_starting(
     stopped: Server, flash: Path
 ) -> None:

@@ -310,7 +310,6 @@ def test_a_stopped_server_leaves_no_lock_on_its_cache_file(cached: CachedServer)
     assert eventually(lambda: cached.view()["mode"] == "serve")
 
 
-@pytest.mark.extension
 def test_a_new_setting_of_verify_takes_hold_at_a_reload(cached: CachedServer) -> None:
     read_at_random(cached)
     assert difference(cached, lambda: read_at_random(cached))["verify_compared"] == 0

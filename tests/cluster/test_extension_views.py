@@ -134,7 +134,6 @@ def test_every_view_column_and_function_has_a_comment(cached: CachedServer) -> N
     assert (columns, views, functions) == ([], [], [])
 
 
-@pytest.mark.extension
 def test_a_fresh_cache_is_empty_and_says_what_it_is(cached: CachedServer) -> None:
     view = cached.view()
     assert view["cache_file"] == str(cached.cache_file)
@@ -236,7 +235,6 @@ def test_clear_drops_every_block(cached: CachedServer) -> None:
     assert view["clears"] == 1
 
 
-@pytest.mark.extension
 def test_passthrough_answers_nothing_and_stays_warm(cached: CachedServer) -> None:
     warm(cached)
     rows(cached, "select pgflash_cache_set_mode('passthrough')")
@@ -273,7 +271,6 @@ def test_an_unknown_mode_is_refused(cached: CachedServer, mode: str) -> None:
     assert cached.view()["mode"] == "serve"
 
 
-@pytest.mark.extension
 def test_verify_compares_every_cached_block_with_its_file(cached: CachedServer) -> None:
     warm(cached)
     used = cached.view()["used_slots"]
@@ -286,7 +283,6 @@ def blocks_on_disk(path: Path) -> Iterator[int]:
     yield from range(path.stat().st_size // 8192)
 
 
-@pytest.mark.extension
 def test_verify_finds_a_file_that_was_changed_behind_the_servers_back(
     cached: CachedServer,
 ) -> None:
@@ -343,7 +339,6 @@ def test_everybody_else_sees_nothing(cached: CachedServer) -> None:
             connection.execute("set pgflash.verify = 'off'")
 
 
-@pytest.mark.extension
 def test_a_careless_grant_does_not_let_others_change_the_cache(cached: CachedServer) -> None:
     with cached.server.connect() as connection:
         connection.execute("create role somebody")

@@ -206,7 +206,6 @@ def test_a_run_with_a_flash_cache_says_what_it_served(
     _each_server_has_its_report(tmp_path / "run", cached)
 
 
-@pytest.mark.extension
 def test_an_approach_places_what_it_says(
     pgflash_install: PgInstall, store: Path, tmp_path: Path
 ) -> None:

@@ -125,7 +125,6 @@ def test_after_a_restart_the_cache_has_the_size_of_the_setting(cached: CachedSer
     assert cached.view()["size_bytes"] == 32 * MB
 
 
-@pytest.mark.extension
 def test_changing_the_size_under_load_leaves_nothing_stale(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:

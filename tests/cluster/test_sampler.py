@@ -21,7 +21,8 @@ from support.cached import eventually, process_titles
 from support.cluster import ClusterFactory
 from support.sampled import Row, repeating, rows, sampler, seen_by, sleeping, working
 
-pytestmark = pytest.mark.extension
+#: What differs between majors is tried on each of them; the sampler's own cadence and ring are not.
+every_major = pytest.mark.extension
 
 RATE_HZ = 50
 SETTINGS = {"pgflash.sample_rate": str(RATE_HZ), "compute_query_id": "on"}
@@ -68,6 +69,7 @@ def looks_until(server: Server, pid: int, wait_event: str) -> list[Row]:
 # ---- wait classes
 
 
+@every_major
 def test_every_wait_event_of_the_server_has_the_class_that_the_report_gives_it(
     server: Server,
 ) -> None:
@@ -94,6 +96,7 @@ def test_every_wait_event_of_the_server_has_the_class_that_the_report_gives_it(
     assert different == []
 
 
+@every_major
 def test_the_list_of_wait_events_is_the_servers_own(server: Server) -> None:
     ours = {
         (row["wait_event_type"], row["wait_event"])
@@ -112,6 +115,7 @@ def test_the_list_of_wait_events_is_the_servers_own(server: Server) -> None:
     assert ("Extension", "FlashCacheRead") in ours
 
 
+@every_major
 def test_a_client_backend_without_an_event_is_at_work(server: Server) -> None:
     assert rows(server, "select pgflash_wait_class(null, null, null) as c") == [{"c": "CPU"}]
 
@@ -119,6 +123,7 @@ def test_a_client_backend_without_an_event_is_at_work(server: Server) -> None:
 # ---- known loads
 
 
+@every_major
 def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) -> None:
     seconds = 1.5
     before = sampler(server)
@@ -152,6 +157,7 @@ def test_a_sleep_a_lock_wait_and_work_are_seen_in_their_times(server: Server) ->
         assert least <= found[event] <= sum(found.values()) <= most
 
 
+@every_major
 def test_a_session_between_two_statements_of_a_transaction_is_idle(server: Server) -> None:
     # On its way to wait for its client it shows no event, and is no time of a statement.
     configure(server, sample_rate="1000")
@@ -174,6 +180,7 @@ def test_a_session_between_two_statements_of_a_transaction_is_idle(server: Serve
         configure(server, sample_rate=str(RATE_HZ))
 
 
+@every_major
 def test_a_row_says_who_and_which_query_since_when(server: Server) -> None:
     with sleeping(server, setup="set application_name = 'x'") as pid:
         (activity,) = rows(server, "select * from pg_stat_activity where pid = %s", pid)
@@ -186,6 +193,7 @@ def test_a_row_says_who_and_which_query_since_when(server: Server) -> None:
     assert row["query_id"] == activity["query_id"] is not None
 
 
+@every_major
 def test_an_idle_session_is_counted_and_has_no_row(server: Server) -> None:
     before = rows(server, "select now() as at")[0]["at"]
     connections = [server.connect() for _ in range(20)]
@@ -209,6 +217,7 @@ def test_an_idle_session_is_counted_and_has_no_row(server: Server) -> None:
     assert idle[0]["most"] > 10
 
 
+@every_major
 def test_a_parallel_worker_names_its_leader(server: Server) -> None:
     forced = rows(
         server,
@@ -246,6 +255,7 @@ def test_a_parallel_worker_names_its_leader(server: Server) -> None:
     ]
 
 
+@every_major
 def test_a_commit_that_waits_for_a_standby_is_in_class_commit(server: Server) -> None:
     server.configure({"synchronous_standby_names": "nobody"})
     server.reload()
@@ -381,6 +391,7 @@ def test_a_sampler_that_was_stopped_leaves_a_gap_and_no_idle_spell(server: Serve
     assert least.total_seconds() - 0.1 <= known <= most.total_seconds() + 0.1
 
 
+@every_major
 def test_a_sampler_that_was_ended_is_started_again_and_keeps_what_it_had(server: Server) -> None:
     before = sampler(server)
     with server.connect() as connection:
@@ -394,6 +405,7 @@ def test_a_sampler_that_was_ended_is_started_again_and_keeps_what_it_had(server:
     assert after["cpu_seconds"] >= before["cpu_seconds"]
 
 
+@every_major
 def test_a_sampler_that_was_killed_comes_back_with_the_server(server: Server) -> None:
     before = sampler(server)
     os.kill(before["pid"], signal.SIGKILL)
@@ -460,6 +472,7 @@ def alive_seconds(server: Server) -> float:
     return seconds
 
 
+@every_major
 def test_processor_time_is_booked_to_its_type_and_all_of_it_is_there(server: Server) -> None:
     def used(backend_type: str) -> float:
         found = rows(
@@ -499,6 +512,7 @@ def test_processor_time_is_booked_to_its_type_and_all_of_it_is_there(server: Ser
 # ---- rights, and none of it
 
 
+@every_major
 def test_others_see_their_own_sessions_only(server: Server) -> None:
     rows(server, "create role watcher login in role pg_monitor")
     rows(server, "create role nobody_special login")
@@ -536,6 +550,7 @@ def test_others_see_their_own_sessions_only(server: Server) -> None:
         assert pids == [(mine.info.backend_pid,)]
 
 
+@every_major
 def test_without_memory_there_is_no_sampler(server: Server) -> None:
     server.stop()
     server.configure({"pgflash.sample_memory": "0"})

@@ -76,7 +76,6 @@ def changed(server: Server, there: str, back: str) -> Iterator[None]:
             connection.execute(back)
 
 
-@pytest.mark.extension
 def test_an_extension_that_goes_and_comes_is_said_and_survived(server: Server) -> None:
     with served(server.conninfo(), interval_s=0.1) as page:
         goes_on(page)

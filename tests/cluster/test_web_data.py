@@ -75,7 +75,6 @@ def until_live(one: Served) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.extension
 def test_the_cache_is_told_as_the_views_show_it(cached: CachedServer, page: Served) -> None:
     before = cached.view()
     found = page.ask("/live/cache").json
@@ -99,7 +98,6 @@ def test_the_cache_is_told_as_the_views_show_it(cached: CachedServer, page: Serv
     assert found["present_bytes"] in sizes
 
 
-@pytest.mark.extension
 def test_relations_and_policies_are_told_by_name(
     cached: CachedServer, page: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,7 +272,6 @@ def test_the_repository_tells_what_was_done_between_snapshots(
     assert only["commits_s"] == busy["commits_s"]
 
 
-@pytest.mark.extension
 def test_a_stretch_that_the_sampler_forgot_is_told_from_the_snapshots(
     cached: CachedServer,
 ) -> None:

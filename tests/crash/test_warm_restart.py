@@ -99,7 +99,6 @@ def edited_while_down(cached: CachedServer) -> Path:
     return path
 
 
-@pytest.mark.extension
 def test_a_file_edited_while_the_server_is_down_is_dropped(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -124,7 +123,6 @@ def test_control_a_file_edited_is_served_stale_without_stamps(
     assert cached.view()["verify_mismatches"] > 0
 
 
-@pytest.mark.extension
 def test_a_file_restored_while_the_server_is_down_is_dropped(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -144,7 +142,6 @@ def test_a_file_restored_while_the_server_is_down_is_dropped(
     assert_true(cached)
 
 
-@pytest.mark.extension
 def test_a_killed_server_s_file_that_was_edited_is_dropped(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
@@ -312,7 +309,6 @@ def test_a_size_changed_by_reload_is_warm_at_the_next_start(
         assert_true(cached)
 
 
-@pytest.mark.extension
 def test_a_torn_map_costs_what_is_torn(cluster: ClusterFactory, pgflash_install: PgInstall) -> None:
     cached = create_warm(cluster, pgflash_install)
     before = read_table(cached)
