@@ -76,7 +76,6 @@ def test_the_checkpoint_has_one_name_on_all_majors(sample: Sample) -> None:
     assert found.requested == sample.did["checkpoints"]
     assert found.timed == 0
     assert found.buffers_written > 0
-    assert found.buffers_allocated > 0  # scans of large tables use buffers of their own
 
 
 def test_the_wal_is_what_its_position_says(sample: Sample) -> None:

@@ -60,10 +60,6 @@ def test_a_result_says_that_it_is_not_a_tpc_result() -> None:
     assert "not comparable" in DISCLAIMER
 
 
-def test_commits_per_minute_are_taken_over_the_whole_run() -> None:
-    assert result().database_tpm == 600
-
-
 def test_counts_that_differ_do_not_agree() -> None:
     text = result().to_json()
     other = OltpResult.from_json(

@@ -119,8 +119,6 @@ typedef enum FcReason
 	FC_REASON_HOST          /* the host's own; it keeps the words */
 } FcReason;
 
-#define FC_REASON_COUNT (FC_REASON_HOST + 1)
-
 /* ---- the cache --------------------------------------------------------- */
 
 typedef struct FcConfig
@@ -151,8 +149,6 @@ typedef enum FcStart
 	FC_START_UNREADABLE, /* the operating system refused */
 	FC_START_UNWANTED    /* the host asked for a cold one */
 } FcStart;
-
-#define FC_START_COUNT (FC_START_UNWANTED + 1)
 
 typedef struct FcShared FcShared; /* the shared memory; see src/shared.h */
 typedef struct FcReader FcReader; /* see src/reader.c */
@@ -611,8 +607,6 @@ typedef struct FcDeviceInfo
 	uint64_t corrupt_slots;
 	uint64_t bypassed_reads; /* of cached blocks: from disk instead */
 } FcDeviceInfo;
-
-#define FC_DEVICE_STATE_COUNT (FC_DEVICE_CORRUPTS + 1)
 
 extern uint32_t fc_device_count(const FcCache *cache);
 extern void fc_device_info(const FcCache *cache, uint32_t number,

@@ -92,9 +92,8 @@ class Outcome:
     #: Latencies of one read and one sync.
     disk_read_ms: float
     sync_ms: float
-    #: 0 to 1.
+    #: Of the processors, 0 to 1.
     cpu_busy: float
-    array_busy: float
     #: What keeps it from being faster, in words.
     limit: str
 
@@ -310,7 +309,6 @@ class Model:
             disk_read_ms=disk_read_ms,
             sync_ms=sync_ms,
             cpu_busy=per_s * work.per_transaction_ms(work.busy_s) / 1000 / self.cores,
-            array_busy=sum(self._loads(per_s, target)),
             limit=limit,
         )
 

@@ -92,21 +92,17 @@ def databases(counted: Counted) -> Databases | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    """What checkpointer and background writer did."""
+    """What the checkpointer did."""
 
     timed: int
     requested: int
     write_s: float
     sync_s: float
     buffers_written: int
-    buffers_cleaned: int
-    buffers_allocated: int
-    #: Rounds that the background writer broke off at its limit.
-    cleaning_stopped: int
 
 
 def checkpoints(counted: Counted) -> Checkpoints | None:
-    """Return what checkpointer and background writer did, under the names of 17."""
+    """Return what the checkpointer did, under the names of 17."""
     writer = _only(counted.records("bgwriter"))
     if writer is None:
         return None
@@ -130,9 +126,6 @@ def checkpoints(counted: Counted) -> Checkpoints | None:
         write_s=write_ms / 1000,
         sync_s=sync_ms / 1000,
         buffers_written=int(buffers),
-        buffers_cleaned=int(number(writer.get("buffers_clean"))),
-        buffers_allocated=int(number(writer.get("buffers_alloc"))),
-        cleaning_stopped=int(number(writer.get("maxwritten_clean"))),
     )
 
 

@@ -12,7 +12,7 @@ from pgflash.analyze.grid import figure, missing, ratio, text
 from pgflash.analyze.load import profile_row
 from pgflash.analyze.parts import reads_source, timed, wal_timed
 from pgflash.analyze.period import Period
-from pgflash.analyze.sections import number, total
+from pgflash.analyze.sections import number
 from pgflash.model.awr import ReportTable, Row, RowMark, Source, Unit
 from pgflash.model.snapshot import Value
 
@@ -300,18 +300,3 @@ def wal_rows(logged: Wal, *, elapsed_s: float, transactions: float) -> tuple[Row
 
 def _why(period: Period, section: str) -> str:
     return period.missing_reason(section) or NO_ACCOUNT
-
-
-def reads_by_source(period: Period) -> dict[str, tuple[float, float]]:
-    """Return calls and milliseconds of data reads of all processes, by what served them."""
-    found = {}
-    for source in SOURCES:
-        records = [
-            r
-            for r in period.records("io")
-            if (r.get("file_class"), r.get("operation"), r.get("source"))
-            == ("data", "read", source)
-        ]
-        if records:
-            found[source] = (total(records, "calls"), total(records, "time_ms"))
-    return found

@@ -16,7 +16,7 @@ drive that answers for itself.  A hypervisor's disk says what its host was told 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pgflash.collect.machine import Machine
@@ -321,10 +321,3 @@ def _read_ahead_kb(machine: Machine, folder: str) -> int | None:
         if found is not None:
             return found
     return None
-
-
-def whole_size_bytes(disks: Iterable[DiskFacts]) -> int | None:
-    """Return the size of the disks together, or None if one does not tell."""
-    sizes = [disk.size_bytes for disk in disks]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known and len(known) == len(sizes) else None

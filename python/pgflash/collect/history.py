@@ -161,7 +161,6 @@ class _History:
             end=self._heads[-1][1].isoformat(),
             rows=tuple(rows),
             sessions=tuple(_spans(spent, looked)),
-            sessions_step_s=self.step_s,
             missing=self._missing,
         )
 

@@ -61,7 +61,6 @@ def read_host(
         },
         huge_page_bytes=_kilobytes(memory, "Hugepagesize"),
         huge_pages=_number(memory, "HugePages_Total"),
-        huge_pages_free=_number(memory, "HugePages_Free"),
         transparent_huge_pages=_chosen(
             machine.text("/sys/kernel/mm/transparent_hugepage/enabled") or ""
         ),

@@ -57,7 +57,6 @@ class HostSettings:
     sysctls: Mapping[str, int] = field(default_factory=dict)
     huge_page_bytes: int | None = None
     huge_pages: int | None = None
-    huge_pages_free: int | None = None
     #: The word in brackets: always, madvise, never; "" if it is not known.
     transparent_huge_pages: str = ""
     #: Of /dev/shm.

@@ -30,5 +30,4 @@ class History:
     rows: tuple[Sample, ...] = ()
     #: By the minute, or by so many seconds where those would be too many.
     sessions: tuple[SessionsSpan, ...] = ()
-    sessions_step_s: float = 60.0
     missing: Mapping[str, str] = field(default_factory=dict)

@@ -23,7 +23,7 @@ PARTITIONED_KINDS = frozenset("pI")
 
 _COLUMNS = """
 select c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
-       coalesce(t.spcname, d.spcname), c.relispartition,
+       coalesce(t.spcname, d.spcname),
        -- Null of a relation that is being dropped.
        coalesce(case when c.relkind in ('r', 'm', 't') then pg_table_size(c.oid)
                      when c.relkind = 'i' then pg_relation_size(c.oid) end, 0)::int8,
@@ -50,7 +50,6 @@ class Relation:
     kind: str
     persistence: str
     tablespace: str
-    is_partition: bool
     bytes: int
     is_system: bool
     is_ours: bool

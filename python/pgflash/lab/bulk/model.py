@@ -117,8 +117,3 @@ class BulkResult:
     def waited_s(self) -> float:
         """Return how long clients waited for the archiver, all of them together."""
         return sum(batch.waited_s for batch in self.batches)
-
-    def done_at_s(self, share: float) -> float:
-        """Return when this share of all operations had ended."""
-        ended = sorted(batch.ended_s for batch in self.batches)
-        return ended[max(0, min(len(ended), round(share * len(ended))) - 1)]

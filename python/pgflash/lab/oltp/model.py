@@ -205,15 +205,6 @@ class OltpResult:
         """Tell whether terminals and database count the same new orders."""
         return self.new_orders_acknowledged == self.new_orders_in_database
 
-    @property
-    def database_tpm(self) -> float:
-        """Commits of the database per minute, over the whole run.
-
-        An intended rollback counts too: the procedure's ROLLBACK ends one transaction, and
-        the CALL commits the empty one that follows.
-        """
-        return 60 * self.database_commits / self.elapsed_s
-
     def latency(self, transaction: str = "all") -> TransactionLatency:
         """Return the response times of one transaction type."""
         for latency in self.latencies:

@@ -18,7 +18,6 @@ from pgflash.lab.warehouse.parameters import Value, Values
 
 #: :name, but neither ::type nor a time of day.
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z][a-z0-9_]*)")
-_TITLE = re.compile(r"^-- title: (.+)$", re.MULTILINE)
 
 
 class TextError(PgflashError):
@@ -36,13 +35,6 @@ def read_query(query: int) -> str:
     """Return the text of a query, with its parameters unfilled."""
     name = f"q{query:02}.sql"
     return resources.files(__package__).joinpath("queries", name).read_text(encoding="utf-8")
-
-
-def query_title(query: int) -> str:
-    """Return what a query is called."""
-    found = _TITLE.search(read_query(query))
-    assert found is not None
-    return found[1]
 
 
 def parameter_names(text: str) -> set[str]:
