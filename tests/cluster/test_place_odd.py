@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
-from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, undo_plan
+from pgflash.place import Cluster, Journal, PlaceError, Silent, apply_plan, look_at, undo_plan
 from pgflash.place.objects import RelationMover
+from support.cached import eventually
 from support.cluster import ClusterFactory
 from support.placed import PeakWatch, PlacedServer, placed_server
 
@@ -147,6 +150,51 @@ def test_an_index_that_cannot_become_valid_is_named_and_passed_over_when_dropped
     assert states == [MoveState.DONE, MoveState.GONE, MoveState.DONE]
     assert place_of(placed, "twice") == place_of(placed, "twice_z") == "flash"
     run(placed, "drop table twice")
+
+
+def test_two_plans_for_one_index_take_turns(placed: PlacedServer) -> None:
+    """Else the later one drops the index that the earlier is just building."""
+    run(placed, "create table turns (n int primary key)", "insert into turns values (1)")
+    move = Move(kind=MoveKind.INDEX, to="flash", name="turns_pkey")
+    first, later = placed.plan(move, name="first"), placed.plan(move, name="later")
+    with placed.server.connect(autocommit=False) as older:
+        # The new index is there, and this transaction is waited for.
+        older.execute("update turns set n = n")
+
+        movers = [Mover(placed, first)]
+        assert eventually(lambda: half_made(placed) == ["turns_pkey_ccnew"])
+        movers.append(Mover(placed, later))
+        assert eventually(lambda: any("Another pgflash" in text for text in movers[1].said))
+        assert half_made(placed) == ["turns_pkey_ccnew"]
+        older.rollback()
+    for mover in movers:
+        mover.thread.join(30)
+        assert mover.said[-1].startswith(("done: ", "nothing to do: "))
+    assert place_of(placed, "turns_pkey") == "flash"
+    assert half_made(placed) == []
+    run(placed, "drop table turns")
+
+
+class Mover(Silent):
+    """Applies a plan beside others, and knows what was said."""
+
+    def __init__(self, placed: PlacedServer, path: Path) -> None:
+        self.said = list[str]()
+        journal = Journal(path, read_plan(path), self)
+        self.thread = threading.Thread(target=apply_plan, args=(journal, placed.dsn), daemon=True)
+        self.thread.start()
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def half_made(placed: PlacedServer) -> list[str]:
+    """Return the indexes that are not valid."""
+    with placed.server.connect() as connection:
+        rows = connection.execute(
+            "select indexrelid::regclass::text from pg_index where not indisvalid"
+        ).fetchall()
+    return [name for (name,) in rows]
 
 
 def test_a_table_of_another_schema_is_said_to_be_there(placed: PlacedServer) -> None:

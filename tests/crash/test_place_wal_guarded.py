@@ -17,7 +17,7 @@ from pgflash.lab.account import ServerError
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.processes import servers_in
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
-from pgflash.place import PlaceError, files, look_at
+from pgflash.place import PlaceError, Steps, files, look_at
 from pgflash.place.control import ServerProcess
 from pgflash.place.wal import WalMover
 from support.cached import eventually
@@ -216,6 +216,33 @@ def test_a_server_that_ran_meanwhile_keeps_its_wal(
     rows.check()
 
 
+def test_a_server_that_is_killed_within_a_move_comes_up_and_keeps_its_wal(
+    placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = wal_to(placed, "killed")
+    at = Steps.at
+    killed = list[str]()
+
+    def at_and_kill(steps: Steps, name: str, *, total: float | None = None) -> None:
+        at(steps, name, total=total)
+        if name == "copy while the server runs" and not killed:
+            killed.append(name)
+            os.kill(int((placed.data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+    rows.add()
+    with monkeypatch.context() as patch:
+        patch.setattr(Steps, "at", at_and_kill)
+        with pytest.raises(PlaceError, match="not shut down in a clean way"):
+            placed.apply(path)
+    rows.add()
+    assert placed.wal_folder == placed.data / "pg_wal"
+    assert placed.apply(path).records[0].state is MoveState.DONE
+    rows.add()
+    placed.undo(path)
+    assert_wal_at_home(placed, placed.server.base / "killed")
+    rows.check()
+
+
 def test_a_move_that_does_not_look_who_else_starts_the_server_is_caught(
     placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,10 +261,16 @@ def test_a_move_that_does_not_look_who_else_starts_the_server_is_caught(
         patch.setattr(ServerProcess, "refuse_if_started", lambda _process: None)
         patch.setattr(WalMover, "_control_digest", lambda _mover: "always the same")
         assert placed.apply(path).records[0].state is MoveState.DONE
-    os.kill(int((placed.data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
-    assert eventually(lambda: not servers_in(placed.data))
+    kill_server(placed)
     with pytest.raises((AssertionError, ServerError)):
         start_and_check(placed, rows)
+
+
+def kill_server(placed: PlacedServer) -> None:
+    """Kill it, and wait until nothing of it is left, not even what init has to wait for."""
+    number = int((placed.data / "postmaster.pid").read_text().split()[0])
+    os.kill(number, signal.SIGKILL)
+    assert eventually(lambda: not servers_in(placed.data) and not Path(f"/proc/{number}").exists())
 
 
 def start_and_check(placed: PlacedServer, rows: Rows) -> None:

@@ -37,6 +37,9 @@ _NOT_KEPT = {"PG_GRANDPARENT_PID", "PWD", "OLDPWD", "SHLVL", "_"}
 #: Processes that orphans come to, and that start nothing again by themselves.
 _ADOPTS = {"init", "systemd"}
 
+#: How long what is left of a killed server may take to end.
+_ORPHANS_WAIT_S = 20
+
 _POLL_S = 0.1
 
 
@@ -91,13 +94,10 @@ class ServerProcess:
         """Return the postmaster's process id, or None if no server runs here."""
         try:
             number = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
-            folder = Path(f"/proc/{number}/cwd").readlink()
-            program = Path(f"/proc/{number}/exe").readlink().name
         except (OSError, ValueError):
             return None
         # The file outlives a killed server, and its number may be somebody else's by now.
-        here = folder == self.data.resolve() and program.startswith("postgres")
-        return number if here else None
+        return number if self._is_here(number) else None
 
     def startup(
         self,
@@ -249,12 +249,32 @@ class ServerProcess:
     def start(self, startup: Startup) -> None:
         """Start the server as it was started before, and wait until it says it is ready."""
         if self.pid() is None:
+            # They would keep it from starting, and end by themselves when they notice.
+            _wait(lambda: not self._has_orphans(), _ORPHANS_WAIT_S)
             if startup.start_command:
                 self._run_command(startup.start_command, "start")
             else:
                 self._start_by_pg_ctl(startup)
         if not _wait(self._is_ready, START_WAIT_S if self.pid() is not None else 10):
             raise PlaceError(f"the server in {self.data} does not get ready")
+
+    def _has_orphans(self) -> bool:
+        """Say whether processes of a server that was killed are still there."""
+        try:
+            number = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
+        except (OSError, ValueError):
+            return False  # it ended as it should
+        # To be there it is enough that nobody has waited for it yet: then it has no folder.
+        return _state(number) == "Z" or any(map(self._is_here, _numbers()))
+
+    def _is_here(self, number: int) -> bool:
+        """Say whether a process is one of a server in this data directory."""
+        try:
+            folder = Path(f"/proc/{number}/cwd").readlink()
+            program = Path(f"/proc/{number}/exe").readlink().name
+        except OSError:
+            return False
+        return folder == self.data.resolve() and program.startswith("postgres")
 
     def _start_by_pg_ctl(self, startup: Startup) -> None:
         words = ["pg_ctl", "start", "-D", startup.config_directory, "-w", "-t", str(START_WAIT_S)]
@@ -363,6 +383,21 @@ def _parent(process: Path) -> str | None:
         return None  # it has ended just now
     # systemd is init, or that of a user, to whom the orphans of his sessions come.
     return None if name in _ADOPTS else f"{number and number[1]} ({name})"
+
+
+def _numbers() -> list[int]:
+    """Return the processes of this machine."""
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+
+
+def _state(number: int) -> str:
+    """Return the letter of a process's state, or nothing if there is none."""
+    try:
+        status = Path(f"/proc/{number}/status").read_text()
+    except OSError:
+        return ""
+    found = re.search(r"^State:\t(\w)", status, re.MULTILINE)
+    return "" if found is None else found[1]
 
 
 def _first_line(done: subprocess.CompletedProcess[str]) -> str:

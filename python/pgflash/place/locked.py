@@ -5,6 +5,8 @@ While a session waits for such a lock, all who come later queue behind it.  So i
 a moment only (lock_timeout), lets them pass, and tries again, for as long as it was told.
 The moment is longer than deadlock_timeout's second, after which an autovacuum that is in
 the way is sent away.
+
+Two pgflash on one table take turns (alone()): one would drop the other's half-made index.
 """
 
 import contextlib
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
+from pgflash.errors import PgflashError
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
@@ -24,6 +27,12 @@ from pgflash.place.relations import Relation
 LOCK_TIMEOUT_MS = 1500
 #: How long it is tried altogether.
 PATIENCE_S = 600.0
+
+#: How long another move or REINDEX of the same table may take, ours that was killed included.
+_OTHER_WAIT_S = 3600.0
+
+#: The upper half of the advisory lock on a table, whose oid is the lower one.
+_LOCK_CLASS = 0x7067666C
 
 _PAUSE_MIN_S = 0.5
 _PAUSE_MAX_S = 15.0
@@ -97,6 +106,43 @@ def lock_timeout(cluster: Cluster, relation: Relation, milliseconds: int) -> Ite
         # A session that was lost takes its setting along.
         with contextlib.suppress(PlaceError):
             cluster.run("set lock_timeout = 0", database=database, doing="take the limit back")
+
+
+class Waiting:
+    """Waits by asking again and again, says so once, and not for ever."""
+
+    def __init__(self, steps: Steps, said: str) -> None:
+        """Wait for something that may take long."""
+        self._deadline = time.monotonic() + _OTHER_WAIT_S
+        self._steps = steps
+        self._said = said
+
+    def once_more(self, too_long: str) -> None:
+        """Wait a moment, or give up with these words."""
+        if self._said:
+            self._steps.listener.say(self._said)
+            self._said = ""
+        if time.monotonic() > self._deadline:
+            raise PlaceError(too_long)
+        time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def alone(cluster: Cluster, relation: Relation, steps: Steps) -> Iterator[None]:
+    """Let no other pgflash work on a relation's table.
+
+    It is asked for again and again: who waits within the server is himself in the way of a
+    REINDEX CONCURRENTLY.  The server forgets the lock with the session.
+    """
+    key, database = _LOCK_CLASS << 32 | relation.table_oid, relation.database
+    waiting = Waiting(steps, "Another pgflash moves a part of this table: waiting.")
+    while not cluster.value("select pg_try_advisory_lock(%s)", key, database=database):
+        waiting.once_more(f"another pgflash has been at {relation.title} for too long")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(PgflashError):
+            cluster.value("select pg_advisory_unlock(%s)", key, database=database)
 
 
 def _holders(cluster: Cluster, relation: Relation) -> str:

@@ -15,7 +15,6 @@ leaves them: nobody but a new cluster ever removes files that belong to no relat
 """
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +29,7 @@ from pgflash.place.building import built_bytes, sort_bytes
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import GoneError, PlaceError
 from pgflash.place.journal import Steps
-from pgflash.place.locked import Patience, lock_timeout, run_locked
+from pgflash.place.locked import Patience, Waiting, alone, lock_timeout, run_locked
 from pgflash.place.mover import Look, Room
 from pgflash.place.relations import (
     INDEX_KINDS,
@@ -83,9 +82,6 @@ _BUILD_BYTES_S = 40e6
 
 #: How often a table may be dropped and made again while it is its turn.
 _MADE_AGAIN_MAX = 5
-
-#: How long another REINDEX on the same table may take, ours that was killed included.
-_OTHER_WAIT_S = 3600.0
 
 
 class RelationMover:
@@ -266,6 +262,10 @@ class RelationMover:
             return False  # nobody answers, so nobody knows
 
     def _go(self, place: str, steps: Steps) -> None:
+        with alone(self._cluster, self._now(), steps):
+            self._go_alone(place, steps)
+
+    def _go_alone(self, place: str, steps: Steps) -> None:
         relation = self._now()
         method, _warnings = self._method(relation)
         patience = Patience.of(self._move.options)
@@ -340,17 +340,11 @@ class RelationMover:
 
     def _wait_for_others(self, steps: Steps) -> None:
         """Wait for another REINDEX of this table; it may be ours that lost its client."""
-        deadline = time.monotonic() + _OTHER_WAIT_S
-        said = False
+        waited = Waiting(steps, "Another process builds an index of this table: waiting.")
         while rows := self._cluster.rows(
             _BUILDING, self._now().oid, database=self._relation.database
         ):
-            if not said:
-                steps.listener.say(f"Process {rows[0][0]} builds an index of this table: waiting.")
-                said = True
-            if time.monotonic() > deadline:
-                raise PlaceError(f"process {rows[0][0]} has been building an index for too long")
-            time.sleep(0.2)
+            waited.once_more(f"process {rows[0][0]} has been building an index for too long")
 
 
 _LOCKS = {
