@@ -98,7 +98,7 @@ class Disk:
         with self.session() as session:
             row = session.execute("select pg_relation_filepath(%s)", [table]).fetchone()
         assert row is not None
-        return self.cached.server.data / row[0]
+        return self.cached.server.data / str(row[0])
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
  * policy.h
  *		Which block of a set has to go, and is the new one worth the write.
  *
- * The mechanism (index.c) calls a policy through this table.  A policy sees one
+ * The mechanism (claim.c) calls a policy through this table.  A policy sees one
  * set of FC_WAYS ways at a time: what it knows of each way, and what it chooses
  * to remember of blocks that have left.  What it learns about all sets together
  * it keeps in a state that they share.  Both lie in shared memory and are touched

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import click
@@ -53,12 +52,7 @@ class PlanScreen:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._progress.stop()
 
     def say(self, text: str) -> None:

@@ -7,7 +7,6 @@ attempt, so that a log stays readable.
 
 import time
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, RenderableType
@@ -56,12 +55,7 @@ class Screen:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._progress.stop()
 
     def plan(self, expected_s: float) -> None:

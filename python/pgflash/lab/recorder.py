@@ -7,7 +7,6 @@ load begins and the last one after it has ended, so neither is part of what is m
 """
 
 import threading
-from types import TracebackType
 from typing import Self
 
 from pgflash.analyze import make_period, make_report
@@ -44,10 +43,5 @@ class Recorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._store.close()

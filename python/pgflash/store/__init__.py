@@ -8,7 +8,6 @@ Both give the same objects (pgflash.model.snapshot).
 """
 
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from pgflash.model.snapshot import SnapshotStore
@@ -27,12 +26,7 @@ class OpenStore(SnapshotStore, Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_exc: object) -> None: ...
 
 
 def open_store(*, dsn: str | None = None, path: Path | None = None) -> OpenStore:

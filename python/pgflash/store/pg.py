@@ -8,7 +8,6 @@ them.  The extension may be in any schema, which is asked for once.
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -120,12 +119,7 @@ class PgStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.close()
 
     def _query(self, text: str, *values: object) -> Sequence[tuple[Any, ...]]:
