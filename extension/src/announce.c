@@ -8,7 +8,8 @@
  * have written something.  Announcing cannot fail and waits for nobody.  It happens in
  * every mode but offline, and for every process: nobody bypasses it.
  *
- * A file under a foreign name (FILE_ALIAS): the whole cache is cleared before and after.
+ * A file under a foreign name (FILE_ALIAS, or a symbolic link that leads to a data file):
+ * the whole cache is cleared before and after.
  * A descriptor that does not tell what it is takes the cache offline.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -127,7 +128,8 @@ announce_cut(Announced *announced, FcFile *file, const char *path, off_t length)
 
 	if (path != NULL)
 		place = paths_classify(&runtime.root, path);
-	if (place.class != FILE_RELATION && place.class != FILE_ALIAS)
+	if (place.class != FILE_RELATION && place.class != FILE_ALIAS &&
+	    !(files_is_foreign(path) && files_leads_to_data(path)))
 		return;
 
 	*file = fc_file(place.id);

@@ -37,6 +37,8 @@
 
 #define FC_BREAK_INVALID_PAGE 17 /* look at what the disk gave */
 
+#define FC_BREAK_FOREIGN 18 /* a name outside the data directory is believed */
+
 #define FC_BREAK_ACCOUNT_ERRNO 20 /* the accounting keeps errno as it was */
 #define FC_BREAK_ACCOUNT_COPIES                                                \
 	21 /* readers add up all copies of a relation's counters */

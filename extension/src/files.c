@@ -34,6 +34,8 @@
 #include "broken.h"
 #include "runtime.h"
 
+#define REAL_PATH_MAX (PATH_MAX + sizeof(" (deleted)"))
+
 /* Zero pages until used: a server's few hundred descriptors cost a few of them. */
 static OpenFile table[FILES_FD_MAX];
 
@@ -113,16 +115,42 @@ files_copied(int from, int to)
 	}
 }
 
+/*
+ * The real path of an open file, in a buffer of REAL_PATH_MAX bytes; false, with errno,
+ * if the kernel does not tell.
+ */
+static bool
+real_path(int fd, const struct stat *status, char *path)
+{
+	static const char deleted[] = " (deleted)";
+	char link[64];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, REAL_PATH_MAX - 1);
+	if (length < 0)
+		return false;
+	if (length == REAL_PATH_MAX - 1)
+	{
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	path[length] = '\0';
+
+	/* A dropped file that is still open: a change of it does no harm. */
+	if (status->st_nlink == 0 && (size_t) length >= sizeof(deleted) &&
+	    strcmp(path + length - (sizeof(deleted) - 1), deleted) == 0)
+		path[(size_t) length - (sizeof(deleted) - 1)] = '\0';
+	return true;
+}
+
 bool
 files_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 {
-	static const char deleted[] = " (deleted)";
 	FilePlace place = { .class = FILE_DEVICE };
 	OpenFile *entry = files_entry(fd);
-	char link[64];
-	char path[PATH_MAX + sizeof(deleted)];
+	char path[REAL_PATH_MAX];
 	struct stat status;
-	ssize_t length;
 	int flags;
 
 	*entry_out = entry == NULL ? spare : entry;
@@ -133,27 +161,48 @@ files_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 		remember(*entry_out, &place, 0);
 		return true;
 	}
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	length = readlink(link, path, sizeof(path) - 1);
-	if (length < 0)
+	if (!real_path(fd, &status, path))
 		return false;
-	if ((size_t) length == sizeof(path) - 1)
-	{
-		errno = ENAMETOOLONG;
-		return false;
-	}
-	path[length] = '\0';
-
-	/* A dropped file that is still open: a change of it does no harm. */
-	if (status.st_nlink == 0 && (size_t) length >= sizeof(deleted) &&
-	    strcmp(path + length - (sizeof(deleted) - 1), deleted) == 0)
-		path[(size_t) length - (sizeof(deleted) - 1)] = '\0';
 
 	flags = fcntl(fd, F_GETFL);
 	place = paths_classify(&runtime.root, path);
 	remember(*entry_out, &place, flags < 0 ? 0 : flags);
 	return true;
+}
+
+/* A tablespace's files have the version's directory in their real paths. */
+bool
+files_may_be_data(int fd)
+{
+	char path[REAL_PATH_MAX];
+	struct stat status;
+
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+		return false;
+	return !real_path(fd, &status, path) ||
+	       paths_classify(&runtime.root, path).class == FILE_RELATION ||
+	       strstr(path, runtime.root.version_directory) != NULL;
+}
+
+bool
+files_is_foreign(const char *path)
+{
+	return path[0] == '/' && !FC_BROKEN(FOREIGN) &&
+	       paths_classify(&runtime.root, path).class == FILE_OTHER;
+}
+
+bool
+files_leads_to_data(const char *path)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+	bool leads;
+
+	/* What is not there yet is no data file; what cannot be asked may be one. */
+	if (fd < 0)
+		return errno != ENOENT;
+	leads = files_may_be_data(fd);
+	close(fd);
+	return leads;
 }
 
 bool

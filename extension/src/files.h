@@ -62,6 +62,21 @@ extern void files_copied(int from, int to);
 extern bool files_identify(int fd, OpenFile *spare, OpenFile **entry_out);
 
 /*
+ * May an open file be a data file, by whatever name it was opened?  One that merely has a
+ * number for its name, outside the data directory, is none.
+ */
+extern bool files_may_be_data(int fd);
+
+/*
+ * Does a name say nothing, since a symbolic link may stand there?  PostgreSQL itself
+ * names no data file from outside the data directory.
+ */
+extern bool files_is_foreign(const char *path);
+
+/* May what such a name leads to be a data file?  Leaves errno changed. */
+extern bool files_leads_to_data(const char *path);
+
+/*
  * What the inode of an open file says, or of the file with this name (fd < 0);
  * false if the kernel does not tell.  Leaves errno changed.
  */

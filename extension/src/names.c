@@ -11,7 +11,7 @@
  * tablespace's link) is forgotten with the whole cache.
  *
  * What cannot be followed takes the cache offline: a stream opened to write a data file,
- * a directory of data files that is moved.
+ * a data file that is moved, or a directory of them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -79,15 +79,19 @@ names_remove(const char *path)
 }
 
 /*
- * PostgreSQL moves no data files.  One moved under a name that other processes
- * have open is handled; a whole directory would need all their descriptors
- * looked at, so the cache stops.
+ * PostgreSQL moves no data files.  Who has one open that is moved goes on changing it
+ * by the name it had, so the cache stops.
  */
 static void
 forget_moved(const char *path)
 {
-	if (!FC_BROKEN(UNLINK) && runtime_attached() &&
-	    paths_classify(&runtime.root, path).class == FILE_DATA_DIRECTORY)
+	FileClass class;
+
+	if (FC_BROKEN(UNLINK) || !runtime_attached())
+		return;
+
+	class = paths_classify(&runtime.root, path).class;
+	if (class == FILE_RELATION || class == FILE_DATA_DIRECTORY)
 		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
 	else
 		forget_name(path);
@@ -108,6 +112,15 @@ names_rename(const char *from, const char *to)
 	return result;
 }
 
+/* May a name stand for a data file that it does not say? */
+static bool
+says_too_little(const char *path)
+{
+	return files_is_foreign(path) ||
+	       (paths_classify(&runtime.root, path).class == FILE_ALIAS &&
+	        !FC_BROKEN(FOREIGN));
+}
+
 /*
  * Streams are written by libc itself, which passes no hook.  Nobody but a
  * superuser's COPY TO can aim one at a data file; then the cache stops.
@@ -116,12 +129,20 @@ FILE *
 names_fopen(const char *path, const char *mode)
 {
 	int errno_before = errno;
+	bool writes = strpbrk(mode, "wa+") != NULL && runtime_attached();
+	FILE *stream;
+	int after;
 
-	if (strpbrk(mode, "wa+") != NULL && runtime_attached() &&
-	    paths_classify(&runtime.root, path).class == FILE_RELATION)
+	if (writes && paths_classify(&runtime.root, path).class == FILE_RELATION)
 		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
 	errno = errno_before;
-	return fopen(path, mode);
+	stream = fopen(path, mode);
+	after = errno;
+	if (stream != NULL && writes && says_too_little(path) &&
+	    files_may_be_data(fileno(stream)))
+		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+	errno = after;
+	return stream;
 }
 
 int
@@ -148,7 +169,11 @@ names_open(int directory, const char *path, int flags, mode_t mode)
 	{
 		int after = errno;
 
-		files_opened(fd, known, flags);
+		/* Where a foreign name leads to is asked when it is written. */
+		bool asked = known != NULL && (flags & O_ACCMODE) != O_RDONLY &&
+		             files_is_foreign(known);
+
+		files_opened(fd, asked ? NULL : known, flags);
 		if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) &&
 		    known != NULL && !FC_BROKEN(CREATE))
 			forget_name(path);

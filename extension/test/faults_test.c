@@ -73,7 +73,6 @@ typedef ssize_t (*WriteAt)(int, const void *, size_t, off_t);
 typedef ssize_t (*Vector)(int, const struct iovec *, int, off_t);
 typedef int (*OfFd)(int);
 typedef int (*OfPath)(const char *);
-typedef int (*OfPaths)(const char *, const char *);
 
 ssize_t
 pread(int fd, void *buffer, size_t size, off_t offset)
@@ -148,16 +147,6 @@ remove(const char *path)
 {
 	Fault met = fault_of("remove", -1);
 	int result = REAL("remove", OfPath)(path);
-
-	over(&met);
-	return result;
-}
-
-int
-rename(const char *from, const char *to)
-{
-	Fault met = fault_of("rename", -1);
-	int result = REAL("rename", OfPaths)(from, to);
 
 	over(&met);
 	return result;
@@ -524,13 +513,6 @@ remove_it(void)
 	return names_remove(PATH);
 }
 
-static int
-rename_another_to_it(void)
-{
-	plant_letters("base/5/16385", 'k');
-	return names_rename("base/5/16385", PATH);
-}
-
 static const struct
 {
 	const char *call;
@@ -538,7 +520,6 @@ static const struct
 } takers[] = {
 	{ "unlink", unlink_it },
 	{ "remove", remove_it },
-	{ "rename", rename_another_to_it },
 };
 
 static void

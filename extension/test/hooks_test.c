@@ -368,14 +368,6 @@ test_names(void)
 	server_close(new);
 
 	fd = cached_relation(PATH);
-	plant("base/5/16385", 8, 'c');
-	OK(names_rename("base/5/16385", PATH) == 0, "a file is replaced");
-	new = server_open(PATH, O_RDWR);
-	OK(reads_true(new), "UNLINK: its name's new file is read anew");
-	server_close(fd);
-	server_close(new);
-
-	fd = cached_relation(PATH);
 	unlink(PATH);
 	new = server_open(PATH, O_RDWR | O_CREAT | O_EXCL);
 	Page page = page_of('d');
@@ -385,20 +377,50 @@ test_names(void)
 	OK(reads_true(new), "CREATE: a file made anew starts with nothing cached");
 	server_close(fd);
 	server_close(new);
+}
+
+/* Names outside the data directory, as a superuser's COPY TO or lo_export() may use. */
+static char foreign[300];  /* a symbolic link to the data file PATH */
+static char in_space[300]; /* a tablespace's file by its own path */
+static char number[300];   /* nothing but a number */
+
+static void
+make_foreign_names(void)
+{
+	const char *data = runtime.root.directory;
+
+	snprintf(foreign, sizeof(foreign), "%s-link", data);
+	snprintf(in_space, sizeof(in_space), "../other/%s",
+	         runtime.root.version_directory);
+	if (symlink("data/" PATH, foreign) != 0 || mkdir(in_space, 0700) != 0)
+		abort();
+	snprintf(number, sizeof(number), "%.*s/other/2026",
+	         (int) (strlen(data) - strlen("/data")), data);
+	snprintf(in_space, sizeof(in_space), "%.*s/other/%s/16401",
+	         (int) (strlen(data) - strlen("/data")), data,
+	         runtime.root.version_directory);
+}
+
+static void
+test_foreign_names(void)
+{
+	int fd = cached_relation(PATH);
+	Page page = page_of('f');
+	int writer;
+
+	make_foreign_names();
+	writer = server_open(foreign, O_RDWR);
+	OK(changes_pwrite(writer, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	       reads_true(fd),
+	   "FOREIGN: a write by way of a symbolic link");
+	server_close(writer);
+	server_close(fd);
 
 	fd = cached_relation(PATH);
-	OK(names_rename(PATH, "base/5/16399") == 0, "a file is moved away");
-	plant(PATH, 8, 'e');
-
-	Page page2;
-
-	(void) server_read(fd, &page2, 0);
-	new = server_open(PATH, O_RDWR);
-	OK(reads_true(new), "DEAD_FILE: who has it open does not fill its name's "
-	                    "next file");
+	writer = server_open(foreign, O_WRONLY | O_TRUNC);
+	OK(writer >= 0 && reads_true(fd), "FOREIGN: it is cut off by that name");
+	server_close(writer);
 	server_close(fd);
-	server_close(new);
-	unlink("base/5/16399");
 }
 
 /* In a child, whose cache is a copy: what takes a cache offline. */
@@ -422,6 +444,20 @@ move_a_database(void)
 }
 
 static bool
+move_a_file_away(void)
+{
+	return names_rename(PATH, "../other/moved") == 0 &&
+	       rename("../other/moved", PATH) == 0;
+}
+
+static bool
+move_another_to_it(void)
+{
+	plant("../other/new", 8, 'n');
+	return names_rename("../other/new", PATH) == 0;
+}
+
+static bool
 write_a_stream(void)
 {
 	FILE *stream = names_fopen(PATH, "r+");
@@ -437,11 +473,45 @@ read_a_stream(void)
 	return stream != NULL && fclose(stream) == 0;
 }
 
+/* As a superuser's COPY TO may: by way of a symbolic link, or of a tablespace's path. */
+static bool
+write_a_link(void)
+{
+	FILE *stream = names_fopen(foreign, "a");
+
+	return stream != NULL && fclose(stream) == 0;
+}
+
+static bool
+write_a_tablespace(void)
+{
+	FILE *stream = names_fopen(in_space, "w");
+
+	return stream != NULL && fclose(stream) == 0;
+}
+
+static bool
+write_a_number(void)
+{
+	FILE *stream = names_fopen(number, "w");
+
+	return stream != NULL && fclose(stream) == 0;
+}
+
 static void
 test_what_cannot_be_followed(void)
 {
 	int fd = cached_relation(PATH);
 
+	OK(goes_offline(move_a_file_away),
+	   "UNLINK: a data file that is moved takes the cache offline");
+	OK(goes_offline(move_another_to_it), "UNLINK: and one that is replaced");
+	OK(goes_offline(write_a_link),
+	   "FOREIGN: a stream that a link leads to a data file does so, too");
+	OK(goes_offline(write_a_tablespace),
+	   "FOREIGN: and one in a tablespace, by its own path");
+	OK(!goes_offline(write_a_number), "one that has a number for its name "
+	                                  "does not");
 	OK(goes_offline(move_a_database),
 	   "UNLINK: a database's directory that is moved takes the cache offline");
 	OK(goes_offline(write_a_stream),
@@ -713,6 +783,7 @@ main(void)
 	test_allocation();
 	test_truncation();
 	test_names();
+	test_foreign_names();
 	test_what_cannot_be_followed();
 	test_dead_file();
 	test_change_of_dead_file();

@@ -10,6 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+from psycopg import sql
+
+from support.cached import has_contrib
 from support.world import (
     BALLAST_ROWS,
     VALUE,
@@ -189,6 +192,123 @@ def make_unlogged(world: World) -> None:
     world.update("brief", version=9, every=3)
 
 
+def use_other_indexes(world: World) -> None:
+    """Build indexes of the other kinds, let them split, empty and be searched."""
+    world.run("create table shapes (id int, place point, words text)")
+    # Before the rows: so GIN has a list of what is pending, and all pages split.
+    for kind in ("hash (id)", "gist (place)", "spgist (place)", "spgist (words)", "brin (id)"):
+        world.run(f"create index on shapes using {kind}")
+    world.run("create index on shapes using gin (string_to_array(words, ' '))")
+    for round_ in (1, 2):
+        world.run(
+            "insert into shapes select i, point(i % 97, i % 89), md5(i::text) || ' even ' || i % 7"
+            " from generate_series({first}, {last}) i",
+            first=round_ * 3000,
+            last=round_ * 3000 + 2999,
+        )
+        world.run("delete from shapes where id % 3 = 0")
+        world.run("vacuum shapes")
+    rows = [i for i in range(3000, 9000) if i % 3]
+    for where, expected in (
+        ("id = 7001", 1),
+        ("place <@ box '((0,0),(9,9))'", sum(i % 97 < 10 and i % 89 < 10 for i in rows)),
+        ("string_to_array(words, ' ') @> '{5}'", sum(i % 7 == 5 for i in rows)),
+        ("words ^@ 'a'", sum(hashlib.md5(str(i).encode()).hexdigest()[0] == "a" for i in rows)),
+    ):
+        _assert_count(world, "shapes", where, expected)
+    world.run("drop table shapes")
+
+
+def store_large_values(world: World) -> None:
+    """Keep values beside the table and in large objects, and change them."""
+    world.run("create table large (id int primary key, body text)")
+    world.run("alter table large alter body set storage external")
+    world.run("insert into large select i, repeat(md5(i::text), 250) from generate_series(1, 60) i")
+    world.run("update large set body = repeat(md5((id + 1)::text), 250) where id % 2 = 0")
+    world.run("create table objects as select lo_from_bytea(0, body::bytea) id from large")
+    world.run("select lo_truncate(lo_open(id, 131072), 5000) from objects")
+    world.run("vacuum full large")
+    world.run("vacuum pg_largeobject")
+    world.churn()
+    _assert_count(world, "large", "body = repeat(md5((id + 1 - id % 2)::text), 250)", 60)
+    _assert_count(world, "objects", "length(lo_get(id)) = 5000", 60)
+    world.run("select lo_unlink(id) from objects")
+    world.run("vacuum pg_largeobject")
+    world.run("drop table large, objects")
+
+
+def _assert_count(world: World, name: str, where: str, expected: int) -> None:
+    """Fail unless so many rows are found, by an index if there is one."""
+    with world.session().transaction():
+        world.run("set local enable_seqscan = off")
+        text = sql.SQL("select count(*) from {} where {}").format(
+            sql.Identifier(name),
+            sql.SQL(where),
+        )
+        row = world.session().execute(text).fetchone()
+    assert row == (expected,), f"{name} where {where}: {row} instead of {expected}"
+
+
+def rewrite_catalogs(world: World) -> None:
+    """Give catalogs new files, also those that only the relation map knows."""
+    for name in ("pg_class", "pg_attribute", "pg_index", "pg_database", "pg_authid"):
+        world.run("vacuum full {name}", name=name)
+    world.run("reindex table pg_class")
+    world.run("reindex table pg_authid")
+
+
+def finish_prepared_transactions(world: World) -> None:
+    """Drop and make tables in transactions that are finished after a checkpoint."""
+    for name, version in (("early", 1), ("late", 2)):
+        world.create(name)
+        world.insert(name, 1, 600, version=version)
+    world.churn()
+    for name in ("early", "late"):
+        compare(world.session(), name, world.tables["postgres", name])
+    world.run("begin")
+    world.run("drop table early")
+    world.create("between")
+    world.insert("between", 1, 500, version=3)
+    world.run("prepare transaction 'committed'")
+    world.run("begin")
+    world.run("truncate late")
+    world.run("insert into late select 1, 1, ''")
+    world.run("prepare transaction 'forgotten'")
+    world.run("checkpoint")
+    world.run("commit prepared 'committed'")
+    world.run("rollback prepared 'forgotten'")
+    world.run("checkpoint")
+    del world.tables["postgres", "early"]
+
+
+def read_and_build_in_parallel(world: World) -> None:
+    """Let parallel workers scan a table and build an index."""
+    world.run("alter table late set (parallel_workers = 2)")
+    with world.session().transaction():
+        for setting in (
+            "parallel_setup_cost",
+            "parallel_tuple_cost",
+            "min_parallel_table_scan_size",
+        ):
+            world.run("set local {name} = 0", name=setting)
+        world.run("create index late_pad on late (pad)")
+        world.run("select count(pad) from late")
+    world.update("late", version=4, every=2)
+
+
+def use_maintenance_extensions(world: World) -> None:
+    """Prewarm, cut off a visibility map and freeze by force, where there is contrib."""
+    for extension, calls in (
+        ("pg_prewarm", "pg_prewarm({name}, 'prefetch'), pg_prewarm({name}, 'read')"),
+        ("pg_visibility", "pg_truncate_visibility_map({name})"),
+        ("pg_surgery", "heap_force_freeze({name}, array['(0,1)', '(1,1)']::tid[])"),
+    ):
+        if has_contrib(world.server.install, extension):
+            world.run("create extension if not exists {name}", name=extension)
+            world.session().execute(query(f"select {calls}".replace("{name}", "'between'")))
+    world.run("vacuum between")
+
+
 def use_temporary_tables(world: World) -> None:
     """Use temporary tables larger than their buffers, and drop them."""
     with world.server.connect() as session:
@@ -356,6 +476,12 @@ STEPS: tuple[Step, ...] = (
     rewrite_by_alter,
     refresh_view,
     make_unlogged,
+    use_other_indexes,
+    store_large_values,
+    rewrite_catalogs,
+    finish_prepared_transactions,
+    read_and_build_in_parallel,
+    use_maintenance_extensions,
     use_temporary_tables,
     make_many_tables,
     change_many_tables,

@@ -8,7 +8,12 @@ from pgflash.lab.server import Server
 from support.cached import CachedServer, attach_cache
 from support.cluster import FAST_SETTINGS, ClusterFactory
 
-REPLICATION = {"wal_level": "replica", "max_wal_senders": "4", "hot_standby": "on"}
+REPLICATION = {
+    "wal_level": "replica",
+    "max_wal_senders": "4",
+    "hot_standby": "on",
+    "max_prepared_transactions": "2",
+}
 
 
 def create_standby(

@@ -1,0 +1,83 @@
+"""A superuser's file functions may be aimed at a data file; then nothing stale is served.
+
+Nobody should do that, and the table is gone.  But what was cached of it must not outlive it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer, create_cached
+from support.cluster import ClusterFactory
+from support.world import World, read_single_rows
+
+#: Less than is cached of each table.
+BYTES = 100_000
+
+
+def make_prey(cached: CachedServer, name: str, *, tablespace: str = "pg_default") -> Path:
+    """Make a table that is cached and has been written; return the real path of its file."""
+    world = World(server=cached.server, space=cached.space)
+    if tablespace != "pg_default":
+        world.create_space(tablespace)
+    world.run("set default_tablespace = {name}", name=tablespace)
+    world.create(name)
+    # More blocks than shared_buffers have.
+    world.run("alter table {name} set (fillfactor = 10)", name=name)
+    world.insert(name, 1, 1000)
+    world.run("checkpoint")
+    for _ in range(2):
+        read_single_rows(world.session(), name, world.tables["postgres", name], 1000)
+    row = world.session().execute("select pg_relation_filepath(%s)", (name,)).fetchone()
+    assert row is not None
+    world.disconnect()
+    return (cached.server.data / str(row[0])).resolve()
+
+
+def export_to(cached: CachedServer, path: Path) -> None:
+    """Write a large object over a file."""
+    with cached.server.connect() as session:
+        session.execute("select lo_from_bytea(4711, repeat('x', %s)::bytea)", (BYTES,))
+        session.execute("select lo_export(4711, %s), lo_unlink(4711)", (str(path),))
+
+
+def overwrite_in_each_way(cached: CachedServer) -> None:
+    """Write over data files by their own paths, and by a symbolic link."""
+    for name, tablespace in (("near", "pg_default"), ("linked", "pg_default"), ("far", "aside")):
+        path = make_prey(cached, name, tablespace=tablespace)
+        if name == "linked":
+            link = cached.space / "report.txt"
+            link.symlink_to(path)
+            path = link
+        assert cached.verify()[0] > BYTES // 8192
+        export_to(cached, path)
+        compared, mismatched = cached.verify()
+        assert mismatched == 0, f"{mismatched} of {compared} cached blocks are stale: {name}"
+
+
+def test_data_files_that_are_exported_to_leave_nothing_stale(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(cluster, pgflash_install)
+    overwrite_in_each_way(cached)
+    cached.assert_serving()
+
+    # A stream cannot be followed, whatever name leads to the file.
+    target = make_prey(cached, "target", tablespace="beside")
+    with cached.server.connect() as session:
+        session.execute(f"copy (select 1) to '{cached.space}/2026'")
+        cached.assert_serving()
+        session.execute(f"copy (select 1) to '{target}'")
+    assert cached.view()["mode"] == "offline"
+
+
+def test_control_names_that_are_believed_are_caught(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
+) -> None:
+    cached = create_cached(cluster, broken_install("FOREIGN"))
+    with pytest.raises(AssertionError, match="stale"):
+        overwrite_in_each_way(cached)
