@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
 from pgflash.place import Cluster, Journal, PlaceError, Silent, apply_plan, look_at, undo_plan
 from pgflash.place.objects import RelationMover
+from pgflash.session import SessionError
 from support.cached import eventually
 from support.cluster import ClusterFactory
 from support.placed import PeakWatch, PlacedServer, placed_server
@@ -150,6 +153,36 @@ def test_an_index_that_cannot_become_valid_is_named_and_passed_over_when_dropped
     assert states == [MoveState.DONE, MoveState.GONE, MoveState.DONE]
     assert place_of(placed, "twice") == place_of(placed, "twice_z") == "flash"
     run(placed, "drop table twice")
+
+
+@pytest.mark.parametrize("kind", [MoveKind.TABLE, MoveKind.INDEX])
+def test_a_server_that_goes_down_within_a_move_is_the_reason_that_is_told(
+    placed: PlacedServer, monkeypatch: pytest.MonkeyPatch, kind: MoveKind
+) -> None:
+    """Not that it can then not be connected to."""
+    run(placed, "create table torn (n int constraint torn_pkey primary key)")
+    name = "torn" if kind is MoveKind.TABLE else "torn_pkey"
+    path = placed.plan(Move(kind=kind, to="flash", name=name), name="torn")
+    run_statement = Cluster.run
+
+    def open_none(_cluster: Cluster, _database: str) -> NoReturn:
+        raise SessionError("could not connect")
+
+    def end_before(
+        cluster: Cluster, statement: sql.Composed, *, database: str = "", doing: str
+    ) -> None:
+        if doing.startswith(("move ", "build ")):
+            run(placed, f"select pg_terminate_backend({cluster.session().info.backend_pid}, 5000)")
+            patch.setattr(Cluster, "_open", open_none)
+        run_statement(cluster, statement, database=database, doing=doing)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cluster, "run", end_before)
+        with pytest.raises(PlaceError, match=r"terminating connection|closed the connection"):
+            placed.apply(path)
+    assert read_plan(path).records[0].state is MoveState.FAILED
+    placed.apply(path)
+    run(placed, "drop table torn")
 
 
 def test_two_plans_for_one_index_take_turns(placed: PlacedServer) -> None:

@@ -7,6 +7,7 @@ somebody else starts while it is to be down keeps its WAL where it is.
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -216,30 +217,42 @@ def test_a_server_that_ran_meanwhile_keeps_its_wal(
     rows.check()
 
 
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("copy while the server runs", "not shut down in a clean way"),
+        ("check", "has ended; it is up again with its WAL in .*/data/pg_wal$"),
+    ],
+)
 def test_a_server_that_is_killed_within_a_move_comes_up_and_keeps_its_wal(
-    placed: PlacedServer, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    placed: PlacedServer,
+    rows: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    message: str,
 ) -> None:
-    path = wal_to(placed, "killed")
+    path = wal_to(placed, f"killed-{step[:5]}")
     at = Steps.at
     killed = list[str]()
 
     def at_and_kill(steps: Steps, name: str, *, total: float | None = None) -> None:
         at(steps, name, total=total)
-        if name == "copy while the server runs" and not killed:
+        if name == step and not killed:
             killed.append(name)
             os.kill(int((placed.data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
 
     rows.add()
     with monkeypatch.context() as patch:
         patch.setattr(Steps, "at", at_and_kill)
-        with pytest.raises(PlaceError, match="not shut down in a clean way"):
+        with pytest.raises(PlaceError) as told:
             placed.apply(path)
+    assert re.search(message, told.value.message)
     rows.add()
     assert placed.wal_folder == placed.data / "pg_wal"
     assert placed.apply(path).records[0].state is MoveState.DONE
     rows.add()
     placed.undo(path)
-    assert_wal_at_home(placed, placed.server.base / "killed")
+    assert_wal_at_home(placed, placed.server.base / path.stem)
     rows.check()
 
 

@@ -243,20 +243,25 @@ class ServerProcess:
                 return
             words = ["pg_ctl", "stop", "-D", str(self.data), "-m", mode, "-w", "-t", "60"]
             self._run(startup, words)
-        if self.pid() is not None:
+        # One that has lost its postmaster goes on until it has to wait for its client.
+        if self.pid() is not None or not self._are_orphans_gone():
             raise PlaceError(f"the server in {self.data} does not stop")
 
     def start(self, startup: Startup) -> None:
         """Start the server as it was started before, and wait until it says it is ready."""
         if self.pid() is None:
             # They would keep it from starting, and end by themselves when they notice.
-            _wait(lambda: not self._has_orphans(), _ORPHANS_WAIT_S)
+            self._are_orphans_gone()
             if startup.start_command:
                 self._run_command(startup.start_command, "start")
             else:
                 self._start_by_pg_ctl(startup)
         if not _wait(self._is_ready, START_WAIT_S if self.pid() is not None else 10):
             raise PlaceError(f"the server in {self.data} does not get ready")
+
+    def _are_orphans_gone(self) -> bool:
+        """Wait until nothing is left of a server that was killed; say whether it came to that."""
+        return _wait(lambda: not self._has_orphans(), _ORPHANS_WAIT_S)
 
     def _has_orphans(self) -> bool:
         """Say whether processes of a server that was killed are still there."""

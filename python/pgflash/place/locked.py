@@ -104,7 +104,7 @@ def lock_timeout(cluster: Cluster, relation: Relation, milliseconds: int) -> Ite
         yield
     finally:
         # A session that was lost takes its setting along.
-        with contextlib.suppress(PlaceError):
+        with contextlib.suppress(PgflashError):
             cluster.run("set lock_timeout = 0", database=database, doing="take the limit back")
 
 

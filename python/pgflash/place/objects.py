@@ -304,7 +304,7 @@ class RelationMover:
                 )
         except PlaceError as error:
             # Whoever was in the way may be in the way of this, too: then the next attempt does.
-            with contextlib.suppress(PlaceError):
+            with contextlib.suppress(PgflashError):
                 self._drop_leftovers(steps)
             if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
                 name = relation.sql.as_string(self._cluster.session(relation.database))

@@ -368,6 +368,8 @@ class WalMover:
         deadline = time.monotonic() + _PING_S
         conninfo = self._dsn.encode()
         while (answer := pq.PGconn.ping(conninfo)) != pq.Ping.OK:
+            if self._process.pid() is None:
+                raise PlaceError("the server has ended")
             if time.monotonic() > deadline:
                 raise PlaceError(
                     f"the server takes no connections ({pq.Ping(answer).name.lower()})"
@@ -409,7 +411,7 @@ class WalMover:
         self._exchange(control)
         self._process.start(startup)
         raise PlaceError(
-            f"{reason.message}; it is up again with its WAL in {former}", hint=reason.hint
+            f"{reason.message}; it is up again with its WAL in {self.here()}", hint=reason.hint
         ) from reason
 
     # ---- clean up
