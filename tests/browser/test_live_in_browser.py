@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 INTERVAL_S = 0.25
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 #: What the browser itself says of an answer that a test asked for.
 EXPECTED = re.compile(r"ERR_|status of 40[039]")
 
@@ -220,6 +222,8 @@ def test_dragging_marks_a_stretch_that_narrows_all_below_it(
 ) -> None:
     tab = opened()
     page = tab.alive(8)
+    # Files are looked at every ten samples, and less often where that takes long.
+    tab.until_true(lambda: watched.served.collector.segments.within(LONG_AGO, datetime.now(UTC)))
     page.locator("#pause").click()
     drag(page, "throughput", 0.1, 0.8)
     tab.until("document.querySelector('#stretch [role=status]').textContent.startsWith('Marked')")
@@ -343,9 +347,17 @@ def test_the_keyboard_alone_marks_a_stretch(opened: Callable[..., Tab]) -> None:
     readout = page.locator("#sessions .readout").inner_text()
     assert re.match(r"\d\d:\d\d:\d\d: ", readout)
     assert page.locator(".readout[aria-live=polite]").count() == 1  # the others follow in silence
-    for _ in range(4):
+
+    def marks_some_work() -> bool:
+        """Mark one sample more: in the first few the sessions may have been idle."""
         page.keyboard.press("Shift+ArrowLeft")
-    tab.until("document.querySelectorAll('[data-rows=waits] tbody tr').length > 0")
+        page.wait_for_timeout(200)
+        found: bool = page.evaluate(
+            "document.querySelectorAll('[data-rows=waits] tbody tr').length > 0"
+        )
+        return found
+
+    tab.until_true(marks_some_work)
     assert "Marked: " in page.locator("#stretch [role=status]").inner_text()
     page.keyboard.press("Escape")
     assert "Nothing is marked" in page.locator("#stretch [role=status]").inner_text()

@@ -78,7 +78,8 @@ def build_install(stock: PgInstall, *, fault: str = "") -> PgInstall:
             _share_objects(build.with_name(stock.version), build)
         done = subprocess.run(
             [
-                *("make", "--no-print-directory", "-C", REPOSITORY / "extension", "install"),
+                *("make", "--no-print-directory", f"--jobs={os.cpu_count()}"),
+                *("-C", REPOSITORY / "extension", "install"),
                 f"PG_CONFIG={install.pg_config}",
                 f"BUILD={build}",
                 *([f"FC_BREAK={fault}"] if fault else []),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,6 +97,13 @@ class Tab:
             assert time.monotonic() < deadline, script
             self.page.wait_for_timeout(50)
         return value
+
+    def until_true(self, condition: Callable[[], object], *, seconds: float = 20) -> None:
+        """Wait until a condition holds, while the page goes on."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline
+            self.page.wait_for_timeout(50)
 
     def alive(self, samples: int = 3) -> Page:
         """Wait until the page follows the server and has so many samples."""
