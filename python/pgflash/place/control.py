@@ -269,8 +269,8 @@ class ServerProcess:
             number = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
         except (OSError, ValueError):
             return False  # it ended as it should
-        # To be there it is enough that nobody has waited for it yet: then it has no folder.
-        return _state(number) == "Z" or any(map(self._is_here, _numbers()))
+        # It holds the lock until its parent has waited for it.
+        return _is_ending(number) or any(map(self._is_here, _numbers()))
 
     def _is_here(self, number: int) -> bool:
         """Say whether a process is one of a server in this data directory."""
@@ -395,14 +395,16 @@ def _numbers() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
 
 
-def _state(number: int) -> str:
-    """Return the letter of a process's state, or nothing if there is none."""
+def _is_ending(number: int) -> bool:
+    """Say whether a process has lost its program already, and is there nevertheless."""
+    process = Path(f"/proc/{number}")
     try:
-        status = Path(f"/proc/{number}/status").read_text()
+        (process / "exe").readlink()
+    except FileNotFoundError:
+        return process.exists()
     except OSError:
-        return ""
-    found = re.search(r"^State:\t(\w)", status, re.MULTILINE)
-    return "" if found is None else found[1]
+        return False
+    return False
 
 
 def _first_line(done: subprocess.CompletedProcess[str]) -> str:
