@@ -187,6 +187,7 @@ def test_a_move_that_fails_says_how_to_go_on_and_how_to_go_back(
         (("table", "stock", "--on", "nowhere"), 1, 'there is no tablespace "nowhere"'),
         (("archive", "--on", "/tmp/x"), 1, "WAL is not archived"),
         (("wal", "--on", "/tmp"), 1, "is not empty"),
+        (("wal", "--on", ""), 2, "names no folder"),
         (("wal", "--on", "/x", "--stop-command", "x"), 2, "go together"),
         (("database", "nothing", "--on", "flash", "--offline"), 1, "there is no database"),
         (("table", "stock"), 2, "Missing option '--on'"),

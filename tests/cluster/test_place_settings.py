@@ -282,6 +282,33 @@ def test_a_command_of_two_copies_is_changed_for_one_that_is_named(placed: Placed
     assert eventually(lambda: setting(placed, "archive_command") == former)
 
 
+def test_a_folder_that_only_the_shell_knows_is_left_for_one_that_is_named(
+    placed: PlacedServer,
+) -> None:
+    former = setting(placed, "archive_command")
+    new = placed.server.base / "archive-known"
+    with placed.server.connect() as connection:
+        connection.execute("alter system set archive_command = 'ARCHIVE=x; cp %p /mnt/$ARCHIVE/%f'")
+        connection.execute("select pg_reload_conf()")
+    assert eventually(lambda: "$ARCHIVE" in setting(placed, "archive_command"))
+    with pytest.raises(PlaceError, match="is no folder here") as told:
+        placed.apply(placed.plan(archive_move(placed, new.name), name="unknown"))
+    assert "--leave-old" in told.value.hint
+    asked = archive_move(placed, new.name, command=f"cp %p {new}/%f", copy="no")
+    assert placed.apply(placed.plan(asked, name="known")).records[0].state is MoveState.DONE
+    assert segments(new)
+    archive_to(placed, placed.server.base / "archive")
+    assert eventually(lambda: setting(placed, "archive_command") == former)
+
+
+def test_a_folder_that_the_command_cannot_name_is_refused_when_it_is_looked_at(
+    placed: PlacedServer,
+) -> None:
+    path = placed.plan(archive_move(placed, "with space"), name="space")
+    (seen,) = look_at(read_plan(path), placed.dsn)
+    assert "cannot stand in a shell command" in str(seen.refused)
+
+
 def test_a_new_command_for_another_folder_is_refused(placed: PlacedServer) -> None:
     asked = archive_move(placed, "archive-m", command="cp %p /elsewhere/%f")
     with pytest.raises(PlaceError, match="archives to /elsewhere, not to"):

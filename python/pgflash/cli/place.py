@@ -218,4 +218,6 @@ def _given(options: dict[str, str]) -> dict[str, str]:
 
 def _folder(to: str) -> str:
     """Return a folder as an absolute path."""
+    if not to:
+        raise UsageError("--on names no folder", hint="Perhaps a variable of the shell is not set.")
     return os.path.abspath(to)  # noqa: PTH100 - links are followed later, by the server's rules

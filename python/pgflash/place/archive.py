@@ -132,10 +132,11 @@ class ArchiveMover:
             )
         command = cluster.setting(_COMMAND)
         folder = folder_of(command)
+        if "command" in self._move.options and not self._copies:
+            # What is named through a variable of the shell, say, is no folder for us.
+            return folder if folder is not None and Path(folder).is_dir() else ""
         if folder is not None:
             return folder
-        if "command" in self._move.options and not self._copies:
-            return ""
         raise PlaceError(
             f"archive_command does not show one folder in front of %f: {command or '(empty)'}",
             hint="Name the new one with --command, and leave what is archived where it is with "
@@ -156,6 +157,7 @@ class ArchiveMover:
         old, new = self._folders()
         if old == new:
             return
+        self.target()  # the new folder can stand in the command
         if self._name == _COMMAND and "command" in self._move.options:
             _refuse_other_folder(self._move.options["command"], self._new_folder())
         if files.is_inside(new, cluster.data_directory()):
@@ -164,7 +166,11 @@ class ArchiveMover:
             )
         files.refuse_folder(new, owner)
         if old is not None and not old.is_dir():
-            raise PlaceError(f"{old}, which archive_command names, is no folder here")
+            raise PlaceError(
+                f"{old}, which archive_command names, is no folder here",
+                hint="Name the new command with --command, and leave what is archived where it is "
+                "with --leave-old.",
+            )
         files.need_room(new, self._old_bytes(old), "the archive")
 
     def room(self, place: str) -> Room:
