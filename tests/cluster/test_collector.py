@@ -110,13 +110,18 @@ def test_without_viewers_it_reads_seldom_and_is_back_with_the_first(
     until(lambda: collector.ring.newest > 3)
     monkeypatch.setattr(collecting, "IDLE_AFTER_S", 0.0)
     until(lambda: collector._pace_s() == collecting.IDLE_INTERVAL_S)
-    time.sleep(0.3)
+
+    def is_quiet() -> bool:
+        """Say whether nothing is read in a time in which five readings were made before."""
+        newest = collector.ring.newest
+        time.sleep(0.5)
+        return collector.ring.newest == newest
+
+    until(is_quiet)  # one may be under way
     quiet = collector.ring.newest
-    time.sleep(0.5)
-    assert collector.ring.newest == quiet
     with collector.watched():
         assert collector.viewers == 1
-        until(lambda: collector.ring.newest > quiet + 2, seconds=3.0)
+        until(lambda: collector.ring.newest > quiet + 2, seconds=collecting.IDLE_INTERVAL_S)
     assert collector.viewers == 0
 
 
