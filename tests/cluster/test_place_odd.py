@@ -261,8 +261,9 @@ def test_what_a_new_index_is_sorted_in_is_foreseen(placed: PlacedServer) -> None
         with PeakWatch(flash=base / "space-flash", spill=base / "space-spill") as watch:
             placed.apply(path)
         # A twentieth to spare is asked for beside it.
-        for where, said in (("flash", room.stays), ("spill", room.passes)):
-            assert watch.grown[where] <= 1.05 * said[where] < 3 * watch.grown[where], (name, where)
+        assert watch.grown["flash"] <= 1.05 * room.stays["flash"] < 3 * watch.grown["flash"], name
+        # Of what comes and goes somebody who looks now and then does not see the most.
+        assert watch.grown["spill"] <= 1.05 * room.passes["spill"], name
         assert sum(room.passes.values()) == room.passes["spill"]
     run(placed, "alter database postgres reset all", "drop table wide")
 
@@ -279,17 +280,28 @@ def test_a_build_of_several_processes_is_sorted_in_files_whatever_memory_there_i
     )
     move = Move(kind=MoveKind.INDEX, to="flash", name="shared_n")
     base = placed.server.base
+    before = temp_bytes(placed)
     with PeakWatch(home=placed.data / "base") as watch:
         placed.apply(placed.plan(move, name="shared"))
     run(placed, "alter index shared_n set tablespace pg_default")
     with Cluster(placed.dsn) as cluster:
         said = RelationMover(cluster, move).room(str(base / "space-flash")).passes
-    assert watch.grown["home"] > 1_000_000
+    assert eventually(lambda: temp_bytes(placed) > before + 1_000_000)
     assert watch.grown["home"] <= 1.05 * said["pg_default"]
     run(placed, "alter database postgres set max_parallel_maintenance_workers = 0")
     with Cluster(placed.dsn) as cluster:
         assert not any(RelationMover(cluster, move).room("flash").passes.values())
     run(placed, "alter database postgres reset all", "drop table shared")
+
+
+def temp_bytes(placed: PlacedServer) -> int:
+    """Return how much has been written to temporary files, as far as it was counted."""
+    with placed.server.connect() as connection:
+        row = connection.execute(
+            "select temp_bytes from pg_stat_database where datname = 'postgres'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def test_what_came_from_a_tablespace_that_is_no_more_says_how_to_go_back(

@@ -238,10 +238,12 @@ class ArchiveMover:
         if self._copies:
             self._copy_missing(old, new, steps, "copy what is archived")
         steps.at("change the setting")
+        # Three failures follow at once, the next a minute later: the first one counts, too.
+        failed_before = self._failures()
         change_setting(self._cluster, name, setting)
         steps.at("wait for the next segment")
         try:
-            self._wait_for_one(new)
+            self._wait_for_one(new, failed_before)
         except PlaceError:
             if steps.record.was != place:
                 change_setting(self._cluster, name, steps.record.was.partition("=")[2])
@@ -283,14 +285,17 @@ class ArchiveMover:
         rows = self._cluster.rows("select name from pg_ls_archive_statusdir()")
         return tuple(name.removesuffix(".ready") for (name,) in rows if name.endswith(".ready"))
 
-    def _wait_for_one(self, folder: Path | None) -> None:
+    def _failures(self) -> int:
+        """Return how often archiving has failed."""
+        return int(self._cluster.value("select failed_count from pg_stat_archiver"))
+
+    def _wait_for_one(self, folder: Path | None, failed_before: int) -> None:
         """Finish a segment, and wait until it or a later one is archived, and in the folder."""
         with said_no("finish a WAL segment"):
             session = self._cluster.session()
             session.execute("set synchronous_commit = local")
             session.execute("select pg_logical_emit_message(true, 'pgflash', 'archive moved')")
             (name,) = _row(session.execute("select pg_walfile_name(pg_switch_wal())"))
-        (failed_before,) = self._cluster.rows("select failed_count from pg_stat_archiver")[0]
         deadline = time.monotonic() + _ARCHIVED_WAIT_S
         while True:
             last, failed, message = self._cluster.rows(
