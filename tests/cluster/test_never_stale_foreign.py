@@ -32,9 +32,18 @@ def make_prey(cached: CachedServer, name: str, *, tablespace: str = "pg_default"
     world.run("checkpoint")
     for _ in range(2):
         read_single_rows(world.session(), name, world.tables["postgres", name], 1000)
-    row = world.session().execute("select pg_relation_filepath(%s)", (name,)).fetchone()
-    assert row is not None
+    row = (
+        world.session()
+        .execute(
+            "select pg_relation_filepath(relation), cached_blocks from pgflash_relations"
+            " where relation = %s::regclass and fork = 'main'",
+            (name,),
+        )
+        .fetchone()
+    )
     world.disconnect()
+    assert row is not None
+    assert int(row[1]) > BYTES // 8192
     return (cached.server.data / str(row[0])).resolve()
 
 
@@ -53,7 +62,6 @@ def overwrite_in_each_way(cached: CachedServer) -> None:
             link = cached.space / "report.txt"
             link.symlink_to(path)
             path = link
-        assert cached.verify()[0] > BYTES // 8192
         export_to(cached, path)
         compared, mismatched = cached.verify()
         assert mismatched == 0, f"{mismatched} of {compared} cached blocks are stale: {name}"

@@ -309,6 +309,21 @@ def use_maintenance_extensions(world: World) -> None:
     world.run("vacuum between")
 
 
+def use_other_files(world: World) -> None:
+    """Change files of other kinds than tables and their usual indexes."""
+    # Together, since the tables of the model stay as they are.
+    use_other_indexes(world)
+    store_large_values(world)
+    rewrite_catalogs(world)
+
+
+def use_other_ways(world: World) -> None:
+    """Change and read tables in ways that are seldom gone."""
+    finish_prepared_transactions(world)
+    read_and_build_in_parallel(world)
+    use_maintenance_extensions(world)
+
+
 def use_temporary_tables(world: World) -> None:
     """Use temporary tables larger than their buffers, and drop them."""
     with world.server.connect() as session:
@@ -476,12 +491,8 @@ STEPS: tuple[Step, ...] = (
     rewrite_by_alter,
     refresh_view,
     make_unlogged,
-    use_other_indexes,
-    store_large_values,
-    rewrite_catalogs,
-    finish_prepared_transactions,
-    read_and_build_in_parallel,
-    use_maintenance_extensions,
+    use_other_files,
+    use_other_ways,
     use_temporary_tables,
     make_many_tables,
     change_many_tables,
