@@ -181,7 +181,7 @@ read_block(FcCache *cache, FcFile *file, uint32_t block)
 }
 
 /* Is a wrong page in the cache?  Reads only, so that nothing moves. */
-static bool
+UNUSED static bool
 holds_wrong(FcCache *cache, FcFile *file, uint32_t block)
 {
 	Page page;

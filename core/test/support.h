@@ -374,6 +374,15 @@ file_id(uint32_t relation)
 		FcFileId){ .tablespace = 1663, .database = 5, .relation = relation };
 }
 
+UNUSED static FcFile
+entered(Rig *rig, uint32_t relation)
+{
+	FcFile file = fc_file(file_id(relation));
+
+	MUST(fc_file_enter(&rig->cache, &file) == FC_OK);
+	return file;
+}
+
 /* ---- pages ------------------------------------------------------------------------- */
 
 typedef struct Page
@@ -400,6 +409,21 @@ page_is(const Page *page, uint32_t file, uint32_t block, uint64_t version)
 
 	page_make(&expected, file, block, version);
 	return memcmp(page, &expected, sizeof(expected)) == 0;
+}
+
+/* Put a block of the file into the cache; true if it took it. */
+UNUSED static bool
+rig_put(Rig *rig, const FcFile *file, uint32_t block)
+{
+	static Page page;
+	FcTicket ticket;
+	FcStatus status = fc_read(&rig->cache, file, block, &page, &ticket);
+
+	page_make(&page, file->id.relation, block, 1);
+	if (status != FC_MISS || fc_fill(&rig->cache, &ticket, &page) != FC_OK)
+		return false;
+	rig_flush(rig);
+	return true;
 }
 
 #endif

@@ -352,124 +352,6 @@ number_used_again_under_the_device(void)
 	return wrong;
 }
 
-/* ---- writers that are gone, and writers that are not ------------------------------------------ */
-
-static const char *const writer_points[] = { "page-picked",  "entry-writing",
-	                                         "page-writing", "submitted",
-	                                         "written",      "entry-settled",
-	                                         "page-freed" };
-
-#define WRITER_POINTS 7
-
-static bool
-stuck_after(FcCache *cache)
-{
-	/* Twice: what was written by the dead, and what was doomed under it. */
-	return holds_wrong(cache, &scene.file, 3) ||
-	       something_is_stuck(cache, &scene.file);
-}
-
-static void
-cut_a_writer_off(const char *point)
-{
-	(void) read_block(scene.a, &scene.file, 3);
-	if (setjmp(cut_off) == 0)
-	{
-		stop_at(point, cut_here);
-		IGNORE(fc_writer_flush(scene.a, FLUSH_NS));
-		MUST(!"the writer was not cut off");
-	}
-}
-
-/* The same process goes on, and becomes the writer once more. */
-static bool
-writer_cut_off_in_oneself(void)
-{
-	for (int i = 0; i < WRITER_POINTS; i++)
-	{
-		for (int doomed = 0; doomed < 2; doomed++)
-		{
-			fc_cache_clear(scene.a);
-			cut_a_writer_off(writer_points[i]);
-			if (doomed)
-				write_block_3();
-			if (stuck_after(scene.a))
-				return true;
-		}
-	}
-	return false;
-}
-
-/* A child that has stopped itself in the middle of writing block 3. */
-static pid_t
-start_child(const char *point)
-{
-	pid_t child = fork();
-	int status;
-
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		FcCache mine = scene.rig.cache;
-
-		mine.token = 0;
-		MUST(fc_process_begin(&mine) == FC_OK);
-		stop_at(point, stop_myself);
-		_exit(fc_writer_flush(&mine, FLUSH_NS) == FC_OK ? 0 : 1);
-	}
-	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
-	return child;
-}
-
-static bool
-writer_killed(void)
-{
-	for (int i = 0; i < WRITER_POINTS; i++)
-	{
-		for (int doomed = 0; doomed < 2; doomed++)
-		{
-			fc_cache_clear(scene.a);
-			(void) read_block(scene.a, &scene.file, 3);
-
-			pid_t child = start_child(writer_points[i]);
-
-			if (doomed)
-				write_block_3();
-			MUST(kill(child, SIGKILL) == 0);
-			MUST(waitpid(child, NULL, 0) == child);
-			if (stuck_after(scene.a))
-				return true;
-		}
-	}
-	return false;
-}
-
-/* A living writer stays the writer, however long it takes. */
-static bool
-writer_stopped(void)
-{
-	bool wrong = false;
-
-	for (int i = 0; i < WRITER_POINTS; i++)
-	{
-		int status;
-
-		fc_cache_clear(scene.a);
-		(void) read_block(scene.a, &scene.file, 3);
-
-		pid_t child = start_child(writer_points[i]);
-
-		write_block_3();
-		wrong |= fc_writer_flush(scene.a, 0) != FC_FULL;
-		(void) read_block(scene.a, &scene.file, 3);
-		MUST(kill(child, SIGCONT) == 0);
-		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
-		wrong |= holds_wrong(scene.a, &scene.file, 3);
-		wrong |= !wrong && stuck_after(scene.a);
-	}
-	return wrong;
-}
-
 /*
  * A second writer comes while the first one's write of block 3 is under way, and
  * block 3 has changed.  What the first one had begun arrives last.
@@ -497,124 +379,7 @@ second_writer_under_the_first(void)
 	return wrong;
 }
 
-/* ---- who stands in for the writer -------------------------------------------------------------- */
-
-#define STAND_IN_NS 1000000000ULL
-
-static const char *const stand_in_points[] = { "stand-in-begun", "page-picked",
-	                                           "entry-writing",  "page-writing",
-	                                           "submitted",      "written",
-	                                           "entry-settled",  "page-freed" };
-
-#define STAND_IN_POINTS 8
-
-static void
-fill_the_ring(FcCache *cache)
-{
-	fc_cache_clear(cache);
-	(void) read_block(cache, &scene.file, 3);
-	for (uint32_t block = 100; block < 131; block++)
-		(void) read_block(cache, &scene.file, block);
-	MUST(fc_ring_info(cache).used == fc_ring_info(cache).pages);
-}
-
-/* A child that stands in for the writer, and has stopped itself at that. */
-static pid_t
-start_stand_in(const char *point)
-{
-	pid_t child = fork();
-	int status;
-
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		FcCache mine = scene.rig.cache;
-
-		mine.token = 0;
-		stop_at(point, stop_myself);
-		fc_writer_stand_in(&mine, STAND_IN_NS);
-		_exit(fc_ring_info(&mine).used < fc_ring_info(&mine).pages ? 0 : 1);
-	}
-	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
-	return child;
-}
-
-static bool
-stand_in_killed(void)
-{
-	bool wrong = false;
-
-	/* Time flies, for a writer that waits for pages that nobody writes, not for reads. */
-	scene.a->read_deadline_ns = UINT64_MAX / 4;
-	fc_test_now_ns = 1000000000ULL;
-	fc_test_tick_ns = 50000000;
-	for (int i = 0; i < STAND_IN_POINTS && !wrong; i++)
-	{
-		for (int doomed = 0; doomed < 2 && !wrong; doomed++)
-		{
-			fill_the_ring(scene.a);
-
-			pid_t child = start_stand_in(stand_in_points[i]);
-
-			if (doomed)
-				write_block_3();
-			MUST(kill(child, SIGKILL) == 0);
-			MUST(waitpid(child, NULL, 0) == child);
-			wrong = !flush(scene.a) || stuck_after(scene.a);
-		}
-	}
-	fc_test_now_ns = fc_test_tick_ns = 0;
-	return wrong;
-}
-
-static bool
-stand_in_stopped(void)
-{
-	bool wrong = false;
-
-	for (int i = 0; i < STAND_IN_POINTS; i++)
-	{
-		int status;
-
-		fill_the_ring(scene.a);
-
-		pid_t child = start_stand_in(stand_in_points[i]);
-
-		write_block_3();
-		wrong |= fc_writer_flush(scene.a, 0) != FC_FULL;
-		(void) read_block(scene.a, &scene.file, 3);
-		MUST(kill(child, SIGCONT) == 0);
-		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
-		wrong |= WEXITSTATUS(status) != 0;
-		wrong |= holds_wrong(scene.a, &scene.file, 3);
-		wrong |= !wrong && stuck_after(scene.a);
-	}
-	return wrong;
-}
-
-/* In the middle of it, a signal handler changes blocks, too. */
-static void
-stand_in_again(void)
-{
-	fc_writer_stand_in(scene.a, STAND_IN_NS);
-}
-
-static bool
-stand_in_within_stand_in(void)
-{
-	bool wrong = false;
-
-	for (int i = 0; i < STAND_IN_POINTS; i++)
-	{
-		fill_the_ring(scene.a);
-		stop_at(stand_in_points[i], stand_in_again);
-		fc_writer_stand_in(scene.a, STAND_IN_NS);
-		wrong |= fc_ring_info(scene.a).served || stuck_after(scene.a);
-	}
-	return wrong;
-}
-
-/* ---- the list ------------------------------------------------------------------------------ */
+/* ---- the list ------------------------------------------------------------------------- */
 
 #define B(name) FC_BREAK_##name
 
@@ -674,37 +439,11 @@ static const Scenario scenarios[] = {
 	  2,
 	  B(FORGET),
 	  { B(FILE_GENERATION) } },
-	{ "a writer is cut off by a signal handler of its own process",
-	  writer_cut_off_in_oneself,
-	  64,
-	  B(SELF),
-	  { B(TAKEOVER) } },
-	{ "a writer is killed", writer_killed, 64, B(TAKE_UP), { B(SELF) } },
-	{ "a dead writer stays the writer",
-	  writer_killed,
-	  64,
-	  B(TAKEOVER),
-	  { B(CRC) } },
-	{ "a writer is stopped, the block changes, and it goes on",
-	  writer_stopped,
-	  64,
-	  B(WRITER_GONE),
-	  { B(CRC) } },
 	{ "a second writer comes while the first one's write is under way",
 	  second_writer_under_the_first,
 	  64,
 	  B(WRITER_GONE) | B(CRC),
 	  { B(WRITER_GONE), B(CRC) } },
-	{ "who stands in for the writer is killed",
-	  stand_in_killed,
-	  64,
-	  B(TAKE_UP),
-	  { B(SELF) } },
-	{ "who stands in is stopped, the block changes, and it goes on",
-	  stand_in_stopped,
-	  64,
-	  B(STAND_IN_SIGN),
-	  { B(CRC) } },
 };
 
 #undef B
@@ -715,11 +454,6 @@ main(void)
 	alarm(120);
 	fc_test_point = on_point;
 	play_all(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
-
-	scene_open(64);
-	OK(!stand_in_within_stand_in(),
-	   "who stands in is cut off by a signal handler that would, too");
-	scene_close();
 
 	scene_open(64);
 	OK(page_given_back_twice_is_given_back_once(),

@@ -1,0 +1,441 @@
+/*
+ * file_interleaving_test.c
+ *		The moments at which a file's number could mean another file: handles that are
+ *		old, numbers that are used again, files that nobody has entered yet.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "scene.h"
+
+/* Some other file has this number now. */
+static void
+take_number(uint32_t number)
+{
+	FcFile other = fc_file(file_id(0));
+
+	for (uint32_t relation = 100; other.number != number; relation++)
+	{
+		other = fc_file(file_id(relation));
+		MUST(fc_file_enter(&scene.b, &other) == FC_OK);
+		MUST(relation < 160);
+	}
+}
+
+/* ---- handles ---------------------------------------------------------------------- */
+
+/* The checkpointer's fd outlives a truncation and a retirement. */
+static bool
+stale_number_in_a_writer(void)
+{
+	FcFile old = scene.file;
+	FcFile new;
+
+	cache_block(scene.a, &scene.file, 3);
+	replace_from(&scene.b, &scene.same, 0);
+	recreate(&scene.b, scene.same.id);
+	take_number(old.number);
+	new = fc_file(scene.same.id);
+	cache_block(&scene.b, &new, 3);
+	write_block(scene.a, &old, 3);
+	return read_block(&scene.b, &new, 3);
+}
+
+static bool
+stale_number_in_a_reader(void)
+{
+	FcFile old = scene.file;
+
+	cache_block(scene.a, &scene.file, 3);
+	retire_half_way(scene.file.id);
+	real_write(7, 3);
+	return read_block(scene.a, &old, 3);
+}
+
+/* ---- numbers that are used again ------------------------------------------------------ */
+
+/* Relation 8 is entered; it can only have the number relation 7 had. */
+static void
+displace(void)
+{
+	FcFile next = fc_file(file_id(8));
+
+	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
+	MUST(next.number == scene.file.number);
+}
+
+static void
+displace_and_fill(void)
+{
+	FcFile next = fc_file(file_id(8));
+
+	displace();
+	cache_block(&scene.b, &next, 4);
+}
+
+static void
+retire_and_displace(void)
+{
+	retire_half_way(scene.file.id);
+	displace();
+}
+
+/* What relation 8 finds under the one number there is to give. */
+static bool
+next_finds(uint32_t block)
+{
+	FcFile next = fc_file(file_id(8));
+
+	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
+	return read_block(&scene.b, &next, block);
+}
+
+static bool
+number_reused_during_a_fill(const char *point, void (*reuse)(void))
+{
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at(point, reuse);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	return next_finds(3);
+}
+
+static bool
+number_reused_with_a_fill_pending(void)
+{
+	return number_reused_during_a_fill("block-copied", retire_and_displace);
+}
+
+static bool
+displaced_between_claim_and_key(void)
+{
+	return number_reused_during_a_fill("claimed-old-key", displace);
+}
+
+static bool
+displaced_between_slot_and_compare(void)
+{
+	return number_reused_during_a_fill("block-copied", displace);
+}
+
+static bool
+displaced_between_compare_and_publish(void)
+{
+	return number_reused_during_a_fill("generations-compared", displace);
+}
+
+static bool
+displaced_with_a_block(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	displace();
+	return next_finds(3);
+}
+
+/* The displaced file has to be looked up again, and may be displaced in turn. */
+static bool
+displaced_and_back(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	displace_and_fill();
+	write_block(scene.a, &scene.file, 3);
+	return read_block(scene.a, &scene.file, 3) || next_finds(4) ||
+	       read_block(scene.a, &scene.file, 3);
+}
+
+/* The writer has resolved the file; then it loses its number and gets another. */
+static bool
+displaced_under_a_writer(void)
+{
+	FcFile again = fc_file(scene.file.id);
+
+	cache_block(scene.a, &scene.file, 3);
+	fc_change_begin(scene.a, &scene.file, 3, 1, &scene.change);
+	displace_and_fill();
+	MUST(fc_file_enter(&scene.b, &again) == FC_OK);
+	cache_block(&scene.b, &again, 3);
+	real_write(7, 3);
+	fc_change_end(scene.a, &scene.file, &scene.change);
+	return read_block(&scene.b, &again, 3);
+}
+
+static void
+displace_and_write(void)
+{
+	displace();
+	write_block(&scene.b, &scene.same, 3);
+}
+
+static bool
+displaced_under_a_reader(void)
+{
+	cache_block(scene.a, &scene.file, 3);
+	stop_at("slot-read", displace_and_write);
+	return read_block(scene.a, &scene.file, 3);
+}
+
+static void
+fill_block_4(void)
+{
+	cache_block(&scene.b, &scene.same, 4);
+}
+
+/* A block comes in when its file is about to be displaced for having none. */
+static bool
+filled_while_displaced(void)
+{
+	stop_at("number-retiring", fill_block_4);
+	MUST(next_finds(3) == false);
+	return next_finds(4);
+}
+
+/*
+ * Relation 7's fill is given up when relation 8 has its number already: that is
+ * one block less of relation 7, not of relation 8.
+ */
+static bool
+counted_for_the_next_file(void)
+{
+	FcFile third = fc_file(file_id(9));
+
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at("claimed", displace_and_fill);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	MUST(fc_file_enter(&scene.b, &third) == FC_OK);
+	MUST(third.number == scene.file.number);
+	return read_block(&scene.b, &third, 4);
+}
+
+static bool
+number_reused_before_the_fill(void)
+{
+	FcFile next = fc_file(file_id(8));
+
+	take_ticket(scene.a, &scene.file, 3);
+	fc_file_retire(&scene.b, scene.file.id);
+	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
+	MUST(next.number == scene.file.number);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	return read_block(&scene.b, &next, 3);
+}
+
+static bool
+retired_half_way_then_reused(void)
+{
+	FcFile next = fc_file(file_id(8));
+
+	cache_block(scene.a, &scene.file, 3);
+	retire_half_way(scene.file.id);
+	MUST(fc_file_enter(&scene.b, &next) == FC_OK);
+	MUST(next.number == scene.file.number);
+	return read_block(&scene.b, &next, 3);
+}
+
+/* A reader opens the file by its name between the two halves of a drop. */
+static bool
+entered_between_two_retirements(void)
+{
+	FcFile between = fc_file(scene.file.id);
+
+	fc_file_retire(&scene.b, between.id);
+	MUST(fc_file_enter(scene.a, &between) == FC_OK);
+	cache_block(scene.a, &between, 3);
+	for (uint32_t block = 0; block < BLOCKS; block++)
+		real_write(7, block);
+	if ((fc_test_broken & FC_BREAK_SECOND_INVALIDATE) == 0)
+		fc_file_retire(&scene.b, between.id);
+
+	FcFile new = fc_file(scene.file.id);
+
+	return read_block(&scene.b, &new, 3);
+}
+
+/* ---- unknown files ------------------------------------------------------------------- */
+
+/* The writer finds nothing to invalidate; then a reader enters the file. */
+static bool
+unknown_to_the_writer(void)
+{
+	FcFile writer = fc_file(file_id(8));
+	FcFile reader = writer;
+	FcChange change;
+
+	fc_change_begin(scene.a, &writer, 3, 1, &change);
+	MUST(fc_file_enter(&scene.b, &reader) == FC_OK);
+	cache_block(&scene.b, &reader, 3);
+	real_write(8, 3);
+	fc_change_end(scene.a, &writer, &change);
+	return read_block(&scene.b, &reader, 3);
+}
+
+static FcFile late_writer;
+
+static void
+begin_late_write(void)
+{
+	fc_change_begin(&scene.b, &late_writer, 3, 1, &scene.change);
+}
+
+/* The same, and the writer looks while the reader is just entering the file. */
+static bool
+unknown_while_entering(void)
+{
+	FcFile reader = fc_file(file_id(8));
+
+	late_writer = fc_file(file_id(8));
+	stop_at("tag-written", begin_late_write);
+	MUST(fc_file_enter(scene.a, &reader) == FC_OK);
+	cache_block(scene.a, &reader, 3);
+	real_write(8, 3);
+	fc_change_end(&scene.b, &late_writer, &scene.change);
+	return read_block(scene.a, &reader, 3);
+}
+
+/* ---- the list ------------------------------------------------------------------------- */
+
+#define B(name) FC_BREAK_##name
+
+static const Scenario scenarios[] = {
+	{ "a writer's number outlives truncation and retirement",
+	  stale_number_in_a_writer,
+	  64,
+	  B(RESOLVE),
+	  { 0 } },
+	{ "a reader's number outlives a retirement that was killed half-way",
+	  stale_number_in_a_reader,
+	  64,
+	  B(RESOLVE) | B(REPLAY_FILE),
+	  { B(RESOLVE), B(REPLAY_FILE) } },
+	{ "a number is to be used again while a fill of it is pending",
+	  number_reused_with_a_fill_pending,
+	  2,
+	  B(FORGET) | B(FILE_GENERATION),
+	  { B(FORGET), B(FILE_GENERATION) } },
+	{ "a number is taken for another file between claim and key",
+	  displaced_between_claim_and_key,
+	  2,
+	  B(FILE_GENERATION) | B(SET_GENERATION),
+	  { B(FILE_GENERATION), B(SET_GENERATION), B(FORGET) } },
+	{ "a number is taken for another file between slot and compare",
+	  displaced_between_slot_and_compare,
+	  2,
+	  B(FORGET) | B(FILE_GENERATION),
+	  { B(FORGET), B(FILE_GENERATION) } },
+	{ "a number is taken for another file between compare and publish",
+	  displaced_between_compare_and_publish,
+	  2,
+	  B(FORGET),
+	  { B(FILE_GENERATION), B(COUNT_FIRST) } },
+	{ "a number is taken for another file while a block is cached",
+	  displaced_with_a_block,
+	  2,
+	  B(FORGET),
+	  { 0 } },
+	{ "a file loses its number, and takes it back",
+	  displaced_and_back,
+	  2,
+	  B(FORGET),
+	  { B(RESOLVE) } },
+	{ "a file loses its number while it is written, and gets another",
+	  displaced_under_a_writer,
+	  2,
+	  B(SECOND_INVALIDATE),
+	  { 0 } },
+	{ "a file loses its number while it is read",
+	  displaced_under_a_reader,
+	  2,
+	  B(ENTRY_COMPARE) | B(REPLAY_FILE),
+	  { B(ENTRY_COMPARE), B(REPLAY_FILE) } },
+	{ "a block comes in while its file is displaced for having none",
+	  filled_while_displaced,
+	  2,
+	  B(COUNT_FIRST),
+	  { 0 } },
+	{ "a fill is given up when another file has its number",
+	  counted_for_the_next_file,
+	  2,
+	  B(RECOUNT),
+	  { 0 } },
+	{ "a number is used again before the fill of an old ticket",
+	  number_reused_before_the_fill,
+	  2,
+	  B(FILE_GENERATION),
+	  { 0 } },
+	{ "a number is used again after a retirement that was killed half-way",
+	  retired_half_way_then_reused,
+	  2,
+	  B(FORGET),
+	  { 0 } },
+	{ "a file is entered between its two retirements",
+	  entered_between_two_retirements,
+	  64,
+	  B(SECOND_INVALIDATE),
+	  { 0 } },
+	{ "a reader enters a file that its writer took for unknown",
+	  unknown_to_the_writer,
+	  64,
+	  B(ABSENT),
+	  { 0 } },
+	{ "the writer looks while the reader is entering the file",
+	  unknown_while_entering,
+	  64,
+	  B(ABSENT),
+	  { 0 } },
+};
+
+#undef B
+
+/* ---- moves that cost a second look at most --------------------------------------------- */
+
+static void
+truncate_nothing(void)
+{
+	FcChange change;
+
+	fc_change_begin(&scene.b, &scene.same, BLOCKS, FC_BLOCKS_ALL, &change);
+	fc_change_end(&scene.b, &scene.same, &change);
+}
+
+static void
+retire_file(void)
+{
+	fc_file_retire(&scene.b, file_id(8));
+}
+
+static void
+test_files_that_move(void)
+{
+	FcFile found;
+	FcFile next = fc_file(file_id(8));
+
+	scene_open(64);
+	found = fc_file(scene.file.id);
+	stop_at("id-compared", truncate_nothing);
+	OK(fc_file_enter(scene.a, &found) == FC_OK &&
+	       fc_file_current(scene.a, &found) &&
+	       found.generation > scene.file.generation,
+	   "a file that is truncated while it is looked for is found as it is now");
+
+	cache_block(scene.a, &found, 3);
+	scene.same = found;
+	stop_at("file-found", truncate_nothing);
+	fc_file_retire(scene.a, found.id);
+	MUST(stop_act == NULL);
+	found = fc_file(found.id);
+	OK(!fc_file_resolve(scene.a, &found) && fc_used_slots(scene.a) == 0,
+	   "a file that is truncated while it is retired is retired");
+
+	stop_at("number-given", retire_file);
+	OK(fc_file_enter(scene.a, &next) == FC_OK &&
+	       fc_file_current(scene.a, &next),
+	   "a file that is dropped while it is entered is entered anew");
+	scene_close();
+}
+
+int
+main(void)
+{
+	alarm(120);
+	fc_test_point = on_point;
+	play_all(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
+	test_files_that_move();
+	return tap_done();
+}

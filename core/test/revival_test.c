@@ -1,0 +1,242 @@
+/*
+ * revival_test.c
+ *		What is left of a cache when its server starts again: what stays, what is
+ *		dropped, whose memory is refused, and what the audit makes of nonsense.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "lives.h"
+#include "staging.h"
+#include "tap.h"
+
+static void
+test_untouched_files_stay(void)
+{
+	FcFile file = fc_file(file_id(7));
+	uint64_t counted;
+
+	scene_open();
+	write_block(scene.a, &scene.file, 4);
+	(void) read_block(scene.a, &scene.file, 4);
+	counted = fc_counter(scene.a, FC_COUNT_hits);
+	MUST(counted > 0);
+	restart();
+	OK(fc_counter(scene.a, FC_COUNT_hits) == 0, "counters begin anew");
+	OK(fc_file_asleep(scene.a, &file), "after a crash a file is asleep");
+	OK(is_hit(scene.a, &file, 3) && is_hit(scene.a, &file, 4),
+	   "one that is as it was is warm");
+	OK(fc_counter(scene.a, FC_COUNT_files_kept) == 1 &&
+	       fc_counter(scene.a, FC_COUNT_files_dropped) == 0 &&
+	       !fc_file_asleep(scene.a, &file),
+	   "and awake, and counted as kept");
+	restart();
+	file = fc_file(file_id(7));
+	OK(is_hit(scene.a, &file, 3), "after two crashes, too");
+	restart();
+	restart();
+	file = fc_file(file_id(7));
+	OK(is_hit(scene.a, &file, 3), "and if it slept through one");
+	OK(!fc_file_current(scene.a, &scene.same),
+	   "a handle of an earlier life is stale");
+	scene_close();
+}
+
+static void
+test_dropped_files_leave_nothing(void)
+{
+	FcFile file = fc_file(file_id(7));
+
+	scene_open();
+	tick();
+	real_write(3);
+	restart();
+	OK(!is_hit(scene.a, &file, 3) &&
+	       fc_counter(scene.a, FC_COUNT_files_dropped) == 1,
+	   "a file that was changed is dropped, and counted");
+	OK(fc_used_slots(scene.a) == 0, "its slots are free");
+	(void) read_block(scene.a, &file, 3);
+	OK(is_hit(scene.a, &file, 3), "and it is cached again");
+
+	restart();
+	file = fc_file(file_id(7));
+	fc_file_wake(scene.a, &file, NULL);
+	OK(!fc_file_asleep(scene.a, &file) && fc_used_slots(scene.a) == 0,
+	   "a file that could not be asked is dropped, too");
+	scene_close();
+}
+
+static void
+test_memory_that_is_not_ours(void)
+{
+	FcIdentity other = home;
+
+	scene_open();
+	other.system++;
+	OK(revive_as(&other, 77) == FC_START_SYSTEM, "another cluster's memory");
+	other = home;
+	other.directory_inode++;
+	OK(revive_as(&other, 77) == FC_START_DIRECTORY,
+	   "another data directory's memory");
+	other = home;
+	other.boot[1]++;
+	OK(revive_as(&other, 77) == FC_START_BOOT, "memory of another boot");
+	OK(revive_as(&home, 78) == FC_START_NONCE,
+	   "memory of another life of the cache file");
+	OK(revive_as(&home, 0) == FC_START_NONCE, "no number is no life");
+	scene.a->shared->set_count++;
+	OK(revive_as(&home, 77) == FC_START_GEOMETRY, "memory of another size");
+	scene.a->shared->set_count--;
+	scene.a->shared->magic ^= 1;
+	OK(revive_as(&home, 77) == FC_START_FORMAT, "of another format");
+	scene.a->shared->magic ^= 1;
+	fc_change_all_begin(scene.a);
+	OK(revive_as(&home, 77) == FC_START_OFFLINE,
+	   "memory that nobody knows what was changed under");
+	fc_change_all_end(scene.a);
+	OK(revive_as(&home, 77) == FC_START_MEMORY, "if all fits it is revived");
+	MUST(fc_mode_set(scene.a, FC_OFFLINE, FC_REASON_USER) == FC_OK);
+	OK(revive_as(&home, 77) == FC_START_OFFLINE,
+	   "memory of a cache that was offline is refused");
+	scene_close();
+}
+
+/* Keys that are no keys must not lead anybody astray. */
+static void
+test_audit_drops_impossible_entries(void)
+{
+	FcSet *set;
+	FcFile file = fc_file(file_id(7));
+
+	scene_open();
+	set = fc_set(scene.a->shared, 0);
+	atomic_store(&set->key[60], fc_key(4000000, 1));
+	atomic_store(&set->meta[60], FC_VALID);
+	atomic_store(&set->key[61], fc_key(63, 1)); /* a number never given */
+	atomic_store(&set->meta[61], FC_VALID);
+	atomic_store(&set->meta[62], FC_FILLING | 0xffffULL << 32);
+	restart();
+	OK(fc_meta_state(atomic_load(&set->meta[60])) == FC_EMPTY &&
+	       fc_meta_state(atomic_load(&set->meta[61])) == FC_EMPTY &&
+	       fc_meta_state(atomic_load(&set->meta[62])) == FC_EMPTY,
+	   "entries of impossible files or owners are emptied");
+	OK(is_hit(scene.a, &file, 3) && fc_used_slots(scene.a) == 1,
+	   "what is possible stays, and is counted");
+	scene_close();
+}
+
+/* Numbers of the ring's, of files' and of the table of classes may be any. */
+static void
+test_numbers_written_over(void)
+{
+	FcShared *shared;
+	FcWriter *writer;
+	FcFile file = fc_file(file_id(7));
+	FcFileInfo info;
+	uint32_t ref;
+
+	scene_open();
+	shared = scene.a->shared;
+	for (uint32_t i = 0; i < shared->ring_count; i++)
+		atomic_store(&fc_staged_page(shared, i)->slot, UINT32_MAX);
+	for (uint32_t i = 0; i < shared->file_count; i++)
+		atomic_store(&fc_files(shared)[i].file_class, 77);
+	for (uint32_t i = 0; i < shared->class_count; i++)
+		atomic_store(&fc_classes(shared)[i].word, 0xffffffff);
+	atomic_store(&shared->classes_used, 1);
+	restart();
+
+	/* Killed when it has got a page, and nothing is in it yet. */
+	MUST(fc_process_begin(&scene.b) == FC_OK &&
+	     fc_staging_take(&scene.b, &ref));
+	fc_process_end(&scene.b);
+	MUST(fc_writer_begin(scene.a, &writer) == FC_OK);
+	OK(fc_staging_used(shared) == 0,
+	   "a page of a dead filler is freed, whatever was in it before");
+	MUST(fc_writer_end(writer, 0) == FC_OK);
+	enter(scene.a, &file);
+	MUST(fc_file_info(scene.a, file.number, &info));
+	OK(info.file_class <= FC_CLASS_NONE, "a class is one that there is");
+	scene_close();
+}
+
+static uint64_t pinned_key;
+
+static void
+change_pinned(void)
+{
+	FcHome unused;
+
+	(void) fc_index_invalidate(scene.a, pinned_key, &unused);
+}
+
+/*
+ * The block was being written when all died, and changes under the audit's eyes:
+ * nobody will ever come to unpin its slot.
+ */
+static void
+test_audit_leaves_no_pin(void)
+{
+	FcCache revived;
+	FcAtomic64 *meta;
+	FcSeen seen;
+
+	scene_open();
+	pinned_key = fc_key(scene.file.number, 3);
+	MUST(fc_index_find(scene.a->shared, pinned_key, &seen));
+	meta = &fc_set(scene.a->shared, seen.slot / FC_WAYS)
+	            ->meta[seen.slot % FC_WAYS];
+	atomic_store(meta, fc_meta_as(seen.meta, FC_WRITING, fc_page_ref(1, 1)));
+	MUST(fc_cache_revive(&revived, scene.rig.memory, &config,
+	                     &scene.rig.flash.device, &home,
+	                     77) == FC_START_MEMORY);
+	stop_at("entry-audited", change_pinned);
+	fc_cache_audit(&revived);
+	MUST(stop_act == NULL);
+	OK(fc_meta_state(atomic_load(meta)) == FC_EMPTY,
+	   "what was being written is empty, though it changed under the audit");
+	fc_cache_close(&revived);
+	scene_close();
+}
+
+/* What is counted begins anew, and so does what is made of it. */
+static void
+test_health_begins_anew(void)
+{
+	FcShared *shared;
+
+	scene_open();
+	shared = scene.a->shared;
+	for (int i = 0; i < 1000; i++)
+		fc_disk_read(scene.a, &scene.file, 1, FC_BLOCK_SIZE, 900000);
+	(void) fc_devices_check(scene.a);
+	MUST(shared->disk_mean_ns == 900000);
+	MUST(fc_counter(scene.a, FC_COUNT_flash_writes) > 0);
+	restart();
+	OK(fc_counter(scene.a, FC_COUNT_flash_writes) == 0 &&
+	       fc_counter(scene.a, FC_COUNT_flash_read_bytes) == 0,
+	   "counters of devices begin anew");
+	(void) fc_devices_check(scene.a);
+	OK(shared->disk_mean_ns == 0, "nothing is known of the disk: %lu",
+	   (unsigned long) shared->disk_mean_ns);
+	for (int i = 0; i < 64; i++)
+		fc_disk_read(scene.a, &scene.file, 1, FC_BLOCK_SIZE, 700000);
+	(void) fc_devices_check(scene.a);
+	OK(shared->disk_mean_ns == 700000, "until it is read: %lu",
+	   (unsigned long) shared->disk_mean_ns);
+	scene_close();
+}
+
+int
+main(void)
+{
+	alarm(120);
+	fc_test_point = on_point;
+	test_untouched_files_stay();
+	test_dropped_files_leave_nothing();
+	test_memory_that_is_not_ours();
+	test_audit_drops_impossible_entries();
+	test_numbers_written_over();
+	test_audit_leaves_no_pin();
+	test_health_begins_anew();
+	return tap_done();
+}
