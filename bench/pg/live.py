@@ -5,8 +5,8 @@ which 50 are in a long query, a sampler whose ring is full, and a load of short 
 is watched by nobody, by one viewer and by twenty on the Performance page,
 then by twenty on the page of the flash cache: processor time of `pgflash serve` and of its
 sessions on the server together, as a share of a core.  Viewers do what the pages' scripts do
-(live_viewers.py).  Bars: 1 % with one viewer, 2 % with twenty.  The looking at files is shown by
-itself, since it grows with relations.
+(live_viewers.py).  Bars: 1 % with one viewer, 2 % with twenty.  What the looking at files has in it
+is measured by itself (files.py).
 
 First content: the page opened in a browser that has nothing of it kept, twenty times; when the
 browser has painted the first of it (bar: a second), and when all charts are drawn.
@@ -39,11 +39,8 @@ from rich.console import Console
 from rich.table import Table
 from sampler import ACTIVE, SESSIONS, ask, sessions, set_rate, wait_for
 
-from pgflash.collect.live import LiveReader
-from pgflash.collect.segments import count_files
 from pgflash.lab.account import make_server_dir
 from pgflash.lab.server import Server
-from pgflash.session import connect
 from support.cluster import ClusterFactory, build_install, find_install
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -208,18 +205,6 @@ def measure_cost(server: Server, pid: int, port: int, size: Size) -> list[Cost]:
     return found
 
 
-def measure_files(server: Server) -> float:
-    """Return how many milliseconds it takes to look at all files, the median."""
-    times = []
-    with connect(server.conninfo()) as connection:
-        known = LiveReader(connection).server
-        for _ in range(9):
-            begin_s = time.monotonic()
-            count_files(connection, known)
-            times.append(1000 * (time.monotonic() - begin_s))
-    return statistics.median(times)
-
-
 def measure_first_content(port: int, count: int) -> dict[str, list[float]]:
     """Return milliseconds to the first content, and until the charts are drawn, of so many."""
     from playwright.sync_api import sync_playwright
@@ -310,14 +295,11 @@ def measure_costs(
     cost = measure_cost(server, pid, port, size)
     console.print(f"Share of a core over {size.seconds:g} s each:")
     console.print(cost_table(cost))
-    files_ms = measure_files(server)
-    console.print(f"To look at the files, which is done every ten seconds: {files_ms:.1f} ms")
     content = measure_first_content(port, size.opened)
     console.print("From a click to the first content, and until the charts are drawn:")
     console.print(content_table(content))
     return {
         "percent": [asdict(one) for one in cost],
-        "files_ms": files_ms,
         "first_content_ms": content,
     }
 

@@ -498,6 +498,38 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'pgflash_io_relation_rows'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1000;
 
+-- For who looks again and again.
+CREATE FUNCTION pgflash_io_relation_changes(
+	IN since bigint,
+	OUT mark bigint,
+	OUT place integer,
+	OUT tablespace_oid oid,
+	OUT database_oid oid,
+	OUT relfilenumber oid,
+	OUT fork text,
+	OUT file_gone boolean,
+	OUT reads bigint,
+	OUT read_bytes bigint,
+	OUT read_time_ms double precision,
+	OUT disk_reads bigint,
+	OUT disk_read_time_ms double precision,
+	OUT page_cache_reads bigint,
+	OUT page_cache_read_time_ms double precision,
+	OUT flash_reads bigint,
+	OUT flash_read_time_ms double precision,
+	OUT writes bigint,
+	OUT write_bytes bigint,
+	OUT write_time_ms double precision,
+	OUT extends bigint,
+	OUT extend_bytes bigint,
+	OUT extend_time_ms double precision,
+	OUT syncs bigint,
+	OUT sync_time_ms double precision
+)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'pgflash_io_relation_changes'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1000;
+
 CREATE VIEW pgflash_io_relations AS
 SELECT
 	r.tablespace_oid,
@@ -531,6 +563,8 @@ LEFT JOIN pg_class c
 
 COMMENT ON FUNCTION pgflash_io_relation_rows() IS
 	'What the view pgflash_io_relations shows, without names, and whether the file is gone. A relation that was dropped or rewritten stays until its place is needed.';
+COMMENT ON FUNCTION pgflash_io_relation_changes(bigint) IS
+	'As pgflash_io_relation_rows(), but only what has changed since this session got the mark, which is in every row of its last answer; all if it is another mark or null. A row replaces what an earlier one said of its place.';
 COMMENT ON VIEW pgflash_io_relations IS
 	'File calls by fork of a relation, in all databases, since the server started.';
 COMMENT ON COLUMN pgflash_io_relations.tablespace_oid IS 'OID of the tablespace that the files are in.';
@@ -976,6 +1010,7 @@ REVOKE ALL ON pgflash_cache, pgflash_cache_devices, pgflash_relations FROM PUBLI
 REVOKE ALL ON pgflash_cache_advice FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_io_rows(), pgflash_io_histogram_rows() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_io_relation_rows(), pgflash_io_tablespace_rows() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgflash_io_relation_changes(bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgflash_wal_row() FROM PUBLIC;
 REVOKE ALL ON pgflash_io, pgflash_io_histogram, pgflash_io_relations FROM PUBLIC;
 REVOKE ALL ON pgflash_io_tablespaces, pgflash_wal FROM PUBLIC;
@@ -992,6 +1027,7 @@ GRANT SELECT ON pgflash_cache_advice TO pg_monitor;
 GRANT SELECT ON pgflash_cache, pgflash_cache_devices, pgflash_relations TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_io_rows(), pgflash_io_histogram_rows() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_io_relation_rows(), pgflash_io_tablespace_rows() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION pgflash_io_relation_changes(bigint) TO pg_monitor;
 GRANT EXECUTE ON FUNCTION pgflash_wal_row() TO pg_monitor;
 GRANT SELECT ON pgflash_io, pgflash_io_histogram, pgflash_io_relations TO pg_monitor;
 GRANT SELECT ON pgflash_io_tablespaces, pgflash_wal TO pg_monitor;

@@ -141,6 +141,20 @@ extern void account_sum_tablespace(unsigned number, AccountKind kind,
 extern uint32_t account_relation_places(void);
 extern bool account_relation(uint32_t place, AccountRelation *out);
 
+/* What a reader saw of a place when it last looked there; 0: it never did. */
+typedef struct AccountSeen
+{
+	uint64_t tag;
+	uint64_t sum;
+} AccountSeen;
+
+/*
+ * Has anything changed in a place since then?  If so out is what stands there, by
+ * itself: a relation that got two places has a part of its counts in each.
+ */
+extern bool account_relation_changed(uint32_t place, AccountSeen *seen,
+                                     AccountRelation *out);
+
 extern void account_wal(AccountWal *out);
 
 /* ---- hooks ---------------------------------------------------------------- */

@@ -364,6 +364,22 @@ account_relation_places(void)
 	return account_memory.places;
 }
 
+/* Is a place with this tag a relation's? */
+static bool
+is_given(uint64_t tag)
+{
+	return state_of(tag) == LIVE || state_of(tag) == GONE;
+}
+
+static void
+set_key(AccountRelation *out, Key key)
+{
+	out->tablespace = (uint32_t) (key.space_and_database >> 32);
+	out->database = (uint32_t) key.space_and_database;
+	out->relation = (uint32_t) (key.relation_and_fork >> 32);
+	out->fork = (uint32_t) key.relation_and_fork;
+}
+
 static void
 add_counters(AccountRelation *out, uint32_t place)
 {
@@ -408,8 +424,7 @@ add_places(Key key, uint32_t first, AccountRelation *out)
 	{
 		uint64_t tag = tag_of(place);
 
-		if ((state_of(tag) != LIVE && state_of(tag) != GONE) ||
-		    !same(key_at(place), key))
+		if (!is_given(tag) || !same(key_at(place), key))
 			continue;
 		if (is_first && place != first)
 			return false;
@@ -434,13 +449,55 @@ account_relation(uint32_t place, AccountRelation *out)
 	}
 
 	tag = tag_of(place);
-	if (state_of(tag) != LIVE && state_of(tag) != GONE)
+	if (!is_given(tag))
 		return false;
 	key = key_at(place);
-	out->tablespace = (uint32_t) (key.space_and_database >> 32);
-	out->database = (uint32_t) key.space_and_database;
-	out->relation = (uint32_t) (key.relation_and_fork >> 32);
-	out->fork = (uint32_t) key.relation_and_fork;
+	set_key(out, key);
 	out->gone = true;
 	return add_places(key, place, out) && tag_of(place) >> 2 == tag >> 2;
+}
+
+/* Every counter only grows, so their sum stays as it is if and only if all of them do. */
+static uint64_t
+sum_of(uint32_t place)
+{
+	const RelationPlace *of = &account_memory.relations[place];
+	int copies = FC_BROKEN(ACCOUNT_CHANGES) ? 1 : RELATION_COPIES;
+	uint64_t sum = 0;
+
+	for (int copy = 0; copy < copies; copy++)
+	{
+		for (int i = 0; i < RELATION_COUNTERS; i++)
+			sum += account_get(&of->copy[copy].counter[i]);
+	}
+	return sum;
+}
+
+bool
+account_relation_changed(uint32_t place, AccountSeen *seen,
+                         AccountRelation *out)
+{
+	bool is_other = place == account_memory.places;
+	AccountSeen now = { .tag = is_other ? 0 : tag_of(place) };
+
+	if (!is_other && !is_given(now.tag))
+		return false;
+
+	/* Before the counters themselves: what comes in between is seen next time. */
+	now.sum = sum_of(place);
+	if (now.tag == seen->tag && now.sum == seen->sum)
+		return false;
+
+	memset(out, 0, sizeof(*out));
+	add_counters(out, place);
+	if (!is_other)
+	{
+		set_key(out, key_at(place));
+		out->gone = state_of(now.tag) == GONE;
+		atomic_thread_fence(memory_order_acquire);
+		if (tag_of(place) >> 2 != now.tag >> 2)
+			return false;
+	}
+	*seen = now;
+	return true;
 }

@@ -24,6 +24,7 @@
 PG_FUNCTION_INFO_V1(pgflash_io_rows);
 PG_FUNCTION_INFO_V1(pgflash_io_histogram_rows);
 PG_FUNCTION_INFO_V1(pgflash_io_relation_rows);
+PG_FUNCTION_INFO_V1(pgflash_io_relation_changes);
 PG_FUNCTION_INFO_V1(pgflash_io_tablespace_rows);
 PG_FUNCTION_INFO_V1(pgflash_wal_row);
 
@@ -213,17 +214,36 @@ has_calls(const AccountCount *kind)
 	return false;
 }
 
-static const char *
-fork_word(uint32 fork)
+#define RELATION_COLUMNS (5 + NUMBERS)
+
+/* The words for forks, made once for many rows. */
+static void
+make_fork_words(Datum *words)
 {
-	return fork <= MAX_FORKNUM ? forkNames[fork] : "?";
+	for (int fork = 0; fork <= MAX_FORKNUM; fork++)
+		words[fork] = CStringGetTextDatum(forkNames[fork]);
+}
+
+/* What stands in a place; others together have numbers only. */
+static void
+fill_relation(Datum *values, bool *nulls, const AccountRelation *of,
+              bool is_other, const Datum *fork_words)
+{
+	memset(nulls, 0, sizeof(bool) * RELATION_COLUMNS);
+	memset(nulls, is_other, sizeof(bool) * 4);
+	values[0] = ObjectIdGetDatum(of->tablespace);
+	values[1] = ObjectIdGetDatum(of->database);
+	values[2] = ObjectIdGetDatum(of->relation);
+	values[3] = fork_words[Min(of->fork, MAX_FORKNUM)];
+	values[4] = BoolGetDatum(of->gone);
+	fill_numbers(&values[5], of->read_bytes, of->kind);
 }
 
 Datum
 pgflash_io_relation_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Datum forks[MAX_FORKNUM + 1];
+	Datum fork_words[MAX_FORKNUM + 1];
 	uint32 places;
 
 	module_require_library();
@@ -231,26 +251,92 @@ pgflash_io_relation_rows(PG_FUNCTION_ARGS)
 	if (!account_attached())
 		return (Datum) 0;
 
-	for (int fork = 0; fork <= MAX_FORKNUM; fork++)
-		forks[fork] = CStringGetTextDatum(fork_word((uint32) fork));
+	make_fork_words(fork_words);
 	places = account_relation_places();
 	for (uint32 place = 0; place <= places; place++)
 	{
 		bool is_other = place == places;
-		bool nulls[5 + NUMBERS] = { is_other, is_other, is_other, is_other };
-		Datum values[5 + NUMBERS];
+		bool nulls[RELATION_COLUMNS];
+		Datum values[RELATION_COLUMNS];
 		AccountRelation of;
 
 		if (!account_relation(place, &of) || (is_other && !has_calls(of.kind)))
 			continue;
-		values[0] = ObjectIdGetDatum(of.tablespace);
-		values[1] = ObjectIdGetDatum(of.database);
-		values[2] = ObjectIdGetDatum(of.relation);
-		values[3] = forks[Min(of.fork, MAX_FORKNUM)];
-		values[4] = BoolGetDatum(of.gone);
-		fill_numbers(&values[5], of.read_bytes, of.kind);
+		fill_relation(values, nulls, &of, is_other, fork_words);
 		put(result, values, nulls);
 	}
+	return (Datum) 0;
+}
+
+/*
+ * What this session has seen of each place, and the mark that it gave for it; 0: none,
+ * or it was interrupted while it looked.
+ */
+static AccountSeen *seen;
+static int64 seen_mark;
+
+/* Remember what is seen from now on; forget what was if it is not asked for. */
+static void
+see_since(int64 since, uint32 places)
+{
+	Size size = ((Size) places + 1) * sizeof(AccountSeen);
+
+	if (seen == NULL)
+		seen = MemoryContextAllocHuge(TopMemoryContext, size);
+	if (since == 0 || since != seen_mark)
+		memset(seen, 0, size);
+	seen_mark = 0;
+}
+
+/* A time, so that it is no other session's; no two answers bear the same one. */
+static int64
+next_mark(void)
+{
+	static int64 last;
+
+	last = Max((int64) GetCurrentTimestamp(), last + 1);
+	return last;
+}
+
+/*
+ * Looking at places costs little, telling of them does: ten thousand rows take tens of
+ * milliseconds, of which few are news to who asks again and again.
+ */
+Datum
+pgflash_io_relation_changes(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int64 since = PG_ARGISNULL(0) ? 0 : PG_GETARG_INT64(0);
+	int64 mark = next_mark();
+	Datum fork_words[MAX_FORKNUM + 1];
+	uint32 places;
+	bool told = false;
+
+	module_require_library();
+	InitMaterializedSRF(fcinfo, 0);
+	if (!account_attached())
+		return (Datum) 0;
+
+	make_fork_words(fork_words);
+	places = account_relation_places();
+	see_since(since, places);
+	for (uint32 place = 0; place <= places; place++)
+	{
+		bool nulls[2 + RELATION_COLUMNS] = { false };
+		Datum values[2 + RELATION_COLUMNS];
+		AccountRelation of;
+
+		if (!account_relation_changed(place, &seen[place], &of))
+			continue;
+		values[0] = Int64GetDatum(mark);
+		values[1] = Int32GetDatum((int32) place);
+		fill_relation(&values[2], &nulls[2], &of, place == places, fork_words);
+		put(result, values, nulls);
+		told = true;
+	}
+
+	/* Who is told nothing has no newer mark. */
+	seen_mark = told ? mark : since;
 	return (Datum) 0;
 }
 

@@ -44,6 +44,8 @@
 	21 /* readers add up all copies of a relation's counters */
 #define FC_BREAK_ACCOUNT_ANEW                                                  \
 	22 /* who is given a place begins at nothing, in all of its copies */
+#define FC_BREAK_ACCOUNT_CHANGES                                               \
+	23 /* whether a relation's counters changed is asked of all copies */
 #define FC_BREAK_OVERWRITTEN                                                   \
 	30 /* looks that were overwritten while they were read */
 #define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */

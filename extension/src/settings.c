@@ -141,7 +141,7 @@ settings_define(void)
 	DefineCustomIntVariable(
 		"pgflash.account_relations",
 		"How many forks of relations have counts of their own.",
-		"What is beyond is counted together. Takes 144 bytes of shared memory "
+		"What is beyond is counted together. Takes 544 bytes of shared memory "
 		"for each.",
 		&setting_account_relations, 16384, 0, 10000000, PGC_POSTMASTER, 0, NULL,
 		NULL, NULL);

@@ -926,6 +926,103 @@ test_processors(void)
 	move_to(0);
 }
 
+/* What somebody knows who is told only what changes. */
+typedef struct Follower
+{
+	AccountSeen seen[PLACES + 1];
+	AccountRelation known[PLACES + 1];
+	unsigned told;
+} Follower;
+
+static void
+follow(Follower *follower)
+{
+	follower->told = 0;
+	for (uint32_t place = 0; place <= PLACES; place++)
+		follower->told += account_relation_changed(
+			place, &follower->seen[place], &follower->known[place]);
+}
+
+/* Does he know what there is to know? */
+static bool
+knows_all(const Follower *follower)
+{
+	bool good = true;
+
+	for (uint32_t place = 0; place <= PLACES; place++)
+	{
+		AccountRelation row;
+
+		if (account_relation(place, &row))
+			good &= memcmp(&row, &follower->known[place], sizeof(row)) == 0;
+	}
+	return good;
+}
+
+static unsigned
+below(unsigned limit)
+{
+	static uint64_t state = 7;
+
+	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (unsigned) ((state >> 33) % limit);
+}
+
+static void
+test_changes(void)
+{
+	static Follower often;
+	static Follower seldom;
+	unsigned wrong = 0;
+	unsigned most = 0;
+
+	begin_anew();
+	follow(&often);
+	OK(often.told == 0, "where nothing was counted nothing is told");
+	sync_relations(20000, 10);
+	follow(&often);
+	OK(often.told == 10, "at first all is told");
+	follow(&often);
+	OK(often.told == 0, "and then what changes, nothing else");
+	move_to(2);
+	sync_relations(20003, 1);
+	(void) server_unlink("base/5/20007");
+	follow(&often);
+	OK(often.told == 2 && knows_all(&often),
+	   "ACCOUNT_CHANGES: wherever it is counted, and if a file has gone");
+
+	/* More relations than places, so that places change hands. */
+	for (unsigned round = 0; round < 2000; round++)
+	{
+		unsigned calls = below(4);
+
+		move_to((int) below(8));
+		for (unsigned i = 0; i < calls; i++)
+			sync_relations(20000 + below(PLACES + 20), 1);
+		if (below(3) == 0)
+		{
+			char path[64];
+
+			snprintf(path, sizeof(path), "base/5/%u",
+			         20000 + below(PLACES + 20));
+			(void) server_unlink(path);
+			calls++;
+		}
+		follow(&often);
+		wrong += !knows_all(&often) || often.told > calls;
+		if (below(50) == 0)
+		{
+			follow(&seldom);
+			wrong += !knows_all(&seldom);
+			most = seldom.told > most ? seldom.told : most;
+		}
+	}
+	OK(wrong == 0 && calls_of_others() > 0,
+	   "who is told what changes knows what who asks for all does");
+	OK(most > 30, "however seldom he asks: %u at once", most);
+	move_to(0);
+}
+
 static void
 test_tablespaces(void)
 {
@@ -1128,6 +1225,7 @@ main(void)
 	test_more_relations_than_places();
 	test_odd_places();
 	test_processors();
+	test_changes();
 	test_tablespaces();
 	test_backend_types();
 	test_many_at_once();

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from random import Random
+from typing import Any
 
 import psycopg
 import pytest
@@ -165,30 +168,103 @@ def test_a_rewritten_relation_begins_anew_and_the_old_file_is_kept(server: Serve
 
 
 def test_the_views_agree_with_one_another(server: Server) -> None:
+    query = """
+        with io as materialized (select * from pgflash_io_rows()),
+             buckets as materialized (select * from pgflash_io_histogram_rows()),
+             spaces as materialized (select * from pgflash_io_tablespace_rows()),
+             relations as materialized (select * from pgflash_io_relation_rows())
+        select (select sum(calls) from io) as calls,
+               (select sum(calls) from buckets) as in_buckets,
+               (select sum(calls) from io where file_class = 'data') as data_calls,
+               (select sum(reads + writes + extends + syncs) from spaces) as in_spaces,
+               (select sum(reads + writes + extends + syncs) from relations) as in_relations,
+               (select sum(bytes) from io where file_class = 'data') as data_bytes,
+               (select sum(read_bytes + write_bytes + extend_bytes) from relations)
+                   as relation_bytes
+    """
     with session(server) as worker:
-        for _ in range(2):
-            # Read at one moment; the second time nothing has to be read for it.
-            found = rows(
-                worker,
-                """
-                with io as materialized (select * from pgflash_io_rows()),
-                     buckets as materialized (select * from pgflash_io_histogram_rows()),
-                     spaces as materialized (select * from pgflash_io_tablespace_rows()),
-                     relations as materialized (select * from pgflash_io_relation_rows())
-                select (select sum(calls) from io) as calls,
-                       (select sum(calls) from buckets) as in_buckets,
-                       (select sum(calls) from io where file_class = 'data') as data_calls,
-                       (select sum(reads + writes + extends + syncs) from spaces) as in_spaces,
-                       (select sum(reads + writes + extends + syncs) from relations)
-                           as in_relations,
-                       (select sum(bytes) from io where file_class = 'data') as data_bytes,
-                       (select sum(read_bytes + write_bytes + extend_bytes) from relations)
-                           as relation_bytes
-                """,
-            )[0]
-    assert found["calls"] == found["in_buckets"] > 0
-    assert found["data_calls"] == found["in_spaces"] == found["in_relations"]
-    assert found["data_bytes"] == found["relation_bytes"]
+
+        def agree() -> bool:
+            (found,) = rows(worker, query)
+            return bool(
+                found["calls"] == found["in_buckets"] > 0
+                and found["data_calls"] == found["in_spaces"] == found["in_relations"]
+                and found["data_bytes"] == found["relation_bytes"]
+            )
+
+        # They are read one after another, and others may write meanwhile.
+        assert eventually(agree)
+
+
+class Follower:
+    """Knows what was asked of relations from what it is told to have changed."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self.connection = connection
+        self.mark: int | None = None
+        self.places: dict[int, tuple[Any, ...]] = {}
+
+    def look(self) -> int:
+        """Take up what has changed; return how many rows that were."""
+        query = "select * from pgflash_io_relation_changes(%s)"
+        told = self.connection.execute(query, (self.mark,)).fetchall()
+        for mark, place, *row in told:
+            self.mark = mark
+            self.places[place] = tuple(row)
+        return len(told)
+
+    def knows_all(self) -> bool:
+        self.look()
+        query = "select * from pgflash_io_relation_rows()"
+        return set(self.places.values()) == set(self.connection.execute(query).fetchall())
+
+
+def ask_anything(worker: psycopg.Connection[Any], number: int, random: Random) -> None:
+    """Read, change, make, rewrite and drop tables of one's own."""
+    statements = (
+        "create table if not exists {0} as select n, repeat('x', 300) as pad"
+        " from generate_series(1, 2000) n",
+        "insert into {0} select n, 'y' from generate_series(1, 500) n",
+        "update {0} set pad = pad where n % 7 = 0",
+        "select count(*) from {0}",
+        "truncate {0}",
+        "vacuum full {0}",
+        "drop table {0}",
+        "checkpoint",
+    )
+    for _ in range(120):
+        with suppress(psycopg.errors.UndefinedTable):
+            worker.execute(random.choice(statements).format(f"own_{number}_{random.randrange(3)}"))
+
+
+def test_who_is_told_what_changes_knows_what_there_is(server: Server) -> None:
+    workers = [session(server) for _ in range(3)]
+    with session(server) as observer, session(server) as late:
+        follower, seldom = Follower(observer), Follower(late)
+        assert follower.look() == len(follower.places) > 50
+        seldom.look()
+        threads = [
+            threading.Thread(target=ask_anything, args=[worker, number, Random(number)])
+            for number, worker in enumerate(workers)
+        ]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            follower.look()
+        for thread in threads:
+            thread.join()
+        for worker in workers:
+            worker.close()
+        # Others may write between the two questions; what was once missed would stay so.
+        assert eventually(follower.knows_all)
+        assert eventually(seldom.knows_all)
+        assert eventually(lambda: follower.look() == 0)
+        assert relation(late, "item")["reads"] > 0
+
+        mark, follower.mark = follower.mark, 4711
+        assert follower.look() == len(follower.places), "another's mark"
+        follower.mark = mark
+        assert follower.look() == len(follower.places), "a mark of before"
 
 
 def test_off_at_the_start_and_nothing_else_on_leaves_the_server_alone(

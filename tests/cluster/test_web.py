@@ -351,7 +351,7 @@ def test_the_busy_one_of_a_thousand_relations_is_found(
         connection.execute("checkpoint")
     with served(server.conninfo(), interval_s=0.1) as one, one.collector.watched():
         segments = one.collector.segments
-        until(lambda: segments._before is not None and len(segments._before[1]) > 1000)
+        until(lambda: len(segments._known) > 1000)
         with server.connect() as connection:
             (begin,) = connection.execute("select clock_timestamp()").fetchone() or ()
             connection.execute(

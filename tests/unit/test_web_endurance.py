@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import pytest
 
-from pgflash.model.live import FileKey, FileRow, Flow, LiveServer, Reading, WaitTime
+from pgflash.model.live import FileChange, Flow, LiveServer, Reading, WaitTime
 from pgflash.session import Connection, SessionError
 from pgflash.web import collector as collecting
 from pgflash.web.collector import Collector
@@ -108,23 +108,30 @@ class Hours:
             cache={"mode": "serve", "hits": 40.0 * n, "misses": 10.0 * n},
         )
 
-    def count(self, _connection: Connection, _server: LiveServer) -> dict[FileKey, FileRow]:
-        # New files all the time, as of temporary tables.
-        first = self.seconds // 10
-        return {
-            (1663, 5, number): (float(self.seconds), 0.0, 0.0, float(self.seconds), 0.0, 0.0, 0.0)
-            for number in range(first, first + FILES)
-        }
-
-    def collector(self) -> Collector:
+    def collector(self, files: Callable[[Hours], Files] | None = None) -> Collector:
         return Collector(
             "",
             Ring(),
             interval_s=0.0,
             connect=lambda _dsn: cast("Connection", Session()),
             reader=self.make,
-            count=self.count,
+            files=lambda _connection: (files or Files)(self),
         )
+
+
+class Files:
+    """New files all the time, as of temporary tables; each takes the place of one that went."""
+
+    def __init__(self, hours: Hours) -> None:
+        self.hours = hours
+
+    def read(self, _server: LiveServer) -> list[FileChange]:
+        now = float(self.hours.seconds)
+        first = self.hours.seconds // 10
+        return [
+            (number % FILES, (1663, 5, number), (now, 0.0, 0.0, now, 0.0, 0.0, 0.0))
+            for number in range(first, first + FILES)
+        ]
 
 
 def is_flat(early: int, late: int) -> bool:
@@ -283,22 +290,16 @@ def test_each_change_is_one_sentence_there_and_back(
     assert list(changes(SERVER, SERVER)) == []
 
 
-def test_files_that_cannot_be_counted_cost_only_the_segments() -> None:
+def test_files_that_cannot_be_looked_at_cost_only_the_segments() -> None:
     hours = Hours()
     calls = []
 
-    def count(_connection: Connection, _server: LiveServer) -> dict[FileKey, FileRow]:
-        calls.append(1)
-        raise SessionError("function pgflash_io_relation_rows() does not exist")
+    class Untold(Files):
+        def read(self, _server: LiveServer) -> list[FileChange]:
+            calls.append(1)
+            raise SessionError("function pgflash_io_relation_changes(bigint) does not exist")
 
-    collector = Collector(
-        "",
-        Ring(),
-        interval_s=0.0,
-        connect=lambda _dsn: cast("Connection", Session()),
-        reader=hours.make,
-        count=count,
-    )
+    collector = hours.collector(Untold)
     with collector.watched():
         drive(hours, collector, 100)
     assert len(rates(collector)) == 99
@@ -307,24 +308,25 @@ def test_files_that_cannot_be_counted_cost_only_the_segments() -> None:
 
 
 @pytest.mark.parametrize(("part", "few"), [(500, True), (0, False)])
-def test_files_that_take_long_to_count_are_counted_less_often(
+def test_files_that_take_long_to_look_at_are_looked_at_less_often(
     monkeypatch: pytest.MonkeyPatch, part: int, few: bool
 ) -> None:
+    """But for the first look, which tells of all files."""
     monkeypatch.setattr(collecting, "FILES_PART", part)
     calls = []
 
-    class Many(Hours):
-        def count(self, connection: Connection, server: LiveServer) -> dict[FileKey, FileRow]:
+    class Many(Files):
+        def read(self, server: LiveServer) -> list[FileChange]:
             calls.append(1)
             time.sleep(0.01)
-            return super().count(connection, server)
+            return super().read(server)
 
-    hours = Many()
-    collector = hours.collector()
+    hours = Hours()
+    collector = hours.collector(Many)
     with collector.watched():
         drive(hours, collector, 50)
-    assert (len(calls) == 1) == few
-    assert calls
+    assert (len(calls) == 2) == few
+    assert len(calls) >= 2
 
 
 def test_clocks_that_step_harm_nothing() -> None:

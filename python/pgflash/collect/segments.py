@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: PostgreSQL
 """What was asked of which relation's files: the extension's counts, and the names of relations.
 
-Counts are by file and looked up nowhere, which is fast; names are asked for of those few files
-that are shown.  A file of another database has no name here but its number.
+Counts are by file and looked up nowhere, and only those are told that changed since the last look,
+which is fast; names are asked for of those few files that are shown.  A file of another database
+has no name here but its number.
 """
 
 from collections.abc import Iterable
 
 from psycopg import sql
 
-from pgflash.model.live import FileKey, FileRow, LiveServer
+from pgflash.model.live import FileChange, FileKey, LiveServer
 from pgflash.session import Connection, said
 
 #: What pgflash.account_relations holds by default, and more: what is beyond is left out, those that
-#: cost most time since the server started are kept.  20,000 take 0.1 s to ask for.
+#: cost most time since the server started are told first.
 FILES_MAX = 20_000
 
-_COUNTS = """
-select coalesce(tablespace_oid, 0), coalesce(database_oid, 0), coalesce(relfilenumber, 0),
-       sum(reads)::float8, sum(flash_reads)::float8, sum(read_bytes)::float8,
-       sum(read_time_ms)::float8, sum(writes + extends)::float8,
-       sum(write_bytes + extend_bytes)::float8, sum(write_time_ms + extend_time_ms)::float8
-  from {schema}.pgflash_io_relation_rows()
- group by 1, 2, 3
- order by sum(read_time_ms + write_time_ms + extend_time_ms) desc
+_CHANGES = """
+select mark, place,
+       coalesce(tablespace_oid, 0), coalesce(database_oid, 0), coalesce(relfilenumber, 0),
+       reads::float8, flash_reads::float8, read_bytes::float8, read_time_ms,
+       (writes + extends)::float8, (write_bytes + extend_bytes)::float8,
+       write_time_ms + extend_time_ms
+  from {schema}.pgflash_io_relation_changes({since})
+ order by read_time_ms + write_time_ms + extend_time_ms desc
  limit {limit}
 """
 _NAMES = """
@@ -38,12 +39,27 @@ select key.tablespace, key.database, key.number,
 """
 
 
-def count_files(connection: Connection, server: LiveServer) -> dict[FileKey, FileRow]:
-    """Return what was asked of files since the server started."""
-    query = sql.SQL(_COUNTS).format(schema=sql.SQL(server.schema), limit=sql.Literal(FILES_MAX))
-    with said("ask what was read and written"), connection.cursor(binary=True) as cursor:
-        rows = cursor.execute(query, prepare=True).fetchall()
-    return {row[:3]: row[3:] for row in rows}
+class FileReader:
+    """Asks over one session what changed since it last asked."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Have asked for nothing yet."""
+        self._connection = connection
+        self._mark: int | None = None
+
+    def read(self, server: LiveServer) -> list[FileChange]:
+        """Return all files at first, and then those of which something was asked."""
+        query = sql.SQL(_CHANGES).format(
+            schema=sql.SQL(server.schema), since=sql.Placeholder(), limit=sql.Literal(FILES_MAX)
+        )
+        with (
+            said("ask what was read and written"),
+            self._connection.cursor(binary=True) as cursor,
+        ):
+            rows = cursor.execute(query, (self._mark,), prepare=True).fetchall()
+        if rows:
+            self._mark = rows[0][0]
+        return [(row[1], row[2:5], row[5:]) for row in rows]
 
 
 def name_files(connection: Connection, keys: Iterable[FileKey]) -> dict[FileKey, str]:

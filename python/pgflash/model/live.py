@@ -143,9 +143,11 @@ class Sample:
 
 #: Tablespace, database and number of a relation's files; the number is 0 for all others together.
 FileKey = tuple[int, int, int]
-#: What was asked of a relation's files, in the order of FileCount: of thousands of files most have
-#: not changed from one look to the next, and nothing is made of those.
+#: What was asked of a relation's files since the server started, in the order of FileCount.
 FileRow = tuple[float, ...]
+#: What stands in a place of the server's table of files now: what stood there before is over.  A
+#: relation has a place for each of its forks.
+FileChange = tuple[int, FileKey, FileRow]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,15 +16,15 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from pgflash.analyze.live import sample
 from pgflash.collect.live import LiveReader
-from pgflash.collect.segments import count_files
+from pgflash.collect.segments import FileReader
 from pgflash.errors import PgflashError
-from pgflash.model.live import FileKey, FileRow, LiveServer, Reading
+from pgflash.model.live import FileChange, LiveServer, Reading
 from pgflash.session import Connection, connect
 from pgflash.web.notices import changes
 from pgflash.web.ring import Ring
@@ -74,6 +74,13 @@ class Reader(Protocol):
         """Return what the server has counted now."""
 
 
+class FilesReader(Protocol):
+    """Reads over one session what was asked of files."""
+
+    def read(self, server: LiveServer) -> Iterable[FileChange]:
+        """Return what has changed since it last read; all at first."""
+
+
 class Collector:
     """Reads one server for all viewers."""
 
@@ -85,7 +92,7 @@ class Collector:
         interval_s: float = INTERVAL_S,
         connect: Callable[[str], Connection] = connect,
         reader: Callable[[Connection], Reader] = LiveReader,
-        count: Callable[[Connection, LiveServer], Mapping[FileKey, FileRow]] = count_files,
+        files: Callable[[Connection], FilesReader] = FileReader,
     ) -> None:
         """Read the server that a DSN names into a ring."""
         self.ring = ring
@@ -98,7 +105,7 @@ class Collector:
         self._interval_s = interval_s
         self._connect = connect
         self._reader = reader
-        self._count = count
+        self._files = files
         #: What is to be told with the next reading, which knows the server's time.
         self._untold: list[str] = []
         self._status = Status(state="connecting", sentence="Connecting to the server.")
@@ -189,7 +196,10 @@ class Collector:
             before: Reading | None = None
             next_s = time.monotonic()
             again_s = next_s + LOOK_AGAIN_S
+            files = self._files(connection)
             files_s = next_s
+            # The first look tells of all files, and takes longer than any other.
+            files_part = 0
             self.segments.forget()
             while not self._stop.is_set():
                 reading = reader.read()
@@ -197,9 +207,10 @@ class Collector:
                 before = reading
                 now_s = time.monotonic()
                 if reader.server.schema and now_s >= files_s and self._watches():
-                    if self._look_at_files(connection, reader.server, reading):
+                    if self._look_at_files(connection, files, reader.server, reading):
                         took_s = time.monotonic() - now_s
-                        files_s = now_s + max(EVERY * self._interval_s, FILES_PART * took_s)
+                        files_s = now_s + max(EVERY * self._interval_s, files_part * took_s)
+                        files_part = FILES_PART
                     else:
                         files_s = math.inf  # not before the next session
                 if now_s >= again_s:
@@ -212,10 +223,12 @@ class Collector:
                     self._wake.clear()
                     next_s = time.monotonic()
 
-    def _look_at_files(self, connection: Connection, server: LiveServer, reading: Reading) -> bool:
-        """Count what was asked of files; tell whether this server tells that."""
+    def _look_at_files(
+        self, connection: Connection, files: FilesReader, server: LiveServer, reading: Reading
+    ) -> bool:
+        """Take up what was asked of files; tell whether this server tells that."""
         try:
-            self.segments.look(reading.at, self._count(connection, server))
+            self.segments.look(reading.at, files.read(server))
         except PgflashError:
             if connection.broken:
                 raise

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """What was asked of which files in the last quarter of an hour, by ten seconds.
 
-The collector looks at the counts every ten seconds, while somebody watches; with very many files
-less often, so that it costs little.  Only what changed between two looks is kept, those that took
-most time one by one and the rest together, so memory is bounded.  A stretch gets of each
+The collector looks every ten seconds what has changed, while somebody watches; where very much
+does less often, so that it costs little.  What was asked between two looks is kept, those that
+took most time one by one and the rest together, so memory is bounded.  A stretch gets of each
 interval that it shares time with as much as the time that they share.
 
 Locking: intervals are replaced whole by the collector's thread; readers take the tuple as it is.
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime, timedelta
 from heapq import nlargest
-from operator import sub
+from operator import add, sub
 
 from pgflash.analyze.words import count, percent, size
 from pgflash.collect.segments import FILES_MAX
-from pgflash.model.live import FileCount, FileKey, FileRow, StretchRow
+from pgflash.model.live import FileChange, FileCount, FileKey, FileRow, StretchRow
 
 #: How often the counts are looked at, in samples.
 EVERY = 10
@@ -39,31 +39,46 @@ class Segments:
     def __init__(self) -> None:
         """Know nothing yet."""
         self._intervals: tuple[_Interval, ...] = ()
-        self._before: tuple[datetime, Mapping[FileKey, FileRow]] | None = None
+        self._looked_at: datetime | None = None
+        #: By place, as it was when it last changed.
+        self._known: dict[int, tuple[FileKey, FileRow]] = {}
 
     def forget(self) -> None:
         """Take no difference with what was before: the server may have begun to count anew."""
-        self._before = None
+        self._looked_at = None
+        self._known.clear()
 
     def clear(self) -> None:
         """Forget all: it was asked of another server's files."""
-        self._before, self._intervals = None, ()
+        self.forget()
+        self._intervals = ()
 
-    def look(self, at: datetime, counts: Mapping[FileKey, FileRow]) -> None:
-        """Take up what was counted at a moment."""
-        before, self._before = self._before, (at, counts)
-        if before is None or at <= before[0]:
+    def look(self, at: datetime, changes: Iterable[FileChange]) -> None:
+        """Take up what has changed since the last look; at the first one all has."""
+        before, self._looked_at = self._looked_at, at
+        asked = self._learn(changes)
+        if before is None or at <= before:
             return
-        # Of a file that may have been left out before it is not known what it has of now.
-        new = _NOTHING if len(before[1]) < FILES_MAX else None
-        changed = {
-            key: FileCount(**dict(zip(_NAMES, map(sub, now, earlier), strict=True)))
-            for key, now in counts.items()
-            if (earlier := before[1].get(key, new)) is not None and now != earlier
-        }
         # What began to count anew tells nothing of the time between.
-        sound = {key: one for key, one in changed.items() if one.reads >= 0 and one.writes >= 0}
-        self._intervals = (*self._intervals, (before[0], at, _most(sound)))[-INTERVALS_MAX:]
+        counts = (
+            (key, FileCount(**dict(zip(_NAMES, row, strict=True)))) for key, row in asked.items()
+        )
+        sound = {key: one for key, one in counts if one.reads >= 0 and one.writes >= 0}
+        self._intervals = (*self._intervals, (before, at, _most(sound)))[-INTERVALS_MAX:]
+
+    def _learn(self, changes: Iterable[FileChange]) -> dict[FileKey, FileRow]:
+        """Return by how much counts differ from what was known of their places."""
+        asked: dict[FileKey, FileRow] = {}
+        for place, key, now in changes:
+            known = self._known.get(place)
+            if known is None and len(self._known) >= FILES_MAX:
+                continue
+            self._known[place] = (key, now)
+            earlier = known[1] if known is not None and known[0] == key else _NOTHING
+            if now != earlier:
+                more = map(sub, now, earlier)
+                asked[key] = tuple(map(add, asked.get(key, _NOTHING), more))
+        return asked
 
     def within(self, begin: datetime, end: datetime) -> dict[FileKey, FileCount]:
         """Return what was asked of files in a stretch of time."""
