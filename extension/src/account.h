@@ -129,10 +129,11 @@ extern unsigned account_backend_types(void);
 extern void account_sum(unsigned backend_type, AccountClass class,
                         AccountKind kind, AccountSum *out);
 
-/* False: there is no tablespace of this number; OID 0: all further ones. */
-extern bool account_tablespace(unsigned number, uint32_t *oid_out);
-extern void account_sum_tablespace(unsigned number, AccountKind kind,
-                                   AccountSum *out);
+/*
+ * What was asked of all files of a tablespace, as of a relation's; false: there is none
+ * of this number.  OID 0: all further ones.
+ */
+extern bool account_tablespace(unsigned number, AccountRelation *out);
 
 /*
  * The counters of a place, 0 .. account_relation_places() - 1; false: it is empty.

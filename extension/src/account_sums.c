@@ -62,20 +62,28 @@ account_sum(unsigned backend_type, AccountClass class, AccountKind kind,
 }
 
 bool
-account_tablespace(unsigned number, uint32_t *oid_out)
+account_tablespace(unsigned number, AccountRelation *out)
 {
-	*oid_out = 0;
-	if (number < ACCOUNT_TABLESPACES - 1)
-		*oid_out = atomic_load(&account_memory.shared->tablespace[number]);
-	return number == ACCOUNT_TABLESPACES - 1 || *oid_out != 0;
-}
+	bool is_last = number == ACCOUNT_TABLESPACES - 1;
 
-void
-account_sum_tablespace(unsigned number, AccountKind kind, AccountSum *out)
-{
 	memset(out, 0, sizeof(*out));
-	for (unsigned type = 0; type < account_backend_types(); type++)
-		add_rows(out, type, number, 1, kind);
+	if (!is_last)
+		out->tablespace =
+			atomic_load(&account_memory.shared->tablespace[number]);
+	if (!is_last && out->tablespace == 0)
+		return false;
+
+	for (int kind = 0; kind < ACCOUNT_KINDS; kind++)
+	{
+		AccountSum sum = { 0 };
+
+		for (unsigned type = 0; type < account_backend_types(); type++)
+			add_rows(&sum, type, number, 1, (AccountKind) kind);
+		out->kind[kind] = (AccountCount){ sum.calls, sum.bytes, sum.ns };
+		if (kind <= ACCOUNT_FLASH_READ)
+			out->read_bytes += sum.bytes;
+	}
+	return true;
 }
 
 void

@@ -352,26 +352,13 @@ pgflash_io_tablespace_rows(PG_FUNCTION_ARGS)
 	{
 		bool nulls[1 + NUMBERS] = { false };
 		Datum values[1 + NUMBERS];
-		AccountCount kind[ACCOUNT_KINDS];
-		uint64 read_bytes = 0;
-		Oid oid;
+		AccountRelation of;
 
-		if (!account_tablespace(number, &oid))
+		if (!account_tablespace(number, &of) || !has_calls(of.kind))
 			continue;
-		for (int i = 0; i < ACCOUNT_KINDS; i++)
-		{
-			AccountSum sum;
-
-			account_sum_tablespace(number, (AccountKind) i, &sum);
-			kind[i] = (AccountCount){ sum.calls, sum.bytes, sum.ns };
-			if (i <= ACCOUNT_FLASH_READ)
-				read_bytes += sum.bytes;
-		}
-		if (!has_calls(kind))
-			continue;
-		nulls[0] = !OidIsValid(oid);
-		values[0] = ObjectIdGetDatum(oid);
-		fill_numbers(&values[1], read_bytes, kind);
+		nulls[0] = !OidIsValid(of.tablespace);
+		values[0] = ObjectIdGetDatum(of.tablespace);
+		fill_numbers(&values[1], of.read_bytes, of.kind);
 		put(result, values, nulls);
 	}
 	return (Datum) 0;

@@ -52,30 +52,30 @@ forget_name_after(const char *path)
 	errno = after;
 }
 
-int
-names_unlink(const char *path)
+/* The name goes, by whichever call. */
+static int
+take_away(const char *path, int (*call)(const char *))
 {
 	int errno_before = errno;
 	int result;
 
 	forget_name(path);
 	errno = errno_before;
-	result = unlink(path);
+	result = call(path);
 	forget_name_after(path);
 	return result;
 }
 
 int
+names_unlink(const char *path)
+{
+	return take_away(path, unlink);
+}
+
+int
 names_remove(const char *path)
 {
-	int errno_before = errno;
-	int result;
-
-	forget_name(path);
-	errno = errno_before;
-	result = remove(path);
-	forget_name_after(path);
-	return result;
+	return take_away(path, remove);
 }
 
 /*

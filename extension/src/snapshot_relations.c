@@ -239,22 +239,10 @@ read_totals(DeltaRow *row)
 	row->null_key = true;
 	for (unsigned number = 0; number < ACCOUNT_TABLESPACES; number++)
 	{
-		AccountCount count[ACCOUNT_KINDS];
-		uint64 read_bytes = 0;
-		Oid oid;
+		AccountRelation of;
 
-		if (!account_tablespace(number, &oid))
-			continue;
-		for (int i = 0; i < ACCOUNT_KINDS; i++)
-		{
-			AccountSum sum;
-
-			account_sum_tablespace(number, (AccountKind) i, &sum);
-			count[i] = (AccountCount){ sum.calls, sum.bytes, sum.ns };
-			if (i <= ACCOUNT_FLASH_READ)
-				read_bytes += sum.bytes;
-		}
-		add_counts(row->value, read_bytes, count);
+		if (account_tablespace(number, &of))
+			add_counts(row->value, of.read_bytes, of.kind);
 	}
 }
 

@@ -1027,8 +1027,7 @@ static void
 test_tablespaces(void)
 {
 	uint64_t calls = 0;
-	AccountSum sum;
-	uint32_t oid;
+	AccountRelation row;
 	char path[128];
 
 	begin_anew();
@@ -1050,15 +1049,15 @@ test_tablespaces(void)
 	}
 	for (unsigned number = 2; number < ACCOUNT_TABLESPACES - 1; number++)
 	{
-		account_sum_tablespace(number, ACCOUNT_SYNC, &sum);
-		calls += account_tablespace(number, &oid) &&
-		         oid == 50000 + number - 2 && sum.calls == 1;
+		calls += account_tablespace(number, &row) &&
+		         row.tablespace == 50000 + number - 2 && calls_in(&row) == 1 &&
+		         row.kind[ACCOUNT_SYNC].calls == 1;
 	}
 	OK(calls == ACCOUNT_TABLESPACES - 3,
 	   "the first tablespaces have counts of their own");
-	account_sum_tablespace(ACCOUNT_TABLESPACES - 1, ACCOUNT_SYNC, &sum);
-	OK(account_tablespace(ACCOUNT_TABLESPACES - 1, &oid) && oid == 0 &&
-	       sum.calls == 40 - (ACCOUNT_TABLESPACES - 3),
+	OK(account_tablespace(ACCOUNT_TABLESPACES - 1, &row) &&
+	       row.tablespace == 0 &&
+	       row.kind[ACCOUNT_SYNC].calls == 40 - (ACCOUNT_TABLESPACES - 3),
 	   "the others count together");
 	OK(calls_of(ACCOUNT_DATA, ACCOUNT_SYNC) == 40, "in the totals are all");
 }
