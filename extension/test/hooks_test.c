@@ -423,19 +423,6 @@ test_foreign_names(void)
 	server_close(fd);
 }
 
-/* In a child, whose cache is a copy: what takes a cache offline. */
-static bool
-goes_offline(bool (*action)(void))
-{
-	pid_t child = fork();
-	int status;
-
-	if (child == 0)
-		_exit(action() && fc_mode(&runtime.cache, NULL) == FC_OFFLINE ? 0 : 1);
-	return waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-	       WEXITSTATUS(status) == 0;
-}
-
 static bool
 move_a_database(void)
 {

@@ -153,6 +153,7 @@ test_aliases(void)
 		"base/../base/5/16384",
 		"../data/base/5/16384",
 		"/srv/pg/data/../data/base/5/16384",
+		"/srv/pg/other/../data/base", /* all databases, even */
 	};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)

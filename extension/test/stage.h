@@ -146,19 +146,21 @@ page_valid(void *page, uint32_t block)
 	return *(unsigned char *) page != INVALID;
 }
 
+static FcDevice cache_device;
+static const FcConfig cache_config = { .slot_count = SLOTS,
+	                                   .process_count = 8,
+	                                   .policy = &fc_policy_lfu };
+
 UNUSED static void
 set_up_cache(void)
 {
-	static FcDevice device;
-	FcConfig config = { .slot_count = SLOTS,
-		                .process_count = 8,
-		                .policy = &fc_policy_lfu };
-	size_t size = fc_cache_memory_size(&config);
+	size_t size = fc_cache_memory_size(&cache_config);
 
 	server_memory = aligned_alloc(128, (size + 127) / 128 * 128);
-	if (fc_device_file_open(&device, "../cache", SLOTS, 0) != FC_DEVICE_FINE ||
-	    fc_cache_create(&runtime.cache, server_memory, &config, &device) !=
-	        FC_OK ||
+	if (fc_device_file_open(&cache_device, "../cache", SLOTS, 0) !=
+	        FC_DEVICE_FINE ||
+	    fc_cache_create(&runtime.cache, server_memory, &cache_config,
+	                    &cache_device) != FC_OK ||
 	    fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE) != FC_OK)
 		abort();
 }
@@ -233,6 +235,19 @@ reads_true(int fd)
 	return got == pread(fd, &stored, sizeof(stored), 0) &&
 	       (got != FC_BLOCK_SIZE ||
 	        memcmp(&served, &stored, sizeof(stored)) == 0);
+}
+
+/* In a child, whose cache is a copy: what takes a cache offline. */
+UNUSED static bool
+goes_offline(bool (*action)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(action() && fc_mode(&runtime.cache, NULL) == FC_OFFLINE ? 0 : 1);
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
 }
 
 #endif

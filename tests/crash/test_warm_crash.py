@@ -75,11 +75,16 @@ def create_on_machine(cluster: ClusterFactory, install: PgInstall) -> tuple[Cach
     return cached, machine
 
 
+@pytest.mark.parametrize("end", ["killed", "stopped at once"])
 def test_a_machine_that_boots_after_a_crash_is_cold(
-    cluster: ClusterFactory, pgflash_install: PgInstall
+    cluster: ClusterFactory, pgflash_install: PgInstall, end: str
 ) -> None:
     cached, machine = create_on_machine(cluster, pgflash_install)
-    crash(cached)
+    if end == "killed":
+        crash(cached)
+    else:
+        # The postmaster takes its leave, but nothing was written for it.
+        cached.server.stop("immediate")
     machine.boot(random.Random(1))
     reason = start_again(cached)
     assert reason.startswith("cold: the machine was started")

@@ -1,0 +1,605 @@
+/*
+ * changes_test.c
+ *		Every call that changes a file, or what stands under its name: wherever it
+ *		writes, whatever name it uses, also when it fails.
+ *
+ * A call that is forgotten in one of these ways makes no other test fail: PostgreSQL
+ * makes it seldom, or never.  Who forgets it serves what is stale when it is made.
+ *
+ * One lets another life of the cache begin, as after a crash of the server.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "faults.h"
+
+#include <limits.h>
+#include <sys/resource.h>
+
+#include "fcache/writer.h"
+
+static const FcIdentity identity = { .system = 1 };
+
+/* ---- calls that fail -------------------------------------------------------------- */
+
+static Page written;
+static struct iovec vector[2] = {
+	{ written.bytes, 100 }, { written.bytes + 100, FC_BLOCK_SIZE - 100 }
+};
+static int source_fd;
+
+static ssize_t
+write_block(int fd)
+{
+	return changes_pwrite(fd, &written, FC_BLOCK_SIZE, 0);
+}
+
+static ssize_t
+write_part(int fd)
+{
+	return changes_pwrite(fd, &written, 100, 0);
+}
+
+static ssize_t
+write_vector(int fd)
+{
+	return changes_pwritev(fd, vector, 2, 0);
+}
+
+static ssize_t
+write_here(int fd)
+{
+	return changes_write(fd, &written, FC_BLOCK_SIZE);
+}
+
+static ssize_t
+write_vector_here(int fd)
+{
+	return changes_writev(fd, vector, 2);
+}
+
+static ssize_t
+copy_block(int fd)
+{
+	off_t from = 0;
+	off_t to = 0;
+
+	return changes_copy_range(source_fd, &from, fd, &to, FC_BLOCK_SIZE, 0);
+}
+
+static ssize_t
+copy_here(int fd)
+{
+	off_t from = 0;
+
+	return changes_copy_range(source_fd, &from, fd, NULL, FC_BLOCK_SIZE, 0);
+}
+
+static ssize_t
+cut_half(int fd)
+{
+	return changes_ftruncate(fd, BLOCKS / 2 * FC_BLOCK_SIZE);
+}
+
+static ssize_t
+sync_all(int fd)
+{
+	return changes_fsync(fd);
+}
+
+static ssize_t
+sync_data(int fd)
+{
+	return changes_fdatasync(fd);
+}
+
+static ssize_t
+sync_range(int fd)
+{
+	return changes_sync_file_range(fd, 0, FC_BLOCK_SIZE, 0);
+}
+
+typedef struct Call
+{
+	const char *name;
+	const char *what;
+	ssize_t (*make)(int fd);
+} Call;
+
+static const Call calls[] = {
+	{ "pwrite", "of a block", write_block },
+	{ "pwrite", "of part of a block", write_part },
+	{ "pwritev", "", write_vector },
+	{ "write", "", write_here },
+	{ "writev", "", write_vector_here },
+	{ "copy_file_range", "", copy_block },
+	{ "copy_file_range", "at the file's position", copy_here },
+	{ "ftruncate", "", cut_half },
+	{ "fsync", "", sync_all },
+	{ "fdatasync", "", sync_data },
+	{ "sync_file_range", "", sync_range },
+};
+
+/* What the kernel has done of it nobody knows; but that it was interrupted is nothing. */
+static void
+test_calls_that_fail(void)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	{
+		const Call *call = &calls[i];
+		int fd = lettered_relation(BLOCKS);
+
+		fault = (Fault){ .name = call->name, .fd = fd, .error = EIO };
+		OK(call->make(fd) == -1 && errno == EIO && fault.name == NULL &&
+		       nothing_is_cached(),
+		   "%s %s: the whole file is forgotten if it fails", call->name,
+		   call->what);
+		server_close(fd);
+
+		fd = lettered_relation(BLOCKS);
+		fault = (Fault){ .name = call->name, .fd = fd, .error = EINTR };
+		OK(call->make(fd) == -1 && errno == EINTR && fault.name == NULL &&
+		       block_is_cached(1),
+		   "%s %s: but not if it is interrupted", call->name, call->what);
+		server_close(fd);
+	}
+}
+
+/* In a child, whose cache is a copy; the action says that all is right. */
+static bool
+right_in_a_child(bool (*action)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		_exit(action() ? 0 : 1);
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
+}
+
+static int alias_fd;
+
+static bool
+a_failed_alias_leaves_no_map(void)
+{
+	bool could = fc_map_save(&runtime.cache) == FC_OK;
+
+	fault = (Fault){ .name = "pwrite", .fd = alias_fd, .error = EIO };
+	return could && write_block(alias_fd) == -1 && errno == EIO &&
+	       nothing_is_cached() && fc_map_save(&runtime.cache) == FC_SKIP;
+}
+
+static void
+test_alias_that_fails(void)
+{
+	char path[PATH_MAX];
+	int fd = lettered_relation(BLOCKS);
+
+	snprintf(path, sizeof(path), "%s/../data/" PATH, runtime.root.directory);
+	alias_fd = server_open(path, O_RDWR);
+	OK(right_in_a_child(a_failed_alias_leaves_no_map),
+	   "a write by another name that fails: nothing outlives the server");
+	server_close(alias_fd);
+	server_close(fd);
+}
+
+/* ---- where it writes -------------------------------------------------------------- */
+
+static void
+test_positions(void)
+{
+	static const Call at_position[] = {
+		{ "write", "", write_here },
+		{ "writev", "", write_vector_here },
+		{ "copy_file_range", "", copy_here },
+	};
+
+	for (size_t i = 0; i < sizeof(at_position) / sizeof(at_position[0]); i++)
+	{
+		const Call *call = &at_position[i];
+		int fd = lettered_relation(BLOCKS);
+
+		if (lseek(fd, 5 * FC_BLOCK_SIZE, SEEK_SET) < 0)
+			abort();
+		OK(call->make(fd) == FC_BLOCK_SIZE && all_true(fd),
+		   "%s changes the block at the file's position", call->name);
+		server_close(fd);
+	}
+}
+
+static void
+test_copy_of_all(void)
+{
+	int fd = lettered_relation(BLOCKS);
+	off_t from = 0;
+	off_t to = 0;
+
+	OK(changes_copy_range(source_fd, &from, fd, &to, SIZE_MAX, 0) > 0 &&
+	       all_true(fd),
+	   "a copy of as much as there is may change any block behind");
+	server_close(fd);
+}
+
+/* PostgreSQL's checkpointer changes most blocks of all. */
+static void
+test_checkpointer(void)
+{
+	int fd = lettered_relation(BLOCKS);
+
+	runtime.checkpointer_type = backend_type;
+	OK(write_block(fd) == FC_BLOCK_SIZE && all_true(fd),
+	   "the checkpointer's writes are changes like any");
+	runtime.checkpointer_type = -1;
+	server_close(fd);
+}
+
+/* ---- by which descriptor ------------------------------------------------------------ */
+
+typedef int (*Dup3Hook)(int, int, int);
+typedef int (*FcntlHook)(int, int, ...);
+typedef int (*OpenatHook)(int, const char *, int, ...);
+typedef int (*CreatHook)(const char *, mode_t);
+
+static void
+test_copied_descriptors(void)
+{
+	int fd = lettered_relation(BLOCKS);
+	int other = server_open("base/5/16385", O_RDWR | O_CREAT);
+	int copy;
+
+	OK(HOOK("dup3", Dup3Hook)(fd, other, O_CLOEXEC) == other &&
+	       write_block(other) == FC_BLOCK_SIZE && all_true(fd),
+	   "a descriptor that becomes a copy by dup3 is another file's no more");
+	server_close(other);
+
+	/* Where a descriptor of another file was closed, and no hook saw it. */
+	other = server_open("base/5/16385", O_RDWR);
+	close(other);
+	copy = HOOK("fcntl", FcntlHook)(fd, F_DUPFD_CLOEXEC, other);
+	memset(&written, 'D', sizeof(written));
+	OK(copy == other && write_block(copy) == FC_BLOCK_SIZE && all_true(fd),
+	   "nor is one that becomes a copy by fcntl");
+	server_close(copy);
+	server_close(fd);
+	names_unlink("base/5/16385");
+}
+
+static int nameless;
+
+static bool
+write_nameless(void)
+{
+	fault = (Fault){ .name = "readlink", .fd = -1, .error = EACCES };
+	return write_block(nameless) == FC_BLOCK_SIZE && fault.name == NULL;
+}
+
+static void
+test_descriptor_that_does_not_tell(void)
+{
+	int fd = lettered_relation(BLOCKS);
+
+	nameless = open(PATH, O_RDWR);
+	OK(goes_offline(write_nameless),
+	   "a write through a descriptor that does not tell its file takes the "
+	   "cache offline");
+	close(nameless);
+	server_close(fd);
+}
+
+/* ---- by which name -------------------------------------------------------------------- */
+
+static void
+test_calls_that_empty_a_file(void)
+{
+	int fd = lettered_relation(BLOCKS);
+	int folder = open("base/5", O_RDONLY | O_DIRECTORY);
+	int opened = HOOK("openat", OpenatHook)(folder, "16384", O_RDWR | O_TRUNC);
+
+	OK(opened >= 0 && nothing_is_cached(),
+	   "a file is emptied by a name below another folder");
+	server_close(opened);
+	server_close(fd);
+	close(folder);
+
+	fd = lettered_relation(BLOCKS);
+	opened = HOOK("creat", CreatHook)(PATH, 0600);
+	OK(opened >= 0 && nothing_is_cached(), "a file is emptied by creat");
+	server_close(opened);
+	server_close(fd);
+}
+
+/* A symbolic link outside the data directory, as in hooks_test.c. */
+static void
+test_foreign_names(void)
+{
+	char link[PATH_MAX];
+	struct rlimit before;
+	struct rlimit none;
+	int fd = lettered_relation(BLOCKS);
+	int writer;
+
+	snprintf(link, sizeof(link), "%s-link", runtime.root.directory);
+	if (symlink("data/" PATH, link) != 0)
+		abort();
+	writer = server_open(link, O_WRONLY);
+	OK(write_block(writer) == FC_BLOCK_SIZE && all_true(fd),
+	   "a symbolic link's file is asked for, also by who only writes");
+	server_close(writer);
+	server_close(fd);
+
+	fd = lettered_relation(BLOCKS);
+	if (getrlimit(RLIMIT_NOFILE, &before) != 0)
+		abort();
+	none = before;
+	none.rlim_cur = 0;
+	if (setrlimit(RLIMIT_NOFILE, &none) != 0)
+		abort();
+	OK(changes_truncate(link, 0) == 0 &&
+	       setrlimit(RLIMIT_NOFILE, &before) == 0 && nothing_is_cached(),
+	   "a symbolic link whose file cannot be asked for may lead to any");
+	server_close(fd);
+	unlink(link);
+}
+
+static void
+test_alias_that_goes(void)
+{
+	char path[PATH_MAX];
+	int fd = lettered_relation(BLOCKS);
+
+	snprintf(path, sizeof(path), "%s/../data/" PATH, runtime.root.directory);
+	OK(names_unlink(path) == 0, "a file is unlinked by another name");
+	plant_letters(PATH, 'A');
+	server_close(fd);
+	fd = server_open(PATH, O_RDWR);
+	OK(all_true(fd), "its name's next file is read anew");
+	server_close(fd);
+}
+
+#define IN_SPACE "pg_tblspc/16400/PG_18_202506291/5/16401"
+
+/* The folder of a tablespace, with a file of 8 blocks. */
+static void
+make_space(const char *folder, int letter)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "mkdir -p ../other/%s/PG_18_202506291/5",
+	         folder);
+	if (system(path) != 0)
+		abort();
+	snprintf(path, sizeof(path), "../other/%s/PG_18_202506291/5/16401", folder);
+	plant(path, BLOCKS, letter);
+}
+
+static void
+test_tablespace_that_goes(void)
+{
+	int fd;
+
+	make_space("first", 'a');
+	make_space("second", 'b');
+	if (mkdir("pg_tblspc", 0700) != 0 ||
+	    symlink("../../other/first", "pg_tblspc/16400") != 0)
+		abort();
+	fd = cached_relation(IN_SPACE);
+	server_close(fd);
+	if (names_unlink("pg_tblspc/16400") != 0 ||
+	    symlink("../../other/second", "pg_tblspc/16400") != 0)
+		abort();
+	fd = server_open(IN_SPACE, O_RDWR);
+	OK(reads_true(fd), "what is in a tablespace goes with its link");
+	server_close(fd);
+	names_unlink("pg_tblspc/16400");
+}
+
+/* ---- who has the name now ------------------------------------------------------------- */
+
+static void
+others_replace_it(void)
+{
+	if (names_unlink(PATH) != 0)
+		abort();
+	plant_letters(PATH, 'A');
+}
+
+static bool
+the_dictionary_knows(uint32_t relation)
+{
+	FcFileInfo info;
+
+	for (uint32_t number = 1; number < fc_file_count(&runtime.cache); number++)
+	{
+		if (fc_file_info(&runtime.cache, number, &info) &&
+		    info.id.relation == relation)
+			return true;
+	}
+	return false;
+}
+
+static void
+test_name_that_is_looked_at(void)
+{
+	int fd = lettered_relation(0);
+	int new;
+
+	/* The reader's file has its name still; and then it has not. */
+	fault = (Fault){ .name = "stat", .fd = -1, .after = others_replace_it };
+	(void) all_true(fd);
+	new = server_open(PATH, O_RDWR);
+	OK(fault.name == NULL && all_true(new),
+	   "a file that is replaced when its name was looked at is not the next");
+	server_close(new);
+	server_close(fd);
+
+	fd = lettered_relation(0);
+	fault = (Fault){ .name = "stat", .fd = -1, .other_device = true };
+	OK(all_true(fd) && fault.name == NULL && nothing_is_cached(),
+	   "a file of the same inode on another device is another file");
+	server_close(fd);
+
+	fd = lettered_relation(0);
+	names_unlink(PATH);
+	OK(all_true(fd) && !the_dictionary_knows(16384),
+	   "a file without a name gets no number for good");
+	server_close(fd);
+}
+
+/* Give the number to a file whose name could have it, too. */
+static void
+take_number(uint32_t number)
+{
+	FcFile other = fc_file((FcFileId){ 1663, 5, 0, 0, 0 });
+
+	for (uint32_t relation = 100000; other.number != number; relation++)
+	{
+		fc_file_retire(&runtime.cache, other.id);
+		other = fc_file((FcFileId){ 1663, 5, relation, 0, 0 });
+		if (fc_file_enter(&runtime.cache, &other) != FC_OK)
+			abort();
+	}
+}
+
+/* Is a dropped file's block the next one's, whose number is another of its generation? */
+static bool
+next_is_true(const char *path, bool *alike)
+{
+	Page page = page_of('w');
+	FcFile before;
+	int old;
+	int new;
+	bool right;
+
+	plant(path, BLOCKS, 'a');
+	old = server_open(path, O_RDWR);
+	(void) server_read(old, &page, 0);
+	before = files_entry(old)->file;
+	names_unlink(path);
+	take_number(before.number);
+
+	plant(path, BLOCKS, 'n');
+	new = server_open(path, O_RDWR);
+	right = reads_true(new) && reads_true(new);
+	*alike = files_entry(new)->file.number != before.number &&
+	         files_entry(new)->file.generation == before.generation;
+	right = right &&
+	        changes_pwrite(old, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
+	        reads_true(new);
+	server_close(old);
+	server_close(new);
+	names_unlink(path);
+	return right;
+}
+
+static void
+test_two_numbers_of_one_generation(void)
+{
+	bool right = true;
+	bool alike = false;
+
+	/* Until the numbers are such as were never used before. */
+	for (uint32_t relation = 30000; right && !alike; relation++)
+	{
+		char path[64];
+
+		snprintf(path, sizeof(path), "base/5/%u", relation);
+		right = next_is_true(path, &alike);
+	}
+	OK(right && alike, "a number is not another one of the same generation");
+}
+
+/* ---- verify ------------------------------------------------------------------------- */
+
+static int verified;
+
+static bool
+a_lost_tail_is_a_mismatch(void)
+{
+	Page page;
+
+	setting_verify = VERIFY_ALL;
+	return truncate(PATH, 100) == 0 && server_read(verified, &page, 0) == 100 &&
+	       counter(FC_COUNT_verify_mismatches) == 1;
+}
+
+static void
+test_verify(void)
+{
+	verified = lettered_relation(BLOCKS);
+	OK(goes_offline(a_lost_tail_is_a_mismatch),
+	   "a block that the file no longer holds in full is a mismatch");
+	server_close(verified);
+}
+
+/* ---- another life ---------------------------------------------------------------------- */
+
+/* The server was killed, and starts again. */
+static void
+begin_another_life(void)
+{
+	if (fc_writer_flush(&runtime.cache, 1000000000) != FC_OK)
+		abort();
+	fc_process_end(&runtime.cache);
+	if (fc_cache_revive(&runtime.cache, server_memory, &cache_config,
+	                    &cache_device, &identity, 1) != FC_START_MEMORY)
+		abort();
+	fc_cache_audit(&runtime.cache);
+	if (fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE) != FC_OK)
+		abort();
+}
+
+static void
+test_another_life(void)
+{
+	int fd = lettered_relation(BLOCKS);
+
+	server_close(fd);
+	begin_another_life();
+	fd = server_open(PATH, O_RDWR);
+	OK(write_block(fd) == FC_BLOCK_SIZE && block_is_cached(1) && all_true(fd),
+	   "a file that is written before it is read keeps its other blocks");
+	server_close(fd);
+
+	begin_another_life();
+	plant_letters(PATH, 'A');
+	fd = server_open(PATH, O_RDWR);
+	OK(all_true(fd), "one that was changed meanwhile is read anew");
+	server_close(fd);
+
+	fd = lettered_relation(0);
+	fault = (Fault){ .name = "fdatasync", .fd = fd, .error = EIO };
+	OK(changes_fdatasync(fd) == -1 && all_true(fd) && block_is_cached(1),
+	   "one that could not be synced is cached again when it is read");
+	server_close(fd);
+	begin_another_life();
+	OK(nothing_is_cached(), "but not in another life");
+}
+
+int
+main(void)
+{
+	set_up();
+	memset(&written, 'W', sizeof(written));
+	plant("../other/source", BLOCKS, 'S');
+	source_fd = open("../other/source", O_RDONLY);
+	if (fc_life_begin(&runtime.cache, &identity, 1) != FC_OK)
+		abort();
+	test_another_life(); /* first: no file that failed gets a stamp any more */
+	test_calls_that_fail();
+	test_alias_that_fails();
+	test_positions();
+	test_copy_of_all();
+	test_checkpointer();
+	test_copied_descriptors();
+	test_descriptor_that_does_not_tell();
+	test_calls_that_empty_a_file();
+	test_foreign_names();
+	test_alias_that_goes();
+	test_tablespace_that_goes();
+	test_name_that_is_looked_at();
+	test_two_numbers_of_one_generation();
+	test_verify();
+	close(source_fd);
+	tear_down();
+	return tap_done();
+}
