@@ -90,12 +90,6 @@ offline_during_a_write(void)
 /* ---- changes against fills ------------------------------------------------------------ */
 
 static void
-write_block_3(void)
-{
-	write_block(&scene.b, &scene.same, 3);
-}
-
-static void
 replace_all(void)
 {
 	replace_from(&scene.b, &scene.same, 0);
@@ -237,22 +231,6 @@ write_between_slot_read_and_compare(void)
 	return read_block(scene.a, &scene.file, 3);
 }
 
-static void
-truncate_half_way(void)
-{
-	FcCache dead = scene.b;
-	FcChange change;
-
-	if (setjmp(cut_off) == 0)
-	{
-		stop_at("file-generation-moved", cut_here);
-		fc_change_begin(&dead, &scene.same, 0, FC_BLOCKS_ALL, &change);
-		MUST(!"the range was invalidated whole");
-	}
-	real_write(7, 3);
-}
-
-/* The generation has moved, the entry still stands. */
 static bool
 truncation_under_a_reader(void)
 {

@@ -11,12 +11,6 @@
  */
 #include "scene.h"
 
-static void
-write_block_3(void)
-{
-	write_block(&scene.b, &scene.same, 3);
-}
-
 /* ---- fills, and the lock over the files ----------------------------------------------------- */
 
 /* At the first PUBLISHED of them the block can still be refused. */
@@ -77,28 +71,6 @@ lock_cut_off_in_oneself(void)
 	return fc_file_enter(scene.a, &file) != FC_OK;
 }
 
-/* A child that has stopped itself in the middle of filling block 3. */
-static pid_t
-start_filler(const char *point)
-{
-	pid_t child = fork();
-	int status;
-
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		FcCache mine = scene.rig.cache;
-
-		mine.token = 0;
-		MUST(fc_process_begin(&mine) == FC_OK);
-		take_ticket(&mine, &scene.file, 3);
-		stop_at(point, stop_myself);
-		_exit(fc_fill(&mine, &scene.ticket, &scene.page) == FC_OK ? 0 : 1);
-	}
-	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
-	return child;
-}
-
 static bool
 filler_killed(void)
 {
@@ -107,11 +79,7 @@ filler_killed(void)
 	for (int i = 0; i < FILL_POINTS; i++)
 	{
 		fc_cache_clear(scene.a);
-
-		pid_t child = start_filler(fill_points[i]);
-
-		MUST(kill(child, SIGKILL) == 0);
-		MUST(waitpid(child, NULL, 0) == child);
+		kill_child(start_child(fill_points[i], fill_block_3));
 		stuck |= something_is_stuck(scene.a, &scene.file);
 	}
 	return stuck;
@@ -122,11 +90,7 @@ static pid_t late_filler;
 static void
 let_filler_finish(void)
 {
-	int status;
-
-	MUST(kill(late_filler, SIGCONT) == 0);
-	MUST(waitpid(late_filler, &status, 0) == late_filler && WIFEXITED(status));
-	MUST(WEXITSTATUS(status) == 0);
+	MUST(let_finish(late_filler));
 }
 
 /*
@@ -137,7 +101,7 @@ static bool
 publish_under_an_invalidation(void)
 {
 	fc_change_begin(scene.a, &scene.file, 3, 1, &scene.change);
-	late_filler = start_filler("generations-compared");
+	late_filler = start_child("generations-compared", fill_block_3);
 	real_write(7, 3);
 	stop_at("entry-looked-at", let_filler_finish);
 	fc_change_end(scene.a, &scene.file, &scene.change);
@@ -153,20 +117,16 @@ filler_stopped(void)
 
 	for (int i = 0; i < PUBLISHED; i++)
 	{
-		int status;
-
 		fc_cache_clear(scene.a);
 
-		pid_t child = start_filler(fill_points[i]);
+		pid_t child = start_child(fill_points[i], fill_block_3);
 
 		real_write(7, 3);
 		fc_change_begin(scene.a, &scene.file, 3, 1, &scene.change);
 		fc_change_end(scene.a, &scene.file, &scene.change);
 		(void) read_block(scene.a, &scene.file, 3);
 		fill_the_set(scene.a, &scene.file);
-		MUST(kill(child, SIGCONT) == 0);
-		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
-		wrong |= WEXITSTATUS(status) == 0;
+		wrong |= let_finish(child);
 		for (uint32_t block = 100; block < 100 + SLOTS + 8; block++)
 			wrong |= holds_wrong(scene.a, &scene.file, block);
 		wrong |= holds_wrong(scene.a, &scene.file, 3);
@@ -222,25 +182,11 @@ writer_cut_off_in_oneself(void)
 	return false;
 }
 
-/* A child that has stopped itself in the middle of writing block 3. */
-static pid_t
-start_child(const char *point)
+static bool
+write_out(FcCache *cache)
 {
-	pid_t child = fork();
-	int status;
-
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		FcCache mine = scene.rig.cache;
-
-		mine.token = 0;
-		MUST(fc_process_begin(&mine) == FC_OK);
-		stop_at(point, stop_myself);
-		_exit(fc_writer_flush(&mine, FLUSH_NS) == FC_OK ? 0 : 1);
-	}
-	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
-	return child;
+	MUST(fc_process_begin(cache) == FC_OK);
+	return fc_writer_flush(cache, FLUSH_NS) == FC_OK;
 }
 
 static bool
@@ -253,12 +199,11 @@ writer_killed(void)
 			fc_cache_clear(scene.a);
 			(void) read_block(scene.a, &scene.file, 3);
 
-			pid_t child = start_child(writer_points[i]);
+			pid_t child = start_child(writer_points[i], write_out);
 
 			if (doomed)
 				write_block_3();
-			MUST(kill(child, SIGKILL) == 0);
-			MUST(waitpid(child, NULL, 0) == child);
+			kill_child(child);
 			if (stuck_after(scene.a))
 				return true;
 		}
@@ -274,18 +219,15 @@ writer_stopped(void)
 
 	for (int i = 0; i < WRITER_POINTS; i++)
 	{
-		int status;
-
 		fc_cache_clear(scene.a);
 		(void) read_block(scene.a, &scene.file, 3);
 
-		pid_t child = start_child(writer_points[i]);
+		pid_t child = start_child(writer_points[i], write_out);
 
 		write_block_3();
 		wrong |= fc_writer_flush(scene.a, 0) != FC_FULL;
 		(void) read_block(scene.a, &scene.file, 3);
-		MUST(kill(child, SIGCONT) == 0);
-		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
+		(void) let_finish(child);
 		wrong |= holds_wrong(scene.a, &scene.file, 3);
 		wrong |= !wrong && stuck_after(scene.a);
 	}
@@ -313,25 +255,12 @@ fill_the_ring(FcCache *cache)
 	MUST(fc_ring_info(cache).used == fc_ring_info(cache).pages);
 }
 
-/* A child that stands in for the writer, and has stopped itself at that. */
-static pid_t
-start_stand_in(const char *point)
+/* It signs on by itself. */
+static bool
+stand_in(FcCache *cache)
 {
-	pid_t child = fork();
-	int status;
-
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		FcCache mine = scene.rig.cache;
-
-		mine.token = 0;
-		stop_at(point, stop_myself);
-		fc_writer_stand_in(&mine, STAND_IN_NS);
-		_exit(fc_ring_info(&mine).used < fc_ring_info(&mine).pages ? 0 : 1);
-	}
-	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
-	return child;
+	fc_writer_stand_in(cache, STAND_IN_NS);
+	return fc_ring_info(cache).used < fc_ring_info(cache).pages;
 }
 
 static bool
@@ -349,12 +278,11 @@ stand_in_killed(void)
 		{
 			fill_the_ring(scene.a);
 
-			pid_t child = start_stand_in(stand_in_points[i]);
+			pid_t child = start_child(stand_in_points[i], stand_in);
 
 			if (doomed)
 				write_block_3();
-			MUST(kill(child, SIGKILL) == 0);
-			MUST(waitpid(child, NULL, 0) == child);
+			kill_child(child);
 			wrong = !flush(scene.a) || stuck_after(scene.a);
 		}
 	}
@@ -369,18 +297,14 @@ stand_in_stopped(void)
 
 	for (int i = 0; i < STAND_IN_POINTS; i++)
 	{
-		int status;
-
 		fill_the_ring(scene.a);
 
-		pid_t child = start_stand_in(stand_in_points[i]);
+		pid_t child = start_child(stand_in_points[i], stand_in);
 
 		write_block_3();
 		wrong |= fc_writer_flush(scene.a, 0) != FC_FULL;
 		(void) read_block(scene.a, &scene.file, 3);
-		MUST(kill(child, SIGCONT) == 0);
-		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
-		wrong |= WEXITSTATUS(status) != 0;
+		wrong |= !let_finish(child);
 		wrong |= holds_wrong(scene.a, &scene.file, 3);
 		wrong |= !wrong && stuck_after(scene.a);
 	}

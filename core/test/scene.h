@@ -49,12 +49,6 @@ static Scene scene;
 
 static jmp_buf cut_off;
 
-UNUSED static void
-stop_myself(void)
-{
-	raise(SIGSTOP);
-}
-
 static void
 cut_here(void)
 {
@@ -308,6 +302,83 @@ take_ticket(FcCache *cache, FcFile *file, uint32_t block)
 {
 	MUST(fc_read(cache, file, block, &scene.page, &scene.ticket) == FC_MISS);
 	real_read(file->id.relation, block, &scene.page);
+}
+
+UNUSED static void
+write_block_3(void)
+{
+	write_block(&scene.b, &scene.same, 3);
+}
+
+/* The generation has moved, the entries still stand. */
+UNUSED static void
+truncate_half_way(void)
+{
+	FcCache dead = scene.b;
+	FcChange change;
+
+	if (setjmp(cut_off) == 0)
+	{
+		stop_at("file-generation-moved", cut_here);
+		fc_change_begin(&dead, &scene.same, 0, FC_BLOCKS_ALL, &change);
+		MUST(!"the range was invalidated whole");
+	}
+	real_write(7, 3);
+}
+
+/* ---- processes that can be killed ------------------------------------------------ */
+
+static void
+stop_myself(void)
+{
+	raise(SIGSTOP);
+}
+
+/* A child that has stopped itself at a point of what it does, which says whether it went well. */
+UNUSED static pid_t
+start_child(const char *point, bool (*act)(FcCache *))
+{
+	pid_t child = fork();
+	int status;
+
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		FcCache mine = scene.rig.cache;
+
+		mine.token = 0;
+		stop_at(point, stop_myself);
+		_exit(act(&mine) ? 0 : 1);
+	}
+	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+	return child;
+}
+
+UNUSED static void
+kill_child(pid_t child)
+{
+	MUST(kill(child, SIGKILL) == 0);
+	MUST(waitpid(child, NULL, 0) == child);
+}
+
+/* Let it go on to its end; true if it says that it went well. */
+UNUSED static bool
+let_finish(pid_t child)
+{
+	int status;
+
+	MUST(kill(child, SIGCONT) == 0);
+	MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	return WEXITSTATUS(status) == 0;
+}
+
+/* What such a child may do. */
+UNUSED static bool
+fill_block_3(FcCache *cache)
+{
+	MUST(fc_process_begin(cache) == FC_OK);
+	take_ticket(cache, &scene.file, 3);
+	return fc_fill(cache, &scene.ticket, &scene.page) == FC_OK;
 }
 
 /* ---- scenarios ---------------------------------------------------------------- */

@@ -22,12 +22,6 @@ map_says(FcState state)
 	       fc_meta_state(seen.meta) == state;
 }
 
-static void
-write_block_3(void)
-{
-	write_block(&scene.b, &scene.same, 3);
-}
-
 /* ---- the writer --------------------------------------------------------------------- */
 
 /* A process of its own, and a device that waits. */
@@ -80,21 +74,6 @@ write_after_the_page_is_copied(void)
 	MUST(map_says(FC_STAGED));
 	stop_at("page-copied", write_block_3);
 	return read_block(scene.a, &scene.file, 3);
-}
-
-static void
-truncate_half_way(void)
-{
-	FcCache dead = scene.b;
-	FcChange change;
-
-	if (setjmp(cut_off) == 0)
-	{
-		stop_at("file-generation-moved", cut_here);
-		fc_change_begin(&dead, &scene.same, 0, FC_BLOCKS_ALL, &change);
-		MUST(!"the range was invalidated whole");
-	}
-	real_write(7, 3);
 }
 
 static bool
@@ -207,22 +186,7 @@ page_of_others_is_not_handed_over(void)
 static bool
 published_by_the_dead_gets_to_flash(void)
 {
-	pid_t child = fork();
-	int status;
-
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		FcCache mine = scene.rig.cache;
-
-		mine.token = 0;
-		MUST(fc_process_begin(&mine) == FC_OK);
-		take_ticket(&mine, &scene.file, 3);
-		stop_at("published", stop_myself);
-		_exit(fc_fill(&mine, &scene.ticket, &scene.page) == FC_OK ? 0 : 1);
-	}
-	MUST(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
-	MUST(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+	kill_child(start_child("published", fill_block_3));
 	return flush(scene.a) && map_says(FC_VALID) &&
 	       is_hit(scene.a, &scene.file, 3) &&
 	       !holds_wrong(scene.a, &scene.file, 3);

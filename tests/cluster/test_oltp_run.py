@@ -322,6 +322,26 @@ def test_items_are_drawn_by_nurand(server: Server, finished: tuple[OltpResult, R
     assert chi_square(drawn, [1e-5] * 100_000, x=1) > 5 * CHI_SQUARE_40_BINS
 
 
+def command_of(
+    server: Server, config: OltpConfig, constants: Constants, file: Path, transactions: int
+) -> list[str]:
+    """Return the load's command, but for one script and so many transactions of each client."""
+    command = [
+        word
+        for word in pgbench_command(
+            server.install.bindir / "pgbench",
+            server.conninfo(),
+            config,
+            constants,
+            scripts_dir=file.parent,
+            log_prefix=file.parent / "log",
+        )
+        if not word.startswith(("--file=", "--time=", "--log"))
+    ]
+    command[1:1] = [f"--file={file}", f"--transactions={transactions}"]
+    return command
+
+
 def probe(
     server: Server, script: str, columns: str, tmp_path: Path, constants: Constants, count: int
 ) -> list[tuple[int, ...]]:
@@ -334,19 +354,7 @@ def probe(
         types = ", ".join(f"{name} int" for name in columns.split())
         connection.execute(f"CREATE TABLE probe ({types})".encode())
     config = OltpConfig(warehouses=5, clients=2, duration_s=60, ramp_up_s=0, seed=3)
-    command = [
-        word
-        for word in pgbench_command(
-            server.install.bindir / "pgbench",
-            server.conninfo(),
-            config,
-            constants,
-            scripts_dir=tmp_path,
-            log_prefix=tmp_path / "log",
-        )
-        if not word.startswith(("--file=", "--time=", "--log"))
-    ]
-    command[1:1] = [f"--file={file}", f"--transactions={count // config.clients}"]
+    command = command_of(server, config, constants, file, count // config.clients)
     try:
         subprocess.run(
             command, env={**os.environ, **server.install.env}, check=True, capture_output=True
@@ -396,19 +404,7 @@ def test_every_script_is_accepted_by_the_server(server: Server, tmp_path: Path) 
     config = OltpConfig(warehouses=2, clients=1, duration_s=1, ramp_up_s=0)
     for script in SCRIPTS:
         (tmp_path / script.file).write_text(read_terminal(script.file))
-        command = [
-            word
-            for word in pgbench_command(
-                server.install.bindir / "pgbench",
-                server.conninfo(),
-                config,
-                constants,
-                scripts_dir=tmp_path,
-                log_prefix=tmp_path / "log",
-            )
-            if not word.startswith(("--file=", "--time=", "--log"))
-        ]
-        command[1:1] = [f"--file={tmp_path / script.file}", "--transactions=20"]
+        command = command_of(server, config, constants, tmp_path / script.file, 20)
         done = subprocess.run(
             command,
             env={**os.environ, **server.install.env},
