@@ -117,6 +117,35 @@ test_life_of_an_entry(void)
 	rig_close(&rig);
 }
 
+/* In one set, so that all keys belong there. */
+static void
+test_whole_key(void)
+{
+	FcSeen seen;
+	FcSeen other_seen;
+	FcHome home;
+	unsigned found = 0;
+	unsigned held = 0;
+	unsigned dropped = 0;
+
+	open_rig(FC_WAYS);
+	publish(3, 1);
+	MUST(fc_index_find(rig.cache.shared, key_of(3), &seen));
+	for (unsigned bit = 0; bit < 64; bit++)
+	{
+		uint64_t other = key_of(3) ^ 1ULL << bit;
+
+		found += fc_index_find(rig.cache.shared, other, &other_seen);
+		held += fc_index_holds(rig.cache.shared, other, &seen);
+		dropped += fc_index_drop(rig.cache.shared, other, &seen);
+		dropped += fc_index_invalidate(&rig.cache, other, &home) != FC_HELD_NOT;
+	}
+	OK(found == 0 && held == 0, "each bit of a key counts: for who looks");
+	OK(dropped == 0 && fc_index_holds(rig.cache.shared, key_of(3), &seen),
+	   "... and for who drops");
+	rig_close(&rig);
+}
+
 static void
 test_drop(void)
 {
@@ -272,6 +301,7 @@ int
 main(void)
 {
 	test_life_of_an_entry();
+	test_whole_key();
 	test_drop();
 	test_doom();
 	test_busy_sets();

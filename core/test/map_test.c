@@ -599,6 +599,24 @@ test_what_is_not_saved(void)
 	kill_life();
 }
 
+/* Nor is a file that somebody was changing at the end, who was killed. */
+static void
+test_file_in_flight(void)
+{
+	FcChange change;
+
+	save_full();
+	begin();
+	load();
+	enter();
+	fc_change_begin(&life.cache, &file, 5, 1, &change);
+	end();
+	begin();
+	OK(life.start == FC_START_MAP && !fc_file_asleep(&life.cache, &file),
+	   "a file with a change in flight is not in the map");
+	kill_life();
+}
+
 static void
 test_torn_records(void)
 {
@@ -658,6 +676,7 @@ main(void)
 	test_numbers_of_this_life();
 	test_records_of_an_earlier_map();
 	test_what_is_not_saved();
+	test_file_in_flight();
 	test_torn_records();
 	test_ring_begins_empty();
 	test_device_that_hangs();

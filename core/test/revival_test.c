@@ -78,6 +78,14 @@ test_memory_that_is_not_ours(void)
 	OK(revive_as(&other, 77) == FC_START_DIRECTORY,
 	   "another data directory's memory");
 	other = home;
+	other.directory_device++;
+	OK(revive_as(&other, 77) == FC_START_DIRECTORY,
+	   "one's of the same inode, too");
+	other = home;
+	other.boot[0]++;
+	OK(revive_as(&other, 77) == FC_START_BOOT,
+	   "memory of a boot that is half the same");
+	other = home;
 	other.boot[1]++;
 	OK(revive_as(&other, 77) == FC_START_BOOT, "memory of another boot");
 	OK(revive_as(&home, 78) == FC_START_NONCE,
@@ -86,6 +94,10 @@ test_memory_that_is_not_ours(void)
 	scene.a->shared->set_count++;
 	OK(revive_as(&home, 77) == FC_START_GEOMETRY, "memory of another size");
 	scene.a->shared->set_count--;
+	atomic_fetch_add(&scene.a->shared->room_sets, 1);
+	OK(revive_as(&home, 77) == FC_START_GEOMETRY,
+	   "memory of a cache file that was about to be cut off, or is longer");
+	atomic_fetch_sub(&scene.a->shared->room_sets, 1);
 	scene.a->shared->magic ^= 1;
 	OK(revive_as(&home, 77) == FC_START_FORMAT, "of another format");
 	scene.a->shared->magic ^= 1;

@@ -80,6 +80,7 @@ typedef ssize_t (*Link)(const char *, char *, size_t);
 typedef int (*Cut)(int, off_t);
 typedef int (*Range)(int, off_t, off_t, unsigned);
 typedef int (*Ask)(const char *, struct stat *);
+typedef int (*AskFd)(int, struct stat *);
 typedef int (*OfFd)(int);
 typedef int (*OfPath)(const char *);
 
@@ -247,6 +248,16 @@ stat(const char *path, struct stat *status)
 
 	if (met.other_device)
 		status->st_dev++;
+	over(&met);
+	return result;
+}
+
+int
+fstat(int fd, struct stat *status)
+{
+	Fault met = fault_of("fstat", fd);
+	int result = REAL("fstat", AskFd)(fd, status);
+
 	over(&met);
 	return result;
 }

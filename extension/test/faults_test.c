@@ -3,7 +3,7 @@
  *		The hooks, when a call goes wrong or others act in its midst.
  *
  * What the calls do is told to faults.h.  Every call that changes a file is in
- * changes_test.c.
+ * changes_test.c, what stands under a name in names_test.c.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
