@@ -187,4 +187,4 @@ def test_a_period_over_a_restart_is_refused(
 
 @pytest.mark.parametrize("word", ["report", "compare"])
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], word: str) -> None:
-    assert "Examples: pgflash" in output(capsys, word, "--help")
+    assert "Examples:\n    pgflash" in output(capsys, word, "--help")

@@ -29,6 +29,7 @@ from pgflash.cli import (
     snapshots,
     top,
 )
+from pgflash.cli.options import examples
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -36,7 +37,9 @@ EXIT_INTERRUPTED = 130
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Examples: pgflash report -o report.html; pgflash lab run oltp-approaches --preset demo",
+    epilog=examples(
+        "pgflash report -o report.html", "pgflash lab run oltp-approaches --preset demo"
+    ),
 )
 @click.version_option(pgflash.__version__, prog_name="pgflash")
 @click.option("--debug", is_flag=True, help="Show a traceback where something fails.")

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pgflash import api
-from pgflash.cli.options import bytes_of, form_option, probes_option
+from pgflash.cli.options import bytes_of, examples, form_option, probes_option
 from pgflash.cli.report import opened, source_options
 from pgflash.errors import UsageError
 from pgflash.model.advice import Advice
@@ -24,9 +24,13 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
 
 @click.command(
     "advise",
-    epilog="Examples: pgflash advise; pgflash advise --from 2026-11-22T10:00 --flash /mnt/nvme; "
-    "pgflash advise --flash /mnt/nvme --tablespace fast --plan plan.json; pgflash advise "
-    "--awr awrrpt_1_10_11.html --flash-bytes 800GB; pgflash advise kept.json --format md",
+    epilog=examples(
+        "pgflash advise",
+        "pgflash advise --from 2026-11-22T10:00 --flash /mnt/nvme",
+        "pgflash advise --flash /mnt/nvme --tablespace fast --plan plan.json",
+        "pgflash advise --awr awrrpt_1_10_11.html --flash-bytes 800GB",
+        "pgflash advise kept.json --format md",
+    ),
 )
 @click.argument("file", required=False, type=_PATH)
 @click.option("--from", "begin", default="", metavar="A", help="The period's first snapshot.")

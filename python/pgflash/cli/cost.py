@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pgflash import api
-from pgflash.cli.options import form_option, runs_option
+from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import print_csv
 from pgflash.lab import store as stores
 from pgflash.model.awr import Cell, ReportTable, plain
@@ -18,8 +18,11 @@ from pgflash.report.awr.text import WIDTH, table_lines, wrap
 
 @click.command(
     "cost",
-    epilog="Examples: pgflash cost; pgflash cost --run latest --prices prices.toml; pgflash cost "
-    "--format csv",
+    epilog=examples(
+        "pgflash cost",
+        "pgflash cost --run latest --prices prices.toml",
+        "pgflash cost --format csv",
+    ),
 )
 @click.option(
     "--run",

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pgflash import api
 from pgflash.analyze.words import size
-from pgflash.cli.options import bytes_of, dsn_option, form_option, probes_option
+from pgflash.cli.options import bytes_of, dsn_option, examples, form_option, probes_option
 from pgflash.cli.output import print_records
 from pgflash.cli.screen import Screen
 from pgflash.errors import UsageError
@@ -41,8 +41,11 @@ _COLUMNS = (
 @click.group(
     "devices",
     invoke_without_command=True,
-    epilog="Examples: pgflash devices; pgflash devices --all --prices prices.toml; pgflash "
-    "devices probe /mnt/flash -o flash.json",
+    epilog=examples(
+        "pgflash devices",
+        "pgflash devices --all --prices prices.toml",
+        "pgflash devices probe /mnt/flash -o flash.json",
+    ),
 )
 @dsn_option()
 @click.option("--all", "every", is_flag=True, help="Also the devices that hold no part of it.")
@@ -161,8 +164,10 @@ def _bytes(value: int | None) -> str:
 
 @devices_command.command(
     "probe",
-    epilog="Examples: pgflash devices probe /mnt/flash; pgflash devices probe /mnt/disk --size "
-    "8GB --seconds 10 -o disk.json",
+    epilog=examples(
+        "pgflash devices probe /mnt/flash",
+        "pgflash devices probe /mnt/disk --size 8GB --seconds 10 -o disk.json",
+    ),
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(

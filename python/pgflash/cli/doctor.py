@@ -12,7 +12,7 @@ import click
 
 from pgflash import api
 from pgflash.analyze.words import listed
-from pgflash.cli.options import dsn_option, form_option, probes_option
+from pgflash.cli.options import dsn_option, examples, form_option, probes_option
 from pgflash.cli.output import print_records
 from pgflash.model.doctor import Diagnosis, Outcome
 
@@ -26,8 +26,11 @@ _COLOURS = {Outcome.CRITICAL: "red", Outcome.WARNING: "yellow", Outcome.NOTE: "c
 
 @click.command(
     "doctor",
-    epilog="Examples: pgflash doctor; pgflash doctor --probe flash.json --format json; pgflash "
-    "doctor --fail-on warning",
+    epilog=examples(
+        "pgflash doctor",
+        "pgflash doctor --probe flash.json --format json",
+        "pgflash doctor --fail-on warning",
+    ),
 )
 @dsn_option()
 @probes_option

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from pgflash import api
 from pgflash.cli.lab_orders import ALL, Asked, order_all, order_one
-from pgflash.cli.options import form_option, runs_option
+from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import print_csv, write_page
 from pgflash.cli.screen import Screen
 from pgflash.errors import PgflashError, UsageError
@@ -44,12 +44,12 @@ class SeriesError(PgflashError):
     """Some of all scenarios could not be run to their end."""
 
 
-@click.group(epilog="Example: pgflash lab run oltp-approaches --preset demo --out out/demo")
+@click.group(epilog=examples("pgflash lab run oltp-approaches --preset demo --out out/demo"))
 def lab() -> None:
     """Run experiments on a private PostgreSQL, on emulated or on real devices."""
 
 
-@lab.command("list")
+@lab.command("list", epilog=examples("pgflash lab list", "pgflash lab list --format json"))
 @form_option()
 def list_command(*, form: str) -> None:
     """List the scenarios, their presets and parameters."""
@@ -73,9 +73,12 @@ def list_command(*, form: str) -> None:
 
 @lab.command(
     "run",
-    epilog="Examples: pgflash lab run oltp-approaches --preset demo; "
-    "pgflash lab run oltp-approaches --hdd /mnt/disk --flash /mnt/ssd --set warehouses=50; "
-    "pgflash lab run all; pgflash lab run all --resume",
+    epilog=examples(
+        "pgflash lab run oltp-approaches --preset demo",
+        "pgflash lab run oltp-approaches --hdd /mnt/disk --flash /mnt/ssd --set warehouses=50",
+        "pgflash lab run all",
+        "pgflash lab run all --resume",
+    ),
 )
 @click.argument("scenario")
 @click.option(
@@ -175,7 +178,7 @@ def _run_all(asked: Asked, form: str) -> None:
         )
 
 
-@lab.command("show", epilog="Examples: pgflash lab show; pgflash lab show latest --format json")
+@lab.command("show", epilog=examples("pgflash lab show", "pgflash lab show latest --format json"))
 @click.argument("run", required=False)
 @runs_option
 @form_option()
@@ -199,7 +202,7 @@ def show_command(*, run: str | None, root: Path, form: str) -> None:
     _print_rows(form, ("run", "preset", "attempts", "state"), rows)
 
 
-@lab.command("report", epilog="Example: pgflash lab report latest -o report.html")
+@lab.command("report", epilog=examples("pgflash lab report latest -o report.html"))
 @click.argument("run")
 @click.option(
     "-o",

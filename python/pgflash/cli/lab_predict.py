@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pgflash import api
-from pgflash.cli.options import form_option, runs_option
+from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import print_records
 from pgflash.errors import PgflashError
 from pgflash.lab import store as stores
@@ -33,8 +33,11 @@ class Checked:
 
 @click.command(
     "predict",
-    epilog="Examples: pgflash lab predict; pgflash lab predict latest --papers; "
-    "pgflash lab predict out/runs/20261122-* --format md --keep kept",
+    epilog=examples(
+        "pgflash lab predict",
+        "pgflash lab predict latest --papers",
+        "pgflash lab predict out/runs/20261122-* --format md --keep kept",
+    ),
 )
 @click.argument("runs", nargs=-1)
 @click.option("--papers", is_flag=True, help="Also the papers' own figures.")

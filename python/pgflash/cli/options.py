@@ -15,6 +15,11 @@ TABLE_FORMS = ("table", "json", "csv")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+def examples(*lines: str) -> str:
+    """Return what stands below a command's help: command lines as they can be copied."""
+    return "\b\n" + "\n  ".join(["Examples:" if len(lines) > 1 else "Example:", *lines])
+
+
 def form_option(
     text: str = "How the result is printed.", *, forms: Sequence[str] = TABLE_FORMS
 ) -> Callable[[_Function], _Function]:

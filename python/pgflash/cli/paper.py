@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from pgflash import api
-from pgflash.cli.options import form_option, runs_option
+from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import write_page
 from pgflash.errors import UsageError
 from pgflash.lab import store as stores
@@ -14,8 +14,11 @@ from pgflash.lab import store as stores
 
 @click.command(
     "paper",
-    epilog="Examples: pgflash lab paper; pgflash lab paper latest --format json; pgflash lab paper "
-    "latest -o paper.html --format html",
+    epilog=examples(
+        "pgflash lab paper",
+        "pgflash lab paper latest --format json",
+        "pgflash lab paper latest -o paper.html --format html",
+    ),
 )
 @click.argument("run", default="latest")
 @click.option(

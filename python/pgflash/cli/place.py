@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from pgflash.cli import plan as plans
-from pgflash.cli.options import dsn_option
+from pgflash.cli.options import dsn_option, examples
 from pgflash.errors import UsageError
 from pgflash.model.plan import Move, MoveKind, write_plan
 from pgflash.place import Cluster, moves_for, plan_for
@@ -70,7 +70,7 @@ _METHOD = click.option(
 
 @click.group(
     "place",
-    epilog="Example: pgflash place table stock --on flash --dry-run",
+    epilog=examples("pgflash place table stock --on flash --dry-run"),
 )
 def place() -> None:
     """Put a part of the cluster on another device; it can be stopped, resumed and undone."""
@@ -78,8 +78,11 @@ def place() -> None:
 
 @place.command(
     "wal",
-    epilog="Examples: pgflash place wal --on /flash/wal; pgflash place wal --on /flash/wal "
-    "--stop-command 'systemctl stop postgresql' --start-command 'systemctl start postgresql'",
+    epilog=examples(
+        "pgflash place wal --on /flash/wal",
+        "pgflash place wal --on /flash/wal --stop-command 'systemctl stop postgresql' \\\n"
+        "    --start-command 'systemctl start postgresql'",
+    ),
 )
 @_common("DIR")
 @click.option("--stop-command", default="", help="Stops the server; else pg_ctl does.")
@@ -95,14 +98,14 @@ def wal(*, to: str, stop_command: str, start_command: str, **common: Any) -> Non
     _place(Move(kind=MoveKind.WAL, to=_folder(to), options=_given(options)), **common)
 
 
-@place.command("temp", epilog="Example: pgflash place temp --on flash")
+@place.command("temp", epilog=examples("pgflash place temp --on flash"))
 @_common("TABLESPACE|DIR")
 def temp(*, to: str, **common: Any) -> None:  # noqa: ANN401
     """Let sorts and hashes spill to a tablespace (temp_tablespaces)."""
     _place(Move(kind=MoveKind.TEMP, to=to), **common)
 
 
-@place.command("archive", epilog="Example: pgflash place archive --on /flash/archive")
+@place.command("archive", epilog=examples("pgflash place archive --on /flash/archive"))
 @_common("DIR")
 @click.option("--leave-old", is_flag=True, help="Do not copy what is archived already.")
 @click.option("--command", default="", help="The new archive_command, if it cannot be told.")
@@ -114,8 +117,10 @@ def archive(*, to: str, leave_old: bool, command: str, **common: Any) -> None:  
 
 @place.command(
     "table",
-    epilog="Examples: pgflash place table public.stock --on flash; pgflash place table stock --on "
-    "/flash/data --no-indexes --method alter",
+    epilog=examples(
+        "pgflash place table public.stock --on flash",
+        "pgflash place table stock --on /flash/data --no-indexes --method alter",
+    ),
 )
 @click.argument("name")
 @_common("TABLESPACE|DIR")
@@ -140,7 +145,7 @@ def table(
     _place(Move(kind=MoveKind.TABLE, to=to, name=name, options=_given(options)), **common)
 
 
-@place.command("index", epilog="Example: pgflash place index public.stock_pkey --on flash")
+@place.command("index", epilog=examples("pgflash place index public.stock_pkey --on flash"))
 @click.argument("name")
 @_common("TABLESPACE|DIR")
 @_PATIENCE
@@ -152,8 +157,9 @@ def index(*, name: str, to: str, patience: float, **common: Any) -> None:  # noq
 
 @place.command(
     "database",
-    epilog="Examples: pgflash place database app --on flash; pgflash place database app --on flash "
-    "--offline",
+    epilog=examples(
+        "pgflash place database app --on flash", "pgflash place database app --on flash --offline"
+    ),
 )
 @click.argument("name")
 @_common("TABLESPACE|DIR")

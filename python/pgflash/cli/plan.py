@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pgflash.cli.options import dsn_option, form_option
+from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import print_records
 from pgflash.errors import PgflashError
 from pgflash.model.plan import MoveKind, Plan, read_plan
@@ -68,12 +68,12 @@ class PlanScreen:
         self._progress.update(self._task, completed=done)
 
 
-@click.group("plan", epilog="Example: pgflash plan show plan.json")
+@click.group("plan", epilog=examples("pgflash plan show plan.json"))
 def plan() -> None:
     """Show, carry out or take back a plan of pgflash advise or pgflash place."""
 
 
-@plan.command("show", epilog="Examples: pgflash plan show plan.json; pgflash plan show")
+@plan.command("show", epilog=examples("pgflash plan show plan.json", "pgflash plan show"))
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @form_option("How it is printed.")
 def show(*, file: Path | None, form: str) -> None:
@@ -91,7 +91,7 @@ def show(*, file: Path | None, form: str) -> None:
         _print_plan(found)
 
 
-@plan.command("apply", epilog="Example: pgflash plan apply plan.json")
+@plan.command("apply", epilog=examples("pgflash plan apply plan.json"))
 @_FILE
 @dsn_option("")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
@@ -107,7 +107,7 @@ def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool
         carry_out(file, found, dsn, room_is_there=room_is_there)
 
 
-@plan.command("undo", epilog="Example: pgflash plan undo plan.json")
+@plan.command("undo", epilog=examples("pgflash plan undo plan.json"))
 @_FILE
 @dsn_option("")
 @click.option("--yes", is_flag=True, help="Do not ask.")

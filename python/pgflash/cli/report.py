@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from pgflash import api
+from pgflash.cli.options import examples
 from pgflash.cli.output import write_page
 from pgflash.errors import UsageError
 from pgflash.model.awr import AwrReport, CompareReport
@@ -61,9 +62,12 @@ def _output_options(function: _Function) -> _Function:
 
 @click.command(
     "report",
-    epilog="Examples: pgflash report -o report.html; pgflash report --from 2026-11-22T10:00 --to "
-    "2026-11-22T11:00 --format md; pgflash report --from first --store app.snapshots; "
-    "pgflash report kept.json -o kept.html",
+    epilog=examples(
+        "pgflash report -o report.html",
+        "pgflash report --from 2026-11-22T10:00 --to 2026-11-22T11:00 --format md",
+        "pgflash report --from first --store app.snapshots",
+        "pgflash report kept.json -o kept.html",
+    ),
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--from", "begin", default="", metavar="A", help="The period's first snapshot.")
@@ -103,9 +107,11 @@ def report_command(
 
 @click.command(
     "compare",
-    epilog="Examples: pgflash compare 10..16 17..23; pgflash compare "
-    "2026-11-21T10:00..2026-11-21T11:00 2026-11-22T10:00..2026-11-22T11:00 -o compare.html; "
-    "pgflash compare before.json after.json --format md",
+    epilog=examples(
+        "pgflash compare 10..16 17..23",
+        "pgflash compare 2026-11-21T10:00..2026-11-21T11:00 last-6..last -o compare.html",
+        "pgflash compare before.json after.json --format md",
+    ),
 )
 @click.argument("first")
 @click.argument("second")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pgflash.cli.options import dsn_option
+from pgflash.cli.options import dsn_option, examples
 from pgflash.errors import PgflashError, UsageError
 
 DEFAULT = "127.0.0.1:8432"
@@ -27,8 +27,10 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
 
 @click.command(
     "serve",
-    epilog="Examples: pgflash serve --dsn dbname=app; PGFLASH_TOKEN=... pgflash serve --listen "
-    "0.0.0.0:8432 --host db1.example.org",
+    epilog=examples(
+        "pgflash serve --dsn dbname=app",
+        "PGFLASH_TOKEN=... pgflash serve --listen 0.0.0.0:8432 --host db1.example.org",
+    ),
 )
 @dsn_option()
 @click.option(
@@ -79,7 +81,7 @@ def serve_command(
     except ModuleNotFoundError as error:
         raise PgflashError(
             f'"{error.name}" is not installed',
-            hint="Install pgflash with: pip install pgflash[web]",
+            hint="Install pgflash with it: pip install '.[web]', in pgflash's folder.",
         ) from error
     address, port = place
     policy = make_policy(address, token=_token(token_file), names=names, https=https)

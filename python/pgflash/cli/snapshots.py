@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pgflash import api
-from pgflash.cli.options import dsn_option, form_option
+from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import print_records
 from pgflash.cli.report import opened
 from pgflash.errors import PgflashError, UsageError
@@ -46,8 +46,10 @@ def _duration(
 
 @click.command(
     "snapshot",
-    epilog="Examples: pgflash snapshot --dsn dbname=app; pgflash snapshot --dsn host=standby "
-    "--store standby.snapshots --every 10min --keep 8d",
+    epilog=examples(
+        "pgflash snapshot --dsn dbname=app",
+        "pgflash snapshot --dsn host=standby --store standby.snapshots --every 10min --keep 8d",
+    ),
 )
 @dsn_option()
 @click.option(
@@ -103,8 +105,10 @@ def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
 
 @click.command(
     "snapshots",
-    epilog="Examples: pgflash snapshots --dsn dbname=app; pgflash snapshots --store "
-    "standby.snapshots --format csv",
+    epilog=examples(
+        "pgflash snapshots --dsn dbname=app",
+        "pgflash snapshots --store standby.snapshots --format csv",
+    ),
 )
 @dsn_option()
 @click.option(

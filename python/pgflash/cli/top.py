@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from pgflash.cli.options import dsn_option, form_option
+from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.errors import PgflashError
 from pgflash.model.live import Sample
 from pgflash.web.collector import Collector
@@ -24,7 +24,7 @@ FIRST_S = 20.0
 
 @click.command(
     "top",
-    epilog="Examples: pgflash top --dsn dbname=app; pgflash top --seconds 5 --format json",
+    epilog=examples("pgflash top --dsn dbname=app", "pgflash top --seconds 5 --format json"),
 )
 @dsn_option()
 @click.option(

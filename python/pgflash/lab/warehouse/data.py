@@ -52,7 +52,7 @@ def find_program() -> Path:
     if found is None:
         raise DataError(
             f"the program {_PROGRAM} is not installed",
-            hint="Install it with the lab: pip install 'pgflash[lab]'.",
+            hint="Install it with the lab: pip install '.[lab]', in pgflash's folder.",
         )
     return Path(found)
 

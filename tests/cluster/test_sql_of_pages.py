@@ -1,0 +1,58 @@
+"""What the pages for people say to ask a server, it answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from support.cached import create_cached
+from support.cluster import ClusterFactory
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
+
+
+def statements(text: str) -> list[str]:
+    """Return the statements in a page's blocks of SQL, without their remarks."""
+    blocks = re.findall(r"^```sql\n(.*?)^```", text, re.M | re.S)
+    bare = re.sub(r"--.*$", "", ";".join(blocks), flags=re.M)
+    return [one.strip() for one in bare.split(";") if one.strip()]
+
+
+@pytest.fixture(scope="module")
+def server(pgflash_install: PgInstall) -> Iterator[Server]:
+    """A server with a cache, and the tables that pages speak of."""
+    factory = ClusterFactory(pgflash_install)
+    server = create_cached(factory, pgflash_install).server
+    with server.connect() as connection:
+        connection.execute("create table orders (id int primary key, customer text)")
+        connection.execute("create table audit_log (said text)")
+    yield server
+    factory.close()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if statements(page.read_text())],
+    ids=lambda page: str(page.relative_to(REPOSITORY)),
+)
+def test_what_a_page_says_to_ask_is_answered(server: Server, page: Path) -> None:
+    with server.connect() as connection:
+        connection.autocommit = True
+        for statement in statements(page.read_text()):
+            if statement == "CREATE EXTENSION pgflash":
+                continue  # it is there
+            try:
+                connection.execute(statement)
+            except psycopg.Error as error:
+                pytest.fail(f"{statement}: {error}")
+
+
+def test_pages_have_statements() -> None:
+    assert len(statements((REPOSITORY / "README.md").read_text())) > 5
