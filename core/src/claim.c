@@ -162,6 +162,16 @@ free_orphans(FcCache *cache, uint32_t set_number, const Survey *survey)
 
 /* ---- claiming --------------------------------------------------------------- */
 
+/* The first of the ways, which is not empty, from this one on. */
+static unsigned
+next_of(uint64_t ways, unsigned from)
+{
+	uint64_t turned =
+		from == 0 ? ways : ways >> from | ways << (FC_WAYS - from);
+
+	return (from + (unsigned) __builtin_ctzll(turned)) % FC_WAYS;
+}
+
 /* One of the ways, which is not empty, by chance. */
 static unsigned
 any_of(uint64_t ways, uint32_t chance)
@@ -180,7 +190,7 @@ choose_way(FcCache *cache, const FcPolicyPlace *place, uint64_t key,
 	if (survey->same_way != FC_WAY_NONE)
 		return survey->same_way;
 	if (survey->free != 0)
-		return (unsigned) __builtin_ctzll(survey->free);
+		return next_of(survey->free, fc_first_way(place->set_number));
 	if (survey->busy != 0)
 		fc_count(cache, FC_COUNT_eviction_buffer_pinned, 1);
 	if (survey->usable == 0)

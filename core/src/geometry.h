@@ -86,6 +86,17 @@ fc_home(const FcShared *shared, uint64_t key, uint32_t sets)
 	return (uint32_t) (((hash >> 32) * sets) >> 32);
 }
 
+/*
+ * The way that a set is filled from, while it has free ones, round to the one before it.
+ * Another one in each set, so that a cache that is not full lies evenly over its
+ * file: a drive may have its channels one behind the other there.
+ */
+static inline unsigned
+fc_first_way(uint32_t set)
+{
+	return set * 39 % FC_WAYS;
+}
+
 /* Where a fill of the block goes now. */
 static inline uint32_t
 fc_index_set_of(const FcShared *shared, uint64_t key)

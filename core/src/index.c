@@ -53,9 +53,12 @@ static bool
 find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
 {
 	FcSet *set = fc_set(shared, number);
+	unsigned first = fc_first_way(number);
 
-	for (unsigned way = 0; way < FC_WAYS; way++)
+	for (unsigned i = 0; i < FC_WAYS; i++)
 	{
+		unsigned way = (first + i) % FC_WAYS;
+
 		if (!same_key(
 				atomic_load_explicit(&set->key[way], memory_order_relaxed),
 				key))

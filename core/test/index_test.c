@@ -270,6 +270,30 @@ test_spread(void)
 	rig_close(&rig);
 }
 
+/* A drive may have its channels one behind the other. */
+static void
+test_spread_of_a_few(void)
+{
+	uint32_t count[FC_WAYS] = { 0 };
+	uint32_t least = UINT32_MAX;
+	uint32_t most = 0;
+
+	open_rig(64 * FC_WAYS);
+	for (uint32_t block = 0; block < 1024; block++)
+		count[publish(block, block).slot % FC_WAYS]++;
+	for (int i = 0; i < FC_WAYS; i++)
+	{
+		least = count[i] < least ? count[i] : least;
+		most = count[i] > most ? count[i] : most;
+	}
+
+	/* 16 each; were every set filled from its first way, the last ones had none. */
+	OK(least >= 8 && most <= 24,
+	   "a cache that is a quarter full lies evenly over its sets: %u to %u",
+	   least, most);
+	rig_close(&rig);
+}
+
 static void
 test_walks(void)
 {
@@ -307,6 +331,7 @@ main(void)
 	test_busy_sets();
 	test_sequence();
 	test_spread();
+	test_spread_of_a_few();
 	test_walks();
 	return tap_done();
 }
