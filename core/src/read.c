@@ -9,9 +9,9 @@
  *				generation and the mode still the same?
  *	copy		only now, into the caller's buffer
  *
- * The blocks of a run go through this side by side: all their slots are read at
- * once, and each is judged when it comes.  Who is late, or fails, is a miss; its
- * neighbours are not.
+ * The blocks of a run go through this side by side, if all of them are found: their
+ * slots are read at once, and each is judged when it comes.  Meanwhile the processor
+ * fetches the memory that they will be copied to.
  *
  * The CRC32C covers the key before the content, so that a slot written in the
  * wrong place, or left over from another block, does not pass.
@@ -40,21 +40,50 @@ fc_slot_checksum(uint64_t key, const void *page)
 /* A block is looked up so often, if it moves from the ring to flash meanwhile. */
 #define LOOKS_MAX 3
 
+#define CACHE_LINE 64
+
+/* No more than a processor's own cache has room for, beside what it is at. */
+#define FETCH_PAGES_MAX 32
+
 /* ---- looking up -------------------------------------------------------------- */
+
+static bool
+may_serve(const FcCache *cache, const FcFile *file)
+{
+	return fc_mode(cache, NULL) == FC_SERVE && fc_file_current(cache, file) &&
+	       fc_class_of_file(cache->shared, file->number) != FC_CLASS_NONE;
+}
+
+/* Note what must not have moved when the block is served, or filled; find its entry. */
+static bool
+note_and_find(const FcShared *shared, const FcFile *file, uint32_t block,
+              uint64_t mode_word, FcTicket *ticket, FcSeen *seen)
+{
+	uint64_t key = fc_key(file->number, block);
+
+	ticket->mode_word = mode_word;
+	ticket->file = file->number;
+	ticket->block = block;
+	ticket->file_generation = file->generation;
+	ticket->set = fc_index_set_of(shared, key);
+	ticket->set_generation =
+		atomic_load(&fc_set(shared, ticket->set)->generation);
+	FC_POINT("ticket-noted");
+
+	return fc_index_find(shared, key, seen);
+}
 
 FcStatus
 fc_look_up(FcCache *cache, const FcFile *file, uint32_t block, FcTicket *ticket,
            FcSeen *seen)
 {
 	FcShared *shared = cache->shared;
-	uint64_t key = fc_key(file->number, block);
+	uint64_t mode_word = atomic_load(&shared->mode_word);
 
 	/* No file has that block, and one past it would wrap. */
 	if (block == FC_BLOCKS_ALL)
 		return FC_INVALID;
-
-	ticket->mode_word = atomic_load(&shared->mode_word);
-	if (fc_word_mode(ticket->mode_word) != FC_SERVE)
+	if (fc_word_mode(mode_word) != FC_SERVE)
 		return FC_OFF;
 	if (!fc_file_current(cache, file))
 		return FC_STALE;
@@ -64,17 +93,9 @@ fc_look_up(FcCache *cache, const FcFile *file, uint32_t block, FcTicket *ticket,
 		fc_count(cache, FC_COUNT_bypass_reads, 1);
 		return FC_OFF;
 	}
-
-	/* What is noted here must not have moved when the fill is published. */
-	ticket->file = file->number;
-	ticket->block = block;
-	ticket->file_generation = file->generation;
-	ticket->set = fc_index_set_of(shared, key);
-	ticket->set_generation =
-		atomic_load(&fc_set(shared, ticket->set)->generation);
-	FC_POINT("ticket-noted");
-
-	return fc_index_find(shared, key, seen) ? FC_OK : FC_MISS;
+	return note_and_find(shared, file, block, mode_word, ticket, seen)
+	           ? FC_OK
+	           : FC_MISS;
 }
 
 /* Did nothing move between the look-up and now?  After this the page counts. */
@@ -105,19 +126,35 @@ missed(FcCache *cache, const FcTicket *ticket)
 
 /* ---- runs ---------------------------------------------------------------------- */
 
-/* What fc_read_run() was asked for, and the entries it found. */
+/* What was asked for, and the entries that were found. */
 typedef struct Run
 {
 	FcCache *cache;
+	const FcFile *file;
 	void *const *page;
 	FcTicket *ticket;
 	FcStatus *status;
+	unsigned hits;
+	unsigned staged_hits;
 	unsigned found;
 	FcSeen seen[FC_RUN_BLOCKS_MAX];   /* entries whose slots are to be read */
 	uint8_t block[FC_RUN_BLOCKS_MAX]; /* ... and which of the run they are */
 } Run;
 
 _Static_assert(FC_RUN_BLOCKS_MAX <= 256, "a byte names a block of a run");
+
+static void
+begin_run(Run *run, FcCache *cache, const FcFile *file, void *const page[],
+          FcTicket ticket[], FcStatus status[])
+{
+	run->cache = cache;
+	run->file = file;
+	run->page = page;
+	run->ticket = ticket;
+	run->status = status;
+	run->hits = run->staged_hits = 0;
+	run->found = 0;
+}
 
 /* Are these the bytes of the slot's entry?  If not, the entry goes. */
 static bool
@@ -134,17 +171,28 @@ checksum_right(FcCache *cache, uint64_t key, const FcSeen *seen,
 	return false;
 }
 
+/* It is counted when the run is over. */
 static void
-hit(FcCache *cache, FcTicket *ticket, const FcSeen *seen)
+hit(Run *run, FcTicket *ticket, const FcSeen *seen)
 {
 	ticket->slot = seen->slot;
 	ticket->meta = seen->meta;
 	ticket->crc = seen->crc;
-	fc_index_touch(cache, seen);
-	fc_count(cache, FC_COUNT_hits, 1);
-	fc_count(cache, FC_COUNT_staged_hits, fc_meta_staged(seen->meta));
-	atomic_fetch_add_explicit(&fc_files(cache->shared)[ticket->file].hits, 1,
-	                          memory_order_relaxed);
+	fc_index_touch(run->cache, seen);
+	run->hits++;
+	run->staged_hits += fc_meta_staged(seen->meta);
+}
+
+static void
+count_hits(const Run *run)
+{
+	if (run->hits == 0)
+		return;
+	fc_count(run->cache, FC_COUNT_hits, run->hits);
+	fc_count(run->cache, FC_COUNT_staged_hits, run->staged_hits);
+	atomic_fetch_add_explicit(
+		&fc_files(run->cache->shared)[run->file->number].hits, run->hits,
+		memory_order_relaxed);
 }
 
 /* A slot of the run has been read, or could not be. */
@@ -170,7 +218,7 @@ judge(void *context, unsigned index, const void *page, bool failed)
 	}
 	FC_POINT("slot-judged");
 	memcpy(run->page[block], page, FC_BLOCK_SIZE);
-	hit(cache, ticket, seen);
+	hit(run, ticket, seen);
 	run->status[block] = FC_OK;
 }
 
@@ -179,7 +227,7 @@ judge(void *context, unsigned index, const void *page, bool failed)
  * slot has to be read; else its status is known.
  */
 static bool
-find_block(Run *run, const FcFile *file, uint32_t block, unsigned i)
+find_block(Run *run, uint32_t block, unsigned i)
 {
 	FcCache *cache = run->cache;
 	FcTicket *ticket = &run->ticket[i];
@@ -188,7 +236,7 @@ find_block(Run *run, const FcFile *file, uint32_t block, unsigned i)
 
 	for (int look = 1;; look++)
 	{
-		*status = fc_look_up(cache, file, block, ticket, seen);
+		*status = fc_look_up(cache, run->file, block, ticket, seen);
 		if (*status == FC_OK && !fc_slot_usable(cache, seen->slot))
 		{
 			fc_slot_bypassed(cache, seen->slot);
@@ -217,36 +265,116 @@ find_block(Run *run, const FcFile *file, uint32_t block, unsigned i)
 	}
 	FC_POINT("page-copied");
 	if (read_holds(cache, ticket, seen))
-		hit(cache, ticket, seen);
+		hit(run, ticket, seen);
 	else
 		*status = missed(cache, ticket);
 	return false;
 }
 
+/*
+ * The pages will be written to, all at once, when the slots have come; until then the
+ * processor can fetch their memory, for which the copy would have to wait.
+ */
+static void
+fetch_pages(void *context)
+{
+	const Run *run = context;
+	unsigned count =
+		run->found < FETCH_PAGES_MAX ? run->found : FETCH_PAGES_MAX;
+
+	for (unsigned i = 0; i < count; i++)
+	{
+		const char *page = run->page[run->block[i]];
+
+		for (unsigned at = 0; at < FC_BLOCK_SIZE; at += CACHE_LINE)
+			__builtin_prefetch(page + at, 1);
+	}
+}
+
+/* Read what was found. */
+static void
+read_found(Run *run)
+{
+	if (run->found > 0)
+	{
+		FC_POINT("entry-found");
+		fc_reader_read(run->cache, run->seen, run->found, judge, fetch_pages,
+		               run);
+	}
+	count_hits(run);
+}
+
 void
-fc_read_run(FcCache *cache, const FcFile *file, uint32_t first, unsigned count,
-            void *const page[], FcTicket ticket[], FcStatus status[])
+fc_read_blocks(FcCache *cache, const FcFile *file, uint32_t first,
+               unsigned count, void *const page[], FcTicket ticket[],
+               FcStatus status[])
 {
 	int saved_errno = errno;
 	Run run;
 
 	FC_ASSERT(count <= FC_RUN_BLOCKS_MAX);
-	run.cache = cache;
-	run.page = page;
-	run.ticket = ticket;
-	run.status = status;
-	run.found = 0;
+	begin_run(&run, cache, file, page, ticket, status);
 	for (unsigned i = 0; i < count; i++)
 	{
-		if (find_block(&run, file, first + i, i))
+		if (find_block(&run, first + i, i))
 			run.block[run.found++] = (uint8_t) i;
 	}
-	if (run.found > 0)
-	{
-		FC_POINT("entry-found");
-		fc_reader_read(cache, run.seen, run.found, judge, &run);
-	}
+	read_found(&run);
 	errno = saved_errno;
+}
+
+/* Find all blocks of a run; false if one of them is not there. */
+static bool
+find_run(Run *run, uint32_t first, unsigned count)
+{
+	FcCache *cache = run->cache;
+	uint64_t mode_word = atomic_load(&cache->shared->mode_word);
+	uint8_t staged[FC_RUN_BLOCKS_MAX];
+	unsigned staged_count = 0;
+
+	if (!may_serve(cache, run->file))
+		return false;
+	for (unsigned i = 0; i < count; i++)
+	{
+		FcSeen *seen = &run->seen[run->found];
+
+		if (!note_and_find(cache->shared, run->file, first + i, mode_word,
+		                   &run->ticket[i], seen) ||
+		    !fc_slot_usable(cache, seen->slot))
+			return false;
+		if (fc_meta_staged(seen->meta))
+			staged[staged_count++] = (uint8_t) i;
+		else
+			run->block[run->found++] = (uint8_t) i;
+	}
+
+	/* Only now, for this copies them; some may have gone on to their slots. */
+	for (unsigned i = 0; i < staged_count; i++)
+	{
+		if (find_block(run, first + staged[i], staged[i]))
+			run->block[run->found++] = staged[i];
+	}
+	return true;
+}
+
+bool
+fc_read_run(FcCache *cache, const FcFile *file, uint32_t first, unsigned count,
+            void *const page[], FcTicket ticket[])
+{
+	int saved_errno = errno;
+	FcStatus status[FC_RUN_BLOCKS_MAX];
+	bool whole;
+	Run run;
+
+	FC_ASSERT(count <= FC_RUN_BLOCKS_MAX);
+	begin_run(&run, cache, file, page, ticket, status);
+	whole = find_run(&run, first, count);
+	if (whole)
+		read_found(&run);
+	for (unsigned i = 0; whole && i < count; i++)
+		whole = status[i] == FC_OK;
+	errno = saved_errno;
+	return whole;
 }
 
 FcStatus
@@ -255,7 +383,7 @@ fc_read(FcCache *cache, const FcFile *file, uint32_t block, void *page,
 {
 	FcStatus status;
 
-	fc_read_run(cache, file, block, 1, &page, ticket, &status);
+	fc_read_blocks(cache, file, block, 1, &page, ticket, &status);
 	return status;
 }
 
@@ -283,13 +411,6 @@ fc_hit_drop(FcCache *cache, const FcTicket *ticket)
 
 	(void) fc_index_drop(cache->shared, fc_key(ticket->file, ticket->block),
 	                     &seen);
-}
-
-static bool
-may_serve(const FcCache *cache, const FcFile *file)
-{
-	return fc_mode(cache, NULL) == FC_SERVE && fc_file_current(cache, file) &&
-	       fc_class_of_file(cache->shared, file->number) != FC_CLASS_NONE;
 }
 
 bool
@@ -363,7 +484,7 @@ fc_slot_fetch(FcCache *cache, const FcSeen *seen, void *page)
 	Target target = { .page = page };
 
 	if (fc_slot_usable(cache, seen->slot))
-		fc_reader_read(cache, seen, 1, take, &target);
+		fc_reader_read(cache, seen, 1, take, NULL, &target);
 	return target.read;
 }
 

@@ -20,4 +20,12 @@ extern FC_MUST_CHECK FcStatus fc_look_up(FcCache *cache, const FcFile *file,
                                          uint32_t block, FcTicket *ticket,
                                          FcSeen *seen);
 
+/*
+ * fc_read() for blocks side by side, each with its page, ticket and answer.  Their
+ * slots are read at once; the deadline is for all of them together.
+ */
+extern void fc_read_blocks(FcCache *cache, const FcFile *file, uint32_t first,
+                           unsigned count, void *const page[],
+                           FcTicket ticket[], FcStatus status[]);
+
 #endif

@@ -310,6 +310,7 @@ typedef struct Call
 	unsigned begun;                  /* ... of them, the first, under way */
 	unsigned waited_for;             /* reads under way */
 	FcDeliver *deliver;
+	FcMeanwhile *meanwhile;
 	void *context;
 	uint64_t start_ns;
 	uint64_t now_ns;
@@ -473,6 +474,9 @@ read_slots(Call *call)
 		/* None of ours under way: no page is left, or the kernel is full. */
 		if (call->waited_for == 0)
 			break;
+		if (call->meanwhile != NULL)
+			call->meanwhile(call->context);
+		call->meanwhile = NULL;
 		in_time = fetch_reads(call);
 	}
 	/* What came while this process was not let run has come in time. */
@@ -486,7 +490,7 @@ read_slots(Call *call)
 
 void
 fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
-               FcDeliver *deliver_one, void *context)
+               FcDeliver *deliver_one, FcMeanwhile *meanwhile, void *context)
 {
 	uint64_t now_ns = fc_now_ns();
 	Call call;
@@ -499,6 +503,7 @@ fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
 	call.begun = 0;
 	call.waited_for = 0;
 	call.deliver = deliver_one;
+	call.meanwhile = meanwhile;
 	call.context = context;
 	call.start_ns = call.now_ns = now_ns;
 	call.end_ns = now_ns + cache->read_deadline_ns;

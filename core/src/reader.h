@@ -17,14 +17,18 @@
 typedef void FcDeliver(void *context, unsigned index, const void *page,
                        bool failed);
 
+/* Reads are under way: there is time for something else, once. */
+typedef void FcMeanwhile(void *context);
+
 /*
  * Read the slots of some entries, at most FC_RUN_BLOCKS_MAX, all at once as far
  * as there are pages, and deliver each as it comes, in any order, each once.
- * Returns after the handle's read deadline at the latest.  Within deliver,
- * another read gets nothing.
+ * Returns after the handle's read deadline at the latest.  Within deliver
+ * and meanwhile, which may be NULL, another read gets nothing.
  */
 extern void fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
-                           FcDeliver *deliver, void *context);
+                           FcDeliver *deliver, FcMeanwhile *meanwhile,
+                           void *context);
 
 /*
  * Begin to read the slots of entries that fc_reader_read() is likely to be asked

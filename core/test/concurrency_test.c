@@ -44,6 +44,7 @@
 #define BLOCKS          96
 #define SLOTS           (4 * FC_WAYS)
 #define LATE            4 /* fills a worker keeps for later */
+#define RUN             3 /* blocks at once */
 #define AHEAD           6 /* blocks a worker reads ahead */
 #define HITS_WANTED     1000
 #define CONTROL_SECONDS 40
@@ -56,6 +57,7 @@ typedef struct Disk
 	FcAtomic64 reads;
 	FcAtomic64 compared;
 	FcAtomic64 unflagged;
+	FcAtomic64 runs;
 	FcAtomic64 late_fills;
 	FcAtomic64 suicides;
 	FcAtomic32 wrong;
@@ -238,6 +240,37 @@ read_without_flag(uint32_t file, uint32_t block)
 		report_wrong(oldest);
 }
 
+/* A few blocks at once, without any flag. */
+static void
+read_a_run(uint32_t file, uint32_t first)
+{
+	Page pages[RUN];
+	void *page[RUN];
+	FcTicket ticket[RUN];
+	uint64_t oldest[RUN];
+
+	if (first + RUN > BLOCKS)
+		return;
+	for (uint32_t i = 0; i < RUN; i++)
+	{
+		page[i] = &pages[i];
+		oldest[i] = atomic_load(&disk->over[file][first + i]);
+	}
+	if (!fc_read_run(&worker.cache, &worker.file[file], first, RUN, page,
+	                 ticket))
+		return;
+	atomic_fetch_add_explicit(&disk->runs, 1, memory_order_relaxed);
+	for (uint32_t i = 0; i < RUN; i++)
+	{
+		uint64_t newest = atomic_load(&disk->version[file][first + i]);
+		uint64_t version = pages[i].word[0];
+
+		if (version < oldest[i] || version > newest ||
+		    !page_is(&pages[i], file, first + i, version))
+			report_wrong(oldest[i]);
+	}
+}
+
 static void
 write_one(uint32_t file, uint32_t block)
 {
@@ -331,7 +364,9 @@ work(void)
 	}
 	if (dice < 100)
 		read_ahead(file, block);
-	else if (dice < 500)
+	else if (dice < 200)
+		read_a_run(file, block);
+	else if (dice < 550)
 		read_with_flag(file, block);
 	else if (dice < 750)
 		read_without_flag(file, block);
@@ -650,6 +685,8 @@ test_soak(const char *path, uint64_t seed, long seconds)
 		       (unsigned long) disk->right_version);
 	OK(atomic_load(&disk->compared) > HITS_WANTED,
 	   "there were hits to compare");
+	OK(atomic_load(&disk->runs) > 0, "and runs: %lu of %d blocks",
+	   (unsigned long) atomic_load(&disk->runs), RUN);
 	OK(!flash.direct ||
 	       fc_device_counter(cache.shared, 0, FC_DEVICE_READS_AHEAD) > 0,
 	   "some blocks had been read ahead");

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "devices.h"
+#include "read.h"
 #include "support.h"
 #include "tap.h"
 
@@ -307,7 +308,7 @@ test_hangs(void)
 		into[i] = &pages[i];
 		own += fc_index_set_of(cache.shared, fc_key(file.number, i)) % 4 == 3;
 	}
-	fc_read_run(&cache, &file, 0, 24, into, tickets, status);
+	fc_read_blocks(&cache, &file, 0, 24, into, tickets, status);
 	for (unsigned i = 0; i < 24; i++)
 	{
 		good += status[i] == FC_OK;

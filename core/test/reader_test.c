@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "kernel.h"
+#include "read.h"
 #include "support.h"
 #include "tap.h"
 
@@ -53,6 +54,23 @@ begin(uint32_t count)
 	memory_device_defer(&rig.flash);
 }
 
+/* Read blocks 0 .. count - 1 if all are cached; how many are right? */
+static unsigned
+read_whole(unsigned count)
+{
+	unsigned right = 0;
+
+	memset(pages, 0, sizeof(pages));
+	for (unsigned i = 0; i < count; i++)
+		page[i] = &pages[i];
+	if (!fc_read_run(&rig.cache, &file, 0, count, page, ticket))
+		return 0;
+	for (unsigned i = 0; i < count; i++)
+		right +=
+			page_is(&pages[i], 7, i, 1) && fc_hit_holds(&rig.cache, &ticket[i]);
+	return right;
+}
+
 /* A late read takes the device out of use (health_test.c); not so here. */
 static void
 take_back(void)
@@ -70,7 +88,7 @@ read_run(unsigned count)
 	memset(pages, 0, sizeof(pages));
 	for (unsigned i = 0; i < count; i++)
 		page[i] = &pages[i];
-	fc_read_run(&rig.cache, &file, 0, count, page, ticket, status);
+	fc_read_blocks(&rig.cache, &file, 0, count, page, ticket, status);
 	for (unsigned i = 0; i < count; i++)
 	{
 		MUST(status[i] == FC_OK || status[i] == FC_MISS);
@@ -337,6 +355,53 @@ test_late_page(void)
 	fc_test_broken = 0;
 }
 
+/* ---- all or nothing ------------------------------------------------------------------ */
+
+static void
+test_whole_runs(void)
+{
+	begin(BLOCKS);
+	OK(read_whole(20) == 20 && count_of(FC_COUNT_hits) == 20 &&
+	       rig.flash.deferred_most == 20,
+	   "a run that is cached is read, all of it at once");
+	OK(read_whole(BLOCKS) == BLOCKS && count_of(FC_COUNT_hits) == 20 + BLOCKS,
+	   "so is one that is longer than there are pages");
+
+	rig.flash.reads = 0;
+
+	uint64_t misses = count_of(FC_COUNT_misses);
+
+	OK(read_whole(BLOCKS + 1) == 0 && rig.flash.reads == 0 &&
+	       count_of(FC_COUNT_misses) == misses &&
+	       count_of(FC_COUNT_hits) == 20 + BLOCKS,
+	   "of a run that lacks one block nothing is read or counted");
+
+	/* The last block is in the ring when it is looked for. */
+	MUST(fc_read(&rig.cache, &file, BLOCKS, &pages[0], &ticket[0]) == FC_MISS);
+	page_make(&pages[0], 7, BLOCKS, 1);
+	MUST(fc_fill(&rig.cache, &ticket[0], &pages[0]) == FC_OK);
+	OK(read_whole(BLOCKS + 1) == BLOCKS + 1 && rig.flash.reads == BLOCKS &&
+	       count_of(FC_COUNT_staged_hits) == 1,
+	   "a block that has not got to flash yet is given from memory");
+	rig_flush(&rig);
+
+	MUST(fc_mode_set(&rig.cache, FC_PASSTHROUGH, FC_REASON_NONE) == FC_OK);
+	OK(read_whole(4) == 0, "nothing is served while the mode forbids it");
+	MUST(fc_mode_set(&rig.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
+
+	FcFile other = file;
+
+	file.generation--;
+	OK(read_whole(4) == 0, "nor under a number that is not the file's");
+	file = other;
+
+	rig.flash.read_fault = FAULT_FLIP;
+	OK(read_whole(20) == 0, "with one block bad, the run is not served");
+	OK(read_whole(20) == 0 && !fc_cached(&rig.cache, &file, 0),
+	   "and the block is gone");
+	rig_close(&rig);
+}
+
 /* ---- ahead of time ------------------------------------------------------------------- */
 
 /* Read blocks first .. first + count - 1 one by one; how many were right? */
@@ -577,6 +642,7 @@ main(void)
 	test_own_pages();
 	test_late_page();
 	test_late_page_comes_with_another();
+	test_whole_runs();
 	test_ahead();
 	test_ahead_of_a_change();
 	test_ahead_and_hung();

@@ -316,34 +316,25 @@ all_cached(const OpenFile *entry, uint32_t first, unsigned count)
 }
 
 /*
- * Serve a run from flash, all its slots at once; false if a block of it was not
- * there after all, or not in time.
+ * Serve a run from flash, all its slots at once; false if a block of it is not
+ * there, or not in time.
  */
 static bool
 read_run_from_flash(int fd, OpenFile *entry, const Run *run)
 {
 	FcTicket ticket[RUN_BLOCKS_MAX];
-	FcStatus status[RUN_BLOCKS_MAX];
 	uint32_t shown = runtime_wait(runtime.flash_read_event);
 	uint64_t begin = fc_now_ns();
-	uint64_t ns;
+	bool whole = fc_read_run(&runtime.cache, &entry->file, run->first,
+	                         run->count, run->page, ticket);
+	uint64_t ns = fc_now_ns() - begin;
 
-	fc_read_run(&runtime.cache, &entry->file, run->first, run->count, run->page,
-	            ticket, status);
-	if (status[0] == FC_STALE && files_number(fd, entry))
-		fc_read_run(&runtime.cache, &entry->file, run->first, run->count,
-		            run->page, ticket, status);
-	ns = fc_now_ns() - begin;
 	runtime_wait(shown);
-
-	for (unsigned i = 0; i < run->count; i++)
-	{
-		if (status[i] != FC_OK ||
-		    !hit_stands(fd, entry, run->first + i, run->page[i], &ticket[i]))
-			return false;
-	}
-	advice_flash_read(run->count, ns);
-	return true;
+	for (unsigned i = 0; whole && i < run->count; i++)
+		whole = hit_stands(fd, entry, run->first + i, run->page[i], &ticket[i]);
+	if (whole)
+		advice_flash_read(run->count, ns);
+	return whole;
 }
 
 static ssize_t
@@ -377,8 +368,7 @@ static ssize_t
 read_run(const Call *call, OpenFile *entry, const Run *run, bool bulk,
          int errno_before)
 {
-	if (all_cached(entry, run->first, run->count) &&
-	    read_run_from_flash(call->fd, entry, run))
+	if (read_run_from_flash(call->fd, entry, run))
 	{
 		*call->source = SOURCE_FLASH;
 		if (bulk)

@@ -441,12 +441,14 @@ extern FC_MUST_CHECK FcStatus fc_read(FcCache *cache, const FcFile *file,
 #define FC_RUN_BLOCKS_MAX 128
 
 /*
- * The same for a run of blocks, each with its page, ticket and answer.  Their
- * slots are read at once; the deadline is for all of them together.
+ * Read a run of blocks, each into its page, if all of them are cached: true.  Their
+ * slots are read at once; the deadline is for all of them together.  False if one was
+ * not there, which is counted nowhere, or was not to be had after all; the pages may
+ * then be overwritten with anything.
  */
-extern void fc_read_run(FcCache *cache, const FcFile *file, uint32_t first,
-                        unsigned count, void *const page[], FcTicket ticket[],
-                        FcStatus status[]);
+extern FC_MUST_CHECK bool fc_read_run(FcCache *cache, const FcFile *file,
+                                      uint32_t first, unsigned count,
+                                      void *const page[], FcTicket ticket[]);
 
 /* The most blocks fc_read_ahead() takes. */
 #define FC_AHEAD_BLOCKS_MAX 24
