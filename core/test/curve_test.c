@@ -9,14 +9,11 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include <math.h>
-#include <sys/wait.h>
 
-#include "fcache/curve.h"
-#include "support.h"
+#include "curve_requests.h"
 #include "tap.h"
 
-#define START_MS 1000
-#define HOUR_MS  3600000ULL
+#define HOUR_MS 3600000ULL
 
 unsigned char memory[1 << 18] __attribute__((aligned(64)));
 
@@ -116,17 +113,6 @@ new_curve(uint32_t tracked_max)
 	memset(memory, 0, sizeof(memory));
 	MUST(fc_curve_attach(&curve, memory, tracked_max) == FC_OK);
 	return curve;
-}
-
-static void
-request(FcCurve *curve, uint32_t block, uint64_t now_ms)
-{
-	FcFileId id = { .tablespace = 1663, .relation = 16384 };
-	uint64_t hash = fc_curve_hash(fc_curve_file_hash(id), block);
-
-	fc_curve_count(curve, 1, 1);
-	if (fc_curve_wants(curve, hash))
-		fc_curve_note_at(curve, hash, now_ms);
 }
 
 /*
@@ -368,130 +354,7 @@ test_growing(Random *random)
 	   error);
 }
 
-/* ---- processes ---------------------------------------------------------------------- */
-
-static bool locked_once;
-
-static void
-die_when_locked(const char *point)
-{
-	if (strcmp(point, "curve-locked") == 0)
-		_exit(0);
-}
-
-static FcCurve *nested;
-
-/* A signal handler that comes in while its own process has the lock. */
-static void
-note_within(const char *point)
-{
-	if (strcmp(point, "curve-locked") == 0 && !locked_once)
-	{
-		locked_once = true;
-		request(nested, 7, START_MS);
-	}
-}
-
-static void
-rob_when_locked(const char *point)
-{
-	if (strcmp(point, "curve-locked") == 0 && !locked_once)
-	{
-		locked_once = true;
-		for (uint32_t i = 0; i < 50; i++)
-			request(nested, i, START_MS + 50000);
-	}
-}
-
-static FcCurve
-shared_curve(void)
-{
-	void *shared = mmap(NULL, 1 << 18, PROT_READ | PROT_WRITE,
-	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	FcCurve curve;
-
-	MUST(shared != MAP_FAILED);
-	MUST(fc_curve_attach(&curve, shared, 8192) == FC_OK);
-	return curve;
-}
-
-static void
-test_dead_owner(void)
-{
-	FcCurve curve = shared_curve();
-	FcCurveReading reading;
-	pid_t child;
-
-	for (uint32_t i = 0; i < 100; i++)
-		request(&curve, i, START_MS);
-
-	child = fork();
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		fc_test_point = die_when_locked;
-		request(&curve, 0, START_MS);
-		_exit(1);
-	}
-	MUST(waitpid(child, NULL, 0) == child);
-
-	request(&curve, 0, START_MS + 10);
-	fc_curve_read_at(&curve, &reading, START_MS + 10);
-	OK(reading.sample_rate == 0, "nobody waits for who died with the lock");
-
-	request(&curve, 0, START_MS + 20000);
-	fc_curve_read_at(&curve, &reading, START_MS + 20000);
-	OK(reading.tracked == 1, "seconds later it is taken, and begins anew");
-
-	/* The control: believe what was left. */
-	child = fork();
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		fc_test_point = die_when_locked;
-		request(&curve, 0, START_MS + 20000);
-		_exit(1);
-	}
-	MUST(waitpid(child, NULL, 0) == child);
-	fc_test_broken = FC_BREAK_CURVE_TAKEOVER;
-	request(&curve, 5, START_MS + 50000);
-	fc_curve_read_at(&curve, &reading, START_MS + 50000);
-	fc_test_broken = 0;
-	OK(reading.tracked == 2, "(control) without that the old is still there");
-}
-
-static void
-test_own_signal(void)
-{
-	FcCurve curve = shared_curve();
-	FcCurveReading reading;
-
-	nested = &curve;
-	locked_once = false;
-	fc_test_point = note_within;
-	request(&curve, 1, START_MS);
-	fc_test_point = NULL;
-	fc_curve_read_at(&curve, &reading, START_MS);
-	OK(locked_once && reading.tracked == 1,
-	   "a request out of a signal handler that interrupted one is skipped");
-}
-
-static void
-test_robbed(void)
-{
-	FcCurve curve = shared_curve();
-	FcCurveReading reading;
-
-	nested = &curve;
-	locked_once = false;
-	fc_test_point = rob_when_locked;
-	request(&curve, 1, START_MS);
-	fc_test_point = NULL;
-	request(&curve, 2, START_MS + 60000);
-	fc_curve_read_at(&curve, &reading, START_MS + 60000);
-	OK(locked_once && reading.tracked == 1,
-	   "who was stopped for long and goes on makes the next one begin anew");
-}
+/* ---- what may stand in its memory, sizes, times ---------------------------------------- */
 
 /* Whatever stands in the memory: no crash, no endless loop. */
 static void
@@ -513,49 +376,6 @@ test_garbage(Random *random)
 	}
 	fc_curve_read_at(&curve, &reading, UINT64_MAX / 4);
 	OK(true, "a curve whose memory is overwritten now and then goes on");
-}
-
-static void
-test_many_processes(void)
-{
-	FcCurve curve = shared_curve();
-	FcCurveReading reading;
-	double error;
-
-	for (int i = 0; i < 4; i++)
-	{
-		pid_t child = fork();
-
-		MUST(child >= 0);
-		if (child == 0)
-		{
-			Random random = { (uint64_t) i };
-			FcFileId id = { .tablespace = 1663, .relation = 16384 };
-			uint64_t file = fc_curve_file_hash(id);
-
-			curve.shard = (uint32_t) i;
-			for (uint32_t j = 0; j < 100000; j++)
-			{
-				uint64_t hash =
-					fc_curve_hash(file, random_below(&random, 20000));
-
-				fc_curve_count(&curve, 1, 1);
-				if (fc_curve_wants(&curve, hash))
-					fc_curve_note(&curve, hash);
-			}
-			_exit(0);
-		}
-	}
-	for (int i = 0; i < 4; i++)
-		MUST(wait(NULL) > 0);
-	fc_curve_read(&curve, &reading);
-
-	/*
-	 * 20,000 of 400,000 requests are the first of their block.  What comes while
-	 * the lock's owner does not run is skipped, so this is no test of precision.
-	 */
-	error = fabs(fc_curve_hit_ratio(&reading, 10000) - 0.5 * 0.95);
-	OK(error < 0.1, "four processes at once: %.3f off", error);
 }
 
 static void
@@ -613,11 +433,7 @@ main(void)
 	test_half_life();
 	test_sample_grows_again(&random);
 	test_growing(&random);
-	test_dead_owner();
-	test_own_signal();
-	test_robbed();
 	test_garbage(&random);
-	test_many_processes();
 	test_sizes();
 	test_times();
 	return tap_done();
