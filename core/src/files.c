@@ -533,6 +533,7 @@ fc_file_enter(FcCache *cache, FcFile *file)
 		if (file->number != FC_FILE_NONE)
 			return FC_OK;
 
+		FC_POINT("file-unknown");
 		if (try_to_enter(cache, &file->id, hash) == FC_FULL)
 			make_room(cache, hash);
 	}

@@ -207,6 +207,8 @@ fc_file_wake(FcCache *cache, const FcFile *file, const FcStamp *stamp)
 		return;
 	}
 
+	FC_POINT("sleeper-compared");
+
 	/* The count stays, and so does what a saved map has of the file. */
 	if (atomic_compare_exchange_strong(
 			&fc_generations(shared)[number], &generation,

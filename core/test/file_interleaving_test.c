@@ -248,6 +248,86 @@ entered_between_two_retirements(void)
 	return read_block(&scene.b, &new, 3);
 }
 
+/* ---- two who do the same ---------------------------------------------------------------- */
+
+/* Relation 8, as b knows it, with block 4 cached. */
+static FcFile known;
+
+/* Who knows relation 8 by its name only writes block 4; is that seen? */
+static bool
+write_by_name_is_missed(void)
+{
+	FcFile named = fc_file(file_id(8));
+
+	write_block(&scene.b, &named, 4);
+	return holds_wrong(&scene.b, &known, 4);
+}
+
+static void
+give_the_number_to_8(void)
+{
+	known = fc_file(file_id(8));
+	displace();
+	cache_block(&scene.b, &known, 4);
+}
+
+static void
+cache_block_4_of_8(void)
+{
+	known = fc_file(file_id(8));
+	MUST(fc_file_enter(&scene.b, &known) == FC_OK);
+	cache_block(&scene.b, &known, 4);
+}
+
+/* Before a retired number is freed, somebody else has freed it and given it away. */
+static bool
+freed_when_it_was_given_away(void)
+{
+	stop_at("number-forgotten", give_the_number_to_8);
+	fc_file_retire(scene.a, scene.file.id);
+	return write_by_name_is_missed();
+}
+
+/* Who has the first of the places that relation 8 could have. */
+static FcFileId in_its_place;
+
+static void
+take_first_place_of_8(void)
+{
+	FcFile first = fc_file(file_id(8));
+	FcFile other = fc_file(file_id(0));
+
+	MUST(fc_file_enter(&scene.b, &first) == FC_OK);
+	fc_file_retire(&scene.b, first.id);
+	for (uint32_t relation = 100; other.number != first.number; relation++)
+	{
+		other = fc_file(file_id(relation));
+		MUST(fc_file_enter(&scene.b, &other) == FC_OK);
+		MUST(relation < 160);
+	}
+	in_its_place = other.id;
+}
+
+static void
+enter_8_and_free_its_place(void)
+{
+	cache_block_4_of_8();
+	fc_file_retire(&scene.b, in_its_place);
+}
+
+/* Both find no number for the file; one of them is first. */
+static bool
+entered_by_two(void)
+{
+	FcFile same = fc_file(file_id(8));
+
+	take_first_place_of_8();
+	stop_at("file-unknown", enter_8_and_free_its_place);
+	MUST(fc_file_enter(scene.a, &same) == FC_OK);
+	(void) read_block(scene.a, &same, 4);
+	return write_by_name_is_missed() || holds_wrong(scene.a, &same, 4);
+}
+
 /* ---- unknown files ------------------------------------------------------------------- */
 
 /* The writer finds nothing to invalidate; then a reader enters the file. */
@@ -379,6 +459,12 @@ static const Scenario scenarios[] = {
 	  64,
 	  B(ABSENT),
 	  { 0 } },
+	{ "a number is freed when it was freed and given away by another",
+	  freed_when_it_was_given_away,
+	  2,
+	  B(INVALIDATE),
+	  { 0 } },
+	{ "two enter one file at once", entered_by_two, 64, B(INVALIDATE), { 0 } },
 };
 
 #undef B

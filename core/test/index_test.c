@@ -165,6 +165,24 @@ test_drop(void)
 	rig_close(&rig);
 }
 
+/* Nothing empties it in between, and by chance its checksum is the same. */
+static void
+test_eviction(void)
+{
+	uint64_t before[FC_WAYS];
+	FcSeen seen;
+
+	open_rig(FC_WAYS);
+	for (uint32_t block = 0; block < FC_WAYS; block++)
+		publish(block, 1);
+	for (uint32_t slot = 0; slot < FC_WAYS; slot++)
+		before[slot] = atomic_load(meta_of(slot));
+	seen = publish(FC_WAYS, 1);
+	OK(atomic_load(meta_of(seen.slot)) != before[seen.slot],
+	   "a block that takes another one's way is another entry");
+	rig_close(&rig);
+}
+
 static void
 test_doom(void)
 {
@@ -327,6 +345,7 @@ main(void)
 	test_life_of_an_entry();
 	test_whole_key();
 	test_drop();
+	test_eviction();
 	test_doom();
 	test_busy_sets();
 	test_sequence();

@@ -454,6 +454,15 @@ test_ahead(void)
 	IGNORE(fc_read_ahead(&rig.cache, &file, 30, 4));
 	OK(read_singly(30, 4) == 4 && count_of(FC_COUNT_flash_read_errors) == 1,
 	   "one that fails is read again by who wants it");
+
+	atomic_store(&rig.cache.shared->health[0].state, FC_DEVICE_STALLED);
+	IGNORE(fc_read_ahead(&rig.cache, &file, 40, 4));
+	OK(rig.flash.deferred_count == 0,
+	   "nothing is read ahead of a device that is bypassed");
+	take_back();
+	MUST(fc_mode_set(&rig.cache, FC_PASSTHROUGH, FC_REASON_USER) == FC_OK);
+	IGNORE(fc_read_ahead(&rig.cache, &file, 40, 4));
+	OK(rig.flash.deferred_count == 0, "nor in passthrough");
 	rig_close(&rig);
 }
 

@@ -112,7 +112,11 @@ test_grow(void)
 
 	MUST(before > 700);
 	OK(fc_slot_count(&rig.cache) == 1024, "a cache begins with its size");
-	resize_to(&rig.cache, 2048);
+	MUST(fc_resize_begin(&rig.cache, 2048) == FC_OK);
+	MUST(fc_resize_step(&rig.cache, 1024 / FC_WAYS / 2));
+	OK(count_hits(800) == before, "every block is found while it grows");
+	while (fc_resize_step(&rig.cache, 1))
+		;
 
 	uint32_t after = count_hits(800);
 	uint64_t moved = fc_counter(&rig.cache, FC_COUNT_moved_blocks);

@@ -65,6 +65,58 @@ test_dropped_files_leave_nothing(void)
 	scene_close();
 }
 
+/* Compared by one, when another wakes it: what that one does then stays. */
+static FcFile changer;
+
+static void
+wake_and_cut_off(void)
+{
+	FcChange change;
+
+	fc_file_wake(&scene.b, &changer, &scene.inode);
+	fc_change_begin(&scene.b, &changer, 0, FC_BLOCKS_ALL, &change);
+	fc_change_end(&scene.b, &changer, &change);
+	MUST(fc_file_resolve(&scene.b, &changer));
+}
+
+static void
+wake_and_retire(void)
+{
+	fc_file_wake(&scene.b, &changer, &scene.inode);
+	fc_file_retire(&scene.b, changer.id);
+}
+
+static void
+test_files_that_two_wake(void)
+{
+	FcFile late = fc_file(file_id(7));
+	FcChange change;
+
+	scene_open();
+	restart();
+	changer = late;
+	stop_at("sleeper-compared", wake_and_cut_off);
+	fc_file_wake(scene.a, &late, &scene.inode);
+	OK(stop_act == NULL && fc_file_current(scene.a, &changer),
+	   "a file that was woken and cut off meanwhile stays as it is");
+	scene_close();
+
+	scene_open();
+	restart();
+	stop_at("sleeper-compared", wake_and_retire);
+	fc_file_wake(scene.a, &late, &scene.inode);
+	OK(stop_act == NULL && !fc_file_resolve(scene.a, &late),
+	   "one that was woken and retired stays so");
+	scene_close();
+
+	scene_open();
+	begin_write(scene.a, &scene.file, 4, &change);
+	restart();
+	OK(!fc_file_asleep(scene.a, &late),
+	   "one with a change in flight is not even asleep");
+	scene_close();
+}
+
 static void
 test_memory_that_is_not_ours(void)
 {
@@ -245,6 +297,7 @@ main(void)
 	fc_test_point = on_point;
 	test_untouched_files_stay();
 	test_dropped_files_leave_nothing();
+	test_files_that_two_wake();
 	test_memory_that_is_not_ours();
 	test_audit_drops_impossible_entries();
 	test_numbers_written_over();
