@@ -4,13 +4,25 @@
 #	tools/scratch.sh COMMAND...
 #
 # A test that aborts, as negative controls do, or is killed, cannot tidy up after itself.
-# Both folders go when the command is over, however it ended.
+# Both folders go when the command is over, however it ended.  If this script is killed
+# itself, they go when it runs the next time: who is alive, or has left a process behind,
+# holds a lock on his.
 set -u
 
-TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/pgflash-run.XXXXXX") || exit 1
-MEMDIR=$(mktemp -d "${MEMDIR:-/dev/shm}/pgflash-run.XXXXXX" 2>/dev/null || echo "$TMPDIR")
+folders=("${TMPDIR:-/tmp}" "${MEMDIR:-/dev/shm}")
+for folder in "${folders[@]}"; do
+	# Not the newest: their owners may be about to lock them.
+	find "$folder" -maxdepth 1 -type d -name 'pgflash-scratch.*' -user "$(id -u)" -mmin +1 \
+		-exec flock -n {} rm -rf {} \; 2>/dev/null
+done
+
+TMPDIR=$(mktemp -d "${folders[0]}/pgflash-scratch.XXXXXX") || exit 1
+MEMDIR=$(mktemp -d "${folders[1]}/pgflash-scratch.XXXXXX" 2>/dev/null || echo "$TMPDIR")
 export TMPDIR MEMDIR
-chmod 1777 "$TMPDIR" "$MEMDIR" # servers run as another user
 trap 'rm -rf "$TMPDIR" "$MEMDIR"' EXIT
+chmod 1777 "$TMPDIR" "$MEMDIR" # servers run as another user
+exec 8<"$TMPDIR" 9<"$MEMDIR"
+flock -n 8
+flock -n 9
 
 "$@"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: PostgreSQL
+"""tools/scratch.sh: what a run leaves goes with it, or with the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+SCRATCH = Path(__file__).resolve().parents[2] / "tools" / "scratch.sh"
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """Return an environment whose folders for what does not last are the test's own."""
+    folders = {name: str(tmp_path / name) for name in ("TMPDIR", "MEMDIR")}
+    for folder in folders.values():
+        Path(folder).mkdir()
+    return {**os.environ, **folders}
+
+
+def left(env: dict[str, str]) -> int:
+    """Return how many folders of runs there are."""
+    return sum(len(list(Path(env[name]).iterdir())) for name in ("TMPDIR", "MEMDIR"))
+
+
+def age(env: dict[str, str]) -> None:
+    """Make folders look as if an hour had gone by."""
+    for name in ("TMPDIR", "MEMDIR"):
+        for folder in Path(env[name]).iterdir():
+            os.utime(folder, (time.time() - 3600,) * 2)
+
+
+def run(env: dict[str, str], command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [SCRATCH, "sh", "-c", command], env=env, capture_output=True, text=True, check=False
+    )
+
+
+@contextmanager
+def running(env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Have one run that has made its folders and goes on until its input ends."""
+    command = "echo ready; read ends"
+    with subprocess.Popen(
+        [SCRATCH, "sh", "-c", command],
+        env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as child:  # fmt: skip
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        yield child
+
+
+def test_a_run_has_folders_of_its_own_which_go_with_it(env: dict[str, str]) -> None:
+    done = run(env, 'touch "$TMPDIR/a" "$MEMDIR/b"; ls "$TMPDIR" "$MEMDIR"; kill -ABRT $$')
+    assert done.stdout.count("pgflash-scratch.") == 2
+    assert done.returncode == 128 + signal.SIGABRT
+    assert left(env) == 0
+
+
+def test_what_a_killed_run_left_goes_with_the_next_one(env: dict[str, str]) -> None:
+    with running(env) as child:
+        child.kill()
+        child.wait()
+        age(env)
+        run(env, "true")
+        assert left(env) == 2, "the command that it ran is still there"
+        assert child.stdin is not None
+        child.stdin.close()
+        deadline = time.monotonic() + 20
+        while left(env) and time.monotonic() < deadline:
+            run(env, "true")
+    assert left(env) == 0
+
+
+def test_who_is_there_keeps_his_folders(env: dict[str, str]) -> None:
+    with running(env):
+        age(env)
+        assert run(env, "true").returncode == 0
+        assert left(env) == 2
+    assert left(env) == 0
+
+
+def test_where_memory_has_no_room_one_folder_does(env: dict[str, str]) -> None:
+    done = run({**env, "MEMDIR": "/nowhere"}, 'test "$TMPDIR" = "$MEMDIR" && echo the same')
+    assert done.stdout == "the same\n"
