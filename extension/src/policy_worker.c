@@ -13,7 +13,8 @@
  *	  a second, or WOKEN_S_MAX with many databases;
  *	- otherwise every VISIT_S if it has the extension, every STRANGER_S if not.
  * With many databases all of that gets slower, so that visits stay rarer than one a
- * second.
+ * second.  All of it by a clock that nobody sets: if the server's is set back by an hour,
+ * a rewrite must not wait for an hour.
  *
  * The launcher sleeps between.  It begins as soon as databases can be read, so on a
  * standby as well; there nothing is woken and nothing written, and the replay of a
@@ -39,7 +40,6 @@
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 
 #include "relation_policy.h"
 #include "visits.h"
@@ -234,8 +234,8 @@ pgflash_policy_visitor_main(Datum database)
 typedef struct Known
 {
 	Oid database; /* hash key */
-	TimestampTz visited;
-	TimestampTz next;
+	int64 visited_ms;
+	int64 next_ms;
 	bool listed;
 } Known;
 
@@ -249,8 +249,8 @@ know(Oid database)
 
 	if (!found)
 	{
-		entry->visited = 0;
-		entry->next = GetCurrentTimestamp();
+		entry->visited_ms = 0;
+		entry->next_ms = visits_clock_ms();
 	}
 	entry->listed = true;
 }
@@ -355,34 +355,34 @@ static void
 visit_database(Known *entry)
 {
 	/* At most one visit in two seconds, however many databases there are. */
-	int64 crowd = 2 * hash_get_num_entries(known);
-	int64 pause = AGAIN_S;
+	int64 crowd_s = 2 * hash_get_num_entries(known);
+	int64 pause_s = AGAIN_S;
 
 	switch (send_visitor(entry->database))
 	{
 		case VISIT_FAILED:
 			break;
 		case VISIT_STRANGER:
-			pause = STRANGER_S;
+			pause_s = STRANGER_S;
 			break;
 		case VISIT_DONE:
-			pause = VISIT_S;
+			pause_s = VISIT_S;
 			break;
 	}
-	entry->visited = GetCurrentTimestamp();
-	entry->next =
-		visits_later(entry->visited, Max(pause, Min(crowd, STRANGER_S)));
+	pause_s = Max(pause_s, Min(crowd_s, STRANGER_S));
+	entry->visited_ms = visits_clock_ms();
+	entry->next_ms = entry->visited_ms + pause_s * 1000;
 }
 
 static void
 wake(Known *entry)
 {
-	int64 pause = hash_get_num_entries(known) / WOKEN_VISITS;
-	TimestampTz soon =
-		visits_later(entry->visited, Max(1, Min(pause, WOKEN_S_MAX)));
+	int64 pause_s = hash_get_num_entries(known) / WOKEN_VISITS;
+	int64 soon_ms =
+		entry->visited_ms + Max(1, Min(pause_s, WOKEN_S_MAX)) * 1000;
 
-	if (soon < entry->next)
-		entry->next = soon;
+	if (soon_ms < entry->next_ms)
+		entry->next_ms = soon_ms;
 }
 
 /* What was woken since the last look is due soon. */
@@ -420,7 +420,7 @@ next_due(void)
 	hash_seq_init(&walk, known);
 	while ((entry = hash_seq_search(&walk)) != NULL)
 	{
-		if (next == NULL || entry->next < next->next)
+		if (next == NULL || entry->next_ms < next->next_ms)
 			next = entry;
 	}
 	return next;
@@ -437,7 +437,7 @@ forget_launcher(int code, Datum argument)
 void
 pgflash_policy_launcher_main(Datum argument)
 {
-	TimestampTz list_next = 0;
+	int64 list_next_ms = 0;
 	HASHCTL control = { .keysize = sizeof(Oid), .entrysize = sizeof(Known) };
 
 	(void) argument;
@@ -450,24 +450,25 @@ pgflash_policy_launcher_main(Datum argument)
 
 	while (!ShutdownRequestPending)
 	{
-		TimestampTz now = GetCurrentTimestamp();
+		int64 now_ms = visits_clock_ms();
 		Known *next;
 
 		(void) visits_reload();
 		if (pg_atomic_exchange_u32(&shared->list_wanted, 0) != 0 ||
-		    now >= list_next)
+		    now_ms >= list_next_ms)
 		{
 			read_list();
-			list_next = visits_later(now, LIST_S);
+			list_next_ms = now_ms + LIST_S * 1000;
 		}
 		take_woken();
 
 		next = next_due();
-		if (next != NULL && next->next <= now)
+		if (next != NULL && next->next_ms <= now_ms)
 			visit_database(next);
 		else
-			visits_sleep_until(next != NULL ? Min(next->next, list_next)
-			                                : list_next);
+			visits_sleep((next != NULL ? Min(next->next_ms, list_next_ms)
+			                           : list_next_ms) -
+			             now_ms);
 	}
 
 	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */

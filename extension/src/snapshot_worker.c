@@ -357,6 +357,12 @@ say_where(Oid database)
 	CommitTransactionCommand();
 }
 
+static TimestampTz
+later(TimestampTz from, int64 seconds)
+{
+	return from + seconds * USECS_PER_SEC;
+}
+
 /* The next whole multiple of the interval. */
 static TimestampTz
 next_time(TimestampTz now)
@@ -414,7 +420,7 @@ round_of_work(Schedule *schedule)
 	if (!OidIsValid(schedule->repository))
 		find(schedule);
 	if (!OidIsValid(schedule->repository))
-		return visits_later(now, LOOK_S);
+		return later(now, LOOK_S);
 	if (now < schedule->due)
 		return schedule->due;
 
@@ -431,7 +437,7 @@ round_of_work(Schedule *schedule)
 			break; /* perhaps the database is gone */
 	}
 	schedule->repository = InvalidOid;
-	return Min(schedule->due, visits_later(now, LOOK_S));
+	return Min(schedule->due, later(now, LOOK_S));
 }
 
 /* The settings may name another database, or another time. */
@@ -471,13 +477,14 @@ pgflash_snapshot_launcher_main(Datum argument)
 		if (visits_reload())
 			take_settings(&schedule);
 		if (on_standby())
-			again = visits_later(now, STANDBY_S);
+			again = later(now, STANDBY_S);
 		else if (setting_snapshot_interval_s == 0)
-			again = visits_later(now, LOOK_S);
+			again = later(now, LOOK_S);
 		else
 			again = round_of_work(&schedule);
 		if (again > now)
-			visits_sleep_until(again);
+			visits_sleep(
+				TimestampDifferenceMilliseconds(GetCurrentTimestamp(), again));
 	}
 
 	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */

@@ -16,6 +16,8 @@
  */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/table.h"
@@ -30,7 +32,6 @@
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "visits.h"
@@ -137,16 +138,23 @@ visits_launcher_begin(void)
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 }
 
-void
-visits_sleep_until(TimestampTz when)
+int64
+visits_clock_ms(void)
 {
-	long wait_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), when);
+	struct timespec now;
 
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void
+visits_sleep(int64 wait_ms)
+{
 	/* Waiting for a visitor takes the latch's wake-ups, but not what they are about. */
 	if (ShutdownRequestPending || ConfigReloadPending)
 		return;
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-	                 wait_ms, PG_WAIT_EXTENSION);
+	                 (long) Max(wait_ms, 0), PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 }

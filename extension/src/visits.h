@@ -9,7 +9,6 @@
 
 #include "postgres.h"
 
-#include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 
 /* A database that can be connected to. */
@@ -47,16 +46,13 @@ extern void visits_register_launcher(const char *name, const char *function);
 /* What a launcher begins with. */
 extern void visits_launcher_begin(void);
 
-/* Sleep until then, or until the latch is set. */
-extern void visits_sleep_until(TimestampTz when);
+/* Milliseconds by a clock that nobody sets, forward or back. */
+extern int64 visits_clock_ms(void);
+
+/* Sleep so long, or until the latch is set. */
+extern void visits_sleep(int64 wait_ms);
 
 /* Read postgresql.conf again if that was asked for; true if so. */
 extern bool visits_reload(void);
-
-static inline TimestampTz
-visits_later(TimestampTz from, int64 seconds)
-{
-	return from + seconds * USECS_PER_SEC;
-}
 
 #endif

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -22,6 +23,7 @@ from support.cached import (
     eventually,
     process_titles,
 )
+from support.clock import Clock
 from support.cluster import ClusterFactory
 from support.policies import (
     cached_blocks,
@@ -36,6 +38,8 @@ from support.policies import (
     shown,
 )
 from support.standby import REPLICATION, create_standby
+
+Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @pytest.fixture
@@ -61,6 +65,13 @@ def assert_own_policies(cached: CachedServer) -> None:
         assert comes_into_force(connection, "t_pkey", "none", table="t")
 
 
+def now(connection: Connection) -> datetime:
+    """Return what time it is by the server's clock."""
+    (time,) = connection.execute("select clock_timestamp()").fetchone() or (None,)
+    assert isinstance(time, datetime)
+    return time
+
+
 @pytest.mark.extension
 def test_policies_are_back_after_a_restart(own: CachedServer) -> None:
     own.server.stop()
@@ -83,6 +94,22 @@ def test_policies_are_followed_though_the_launcher_was_ended(own: CachedServer) 
         connection.execute("vacuum full t")
         assert comes_into_force(connection, "t", "keep")
     assert first not in launchers()
+
+
+def test_policies_are_followed_though_the_clock_was_set_back(own: CachedServer) -> None:
+    own.server.stop()
+    clock = Clock.build(own.server.base)
+    own.preloads, own.preload_env = (clock.library,), clock.env
+    own.start()
+    with own.server.connect() as connection:
+        # Looked at by the clock as it was.
+        connection.execute("vacuum full t")
+        assert comes_into_force(connection, "t", "keep")
+        before = now(connection)
+        clock.set(ahead_s=-3600)
+        assert now(connection) < before - timedelta(minutes=50)
+        connection.execute("vacuum full t")
+        assert comes_into_force(connection, "t", "keep")
 
 
 @pytest.mark.extension
