@@ -12,7 +12,8 @@
  * those that have their names on the same tables now.  (If the command fails between
  * its swap and its end, the row stays with the old index, as its leftovers do.)
  *
- * Where there is no policy in the server, nothing is done at all.
+ * Whether there is a policy in the server at all is asked when the change is true: the
+ * first may come while a command runs.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -142,11 +143,11 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	NodeTag tag = nodeTag(statement->utilityStmt);
 	bool list = tag == T_CreateExtensionStmt || tag == T_CreatedbStmt ||
 	            tag == T_DropdbStmt;
-	bool moves =
-		policy_worker_needed() && may_move_files(statement->utilityStmt);
-	List *indexes = moves && is_concurrent_reindex(statement->utilityStmt)
-	                    ? note_indexes()
-	                    : NIL;
+	bool moves = may_move_files(statement->utilityStmt);
+	List *indexes =
+		policy_worker_needed() && is_concurrent_reindex(statement->utilityStmt)
+			? note_indexes()
+			: NIL;
 
 	if (previous_utility != NULL)
 		previous_utility(statement, query, read_only_tree, context, parameters,
@@ -161,7 +162,8 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	if (!IsTransactionState())
 	{
 		/* Its last commit has been. */
-		policy_worker_wake(MyDatabaseId);
+		if (list || policy_worker_needed())
+			policy_worker_wake(MyDatabaseId);
 		return;
 	}
 	follow_indexes(indexes);

@@ -191,8 +191,6 @@ policy_plan(Oid table)
 bool
 policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out)
 {
-	if (plan->count > 0)
-		policy_worker_need();
 	return classes_replace(MyDatabaseId, plan->files, plan->count,
 	                       policy_worker_round(), unplaced_out);
 }

@@ -69,11 +69,19 @@ typedef enum Visit
 	VISIT_DONE
 } Visit;
 
+/* Is there a policy in any database? */
+typedef enum Need
+{
+	NEED_UNKNOWN, /* not all have been visited since the server's start */
+	NEED_NO,
+	NEED_YES
+} Need;
+
 typedef struct PolicyShared
 {
 	pid_t launcher; /* 0 = none; a signal too many does no harm */
 	pg_atomic_uint32 round;
-	pg_atomic_uint32 needed;
+	pg_atomic_uint32 need;             /* a Need */
 	pg_atomic_uint32 woken[WOKEN_MAX]; /* databases; 0 = free */
 	pg_atomic_uint32 woken_all;
 	pg_atomic_uint32 list_wanted;
@@ -111,7 +119,7 @@ startup(void)
 
 	shared->launcher = 0;
 	pg_atomic_init_u32(&shared->round, 0);
-	pg_atomic_init_u32(&shared->needed, 0);
+	pg_atomic_init_u32(&shared->need, NEED_UNKNOWN);
 	for (int i = 0; i < WOKEN_MAX; i++)
 		pg_atomic_init_u32(&shared->woken[i], 0);
 	pg_atomic_init_u32(&shared->woken_all, 0);
@@ -129,14 +137,14 @@ policy_worker_round(void)
 bool
 policy_worker_needed(void)
 {
-	return shared != NULL && pg_atomic_read_u32(&shared->needed) != 0;
+	return shared != NULL && pg_atomic_read_u32(&shared->need) != NEED_NO;
 }
 
 void
 policy_worker_need(void)
 {
 	if (shared != NULL)
-		pg_atomic_write_u32(&shared->needed, 1);
+		(void) pg_atomic_exchange_u32(&shared->need, NEED_YES);
 }
 
 static void
@@ -210,6 +218,8 @@ visit(void)
 		return VISIT_FAILED;
 	if (!RecoveryInProgress())
 		policy_table_tidy(table);
+	if (policy_table_rows(table) != NIL)
+		policy_worker_need();
 	return carry_out(table);
 }
 
@@ -237,6 +247,7 @@ typedef struct Known
 	int64 visited_ms;
 	int64 next_ms;
 	bool listed;
+	bool answered; /* a visitor of ours could do its work */
 } Known;
 
 static HTAB *known;
@@ -251,6 +262,7 @@ know(Oid database)
 	{
 		entry->visited_ms = 0;
 		entry->next_ms = visits_clock_ms();
+		entry->answered = false;
 	}
 	entry->listed = true;
 }
@@ -351,6 +363,23 @@ send_visitor(Oid database)
 	return (Visit) pg_atomic_read_u32(&shared->visit);
 }
 
+/* If all have answered, and none has a policy, nobody has to be woken. */
+static void
+judge_need(void)
+{
+	HASH_SEQ_STATUS walk;
+	const Known *entry;
+	bool all = true;
+	uint32 unknown = NEED_UNKNOWN;
+
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+		all = all && entry->answered;
+	if (all && pg_atomic_compare_exchange_u32(&shared->need, &unknown, NEED_NO))
+		ereport(DEBUG1,
+		        (errmsg_internal("pgflash: no database has a cache policy")));
+}
+
 static void
 visit_database(Known *entry)
 {
@@ -363,12 +392,15 @@ visit_database(Known *entry)
 		case VISIT_FAILED:
 			break;
 		case VISIT_STRANGER:
+			entry->answered = true;
 			pause_s = STRANGER_S;
 			break;
 		case VISIT_DONE:
+			entry->answered = true;
 			pause_s = VISIT_S;
 			break;
 	}
+	judge_need();
 	pause_s = Max(pause_s, Min(crowd_s, STRANGER_S));
 	entry->visited_ms = visits_clock_ms();
 	entry->next_ms = entry->visited_ms + pause_s * 1000;

@@ -58,7 +58,7 @@ commit_now(void)
 		pending.wake = true;
 	if (unplaced > 0)
 		pending.wake = true; /* the worker has the words for it */
-	if (pending.wake)
+	if (pending.wake && (pending.wake_list || policy_worker_needed()))
 		policy_worker_wake(MyDatabaseId);
 	if (pending.wake_list)
 		policy_worker_wake(InvalidOid);
@@ -219,6 +219,7 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	relation_close(opened, NoLock);
 
 	table = require_table();
+	policy_worker_need();
 	if (PG_ARGISNULL(1))
 		policy_table_forget(table, relation);
 	else

@@ -108,7 +108,12 @@ extern uint32 policy_worker_round(void);
 /* Have this database looked at soon, or the list of databases (InvalidOid). */
 extern void policy_worker_wake(Oid database);
 
-/* Is there any policy in this server?  If not, nobody has to be woken. */
+/*
+ * May there be a policy in this server?  If not, nobody has to be woken.
+ *
+ * Who makes a plan of rows says that there are some first, and who commits a change of
+ * files asks afterwards: so the plan knows of the change, or the worker is woken.
+ */
 extern bool policy_worker_needed(void);
 extern void policy_worker_need(void);
 
@@ -116,7 +121,10 @@ extern void policy_worker_need(void);
 
 extern void relation_policy_install(void);
 
-/* The commit is to wake the worker for this database, and for the list of them. */
+/*
+ * The commit is to wake the worker for this database if there are policies then, and in
+ * any case if the list of databases or extensions has changed.
+ */
 extern void relation_policy_wake_at_commit(bool list);
 
 /* ---- policy_commands.c: what other commands mean for policies ------------------------ */

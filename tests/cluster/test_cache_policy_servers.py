@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -72,6 +73,11 @@ def now(connection: Connection) -> datetime:
     return time
 
 
+def waits_for_lock(asker: Connection, waiter: Connection) -> bool:
+    query = "select from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
+    return asker.execute(query, [waiter.info.backend_pid]).fetchone() is not None
+
+
 @pytest.mark.extension
 def test_policies_are_back_after_a_restart(own: CachedServer) -> None:
     own.server.stop()
@@ -94,6 +100,65 @@ def test_policies_are_followed_though_the_launcher_was_ended(own: CachedServer) 
         connection.execute("vacuum full t")
         assert comes_into_force(connection, "t", "keep")
     assert first not in launchers()
+
+
+def test_an_index_built_anew_before_the_first_visit_keeps_its_policy(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(cluster, pgflash_install, settings={"max_prepared_transactions": "1"})
+    with cached.server.connect() as connection:
+        make_table(connection, "ballast")
+        make_table(connection, "t")
+        set_policy(connection, "t_pkey", "keep")
+        # A visitor waits for nobody: while this lock is held, it goes away again.
+        connection.execute("begin; lock pgflash_cache_policies in share update exclusive mode")
+        connection.execute("prepare transaction 'held'")
+    cached.server.stop()
+    cached.start()
+    with (
+        cached.server.connect() as reader,
+        cached.server.connect() as other,
+        cached.server.connect() as connection,
+        ThreadPoolExecutor() as pool,
+    ):
+        with reader.transaction():
+            reader.execute("select from t limit 1")
+            built = pool.submit(connection.execute, "reindex index concurrently t_pkey")
+            assert eventually(lambda: waits_for_lock(other, connection))
+            other.execute("rollback prepared 'held'")
+        built.result()
+        assert comes_into_force(connection, "t_pkey", "keep", table="t")
+
+
+def test_the_first_policy_counts_for_what_is_under_way(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_cached(cluster, pgflash_install, settings={"log_min_messages": "debug1"})
+    with cached.server.connect() as connection:
+        make_table(connection, "ballast")
+        make_table(connection, "q")
+        connection.execute("create table p (like q) partition by range (id)")
+    cached.server.stop()
+    cached.start()
+    none = "no database has a cache policy"
+    # All have been visited, and will not be again for a minute.
+    assert eventually(lambda: none in cached.server.log_text(since_start=True))
+    with (
+        cached.server.connect() as reader,
+        cached.server.connect() as owner,
+        cached.server.connect() as connection,
+    ):
+        with ThreadPoolExecutor() as pool:
+            with reader.transaction():
+                reader.execute("select from q limit 1")
+                attached = pool.submit(
+                    connection.execute,
+                    "alter table p attach partition q for values from (1) to (2001)",
+                )
+                assert eventually(lambda: waits_for_lock(owner, connection))
+                set_policy(owner, "p", "keep")
+            attached.result()
+        assert comes_into_force(connection, "q", "keep")
 
 
 def test_policies_are_followed_though_the_clock_was_set_back(own: CachedServer) -> None:
