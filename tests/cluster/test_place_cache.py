@@ -14,6 +14,7 @@ from pgflash.model.plan import Move, MoveKind, Plan, read_plan, write_plan
 from pgflash.place import Cluster, Journal, apply_plan, moves_for, plan_for, undo_plan
 from support.cached import CachedServer, assert_never_stale, create_cached, eventually
 from support.cluster import ClusterFactory
+from support.policies import what_decides
 
 TABLE = """
 create table t (id int primary key, v int, pad text);
@@ -70,20 +71,27 @@ def policies(cached: CachedServer) -> dict[str, str]:
     return dict(rows)
 
 
+def assert_policies(cached: CachedServer, wanted: dict[str, str]) -> None:
+    """Fail, with the reasons, unless the policies in force come to be these."""
+    came = eventually(lambda: policies(cached) == wanted)
+    with cached.server.connect() as connection:
+        assert came, f"not {wanted} but {policies(cached)}:\n{what_decides(connection)}"
+
+
 def test_policies_outlive_a_move_and_no_block_gets_stale(cached: CachedServer) -> None:
     with cached.server.connect() as connection:
         connection.execute("select pgflash_set_cache_policy('t', 'keep')")
         connection.execute("select pgflash_set_cache_policy('t_pkey', 'keep')")
     kept = {"t": "keep", "t_pkey": "keep"}
-    assert eventually(lambda: policies(cached) == kept)
+    assert_policies(cached, kept)
     path = plan(cached, Move(kind=MoveKind.TABLE, to="flash", name="t"))
     apply(cached, path)
-    assert eventually(lambda: policies(cached) == kept)
+    assert_policies(cached, kept)
     with cached.server.connect() as connection:
         connection.execute("update t set v = v + 1")
-    assert eventually(lambda: policies(cached) == kept)
+    assert_policies(cached, kept)
     undo(cached, path)
-    assert eventually(lambda: policies(cached) == kept)
+    assert_policies(cached, kept)
     with cached.server.connect() as connection:
         assert connection.execute("select sum(v - id) from t").fetchone() == (2000,)
     assert_never_stale(cached, compared_min=300)

@@ -6,7 +6,7 @@ file a relation has now, seen in pgflash_relations after the relation was read.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 
@@ -80,8 +80,35 @@ def in_force(connection: Connection, relation: str, *, table: str | None = None)
 def comes_into_force(
     connection: Connection, relation: str, policy: str, *, table: str | None = None
 ) -> bool:
-    """Wait until the policy of a relation's file is this one."""
-    return eventually(lambda: in_force(connection, relation, table=table) == policy)
+    """Wait until the policy of a relation's file is this one; if not, fail with the reasons."""
+    came = eventually(lambda: in_force(connection, relation, table=table) == policy)
+    assert came, f"{relation} does not come to be {policy}:\n{what_decides(connection)}"
+    return True
+
+
+def what_decides(connection: Connection) -> str:
+    """Return all that decides which policies are seen, for the message of a test that fails."""
+    queries: tuple[LiteralString, ...] = (
+        "select mode, mode_reason, verify_mismatches, file_shortages, used_slots"
+        " from pgflash_cache",
+        "select cache_file, state, state_reason from pgflash_cache_devices",
+        "select * from pgflash_cache_policies",
+        "select * from pgflash_cache_policy",
+        "select oid::regclass, relfilenode, reltablespace from pg_class"
+        " where relnamespace = 'public'::regnamespace",
+        "select * from pgflash_relations where tablespace <> 1664 and"
+        " coalesce(relation::oid, 16384) >= 16384",
+        "select pid, backend_type, now() - backend_start, state, wait_event_type, wait_event"
+        " from pg_stat_activity",
+        "select pid, mode, granted from pg_locks"
+        " where relation = 'pgflash_cache_policies'::regclass",
+    )
+    said = []
+    for query in queries:
+        cursor = connection.execute(query)
+        names = [column.name for column in cursor.description or ()]
+        said += [f"{query}:", *(f"    {dict(zip(names, row, strict=True))}" for row in cursor)]
+    return "\n".join(said)
 
 
 def set_policy(connection: Connection, relation: str, policy: str | None) -> None:
