@@ -20,6 +20,7 @@
 #include "fcache/cache.h"
 #include "hooks.h"
 #include "runtime.h"
+#include "verify.h"
 
 /* ---- views ------------------------------------------------------------------------------ */
 
@@ -173,49 +174,44 @@ bridge_clear(void)
 		fc_cache_clear(&runtime.cache);
 }
 
-/* The block in its file; false if it cannot be read, shorter if there is less. */
-static bool
-read_from_file(FcFileId id, uint32_t block, void *page, ssize_t *got_out)
+/* A file that is gone has no block. */
+static ssize_t
+read_by_name(void *file, uint32_t block, void *page)
 {
 	char path[PATHS_MAX];
+	ssize_t got;
 	int fd;
 
-	paths_of_file(&runtime.root, id, path);
+	paths_of_file(&runtime.root, *(const FcFileId *) file, path);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-	{
-		*got_out = 0;
-		return errno == ENOENT; /* no file, no block */
-	}
-	*got_out = pread(fd, page, FC_BLOCK_SIZE, (off_t) block * FC_BLOCK_SIZE);
+		return errno == ENOENT ? 0 : -1;
+	got = pread(fd, page, FC_BLOCK_SIZE, (off_t) block * FC_BLOCK_SIZE);
 	close(fd);
-	return *got_out >= 0;
+	return got;
 }
 
 BridgeVerdict
 bridge_verify_slot(uint32_t slot)
 {
 	static PGAlignedBlock cached;
-	static PGAlignedBlock stored;
 	FcFileId id;
 	FcTicket ticket;
-	ssize_t got;
 
 	if (!bridge_attached() ||
-	    fc_slot_read(&runtime.cache, slot, cached.data, &id, &ticket) !=
-	        FC_OK ||
-	    !read_from_file(id, ticket.block, stored.data, &got))
+	    fc_slot_read(&runtime.cache, slot, cached.data, &id, &ticket) != FC_OK)
 		return BRIDGE_NOTHING;
 
-	fc_count(&runtime.cache, FC_COUNT_verify_compared, 1);
-	if (got == FC_BLOCK_SIZE &&
-	    memcmp(cached.data, stored.data, FC_BLOCK_SIZE) == 0)
-		return BRIDGE_SAME;
-	if (!fc_hit_holds(&runtime.cache, &ticket))
-		return BRIDGE_NOTHING;
-
-	reads_report_mismatch(id, ticket.block, &ticket);
-	return BRIDGE_DIFFERENT;
+	switch (verify_hit(read_by_name, &id, cached.data, &ticket))
+	{
+		case VERIFIED_SAME:
+			return BRIDGE_SAME;
+		case VERIFIED_DIFFERENT:
+			verify_report(id, &ticket);
+			return BRIDGE_DIFFERENT;
+		default:
+			return BRIDGE_NOTHING;
+	}
 }
 
 void

@@ -39,6 +39,9 @@
 
 #define FC_BREAK_FOREIGN 18 /* a name outside the data directory is believed */
 
+#define FC_BREAK_SECOND_LOOK                                                   \
+	19 /* a hit that differs from its file, does so twice */
+
 #define FC_BREAK_ACCOUNT_ERRNO 20 /* the accounting keeps errno as it was */
 #define FC_BREAK_ACCOUNT_COPIES                                                \
 	21 /* readers add up all copies of a relation's counters */

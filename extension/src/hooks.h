@@ -42,9 +42,6 @@ extern ssize_t reads_pread(int fd, void *buffer, size_t size, off_t offset);
 extern ssize_t reads_preadv(int fd, const struct iovec *iov, int count,
                             off_t offset);
 extern ssize_t reads_read(int fd, void *buffer, size_t size);
-/* A hit differs from its file: drop it, count it, note it for the log. */
-extern void reads_report_mismatch(FcFileId id, uint32_t block,
-                                  const FcTicket *ticket);
 extern int reads_fadvise(int fd, off_t offset, off_t length, int advice);
 
 /* changes.c */

@@ -20,10 +20,8 @@
  * Such reads are still served from flash.  Base backups (walsenders) neither look
  * up nor fill; nor do reads that are not made of whole blocks.
  *
- * verify: a hit is compared with the file.  It counts as a mismatch only if the
- * entry that served it still stands after the file was read, otherwise the block
- * changed meanwhile and both were right.  One mismatch means that the cache is not
- * what we think it is, so it goes offline at once.
+ * verify: a hit is compared with the file (verify.c).  One mismatch means that the
+ * cache is not what we think it is, so it goes offline at once.
  *
  * Every read is timed and counted as a whole, with who served it (account.c).
  *
@@ -49,6 +47,7 @@
 #include "runtime.h"
 #include "scans.h"
 #include "settings.h"
+#include "verify.h"
 
 /* The longest run that is looked up: PostgreSQL's largest io_max_combine_limit. */
 #define RUN_BLOCKS_MAX FC_RUN_BLOCKS_MAX
@@ -181,42 +180,36 @@ look_up(int fd, OpenFile *entry, uint32_t block, void *page, FcTicket *ticket)
 	return status;
 }
 
-void
-reads_report_mismatch(FcFileId id, uint32_t block, const FcTicket *ticket)
+static ssize_t
+read_by_fd(void *fd, uint32_t block, void *page)
 {
-	fc_hit_drop(&runtime.cache, ticket);
-	fc_count(&runtime.cache, FC_COUNT_verify_mismatches, 1);
-	runtime.board->mismatch_id = id;
-	runtime.board->mismatch_block = block;
-	atomic_fetch_add(&runtime.board->mismatches, 1);
+	return pread(*(int *) fd, page, FC_BLOCK_SIZE,
+	             (off_t) block * FC_BLOCK_SIZE);
 }
 
-/* Does the file hold what the hit gave?  Kept apart for its large frame. */
-static __attribute__((noinline)) bool
-compare_with_file(int fd, const OpenFile *entry, uint32_t block,
-                  const void *page, const FcTicket *ticket)
+/* May the query have the hit? */
+static bool
+compare_with_file(int fd, const OpenFile *entry, const void *page,
+                  const FcTicket *ticket)
 {
-	_Alignas(FC_IO_ALIGN) unsigned char copy[FC_BLOCK_SIZE];
-	off_t offset = (off_t) block * FC_BLOCK_SIZE;
-	ssize_t got = pread(fd, copy, sizeof(copy), offset);
-
-	/* A disk that cannot be read proves nothing, and the hit is at hand. */
-	if (got < 0)
-		return true;
-
-	fc_count(&runtime.cache, FC_COUNT_verify_compared, 1);
-	if (got == FC_BLOCK_SIZE && memcmp(copy, page, FC_BLOCK_SIZE) == 0)
-		return true;
-	if (!fc_hit_holds(&runtime.cache, ticket))
-		return true;
-
-	reads_report_mismatch(entry->file.id, block, ticket);
+	switch (verify_hit(read_by_fd, &fd, page, ticket))
+	{
+		case VERIFIED_SAME:
+		case VERIFIED_CHANGED:
+		case VERIFIED_UNREADABLE:
+			return true;
+		case VERIFIED_UNSTEADY:
+			return false;
+		case VERIFIED_DIFFERENT:
+			break;
+	}
+	verify_report(entry->file.id, ticket);
 	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_MISMATCH);
 	return false;
 }
 
 static bool
-hit_stands(int fd, const OpenFile *entry, uint32_t block, const void *page,
+hit_stands(int fd, const OpenFile *entry, const void *page,
            const FcTicket *ticket)
 {
 	static unsigned hits;
@@ -225,7 +218,7 @@ hit_stands(int fd, const OpenFile *entry, uint32_t block, const void *page,
 		return true;
 	if (setting_verify == VERIFY_SAMPLE && ++hits % VERIFY_SAMPLE_EVERY != 0)
 		return true;
-	return compare_with_file(fd, entry, block, page, ticket);
+	return compare_with_file(fd, entry, page, ticket);
 }
 
 /* The real read, timed and counted for the file. */
@@ -285,8 +278,7 @@ read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
 	uint64_t ns = fc_now_ns() - begin;
 	ssize_t got;
 
-	if (status == FC_OK &&
-	    hit_stands(call->fd, entry, run->first, run->page[0], &ticket))
+	if (status == FC_OK && hit_stands(call->fd, entry, run->page[0], &ticket))
 	{
 		advice_flash_read(1, ns);
 		*call->source = SOURCE_FLASH;
@@ -331,7 +323,7 @@ read_run_from_flash(int fd, OpenFile *entry, const Run *run)
 
 	runtime_wait(shown);
 	for (unsigned i = 0; whole && i < run->count; i++)
-		whole = hit_stands(fd, entry, run->first + i, run->page[i], &ticket[i]);
+		whole = hit_stands(fd, entry, run->page[i], &ticket[i]);
 	if (whole)
 		advice_flash_read(run->count, ns);
 	return whole;

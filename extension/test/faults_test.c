@@ -438,6 +438,90 @@ test_what_block_a_page_is(void)
 	}
 }
 
+/* Block 2, behind the cache's back. */
+static void
+put_block_2(int letter)
+{
+	Page page = page_of(letter);
+	int fd = open(PATH, O_RDWR);
+
+	if (pwrite(fd, &page, sizeof(page), 2 * FC_BLOCK_SIZE) != FC_BLOCK_SIZE)
+		abort();
+	close(fd);
+}
+
+static void
+spoil_block_2(void)
+{
+	put_block_2('X');
+}
+
+static void
+restore_block_2(void)
+{
+	put_block_2('c');
+}
+
+/* From now on each read gives something else. */
+static void
+another_block_2(void)
+{
+	static int letter = 'G';
+
+	put_block_2(letter++);
+	fault = (Fault){ .name = "pread", .fd = -1, .before = another_block_2 };
+}
+
+static bool
+serves_without_mismatch(void)
+{
+	return counter(FC_COUNT_verify_mismatches) == 0 &&
+	       fc_mode(&runtime.cache, NULL) == FC_SERVE;
+}
+
+/* Last: a mismatch ends in a cache that is offline. */
+static void
+test_disk_that_stutters_while_a_hit_is_verified(void)
+{
+	int fd = lettered_relation(BLOCKS);
+	uint64_t compared = counter(FC_COUNT_verify_compared);
+	Page page;
+
+	setting_verify = VERIFY_ALL;
+	fault = (Fault){ .name = "pread", .fd = fd, .at_most = 4096 };
+	OK(server_read(fd, &page, 2) == FC_BLOCK_SIZE && page_is(&page, 'c') &&
+	       fault.name == NULL && serves_without_mismatch(),
+	   "SECOND_LOOK: a hit stands if the file is read short but once");
+	fault = (Fault){ .name = "pread",
+		             .fd = fd,
+		             .before = spoil_block_2,
+		             .after = restore_block_2 };
+	OK(server_read(fd, &page, 2) == FC_BLOCK_SIZE && page_is(&page, 'c') &&
+	       fault.name == NULL && serves_without_mismatch(),
+	   "SECOND_LOOK: or gives other bytes but once");
+	OK(counter(FC_COUNT_verify_compared) == compared + 2,
+	   "a hit counts as compared once, however often the file was read");
+
+	another_block_2();
+	OK(server_read(fd, &page, 2) == FC_BLOCK_SIZE && !page_is(&page, 'c') &&
+	       serves_without_mismatch(),
+	   "a file that never gives the same twice is believed, but proves "
+	   "nothing");
+	fault.name = NULL;
+	OK(!block_is_cached(2), "and the block is not kept");
+	server_close(fd);
+
+	fd = lettered_relation(BLOCKS);
+	spoil_block_2();
+	fault = (Fault){ .name = "pread", .fd = fd, .at_most = 4096 };
+	OK(server_read(fd, &page, 2) == FC_BLOCK_SIZE && page_is(&page, 'X') &&
+	       fault.name == NULL && counter(FC_COUNT_verify_mismatches) == 1 &&
+	       fc_mode(&runtime.cache, NULL) == FC_OFFLINE,
+	   "what is really stale is found on a disk that stutters, too");
+	setting_verify = VERIFY_OFF;
+	server_close(fd);
+}
+
 /* ---- stamps -------------------------------------------------------------------- */
 
 static void
@@ -476,7 +560,8 @@ main(void)
 	test_run_with_an_invalid_block();
 	test_what_block_a_page_is();
 	test_stamps();
-	test_file_system_that_fails(); /* last: no file gets a stamp any more */
+	test_file_system_that_fails(); /* no file gets a stamp any more */
+	test_disk_that_stutters_while_a_hit_is_verified(); /* offline */
 	tear_down();
 	return tap_done();
 }

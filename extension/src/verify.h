@@ -1,0 +1,34 @@
+/*
+ * verify.h
+ *		Is what the cache gave what the file holds?
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_VERIFY_H
+#define PGFLASH_VERIFY_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "fcache/cache.h"
+
+typedef enum Verified
+{
+	VERIFIED_SAME,
+	VERIFIED_CHANGED,    /* the block changed meanwhile: both were right */
+	VERIFIED_UNREADABLE, /* the file cannot be read, which proves nothing */
+	VERIFIED_UNSTEADY,   /* the file gave something else each time */
+	VERIFIED_DIFFERENT   /* no doubt about it */
+} Verified;
+
+/* Read the block from its file: how many bytes there are, or -1 if it cannot be told. */
+typedef ssize_t VerifyRead(void *file, uint32_t block, void *page);
+
+/* Compare a hit, whose ticket names the block, with the file. */
+extern Verified verify_hit(VerifyRead *read, void *file, const void *page,
+                           const FcTicket *ticket);
+
+/* Count the difference, note it for the log, and drop the entry. */
+extern void verify_report(FcFileId id, const FcTicket *ticket);
+
+#endif
