@@ -30,8 +30,9 @@ BLOCK = 8192
 BLOCKS = 600
 OTHERS = 400
 
-#: Where in a page its flags are.
+#: Where in a page its flags are, and where its free space ends: 0 in a page that is new.
 FLAGS_AT = 10
+UPPER_AT = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,14 +237,21 @@ def test_a_library_that_caches_what_is_not_valid_is_caught(
 # ---- for good, or not at all
 
 
-def flip_on_disk(path: Path, offset: int) -> None:
-    """Flip a bit of the file itself; done twice, all is as it was."""
+def exchange(path: Path, offset: int, new: bytes) -> bytes:
+    """Write bytes into the file; return those that were there."""
     fd = os.open(path, os.O_RDWR)
     try:
-        (byte,) = os.pread(fd, 1, offset)
-        os.pwrite(fd, bytes([byte ^ 0x10]), offset)
+        old = os.pread(fd, len(new), offset)
+        os.pwrite(fd, new, offset)
     finally:
         os.close(fd)
+    return old
+
+
+def flip_on_disk(path: Path, offset: int) -> None:
+    """Flip a bit of the file itself; done twice, all is as it was."""
+    (byte,) = exchange(path, offset, b"\0")
+    exchange(path, offset, bytes([byte ^ 0x10]))
 
 
 @pytest.mark.parametrize("setting", ["ignore_checksum_failure", "zero_damaged_pages"])
@@ -278,6 +286,19 @@ def test_blocks_of_zeros_are_cached(disk: Disk) -> None:
 
         assert eventually(served_from_flash)
     assert disk.refused() == 0
+
+
+def test_a_block_that_is_new_by_its_header_only_is_not_cached(disk: Disk) -> None:
+    """Of a new page PostgreSQL asks no checksum, but that all of it is zeros."""
+    path = disk.file("item")
+    upper_at = 503 * BLOCK + UPPER_AT
+    upper = exchange(path, upper_at, b"\0\0")
+    with disk.session() as session:
+        with pytest.raises(psycopg.errors.DataCorrupted, match="invalid page in block 503 "):
+            read(session, 503)
+        assert disk.refused() == 1
+        exchange(path, upper_at, upper)
+        assert read(session, 503) == whole(503)
 
 
 def test_without_data_checksums_the_header_has_to_be_right(disk: Disk) -> None:
