@@ -7,7 +7,9 @@
 #include <fcntl.h>
 
 #include "map_lives.h"
+#include "ondisk.h"
 #include "staging.h"
+#include "superblock.h"
 
 /* ---- what is found again ----------------------------------------------------------- */
 
@@ -127,6 +129,13 @@ test_not_ours(void)
 	kill_life();
 
 	save_full();
+	other = home;
+	other.directory_device++;
+	begin_as(&other);
+	OK(life.start == FC_START_DIRECTORY, "one's of the same inode, too");
+	kill_life();
+
+	save_full();
 	fd = open(path, O_RDWR);
 	MUST(pwrite(fd, "x", 1, 12) == 1);
 	close(fd);
@@ -142,6 +151,74 @@ test_not_ours(void)
 	OK(read_all(FC_FAILED) == 0 &&
 	       fc_counter(&life.cache, FC_COUNT_files_dropped) == 1,
 	   "of a file that was changed meanwhile nothing counts");
+	kill_life();
+}
+
+/* Of a copy that was written back, or a write that never arrived. */
+static void
+test_files_of_an_earlier_map(void)
+{
+	static unsigned char files[65536];
+	off_t at = FC_SLOTS_OFFSET + (off_t) SLOTS * FC_BLOCK_SIZE + (1 << 20);
+	ssize_t size;
+	int fd;
+
+	save_full();
+	fd = open(path, O_RDWR);
+	size = pread(fd, files, sizeof(files), at);
+	begin();
+	load();
+	end();
+	MUST(size > 0 && pwrite(fd, files, (size_t) size, at) == size);
+	close(fd);
+	begin();
+	OK(life.start == FC_START_CORRUPT,
+	   "an earlier map's list of files is refused");
+	kill_life();
+}
+
+static void
+test_every_byte_of_a_superblock(void)
+{
+	FcLabel label;
+	unsigned believed = 0;
+	int fd;
+
+	save_full();
+	fd = open(path, O_RDWR);
+	fc_label_read(fd, &label);
+	MUST(label.whole && label.clean);
+	for (off_t at = 0; at < (off_t) sizeof(FcDiskSuperblock); at++)
+	{
+		unsigned char byte;
+
+		MUST(pread(fd, &byte, 1, at) == 1);
+		byte ^= 1;
+		MUST(pwrite(fd, &byte, 1, at) == 1);
+		fc_label_read(fd, &label);
+		believed += label.whole;
+		byte ^= 1;
+		MUST(pwrite(fd, &byte, 1, at) == 1);
+	}
+	close(fd);
+	OK(believed == 0, "a superblock is believed if each of its bytes is right");
+}
+
+static void
+test_life_that_cannot_be_marked(void)
+{
+	int fd;
+
+	(void) unlink(path);
+	begin();
+	(void) read_all(FC_MISS);
+	fd = life.device.fd;
+	life.device.fd = open(path, O_RDONLY);
+	OK(fc_life_begin(&life.cache, &home, 4711) == FC_FAILED,
+	   "a life begins only if the cache file says so");
+	close(life.device.fd);
+	life.device.fd = fd;
+	OK(fc_map_save(&life.cache) == FC_SKIP, "or has no map at its end");
 	kill_life();
 }
 
@@ -171,7 +248,9 @@ test_ring_begins_empty(void)
 	OK(used == 0, "the staging ring of a new life is empty: %u pages are not",
 	   used);
 	load();
-	OK(read_block(5) == FC_MISS, "what had not got to flash is not there");
+	OK(read_block(5) == FC_MISS &&
+	       fc_counter(&life.cache, FC_COUNT_corrupt_slots) == 0,
+	   "what had not got to flash is not there");
 	kill_life();
 }
 
@@ -288,6 +367,9 @@ main(void)
 	test_found_twice_by_one_process();
 	test_life_of_two_files();
 	test_not_ours();
+	test_files_of_an_earlier_map();
+	test_every_byte_of_a_superblock();
+	test_life_that_cannot_be_marked();
 	test_what_is_not_saved();
 	test_file_in_flight();
 	test_torn_records();
