@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
-from contextlib import suppress
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -23,6 +27,7 @@ from support.warm import (
     forget_memory,
     is_loaded,
     kill_backend,
+    memory_of,
     read_table,
     start_again,
 )
@@ -103,6 +108,63 @@ def test_a_machine_that_boots_after_a_shutdown_is_warm(
     assert eventually(lambda: is_loaded(cached))
     assert read_table(cached).hits >= BLOCKS_MIN
     assert_true(cached)
+
+
+@contextmanager
+def mounted_anew(folder: Path) -> Iterator[None]:
+    """Give a folder another mount, of the same device and inode; skip where that cannot be."""
+    done = subprocess.run(
+        ["mount", "--bind", str(folder), str(folder)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip(f"this machine does not mount: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_data_directory_that_was_mounted_since_a_crash_is_cold(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """A file system that was mounted anew may have lost what was not synced."""
+    kernel = tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
+    if kernel < (6, 8):
+        pytest.skip("this kernel does not tell mounts apart")
+    cached = create_warm(cluster, pgflash_install)
+    crash(cached)
+    with mounted_anew(cached.server.data):
+        reason = start_again(cached)
+        cached.server.stop()
+    assert reason.startswith("cold: the machine was started, or the data directory mounted")
+
+
+def let_others_write(memory: Path) -> None:
+    """Give others the right."""
+    memory.chmod(0o660)
+
+
+def give_another_name(memory: Path) -> None:
+    """Make a second name, behind which somebody may have kept it."""
+    memory.with_name(f"{memory.name}.kept").hardlink_to(memory)
+
+
+def test_memory_that_others_may_have_written_is_cold(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    for spoil in (let_others_write, give_another_name):
+        crash(cached)
+        (memory,) = memory_of(cached)
+        spoil(memory)
+        try:
+            assert start_again(cached).startswith("cold: the size of the cache, or of its memory")
+            assert memory_of(cached) == [memory]
+            assert memory.stat().st_mode & 0o777 == 0o600
+            assert memory.stat().st_nlink == 1
+        finally:
+            memory.with_name(f"{memory.name}.kept").unlink(missing_ok=True)
+        assert_true(cached)
 
 
 @pytest.mark.parametrize("memory_stays", [True, False], ids=["memory", "no-memory"])

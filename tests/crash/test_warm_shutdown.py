@@ -322,3 +322,23 @@ def test_a_server_without_fsync_is_warm_until_the_machine_boots(
     assert start_again(cached).startswith("warm: its memory")
     assert read_table(cached).misses == 0
     assert_true(cached)
+
+
+def test_a_server_that_once_ran_without_fsync_saves_no_map(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+
+    def reload(fsync: str, budget: str) -> bool:
+        """Set fsync; the budget tells when the cache has heard of it."""
+        cached.server.configure({"fsync": fsync, "pgflash.write_budget": budget})
+        with cached.server.connect() as session:
+            session.execute("select pg_reload_conf()")
+        unlimited = budget == "0"
+        return eventually(lambda: (cached.view()["write_budget_left_bytes"] is None) == unlimited)
+
+    assert reload("off", "100GB")
+    assert reload("on", "0")
+    cached.server.stop()
+    said = cached.server.log_text(since_start=True)
+    assert "the map of the cache is not saved: fsync was off" in said
