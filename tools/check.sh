@@ -3,6 +3,7 @@
 # import rules, house rules, quick tests.  `make check` calls it with .venv in PATH.
 # All steps run; the failures are named at the end.
 set -u
+trap 'exit 130' INT # not the next step
 cd "$(dirname "$0")/.."
 
 failures=()

@@ -4,9 +4,10 @@
 #	tools/scratch.sh COMMAND...
 #
 # A test that aborts, as negative controls do, or is killed, cannot tidy up after itself.
-# Both folders go when the command is over, however it ended.  If this script is killed
-# itself, they go when it runs the next time: who is alive, or has left a process behind,
-# holds a lock on his.
+# Both folders go when the command is over, however it ended.  Told to end (make tells its
+# children what it is told), it interrupts the command with all that it runs, as Ctrl-C
+# does, and waits for it.  If it is killed itself, the folders go when it runs the next
+# time: who is alive, or has left a process behind, holds a lock on his.
 set -u
 
 folders=("${TMPDIR:-/tmp}" "${MEMDIR:-/dev/shm}")
@@ -25,4 +26,21 @@ exec 8<"$TMPDIR" 9<"$MEMDIR"
 flock -n 8
 flock -n 9
 
-"$@"
+# interrupt PROCESS: and then those that it has started, so that none takes another step.
+interrupt()
+{
+	local children child
+	children=$(pgrep -P "$1")
+	kill -INT "$1" 2>/dev/null
+	for child in $children; do
+		interrupt "$child"
+	done
+}
+
+# What runs beside a script has interrupts ignored and no input, unless it is said.
+env --default-signal=INT,QUIT "$@" <&0 &
+command=$!
+trap : INT # whoever types Ctrl-C tells all of them
+trap 'interrupt "$command"' TERM HUP
+while wait "$command"; status=$?; kill -0 "$command" 2>/dev/null; do :; done
+exit $status

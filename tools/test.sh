@@ -8,6 +8,7 @@
 # summary at the end says what ran, what failed and what could not run and why.  A major
 # that cannot be had is no failure.
 set -u
+trap 'exit 130' INT # not the next step
 cd "$(dirname "$0")/.."
 
 summary=()

@@ -44,9 +44,10 @@ def run(env: dict[str, str], command: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def running(env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def running(
+    env: dict[str, str], command: str = "echo ready; read ends"
+) -> Iterator[subprocess.Popen[str]]:
     """Have one run that has made its folders and goes on until its input ends."""
-    command = "echo ready; read ends"
     with subprocess.Popen(
         [SCRATCH, "sh", "-c", command],
         env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -76,6 +77,25 @@ def test_what_a_killed_run_left_goes_with_the_next_one(env: dict[str, str]) -> N
         while left(env) and time.monotonic() < deadline:
             run(env, "true")
     assert left(env) == 0
+
+
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP])
+def test_told_to_end_it_interrupts_all_that_runs(env: dict[str, str], told: int) -> None:
+    command = "sh -c 'echo ready; sleep 600'; echo the next step"
+    with running(env, command) as child:
+        child.send_signal(told)
+        said, _ = child.communicate(timeout=20)
+    assert said == ""
+    assert child.returncode == 128 + signal.SIGINT
+    assert left(env) == 0
+
+
+def test_an_interrupt_is_for_the_command_to_answer(env: dict[str, str]) -> None:
+    """Which Ctrl-C has told itself, once."""
+    command = "trap 'echo told; exit 7' INT; echo ready; kill -INT $PPID; read ends; echo ended"
+    with running(env, command) as child:
+        said, _ = child.communicate("", timeout=20)
+    assert (said, child.returncode, left(env)) == ("ended\n", 0, 0)
 
 
 def test_who_is_there_keeps_his_folders(env: dict[str, str]) -> None:
