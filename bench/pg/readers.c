@@ -2,11 +2,12 @@
  * readers.c
  *		Plain O_DIRECT reads, to measure scans by: what the device gives.
  *
- *	readers FILE SIZE DEPTH READERS SECONDS
+ *	readers FILE SIZE DEPTH READERS SECONDS AT_ONCE
  *
  * Each of READERS processes keeps reading DEPTH pieces of SIZE bytes from random
- * places of FILE at once, by Linux AIO, and waits for all of them, as a scan waits
- * for a run.  Prints bytes per second, and the CPU seconds of all.
+ * places of FILE at once, by Linux AIO.  When AT_ONCE of them are done, others take
+ * their place: DEPTH is as a scan waits for a run, 1 keeps the device as busy as can
+ * be.  Prints bytes per second, and the CPU seconds of all.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -36,8 +37,8 @@ now(void)
 }
 
 static uint64_t
-read_for(int fd, off_t pieces, size_t size, int depth, double seconds,
-         unsigned seed)
+read_for(int fd, off_t pieces, size_t size, int depth, int at_once,
+         double seconds, unsigned seed)
 {
 	aio_context_t context = 0;
 	char *memory = mmap(NULL, size * (size_t) depth, PROT_READ | PROT_WRITE,
@@ -47,32 +48,38 @@ read_for(int fd, off_t pieces, size_t size, int depth, double seconds,
 	struct io_event event[DEPTH_MAX];
 	uint64_t bytes = 0;
 	double end = now() + seconds;
+	int count = depth; /* to begin */
 
 	if (memory == MAP_FAILED || syscall(SYS_io_setup, depth, &context) != 0)
 		exit(1);
 	srandom(seed);
+	for (int i = 0; i < depth; i++)
+	{
+		request[i] = (struct iocb){
+			.aio_data = (uint64_t) (uintptr_t) &request[i],
+			.aio_lio_opcode = IOCB_CMD_PREAD,
+			.aio_fildes = (uint32_t) fd,
+			.aio_buf = (uint64_t) (uintptr_t) (memory + (size_t) i * size),
+			.aio_nbytes = size,
+		};
+		requests[i] = &request[i];
+	}
 	while (now() < end)
 	{
-		for (int i = 0; i < depth; i++)
-		{
-			request[i] = (struct iocb){
-				.aio_lio_opcode = IOCB_CMD_PREAD,
-				.aio_fildes = (uint32_t) fd,
-				.aio_buf = (uint64_t) (uintptr_t) (memory + (size_t) i * size),
-				.aio_nbytes = size,
-				.aio_offset = random() % pieces * (off_t) size,
-			};
-			requests[i] = &request[i];
-		}
-		if (syscall(SYS_io_submit, context, (long) depth, requests) != depth ||
-		    syscall(SYS_io_getevents, context, (long) depth, (long) depth,
-		            event, NULL) != depth)
+		for (int i = 0; i < count; i++)
+			requests[i]->aio_offset = random() % pieces * (off_t) size;
+		if (syscall(SYS_io_submit, context, (long) count, requests) != count)
 			exit(1);
-		for (int i = 0; i < depth; i++)
+		count = (int) syscall(SYS_io_getevents, context, (long) at_once,
+		                      (long) depth, event, NULL);
+		if (count < at_once)
+			exit(1);
+		for (int i = 0; i < count; i++)
 		{
 			if (event[i].res != (int64_t) size)
 				exit(1);
 			bytes += size;
+			requests[i] = (struct iocb *) (uintptr_t) event[i].data;
 		}
 	}
 	return bytes;
@@ -81,9 +88,10 @@ read_for(int fd, off_t pieces, size_t size, int depth, double seconds,
 int
 main(int argc, char **argv)
 {
-	if (argc != 6)
+	if (argc != 7)
 	{
-		fputs("Usage: readers FILE SIZE DEPTH READERS SECONDS\n", stderr);
+		fputs("Usage: readers FILE SIZE DEPTH READERS SECONDS AT_ONCE\n",
+		      stderr);
 		return 2;
 	}
 
@@ -91,6 +99,7 @@ main(int argc, char **argv)
 	int depth = atoi(argv[3]);
 	int readers = atoi(argv[4]);
 	double seconds = atof(argv[5]);
+	int at_once = atoi(argv[6]);
 	int fd = open(argv[1], O_RDONLY | O_DIRECT);
 	struct stat st;
 	int out[2];
@@ -102,8 +111,9 @@ main(int argc, char **argv)
 	{
 		if (fork() == 0)
 		{
-			uint64_t bytes = read_for(fd, st.st_size / (off_t) size, size,
-			                          depth, seconds, (unsigned) i + 1);
+			uint64_t bytes =
+				read_for(fd, st.st_size / (off_t) size, size, depth, at_once,
+			             seconds, (unsigned) i + 1);
 
 			_exit(write(out[1], &bytes, sizeof(bytes)) != sizeof(bytes));
 		}

@@ -6,6 +6,9 @@ On each device, for each PostgreSQL major, in rounds:
 - plain 8 kB: a program (`readers.c`) reads 8 kB pieces at random from a file on the same
   device with O_DIRECT, as many at once in each of as many processes as the scan has: this
   is what the scan does to the device.  The bar is 80 % of it;
+- kept full: the same, but each read that is done makes way for another one at once.  It
+  is more than a process can ask for that has to wait for its run, as io workers and
+  backends do;
 - direct scan: PostgreSQL itself, without pgflash, scans a table that lies on the device,
   with `debug_io_direct` (16 and later), in runs of 128 kB of neighbouring blocks;
 - plain 128 kB: the program does that; the ratio of these two is what PostgreSQL's own way
@@ -55,10 +58,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 IO_WORKERS = 3
 RUN_BLOCKS = 16
 
-#: The cache's size in tables.  A cache in use is full; a set fills from its beginning, so one that
-#: is mostly empty holds the table in a part of its file, and thus on a part of an emulated drive's
-#: channels, where the plain reads have all of them.  With more than this full, a set overflows and
-#: blocks of the table are missing.
+#: The cache's size in tables.  A cache in use is full; with more than this full, a set
+#: overflows and blocks of the table are missing.
 CACHE_TABLES = 1.6
 
 
@@ -129,14 +130,14 @@ def cached_scan_mb_s(connection: Connection[Any]) -> float:
 
 
 def note_plain(
-    figure: Figure, bench: Bench, *, size: int, depth: int, readers: int, seconds: int
+    figure: Figure, bench: Bench, *, size: int, depth: int, at_once: int, readers: int, seconds: int
 ) -> None:
     """Note what the device gives to plain reads of a file beside the cache file."""
     done = subprocess.run(
         [
             HERE / "build/readers",
             bench.cache_file.parent / "plain",
-            *map(str, (size, depth, readers, seconds)),
+            *map(str, (size, depth, readers, seconds, at_once)),
         ],
         env=dict(bench.emulator.env),
         capture_output=True,
@@ -177,15 +178,17 @@ def measure(bench: Bench, major: int, size: Size) -> dict[str, Any]:
         with bench.session(cache=True) as connection:
             note_scans(figures["cached"], bench, partial(cached_scan_mb_s, connection), size)
             share = min(share, cached_share(connection, blocks))
-        for name, piece, at_once in (
-            ("plain_8k", BLOCK, depth),
-            ("plain_128k", BLOCK * RUN_BLOCKS, 1),
+        for name, piece, in_flight, at_once in (
+            ("plain_8k", BLOCK, depth, depth),
+            ("kept_full", BLOCK, depth, 1),
+            ("plain_128k", BLOCK * RUN_BLOCKS, 1, 1),
         ):
             note_plain(
                 figures[name],
                 bench,
                 size=piece,
-                depth=at_once,
+                depth=in_flight,
+                at_once=at_once,
                 readers=readers,
                 seconds=size.plain_s,
             )
@@ -260,6 +263,7 @@ def show(console: Console, results: Mapping[int, Mapping[str, Mapping[str, Any]]
         "cached scan",
         "plain 8 kB, depth",
         "share (bar 0.8)",
+        "kept full",
         "direct scan",
         "plain 128 kB",
         "share",
@@ -284,6 +288,7 @@ def show(console: Console, results: Mapping[int, Mapping[str, Mapping[str, Any]]
                 figure_of(found, "cached", "mb_s", 0),
                 f"{figure_of(found, 'plain_8k', 'mb_s', 0)}, {found['depth']} x {found['readers']}",
                 share_of(found, "cached", "plain_8k"),
+                figure_of(found, "kept_full", "mb_s", 0),
                 figure_of(found, "direct", "mb_s", 0),
                 figure_of(found, "plain_128k", "mb_s", 0),
                 share_of(found, "direct", "plain_128k"),

@@ -48,6 +48,12 @@ _Static_assert(PAGES <= 32, "a word says which pages are free");
 /* What was read ahead and not asked for in this time will not be. */
 #define KEPT_NS 1000000000ULL
 
+/*
+ * One read in so many may be left under way when the others are taken.  To leave
+ * more costs more wake-ups than it gains (docs/decisions, 21).
+ */
+#define LATE_ONE_IN 16
+
 /* A page and the read that fills it. */
 typedef struct Place
 {
@@ -400,16 +406,26 @@ deliver(Call *call, Place *place)
 		              outcome == FC_OUTCOME_ERROR);
 }
 
+/*
+ * How many reads to wait for at once.  While there is more to begin, a half of what
+ * there is makes room enough.  The last one of many comes long after most of them, so
+ * that the others can be looked at before; often it is there when that is done.
+ */
+static unsigned
+wanted_now(const Call *call)
+{
+	if (call->begun < call->count)
+		return (call->waited_for + 1) / 2;
+	return call->waited_for - call->waited_for / LATE_ONE_IN;
+}
+
 /* Wait for reads to be done, and deliver them; false at the end of the time. */
 static bool
 fetch_reads(Call *call)
 {
 	FcReader *reader = call->reader;
 	FcTransfer *done[PAGES];
-	/* If there is more to begin, a half of what there is makes room enough. */
-	unsigned wanted = call->begun < call->count ? (call->waited_for + 1) / 2
-	                                            : call->waited_for;
-	unsigned count = fc_queue_reap(&reader->queue, wanted,
+	unsigned count = fc_queue_reap(&reader->queue, wanted_now(call),
 	                               call->end_ns - call->now_ns, done, PAGES);
 
 	call->now_ns = fc_now_ns();

@@ -355,6 +355,22 @@ test_late_page(void)
 	fc_test_broken = 0;
 }
 
+/* The last one of many does not hold the others up. */
+static void
+test_last_one(void)
+{
+	FcDeviceInfo info;
+
+	begin(BLOCKS);
+	rig.cache.read_deadline_ns = 400000000;
+	rig.flash.stuck = 1;
+	OK(read_run(16) == 15, "one of a run is late");
+	fc_device_info(&rig.cache, 0, &info);
+	OK(info.timed_reads == 15 && info.read_ns / 15 < 200000000,
+	   "the others were taken before");
+	rig_close(&rig);
+}
+
 /* ---- all or nothing ------------------------------------------------------------------ */
 
 static void
@@ -651,6 +667,7 @@ main(void)
 	test_own_pages();
 	test_late_page();
 	test_late_page_comes_with_another();
+	test_last_one();
 	test_whole_runs();
 	test_ahead();
 	test_ahead_of_a_change();
