@@ -2,46 +2,57 @@
  * memory.c
  *		What a cached block costs in memory, all included, for caches of all sizes.
  *
- * The size is what core asks its host for; that the host maps no more for it is
- * tested in a server (tests/cluster/test_resize.py).
+ * The size is what core asks its host for, with the advice's; that the host maps no
+ * more for it is tested in a server (tests/cluster/test_resize.py).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include <stdio.h>
 
+#include "fcache/curve.h"
 #include "files.h"
 #include "index.h"
 
 #define MB_SLOTS (1024U * 1024 / FC_BLOCK_SIZE)
 
+static void
+show(unsigned mb)
+{
+	FcConfig config = { .slot_count = mb * MB_SLOTS,
+		                .process_count = 200,
+		                .policy = &fc_policy_gittins };
+	double slots = config.slot_count;
+	double advice =
+		(double) fc_curve_memory_size(fc_curve_tracked_for(config.slot_count));
+	FcShared shared;
+
+	if (!fc_lay_out(&config, &shared))
+		return;
+
+	double all = (double) shared.memory_size + advice;
+	double sets = (double) (shared.memory_size - shared.sets_offset);
+	double policy = (double) (shared.sets_offset - shared.policy_offset);
+	double files = (double) (shared.chunks_offset - shared.generations_offset);
+	double ring = (double) (shared.processes_offset - shared.staged_offset);
+
+	printf("%7u MB %10.1f %14.2f %7.2f %7.2f %7.2f %7.2f %7.2f %7.2f %7u %7u\n",
+	       mb, all / 1048576, all / slots, sets / slots, policy / slots,
+	       files / slots, ring / slots, advice / slots,
+	       (all - sets - policy - files - ring - advice) / slots,
+	       shared.file_count, shared.ring_count);
+}
+
 int
 main(void)
 {
-	static const unsigned sizes_mb[] = { 200, 1024, 10240, 102400, 1024000 };
+	static const unsigned sizes_mb[] = {
+		16, 32, 64, 128, 200, 256, 512, 1024, 2048, 10240, 102400, 1024000
+	};
 
-	printf("%-10s %12s %14s %10s %8s %8s %8s\n", "cache", "memory, MB",
-	       "bytes a block", "entries", "policy", "files", "ring");
+	printf("%-10s %10s %14s %7s %7s %7s %7s %7s %7s %7s %7s\n", "cache",
+	       "memory, MB", "bytes a block", "sets", "policy", "files", "ring",
+	       "advice", "rest", "files", "pages");
 	for (unsigned i = 0; i < sizeof(sizes_mb) / sizeof(sizes_mb[0]); i++)
-	{
-		FcConfig config = { .slot_count = sizes_mb[i] * MB_SLOTS,
-			                .process_count = 200,
-			                .policy = &fc_policy_gittins };
-		double slots = config.slot_count;
-		FcShared shared;
-
-		if (!fc_lay_out(&config, &shared))
-			return 1;
-		printf("%7u MB %12.1f %14.2f %10.2f %8.2f %8.2f %8.2f\n", sizes_mb[i],
-		       (double) shared.memory_size / 1048576,
-		       (double) shared.memory_size / slots,
-		       (double) sizeof(FcSet) / FC_WAYS,
-		       (double) config.policy->set_state_size / FC_WAYS +
-		           (double) config.policy->shared_state_size / slots,
-		       (double) shared.file_count *
-		           (sizeof(FcFileEntry) + sizeof(FcAtomic64) +
-		            sizeof(FcAtomic32)) /
-		           slots,
-		       (double) shared.ring_count * FC_BLOCK_SIZE / slots);
-	}
+		show(sizes_mb[i]);
 	return 0;
 }

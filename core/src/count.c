@@ -17,7 +17,7 @@
 static FcShard *
 own_shard(FcCache *cache)
 {
-	return &fc_shards(cache->shared)[cache->process % FC_SHARDS];
+	return &fc_shards(cache->shared)[fc_own_shard(cache)];
 }
 
 static void
@@ -64,7 +64,7 @@ fc_counter(const FcCache *cache, FcCounter counter)
 {
 	uint64_t sum = fc_devices_counter(cache, counter);
 
-	for (int i = 0; i < FC_SHARDS; i++)
+	for (uint32_t i = 0; i < cache->shared->shard_count; i++)
 		sum +=
 			atomic_load_explicit(&fc_shards(cache->shared)[i].counter[counter],
 		                         memory_order_relaxed);
@@ -75,7 +75,7 @@ void
 fc_histogram(const FcCache *cache, FcTimer timer, FcHistogram *out)
 {
 	memset(out, 0, sizeof(*out));
-	for (int i = 0; i < FC_SHARDS; i++)
+	for (uint32_t i = 0; i < cache->shared->shard_count; i++)
 	{
 		FcShard *shard = &fc_shards(cache->shared)[i];
 

@@ -70,7 +70,7 @@ fc_curve_tracked_for(uint64_t cache_blocks)
 {
 	uint32_t tracked = FC_CURVE_TRACKED_MIN;
 
-	while (tracked < FC_CURVE_TRACKED_MAX && tracked < cache_blocks / 16)
+	while (tracked < FC_CURVE_TRACKED_MAX && tracked <= cache_blocks / 48)
 		tracked *= 2;
 	return tracked;
 }

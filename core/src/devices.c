@@ -72,8 +72,7 @@ shard_of(const FcShared *shared, uint32_t shard, uint32_t device)
 static void
 count(FcCache *cache, uint32_t device, FcDeviceCounter counter, uint64_t amount)
 {
-	FcDeviceShard *shard =
-		shard_of(cache->shared, cache->process % FC_SHARDS, device);
+	FcDeviceShard *shard = shard_of(cache->shared, fc_own_shard(cache), device);
 
 	atomic_fetch_add_explicit(&shard->counter[counter], amount,
 	                          memory_order_relaxed);
@@ -85,7 +84,7 @@ fc_device_counter(const FcShared *shared, uint32_t device,
 {
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < FC_SHARDS; i++)
+	for (uint32_t i = 0; i < shared->shard_count; i++)
 		sum +=
 			atomic_load_explicit(&shard_of(shared, i, device)->counter[counter],
 		                         memory_order_relaxed);

@@ -89,6 +89,13 @@ fc_chunks(const FcShared *shared)
 	return FC_AT(shared, chunks_offset, FcAtomic32);
 }
 
+/* Changes in flight | begun << 32, by a hash of the file's name. */
+static inline FcAtomic64 *
+fc_writers(const FcShared *shared)
+{
+	return FC_AT(shared, writers_offset, FcAtomic64);
+}
+
 /* ---- files.c: numbers ------------------------------------------------------------ */
 
 /* The file lock; false if it cannot be had soon. */

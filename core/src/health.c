@@ -212,7 +212,7 @@ fc_health_corrupt(FcCache *cache, uint32_t device)
 void
 fc_health_disk_read(FcCache *cache, uint64_t ns)
 {
-	FcShard *shard = &fc_shards(cache->shared)[cache->process % FC_SHARDS];
+	FcShard *shard = &fc_shards(cache->shared)[fc_own_shard(cache)];
 
 	atomic_fetch_add_explicit(&shard->disk_calls, 1, memory_order_relaxed);
 	if (ns < DISK_READ_NS_MIN)
@@ -254,7 +254,7 @@ follow_disk(FcShared *shared)
 	uint64_t calls;
 	uint64_t waits;
 
-	for (int i = 0; i < FC_SHARDS; i++)
+	for (uint32_t i = 0; i < shared->shard_count; i++)
 	{
 		now.calls += atomic_load(&fc_shards(shared)[i].disk_calls);
 		now.waits += atomic_load(&fc_shards(shared)[i].disk_waits);

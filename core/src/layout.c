@@ -28,24 +28,58 @@
 /* A read that flash has not answered by then is the disk's, unless the host says so. */
 #define READ_DEADLINE_NS 50000000
 
-/* The largest power of 2 that is not larger, or min, which is one. */
+/*
+ * What is shared by all slots has so many bytes for each of them, within limits: so
+ * that a slot takes at most 28 bytes of memory from 200 MB on, all included.  Below
+ * that the least of everything weighs more (memory_test.c).
+ */
+#define SLOTS_PER_FILE          64
+#define SLOTS_PER_CHUNK         16
+#define SLOTS_PER_CLASS         64
+#define SLOTS_PER_WRITER        128
+#define SLOTS_PER_COUNTERS_BYTE 4
+
+/* The largest power of 2 that is not larger, within limits that are such. */
 static uint32_t
-power_of_2(uint32_t at_most, uint32_t min)
+power_of_2(uint64_t at_most, uint32_t min, uint32_t max)
 {
 	uint32_t power = min;
 
-	while (power <= at_most / 2)
+	while (power < max && power <= at_most / 2)
 		power *= 2;
 	return power;
+}
+
+/* No more files can have a cached block than there are slots. */
+static uint32_t
+files_for(uint32_t slots)
+{
+	return power_of_2(slots / SLOTS_PER_FILE, power_of_2(slots, 64, 256),
+	                  1U << 31);
+}
+
+/* Counters are there several times, for processes not to get into each other's way. */
+static uint32_t
+shards_for(uint32_t slots, uint32_t devices)
+{
+	size_t size = sizeof(FcShard) + devices * sizeof(FcDeviceShard);
+
+	return power_of_2(slots / SLOTS_PER_COUNTERS_BYTE / size, 2, 16);
+}
+
+static uint64_t
+place_aligned(uint64_t *end, uint64_t size, uint64_t align)
+{
+	uint64_t offset = (*end + align - 1) & ~(align - 1);
+
+	*end = offset + size;
+	return offset;
 }
 
 static uint64_t
 place(uint64_t *end, uint64_t size)
 {
-	uint64_t offset = (*end + 63) & ~63ULL;
-
-	*end = offset + size;
-	return offset;
+	return place_aligned(end, size, 64);
 }
 
 /* FNV-1a, of the policy's name and the sizes of its states. */
@@ -78,7 +112,8 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 	    config->policy == NULL || config->process_count == 0 ||
 	    config->process_count > 0xffff ||
 	    (config->file_count & (config->file_count - 1)) != 0 ||
-	    config->file_count == 1)
+	    config->file_count == 1 || config->ring_pages > FC_RING_MAX ||
+	    (config->ring_pages & (config->ring_pages - 1)) != 0)
 		return false;
 
 	memset(shared, 0, sizeof(*shared));
@@ -89,18 +124,27 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 		(uint32_t) ((sizeof(FcSet) + config->policy->set_state_size + 7) &
 	                ~7ULL);
 	shared->process_count = config->process_count;
-	shared->file_count = config->file_count != 0 ? config->file_count
-	                                             : power_of_2(slots / 64, 1024);
-	shared->chunk_count = power_of_2(slots / 16, 1024);
-	shared->class_count =
-		slots / 64 >= 65536 ? 65536 : power_of_2(slots / 64, 1024);
+	shared->shard_count = shards_for(slots, devices);
+	shared->writer_count = power_of_2(slots / SLOTS_PER_WRITER, 128, 1024);
+	shared->file_count =
+		config->file_count != 0 ? config->file_count : files_for(slots);
+	shared->chunk_count = power_of_2(slots / SLOTS_PER_CHUNK, 512, 1U << 31);
+	shared->class_count = power_of_2(slots / SLOTS_PER_CLASS, 256, 65536);
 	shared->policy_hash = policy_hash(config->policy);
 
+	shared->ring_count = config->ring_pages != 0 ? config->ring_pages
+	                                             : fc_staging_pages_for(slots);
+	shared->staged_offset =
+		place(&end, shared->ring_count * sizeof(FcStagedPage));
+	shared->ring_offset = place_aligned(
+		&end, (uint64_t) shared->ring_count * FC_BLOCK_SIZE, FC_IO_ALIGN);
 	shared->processes_offset =
 		place(&end, shared->process_count * sizeof(FcProcess));
-	shared->shards_offset = place(&end, FC_SHARDS * sizeof(FcShard));
-	shared->device_shards_offset =
-		place(&end, (uint64_t) FC_SHARDS * devices * sizeof(FcDeviceShard));
+	shared->shards_offset = place(&end, shared->shard_count * sizeof(FcShard));
+	shared->device_shards_offset = place(
+		&end, (uint64_t) shared->shard_count * devices * sizeof(FcDeviceShard));
+	shared->writers_offset =
+		place(&end, shared->writer_count * sizeof(FcAtomic64));
 	shared->generations_offset =
 		place(&end, shared->file_count * sizeof(FcAtomic64));
 	shared->tags_offset = place(&end, shared->file_count * sizeof(FcAtomic32));
@@ -111,12 +155,6 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 	shared->classes_offset =
 		place(&end, shared->class_count * sizeof(FcClassEntry));
 	shared->policy_offset = place(&end, config->policy->shared_state_size);
-	shared->ring_count = fc_staging_pages_for(slots);
-	shared->staged_offset =
-		place(&end, shared->ring_count * sizeof(FcStagedPage));
-	/* The memory may begin anywhere, but the pages are aligned. */
-	shared->ring_offset = place(
-		&end, (uint64_t) shared->ring_count * FC_BLOCK_SIZE + FC_IO_ALIGN);
 	shared->sets_offset =
 		place(&end, (uint64_t) shared->set_count * shared->set_size);
 	shared->memory_size = end;
@@ -153,7 +191,8 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	uint32_t sets = config->slot_count / FC_WAYS;
 
 	/* What holds a cache already is not zeros. */
-	if (!fc_lay_out(config, &layout) || shared->magic != 0)
+	if (!fc_lay_out(config, &layout) || (uintptr_t) memory % FC_IO_ALIGN != 0 ||
+	    shared->magic != 0)
 		return FC_INVALID;
 
 	/* What follows is zeros already. */

@@ -60,11 +60,11 @@ fc_map_files_size(uint32_t count, uint64_t policy_size)
 	                (uint64_t) count * sizeof(FcDiskFile) + policy_size);
 }
 
-/* What the policy keeps for all sets; the staging ring comes next in memory. */
+/* What the policy keeps for all sets; the sets come next in memory. */
 uint64_t
 fc_map_policy_size(const FcShared *shared)
 {
-	return shared->staged_offset - shared->policy_offset;
+	return shared->sets_offset - shared->policy_offset;
 }
 
 uint32_t

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define FC_DISK_MAGIC   "pgflash\n"
-#define FC_DISK_VERSION 2
+#define FC_DISK_VERSION 3
 
 typedef struct FcDiskSuperblock
 {

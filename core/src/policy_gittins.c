@@ -23,6 +23,8 @@
  * such a set one of all the blocks it holds or remembers, chosen at random, is
  * counted as having spent time at its class and age.  Reads divided by time is the
  * rate, and nothing has to be assumed about blocks that wait for their next read.
+ * When a ghost was read last is known in a few rows of each watched set, which have
+ * room in what all sets share; what is seen there counts for the other rows, too.
  * A class with little evidence leans on all blocks of the same count, these on all
  * blocks, these on a guess.  Old evidence fades.  One class at a time is brought
  * up to date, by whoever comes by.
@@ -39,9 +41,10 @@
 
 #include "fcache/policy.h"
 
-#define COUNTS  8 /* reads of a block beyond the first one, and more */
-#define GROUPS  8 /* of relations */
-#define CLASSES (COUNTS * GROUPS)
+#define COUNT_BITS 3
+#define COUNTS     (1 << COUNT_BITS) /* reads of a block beyond the first one */
+#define GROUPS     8                 /* of relations */
+#define CLASSES    (COUNTS * GROUPS)
 
 /* What FcCandidate.relation can be. */
 #define RELATIONS 256
@@ -61,8 +64,13 @@
 #define AGE_OLD  (3U << (AGE_BITS - 2)) /* no block gets older, clocks wrap */
 #define AGES     (2 * AGE_BITS)
 
-/* As many sets learn; more would cost memory and bring little. */
+/* As many sets learn; more would bring little. */
 #define WATCHED 256
+
+/* In so many rows of ghosts of theirs it is known when each was read last. */
+#ifndef KNOWN_ROWS
+#define KNOWN_ROWS 640
+#endif
 
 /* Every so many reads of watched sets the next class's indexes are worked out ... */
 #define UPDATE_PERIOD 32
@@ -86,11 +94,10 @@
 
 typedef struct GittinsSet
 {
-	uint32_t clock; /* reads of the set; wraps */
-	uint32_t unused;
-	uint16_t block[FC_WAYS]; /* class << AGE_BITS | tick of the last read */
 	uint64_t prints[GHOST_ROWS];
-	uint32_t counts[GHOST_ROWS]; /* 4 bits each */
+	uint16_t block[FC_WAYS]; /* class << AGE_BITS | tick of the last read */
+	uint32_t clock;          /* reads of the set; wraps */
+	uint8_t counts[GHOST_ROWS][COUNT_BITS]; /* a byte for each bit of a row's */
 } GittinsSet;
 
 typedef struct Gittins
@@ -100,9 +107,9 @@ typedef struct Gittins
 	uint32_t reads[ROWS][AGES];
 	uint32_t looks[ROWS][AGES];
 	uint16_t index[CLASSES][AGES];
-	uint16_t index_new[CLASSES]; /* of a block just read, less the price */
-	uint16_t ghost[WATCHED][GHOST_ROWS][ROW]; /* as GittinsSet.block */
-	uint8_t group[RELATIONS]; /* of relations, + 1; 0 = none yet */
+	uint16_t index_new[CLASSES];     /* of a block just read, less the price */
+	uint8_t group[RELATIONS];        /* of relations, + 1; 0 = none yet */
+	uint16_t ghost[KNOWN_ROWS][ROW]; /* of watched sets, as GittinsSet.block */
 } Gittins;
 
 _Static_assert(sizeof(GittinsSet) <= 6 * FC_WAYS, "memory is documented");
@@ -303,15 +310,31 @@ fade(Gittins *all, unsigned row)
 
 /* ---- watching ------------------------------------------------------------ */
 
-/* The set's line in what watched sets keep besides; WATCHED = not watched. */
-static unsigned
-watched(const FcPolicyPlace *place)
+/* What is known of a watched set's ghosts. */
+typedef struct Known
+{
+	uint32_t first;  /* of its rows in Gittins.ghost */
+	uint32_t rows;   /* the first of so many of the set's */
+	uint32_t weight; /* of a ghost that is known: it stands for others, too */
+} Known;
+
+/* Is the set watched? */
+static bool
+watched(const FcPolicyPlace *place, Known *known)
 {
 	uint32_t every = (place->set_count + WATCHED - 1) / WATCHED;
+	uint32_t which = place->set_number / every;
 
-	uint32_t line = place->set_number / every;
+	if (place->set_number % every != 0)
+		return false;
 
-	return place->set_number % every == 0 && line < WATCHED ? line : WATCHED;
+	uint32_t sets = (place->set_count + every - 1) / every;
+	uint32_t rows = KNOWN_ROWS / sets;
+
+	known->rows = rows < GHOST_ROWS ? rows : GHOST_ROWS;
+	known->first = which * known->rows;
+	known->weight = ONE * GHOST_ROWS / known->rows;
+	return which < sets;
 }
 
 static uint32_t
@@ -324,37 +347,38 @@ scramble(uint32_t x)
 }
 
 static void
-add(uint32_t evidence[ROWS][AGES], unsigned block, unsigned now)
+add(uint32_t evidence[ROWS][AGES], unsigned block, unsigned now,
+    uint32_t weight)
 {
 	unsigned class = block >> AGE_BITS;
 	unsigned step = step_of(age_of(now, block));
 
-	evidence[class][step] += ONE;
-	evidence[count_row(class)][step] += ONE;
-	evidence[ALL_ROW][step] += ONE;
+	evidence[class][step] += weight;
+	evidence[count_row(class)][step] += weight;
+	evidence[ALL_ROW][step] += weight;
 }
 
+/* One of all the blocks that a watched set holds or remembers, chosen at random. */
 static void
-look(Gittins *all, const GittinsSet *set, unsigned line, unsigned now)
+look(const FcPolicyPlace *place, const Known *known, unsigned now)
 {
+	const GittinsSet *set = place->set;
+	Gittins *all = place->shared;
+	uint32_t chance = scramble(set->clock + place->set_number * 0x10001U);
 	unsigned which =
-		(unsigned) (((uint64_t) scramble(set->clock + line * 0x10001U) *
-	                 (FC_WAYS + GHOSTS)) >>
-	                32);
-	unsigned block;
+		(unsigned) (((uint64_t) chance * (FC_WAYS + GHOSTS)) >> 32);
 
 	if (which < FC_WAYS)
-		block = set->block[which];
-	else
 	{
-		unsigned row = (which - FC_WAYS) / ROW;
-		unsigned place = (which - FC_WAYS) % ROW;
-
-		if ((set->prints[row] >> (8 * place) & 0xff) == 0)
-			return;
-		block = all->ghost[line][row][place];
+		add(all->looks, set->block[which], now, ONE);
+		return;
 	}
-	add(all->looks, block, now);
+
+	unsigned row = (which - FC_WAYS) / ROW;
+	unsigned at = (which - FC_WAYS) % ROW;
+
+	if (row < known->rows && (set->prints[row] >> (8 * at) & 0xff) != 0)
+		add(all->looks, all->ghost[known->first + row][at], now, known->weight);
 }
 
 static void
@@ -378,8 +402,7 @@ static void
 tick(const FcPolicyPlace *place)
 {
 	GittinsSet *set = place->set;
-	Gittins *all = place->shared;
-	unsigned line = watched(place);
+	Known known;
 	uint32_t clock = ++set->clock;
 	unsigned now = clock / TICK & AGE_MASK;
 	uint16_t *block = &set->block[clock % FC_WAYS];
@@ -389,11 +412,10 @@ tick(const FcPolicyPlace *place)
 		*block =
 			(uint16_t) ((*block & ~AGE_MASK) | ((now - AGE_OLD) & AGE_MASK));
 
-	if (line == WATCHED)
+	if (!watched(place, &known))
 		return;
-	look(all, set, line, now);
-
-	do_chores(all);
+	look(place, &known, now);
+	do_chores(place->shared);
 }
 
 /* ---- ghosts -------------------------------------------------------------- */
@@ -418,13 +440,15 @@ remember(const FcPolicyPlace *place, uint32_t fingerprint, unsigned block)
 	GittinsSet *set = place->set;
 	Gittins *all = place->shared;
 	unsigned row = row_of(fingerprint);
-	unsigned line = watched(place);
+	Known known;
 
 	set->prints[row] = set->prints[row] << 8 | print_of(fingerprint);
-	set->counts[row] = set->counts[row] << 4 | ((block >> AGE_BITS) % COUNTS);
-	if (line != WATCHED)
+	for (unsigned bit = 0; bit < COUNT_BITS; bit++)
+		set->counts[row][bit] = (uint8_t) (set->counts[row][bit] << 1 |
+		                                   (block >> (AGE_BITS + bit) & 1));
+	if (watched(place, &known) && row < known.rows)
 	{
-		uint16_t *ghost = all->ghost[line][row];
+		uint16_t *ghost = all->ghost[known.first + row];
 
 		memmove(ghost + 1, ghost, (ROW - 1) * sizeof(*ghost));
 		ghost[0] = (uint16_t) block;
@@ -440,9 +464,8 @@ recall(const FcPolicyPlace *place, const FcCandidate *candidate,
 	GittinsSet *set = place->set;
 	Gittins *all = place->shared;
 	unsigned row = row_of(candidate->fingerprint);
-	unsigned line = watched(place);
+	Known known;
 	uint64_t prints = set->prints[row];
-	uint32_t counts = set->counts[row];
 	uint64_t differ = prints ^ (ones * print_of(candidate->fingerprint));
 	uint64_t equal = (differ - ones) & ~differ & (ones << 7);
 
@@ -451,16 +474,23 @@ recall(const FcPolicyPlace *place, const FcCandidate *candidate,
 
 	unsigned at = (unsigned) __builtin_ctzll(equal) / 8;
 	uint64_t newer = (1ULL << (8 * at)) - 1;
-	uint32_t newer_counts = (1U << (4 * at)) - 1;
+	unsigned newer_counts = (1U << at) - 1;
 
-	*count = counts >> (4 * at) & (COUNTS - 1);
-	set->prints[row] = (prints & newer) | (prints >> 8 & ~newer);
-	set->counts[row] = (counts & newer_counts) | (counts >> 4 & ~newer_counts);
-	if (line != WATCHED)
+	*count = 0;
+	for (unsigned bit = 0; bit < COUNT_BITS; bit++)
 	{
-		uint16_t *ghost = all->ghost[line][row];
+		unsigned counts = set->counts[row][bit];
 
-		add(all->reads, ghost[at], tick_of(set));
+		*count |= (counts >> at & 1) << bit;
+		set->counts[row][bit] =
+			(uint8_t) ((counts & newer_counts) | (counts >> 1 & ~newer_counts));
+	}
+	set->prints[row] = (prints & newer) | (prints >> 8 & ~newer);
+	if (watched(place, &known) && row < known.rows)
+	{
+		uint16_t *ghost = all->ghost[known.first + row];
+
+		add(all->reads, ghost[at], tick_of(set), known.weight);
 		memmove(ghost + at, ghost + at + 1, (ROW - 1 - at) * sizeof(*ghost));
 	}
 	return true;
@@ -489,9 +519,10 @@ gittins_touched(const FcPolicyPlace *place, unsigned way)
 
 	unsigned block = set->block[way];
 	unsigned class = block >> AGE_BITS;
+	Known known;
 
-	if (watched(place) != WATCHED)
-		add(((Gittins *) place->shared)->reads, block, tick_of(set));
+	if (watched(place, &known))
+		add(((Gittins *) place->shared)->reads, block, tick_of(set), ONE);
 	set->block[way] =
 		block_now(set, class_of(one_more(class % COUNTS), class / COUNTS));
 }

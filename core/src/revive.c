@@ -105,9 +105,10 @@ put_to_sleep(FcShared *shared, uint32_t number)
 static void
 forget_counters(FcShared *shared)
 {
-	memset(fc_shards(shared), 0, FC_SHARDS * sizeof(FcShard));
+	memset(fc_shards(shared), 0, shared->shard_count * sizeof(FcShard));
 	memset(fc_device_shards(shared), 0,
-	       (size_t) FC_SHARDS * shared->device_count * sizeof(FcDeviceShard));
+	       (size_t) shared->shard_count * shared->device_count *
+	           sizeof(FcDeviceShard));
 	memset(shared->health, 0, sizeof(shared->health));
 	shared->disk_window = (FcDiskSums){ 0 };
 	shared->disk_mean_ns = 0;
@@ -129,8 +130,8 @@ reset(FcShared *shared)
 	atomic_store(&shared->asleep_count, asleep);
 
 	/* Only when those whom they were about are retired. */
-	for (unsigned i = 0; i < FC_WRITERS; i++)
-		atomic_store(&shared->writers[i], 0);
+	for (uint32_t i = 0; i < shared->writer_count; i++)
+		atomic_store(&fc_writers(shared)[i], 0);
 
 	/* What was not taken in of a map by now is lost. */
 	shared->map_nonce = 0;

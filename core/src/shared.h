@@ -5,8 +5,9 @@
  * One block of memory, zeros but for its head when fc_cache_create() has laid
  * it out (layout.c).  Behind the head lie arrays, each with a header of its own:
  *
- *	FcShared | processes | counters, by device, too | generations, tags and lines of
- *	files, chunks (files.h) | classes | policy | staging ring | sets (index.h)
+ *	FcShared | staging ring | processes | counters, by device, too | changes in
+ *	flight | generations, tags and lines of files, chunks (files.h) | classes |
+ *	policy | sets (index.h)
  *
  * They name each other by offset and number, never by pointer: the same bytes
  * are valid wherever a process has mapped them.  All zeros is an empty cache, so
@@ -32,14 +33,13 @@
 #include "broken.h"
 #include "fcache/cache.h"
 
-#define FC_MAGIC 0x70676663616368ULL /* "pgfcach" */
+/* "pgfcach", and which layout it is: what is found in memory may be of another. */
+#define FC_MAGIC (0x70676663616368ULL << 8 | 2)
 
 typedef _Atomic uint64_t FcAtomic64;
 typedef _Atomic uint32_t FcAtomic32;
 
 /* ---- counters ------------------------------------------------------------ */
-
-#define FC_SHARDS 16
 
 typedef struct FcShard
 {
@@ -123,9 +123,6 @@ enum
 	FC_WRITER_SLEEPS
 };
 
-/* Counters of changes in flight; see stamps.c. */
-#define FC_WRITERS 1024
-
 /* ---- the whole ----------------------------------------------------------- */
 
 struct FcShared
@@ -136,22 +133,25 @@ struct FcShared
 	uint32_t device_count;
 	uint32_t file_count;
 	uint32_t process_count;
-	uint32_t chunk_count; /* a power of 2 */
-	uint32_t class_count; /* a power of 2 */
-	uint32_t policy_hash; /* its state in the sets is of no use to another */
-	uint32_t ring_count;  /* a power of 2 */
+	uint32_t shard_count;  /* of counters, a power of 2 */
+	uint32_t writer_count; /* counters of changes in flight, a power of 2 */
+	uint32_t chunk_count;  /* a power of 2 */
+	uint32_t class_count;  /* a power of 2 */
+	uint32_t policy_hash;  /* its state in the sets is of no use to another */
+	uint32_t ring_count;   /* a power of 2 */
 	uint64_t memory_size;
+	uint64_t staged_offset; /* heads of the ring's pages */
+	uint64_t ring_offset;   /* the pages, aligned for direct I/O */
 	uint64_t processes_offset;
 	uint64_t shards_offset;
 	uint64_t device_shards_offset;
+	uint64_t writers_offset; /* changes in flight; see stamps.c */
 	uint64_t generations_offset;
 	uint64_t tags_offset;
 	uint64_t files_offset;
 	uint64_t chunks_offset;
 	uint64_t classes_offset;
 	uint64_t policy_offset; /* what the policy keeps for all sets */
-	uint64_t staged_offset; /* heads of the ring's pages */
-	uint64_t ring_offset;   /* the pages, aligned for direct I/O */
 	uint64_t sets_offset;
 
 	/* mode | reason << 8 | epoch << 16; one word, so that it moves as one */
@@ -180,8 +180,7 @@ struct FcShared
 	FcAtomic32 keep_ways;         /* of a set, for keep: its share */
 
 	FcHealth health[FC_DEVICES_MAX] __attribute__((aligned(64)));
-	/* Changes in flight | begun << 32: by a hash of the name, and of any file. */
-	FcAtomic64 writers[FC_WRITERS] __attribute__((aligned(64)));
+	/* Changes in flight | begun << 32, of any file. */
 	FcAtomic64 everyone __attribute__((aligned(64)));
 
 	/* What housekeeping remembers of the disk. */
@@ -206,6 +205,13 @@ static inline FcShard *
 fc_shards(const FcShared *shared)
 {
 	return FC_AT(shared, shards_offset, FcShard);
+}
+
+/* The one that a process adds to. */
+static inline uint32_t
+fc_own_shard(const FcCache *cache)
+{
+	return cache->process & (cache->shared->shard_count - 1);
 }
 
 /* Murmur's 64-bit finaliser: every bit of the result depends on every bit in. */

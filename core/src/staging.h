@@ -92,14 +92,11 @@ fc_staged_page(const FcShared *shared, uint32_t number)
 	return &FC_AT(shared, staged_offset, FcStagedPage)[number];
 }
 
-/* The page itself: aligned for direct I/O, wherever the memory begins. */
+/* The page itself, aligned for direct I/O. */
 static inline void *
 fc_staged_bytes(const FcShared *shared, uint32_t number)
 {
-	uintptr_t ring = (uintptr_t) FC_AT(shared, ring_offset, char);
-
-	ring = (ring + FC_IO_ALIGN - 1) & ~(uintptr_t) (FC_IO_ALIGN - 1);
-	return (void *) (ring + (uintptr_t) number * FC_BLOCK_SIZE);
+	return FC_AT(shared, ring_offset, char) + (size_t) number * FC_BLOCK_SIZE;
 }
 
 /* Does this word still stand for what the reference named? */

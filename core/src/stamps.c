@@ -43,9 +43,7 @@
 FcAtomic64 *
 fc_writers_of(const FcShared *shared, const FcFileId *id)
 {
-	FcAtomic64 *writers = (FcAtomic64 *) shared->writers;
-
-	return &writers[fc_file_hash(id) % FC_WRITERS];
+	return &fc_writers(shared)[fc_file_hash(id) & (shared->writer_count - 1)];
 }
 
 static bool

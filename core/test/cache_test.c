@@ -481,6 +481,14 @@ test_configs(void)
 		  .file_count = 1,
 		  .process_count = 1,
 		  .policy = &fc_policy_lfu },
+		{ .slot_count = 64,
+		  .ring_pages = 12,
+		  .process_count = 1,
+		  .policy = &fc_policy_lfu },
+		{ .slot_count = 64,
+		  .ring_pages = 2048,
+		  .process_count = 1,
+		  .policy = &fc_policy_lfu },
 	};
 	static char memory[64] __attribute__((aligned(64)));
 	FcCache cache;

@@ -131,7 +131,7 @@ read_all(FcStatus wanted)
 	for (uint32_t block = 0; block < BLOCKS; block++)
 	{
 		count += read_block(block) == wanted;
-		if (fc_ring_info(&life.cache).used >= 16)
+		if (fc_ring_info(&life.cache).used == fc_ring_info(&life.cache).pages)
 			flush();
 	}
 	flush();

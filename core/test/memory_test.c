@@ -4,42 +4,71 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include "fcache/curve.h"
 #include "support.h"
 #include "tap.h"
 
 #define MB_SLOTS (1024U * 1024 / FC_BLOCK_SIZE)
 
-/* A server with a hundred connections, striped over one or 16 files. */
-static double
-bytes_a_block(uint64_t mb, uint32_t devices)
+/* From here on a block takes no more, below it there is a floor under all that is shared. */
+#define LIMIT_MB    200
+#define LIMIT_BYTES 28
+#define FLOOR_BYTES (160 * 1024)
+#define BLOCK_BYTES 22
+
+/* A server with a hundred connections, the advice included. */
+static size_t
+memory_of(uint32_t slots, uint32_t devices)
 {
-	FcConfig config = { .slot_count = (uint32_t) (mb * MB_SLOTS / 1024 * 1024),
+	FcConfig config = { .slot_count = slots,
 		                .device_count = devices,
 		                .process_count = 200,
 		                .policy = &fc_policy_gittins };
 
-	return (double) fc_cache_memory_size(&config) / config.slot_count;
+	return fc_cache_memory_size(&config) +
+	       fc_curve_memory_size(fc_curve_tracked_for(slots));
+}
+
+/* Every size that there can be up to 2 GB, then fewer. */
+static void
+test_limit(uint32_t devices)
+{
+	const uint32_t smallest = FC_WAYS * devices;
+	double worst = 0;
+	uint32_t worst_slots = 0;
+	uint32_t small_above = 0;
+	uint32_t sizes = 0;
+
+	for (uint64_t slots = smallest; slots < INT32_MAX;
+	     slots +=
+	     slots < 2048 * MB_SLOTS ? smallest : slots / 100 / smallest * smallest)
+	{
+		size_t memory = memory_of((uint32_t) slots, devices);
+		double each = (double) memory / (double) slots;
+
+		MUST(each > 16);
+		small_above += memory > BLOCK_BYTES * slots + FLOOR_BYTES &&
+		               slots < LIMIT_MB * MB_SLOTS;
+		if (slots >= LIMIT_MB * MB_SLOTS && each > worst)
+		{
+			worst = each;
+			worst_slots = (uint32_t) slots;
+		}
+		sizes++;
+	}
+	OK(sizes > 4096 / devices && worst > 16 && worst <= LIMIT_BYTES,
+	   "over %u files, from %u MB on: at most %.2f bytes a block (%.1f MB)",
+	   devices, LIMIT_MB, worst, (double) worst_slots / MB_SLOTS);
+	OK(small_above == 0, "below: at most %d, and %d kB", BLOCK_BYTES,
+	   FLOOR_BYTES / 1024);
 }
 
 static void
 test_costs(void)
 {
-	static const struct
-	{
-		uint64_t mb;
-		double limit; /* bytes */
-	} sizes[] = { { 200, 44 },       { 1024, 28 },       { 1500, 28 },
-		          { 10 * 1024, 28 }, { 100 * 1024, 28 }, { 1000 * 1024, 28 } };
-
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-	{
-		double one = bytes_a_block(sizes[i].mb, 1);
-		double many = bytes_a_block(sizes[i].mb, 16);
-
-		OK(one > 16 && one <= sizes[i].limit && many <= sizes[i].limit + 1,
-		   "%lu MB: %.2f bytes a block, over 16 files %.2f",
-		   (unsigned long) sizes[i].mb, one, many);
-	}
+	test_limit(1);
+	test_limit(2);
+	test_limit(16);
 
 	/* Memory is laid out for the maximum, and only what is used is touched. */
 	FcConfig small = { .slot_count = 1024 * MB_SLOTS,
@@ -63,12 +92,13 @@ test_nothing_behind(void)
 		                .process_count = 2,
 		                .policy = &fc_policy_lfu };
 	size_t size = fc_cache_memory_size(&config);
-	unsigned char *memory = aligned_alloc(64, (size + 127) / 64 * 64);
+	size_t allocated = (size + 2 * FC_IO_ALIGN - 1) / FC_IO_ALIGN * FC_IO_ALIGN;
+	unsigned char *memory = aligned_alloc(FC_IO_ALIGN, allocated);
 	MemoryDevice flash;
 	FcCache cache;
 
 	MUST(memory != NULL);
-	memset(memory, 0xa5, (size + 127) / 64 * 64);
+	memset(memory, 0xa5, allocated);
 	memset(memory, 0, size);
 	memory_device_open(&flash, 64);
 	MUST(fc_cache_create(&cache, memory, &config, &flash.device) == FC_OK);
@@ -78,6 +108,9 @@ test_nothing_behind(void)
 
 	FcCache again;
 
+	OK(fc_cache_create(&again, memory + 64, &config, &flash.device) ==
+	       FC_INVALID,
+	   "memory that is not aligned for direct I/O is refused");
 	OK(fc_cache_create(&again, memory, &config, &flash.device) == FC_INVALID,
 	   "memory that holds a cache already is refused");
 	fc_cache_close(&cache);

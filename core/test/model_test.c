@@ -680,6 +680,7 @@ open_world(uint64_t seed)
 	FcConfig config = {
 		.slot_count = FC_WAYS << random_below(&world.random, 4),
 		.file_count = 4U << random_below(&world.random, 4),
+		.ring_pages = 8U << random_below(&world.random, 3),
 		.process_count = PROCESSES + 1,
 		.policy = &fc_policy_gittins,
 	};

@@ -14,11 +14,11 @@
 #include "support.h"
 #include "tap.h"
 
-#define RING   32 /* pages of the smallest ring */
 #define MS     1000000ULL
 #define SECOND 1000000000ULL
 
 static Rig rig;
+static uint32_t ring = 32; /* pages */
 static FcFile file;
 static FcCache writing; /* the writer's process, with the device that waits */
 static FcWriter *writer;
@@ -26,7 +26,13 @@ static FcWriter *writer;
 static void
 begin(void)
 {
-	rig_open(&rig, 256, 64);
+	FcConfig config = { .slot_count = 256,
+		                .file_count = 64,
+		                .ring_pages = ring,
+		                .process_count = 16,
+		                .policy = &fc_policy_lfu };
+
+	rig_open_with(&rig, &config);
 	file = fc_file(file_id(7));
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
 	MUST(fc_cache_attach(&writing, rig.memory, &fc_policy_lfu,
@@ -96,12 +102,12 @@ count_of(FcCounter counter)
 static void
 test_size(void)
 {
-	OK(fc_staging_pages_for(64) == 32 && fc_staging_pages_for(131072) == 32 &&
-	       fc_staging_pages_for(262143) == 32 &&
-	       fc_staging_pages_for(262144) == 64 &&
+	OK(fc_staging_pages_for(64) == 8 && fc_staging_pages_for(65535) == 8 &&
+	       fc_staging_pages_for(65536) == 16 &&
+	       fc_staging_pages_for(131072) == 32 &&
 	       fc_staging_pages_for(10000000) == 1024 &&
 	       fc_staging_pages_for(1ULL << 32) == 1024,
-	   "a page for 4096 slots, in powers of 2 from 32 to 1024");
+	   "a page for 4096 slots, in powers of 2 from 8 to 1024");
 }
 
 static void
@@ -130,12 +136,12 @@ static void
 test_full(void)
 {
 	begin();
-	for (uint32_t block = 0; block < RING; block++)
+	for (uint32_t block = 0; block < ring; block++)
 		MUST(put(block) == FC_OK);
 	OK(put(100) == FC_SKIP &&
 	       count_of(FC_COUNT_insert_skip_writer_overloaded) == 1,
 	   "a full ring takes no more, and that is counted");
-	OK(fc_ring_info(&rig.cache).used == RING, "it says that it is full");
+	OK(fc_ring_info(&rig.cache).used == ring, "it says that it is full");
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	for (uint32_t block = 200; block < 200 + 256; block++)
 	{
@@ -147,7 +153,7 @@ test_full(void)
 	uint64_t evicted = count_of(FC_COUNT_eviction_aged_out);
 
 	rig.slow.holds = true;
-	for (uint32_t block = 1000; block < 1000 + RING; block++)
+	for (uint32_t block = 1000; block < 1000 + ring; block++)
 		MUST(put(block) == FC_OK);
 	OK(count_of(FC_COUNT_eviction_aged_out) > evicted, "fills evict");
 	evicted = count_of(FC_COUNT_eviction_aged_out);
@@ -165,9 +171,9 @@ test_nobody_writes(void)
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
 	OK(!fc_ring_info(&rig.cache).served, "without a writer");
-	for (uint32_t block = 100; block < 100 + 2 * RING; block++)
+	for (uint32_t block = 100; block < 100 + 2 * ring; block++)
 		IGNORE(put(block));
-	OK(serves(3, 1) && serves(100, 1) && count_of(FC_COUNT_inserts) == 1 + RING,
+	OK(serves(3, 1) && serves(100, 1) && count_of(FC_COUNT_inserts) == 1 + ring,
 	   "the cache serves what it has, and what the ring takes");
 	OK(update(100, 2) == FC_OK && serves(100, 2) && update(3, 2) == FC_SKIP &&
 	       !serves(3, 2) && !serves(3, 1),
@@ -203,18 +209,18 @@ test_coalescing(void)
 	fc_writer_run(writer, 0);
 	OK(rig.slow.writes == 2 && serves(3, 11), "the last one is written");
 
-	for (uint32_t block = 100; block < 100 + RING / 2 - 2; block++)
+	for (uint32_t block = 100; block < 100 + ring / 2 - 2; block++)
 		MUST(put(block) == FC_OK);
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	rig.slow.writes = 0;
-	for (uint32_t block = 100; block < 100 + RING / 2 - 2; block++)
+	for (uint32_t block = 100; block < 100 + ring / 2 - 2; block++)
 		MUST(update(block, 2) == FC_OK);
 	fc_writer_run(writer, 0);
 	OK(rig.slow.writes == 0, "updates of many blocks wait");
 	for (uint32_t block = 300; block < 302; block++)
 		MUST(put(block) == FC_OK);
 	fc_writer_run(writer, 0);
-	OK(rig.slow.writes == RING / 2, "but not while the ring is crowded");
+	OK(rig.slow.writes == ring / 2, "but not while the ring is crowded");
 	fc_test_now_ns = 0;
 	end();
 }
@@ -367,7 +373,7 @@ test_stand_in(void)
 		wrong += !serves(block, 2);
 	OK(wrong == 0, "all blocks are cached as they are now");
 
-	for (uint32_t block = 0; block < RING; block++)
+	for (uint32_t block = 0; block < ring; block++)
 		MUST(update(block, 3) == FC_OK);
 	rig.slow.writes = 0;
 	errno = ENOTTY;
@@ -387,7 +393,7 @@ test_stand_in_fails(void)
 	begin_without_writer(100);
 	rig.slow.write_fault = FAULT_EIO;
 	rig.slow.fault_stays = true;
-	OK(checkpoint(0, 60, 2) == RING &&
+	OK(checkpoint(0, 60, 2) == ring &&
 	       count_of(FC_COUNT_flash_write_errors) == 32 &&
 	       state_of(0) == FC_DEVICE_WRITE_FAILS,
 	   "a device that fails is out of use after as many errors as ever");
@@ -406,12 +412,12 @@ test_stand_in_slow(void)
 	fc_test_tick_ns = MS;
 	rig.slow.delay_us = 600000;
 	cached = checkpoint(0, 200, 2);
-	OK(cached > RING && cached < 150 &&
+	OK(cached > ring && cached < 150 &&
 	       fc_ring_info(&rig.cache).stood_in_ns >= LIMIT,
 	   "a slow device: blocks are written until the limit is reached");
 	OK(fc_ring_info(&rig.cache).stood_in_ns <= LIMIT + SECOND + SECOND / 10,
 	   "which is kept");
-	OK(checkpoint(0, 200, 3) <= RING && !serves(199, 2) && !serves(199, 1),
+	OK(checkpoint(0, 200, 3) <= ring && !serves(199, 2) && !serves(199, 1),
 	   "then what the ring cannot take is gone");
 	rig.slow.delay_us = 0;
 	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
@@ -434,7 +440,7 @@ test_stand_in_hangs(void)
 	fc_test_tick_ns = MS;
 	rig.slow.holds = true;
 	start = fc_test_now_ns;
-	OK(checkpoint(0, 200, 2) == RING &&
+	OK(checkpoint(0, 200, 2) == ring &&
 	       fc_test_now_ns - start < SECOND + SECOND / 2,
 	   "a device that hangs is waited for once, a second");
 	OK(fc_writer_flush(&writing, FLUSH_NS) == FC_FULL,
@@ -464,7 +470,7 @@ comes_back(unsigned patience_s)
 		fc_test_now_ns = 1000 * SECOND;
 		fc_test_tick_ns = MS;
 		alarm(patience_s);
-		(void) checkpoint(0, 2 * RING, 2);
+		(void) checkpoint(0, 2 * ring, 2);
 		_exit(0);
 	}
 	MUST(waitpid(child, &status, 0) == child);
@@ -476,7 +482,7 @@ test_control_limit(void)
 {
 	for (int broken = 0; broken < 2; broken++)
 	{
-		begin_without_writer(2 * RING);
+		begin_without_writer(2 * ring);
 		rig.slow.holds = true;
 		fc_test_broken = broken ? FC_BREAK_STAND_IN_LIMIT : 0;
 		/* Who hangs is told soon; who does not has all the time he needs. */
@@ -574,10 +580,15 @@ main(void)
 {
 	alarm(120);
 	test_size();
-	test_staged();
-	test_full();
-	test_nobody_writes();
-	test_coalescing();
+	for (ring = 8; ring <= 32; ring *= 4)
+	{
+		printf("# a ring of %u pages\n", ring);
+		test_staged();
+		test_full();
+		test_nobody_writes();
+		test_coalescing();
+	}
+	ring = 32;
 	test_many_at_once();
 	test_failures();
 	test_hang();

@@ -185,7 +185,9 @@ load(const char *path, size_t unit, size_t *count)
 static FcCache
 make_cache(uint32_t blocks, const FcPolicy *policy)
 {
+	/* All classes' files are there at once. */
 	FcConfig config = { .slot_count = blocks,
+		                .file_count = 1024,
 		                .process_count = 1,
 		                .policy = policy };
 	size_t size = fc_cache_memory_size(&config);

@@ -258,10 +258,10 @@ bridge_memory_size(void)
 {
 	config.process_count =
 		(uint32_t) (MaxBackends + NUM_AUXILIARY_PROCS + PROCESSES_SPARE);
-	return MAXALIGN(sizeof(Board)) + PG_CACHE_LINE_SIZE +
+	return MAXALIGN(sizeof(Board)) +
 	       (bridge_restart_reserve(fc_cache_memory_size(&config))
 	            ? 0
-	            : fc_cache_memory_size(&config));
+	            : FC_IO_ALIGN + fc_cache_memory_size(&config));
 }
 
 static bool
@@ -269,7 +269,7 @@ lay_out(void *memory)
 {
 	Board *board = memory;
 	void *cache_memory = (void *) TYPEALIGN(
-		PG_CACHE_LINE_SIZE, (char *) memory + MAXALIGN(sizeof(Board)));
+		FC_IO_ALIGN, (char *) memory + MAXALIGN(sizeof(Board)));
 	FcCache cache;
 
 	memset(board, 0, sizeof(*board));

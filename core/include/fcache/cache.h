@@ -127,6 +127,7 @@ typedef struct FcConfig
 	uint32_t slot_count_max; /* that it can grow to; 0 = slot_count */
 	uint32_t device_count;   /* cache files of equal size; 0 = 1 */
 	uint32_t file_count;     /* a power of 2; 0 = chosen from slot_count */
+	uint32_t ring_pages;     /* the same */
 	uint32_t process_count;  /* processes that may fill at the same time */
 	const FcPolicy *policy;
 } FcConfig;
@@ -174,11 +175,12 @@ typedef struct FcCache
 extern size_t fc_cache_memory_size(const FcConfig *config);
 
 /*
- * Lay an empty cache into memory (64-byte aligned, fc_cache_memory_size() bytes,
- * all of them zero: only the head is written) and fill in the handle.  The mode
- * is passthrough for FC_REASON_STARTING until the host says
- * fc_mode_set(FC_SERVE).  FC_INVALID if the config cannot work or the memory
- * holds a cache already, FC_FAILED if no memory for the scratch block is left.
+ * Lay an empty cache into memory (aligned to FC_IO_ALIGN, fc_cache_memory_size()
+ * bytes, all of them zero: only the head is written) and fill in the handle.  The
+ * mode is passthrough for FC_REASON_STARTING until the host says
+ * fc_mode_set(FC_SERVE).  FC_INVALID if the config cannot work, or the memory is
+ * not aligned or holds a cache already, FC_FAILED if no memory for the scratch
+ * block is left.
  */
 extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
                                               const FcConfig *config,

@@ -26,7 +26,7 @@
 #include "fcache/cache.h"
 
 /* More tracked blocks would cost more than they tell. */
-#define FC_CURVE_TRACKED_MIN 2048
+#define FC_CURVE_TRACKED_MIN 1024
 #define FC_CURVE_TRACKED_MAX 8192
 
 typedef struct FcCurveShared FcCurveShared;
