@@ -37,10 +37,10 @@ interrupt()
 	done
 }
 
+trap : INT # whoever types Ctrl-C tells all of them
+trap 'interrupt $(jobs -p)' TERM HUP
+
 # What runs beside a script has interrupts ignored and no input, unless it is said.
 env --default-signal=INT,QUIT "$@" <&0 &
-command=$!
-trap : INT # whoever types Ctrl-C tells all of them
-trap 'interrupt "$command"' TERM HUP
-while wait "$command"; status=$?; kill -0 "$command" 2>/dev/null; do :; done
+while wait $!; status=$?; kill -0 $! 2>/dev/null; do :; done
 exit $status
