@@ -422,7 +422,11 @@ round_of_work(Schedule *schedule)
 	if (!OidIsValid(schedule->repository))
 		return later(now, LOOK_S);
 	if (now < schedule->due)
+	{
+		/* After the clock was set back the next time has come nearer. */
+		schedule->due = Min(schedule->due, next_time(now));
 		return schedule->due;
+	}
 
 	schedule->due = next_time(now);
 	switch (send_visitor(schedule->repository, ERRAND_TAKE))

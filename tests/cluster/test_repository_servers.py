@@ -9,6 +9,7 @@ import errno
 import os
 import signal
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -20,6 +21,7 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.store import open_store
 from support.cached import eventually
+from support.clock import Clock
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults
 from support.sections import BY_HAND, number, relation_rows
@@ -121,6 +123,34 @@ def test_the_schedule_finds_its_database_keeps_time_and_forgets(
         connection.execute("create extension pgflash")
         connection.execute("select pg_reload_conf()")
         assert eventually(lambda: 'keeping snapshots in database "postgres"' in server.log_text())
+
+
+def test_the_schedule_goes_on_though_the_clock_was_set_back(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    server = cluster(
+        install=pgflash_install,
+        preload="pgflash",
+        settings={"pgflash.snapshot_interval": "1s"},
+        start=False,
+    )
+    clock = Clock.build(server.base)
+    server.start({**clock.env, "LD_PRELOAD": str(clock.library)})
+    with server.connect() as connection:
+        connection.execute("create extension pgflash")
+        connection.execute("select pg_reload_conf()")
+
+        def earlier(than: datetime) -> bool:
+            """Say whether there is a snapshot that is so much earlier."""
+            query = "select 1 from pgflash_snapshots where taken_at < %s"
+            return connection.execute(query, [than]).fetchone() is not None
+
+        (began,) = connection.execute("select now()").fetchone() or (None,)
+        assert isinstance(began, datetime)
+        assert eventually(lambda: earlier(began + timedelta(minutes=1)))
+        assert not earlier(began - timedelta(minutes=1))
+        clock.set(ahead_s=-3600)
+        assert eventually(lambda: earlier(began - timedelta(minutes=1)))
 
 
 def test_the_setting_names_the_database(
