@@ -475,6 +475,10 @@ test_ahead(void)
 	IGNORE(fc_read_ahead(&rig.cache, &file, 40, 4));
 	OK(rig.flash.deferred_count == 0,
 	   "nothing is read ahead of a device that is bypassed");
+	rig.flash.reads = 0;
+	OK(!fc_read_run(&rig.cache, &file, 40, 4, page, ticket) &&
+	       rig.flash.deferred_count == 0 && rig.flash.reads == 0,
+	   "nor a run of it");
 	take_back();
 	MUST(fc_mode_set(&rig.cache, FC_PASSTHROUGH, FC_REASON_USER) == FC_OK);
 	IGNORE(fc_read_ahead(&rig.cache, &file, 40, 4));

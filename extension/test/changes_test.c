@@ -149,13 +149,13 @@ typedef struct Call
 } Call;
 
 static const Call calls[] = {
-	{ "pwrite", "of a block", write_block },
-	{ "pwrite", "of part of a block", write_part },
+	{ "pwrite", " of a block", write_block },
+	{ "pwrite", " of part of a block", write_part },
 	{ "pwritev", "", write_vector },
 	{ "write", "", write_here },
 	{ "writev", "", write_vector_here },
 	{ "copy_file_range", "", copy_block },
-	{ "copy_file_range", "at the file's position", copy_here },
+	{ "copy_file_range", " at the file's position", copy_here },
 	{ "ftruncate", "", cut_half },
 	{ "fsync", "", sync_all },
 	{ "fdatasync", "", sync_data },
@@ -174,7 +174,7 @@ test_calls_that_fail(void)
 		fault = (Fault){ .name = call->name, .fd = fd, .error = EIO };
 		OK(call->make(fd) == -1 && errno == EIO && fault.name == NULL &&
 		       nothing_is_cached(),
-		   "%s %s: the whole file is forgotten if it fails", call->name,
+		   "%s%s: the whole file is forgotten if it fails", call->name,
 		   call->what);
 		server_close(fd);
 
@@ -182,7 +182,7 @@ test_calls_that_fail(void)
 		fault = (Fault){ .name = call->name, .fd = fd, .error = EINTR };
 		OK(call->make(fd) == -1 && errno == EINTR && fault.name == NULL &&
 		       block_is_cached(1),
-		   "%s %s: but not if it is interrupted", call->name, call->what);
+		   "%s%s: but not if it is interrupted", call->name, call->what);
 		server_close(fd);
 	}
 }
