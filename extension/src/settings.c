@@ -88,7 +88,8 @@ settings_define(void)
 		"pgflash.cache_size_max",
 		"What each cache file can grow to while the server runs; 0 means "
 		"pgflash.cache_size at the start.",
-		"Takes at most 28 bytes of shared memory for each 8 kB, from 1 GB on.",
+		"Takes at most 28 bytes of shared memory for each 8 kB, from 200 MB "
+	    "on.",
 		&setting_cache_size_max_blocks, 0, 0, INT_MAX, PGC_POSTMASTER,
 		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
 

@@ -38,7 +38,7 @@ typedef struct FcCurve
 	uint32_t shard; /* any number; best another one in each process */
 } FcCurve;
 
-/* Blocks to track for a cache of this many blocks: one in 16, within limits. */
+/* Blocks to track for a cache of this many blocks: one in 24 to 48, within limits. */
 extern uint32_t fc_curve_tracked_for(uint64_t cache_blocks);
 
 /* About 16 bytes for each tracked block, and 11 kB. */
