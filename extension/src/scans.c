@@ -47,8 +47,14 @@ scans_note(OpenFile *entry, uint32_t first, unsigned count)
 	else if (entry->in_a_row < AHEAD_AFTER)
 		entry->in_a_row++;
 
-	/* Halved, not forgotten: one odd gap makes no scan look like anything else. */
-	if (!goes_on)
+	/*
+	 * Halved, not forgotten: one odd gap makes no scan look like anything else.  But
+	 * who reads the first block begins anew: a small file that is scanned again and
+	 * again is no large scan.
+	 */
+	if (first == 0)
+		entry->streak_blocks = 0;
+	else if (!goes_on)
 		entry->streak_blocks /= 2;
 	entry->streak_blocks += count;
 	entry->next_block = first + count;

@@ -113,6 +113,14 @@ test_runs(void)
 	server_close(fd);
 }
 
+/* A full ring is no matter of scans. */
+static uint64_t
+tried_to_fill(void)
+{
+	return counter(FC_COUNT_inserts) +
+	       counter(FC_COUNT_insert_skip_writer_overloaded);
+}
+
 static void
 test_scans_do_not_fill(void)
 {
@@ -139,6 +147,32 @@ test_scans_do_not_fill(void)
 			abort();
 	}
 	OK(counter(FC_COUNT_inserts) > inserts, "jumping about fills again");
+	server_close(fd);
+}
+
+static void
+test_small_scans_fill(void)
+{
+	uint64_t fills = 0;
+	Page page;
+	int fd;
+
+	unlink(PATH);
+	fc_cache_clear(&runtime.cache);
+	plant(PATH, 30, 'a');
+	fd = server_open(PATH, O_RDWR);
+	for (int turn = 0; turn < 3; turn++)
+	{
+		fc_cache_clear(&runtime.cache);
+		fills = tried_to_fill();
+		for (uint32_t block = 0; block < 30; block++)
+		{
+			if (server_read(fd, &page, block) != FC_BLOCK_SIZE)
+				abort();
+		}
+	}
+	OK(tried_to_fill() - fills == 30,
+	   "a small table that is scanned again and again is filled each time");
 	server_close(fd);
 }
 
@@ -763,6 +797,7 @@ main(void)
 	test_unaligned_page();
 	test_runs();
 	test_scans_do_not_fill();
+	test_small_scans_fill();
 	test_prefetch();
 	test_advice();
 	test_writes();
