@@ -17,7 +17,7 @@ from support.cached import (
     create_cached,
 )
 from support.cluster import ClusterFactory
-from support.never_stale import BUSY, run_tpcb_cached
+from support.never_stale import BUSY, run_tpcb_cached, run_until_told
 from support.tpcb import assert_balanced, load_tpcb, run_tpcb
 
 
@@ -58,6 +58,7 @@ def test_a_cache_switched_and_cleared_under_load_serves_nothing_stale(
                 break
         load.result()
         session.execute("select pgflash_cache_set_mode('serve')")
+    run_until_told(cached, 500)
     assert_balanced(cached.server)
     view = assert_never_stale(cached, compared_min=500)
     assert view["clears"] >= 3
