@@ -43,4 +43,6 @@ trap 'interrupt $(jobs -p)' TERM HUP
 # What runs beside a script has interrupts ignored and no input, unless it is said.
 env --default-signal=INT,QUIT "$@" <&0 &
 while wait $!; status=$?; kill -0 $! 2>/dev/null; do :; done
-exit $status
+# It may have ended while that wait was told of something else.
+wait $! 2>/dev/null; ended=$?
+exit $((ended == 127 ? status : ended))

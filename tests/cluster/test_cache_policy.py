@@ -43,7 +43,12 @@ from support.policies import (
 def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
     """One server for all tests that need no other settings; each makes its own database."""
     factory = ClusterFactory(pgflash_install)
-    server = create_cached(factory, pgflash_install, settings={"max_prepared_transactions": "5"})
+    # All these databases have more files than a smaller one can tell apart.
+    server = create_cached(
+        factory,
+        pgflash_install,
+        settings={"max_prepared_transactions": "5", "pgflash.cache_size": "512MB"},
+    )
     yield server
     server.assert_serving()
     factory.close()
@@ -220,7 +225,7 @@ def test_a_word_that_is_no_policy_is_refused(database: Connection) -> None:
 
 
 def test_more_relations_than_can_be_told_apart_are_refused(database: Connection) -> None:
-    # 64 MB are 8192 blocks, for which the table has its least size.
+    # 512 MB are 65,536 blocks, and there is one policy for 128.
     database.execute("create table p (id int) partition by list (id)")
     database.execute(
         "do $$ begin for i in 1 .. 520 loop"

@@ -349,9 +349,10 @@ def test_what_is_kept_stays_when_others_come(pgflash_install: PgInstall) -> None
 
             def gone() -> bool:
                 push_out(connection)
-                return cached_blocks(connection, "kept") < kept_blocks / 2
+                # How many is the replacement's to say; with a share it was none.
+                return cached_blocks(connection, "kept") < kept_blocks
 
-            assert eventually(gone)
+            assert eventually(gone, seconds=90)
         small.assert_serving()
     finally:
         factory.close()

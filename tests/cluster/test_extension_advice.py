@@ -123,5 +123,5 @@ def test_there_is_none_if_it_is_off_and_it_costs_what_the_view_says(
     cached.server.configure({"pgflash.advice": "on"})
     cached.start()
     assert eventually(lambda: cached.view()["mode"] == "serve")
-    # 2,048 tracked blocks, at 16 bytes for each of twice as many places, and a little more.
-    assert 0 < cached.view()["metadata_bytes"] - without - 2048 * 2 * 8 < 12_000
+    # 1,024 tracked blocks, at 16 bytes for each of twice as many places, and a little more.
+    assert 0 < cached.view()["metadata_bytes"] - without - 1024 * 2 * 8 < 12_000
