@@ -37,12 +37,13 @@ interrupt()
 	done
 }
 
-trap : INT # whoever types Ctrl-C tells all of them
-trap 'interrupt $(jobs -p)' TERM HUP
+trap '' INT # whoever types Ctrl-C tells the command, too, and that answers
+told=0      # by which other signal, while it waited
+trap 'told=15; interrupt $(jobs -p)' TERM
+trap 'told=1; interrupt $(jobs -p)' HUP
 
 # What runs beside a script has interrupts ignored and no input, unless it is said.
 env --default-signal=INT,QUIT "$@" <&0 &
-while wait $!; status=$?; kill -0 $! 2>/dev/null; do :; done
-# It may have ended while that wait was told of something else.
-wait $! 2>/dev/null; ended=$?
-exit $((ended == 127 ? status : ended))
+# A wait that a signal has ended says nothing of the command.
+while told=0; wait $!; status=$?; [ $told -gt 0 ] && [ $status = $((128 + told)) ]; do :; done
+exit $status
