@@ -326,7 +326,9 @@ def main() -> None:
         install = build_install(find_install(major))
         for device in options.device:
             with rigged(install, device, int(CACHE_TABLES * size.table_mb)) as bench:
-                results.setdefault(major, {})[device] = measure(bench, major, size)
+                found = results.setdefault(major, {})[device] = measure(bench, major, size)
+            share = share_of(found, "cached", "plain_8k")
+            print(f"PostgreSQL {major}, {name_of(device)}: {share} of plain reads", flush=True)
     console = Console(width=150, record=True)
     show(console, results)
     if not options.quick:
