@@ -10,6 +10,7 @@ import pytest
 
 from support.chromium import CHROMIUM
 from support.opened import Library
+from support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -21,7 +22,9 @@ def browser() -> Iterator[Browser]:
     if not CHROMIUM:
         pytest.skip("the system's chromium is not installed")
     with playwright.sync_playwright() as player:
-        running = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        running = player.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_S * 1000
+        )
         yield running
         running.close()
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from pgflash.report.awr import render
 from support.opened import CONTRASTS, FOCUSED, Library, chart_boxes
+from support.patience import until
 from support.reports import whole_report
 
 pytestmark = pytest.mark.browser
@@ -94,9 +94,7 @@ def test_a_wide_table_scrolls_with_the_arrow_keys(library: Library, report: Path
     region.focus()
     assert region.evaluate("one => one.scrollWidth > one.clientWidth")
     page.keyboard.press("ArrowRight")
-    deadline = time.monotonic() + 5
-    while not region.evaluate("one => one.scrollLeft > 0"):
-        assert time.monotonic() < deadline
+    until(lambda: region.evaluate("one => one.scrollLeft > 0"))
 
 
 def test_a_finding_leads_to_its_table(library: Library, report: Path) -> None:

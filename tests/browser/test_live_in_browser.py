@@ -24,6 +24,7 @@ from pgflash.lab.store import Store, write_run
 from pgflash.model.live import Sample
 from pgflash.web.figures import in_words, performance, value_of
 from support.cluster import ClusterFactory
+from support.patience import PATIENCE_S, until
 from support.runs import whole_run
 from support.served import served
 from support.tab import (
@@ -150,12 +151,17 @@ def test_without_script_every_figure_has_its_numbers(
     assert number(page.locator("#sessions tbody td").first.inner_text()) >= 0
     assert not page.locator(".plot").first.is_visible()
     assert not page.locator("#pause").is_visible()
-    now, _counts = watched.counted()
-    for name, at in (("from", now - 4), ("to", now - 1)):
-        page.locator(f"#show [name={name}]").fill(time.strftime("%FT%TZ", time.gmtime(at)))
-    page.locator("#show button[type=submit]").click()
+
+    def shows_two_at_work() -> bool:
+        """Mark the last seconds, in which the sessions or the sampler may have stood still."""
+        now, _counts = watched.counted()
+        for name, at in (("from", now - 4), ("to", now - 1)):
+            page.locator(f"#show [name={name}]").fill(time.strftime("%FT%TZ", time.gmtime(at)))
+        page.locator("#show button[type=submit]").click()
+        return page.locator("[data-rows=sessions] tbody tr").count() >= 2
+
+    until(shows_two_at_work)
     assert page.locator("[data-rows=waits] tbody tr").count() >= 1
-    assert page.locator("[data-rows=sessions] tbody tr").count() >= 2
     page.goto(f"{watched.address}/?from=2026-01-02&to=2026-01-01")
     assert (
         "The stretch ends before it begins." in page.locator("#stretch [role=status]").inner_text()
@@ -170,9 +176,11 @@ def test_the_numbers_are_those_of_the_views(opened: Callable[..., Tab], watched:
     tab.until(f"Number(document.body.dataset.number) > {first + 8}")
     end, after = watched.counted()
     elapsed = end - begin
+    tab.until_true(lambda: samples(watched)[-1]["x"] > end)
     mark(page, begin, end)
-    kept = samples(watched)
-    inside = [one for one in kept if begin - 1 < one["x"] < end + 1]
+    inside = [
+        one for one in samples(watched) if one["x"] > begin and one["x"] - one["elapsed_s"] < end
+    ]
     counted = {name: (count - before.get(name, 0.0)) / elapsed for name, count in after.items()}
     waited = {name: seconds / elapsed for name, seconds in watched.waited(begin, end).items()}
     shown = cells(page)
@@ -264,6 +272,7 @@ def test_dragging_marks_a_stretch_that_narrows_all_below_it(
 def test_a_finger_marks_along_the_time_and_scrolls_across(opened: Callable[..., Tab]) -> None:
     tab = opened(width=400, has_touch=True)
     page = tab.alive(8)
+    page.locator("#pause").click()  # time would move what is marked
     page.locator("#throughput").scroll_into_view_if_needed()
     box = page.locator("#throughput .u-over").bounding_box()
     assert box is not None
@@ -281,14 +290,16 @@ def test_a_finger_marks_along_the_time_and_scrolls_across(opened: Callable[..., 
     finger.move((right, middle), (left, middle))
     tab.until("document.querySelector('#stretch [role=status]').textContent.startsWith('Marked')")
     width = page.eval_on_selector("#throughput .u-select", "one => one.clientWidth")
-    assert width == pytest.approx(right - left, abs=0.25 * (right - left))  # time goes on
+    assert width == pytest.approx(right - left, abs=0.1 * (right - left))
     assert page.get_by_role("button", name="Make its AWR report").is_enabled()
-    # A browser takes a tap right after a swipe for the end of that.
-    deadline = time.monotonic() + 10
-    while "Marked" in page.locator("#stretch [role=status]").inner_text():
-        assert time.monotonic() < deadline
+
+    def is_unmarked_by_a_tap() -> bool:
+        """Tap; a browser takes a tap right after a swipe for the end of that."""
         page.touchscreen.tap(left, middle)
         page.wait_for_timeout(100)
+        return "Marked" not in page.locator("#stretch [role=status]").inner_text()
+
+    tab.until_true(is_unmarked_by_a_tap)
 
 
 def test_a_marked_stretch_makes_its_report_as_a_file(
@@ -301,7 +312,7 @@ def test_a_marked_stretch_makes_its_report_as_a_file(
         connection.execute("select pg_sleep(0.5)")  # to be reported on
     page = opened().alive()
     mark(page, begin, watched.counted()[0])
-    with page.expect_download(timeout=10_000) as download:
+    with page.expect_download() as download:
         page.get_by_role("button", name="Make its AWR report").click()
     assert download.value.suggested_filename == "pgflash-report.html"
     assert 'id="top-events"' in download.value.path().read_text()
@@ -391,8 +402,7 @@ def test_the_flash_page_shows_what_the_views_show(
         assert words in facts
     assert page.locator("meter").is_visible()
     assert page.locator("#relations tbody tr").count() >= 5
-    ratio = cell(page, "hit-ratio", "Hits", 1)
-    assert 0 < ratio <= 100
+    tab.until_true(lambda: 0 < cell(page, "hit-ratio", "Hits", 1) <= 100)
     assert cell(page, "fills", "Put in", 1) >= 0
 
 
@@ -482,8 +492,7 @@ def test_who_sleeps_continues_where_he_stopped(
     before = page.evaluate("Number(document.body.dataset.number)")
     devtools.send("Page.setWebLifecycleState", {"state": "frozen"})
     slept = watched.served.collector.ring.newest
-    while watched.served.collector.ring.newest < slept + 5:
-        time.sleep(0.05)
+    until(lambda: watched.served.collector.ring.newest >= slept + 5)
     devtools.send("Page.setWebLifecycleState", {"state": "active"})
     tab.until(f"Number(document.body.dataset.number) > {before + 3}")
     first, last, count = page.evaluate(
@@ -497,10 +506,7 @@ def test_a_tab_that_nobody_looks_at_lets_go_of_its_stream_and_comes_back(
     opened: Callable[..., Tab], watched: Watched
 ) -> None:
     def until_watched_by(viewers: int) -> None:
-        deadline = time.monotonic() + 10
-        while watched.served.collector.viewers != viewers:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: watched.served.collector.viewers == viewers)
 
     until_watched_by(0)
     page = opened(prepare=lambda page: page.clock.install()).page
@@ -527,10 +533,11 @@ def test_a_browser_s_own_clock_and_zone_do_not_matter(
     )
     page = tab.alive(8)
     assert page.evaluate("new Date().getFullYear()") == 2001
+    tab.until_true(lambda: sum(any((one["aas"] or {}).values()) for one in samples(watched)) > 4)
     page.locator("#pause").click()
     shown = page.locator("#at").inner_text()
     assert shown in {one["at"][11:19] for one in samples(watched)}
-    drag(page, "throughput", 0.3, 0.9)
+    drag(page, "throughput", 0.02, 0.98)
     tab.until("document.querySelectorAll('[data-rows=waits] tbody tr').length > 0")
     begin = time_of(page.locator("#show [name=from]").input_value())
     assert samples(watched)[0]["x"] - 300 < begin < samples(watched)[-1]["x"]
@@ -571,7 +578,7 @@ def test_a_restart_is_shown_and_recovered_from(
     tab.until("document.querySelector('#sessions tbody td').textContent === '–'")
     assert serious(page) == []
     watched.cached.start()
-    tab.until("document.body.dataset.state === 'live'", seconds=20)
+    tab.until("document.body.dataset.state === 'live'")
     assert page.locator("#status").inner_text() == ""
     # Which is told apart from the state, and drawn with the charts.
     tab.until("document.querySelector('#notice').textContent.includes('The server has restarted')")
@@ -589,6 +596,7 @@ def test_a_token_is_given_to_a_form_and_opens_the_page(browser: Browser) -> None
     token = "0123456789abcdef"
     with served(token=token) as one:
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE_S * 1000)
         page.goto(f"http://127.0.0.1:{one.port}/")
         assert serious(page) == []
         page.locator("#token").fill("0123456789abcdeg")

@@ -19,6 +19,7 @@ from pgflash.lab.store import (
     write_run,
 )
 from support.busy import busy_period
+from support.patience import PATIENCE_S
 from support.runs import whole_run
 from support.served import served
 
@@ -46,6 +47,7 @@ def test_a_runs_pages_are_styled_linked_and_run_nothing(browser: Browser, tmp_pa
     with served(store=tmp_path, token=TOKEN) as one:
         home = f"http://127.0.0.1:{one.port}"
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE_S * 1000)
         try:
             page.goto(f"{home}/login")
             page.get_by_label("Token").fill(TOKEN)

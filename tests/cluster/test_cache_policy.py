@@ -14,14 +14,9 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import (
-    CachedServer,
-    assert_indexes_whole,
-    create_cached,
-    eventually,
-    run_client,
-)
+from support.cached import CachedServer, assert_indexes_whole, create_cached, run_client
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.policies import (
     Connection,
     cache,

@@ -18,14 +18,10 @@ import pytest
 
 from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
-from support.cached import (
-    CachedServer,
-    create_cached,
-    eventually,
-    process_titles,
-)
+from support.cached import CachedServer, create_cached, process_titles
 from support.clock import Clock
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.policies import (
     cached_blocks,
     comes_into_force,

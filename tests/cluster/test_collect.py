@@ -16,8 +16,9 @@ from pgflash.lab.server import Server
 from pgflash.model.snapshot import Section, SectionKind, SnapshotError
 from pgflash.session import SessionError, connect
 from pgflash.store import FileStore, open_store
-from support.cached import eventually, has_contrib
+from support.cached import has_contrib
 from support.cluster import ClusterFactory
+from support.patience import eventually
 
 #: What differs between majors is tried on each of them, though the extension is not needed.
 every_major = pytest.mark.extension

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from pgflash.web import collector as collecting
 from pgflash.web.collector import Collector
 from pgflash.web.ring import Ring
 from support.cluster import ClusterFactory
+from support.patience import until
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +34,6 @@ def collector(server: Server) -> Iterator[Collector]:
     one.start()
     yield one
     one.stop()
-
-
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def told(ring: Ring, kind: str) -> list[dict[str, Any]]:

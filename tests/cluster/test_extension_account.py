@@ -26,8 +26,8 @@ from support.account import (
     rows,
     session,
 )
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 
 pytestmark = pytest.mark.extension
 

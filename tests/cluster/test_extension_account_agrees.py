@@ -31,7 +31,7 @@ from support.account import (
     total,
     wait_until_alone,
 )
-from support.cached import eventually
+from support.patience import eventually
 
 pytestmark = pytest.mark.extension
 

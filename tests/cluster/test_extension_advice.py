@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, create_cached, eventually
+from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
+from support.patience import eventually
 
 #: About 1400 blocks: more than shared_buffers and than 1/8 of 64 MB, less than 1/4.
 ROWS = 20_000

@@ -13,9 +13,10 @@ from psycopg import Connection
 
 from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, Row, assert_never_stale, create_cached, eventually
+from support.cached import CachedServer, Row, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults
+from support.patience import eventually
 
 FILES = 3
 ROWS = 20_000

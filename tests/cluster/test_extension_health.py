@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, Row, assert_never_stale, create_cached, eventually
+from support.cached import CachedServer, Row, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
+from support.patience import eventually
 
 Installs = Callable[[str], PgInstall]
 

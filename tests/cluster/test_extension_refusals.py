@@ -18,8 +18,8 @@ import pytest
 from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from support.cached import eventually
 from support.cluster import REPOSITORY, ClusterFactory
+from support.patience import eventually
 from support.shim import compile_shim
 
 FOREIGN_TEXT = b"somebody's only copy of something"

@@ -16,12 +16,12 @@ from support.cached import (
     CachedServer,
     Row,
     create_cached,
-    eventually,
     has_contrib,
     process_titles,
     run_client,
 )
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.shim import WITHOUT_AIO, compile_shim
 
 #: Bytes in front of the first slot of a cache file.

@@ -12,8 +12,9 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, create_cached, eventually
+from support.cached import CachedServer, create_cached
 from support.cluster import REPOSITORY, ClusterFactory
+from support.patience import eventually
 
 #: Each with the function behind it.
 VIEWS = {

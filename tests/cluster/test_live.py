@@ -14,8 +14,8 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.model.live import Sample
 from pgflash.session import SessionError, connect
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.sampled import sleeping
 
 

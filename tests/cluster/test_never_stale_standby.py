@@ -12,7 +12,6 @@ from support.cached import (
     assert_indexes_whole,
     assert_never_stale,
     create_cached,
-    eventually,
 )
 from support.cluster import ClusterFactory
 from support.ddl import (
@@ -23,6 +22,7 @@ from support.ddl import (
     make_many_tables,
     use_temporary_tables,
 )
+from support.patience import eventually
 from support.sampled import sampler
 from support.standby import REPLICATION, create_standby, has_replayed
 from support.world import World

@@ -24,7 +24,6 @@ from pgflash.lab.oltp.loader import TABLES
 from pgflash.lab.oltp.rows import last_name
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from support.cached import eventually
 from support.cluster import FAST_SETTINGS
 from support.oltp import (
     CORRUPTIONS,
@@ -38,6 +37,7 @@ from support.oltp import (
     stock,
     value,
 )
+from support.patience import eventually
 
 WAREHOUSES = 2
 

@@ -21,8 +21,9 @@ from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulat
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.model.plan import MoveKind, read_plan
-from support.cached import assert_indexes_whole, client_program, eventually
+from support.cached import assert_indexes_whole, client_program
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.placed import PlacedServer, StallWatch, placed_server
 from support.tpcb import end_load
 

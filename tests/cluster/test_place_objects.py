@@ -28,8 +28,9 @@ from pgflash.place import (
     undo_plan,
 )
 from pgflash.place.objects import RelationMover
-from support.cached import assert_indexes_whole, eventually
+from support.cached import assert_indexes_whole
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.placed import PlacedServer, StallWatch, cut_off, placed_server
 from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
 

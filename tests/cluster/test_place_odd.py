@@ -16,8 +16,8 @@ from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
 from pgflash.place import Cluster, Journal, PlaceError, Silent, apply_plan, look_at, undo_plan
 from pgflash.place.objects import RelationMover
 from pgflash.session import SessionError
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.placed import PeakWatch, PlacedServer, placed_server
 
 

@@ -25,8 +25,9 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
 from pgflash.place import Cluster, PlaceError, look_at
 from pgflash.place.apply import mover_of
-from support.cached import assert_indexes_whole, eventually
+from support.cached import assert_indexes_whole
 from support.cluster import REPOSITORY, ClusterFactory, find_install
+from support.patience import eventually
 from support.placed import PeakWatch, PlacedServer, StallWatch, placed_server
 from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
 

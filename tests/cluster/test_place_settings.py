@@ -13,8 +13,8 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
 from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, undo_plan
 from pgflash.place.archive import ArchiveMover
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.placed import PlacedServer, StallWatch, cut_off, placed_server
 from support.tpcb import end_load, load_tpcb, start_tpcb
 

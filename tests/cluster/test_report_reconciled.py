@@ -21,8 +21,8 @@ from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, Operat
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.model.awr import AwrReport, plain
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 
 pytestmark = pytest.mark.extension
 

@@ -18,8 +18,9 @@ from pgflash.lab.server import Server
 from pgflash.model.snapshot import Section, SectionKind, SnapshotError, find_head
 from pgflash.session import SessionError
 from pgflash.store import PgStore, open_store
-from support.cached import eventually, has_contrib
+from support.cached import has_contrib
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.sections import BY_HAND, number, relation_rows
 
 #: What differs between majors is tried on each of them, the rest on one.

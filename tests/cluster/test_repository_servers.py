@@ -20,10 +20,10 @@ from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.store import open_store
-from support.cached import eventually
 from support.clock import Clock
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults
+from support.patience import eventually
 from support.sections import BY_HAND, number, relation_rows
 from support.standby import REPLICATION, create_standby
 

@@ -10,9 +10,10 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from support.cached import CachedServer, assert_never_stale, create_cached, eventually
+from support.cached import CachedServer, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.never_stale import resize, run_tpcb_resizing
+from support.patience import eventually
 from support.shim import compile_shim
 from support.tpcb import load_tpcb, run_tpcb
 

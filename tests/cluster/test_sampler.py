@@ -17,8 +17,9 @@ import pytest
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.model.waits import wait_class
-from support.cached import eventually, process_titles
+from support.cached import process_titles
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.sampled import Row, repeating, rows, sampler, seen_by, sleeping, working
 
 #: What differs between majors is tried on each of them; the sampler's own cadence and ring are not.

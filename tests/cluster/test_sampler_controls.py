@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.sampled import rows, seen_by, sleeping
 
 

@@ -17,9 +17,9 @@ import pytest
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.store import open_store
-from support.cached import eventually
 from support.cluster import ClusterFactory
 from support.commands import failure, output
+from support.patience import eventually
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
@@ -29,8 +29,8 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.session import connect
 from pgflash.web.details import Details
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import until
 from support.sampled import sampler, slept
 from support.served import Served, events, served
 
@@ -44,10 +44,6 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
         connection.execute('create database "<script>alert(1)</script>"')
     yield server
     factory.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    assert eventually(condition)
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import escape as html_escape
 from urllib.parse import urlencode
@@ -19,6 +18,7 @@ from pgflash.lab.server import Server
 from pgflash.session import connect
 from pgflash.web import collector as collecting
 from support.cluster import ClusterFactory
+from support.patience import until
 from support.sampled import slept
 from support.served import Served, served
 
@@ -36,13 +36,6 @@ def server(factory: ClusterFactory) -> Server:
     with one.connect() as connection:
         connection.execute("create extension pgflash")
     return one
-
-
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def escape(text: str) -> str:

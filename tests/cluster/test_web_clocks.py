@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from pgflash.lab.server import Server
 from pgflash.web.details import Details
 from support.clock import Clock
 from support.cluster import ClusterFactory
+from support.patience import until
 from support.sampled import sampler, slept
 from support.served import Served, served
 
@@ -34,13 +34,6 @@ def behind(pgflash_install: PgInstall) -> Iterator[tuple[Server, Clock]]:
         connection.execute("create extension pgflash")
     yield server, clock
     factory.close()
-
-
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def samples(page: Served) -> list[dict[str, Any]]:

@@ -20,8 +20,9 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.model.live import Stretch
 from pgflash.session import Connection, connect, said
 from pgflash.web.details import Details
-from support.cached import CachedServer, create_cached, eventually
+from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.sampled import sampler
 from support.served import Served, served
 

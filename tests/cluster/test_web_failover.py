@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -17,15 +15,9 @@ from pgflash.lab.server import Server
 from pgflash.web import collector as collecting
 from support.cached import create_cached
 from support.cluster import ClusterFactory
+from support.patience import until
 from support.served import Served, events, served
 from support.standby import REPLICATION, create_standby
-
-
-def until(condition: Callable[[], bool], seconds: float = 40.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def goes_on(page: Served) -> None:

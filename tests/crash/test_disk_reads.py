@@ -18,9 +18,10 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, create_cached, eventually
+from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults, Kind
+from support.patience import eventually
 
 Session = psycopg.Connection[Any]
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import eventually
 from support.cluster import ClusterFactory
 from support.fault_rig import Rig
 from support.faults import NO_END, Call, Fault, Kind
+from support.patience import eventually
 from support.warm import SYNCED, forget_memory, serves
 
 MB = 1024 * 1024

@@ -26,7 +26,6 @@ import pytest
 
 from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
-from support.cached import eventually
 from support.cluster import ClusterFactory
 from support.fault_cases import (
     BYPASSED,
@@ -48,6 +47,7 @@ from support.fault_cases import (
 )
 from support.fault_rig import Rig, flip_bits
 from support.faults import NO_END, Call, Fault
+from support.patience import eventually
 
 
 @pytest.fixture(scope="module")

@@ -17,14 +17,9 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import (
-    CachedServer,
-    assert_indexes_whole,
-    assert_never_stale,
-    create_cached,
-    eventually,
-)
+from support.cached import CachedServer, assert_indexes_whole, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.tpcb import assert_balanced, count_history, end_load, load_tpcb, start_tpcb
 
 ROUNDS = 5

@@ -10,8 +10,8 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.model.plan import Move, MoveKind, read_plan
 from pgflash.place import PlaceError, look_at
-from support.cached import eventually
 from support.cluster import FAST_SETTINGS, ClusterFactory
+from support.patience import eventually
 from support.placed import PlacedServer, placed_server
 from support.standby import REPLICATION, has_replayed
 

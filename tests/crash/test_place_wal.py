@@ -27,8 +27,8 @@ from pgflash.model.plan import (
 from pgflash.place import PlaceError, apply_plan, files, undo_plan
 from pgflash.place.control import ServerProcess, Startup
 from pgflash.place.wal import WalMover
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.placed import (
     Place,
     PlacedServer,

@@ -21,8 +21,8 @@ from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
 from pgflash.place import PlaceError, Steps, files, look_at
 from pgflash.place.control import ServerProcess
 from pgflash.place.wal import WalMover
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.placed import PlacedServer, Rows, assert_wal_at_home, placed_server
 
 

@@ -26,13 +26,9 @@ import pytest
 from pgflash.errors import PgflashError
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from support.cached import (
-    CachedServer,
-    assert_indexes_whole,
-    create_cached,
-    eventually,
-)
+from support.cached import CachedServer, assert_indexes_whole, create_cached
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.power import Lost, PowerCut
 from support.tpcb import assert_balanced, count_history, end_load, load_tpcb, start_tpcb
 

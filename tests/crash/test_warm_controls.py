@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, eventually
+from support.cached import CachedServer
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.warm import (
     assert_true,
     crash,

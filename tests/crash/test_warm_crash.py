@@ -15,9 +15,10 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, eventually
+from support.cached import CachedServer
 from support.cluster import ClusterFactory
 from support.hold import Hold
+from support.patience import eventually
 from support.power import PowerCut
 from support.warm import (
     BLOCKS_MIN,

@@ -8,8 +8,9 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from support.cached import CachedServer, attach_cache, eventually
+from support.cached import CachedServer, attach_cache
 from support.cluster import FAST_SETTINGS, ClusterFactory, build_install, find_install
+from support.patience import eventually
 from support.standby import REPLICATION
 from support.warm import assert_true, create_warm, is_loaded, read_table, start_again
 

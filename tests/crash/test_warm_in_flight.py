@@ -18,9 +18,10 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, eventually, has_contrib
+from support.cached import CachedServer, has_contrib
 from support.cluster import ClusterFactory
 from support.hold import Hold
+from support.patience import eventually
 from support.power import kill_all
 from support.warm import assert_true, create_warm, path_of, read_table, start_again
 

@@ -20,9 +20,10 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, create_cached, eventually, process_titles
+from support.cached import CachedServer, create_cached, process_titles
 from support.cluster import ClusterFactory
 from support.hold import Hold
+from support.patience import eventually
 from support.power import PowerCut
 from support.standby import REPLICATION, create_standby, has_replayed
 from support.warm import (

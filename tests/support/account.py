@@ -10,8 +10,8 @@ import psycopg
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 
 Row = dict[str, Any]
 

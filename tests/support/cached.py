@@ -14,7 +14,6 @@ cached block equals its file, and amcheck finds every heap row in every index.
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,13 +25,11 @@ from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from support.cluster import ClusterFactory, find_install
+from support.patience import PATIENCE_S, eventually
 
 #: Enough for a few clients' pins, and nothing beside.
 SHARED_BUFFERS = "1MB"
 CACHE_SIZE = "64MB"
-
-#: What one look of eventually() counts for at most.
-LOOK_S_MAX = 5.0
 
 Row = dict[str, Any]
 
@@ -75,6 +72,7 @@ class CachedServer:
 
     def verify(self) -> tuple[int, int]:
         """Compare every cached block with its file: (compared, mismatched)."""
+        self.await_devices()
         with self.server.connect() as connection:
             row = connection.execute(
                 "select compared, mismatched from pgflash_cache_verify()"
@@ -82,19 +80,21 @@ class CachedServer:
         assert row is not None
         return int(row[0]), int(row[1])
 
-    def await_devices(self, *, seconds: float = 60) -> None:
+    def await_devices(self) -> None:
         """Wait until no cache file is bypassed: what it holds cannot be compared before.
 
         On a machine that is too busy a file can be judged slower than the disk, which is
         memory here; it is taken back when it has answered as fast as it should.
         """
-        deadline = time.monotonic() + seconds
+        bypassed = "select from pgflash_cache_devices where state = 'bypassed'"
         with self.server.connect() as connection:
-            while connection.execute(
-                "select from pgflash_cache_devices where state = 'bypassed'"
-            ).fetchall():
-                assert time.monotonic() < deadline, "a cache file is not taken back"
-                time.sleep(0.1)
+            assert eventually(lambda: not connection.execute(bypassed).fetchall()), (
+                "a cache file is not taken back"
+            )
+
+    def await_serving(self) -> None:
+        """Wait until the cache serves: its worker says so, some time after the start."""
+        assert eventually(lambda: self.view()["mode"] == "serve"), self.server.log_text()[-3000:]
 
     def assert_serving(self) -> Row:
         """Fail if a hit differed from its file or the cache stopped serving; return the view."""
@@ -120,6 +120,7 @@ def create_cached(
     if start:
         cached.start()
         cached.create_extension()
+        cached.await_serving()
         cached.assert_serving()
     return cached
 
@@ -170,17 +171,51 @@ def attach_cache(
     )
 
 
-def assert_never_stale(cached: CachedServer, *, compared_min: int, compared_before: int = 0) -> Row:
+def compared_hits(view: Row) -> int:
+    """Return how many hits were compared: what verify() compared is no hit."""
+    return int(min(view["hits"], view["verify_compared"]))
+
+
+def told(cached: CachedServer, compared_min: int) -> bool:
+    """Say whether so many hits were compared, or one of them was stale."""
+    view = cached.view()
+    return view["verify_mismatches"] > 0 or compared_hits(view) >= compared_min
+
+
+def go_on_until_told(cached: CachedServer, compared_min: int, go_on: Callable[[], object]) -> bool:
+    """Go on with a load until so many hits were compared: a busy machine gets less done.
+
+    Say whether it came to that.  A writer of the cache that is late leaves blocks out, and the
+    next ones who read them are misses.
+    """
+
+    def told_or_go_on() -> bool:
+        if told(cached, compared_min):
+            return True
+        go_on()
+        return False
+
+    return eventually(told_or_go_on)
+
+
+def assert_never_stale(
+    cached: CachedServer,
+    *,
+    compared_min: int,
+    compared_before: int = 0,
+    go_on: Callable[[], object] | None = None,
+) -> Row:
     """Fail unless many hits were compared and none was stale, and nothing is now.
 
-    COMPARED_BEFORE counts hits of earlier starts, whose counters are gone.
+    COMPARED_BEFORE counts hits of earlier starts, whose counters are gone.  GO_ON reads more,
+    where too few were compared.
     """
+    if go_on is not None:
+        go_on_until_told(cached, compared_min - compared_before, go_on)
     view = cached.assert_serving()
-    # What verify() compared counts as compared, too, but not as a hit.
-    compared = min(view["hits"], view["verify_compared"]) + compared_before
+    compared = compared_hits(view) + compared_before
     assert compared >= compared_min, f"only {compared} hits were compared: {view}"
     assert_indexes_whole(cached.server)
-    cached.await_devices()
     compared_now, mismatched = cached.verify()
     assert compared_now > 0
     assert mismatched == 0, f"{mismatched} of {compared_now} cached blocks are not their file's"
@@ -196,7 +231,7 @@ def assert_indexes_whole(server: Server) -> None:
         return
     server.run(
         ["pg_amcheck", "--all", "--install-missing", "--heapallindexed", "--on-error-stop"],
-        timeout_s=120,
+        timeout_s=PATIENCE_S,
     )
 
 
@@ -222,7 +257,7 @@ def client_program(install: PgInstall, name: str) -> Path:
 
 
 def run_client(
-    server: Server, name: str, *arguments: str, timeout_s: float = 120
+    server: Server, name: str, *arguments: str, timeout_s: float = PATIENCE_S
 ) -> subprocess.CompletedProcess[str]:
     """Run a client program that this installation may lack."""
     return server.run([client_program(server.install, name), *arguments], timeout_s=timeout_s)
@@ -236,21 +271,3 @@ def process_titles(server: Server) -> list[tuple[int, str]]:
             title = Path(f"/proc/{pid}/cmdline").read_text()
             titles.append((pid, title.removeprefix("postgres: ").strip("\0 ")))
     return titles
-
-
-def eventually(condition: Callable[[], bool], *, seconds: float = 30) -> bool:
-    """Wait until a condition holds; say whether it came to that.
-
-    A look that took long counts for LOOK_S_MAX: on a machine that stood still there were
-    looks enough all the same.
-    """
-    left = seconds
-    before = time.monotonic()
-    while not condition():
-        if left <= 0:
-            return False
-        time.sleep(0.02)
-        now = time.monotonic()
-        left -= min(now - before, LOOK_S_MAX)
-        before = now
-    return True

@@ -23,12 +23,12 @@ from support.cached import (
     assert_checksums_good,
     assert_indexes_whole,
     create_cached,
-    eventually,
 )
 from support.clock import Clock
 from support.cluster import REPOSITORY, ClusterFactory
 from support.ddl import load_tables, regrow_tail, update_rows, vacuum_tail
 from support.faults import Faults
+from support.patience import eventually
 from support.world import World
 
 PAGE_BYTES = 8192

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgflash.lab.account import make_server_dir
-from support.cached import eventually
 from support.cluster import REPOSITORY
+from support.patience import eventually
 
 SOURCE = REPOSITORY / "tests" / "crash" / "hold.c"
 

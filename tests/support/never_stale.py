@@ -17,12 +17,14 @@ from support.cached import (
     CachedServer,
     assert_never_stale,
     create_cached,
-    eventually,
+    go_on_until_told,
     has_contrib,
+    told,
 )
 from support.cluster import ClusterFactory
 from support.ddl import STEPS, Step
 from support.faults import Faults
+from support.patience import eventually
 from support.tpcb import assert_balanced, load_tpcb, run_tpcb, start_tpcb
 from support.world import World
 
@@ -81,18 +83,8 @@ def walk(
 
 # ---- by load
 
-#: So long a passage goes on at most, until it has told what it can.
-PATIENCE_S = 60.0
-
 #: More hits than are compared in that time: until something stale is found.
 UNTIL_STALE = 10**9
-
-
-def told(cached: CachedServer, compared_min: int) -> bool:
-    """Say whether so many hits were compared, or one of them was stale."""
-    view = cached.view()
-    stale = view["verify_mismatches"] > 0
-    return bool(stale or min(view["hits"], view["verify_compared"]) >= compared_min)
 
 
 def run_tpcb_cached(
@@ -113,10 +105,8 @@ def run_tpcb_cached(
 
 
 def run_until_told(cached: CachedServer, compared_min: int) -> None:
-    """Go on with TPC-B until so many hits were compared: a busy machine gets less done."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not told(cached, compared_min) and time.monotonic() < deadline:
-        run_tpcb(cached.server, seconds=1)
+    """Go on with TPC-B until so many hits were compared."""
+    go_on_until_told(cached, compared_min, lambda: run_tpcb(cached.server, seconds=1))
 
 
 #: Small enough to be walked in a moment, large enough to hold much of TPC-B's tables.
@@ -168,7 +158,7 @@ def resize(cached: CachedServer, size: str) -> None:
             and file_bytes == wanted + 1024 * 1024
         )
 
-    assert eventually(done, seconds=60), (cached.view(), cached.server.log_text()[-2000:])
+    assert eventually(done), (cached.view(), cached.server.log_text()[-2000:])
 
 
 # ---- by a race
@@ -215,7 +205,7 @@ def race(cluster: ClusterFactory, install: PgInstall, *, compared_min: int) -> C
             tasks = [pool.submit(_read, cached, seed, over) for seed in range(READERS)]
             tasks.append(pool.submit(_write, cached, over))
             time.sleep(RACE_S)
-            eventually(lambda: told(cached, compared_min), seconds=PATIENCE_S)
+            eventually(lambda: told(cached, compared_min))
             over.set()
             for task in tasks:
                 task.result()

@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support.patience import PATIENCE_S
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
@@ -40,6 +42,7 @@ class Opened:
 
     def __init__(self, browser: Browser, path: Path, *, width: int = 1200) -> None:
         self.page = browser.new_page()
+        self.page.set_default_timeout(PATIENCE_S * 1000)
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))

@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from support.cached import eventually
+from support.patience import eventually
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

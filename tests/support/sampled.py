@@ -13,7 +13,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from pgflash.lab.server import Server
-from support.cached import eventually
+from support.patience import eventually
 
 Row = dict[str, Any]
 Stretch = tuple[datetime, datetime]

@@ -7,7 +7,6 @@ import contextlib
 import http.client
 import json
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pgflash.web.collector import Collector
 from pgflash.web.ring import Ring
 from pgflash.web.security import Policy, make_policy
 from pgflash.web.serve import listen
+from support.patience import PATIENCE_S, until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Served:
         body: bytes | None = None,
     ) -> Answer:
         """Ask for a path; a header that is None is left out."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         sent: dict[str, str | None] = {"Host": f"127.0.0.1:{self.port}", **(headers or {})}
         if body is not None:
             sent.setdefault("Content-Length", str(len(body)))
@@ -73,7 +73,7 @@ class Served:
     @contextlib.contextmanager
     def stream(self, *, last: str = "") -> Iterator[http.client.HTTPResponse]:
         """Open the stream of events."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         connection.request("GET", "/live/events", headers={"Last-Event-ID": last} if last else {})
         answer = connection.getresponse()
         try:
@@ -117,14 +117,11 @@ def served(
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: server.run(sockets=[listener]))
     thread.start()
-    deadline = time.monotonic() + 20
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: server.started)
     try:
         yield Served(port=int(listener.getsockname()[1]), collector=collector)
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE_S)
         listener.close()
         assert not thread.is_alive()

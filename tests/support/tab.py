@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from support.cached import CachedServer
+from support.patience import PATIENCE_S, eventually
 from support.served import Served
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Tab:
         """Open an empty one for an address; CONTEXT is what playwright calls so."""
         self._address = address
         self.context = browser.new_context(**context)
+        self.context.set_default_timeout(PATIENCE_S * 1000)
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
@@ -87,23 +88,26 @@ class Tab:
         self.page.mouse.move(0, 0)
         self.page.goto(self._address + path, wait_until=wait_until)
 
-    def until(self, script: str, *, seconds: float = 10) -> Any:  # noqa: ANN401
+    def until(self, script: str) -> Any:  # noqa: ANN401
         """Wait until a script's value is true; return it.
 
         Playwright's own way of waiting evaluates a text in the page, which our pages forbid.
         """
-        deadline = time.monotonic() + seconds
-        while not (value := self.page.evaluate(script)):
-            assert time.monotonic() < deadline, script
-            self.page.wait_for_timeout(50)
-        return value
+        values: list[Any] = []
 
-    def until_true(self, condition: Callable[[], object], *, seconds: float = 20) -> None:
+        def is_true() -> bool:
+            values[:] = [self.page.evaluate(script)]
+            return bool(values[0])
+
+        assert eventually(is_true, pause=self._pause), script
+        return values[0]
+
+    def until_true(self, condition: Callable[[], object]) -> None:
         """Wait until a condition holds, while the page goes on."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline
-            self.page.wait_for_timeout(50)
+        assert eventually(condition, pause=self._pause)
+
+    def _pause(self) -> None:
+        self.page.wait_for_timeout(50)
 
     def alive(self, samples: int = 3) -> Page:
         """Wait until the page follows the server and has so many samples."""

@@ -17,8 +17,9 @@ from typing import Any
 import psycopg
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, create_cached, eventually
+from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
+from support.patience import eventually
 
 #: Rows of the table `item`; four to a block.
 ROWS = 4000

@@ -18,8 +18,8 @@ from pgflash.lab.account import ServerError, server_account
 from pgflash.lab.leftovers import SEGMENTS, remove_data, remove_tree
 from pgflash.lab.postgres import PgInstall, PgInstallError
 from pgflash.lab.server import Server
-from support.cached import eventually
 from support.cluster import ClusterFactory
+from support.patience import eventually
 
 
 def is_alive(pid: int) -> bool:
