@@ -709,7 +709,7 @@ test_fill_during_a_change(void)
 	FcTicket ticket;
 	Page page;
 
-	changes_ftruncate(fd, 0);
+	fc_cache_clear(&runtime.cache);
 	plant(PATH, 1, 'o');
 	if (fc_file_enter(&runtime.cache, &file) != FC_OK ||
 	    fc_read(&runtime.cache, &file, 0, &page, &ticket) != FC_MISS)

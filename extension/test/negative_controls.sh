@@ -1,6 +1,6 @@
 #!/bin/sh
 # Negative controls: each build of a test with one safeguard left out must fail a test
-# that bears the safeguard's name.  A TAP program, run by prove.
+# that bears the safeguard's name, and come to its end.  A TAP program, run by prove.
 # usage: negative_controls.sh FOLDER/TEST-NAME.t...
 # SPDX-License-Identifier: PostgreSQL
 number=0
@@ -9,8 +9,9 @@ for program; do
 	name=${program##*-}
 	name=${name%.t}
 	number=$((number + 1))
-	# Not grep -q: the program must come to its end, where it tidies up.
-	if "$program" | grep "^not ok [0-9]* - $name: " >/dev/null; then
+	said=$("$program")
+	# 1: it came to its end, where it tidies up, and something failed.
+	if [ $? = 1 ] && printf '%s\n' "$said" | grep -q "^not ok [0-9]* - $name: "; then
 		echo "ok $number - a library without $name is found out"
 	else
 		echo "not ok $number - a library without $name is found out"
