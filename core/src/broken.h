@@ -94,7 +94,11 @@ enum
 	FC_BREAK_BOOT = FC_BIT(60),        /* ... that of another boot */
 	FC_BREAK_NONCE = FC_BIT(61),       /* ... of another life, or part of it */
 	FC_BREAK_OFFLINE = FC_BIT(62),     /* ... one that was off */
-	FC_BREAK_AUDIT = FC_BIT(63)        /* memory is believed as it is */
+	FC_BREAK_AUDIT = FC_BIT(63),       /* memory is believed as it is */
+
+	/* All bits are taken; these are the curve's again, which has no devices. */
+	FC_BREAK_WRITE_SHARE = FC_BIT(28), /* one device may have all writes */
+	FC_BREAK_WRITE_LATE = FC_BIT(29)   /* ... and all pages of the ring */
 };
 
 extern uint64_t fc_test_broken;

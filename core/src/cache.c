@@ -72,7 +72,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
 		return FC_SKIP;
 	}
-	if (!fc_set_usable(cache, ticket->set))
+	if (!fc_set_takes(cache, ticket->set))
 	{
 		fc_count(cache, FC_COUNT_insert_skip_device, 1);
 		return FC_SKIP;

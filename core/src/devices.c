@@ -26,6 +26,12 @@ device_of_set(const FcShared *shared, uint32_t set)
 	return shared->device_count == 1 ? 0 : set % shared->device_count;
 }
 
+uint32_t
+fc_slot_device(const FcShared *shared, uint32_t slot)
+{
+	return device_of_set(shared, slot / FC_WAYS);
+}
+
 void
 fc_slot_place(const FcCache *cache, uint32_t slot, FcDevice **device_out,
               off_t *offset_out)
@@ -44,6 +50,12 @@ bool
 fc_set_usable(const FcCache *cache, uint32_t set)
 {
 	return fc_health_usable(cache->shared, device_of_set(cache->shared, set));
+}
+
+bool
+fc_set_takes(const FcCache *cache, uint32_t set)
+{
+	return fc_health_takes(cache->shared, device_of_set(cache->shared, set));
 }
 
 bool
@@ -141,14 +153,14 @@ fc_device_write_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 void
 fc_slot_bypassed(FcCache *cache, uint32_t slot)
 {
-	count(cache, device_of_set(cache->shared, slot / FC_WAYS),
-	      FC_DEVICE_BYPASSED_READS, 1);
+	count(cache, fc_slot_device(cache->shared, slot), FC_DEVICE_BYPASSED_READS,
+	      1);
 }
 
 void
 fc_slot_corrupt(FcCache *cache, uint32_t slot)
 {
-	uint32_t number = device_of_set(cache->shared, slot / FC_WAYS);
+	uint32_t number = fc_slot_device(cache->shared, slot);
 
 	count(cache, number, FC_DEVICE_CORRUPT, 1);
 	fc_health_corrupt(cache, number);

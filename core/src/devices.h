@@ -51,6 +51,9 @@ typedef enum FcOutcome
 /* What a transfer's result says. */
 extern FcOutcome fc_outcome_of(ssize_t result);
 
+/* The number of the device that a slot lies on. */
+extern uint32_t fc_slot_device(const FcShared *shared, uint32_t slot);
+
 /* Where a slot lies. */
 extern void fc_slot_place(const FcCache *cache, uint32_t slot,
                           FcDevice **device_out, off_t *offset_out);
@@ -64,6 +67,9 @@ extern bool fc_slot_usable(const FcCache *cache, uint32_t slot);
 
 /* The same for all slots of a set. */
 extern bool fc_set_usable(const FcCache *cache, uint32_t set);
+
+/* May something be put there?  Not if its cache file is late with writes, either. */
+extern bool fc_set_takes(const FcCache *cache, uint32_t set);
 
 /* A cached block was read from disk, for its cache file is bypassed. */
 extern void fc_slot_bypassed(FcCache *cache, uint32_t slot);

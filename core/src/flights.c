@@ -9,6 +9,11 @@
  * From the first step to the last nobody else takes the slot or the page: the
  * device may write the one and read the other at any moment.
  *
+ * Several devices: one that hangs must not have all pages and all flights, so that
+ * nothing gets to the others.  Each has its share of flights; and one that has not
+ * written a page in LATE_NS is given no more until it has, and what is staged for it
+ * is dropped.
+ *
  * Updates are left lying for LINGER_NS, unless the ring gets crowded: a block that
  * is written again and again then goes to flash once (coalesced_updates).
  *
@@ -28,11 +33,15 @@
 
 #include "devices.h"
 #include "files.h"
+#include "health.h"
 #include "process.h"
 #include "staging.h"
 
 /* How long an update may wait for the next one. */
 #define LINGER_NS 4000000000ULL
+
+/* A write that takes so long waits for a device that hangs. */
+#define LATE_NS 1000000000ULL
 
 /* ---- the queue ---------------------------------------------------------------- */
 
@@ -173,6 +182,67 @@ fc_flights_tidy(FcWriter *writer)
 	writer->tidied_ns = fc_now_ns();
 }
 
+/* ---- several devices --------------------------------------------------------------- */
+
+static unsigned
+depth_of(const FcWriter *writer)
+{
+	return writer->queue.depth < FC_QUEUE_DEPTH_WRITER ? writer->queue.depth
+	                                                   : FC_QUEUE_DEPTH_WRITER;
+}
+
+/* How many pages may be under way to one device? */
+static unsigned
+share_of_device(const FcWriter *writer)
+{
+	const FcShared *shared = writer->cache->shared;
+	unsigned depth = depth_of(writer);
+	unsigned pages = shared->ring_count < depth ? shared->ring_count : depth;
+	unsigned share = pages / shared->device_count;
+
+	if (shared->device_count == 1 || FC_BROKEN(WRITE_SHARE))
+		return depth;
+	return share > 0 ? share : 1;
+}
+
+static void
+note_late(FcShared *shared, uint32_t device, bool late)
+{
+	FcAtomic32 *noted = &shared->health[device].writes_late;
+
+	/* Where there is one device only there is nobody to make room for. */
+	if (shared->device_count > 1 && !FC_BROKEN(WRITE_LATE) &&
+	    atomic_load(noted) != late)
+		atomic_store(noted, late);
+}
+
+/* What is under way to each device, and since when? */
+static void
+look_at_devices(FcWriter *writer)
+{
+	FcShared *shared = writer->cache->shared;
+	uint64_t now = fc_now_ns();
+	bool late[FC_DEVICES_MAX] = { false };
+
+	for (uint32_t i = 0; i < shared->device_count; i++)
+		writer->room[i] = share_of_device(writer);
+	for (unsigned i = 0; i < FC_QUEUE_DEPTH_WRITER && writer->flying > 0; i++)
+	{
+		const FcFlight *flight = &writer->flight[i];
+
+		if (!flight->used)
+			continue;
+
+		uint32_t device = fc_slot_device(shared, flight->slot);
+
+		if (writer->room[device] > 0)
+			writer->room[device]--;
+		late[device] |= now - flight->start_ns > LATE_NS;
+	}
+	for (uint32_t i = 0; i < shared->device_count; i++)
+		note_late(shared, i, late[i]);
+}
+
 /* ---- picking --------------------------------------------------------------------- */
 
 typedef struct Pick
@@ -217,8 +287,20 @@ is_due(FcShared *shared, uint32_t number, uint64_t now, bool linger)
 	       now - atomic_load(&page->staged_ns) >= LINGER_NS;
 }
 
+/* Has its device room for it, or is it to be dropped? */
+static bool
+may_go(const FcShared *shared, uint32_t number, const unsigned room[])
+{
+	uint32_t slot = atomic_load(&fc_staged_page(shared, number)->slot);
+	uint32_t device = fc_slot_device(shared, slot);
+
+	return room == NULL || room[device] > 0 || !fc_health_takes(shared, device);
+}
+
+/* room: for each device; NULL: any. */
 static unsigned
-find_due(FcShared *shared, bool linger, Pick *picks, unsigned max)
+find_due(FcShared *shared, bool linger, const unsigned room[], Pick *picks,
+         unsigned max)
 {
 	uint64_t now = fc_now_ns();
 	unsigned count = 0;
@@ -231,7 +313,8 @@ find_due(FcShared *shared, bool linger, Pick *picks, unsigned max)
 		{
 			Pick pick = { .number = i + (uint32_t) __builtin_ctzll(bits) };
 
-			if (!is_due(shared, pick.number, now, linger))
+			if (!is_due(shared, pick.number, now, linger) ||
+			    !may_go(shared, pick.number, room))
 				continue;
 			pick.staged_ns =
 				atomic_load(&fc_staged_page(shared, pick.number)->staged_ns);
@@ -246,7 +329,7 @@ fc_flights_due(FcShared *shared)
 {
 	Pick pick;
 
-	return find_due(shared, !fc_staging_crowded(shared), &pick, 1) > 0;
+	return find_due(shared, !fc_staging_crowded(shared), NULL, &pick, 1) > 0;
 }
 
 static FcFlight *
@@ -260,7 +343,7 @@ free_flight(FcWriter *writer)
 	return NULL;
 }
 
-/* Its device has gone out of use since it was staged. */
+/* Its device has gone out of use, or has become late, since it was staged. */
 static void
 drop_staged(FcCache *cache, uint32_t ref, uint32_t slot)
 {
@@ -290,11 +373,13 @@ take_off(FcWriter *writer, uint32_t number)
 	if (fc_page_state(word) != FC_PAGE_STAGED)
 		return false;
 	FC_POINT("page-picked");
-	if (!fc_slot_usable(cache, slot))
+	if (!fc_set_takes(cache, slot / FC_WAYS))
 	{
 		drop_staged(cache, ref, slot);
 		return false;
 	}
+	if (writer->room[fc_slot_device(shared, slot)] == 0)
+		return false;
 	if (!entry_moves(shared, slot, ref, FC_STAGED, FC_WRITING, ref))
 	{
 		/* Who took the entry away may have died before it freed the page. */
@@ -325,6 +410,7 @@ take_off(FcWriter *writer, uint32_t number)
 	fc_slot_place(cache, slot, &flight->transfer.device,
 	              &flight->transfer.offset);
 	writer->waiting[writer->waiting_count++] = &flight->transfer;
+	writer->room[fc_slot_device(shared, slot)]--;
 	writer->flying++;
 	return true;
 }
@@ -359,18 +445,17 @@ fc_flights_begin(FcWriter *writer, bool linger)
 {
 	Pick picks[FC_QUEUE_DEPTH_WRITER];
 	FcShared *shared = writer->cache->shared;
-	unsigned depth = writer->queue.depth < FC_QUEUE_DEPTH_WRITER
-	                     ? writer->queue.depth
-	                     : FC_QUEUE_DEPTH_WRITER;
+	unsigned depth = depth_of(writer);
 	unsigned count;
 
 	/* Who is off line touches nothing. */
 	if (fc_mode(writer->cache, NULL) == FC_OFFLINE)
 		return;
+	look_at_devices(writer);
 	if (writer->flying < depth)
 	{
-		count = find_due(shared, linger && !fc_staging_crowded(shared), picks,
-		                 depth - writer->flying);
+		count = find_due(shared, linger && !fc_staging_crowded(shared),
+		                 writer->room, picks, depth - writer->flying);
 		for (unsigned i = 0; i < count; i++)
 			(void) take_off(writer, picks[i].number);
 		writer->worked |= count > 0;

@@ -39,6 +39,7 @@ struct FcWriter
 	unsigned flying;
 	unsigned waiting_count; /* picked, but not taken by the queue yet */
 	FcTransfer *waiting[FC_QUEUE_DEPTH_WRITER];
+	unsigned room[FC_DEVICES_MAX]; /* pages that may take off to each device */
 	uint64_t tidied_ns;
 	bool worked; /* since the last rest */
 	bool busy;   /* in a call, of who stands in */

@@ -24,6 +24,8 @@
  * A device that is bypassed again soon after, and was not so by mistake, is left alone
  * for twice as long each time.
  *
+ * Late with writes: no state.  It is read as ever and given nothing (flights.c).
+ *
  * Failures are counted by the hour, for each device and kind.  Too many of one
  * kind, and the device is out of use.  When the last one goes, the cache goes
  * offline.

@@ -20,6 +20,15 @@ fc_health_usable(const FcShared *shared, uint32_t device)
 	                            memory_order_relaxed) == FC_DEVICE_IN_SERVICE;
 }
 
+/* May more be written to it?  The same, and what it was given is not late. */
+static inline bool
+fc_health_takes(const FcShared *shared, uint32_t device)
+{
+	return fc_health_usable(shared, device) &&
+	       atomic_load_explicit(&shared->health[device].writes_late,
+	                            memory_order_relaxed) == 0;
+}
+
 static inline FcDeviceState
 fc_health_state(const FcShared *shared, uint32_t device)
 {

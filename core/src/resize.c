@@ -143,7 +143,7 @@ note_ticket(FcCache *cache, uint64_t key, FcTicket *ticket)
 	ticket->set_generation =
 		atomic_load(&fc_set(shared, ticket->set)->generation);
 	return fc_generation_state(ticket->file_generation) != FC_NUMBER_RETIRED &&
-	       fc_set_usable(cache, ticket->set) && fc_budget_allows(cache);
+	       fc_set_takes(cache, ticket->set) && fc_budget_allows(cache);
 }
 
 /*
@@ -238,7 +238,8 @@ a_device_stalls(const FcShared *shared)
 {
 	for (uint32_t i = 0; i < shared->device_count; i++)
 	{
-		if (fc_health_state(shared, i) == FC_DEVICE_STALLED)
+		if (fc_health_state(shared, i) == FC_DEVICE_STALLED ||
+		    atomic_load(&shared->health[i].writes_late) != 0)
 			return true;
 	}
 	return false;

@@ -81,7 +81,8 @@ typedef struct FcDiskSums
 
 typedef struct FcHealth
 {
-	FcAtomic32 state; /* an FcDeviceState */
+	FcAtomic32 state;       /* an FcDeviceState */
+	FcAtomic32 writes_late; /* the writer waits long for it; see flights.c */
 	FcFailures read_errors;
 	FcFailures write_errors;
 	FcFailures corrupt;

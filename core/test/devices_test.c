@@ -13,6 +13,8 @@
 #define SETS_OF_EACH 4
 #define SLOTS        (SETS_OF_EACH * FC_WAYS)
 #define BLOCKS       500
+#define MS           1000000ULL
+#define SECOND       (1000 * MS)
 
 static MemoryDevice flash[FC_DEVICES_MAX];
 static FcDevice devices[FC_DEVICES_MAX];
@@ -326,6 +328,96 @@ test_hangs(void)
 	end(4);
 }
 
+static unsigned
+device_of(uint32_t block)
+{
+	return fc_index_set_of(cache.shared, fc_key(file.number, block)) %
+	       fc_device_count(&cache);
+}
+
+/* How many blocks that belong on this device are cached? */
+static unsigned
+cached_on(unsigned device)
+{
+	unsigned count = 0;
+
+	for (uint32_t block = 0; block < BLOCKS; block++)
+		count += device_of(block) == device && fc_cached(&cache, &file, block);
+	return count;
+}
+
+/* Put all in that is not there, a millisecond for each block, and have it written. */
+static void
+put_all(FcWriter *writer)
+{
+	for (uint32_t block = 0; block < BLOCKS; block++)
+	{
+		if (!fc_cached(&cache, &file, block) &&
+		    fc_read(&cache, &file, block, &page, &ticket) == FC_MISS)
+		{
+			page_make(&page, 7, block, 1);
+			IGNORE(fc_fill(&cache, &ticket, &page) == FC_OK);
+		}
+		fc_writer_run(writer, 0);
+		fc_test_now_ns += MS;
+	}
+}
+
+/* The last of four devices writes nothing for seconds, then it does. */
+static void
+try_writes_that_hang(bool *others_full, bool *all_full)
+{
+	FcWriter *writer;
+
+	begin(4, FC_DEVICES_MAX);
+	for (uint32_t i = 0; i < 4; i++)
+		devices[i].ops = &deferred_ops;
+	flash[3].holds = true;
+	fc_test_now_ns = 1000 * SECOND;
+	MUST(fc_writer_begin(&cache, &writer) == FC_OK);
+	while (fc_test_now_ns < 1004 * SECOND)
+		put_all(writer);
+	*others_full = true;
+	for (unsigned i = 0; i < 3; i++)
+		*others_full = *others_full && cached_on(i) == blocks_of_device(i);
+
+	flash[3].holds = false;
+	for (unsigned i = 0; i < 2; i++)
+		put_all(writer);
+	*all_full = *others_full && cached_on(3) == blocks_of_device(3);
+	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
+	fc_test_now_ns = 0;
+	end(4);
+}
+
+static void
+test_writes_hang(void)
+{
+	static const struct
+	{
+		uint64_t broken;
+		const char *what;
+	} controls[] = {
+		{ FC_BREAK_WRITE_SHARE, "each had not its share of the writes" },
+		{ FC_BREAK_WRITE_LATE, "it was given more while it is late" },
+	};
+	bool others;
+	bool all;
+
+	try_writes_that_hang(&others, &all);
+	OK(others, "a device that writes nothing costs its share, and no other's");
+	OK(all, "when it writes again it is given its share");
+
+	for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++)
+	{
+		fc_test_broken = controls[i].broken;
+		try_writes_that_hang(&others, &all);
+		OK(!others, "(control) the others would get nothing if %s",
+		   controls[i].what);
+		fc_test_broken = 0;
+	}
+}
+
 static void
 test_config(void)
 {
@@ -349,6 +441,7 @@ main(void)
 	test_dies();
 	test_all_die();
 	test_hangs();
+	test_writes_hang();
 	test_config();
 	return tap_done();
 }

@@ -127,7 +127,7 @@ COMMENT ON COLUMN pgflash_cache.insert_skip_corrupt IS
 COMMENT ON COLUMN pgflash_cache.insert_skip_budget IS
 	'Blocks not put in, or not refreshed: pgflash.write_budget was used up.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_device IS
-	'Blocks not put in: their cache file is bypassed or out of use.';
+	'Blocks not put in: their cache file is bypassed, out of use, or, being one of several, late with writes.';
 COMMENT ON COLUMN pgflash_cache.insert_skip_invalid IS
 	'Blocks not put in: what the disk gave was not valid, by its page checksum (in a cluster with data checksums) or its header.';
 COMMENT ON COLUMN pgflash_cache.bypass_reads IS
