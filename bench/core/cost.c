@@ -164,8 +164,8 @@ plain_pwrite(void *context)
 			die("write");
 }
 
-/* Fills go in batches as large as the ring takes; the writer's part is apart. */
-#define BATCH 32
+/* Fills go in batches as large as the ring of BLOCKS_SMALL; the writer's part is apart. */
+#define BATCH 8
 
 static uint64_t filling_ns;
 static uint64_t writing_ns;

@@ -69,7 +69,7 @@
 
 /* In so many rows of ghosts of theirs it is known when each was read last. */
 #ifndef KNOWN_ROWS
-#define KNOWN_ROWS 640
+#define KNOWN_ROWS 800
 #endif
 
 /* Every so many reads of watched sets the next class's indexes are worked out ... */
