@@ -519,7 +519,7 @@ test_files_that_move(void)
 int
 main(void)
 {
-	alarm(120);
+	alarm(900);
 	fc_test_point = on_point;
 	play_all(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
 	test_files_that_move();

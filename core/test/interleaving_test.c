@@ -558,7 +558,7 @@ test_claim_always_lost(void)
 int
 main(void)
 {
-	alarm(120);
+	alarm(900);
 	fc_test_point = on_point;
 	play_all(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
 	test_claim_always_lost();

@@ -212,7 +212,7 @@ test_records_of_an_earlier_map(void)
 int
 main(void)
 {
-	alarm(120);
+	alarm(900);
 	fc_test_point = on_point;
 	make_file("pgflash-map-load");
 	test_changes_meanwhile();

@@ -361,7 +361,7 @@ test_torn_records(void)
 int
 main(void)
 {
-	alarm(120);
+	alarm(900);
 	make_file("pgflash-map");
 	test_saved_and_found();
 	test_found_twice_by_one_process();

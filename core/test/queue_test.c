@@ -329,13 +329,19 @@ test_signals(void)
 
 	MUST(setitimer(ITIMER_REAL, &tick, NULL) == 0);
 
-	uint64_t start = fc_now_ns();
-	bool none = fc_queue_reap(&queue, 1, 50 * MS, done, 1) == 0;
-	uint64_t waited = fc_now_ns() - start;
+	bool waited;
 
-	OK(none && waited >= 50 * MS && alarms > 1,
-	   "signals do not shorten the wait (%d of them)", (int) alarms);
-	OK(waited < 2000 * MS, "nor do they make it endless");
+	/* Of a process that does not run all signals are one. */
+	do
+	{
+		uint64_t start = fc_now_ns();
+
+		alarms = 0;
+		waited = fc_queue_reap(&queue, 1, 50 * MS, done, 1) == 0 &&
+		         fc_now_ns() - start >= 50 * MS;
+	} while (waited && alarms < 2);
+	OK(waited, "signals do not shorten the wait (%d of them)", (int) alarms);
+	OK(alarms < 1000, "nor do they make it endless");
 	MUST(write(fd, &(uint64_t){ 1 }, 8) == 8);
 	OK(fc_queue_reap(&queue, 1, 5000 * MS, done, 1) == 1 &&
 	       done[0] == &transfers[0],

@@ -433,7 +433,7 @@ test_scene(const Scene *scene, bool grows)
 int
 main(void)
 {
-	alarm(300);
+	alarm(900);
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
 	{
 		test_scene(&scenes[i], true);

@@ -358,7 +358,7 @@ test_stalls(void)
 int
 main(void)
 {
-	alarm(300);
+	alarm(900);
 	test_homes();
 	test_grow();
 	test_shrink();

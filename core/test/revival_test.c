@@ -293,7 +293,7 @@ test_health_begins_anew(void)
 int
 main(void)
 {
-	alarm(120);
+	alarm(900);
 	fc_test_point = on_point;
 	test_untouched_files_stay();
 	test_dropped_files_leave_nothing();

@@ -337,7 +337,7 @@ play(const Scenario *scenario, uint64_t broken)
 int
 main(void)
 {
-	alarm(120);
+	alarm(900);
 	fc_test_point = on_point;
 	for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
 	{

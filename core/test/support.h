@@ -347,7 +347,7 @@ rig_detach(FcCache *other)
 	fc_cache_close(other);
 }
 
-#define FLUSH_NS 10000000000ULL
+#define FLUSH_NS 60000000000ULL
 
 /* What was filled is on flash now: the writer's part, in another process else. */
 UNUSED static void

@@ -415,7 +415,7 @@ static const Scenario scenarios[] = {
 int
 main(void)
 {
-	alarm(120);
+	alarm(900);
 	fc_test_point = on_point;
 	play_all(scenarios, sizeof(scenarios) / sizeof(scenarios[0]));
 

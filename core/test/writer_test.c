@@ -578,7 +578,7 @@ test_errno(void)
 int
 main(void)
 {
-	alarm(120);
+	alarm(900);
 	test_size();
 	for (ring = 8; ring <= 32; ring *= 4)
 	{

@@ -282,7 +282,8 @@ test_together(void)
 	uint64_t seen = 0;
 
 	pthread_create(&writer, NULL, keep_putting, ring);
-	while (now_s() < end)
+	/* The writer may not have begun by then. */
+	while (now_s() < end || seen == 0)
 	{
 		SampleCursor cursor = sample_cursor(ring);
 		uint64_t last = 0;
