@@ -121,6 +121,14 @@ test_fine(void)
 	   "the last slot can be written and read");
 	OK(device.ops->read(&device, &back, sizeof(back), size_for(SLOTS)) == 0,
 	   "there is nothing after it");
+
+	/* Older than the last write: a read would note its own time. */
+	struct timespec times[] = { { .tv_sec = 1000 }, { .tv_sec = 2000 } };
+
+	MUST(futimens(device.fd, times) == 0);
+	MUST(device.ops->read(&device, &back, sizeof(back), last) > 0);
+	OK(stat_of(name).st_atim.tv_sec == 1000,
+	   "a read leaves nothing to be written");
 	device.ops->close(&device);
 	OK(device.fd == -1, "closed is closed");
 
