@@ -179,6 +179,75 @@ test_keep_beyond_its_share_competes(void)
 	rig_close(&rig);
 }
 
+/* Which of 20 kept blocks are left after each fill of another, the protection once gone. */
+#define FILLS 200
+
+static void
+leave_one_by_one(bool by_share, uint32_t left[FILLS])
+{
+	open_rig(FC_WAYS, 50);
+	for (int round = 0; round < 5; round++)
+	{
+		touch_all(&kept, 20);
+		touch_all(&other, 100);
+	}
+	MUST(cached_of(&kept, 20) == 20);
+	if (by_share)
+		fc_keep_share_set(&rig.cache, 0);
+	else
+		set_class(KEPT, FC_CLASS_DEFAULT);
+
+	for (uint32_t fill = 0; fill < FILLS; fill++)
+	{
+		IGNORE(touch(&other, fill % 100));
+		left[fill] = 0;
+		for (uint32_t block = 0; block < 20; block++)
+			left[fill] |= (uint32_t) fc_cached(&rig.cache, &kept, block)
+			              << block;
+	}
+	rig_close(&rig);
+}
+
+static void
+test_over_the_share_is_as_any_other(void)
+{
+	uint32_t by_share[FILLS];
+	uint32_t by_class[FILLS];
+
+	leave_one_by_one(true, by_share);
+	leave_one_by_one(false, by_class);
+	OK(memcmp(by_share, by_class, sizeof(by_share)) == 0,
+	   "without a share the same blocks go at the same moments as without the "
+	   "policy");
+	OK(__builtin_popcount(by_share[FILLS - 1]) < 10,
+	   "which they do when others want room (%d of 20 left)",
+	   __builtin_popcount(by_share[FILLS - 1]));
+	fc_test_broken = FC_BREAK_KEEP_SHARE;
+	leave_one_by_one(true, by_share);
+	fc_test_broken = 0;
+	OK(__builtin_popcount(by_share[FILLS - 1]) == 20,
+	   "negative control: without KEEP_SHARE none goes");
+}
+
+static void
+test_over_the_share_stays_while_nobody_wants_room(void)
+{
+	uint64_t evicted;
+
+	open_rig(FC_WAYS, 50);
+	touch_all(&kept, 20);
+	touch_all(&other, FC_WAYS - 20);
+	MUST(cached_of(&other, FC_WAYS - 20) == FC_WAYS - 20);
+	evicted = fc_counter(&rig.cache, FC_COUNT_eviction_aged_out);
+	fc_keep_share_set(&rig.cache, 0);
+	for (int round = 0; round < 50; round++)
+		touch_all(&other, FC_WAYS - 20);
+	OK(cached_of(&kept, 20) == 20 &&
+	       fc_counter(&rig.cache, FC_COUNT_eviction_aged_out) == evicted,
+	   "where all others are cached none has to go, share or not");
+	rig_close(&rig);
+}
+
 static unsigned
 choose_nobody(const FcPolicyPlace *place, const FcCandidate *candidate,
               uint64_t usable)
@@ -426,6 +495,8 @@ test_who_evicts_whom(const FcPolicy *whose)
 	test_keep_takes_its_share();
 	test_keep_does_not_starve_the_rest();
 	test_keep_beyond_its_share_competes();
+	test_over_the_share_is_as_any_other();
+	test_over_the_share_stays_while_nobody_wants_room();
 	test_the_policy_does_not_keep_keep_out();
 }
 
