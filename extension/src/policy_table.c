@@ -140,6 +140,20 @@ policy_table_rows(Oid table)
 	return rows;
 }
 
+bool
+policy_table_has(Oid table, Oid relation)
+{
+	bool found = false;
+	Walk walk;
+	Met met;
+
+	walk_begin(&walk, table);
+	while (!found && walk_next(&walk, &met))
+		found = relation_name_number(met.value) == relation;
+	walk_end(&walk);
+	return found;
+}
+
 static void
 insert_row(Relation table, Oid relation, CachePolicy policy)
 {
@@ -154,9 +168,8 @@ insert_row(Relation table, Oid relation, CachePolicy policy)
 	heap_freetuple(tuple);
 }
 
-/* Begin to change rows. */
-static void
-lock_to_change(Oid table)
+void
+policy_table_lock(Oid table)
 {
 	LockRelationOid(table, POLICY_TABLE_LOCK);
 	LockRelationOid(table, RowExclusiveLock);
@@ -168,7 +181,7 @@ policy_table_forget(Oid table, Oid relation)
 	Walk walk;
 	Met met;
 
-	lock_to_change(table);
+	policy_table_lock(table);
 	walk_begin(&walk, table);
 	while (walk_next(&walk, &met))
 	{
@@ -197,7 +210,7 @@ policy_table_move(Oid table, Oid from, Oid to)
 	Walk walk;
 	Met met;
 
-	lock_to_change(table);
+	policy_table_lock(table);
 	walk_begin(&walk, table);
 	while (walk_next(&walk, &met))
 	{
@@ -216,7 +229,7 @@ policy_table_tidy(Oid table)
 	Walk walk;
 	Met met;
 
-	lock_to_change(table);
+	policy_table_lock(table);
 	walk_begin(&walk, table);
 	while (walk_next(&walk, &met))
 	{

@@ -71,6 +71,7 @@ at_transaction(XactEvent event, void *argument)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
+			policy_indexes_before_commit();
 			if (pending.plan)
 			{
 				MemoryContext before =
@@ -191,6 +192,7 @@ Datum
 pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 {
 	CachePolicy policy = POLICY_DEFAULT;
+	PolicyIndex noted;
 	Oid relation;
 	Relation opened;
 	Oid table;
@@ -213,6 +215,8 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("pgflash_set_cache_policy()");
 	PreventCommandDuringRecovery("pgflash_set_cache_policy()");
 
+	/* By the name it was found by: locks show what has happened since. */
+	policy_index_note(relation, &noted);
 	opened = relation_open(relation, AccessShareLock);
 	check_right(relation, opened);
 	check_kind(opened);
@@ -220,6 +224,8 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 
 	table = require_table();
 	policy_worker_need();
+	policy_table_lock(table);
+	relation = policy_index_now(&noted);
 	if (PG_ARGISNULL(1))
 		policy_table_forget(table, relation);
 	else

@@ -58,7 +58,12 @@ extern Oid policy_table(void);
 
 #define POLICY_TABLE_LOCK ShareUpdateExclusiveLock
 
+extern void policy_table_lock(Oid table);
+
 extern List *policy_table_rows(Oid table);
+
+/* Is there a row with the relation's OID, be it gone or not? */
+extern bool policy_table_has(Oid table, Oid relation);
 
 /* Give the relation a row, or take its row away. */
 extern void policy_table_set(Oid table, Oid relation, CachePolicy policy);
@@ -126,6 +131,42 @@ extern void relation_policy_install(void);
  * any case if the list of databases or extensions has changed.
  */
 extern void relation_policy_wake_at_commit(bool list);
+
+/* ---- policy_indexes.c: indexes whose place another one takes -------------------------- */
+
+/* A relation, and if it is an index what it is told by: its name, and its table. */
+typedef struct PolicyIndex
+{
+	Oid relation;
+	Oid table; /* InvalidOid: it is no index */
+	Oid schema;
+	NameData name;
+} PolicyIndex;
+
+extern void policy_index_note(Oid relation, PolicyIndex *noted);
+
+/* The index that has taken its place; itself if none has. */
+extern Oid policy_index_now(const PolicyIndex *noted);
+
+/* A command that may replace indexes, and what is known of them. */
+typedef struct PolicyWatch
+{
+	bool concurrently; /* it commits, while others set policies */
+	MemoryContext memory;
+	List *created; /* OIDs */
+	List *noted;   /* PolicyIndex */
+} PolicyWatch;
+
+/*
+ * A command begins, which may replace indexes or not (NULL); it is done; it ends, done or
+ * not.  outer: the command that it is part of.
+ */
+extern PolicyWatch *policy_indexes_begin(PolicyWatch *watch);
+extern void policy_indexes_done(void);
+extern void policy_indexes_end(PolicyWatch *outer);
+
+extern void policy_indexes_before_commit(void);
+extern void policy_indexes_install(void);
 
 /* ---- policy_commands.c: what other commands mean for policies ------------------------ */
 

@@ -346,6 +346,7 @@ REWRITES = {
     "cluster": ("cluster t using t_pkey", "t"),
     "truncate": ("truncate t; insert into t select * from ballast", "t"),
     "alter type": ("alter table t alter v type bigint", "t"),
+    "alter type of an indexed column": ("alter table t alter id type bigint", "t_pkey"),
     "set tablespace": ("alter table t set tablespace elsewhere", "t"),
     "reindex": ("reindex index t_pkey", "t_pkey"),
     "reindex table concurrently": ("reindex table concurrently t", "t_pkey"),

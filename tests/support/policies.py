@@ -115,6 +115,11 @@ def set_policy(connection: Connection, relation: str, policy: str | None) -> Non
     connection.execute("select pgflash_set_cache_policy(%s::regclass, %s)", [relation, policy])
 
 
+def waits_for_lock(asker: Connection, waiter: Connection) -> bool:
+    query = "select from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
+    return asker.execute(query, [waiter.info.backend_pid]).fetchone() is not None
+
+
 def listed(connection: Connection) -> set[tuple[str, str, str | None]]:
     """Return what the view lists: name, policy, what it was set on."""
     rows = connection.execute("select name, policy, set_on::text from pgflash_cache_policy")
