@@ -252,6 +252,10 @@ walk(FcCache *cache, uint64_t geometry, uint32_t *budget)
 	uint32_t sets = fc_geometry_old(geometry);
 	uint32_t at = atomic_load(&shared->walk_at);
 
+	/* Before the epoch: to move it at each try would cost hits on other devices. */
+	if (at < sets && a_device_stalls(shared))
+		return;
+
 	/* Again if somebody died just here: it costs a few fills. */
 	if (at == 0 && !FC_BROKEN(EPOCH))
 		fc_mode_new_epoch(shared);

@@ -340,15 +340,24 @@ test_stalls(void)
 		put(block);
 
 	uint32_t before = count_hits(500);
-	FcAtomic32 *state = &rig.cache.shared->health[0].state;
+	FcHealth *health = &rig.cache.shared->health[0];
+	uint64_t epoch = atomic_load(&rig.cache.shared->mode_word);
 
 	MUST(fc_resize_begin(&rig.cache, 2048) == FC_OK);
-	atomic_store(state, FC_DEVICE_STALLED);
+	atomic_store(&health->state, FC_DEVICE_STALLED);
 	for (int i = 0; i < 5; i++)
 		MUST(fc_resize_step(&rig.cache, 100));
 	OK(fc_size(&rig.cache).changing && fc_size(&rig.cache).done == 0,
 	   "while the device stalls nothing moves");
-	atomic_store(state, FC_DEVICE_IN_SERVICE);
+	atomic_store(&health->state, FC_DEVICE_IN_SERVICE);
+	atomic_store(&health->writes_late, 1);
+	for (int i = 0; i < 5; i++)
+		MUST(fc_resize_step(&rig.cache, 100));
+	OK(fc_size(&rig.cache).changing && fc_size(&rig.cache).done == 0,
+	   "nor while it is late with writes");
+	OK(atomic_load(&rig.cache.shared->mode_word) == epoch,
+	   "and what others read meanwhile counts");
+	atomic_store(&health->writes_late, 0);
 	while (fc_resize_step(&rig.cache, 1))
 		;
 	OK(count_hits(500) == before, "and nothing is lost by it");
