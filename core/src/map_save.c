@@ -209,6 +209,18 @@ all_answer(const FcShared *shared)
 	return true;
 }
 
+void
+fc_unsynced_set(FcCache *cache)
+{
+	atomic_store(&cache->shared->unsynced, 1);
+}
+
+bool
+fc_unsynced(const FcCache *cache)
+{
+	return atomic_load(&cache->shared->unsynced) != 0;
+}
+
 FcStatus
 fc_map_save(FcCache *cache)
 {
@@ -219,7 +231,7 @@ fc_map_save(FcCache *cache)
 
 	/* What is offline, or was written over by whoever crashed, is not to be kept. */
 	if (shared->nonce == 0 || fc_mode(cache, NULL) == FC_OFFLINE ||
-	    (uint32_t) atomic_load(&shared->everyone) != 0 ||
+	    fc_unsynced(cache) || (uint32_t) atomic_load(&shared->everyone) != 0 ||
 	    !fc_blocks_counted(shared) || fc_geometry_moving(geometry) ||
 	    fc_map_record_size(shared) > FC_MAP_CHUNK)
 		return FC_SKIP;

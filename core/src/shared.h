@@ -34,7 +34,7 @@
 #include "fcache/cache.h"
 
 /* "pgfcach", and which layout it is: what is found in memory may be of another. */
-#define FC_MAGIC (0x70676663616368ULL << 8 | 2)
+#define FC_MAGIC (0x70676663616368ULL << 8 | 3)
 
 typedef _Atomic uint64_t FcAtomic64;
 typedef _Atomic uint32_t FcAtomic32;
@@ -174,6 +174,7 @@ struct FcShared
 	FcAtomic64 map_nonce;    /* of the life whose map is taken in; 0 = none */
 	uint32_t map_sets;       /* of each of its files */
 	FcAtomic32 map_next;     /* the part of it that is next */
+	FcAtomic32 unsynced;     /* see fc_unsynced_set() */
 
 	FcAtomic32 classes_used;      /* a class other than the default was set */
 	FcAtomic32 classes_changed;   /* ... and numbers' copies do not know yet */

@@ -295,6 +295,11 @@ test_what_is_not_saved(void)
 	OK(fc_map_save(&life.cache) == FC_SKIP,
 	   "... of memory that has yet to be audited");
 	atomic_store(&life.cache.shared->audit_wanted, 0);
+	MUST(!fc_unsynced(&life.cache));
+	fc_unsynced_set(&life.cache);
+	OK(fc_unsynced(&life.cache) && fc_map_save(&life.cache) == FC_SKIP,
+	   "... of files that were not synced");
+	atomic_store(&life.cache.shared->unsynced, 0);
 	MUST(fc_resize_begin(&life.cache, SLOTS / 2) == FC_OK);
 	OK(fc_map_save(&life.cache) == FC_SKIP, "... while the size changes");
 	while (fc_resize_step(&life.cache, 1))

@@ -29,9 +29,12 @@ test_untouched_files_stay(void)
 	       fc_counter(scene.a, FC_COUNT_files_dropped) == 0 &&
 	       !fc_file_asleep(scene.a, &file),
 	   "and awake, and counted as kept");
+	MUST(!fc_unsynced(scene.a));
+	fc_unsynced_set(scene.a);
 	restart();
 	file = fc_file(file_id(7));
 	OK(is_hit(scene.a, &file, 3), "after two crashes, too");
+	OK(fc_unsynced(scene.a), "what was not synced once is remembered");
 	restart();
 	restart();
 	file = fc_file(file_id(7));

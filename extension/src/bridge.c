@@ -293,8 +293,8 @@ tell_settings(void)
 		(uint64_t) setting_read_deadline_ms * 1000000;
 	fc_write_budget_set(&runtime.cache,
 	                    (uint64_t) setting_write_budget_mb * 1024 * 1024);
-	if (!enableFsync)
-		atomic_store(&runtime.board->unsynced, true);
+	if (!enableFsync && !FC_BROKEN(UNSYNCED))
+		fc_unsynced_set(&runtime.cache);
 }
 
 void

@@ -16,7 +16,11 @@
  *
  * A map may be read after the machine was started anew, so it is saved only if all that
  * the server wrote is on disk: after a shutdown, of a server that has always synced.
- * Flash would else keep what the disk has lost.
+ * Flash would else keep what the disk has lost.  A server that is shut down in recovery
+ * need not have synced what it wrote since its last restartpoint: then we do.
+ *
+ * Nor is a map used if the server that ran last was not shut down, though it may have
+ * run without us: what it wrote can be on disk without the time it was written.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,6 +39,7 @@
 #include "port.h"
 #include "storage/ipc.h"
 
+#include "bridge_mounts.h"
 #include "bridge_restart.h"
 #include "broken.h"
 #include "fcache/writer.h"
@@ -45,9 +50,6 @@
 #define FLUSH_NS 5000000000ULL
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
-
-/* Of newer kernels than the headers may be: one that no other mount ever has. */
-#define MOUNT_ID_UNIQUE 0x4000U
 
 static char name[64];
 static int fd = -1;
@@ -88,18 +90,6 @@ boot_id(uint64_t out[2])
 	return digits == 32;
 }
 
-/* A file system that is mounted anew may have lost what was not synced. */
-static uint64_t
-mount_id(void)
-{
-	struct statx status;
-
-	if (statx(AT_FDCWD, DataDir, 0, MOUNT_ID_UNIQUE, &status) != 0 ||
-	    (status.stx_mask & MOUNT_ID_UNIQUE) == 0)
-		return 0;
-	return status.stx_mnt_id;
-}
-
 static bool
 know_identity(FcIdentity *identity)
 {
@@ -110,7 +100,7 @@ know_identity(FcIdentity *identity)
 	identity->system = GetSystemIdentifier();
 	identity->directory_device = (uint64_t) status.st_dev;
 	identity->directory_inode = (uint64_t) status.st_ino;
-	identity->boot[1] ^= mount_id();
+	identity->boot[1] ^= bridge_mounts_id();
 	return true;
 }
 
@@ -272,8 +262,8 @@ words(FcStart how)
 		case FC_START_DIRECTORY:
 			return "cold: the cache is another data directory's";
 		case FC_START_BOOT:
-			return "cold: the machine was started, or the data directory "
-				   "mounted, since";
+			return "cold: the machine was started, or a file system of the "
+				   "data mounted, since";
 		case FC_START_NONCE:
 			return "cold: the cache files are not those that were used last";
 		case FC_START_CORRUPT:
@@ -320,15 +310,15 @@ bridge_restart_release(void)
 	fd = -1;
 }
 
-/* Is everything that the server wrote on disk, and the log at its end? */
+/* Was the server that ran last, or runs, shut down? */
 static bool
-is_shut_down(void)
+is_shut_down(bool *in_recovery_out)
 {
 	bool whole;
 	ControlFileData *control = get_controlfile(DataDir, &whole);
 
-	return whole && (control->state == DB_SHUTDOWNED ||
-	                 control->state == DB_SHUTDOWNED_IN_RECOVERY);
+	*in_recovery_out = control->state == DB_SHUTDOWNED_IN_RECOVERY;
+	return whole && (control->state == DB_SHUTDOWNED || *in_recovery_out);
 }
 
 /*
@@ -350,9 +340,11 @@ void
 bridge_restart_end(FcCache *cache)
 {
 	FcStatus saved = FC_SKIP;
+	bool in_recovery;
 
 	/* What is in memory outlives any other end. */
-	if (cache->shared == NULL || !setting_warm_restart || !is_shut_down())
+	if (cache->shared == NULL || !setting_warm_restart ||
+	    !is_shut_down(&in_recovery))
 		return;
 	if (fc_ring_info(cache).stood_in_ns >= STAND_IN_NS)
 		ereport(LOG,
@@ -371,13 +363,22 @@ bridge_restart_end(FcCache *cache)
 		return;
 	}
 	let_tick_pass();
-	if (atomic_load(&runtime.board->unsynced) && !FC_BROKEN(UNSYNCED))
+	if (fc_unsynced(cache))
 	{
 		ereport(LOG,
 		        (errmsg("pgflash: the map of the cache is not saved: fsync "
 		                "was off"),
 		         errdetail("The cache will be cold if the machine is "
 		                   "started before the server.")));
+		return;
+	}
+	if (in_recovery && !FC_BROKEN(RECOVERY_SYNC) && !bridge_mounts_sync())
+	{
+		/* What was to be written may be lost, and then is not in the files. */
+		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
+		                     "data files could not be synced: %m"),
+		              errdetail("The cache will be cold.")));
+		bridge_restart_release();
 		return;
 	}
 	saved = fc_map_save(cache);
@@ -388,6 +389,21 @@ bridge_restart_end(FcCache *cache)
 		                   "started before the server.")));
 	else
 		bridge_restart_release();
+}
+
+/* Of a server that was not shut down, with us or without, no map is used. */
+static FcStart
+begin_with_map(FcCache *cache, const FcIdentity *identity, FcDevice *devices,
+               uint32_t count)
+{
+	bool in_recovery;
+
+	if (!is_shut_down(&in_recovery) && !FC_BROKEN(SHUT_DOWN))
+	{
+		for (uint32_t i = 0; i < count; i++)
+			devices[i].label.clean = false;
+	}
+	return fc_map_begin(cache, identity);
 }
 
 bool
@@ -414,8 +430,8 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 		return false;
 	if (!warm && start != FC_START_UNWANTED)
 	{
-		FcStart map =
-			known ? fc_map_begin(cache, &identity) : FC_START_UNREADABLE;
+		FcStart map = known ? begin_with_map(cache, &identity, devices, count)
+		                    : FC_START_UNREADABLE;
 
 		/* Unless the memory that was found has said why not. */
 		if (map == FC_START_MAP || start <= FC_START_MAP)

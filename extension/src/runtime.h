@@ -35,9 +35,6 @@ typedef struct Board
 	/* File calls were seen to pass the hooks: nothing is served before. */
 	_Atomic bool self_tested;
 
-	/* What was written may not be on disk, whatever the server says: fsync was off. */
-	_Atomic bool unsynced;
-
 	/* The fd that could not be classified, for the log line. */
 	_Atomic int unknown_fd;
 	_Atomic int unknown_errno;

@@ -56,8 +56,9 @@ enum
 	RECORD_WRITE = 1, /* data: what stood there, as far as the file went */
 	RECORD_SIZE = 2,
 	RECORD_SYNC = 3,
-	RECORD_CREATE = 4, /* data: the path */
-	RECORD_UNLINK = 5  /* data: the path; sequence names it in kept/ */
+	RECORD_CREATE = 4,  /* data: the path */
+	RECORD_UNLINK = 5,  /* data: the path; sequence names it in kept/ */
+	RECORD_SYNC_ALL = 6 /* of a device */
 };
 
 /* The same in power.py. */
@@ -107,6 +108,7 @@ static struct
 	int (*posix_fallocate)(int, off_t, off_t);
 	int (*fsync)(int);
 	int (*fdatasync)(int);
+	int (*syncfs)(int);
 	int (*unlink)(const char *);
 	int (*rename)(const char *, const char *);
 	int (*fstat)(int, struct stat *);
@@ -131,6 +133,7 @@ find_real_calls(void)
 	FIND(posix_fallocate);
 	FIND(fsync);
 	FIND(fdatasync);
+	FIND(syncfs);
 	FIND(unlink);
 	FIND(rename);
 	FIND(fstat);
@@ -611,6 +614,23 @@ fdatasync(int fd)
 {
 	ENSURE();
 	return synced(fd, real.fdatasync);
+}
+
+int
+syncfs(int fd)
+{
+	struct stat status;
+	Record record;
+	int result;
+
+	ENSURE();
+	if (watched_count == 0 || real.fstat(fd, &status) != 0)
+		return real.syncfs(fd);
+	record = record_of(RECORD_SYNC_ALL, &status);
+	result = real.syncfs(fd);
+	if (result == 0)
+		append(&record, NULL);
+	return result;
 }
 
 ssize_t pwrite64(int, const void *, size_t, off64_t)

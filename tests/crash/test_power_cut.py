@@ -40,7 +40,7 @@ SEED = int(os.environ.get("SEED") or 1)
 ENOUGH_COMPARED = 500
 
 #: Why the cache is cold after a power cut.
-COLD = "cold: the machine was started, or the data directory mounted, since"
+COLD = "cold: the machine was started, or a file system of the data mounted, since"
 WARM = "warm: its memory outlived the server"
 
 #: Transactions before each cut.

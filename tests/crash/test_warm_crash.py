@@ -7,8 +7,8 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import psycopg
@@ -35,6 +35,8 @@ from support.warm import (
 
 #: Behind the slots of a cache of 64 MB.
 MAP_OFFSET = 65 * 2**20
+
+MOUNTED = "cold: the machine was started, or a file system of the data mounted, since"
 
 
 @pytest.mark.extension
@@ -111,6 +113,13 @@ def test_a_machine_that_boots_after_a_shutdown_is_warm(
     assert_true(cached)
 
 
+def skip_without_mounts() -> None:
+    """Skip a test that needs a kernel that tells mounts apart."""
+    kernel = tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
+    if kernel < (6, 8):
+        pytest.skip("this kernel does not tell mounts apart")
+
+
 @contextmanager
 def mounted_anew(folder: Path) -> Iterator[None]:
     """Give a folder another mount, of the same device and inode; skip where that cannot be."""
@@ -129,15 +138,46 @@ def test_a_data_directory_that_was_mounted_since_a_crash_is_cold(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     """A file system that was mounted anew may have lost what was not synced."""
-    kernel = tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
-    if kernel < (6, 8):
-        pytest.skip("this kernel does not tell mounts apart")
+    skip_without_mounts()
     cached = create_warm(cluster, pgflash_install)
     crash(cached)
     with mounted_anew(cached.server.data):
         reason = start_again(cached)
         cached.server.stop()
-    assert reason.startswith("cold: the machine was started, or the data directory mounted")
+    assert reason.startswith(MOUNTED)
+
+
+def crash_with_tablespace(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
+    """Return a killed server that has a tablespace in a folder of its own."""
+    cached = create_warm(cluster, install)
+    with cached.server.connect() as session:
+        session.autocommit = True
+        session.execute(f"create tablespace beside location '{cached.space}'")
+        session.execute("checkpoint")
+    crash(cached)
+    return cached
+
+
+@pytest.mark.parametrize("mounts", [False, True], ids=["as it was", "mounted anew"])
+def test_a_tablespace_that_was_mounted_since_a_crash_makes_the_cache_cold(
+    cluster: ClusterFactory, pgflash_install: PgInstall, mounts: bool
+) -> None:
+    skip_without_mounts()
+    cached = crash_with_tablespace(cluster, pgflash_install)
+    with mounted_anew(cached.space) if mounts else nullcontext():
+        reason = start_again(cached)
+        cached.server.stop()
+    assert reason.startswith(MOUNTED if mounts else "warm: its memory")
+
+
+def test_control_it_stays_warm_if_only_the_data_directory_is_asked(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
+) -> None:
+    skip_without_mounts()
+    cached = crash_with_tablespace(cluster, broken_install("MOUNTS"))
+    with mounted_anew(cached.space):
+        assert start_again(cached).startswith("warm: its memory")
+        cached.server.stop()
 
 
 def let_others_write(memory: Path) -> None:

@@ -270,8 +270,13 @@ class Unlucky(random.Random):
         return seq[len(seq) - 1]
 
 
-def lose_relations(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
-    """Return a server without fsync whose data files lost all when it was shut down."""
+def lose_relations(
+    cluster: ClusterFactory, install: PgInstall, *, then_syncs: bool = False
+) -> CachedServer:
+    """Return a server without fsync whose data files lost all when it was shut down.
+
+    It may go on with fsync before that: what it wrote until then is on disk no sooner.
+    """
     cuts: list[PowerCut] = []
 
     def preload(cached: CachedServer) -> None:
@@ -283,14 +288,29 @@ def lose_relations(cluster: ClusterFactory, install: PgInstall) -> CachedServer:
 
     cached, _ = create_changed(cluster, install, while_down=preload)
     cached.server.stop()
+    if then_syncs:
+        cached.server.configure({"fsync": "on"})
+        assert start_again(cached).startswith("warm: its memory")
+        cached.server.stop()
     assert cuts[0].cut(cached.server, Unlucky()).pieces > BLOCKS_MIN
     return cached
 
 
+def is_caught(cached: CachedServer) -> bool:
+    """Verify, and say whether a block was found that differs from its file."""
+    said = cached.server.log_text(since_start=True)
+    if "differed between cache and file" not in said:
+        # Every hit is verified; a catalog's block may be the first that is stale.
+        with suppress(psycopg.Error):
+            cached.verify()
+    return "differed between cache and file" in said
+
+
+@pytest.mark.parametrize("then_syncs", [False, True], ids=["at once", "a life later"])
 def test_what_a_server_without_fsync_has_lost_is_not_served(
-    cluster: ClusterFactory, pgflash_install: PgInstall
+    cluster: ClusterFactory, pgflash_install: PgInstall, then_syncs: bool
 ) -> None:
-    cached = lose_relations(cluster, pgflash_install)
+    cached = lose_relations(cluster, pgflash_install, then_syncs=then_syncs)
     said = cached.server.log_text(since_start=True)
     assert "the map of the cache is not saved: fsync was off" in said
     assert start_again(cached).startswith("cold: the machine was started")
@@ -302,16 +322,7 @@ def test_control_a_map_of_what_is_lost_is_served_stale(
 ) -> None:
     cached = lose_relations(cluster, broken_install("UNSYNCED"))
     cached.start()
-
-    def is_caught() -> bool:
-        said = cached.server.log_text(since_start=True)
-        if "differed between cache and file" not in said:
-            # Every hit is verified; a catalog's block may be the first that is stale.
-            with suppress(psycopg.Error):
-                cached.verify()
-        return "differed between cache and file" in said
-
-    assert eventually(is_caught)
+    assert eventually(lambda: is_caught(cached))
     assert "the cache is warm: from the map" in cached.server.log_text()
 
 
@@ -343,3 +354,64 @@ def test_a_server_that_once_ran_without_fsync_saves_no_map(
     cached.server.stop()
     said = cached.server.log_text(since_start=True)
     assert "the map of the cache is not saved: fsync was off" in said
+
+
+# ---- ... nor a standby that has nothing to make a restartpoint of
+
+
+def lose_on_standby(cluster: ClusterFactory, install: PgInstall) -> tuple[CachedServer, int]:
+    """Return a standby that was shut down and lost its power, and how much that took.
+
+    Since its last restartpoint it has replayed no checkpoint, so that it syncs nothing at
+    its end.  Nor are there full pages in the WAL, which would make good what is lost.
+    """
+    primary = create_cached(
+        cluster,
+        install,
+        settings={
+            **REPLICATION,
+            "autovacuum": "off",
+            "checkpoint_timeout": "1h",
+            "full_page_writes": "off",
+        },
+    )
+    with primary.server.connect() as session:
+        session.execute("create table item (i int primary key, v int, pad text)")
+        session.execute(
+            "insert into item select i, 0, repeat('x', 1800) from generate_series(1, %s) i", [ROWS]
+        )
+    standby = create_standby(cluster, primary.server, settings=SYNCED)
+    make_room(primary)
+    assert eventually(lambda: has_replayed(primary.server, standby.server))
+    standby.server.stop()
+    cut = PowerCut.build(standby.server.base, watched=[standby.server.data / "base"])
+    standby.preloads = (cut.library,)
+    standby.preload_env = cut.env
+    standby.start()
+    until_cached(standby)
+    change_half(primary)
+    assert eventually(lambda: has_replayed(primary.server, standby.server))
+    standby.server.stop()
+    primary.server.stop()
+    return standby, cut.cut(standby.server, Unlucky()).pieces
+
+
+def test_what_a_standby_has_not_synced_is_synced_before_its_map_is_saved(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    standby, lost = lose_on_standby(cluster, pgflash_install)
+    assert lost == 0
+    assert start_again(standby).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(standby))
+    assert read_table(standby).hits > 0
+    assert_true(standby)
+
+
+def test_control_a_standby_that_has_lost_it_serves_what_is_not_in_its_files(
+    cluster: ClusterFactory, broken_install: InstallOf
+) -> None:
+    standby, lost = lose_on_standby(cluster, broken_install("RECOVERY_SYNC"))
+    assert lost > BLOCKS_MIN // 2
+    standby.start()
+    assert eventually(lambda: is_caught(standby))
+    assert "the cache is warm: from the map" in standby.server.log_text()

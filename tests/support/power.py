@@ -37,7 +37,7 @@ SOURCE = REPOSITORY / "tests" / "crash" / "power.c"
 _RECORD = struct.Struct("<IIQQQqqqQ")
 _CHANGE_TIME = struct.Struct("<QQqq")
 _MAGIC = 0x52574F50
-_WRITE, _SIZE, _SYNC, _CREATE, _UNLINK = 1, 2, 3, 4, 5
+_WRITE, _SIZE, _SYNC, _CREATE, _UNLINK, _SYNC_ALL = 1, 2, 3, 4, 5, 6
 
 _PIECES = (512, 4096)
 #: How much of a file's unsynced pieces is lost: a share that is drawn for each file.
@@ -168,12 +168,15 @@ class PowerCut:
         lost = Lost()
         self._restore_removed(records, choice, lost)
         synced: dict[_File, int] = defaultdict(int)
+        all_synced: dict[int, int] = defaultdict(int)
         for record in records:
             if record.kind == _SYNC:
-                synced[record.file] = max(synced[record.file], record.sequence)
+                synced[record.file] = record.sequence
+            elif record.kind == _SYNC_ALL:
+                all_synced[record.file[0]] = record.sequence
         unsynced: dict[_File, list[_Record]] = defaultdict(list)
         for record in records:
-            if record.sequence > synced[record.file]:
+            if record.sequence > max(synced[record.file], all_synced[record.file[0]]):
                 unsynced[record.file].append(record)
         paths = self._paths()
         change_times = []

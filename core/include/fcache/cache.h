@@ -204,6 +204,13 @@ extern FC_MUST_CHECK FcStatus fc_life_begin(FcCache *cache,
 extern FC_MUST_CHECK FcStatus fc_map_save(FcCache *cache);
 
 /*
+ * What the files hold may be lost with the machine, since their host does not always
+ * sync them: no map is saved in this life, nor in one that goes on with its memory.
+ */
+extern void fc_unsynced_set(FcCache *cache);
+extern bool fc_unsynced(const FcCache *cache);
+
+/*
  * After fc_cache_create(), before fc_life_begin(): take in the map that the cache files
  * hold, if it is of the same cluster and clean.  FC_START_MAP, or why not.
  */
