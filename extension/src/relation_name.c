@@ -74,18 +74,24 @@ relation_name_number(Datum value)
 	return value_of(value)->relation;
 }
 
-/* The relation of a qualified name, if there is one now. */
+/*
+ * The relation of a qualified name, if there is one now.  Whoever looks at the rows need
+ * not have a right to all the schemas in them: so not as a name in a query is found.
+ */
 static Oid
 find_by_name(const char *name)
 {
 	RangeVar *parts = makeRangeVarFromNameList(
 		textToQualifiedNameList(cstring_to_text(name)));
+	Oid schema;
 
 	if (parts->schemaname == NULL)
 		ereport(ERROR,
 		        (errcode(ERRCODE_INVALID_NAME),
 		         errmsg("the name of relation \"%s\" has no schema", name)));
-	return RangeVarGetRelid(parts, NoLock, true);
+	schema = get_namespace_oid(parts->schemaname, true);
+	return OidIsValid(schema) ? get_relname_relid(parts->relname, schema)
+	                          : InvalidOid;
 }
 
 NameState

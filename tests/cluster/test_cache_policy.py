@@ -173,6 +173,27 @@ def test_only_the_owner_may_set_a_policy(database: Connection) -> None:
     database.execute("drop owned by holder; drop role holder, stranger")
 
 
+def test_a_name_in_a_schema_closed_to_a_user_is_none_of_his_business(
+    database: Connection,
+) -> None:
+    # A row that a dump loaded: of a relation that is not there yet, or never will be.
+    database.execute("create schema closed")
+    database.execute("insert into pgflash_cache_policies values ('closed.absent', 'keep')")
+    database.execute("drop role if exists holder; create role holder")
+    database.execute("grant create on schema public to holder; set role holder")
+    make_table(database, "mine", rows=10)
+    set_policy(database, "mine", "keep")
+    set_policy(database, "mine_pkey", "none")
+    database.execute("reindex index concurrently mine_pkey")
+    database.execute("alter table mine alter id type bigint")
+    assert listed(database) == {
+        ("closed.absent", "keep", None),
+        ("public.mine", "keep", "mine"),
+        ("public.mine_pkey", "none", "mine_pkey"),
+    }
+    database.execute("reset role; drop owned by holder; drop role holder")
+
+
 @pytest.mark.extension
 @pytest.mark.parametrize(
     ("relation", "words"),
