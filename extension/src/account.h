@@ -71,6 +71,9 @@ typedef struct AccountServer
 /* There is to be accounting. */
 extern void account_want(const AccountServer *server);
 
+/* account_setup.c: so, once it is known how many processes there may be. */
+extern void account_setup(void);
+
 /* Shared memory to ask for; 0 if there is no accounting. */
 extern size_t account_memory_size(void);
 

@@ -13,7 +13,6 @@
 
 #include "account.h"
 #include "compat.h"
-#include "module.h"
 #include "settings.h"
 
 StaticAssertDecl(sizeof(BackendType) == sizeof(int),

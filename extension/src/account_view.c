@@ -19,7 +19,7 @@
 
 #include "account.h"
 #include "compat.h"
-#include "module.h"
+#include "preloaded.h"
 
 PG_FUNCTION_INFO_V1(pgflash_io_rows);
 PG_FUNCTION_INFO_V1(pgflash_io_histogram_rows);
@@ -153,7 +153,7 @@ put_cells(ReturnSetInfo *result, void (*put_one)(ReturnSetInfo *, const Cell *))
 Datum
 pgflash_io_rows(PG_FUNCTION_ARGS)
 {
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	put_cells((ReturnSetInfo *) fcinfo->resultinfo, put_cell);
 	return (Datum) 0;
@@ -162,7 +162,7 @@ pgflash_io_rows(PG_FUNCTION_ARGS)
 Datum
 pgflash_io_histogram_rows(PG_FUNCTION_ARGS)
 {
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	put_cells((ReturnSetInfo *) fcinfo->resultinfo, put_histogram);
 	return (Datum) 0;
@@ -246,7 +246,7 @@ pgflash_io_relation_rows(PG_FUNCTION_ARGS)
 	Datum fork_words[MAX_FORKNUM + 1];
 	uint32 places;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	if (!account_attached())
 		return (Datum) 0;
@@ -312,7 +312,7 @@ pgflash_io_relation_changes(PG_FUNCTION_ARGS)
 	uint32 places;
 	bool told = false;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	if (!account_attached())
 		return (Datum) 0;
@@ -345,7 +345,7 @@ pgflash_io_tablespace_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	for (unsigned number = 0;
 	     account_attached() && number < ACCOUNT_TABLESPACES; number++)
@@ -374,7 +374,7 @@ pgflash_wal_row(PG_FUNCTION_ARGS)
 	bool nulls[7] = { false };
 	AccountWal wal;
 
-	module_require_library();
+	preloaded_require();
 	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	if (!account_attached())

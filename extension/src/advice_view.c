@@ -18,7 +18,7 @@
 #include "advice.h"
 #include "bridge.h"
 #include "compat.h"
-#include "module.h"
+#include "preloaded.h"
 
 PG_FUNCTION_INFO_V1(pgflash_cache_advice_rows);
 
@@ -90,7 +90,7 @@ pgflash_cache_advice_rows(PG_FUNCTION_ARGS)
 	uint32 slots = bridge_slot_count();
 	Advice advice;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	if (!advice_read(slots > 0 ? slots : (uint64) NBuffers, &advice))
 		return (Datum) 0;

@@ -30,7 +30,10 @@ extern bool bridge_wanted(void);
 /* Do the server's file calls pass the hooks? */
 extern bool bridge_redirected(void);
 
-/* Shared memory to ask for, once bridge_prepare() said yes. */
+/* bridge_memory.c: once bridge_prepare() said yes, what it will need shared memory for. */
+extern void bridge_memory_install(void);
+
+/* Shared memory to ask for then. */
 extern size_t bridge_memory_size(void);
 
 /*

@@ -8,10 +8,13 @@
  * own (imports.c): when the server calls pread(), it calls us.  All of that
  * happens once, in the postmaster, before any child is forked.
  *
- *	module.c	_PG_init, and the order of everything
+ *	module.c	_PG_init, and the order of everything; nobody calls it
+ *	preloaded.c	was all of this in time?
  *	settings.c	pgflash.cache_file, pgflash.cache_size and the others
- *	shmem.c		our piece of shared memory
+ *	shmem.c		our parts of shared memory
+ *	background.c	what our background workers have in common
  *	bridge.c	where PostgreSQL and core meet
+ *	bridge_memory.c	what the hooks share: cache, advice, accounting
  *	bridge_words.c	what is said of the cache, in the log and in the views
  *	bridge_views.c	what SQL asks of it
  *	bridge_devices.c	the same for the cache files
@@ -58,48 +61,19 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "postmaster/bgworker.h"
 
 #include "bridge.h"
-#include "module.h"
+#include "preloaded.h"
 #include "relation_policy.h"
 #include "sampler.h"
 #include "settings.h"
+#include "shmem.h"
 #include "snapshot.h"
+#include "worker.h"
 
 PG_MODULE_MAGIC;
 
-bool module_preloaded = false;
-
 PGDLLEXPORT void _PG_init(void);
-
-void
-module_register_process(const char *name, const char *function)
-{
-	BackgroundWorker worker;
-
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "%s", name);
-	snprintf(worker.bgw_type, BGW_MAXLEN, "%s", name);
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "%s", "pgflash");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "%s", function);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
-	worker.bgw_start_time = BgWorkerStart_PostmasterStart;
-	worker.bgw_restart_time = 1;
-	RegisterBackgroundWorker(&worker);
-}
-
-void
-module_require_library(void)
-{
-	if (!module_preloaded)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		     errmsg("pgflash must be loaded by shared_preload_libraries"),
-		     errhint("Add pgflash to shared_preload_libraries and restart the "
-		             "server.")));
-}
 
 /* What only a cache needs. */
 static void
@@ -119,11 +93,12 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
-	module_preloaded = true;
+	preloaded_note();
 	settings_define();
+	shmem_install();
 	if (bridge_prepare())
 	{
-		shmem_install_hooks();
+		bridge_memory_install();
 		if (bridge_wanted())
 			install_cache();
 	}

@@ -36,12 +36,11 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
-#include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #include "relation_policy.h"
+#include "shmem.h"
 #include "visits.h"
 
 #define WOKEN_S_MAX 5
@@ -90,33 +89,19 @@ typedef struct PolicyShared
 } PolicyShared;
 
 static PolicyShared *shared;
-static shmem_request_hook_type previous_request;
-static shmem_startup_hook_type previous_startup;
 
 /* ---- shared memory ----------------------------------------------------------------- */
 
-static void
-request(void)
+static size_t
+shared_size_bytes(void)
 {
-	if (previous_request)
-		previous_request();
-	RequestAddinShmemSpace(sizeof(PolicyShared));
+	return sizeof(PolicyShared);
 }
 
 static void
-startup(void)
+start_shared(void *memory)
 {
-	bool found;
-
-	if (previous_startup)
-		previous_startup();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared = ShmemInitStruct("pgflash policies", sizeof(PolicyShared), &found);
-	LWLockRelease(AddinShmemInitLock);
-	if (found)
-		return;
-
+	shared = memory;
 	shared->launcher = 0;
 	pg_atomic_init_u32(&shared->round, 0);
 	pg_atomic_init_u32(&shared->need, NEED_UNKNOWN);
@@ -510,10 +495,11 @@ pgflash_policy_launcher_main(Datum argument)
 void
 policy_worker_register(void)
 {
-	previous_request = shmem_request_hook;
-	shmem_request_hook = request;
-	previous_startup = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	static const SharedPart part = { .name = "pgflash policies",
+		                             .size_bytes = shared_size_bytes,
+		                             .start = start_shared };
+
+	shmem_add(&part);
 	visits_register_launcher("pgflash policies",
 	                         "pgflash_policy_launcher_main");
 }

@@ -32,7 +32,7 @@
 #include "utils/rel.h"
 
 #include "compat.h"
-#include "module.h"
+#include "preloaded.h"
 #include "relation_policy.h"
 
 PG_FUNCTION_INFO_V1(pgflash_set_cache_policy);
@@ -197,7 +197,7 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	Relation opened;
 	Oid table;
 
-	module_require_library();
+	preloaded_require();
 	if (PG_ARGISNULL(0))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 		                errmsg("the relation must not be null")));

@@ -30,22 +30,20 @@
 
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/lwlock.h"
 #include "storage/pmsignal.h"
 #include "storage/proc.h"
-#include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-#include "module.h"
+#include "background.h"
 #include "sampler.h"
 #include "settings.h"
+#include "shmem.h"
 
 #define SECOND_NS      UINT64CONST(1000000000)
 #define MICROSECOND_NS UINT64CONST(1000)
@@ -64,15 +62,12 @@ SamplerShared *sampler_shared;
 SampleRing *sampler_ring;
 uint32 sampler_process_count;
 
-static shmem_request_hook_type previous_request;
-static shmem_startup_hook_type previous_startup;
-
 static SampleRecord *records;
 
 /* ---- shared memory ----------------------------------------------------------------- */
 
-static Size
-shared_size(void)
+static size_t
+shared_size_bytes(void)
 {
 	/* As PostgreSQL counts them, before it has made them. */
 	sampler_process_count = (uint32) (MaxBackends + NUM_AUXILIARY_PROCS);
@@ -89,13 +84,17 @@ slot_count(void)
 	return Max(asked, 2 * ((uint64) sampler_process_count + 1));
 }
 
-static void
-request(void)
+/* Comes after the other, which counts the processes. */
+static size_t
+ring_size_bytes(void)
 {
-	if (previous_request)
-		previous_request();
-	RequestAddinShmemSpace(shared_size());
-	RequestAddinShmemSpace(sample_ring_memory_size(slot_count()));
+	return sample_ring_memory_size(slot_count());
+}
+
+static void
+start_ring(void *memory)
+{
+	sampler_ring = sample_ring_create(memory, slot_count());
 }
 
 static void
@@ -107,11 +106,11 @@ create_cpu(SamplerCpu *cpu)
 }
 
 static void
-create(void)
+start_shared(void *memory)
 {
-	SamplerShared *shared = sampler_shared;
+	SamplerShared *shared = memory;
 
-	memset(shared, 0, shared_size());
+	memset(shared, 0, shared_size_bytes());
 	pg_atomic_init_u32(&shared->pid, 0);
 	pg_atomic_init_u32(&shared->rate_hz, 0);
 	pg_atomic_init_u64(&shared->looks, 0);
@@ -130,27 +129,7 @@ create(void)
 	create_cpu(&shared->unattributed);
 	create_cpu(&shared->exited);
 	sampler_cpu_create(shared);
-}
-
-static void
-startup(void)
-{
-	Size ring_size;
-	void *memory;
-	bool found;
-
-	if (previous_startup)
-		previous_startup();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	sampler_shared = ShmemInitStruct("pgflash sampler", shared_size(), &found);
-	if (!found)
-		create();
-	ring_size = sample_ring_memory_size(slot_count());
-	memory = ShmemInitStruct("pgflash samples", ring_size, &found);
-	if (!found)
-		sampler_ring = sample_ring_create(memory, slot_count());
-	LWLockRelease(AddinShmemInitLock);
+	sampler_shared = shared;
 }
 
 /* ---- looks ------------------------------------------------------------------------- */
@@ -342,14 +321,18 @@ pgflash_sampler_main(Datum argument)
 void
 sampler_install(void)
 {
+	static const SharedPart shared = { .name = "pgflash sampler",
+		                               .size_bytes = shared_size_bytes,
+		                               .start = start_shared };
+	static const SharedPart ring = { .name = "pgflash samples",
+		                             .size_bytes = ring_size_bytes,
+		                             .start = start_ring };
+
 	if (setting_sample_memory_kb == 0 || !IsPostmasterEnvironment ||
 	    IsBinaryUpgrade)
 		return;
 
-	previous_request = shmem_request_hook;
-	shmem_request_hook = request;
-	previous_startup = shmem_startup_hook;
-	shmem_startup_hook = startup;
-
-	module_register_process("pgflash sampler", "pgflash_sampler_main");
+	shmem_add(&shared);
+	shmem_add(&ring);
+	background_register("pgflash sampler", "pgflash_sampler_main");
 }

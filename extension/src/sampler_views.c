@@ -27,7 +27,7 @@
 
 #include "broken.h"
 #include "compat.h"
-#include "module.h"
+#include "preloaded.h"
 #include "sampler.h"
 #include "wait_class.h"
 
@@ -265,7 +265,7 @@ pgflash_active_sessions_rows(PG_FUNCTION_ARGS)
 	Reading reading;
 	Words *words;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
@@ -361,7 +361,7 @@ pgflash_sample_summary(PG_FUNCTION_ARGS)
 	Bucket *bucket;
 	Words *words;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
@@ -419,7 +419,7 @@ pgflash_sample_minutes(PG_FUNCTION_ARGS)
 	Minute minute = { 0 };
 	Reading reading;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
@@ -502,7 +502,7 @@ pgflash_sampler_row(PG_FUNCTION_ARGS)
 	Row row = { 0 };
 	uint32 pid;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
@@ -547,7 +547,7 @@ pgflash_backend_cpu_rows(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	SamplerShared *shared = sampler_shared;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	if (sampler_ring == NULL)
 		return (Datum) 0;

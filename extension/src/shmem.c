@@ -1,13 +1,16 @@
 /*
  * shmem.c
- *		Our piece of PostgreSQL's shared memory.
+ *		Our parts of PostgreSQL's shared memory.
  *
- * Asked for before it is laid out (shmem_request_hook), filled when it is there
- * (shmem_startup_hook).  When a child crashes the postmaster gives the memory back
- * and makes it anew, and we begin with an empty cache again: what the dying
- * processes left undone is nobody's worry then.  Either way the memory is fresh
- * from the operating system (mmap or shmget) and never handed out twice, so it is
- * all zeros, which is what core wants of it.
+ * Whoever needs some adds a part while the library is being loaded: its size, and what
+ * to do with the memory.  It is asked for before shared memory is laid out
+ * (shmem_request_hook) and handed over when it is there (shmem_startup_hook), all of it
+ * in the postmaster; children inherit what was made of it.
+ *
+ * When a child crashes the postmaster gives the memory back and makes it anew, and the
+ * parts start again: what the dying processes left undone is nobody's worry then.
+ * Either way the memory is fresh from the operating system (mmap or shmget) and never
+ * handed out twice, so it is all zeros, which is what core wants of it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -17,16 +20,25 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
-#include "utils/timestamp.h"
 
-#include "account.h"
-#include "advice.h"
-#include "bridge.h"
-#include "compat.h"
-#include "module.h"
+#include "shmem.h"
 
 static shmem_request_hook_type previous_request_hook;
 static shmem_startup_hook_type previous_startup_hook;
+
+/* More than there are in the library. */
+#define PARTS_MAX 16
+
+static const SharedPart *parts[PARTS_MAX];
+static int part_count;
+
+void
+shmem_add(const SharedPart *part)
+{
+	if (part_count == PARTS_MAX)
+		elog(ERROR, "too many parts of shared memory");
+	parts[part_count++] = part;
+}
 
 static void
 request(void)
@@ -34,40 +46,26 @@ request(void)
 	if (previous_request_hook)
 		previous_request_hook();
 
-	if (bridge_wanted())
-		RequestAddinShmemSpace(bridge_memory_size());
-	RequestAddinShmemSpace(advice_memory_size());
-	if (bridge_redirected())
-		account_setup();
-	RequestAddinShmemSpace(account_memory_size());
-	compat_request_wait_event(BRIDGE_WAIT_EVENT);
+	for (int i = 0; i < part_count; i++)
+	{
+		if (parts[i]->request != NULL)
+			parts[i]->request();
+		RequestAddinShmemSpace(parts[i]->size_bytes());
+	}
 }
 
-/* The memory goes away before the next file call of the postmaster. */
-static void
-detach(int code, Datum argument)
-{
-	(void) argument;
-	if (code == 0)
-		bridge_end();
-	bridge_detach();
-	advice_detach();
-
-	/* Not the end: the memory will be made anew, after a crash of a process. */
-	account_detach(code != 0);
-}
-
-/* Memory of this name; NULL if it is there already, or not wanted. */
+/* NULL if it is not wanted, or there already. */
 static void *
-memory_of(const char *name, size_t size)
+memory_of(const SharedPart *part)
 {
+	size_t size_bytes = part->size_bytes();
 	void *memory = NULL;
 	bool found = true;
 
-	if (size > 0)
+	if (size_bytes > 0)
 	{
 		LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-		memory = ShmemInitStruct(name, size, &found);
+		memory = ShmemInitStruct(part->name, size_bytes, &found);
 		LWLockRelease(AddinShmemInitLock);
 	}
 
@@ -76,29 +74,34 @@ memory_of(const char *name, size_t size)
 }
 
 static void
+end(int code, Datum argument)
+{
+	(void) argument;
+	for (int i = part_count - 1; i >= 0; i--)
+	{
+		if (parts[i]->end != NULL)
+			parts[i]->end(code == 0);
+	}
+}
+
+static void
 startup(void)
 {
-	void *cache;
-	void *advice;
-	void *account;
-
 	if (previous_startup_hook)
 		previous_startup_hook();
 
-	cache = memory_of("pgflash", bridge_wanted() ? bridge_memory_size() : 0);
-	advice = memory_of("pgflash advice", advice_memory_size());
-	if (advice != NULL)
-		advice_create(advice);
-	account = memory_of("pgflash account", account_memory_size());
-	if (account != NULL)
-		account_create(account, GetCurrentTimestamp());
-	if (cache != NULL)
-		bridge_create(cache, compat_wait_event(BRIDGE_WAIT_EVENT));
-	on_shmem_exit(detach, (Datum) 0);
+	for (int i = 0; i < part_count; i++)
+	{
+		void *memory = memory_of(parts[i]);
+
+		if (memory != NULL)
+			parts[i]->start(memory);
+	}
+	on_shmem_exit(end, (Datum) 0);
 }
 
 void
-shmem_install_hooks(void)
+shmem_install(void)
 {
 	previous_request_hook = shmem_request_hook;
 	shmem_request_hook = request;

@@ -38,7 +38,7 @@
 #include "broken.h"
 #include "catalog.h"
 #include "compat.h"
-#include "module.h"
+#include "preloaded.h"
 #include "snapshot.h"
 
 PG_FUNCTION_INFO_V1(pgflash_snapshot);
@@ -189,6 +189,6 @@ Datum
 pgflash_snapshot(PG_FUNCTION_ARGS)
 {
 	(void) fcinfo;
-	module_require_library();
+	preloaded_require();
 	PG_RETURN_INT64(snapshot_take("command"));
 }

@@ -170,9 +170,8 @@ extern void snapshot_names_answer(void);
 /* Nobody could be sent there. */
 extern void snapshot_names_forget(Oid database);
 
-/* Shared memory. */
-extern void snapshot_names_request(void);
-extern void snapshot_names_startup(void);
+/* Ask for its memory. */
+extern void snapshot_names_install(void);
 
 /* ---- snapshot_statements.c, snapshot_relations.c, snapshot_samples.c ------------------ */
 

@@ -22,12 +22,12 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "compat.h"
+#include "shmem.h"
 #include "snapshot.h"
 
 #define NAMES_MAX 256
@@ -51,22 +51,35 @@ static LWLock *lock;
 
 #define TRANCHE "pgflash snapshot names"
 
-void
-snapshot_names_request(void)
+static void
+request_lock(void)
 {
-	RequestAddinShmemSpace(NAMES_MAX * sizeof(NamedFile));
 	RequestNamedLWLockTranche(TRANCHE, 1);
 }
 
-void
-snapshot_names_startup(void)
+static size_t
+files_size_bytes(void)
 {
-	bool found;
+	return NAMES_MAX * sizeof(NamedFile);
+}
 
-	files = ShmemInitStruct(TRANCHE, NAMES_MAX * sizeof(NamedFile), &found);
-	if (!found)
-		memset(files, 0, NAMES_MAX * sizeof(NamedFile));
+static void
+start_files(void *memory)
+{
+	files = memory;
+	memset(files, 0, files_size_bytes());
 	lock = &GetNamedLWLockTranche(TRANCHE)->lock;
+}
+
+void
+snapshot_names_install(void)
+{
+	static const SharedPart part = { .name = TRANCHE,
+		                             .request = request_lock,
+		                             .size_bytes = files_size_bytes,
+		                             .start = start_files };
+
+	shmem_add(&part);
 }
 
 static void

@@ -33,8 +33,6 @@
 #include "port/atomics.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
-#include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -44,6 +42,7 @@
 
 #include "catalog.h"
 #include "settings.h"
+#include "shmem.h"
 #include "snapshot.h"
 #include "visits.h"
 
@@ -84,37 +83,20 @@ typedef struct SnapshotShared
 } SnapshotShared;
 
 static SnapshotShared *shared;
-static shmem_request_hook_type previous_request;
-static shmem_startup_hook_type previous_startup;
 
 /* ---- shared memory ----------------------------------------------------------------- */
 
-static void
-request(void)
+static size_t
+shared_size_bytes(void)
 {
-	if (previous_request)
-		previous_request();
-	RequestAddinShmemSpace(sizeof(SnapshotShared));
-	snapshot_names_request();
+	return sizeof(SnapshotShared);
 }
 
 /* Comes again after a crash, with memory that is new. */
 static void
-startup(void)
+start_shared(void *memory)
 {
-	bool found;
-
-	if (previous_startup)
-		previous_startup();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	shared =
-		ShmemInitStruct("pgflash snapshots", sizeof(SnapshotShared), &found);
-	snapshot_names_startup();
-	LWLockRelease(AddinShmemInitLock);
-	if (found)
-		return;
-
+	shared = memory;
 	shared->counting_since = GetCurrentTimestamp();
 	pg_atomic_init_u32(&shared->errand, ERRAND_LOOK);
 	pg_atomic_init_u32(&shared->answer, ANSWER_FAILED);
@@ -498,10 +480,12 @@ pgflash_snapshot_launcher_main(Datum argument)
 void
 snapshot_worker_register(void)
 {
-	previous_request = shmem_request_hook;
-	shmem_request_hook = request;
-	previous_startup = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	static const SharedPart part = { .name = "pgflash snapshots",
+		                             .size_bytes = shared_size_bytes,
+		                             .start = start_shared };
+
+	shmem_add(&part);
+	snapshot_names_install();
 	visits_register_launcher("pgflash snapshots",
 	                         "pgflash_snapshot_launcher_main");
 }

@@ -24,7 +24,7 @@
 #include "bridge.h"
 #include "classes.h"
 #include "compat.h"
-#include "module.h"
+#include "preloaded.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(pgflash_cache_row);
@@ -44,7 +44,7 @@ PG_FUNCTION_INFO_V1(pgflash_cache_verify);
 static void
 require_superuser(void)
 {
-	module_require_library();
+	preloaded_require();
 	if (!superuser())
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 		                errmsg("only a superuser may change the flash cache")));
@@ -341,7 +341,7 @@ pgflash_cache_row(PG_FUNCTION_ARGS)
 	Datum *values;
 	bool *nulls;
 
-	module_require_library();
+	preloaded_require();
 	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
@@ -368,7 +368,7 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	for (uint32 i = 0; i < bridge_device_count(); i++)
 	{
@@ -427,7 +427,7 @@ pgflash_relations_rows(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	uint32 count = bridge_file_count();
 
-	module_require_library();
+	preloaded_require();
 	InitMaterializedSRF(fcinfo, 0);
 	for (uint32 i = 0; i < count; i++)
 	{
@@ -453,7 +453,7 @@ pgflash_drive_writes_per_day(PG_FUNCTION_ARGS)
 	int64 capacity_bytes = PG_GETARG_INT64(0);
 	BridgeWrites writes;
 
-	module_require_library();
+	preloaded_require();
 	if (capacity_bytes <= 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 		                errmsg("the capacity of the flash must be positive")));

@@ -24,7 +24,6 @@
 #include "access/tableam.h"
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -34,6 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
+#include "background.h"
 #include "visits.h"
 
 /* pg_database.datconnlimit of a database whose DROP was cut off. */
@@ -82,14 +82,10 @@ visits_send(const VisitKind *kind, Oid database)
 	BackgroundWorker worker;
 	BackgroundWorkerHandle *handle;
 
-	memset(&worker, 0, sizeof(worker));
+	background_describe(&worker, kind->type, kind->function);
 	snprintf(worker.bgw_name, BGW_MAXLEN, "%s of database %u", kind->name,
 	         database);
-	snprintf(worker.bgw_type, BGW_MAXLEN, "%s", kind->type);
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "pgflash");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "%s", kind->function);
-	worker.bgw_flags =
-		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_flags |= BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_ConsistentState;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	worker.bgw_main_arg = ObjectIdGetDatum(database);
@@ -117,13 +113,8 @@ visits_register_launcher(const char *name, const char *function)
 {
 	BackgroundWorker worker;
 
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "%s", name);
-	snprintf(worker.bgw_type, BGW_MAXLEN, "%s", name);
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "pgflash");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "%s", function);
-	worker.bgw_flags =
-		BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	background_describe(&worker, name, function);
+	worker.bgw_flags |= BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_ConsistentState;
 	worker.bgw_restart_time = 5;
 	RegisterBackgroundWorker(&worker);

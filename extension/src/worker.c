@@ -21,7 +21,6 @@
 
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
@@ -30,10 +29,11 @@
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
+#include "background.h"
 #include "bridge.h"
 #include "classes.h"
-#include "module.h"
 #include "settings.h"
+#include "worker.h"
 
 /* Beside the cluster's own files, where backups leave it out by its name. */
 #define PROBE_FILE "pgsql_tmp_pgflash_probe"
@@ -132,5 +132,5 @@ pgflash_worker_main(Datum argument)
 void
 worker_register(void)
 {
-	module_register_process("pgflash", "pgflash_worker_main");
+	background_register("pgflash", "pgflash_worker_main");
 }

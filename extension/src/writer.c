@@ -21,15 +21,15 @@
 
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/pmsignal.h"
 #include "utils/wait_event.h"
 
+#include "background.h"
 #include "bridge.h"
-#include "module.h"
+#include "worker.h"
 
 /* Look so often whether the postmaster still lives. */
 #define REST_MS 1000
@@ -100,5 +100,5 @@ pgflash_writer_main(Datum argument)
 void
 writer_register(void)
 {
-	module_register_process("pgflash writer", "pgflash_writer_main");
+	background_register("pgflash writer", "pgflash_writer_main");
 }

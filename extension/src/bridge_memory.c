@@ -1,0 +1,102 @@
+/*
+ * bridge_memory.c
+ *		What the hooks share: the cache, advice and accounting in shared memory.
+ *
+ * They know nothing of PostgreSQL's shared memory (shmem.c) nor of the moment when it is
+ * known how many processes there may be: they are told here.  The cache starts last and
+ * ends first, since its end reads a file of the server's once more (bridge_restart.c),
+ * and that counts.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "account.h"
+#include "advice.h"
+#include "bridge.h"
+#include "compat.h"
+#include "shmem.h"
+
+/* ---- accounting ------------------------------------------------------------------- */
+
+static void
+request_account(void)
+{
+	if (bridge_redirected())
+		account_setup();
+}
+
+static void
+start_account(void *memory)
+{
+	account_create(memory, GetCurrentTimestamp());
+}
+
+static void
+end_account(bool for_good)
+{
+	account_detach(!for_good);
+}
+
+/* ---- advice ------------------------------------------------------------------------- */
+
+static void
+end_advice(bool for_good)
+{
+	(void) for_good;
+	advice_detach();
+}
+
+/* ---- the cache ---------------------------------------------------------------------- */
+
+static void
+request_cache(void)
+{
+	compat_request_wait_event(BRIDGE_WAIT_EVENT);
+}
+
+/* Not wanted any more if it could not be opened before a crash. */
+static size_t
+cache_size_bytes(void)
+{
+	return bridge_wanted() ? bridge_memory_size() : 0;
+}
+
+static void
+start_cache(void *memory)
+{
+	bridge_create(memory, compat_wait_event(BRIDGE_WAIT_EVENT));
+}
+
+static void
+end_cache(bool for_good)
+{
+	if (for_good)
+		bridge_end();
+	bridge_detach();
+}
+
+void
+bridge_memory_install(void)
+{
+	static const SharedPart account = { .name = "pgflash account",
+		                                .request = request_account,
+		                                .size_bytes = account_memory_size,
+		                                .start = start_account,
+		                                .end = end_account };
+	static const SharedPart advice = { .name = "pgflash advice",
+		                               .size_bytes = advice_memory_size,
+		                               .start = advice_create,
+		                               .end = end_advice };
+	static const SharedPart cache = { .name = "pgflash",
+		                              .request = request_cache,
+		                              .size_bytes = cache_size_bytes,
+		                              .start = start_cache,
+		                              .end = end_cache };
+
+	shmem_add(&account);
+	shmem_add(&advice);
+	shmem_add(&cache);
+}
