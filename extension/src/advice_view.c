@@ -16,7 +16,7 @@
 #include "utils/builtins.h"
 
 #include "advice.h"
-#include "bridge.h"
+#include "bridge_views.h"
 #include "compat.h"
 #include "preloaded.h"
 

@@ -22,15 +22,11 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
-#include "replication/walsender.h"
-#include "storage/pg_shmem.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
-#include "utils/wait_event.h"
 
 #include "account.h"
 #include "advice.h"
@@ -38,12 +34,12 @@
 #include "bridge_devices.h"
 #include "bridge_resize.h"
 #include "bridge_restart.h"
+#include "bridge_runtime.h"
 #include "bridge_words.h"
 #include "broken.h"
 #include "classes.h"
 #include "fcache/cache.h"
 #include "hooks.h"
-#include "page.h"
 #include "runtime.h"
 #include "settings.h"
 
@@ -56,13 +52,9 @@
 /* More than this part of the machine's memory is a mistake in the settings. */
 #define MEMORY_SHARE 2
 
-Runtime runtime;
-
 static bool wanted;
 static bool redirected;
 static FcConfig config;
-static char data_directory[MAXPGPATH];
-static char real_data_directory[PATH_MAX];
 
 /* The saved map is being taken in; known in the worker. */
 static bool loading = true;
@@ -182,31 +174,10 @@ in_child(void)
 	account_in_child();
 }
 
-static void
-know_server(void)
-{
-	snprintf(data_directory, sizeof(data_directory), "%s", DataDir);
-	canonicalize_path(data_directory);
-	if (realpath(DataDir, real_data_directory) == NULL)
-		snprintf(real_data_directory, sizeof(real_data_directory), "%s",
-		         data_directory);
-
-	runtime.root.directory = data_directory;
-	runtime.root.real_directory = real_data_directory;
-	runtime.root.version_directory = TABLESPACE_VERSION_DIRECTORY;
-	runtime.segment_blocks = RELSEG_SIZE;
-	runtime.shared_memory = &UsedShmemSegAddr;
-	runtime.wait_event = &my_wait_event_info;
-	runtime.is_walsender = &am_walsender;
-	runtime.backend_type = (const int *) &MyBackendType;
-	runtime.checkpointer_type = B_CHECKPOINTER;
-	runtime.page_valid = page_valid;
-}
-
 bool
 bridge_prepare(void)
 {
-	know_server();
+	bridge_runtime_fill();
 
 	/* A server for one user, or for pg_upgrade: nothing to gain. */
 	if (!IsPostmasterEnvironment || IsBinaryUpgrade)
@@ -214,7 +185,8 @@ bridge_prepare(void)
 	if (setting_cache_file == NULL || setting_cache_file[0] == '\0')
 		wanted = bridge_stay_off("pgflash.cache_file is not set");
 	else
-		wanted = judge_server() && bridge_devices_judge(real_data_directory) &&
+		wanted = judge_server() &&
+		         bridge_devices_judge(runtime.root.real_directory) &&
 		         judge_size();
 
 	/* Advice and accounting do not need a cache, but reads that they can see. */
@@ -346,12 +318,6 @@ bridge_end(void)
 	bridge_restart_end(&runtime.cache);
 }
 
-bool
-bridge_attached(void)
-{
-	return runtime.shared_memory != NULL && runtime_attached();
-}
-
 /* ---- the worker -------------------------------------------------------------------- */
 
 bool
@@ -396,6 +362,13 @@ bridge_start_serving(void)
 	(void) fc_mode(&runtime.cache, &reason);
 	if (reason == FC_REASON_STARTING)
 		(void) fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE);
+}
+
+void
+bridge_fail_self_test(const char *call)
+{
+	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_SELF_TEST);
+	bridge_words_self_test(call);
 }
 
 unsigned

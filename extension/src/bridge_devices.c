@@ -23,8 +23,9 @@
 #include "storage/fd.h"
 #include "utils/varlena.h"
 
-#include "bridge.h"
 #include "bridge_devices.h"
+#include "bridge_runtime.h"
+#include "bridge_words.h"
 #include "fcache/cache.h"
 #include "runtime.h"
 #include "settings.h"

@@ -15,14 +15,33 @@
 #include "bridge.h"
 #include "bridge_devices.h"
 #include "bridge_restart.h"
+#include "bridge_runtime.h"
+#include "bridge_views.h"
 #include "bridge_words.h"
 #include "classes.h"
 #include "fcache/cache.h"
+#include "fcache/writer.h"
 #include "hooks.h"
 #include "runtime.h"
 #include "verify.h"
 
 /* ---- views ------------------------------------------------------------------------------ */
+
+const char *
+bridge_mode(const char **reason_out)
+{
+	FcReason reason;
+	FcMode mode;
+
+	if (!bridge_attached())
+	{
+		*reason_out = bridge_why_off();
+		return bridge_mode_word(FC_OFFLINE);
+	}
+	mode = fc_mode(&runtime.cache, &reason);
+	*reason_out = bridge_reason_words(reason);
+	return bridge_mode_word(mode);
+}
 
 const char *
 bridge_start_reason(void)
@@ -88,6 +107,22 @@ uint32_t
 bridge_slot_count(void)
 {
 	return bridge_attached() ? fc_slot_count(&runtime.cache) : 0;
+}
+
+BridgeStaging
+bridge_staging(void)
+{
+	BridgeStaging out = { 0 };
+
+	if (bridge_attached())
+	{
+		FcRingInfo info = fc_ring_info(&runtime.cache);
+
+		out.blocks = info.pages;
+		out.used = info.used;
+		out.writer_running = info.served;
+	}
+	return out;
 }
 
 BridgeSize

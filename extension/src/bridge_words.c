@@ -12,8 +12,6 @@
  */
 #include "postgres.h"
 
-#include "bridge.h"
-#include "bridge_devices.h"
 #include "bridge_words.h"
 #include "fcache/cache.h"
 #include "runtime.h"
@@ -76,8 +74,8 @@ bridge_mode_word(FcMode mode)
 	return "?";
 }
 
-static const char *
-reason_words(FcReason reason)
+const char *
+bridge_reason_words(FcReason reason)
 {
 	switch (reason)
 	{
@@ -137,28 +135,11 @@ bridge_why_off(void)
 	return why_off;
 }
 
-const char *
-bridge_mode(const char **reason_out)
-{
-	FcReason reason;
-	FcMode mode;
-
-	if (!bridge_attached())
-	{
-		*reason_out = why_off;
-		return bridge_mode_word(FC_OFFLINE);
-	}
-	mode = fc_mode(&runtime.cache, &reason);
-	*reason_out = reason_words(reason);
-	return bridge_mode_word(mode);
-}
-
 /* ---- the log ---- */
 
 void
-bridge_fail_self_test(const char *call)
+bridge_words_self_test(const char *call)
 {
-	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_SELF_TEST);
 	ereport(WARNING, (errmsg("pgflash self-test failed: %s", call),
 	                  errdetail("The server runs without the flash cache."),
 	                  errhint("%s", reason_hint(FC_REASON_SELF_TEST))));
@@ -219,14 +200,16 @@ say_mode(void)
 		                strerror(atomic_load(&runtime.board->unknown_errno)))));
 
 	if (reason_hint(reason) != NULL)
-		ereport(WARNING, (errmsg("pgflash is %s now: %s",
-		                         bridge_mode_word(mode), reason_words(reason)),
-		                  errdetail("The server runs on without the flash "
-		                            "cache."),
-		                  errhint("%s", reason_hint(reason))));
+		ereport(WARNING,
+		        (errmsg("pgflash is %s now: %s", bridge_mode_word(mode),
+		                bridge_reason_words(reason)),
+		         errdetail("The server runs on without the flash "
+		                   "cache."),
+		         errhint("%s", reason_hint(reason))));
 	else
-		ereport(LOG, (errmsg("pgflash: mode is %s now: %s",
-		                     bridge_mode_word(mode), reason_words(reason))));
+		ereport(LOG,
+		        (errmsg("pgflash: mode is %s now: %s", bridge_mode_word(mode),
+		                bridge_reason_words(reason))));
 }
 
 void

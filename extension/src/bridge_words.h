@@ -14,10 +14,18 @@
 /* There is no cache, by nobody's fault: false, for the caller to return.  "": there is one. */
 extern bool bridge_stay_off(const char *why);
 
+/* There is no cache: say why in the log.  False, for the caller to return. */
+extern bool bridge_refuse(const char *hint, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* What was said last: "" if there is a cache. */
 extern const char *bridge_why_off(void);
 
 extern const char *bridge_mode_word(FcMode mode);
+extern const char *bridge_reason_words(FcReason reason);
+
+/* The self-test failed because of the named call. */
+extern void bridge_words_self_test(const char *call);
 
 /* Log what befell the cache since the last time. */
 extern void bridge_words_tick(void);

@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "bridge.h"
+#include "bridge_runtime.h"
 
 #include "fcache/writer.h"
 #include "runtime.h"
@@ -39,20 +40,4 @@ bridge_writer_end(unsigned limit_ms)
 	/* What does not get done in time is lost to the cache, no more. */
 	if (fc_writer_drain(writer, limit_ms * MS) == FC_OK)
 		(void) fc_writer_end(writer, 0);
-}
-
-BridgeStaging
-bridge_staging(void)
-{
-	BridgeStaging out = { 0 };
-
-	if (bridge_attached())
-	{
-		FcRingInfo info = fc_ring_info(&runtime.cache);
-
-		out.blocks = info.pages;
-		out.used = info.used;
-		out.writer_running = info.served;
-	}
-	return out;
 }

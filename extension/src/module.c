@@ -14,6 +14,7 @@
  *	shmem.c		our parts of shared memory
  *	background.c	what our background workers have in common
  *	bridge.c	where PostgreSQL and core meet
+ *	bridge_runtime.c	what hooks have to hand, filled in
  *	bridge_memory.c	what the hooks share: cache, advice, accounting
  *	bridge_words.c	what is said of the cache, in the log and in the views
  *	bridge_views.c	what SQL asks of it

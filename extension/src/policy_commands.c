@@ -115,8 +115,8 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 		return;
 	if (IsTransactionState())
 		relation_policy_wake_at_commit(list);
-	else if (list || policy_worker_needed())
-		policy_worker_wake(MyDatabaseId); /* its last commit has been */
+	else if (list || policy_needed())
+		policy_wake(MyDatabaseId); /* its last commit has been */
 }
 
 void

@@ -192,5 +192,5 @@ bool
 policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out)
 {
 	return classes_replace(MyDatabaseId, plan->files, plan->count,
-	                       policy_worker_round(), unplaced_out);
+	                       policy_round(), unplaced_out);
 }

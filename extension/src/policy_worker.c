@@ -9,8 +9,8 @@
  *
  * When a database is visited:
  *	- after the start of the server, each as soon as may be;
- *	- woken by a commit that may have moved files: at once, but not twice within
- *	  a second, or WOKEN_S_MAX with many databases;
+ *	- woken by a commit that may have moved files (policy_wake.c): at once, but not
+ *	  twice within a second, or WOKEN_S_MAX with many databases;
  *	- otherwise every VISIT_S if it has the extension, every STRANGER_S if not.
  * With many databases all of that gets slower, so that visits stay rarer than one a
  * second.  All of it by a clock that nobody sets: if the server's is set back by an hour,
@@ -26,8 +26,6 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
-
-#include <signal.h>
 
 #include "access/xact.h"
 #include "access/xlog.h"
@@ -54,9 +52,6 @@
 /* A database whose table somebody else is changing, or that got no visitor. */
 #define AGAIN_S 5
 
-/* Databases that can be woken between two looks; more make all be woken. */
-#define WOKEN_MAX 16
-
 PGDLLEXPORT void pgflash_policy_launcher_main(Datum argument);
 PGDLLEXPORT void pgflash_policy_visitor_main(Datum database);
 
@@ -68,22 +63,8 @@ typedef enum Visit
 	VISIT_DONE
 } Visit;
 
-/* Is there a policy in any database? */
-typedef enum Need
-{
-	NEED_UNKNOWN, /* not all have been visited since the server's start */
-	NEED_NO,
-	NEED_YES
-} Need;
-
 typedef struct PolicyShared
 {
-	pid_t launcher; /* 0 = none; a signal too many does no harm */
-	pg_atomic_uint32 round;
-	pg_atomic_uint32 need;             /* a Need */
-	pg_atomic_uint32 woken[WOKEN_MAX]; /* databases; 0 = free */
-	pg_atomic_uint32 woken_all;
-	pg_atomic_uint32 list_wanted;
 	pg_atomic_uint32 visit;    /* a Visit */
 	pg_atomic_uint32 unplaced; /* files without a place, as was logged */
 } PolicyShared;
@@ -102,62 +83,8 @@ static void
 start_shared(void *memory)
 {
 	shared = memory;
-	shared->launcher = 0;
-	pg_atomic_init_u32(&shared->round, 0);
-	pg_atomic_init_u32(&shared->need, NEED_UNKNOWN);
-	for (int i = 0; i < WOKEN_MAX; i++)
-		pg_atomic_init_u32(&shared->woken[i], 0);
-	pg_atomic_init_u32(&shared->woken_all, 0);
-	pg_atomic_init_u32(&shared->list_wanted, 0);
 	pg_atomic_init_u32(&shared->visit, VISIT_FAILED);
 	pg_atomic_init_u32(&shared->unplaced, 0);
-}
-
-uint32_t
-policy_worker_round(void)
-{
-	return shared == NULL ? 0 : pg_atomic_add_fetch_u32(&shared->round, 1);
-}
-
-bool
-policy_worker_needed(void)
-{
-	return shared != NULL && pg_atomic_read_u32(&shared->need) != NEED_NO;
-}
-
-void
-policy_worker_need(void)
-{
-	if (shared != NULL)
-		(void) pg_atomic_exchange_u32(&shared->need, NEED_YES);
-}
-
-static void
-note_woken(Oid database)
-{
-	for (int i = 0; i < WOKEN_MAX; i++)
-	{
-		uint32 seen = 0;
-
-		if (pg_atomic_compare_exchange_u32(&shared->woken[i], &seen,
-		                                   database) ||
-		    seen == database)
-			return;
-	}
-	pg_atomic_write_u32(&shared->woken_all, 1);
-}
-
-void
-policy_worker_wake(Oid database)
-{
-	if (shared == NULL)
-		return;
-	if (OidIsValid(database))
-		note_woken(database);
-	else
-		pg_atomic_write_u32(&shared->list_wanted, 1);
-	if (shared->launcher != 0)
-		kill(shared->launcher, SIGUSR1);
 }
 
 /* ---- the visitor ---------------------------------------------------------------------- */
@@ -204,7 +131,7 @@ visit(void)
 	if (!RecoveryInProgress())
 		policy_table_tidy(table);
 	if (policy_table_rows(table) != NIL)
-		policy_worker_need();
+		policy_need();
 	return carry_out(table);
 }
 
@@ -264,7 +191,7 @@ forget_dropped(List *with_policies)
 		uint32 unplaced;
 
 		if (hash_search(known, &database, HASH_FIND, NULL) == NULL)
-			(void) classes_replace(database, NULL, 0, policy_worker_round(),
+			(void) classes_replace(database, NULL, 0, policy_round(),
 			                       &unplaced);
 	}
 }
@@ -355,12 +282,11 @@ judge_need(void)
 	HASH_SEQ_STATUS walk;
 	const Known *entry;
 	bool all = true;
-	uint32 unknown = NEED_UNKNOWN;
 
 	hash_seq_init(&walk, known);
 	while ((entry = hash_seq_search(&walk)) != NULL)
 		all = all && entry->answered;
-	if (all && pg_atomic_compare_exchange_u32(&shared->need, &unknown, NEED_NO))
+	if (all && policy_need_not())
 		ereport(DEBUG1,
 		        (errmsg_internal("pgflash: no database has a cache policy")));
 }
@@ -402,6 +328,15 @@ wake(Known *entry)
 		entry->next_ms = soon_ms;
 }
 
+static void
+wake_database(Oid database)
+{
+	Known *entry = hash_search(known, &database, HASH_FIND, NULL);
+
+	if (entry != NULL)
+		wake(entry);
+}
+
 /* What was woken since the last look is due soon. */
 static void
 take_woken(void)
@@ -409,17 +344,7 @@ take_woken(void)
 	HASH_SEQ_STATUS walk;
 	Known *entry;
 
-	for (int i = 0; i < WOKEN_MAX; i++)
-	{
-		Oid database = pg_atomic_exchange_u32(&shared->woken[i], 0);
-
-		entry = OidIsValid(database)
-		            ? hash_search(known, &database, HASH_FIND, NULL)
-		            : NULL;
-		if (entry != NULL)
-			wake(entry);
-	}
-	if (pg_atomic_exchange_u32(&shared->woken_all, 0) == 0)
+	if (!policy_take_woken(wake_database))
 		return;
 	hash_seq_init(&walk, known);
 	while ((entry = hash_seq_search(&walk)) != NULL)
@@ -443,14 +368,6 @@ next_due(void)
 	return next;
 }
 
-static void
-forget_launcher(int code, Datum argument)
-{
-	(void) code;
-	(void) argument;
-	shared->launcher = 0;
-}
-
 void
 pgflash_policy_launcher_main(Datum argument)
 {
@@ -462,8 +379,7 @@ pgflash_policy_launcher_main(Datum argument)
 
 	known =
 		hash_create("pgflash databases", 64, &control, HASH_ELEM | HASH_BLOBS);
-	on_shmem_exit(forget_launcher, (Datum) 0);
-	shared->launcher = MyProcPid;
+	policy_wake_me();
 
 	while (!ShutdownRequestPending)
 	{
@@ -471,8 +387,7 @@ pgflash_policy_launcher_main(Datum argument)
 		Known *next;
 
 		(void) visits_reload();
-		if (pg_atomic_exchange_u32(&shared->list_wanted, 0) != 0 ||
-		    now_ms >= list_next_ms)
+		if (policy_list_wanted() || now_ms >= list_next_ms)
 		{
 			read_list();
 			list_next_ms = now_ms + LIST_S * 1000;
@@ -500,6 +415,7 @@ policy_worker_register(void)
 		                             .start = start_shared };
 
 	shmem_add(&part);
+	policy_wake_install();
 	visits_register_launcher("pgflash policies",
 	                         "pgflash_policy_launcher_main");
 }

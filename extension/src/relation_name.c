@@ -119,7 +119,7 @@ pgflash_relation_name_in(PG_FUNCTION_ARGS)
 	Oid relation;
 
 	/* A row is being loaded: commands that follow may make what it names. */
-	policy_worker_need();
+	policy_need();
 
 	if (strcmp(name, GONE) == 0)
 		return make_value(InvalidOid, "");

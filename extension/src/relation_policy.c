@@ -58,10 +58,10 @@ commit_now(void)
 		pending.wake = true;
 	if (unplaced > 0)
 		pending.wake = true; /* the worker has the words for it */
-	if (pending.wake && (pending.wake_list || policy_worker_needed()))
-		policy_worker_wake(MyDatabaseId);
+	if (pending.wake && (pending.wake_list || policy_needed()))
+		policy_wake(MyDatabaseId);
 	if (pending.wake_list)
-		policy_worker_wake(InvalidOid);
+		policy_wake(InvalidOid);
 }
 
 static void
@@ -223,7 +223,7 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	relation_close(opened, NoLock);
 
 	table = require_table();
-	policy_worker_need();
+	policy_need();
 	policy_table_lock(table);
 	relation = policy_index_now(&noted);
 	if (PG_ARGISNULL(1))

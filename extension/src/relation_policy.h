@@ -102,25 +102,42 @@ extern PolicyPlan *policy_plan(Oid table);
 /* Carry the plan out for this database; false: not all of it, try again. */
 extern bool policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out);
 
-/* ---- policy_worker.c: policies are in force, whatever happens --------------------- */
+/* ---- policy_wake.c: who is to be woken when something changed ---------------------- */
 
-/* Register the worker, ask for its memory. */
-extern void policy_worker_register(void);
+/* Ask for its memory. */
+extern void policy_wake_install(void);
 
 /* A number for a plan that is carried out. */
-extern uint32 policy_worker_round(void);
+extern uint32_t policy_round(void);
 
 /* Have this database looked at soon, or the list of databases (InvalidOid). */
-extern void policy_worker_wake(Oid database);
+extern void policy_wake(Oid database);
 
 /*
  * May there be a policy in this server?  If not, nobody has to be woken.
  *
  * Who makes a plan of rows says that there are some first, and who commits a change of
- * files asks afterwards: so the plan knows of the change, or the worker is woken.
+ * files asks afterwards: so the plan knows of the change, or the launcher is woken.
  */
-extern bool policy_worker_needed(void);
-extern void policy_worker_need(void);
+extern bool policy_needed(void);
+extern void policy_need(void);
+
+/* The launcher's: it is to be woken from now on, until it ends. */
+extern void policy_wake_me(void);
+
+/* Was the list of databases to be looked at?  Asked once for each time. */
+extern bool policy_list_wanted(void);
+
+/* Each database that was woken since the last time; true if all were. */
+extern bool policy_take_woken(void (*wake)(Oid database));
+
+/* No database has a policy.  False if one has got one meanwhile, or that is known. */
+extern bool policy_need_not(void);
+
+/* ---- policy_worker.c: policies are in force, whatever happens --------------------- */
+
+/* Register the worker, ask for its memory. */
+extern void policy_worker_register(void);
 
 /* ---- relation_policy.c: SQL functions, and what a commit does ---------------------- */
 

@@ -39,6 +39,7 @@
 #include "catalog.h"
 #include "compat.h"
 #include "preloaded.h"
+#include "shmem.h"
 #include "snapshot.h"
 
 PG_FUNCTION_INFO_V1(pgflash_snapshot);
@@ -50,6 +51,33 @@ static const char *const settings[][2] = {
 	{ "max_parallel_workers_per_gather", "0" },
 	{ "jit", "off" },
 };
+
+/* When counting began: the server's start, or that after a crash. */
+static TimestampTz *counting_since;
+
+static size_t
+counting_size_bytes(void)
+{
+	return sizeof(*counting_since);
+}
+
+/* Comes again after a crash, with memory that is new. */
+static void
+start_counting(void *memory)
+{
+	counting_since = memory;
+	*counting_since = GetCurrentTimestamp();
+}
+
+void
+snapshot_install(void)
+{
+	static const SharedPart part = { .name = "pgflash snapshots",
+		                             .size_bytes = counting_size_bytes,
+		                             .start = start_counting };
+
+	shmem_add(&part);
+}
 
 static void
 set_settings(void)
@@ -98,7 +126,7 @@ static void
 find_previous(Snapshooting *now)
 {
 	Oid types[] = { TIMESTAMPTZOID };
-	Datum values[] = { TimestampTzGetDatum(snapshot_counting_since()) };
+	Datum values[] = { TimestampTzGetDatum(*counting_since) };
 
 	SPI_execute_with_args(
 		psprintf(
@@ -115,7 +143,7 @@ static void
 insert_head(Snapshooting *now, const char *origin)
 {
 	Oid types[] = { TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID, TIMESTAMPTZOID };
-	Datum values[] = { TimestampTzGetDatum(snapshot_counting_since()),
+	Datum values[] = { TimestampTzGetDatum(*counting_since),
 		               Int64GetDatum(now->previous_id),
 		               CStringGetTextDatum(origin),
 		               ObjectIdGetDatum(now->extension),

@@ -29,8 +29,8 @@ typedef struct Snapshooting
 /* Take a snapshot in this database; its id.  In a transaction. */
 extern int64 snapshot_take(const char *origin);
 
-/* When counting began: the server's start, or that after a crash. */
-extern TimestampTz snapshot_counting_since(void);
+/* Ask for its memory. */
+extern void snapshot_install(void);
 
 /* ---- snapshot_json.c: a section as text ------------------------------------------ */
 

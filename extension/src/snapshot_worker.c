@@ -76,7 +76,6 @@ typedef enum Answer
 
 typedef struct SnapshotShared
 {
-	TimestampTz counting_since;
 	pg_atomic_uint32 errand;
 	pg_atomic_uint32 answer;
 	pg_atomic_uint64 newest_at; /* of this database's snapshots; 0 = none */
@@ -92,21 +91,13 @@ shared_size_bytes(void)
 	return sizeof(SnapshotShared);
 }
 
-/* Comes again after a crash, with memory that is new. */
 static void
 start_shared(void *memory)
 {
 	shared = memory;
-	shared->counting_since = GetCurrentTimestamp();
 	pg_atomic_init_u32(&shared->errand, ERRAND_LOOK);
 	pg_atomic_init_u32(&shared->answer, ANSWER_FAILED);
 	pg_atomic_init_u64(&shared->newest_at, 0);
-}
-
-TimestampTz
-snapshot_counting_since(void)
-{
-	return shared->counting_since;
 }
 
 /* ---- the visitor ---------------------------------------------------------------------- */
@@ -480,12 +471,13 @@ pgflash_snapshot_launcher_main(Datum argument)
 void
 snapshot_worker_register(void)
 {
-	static const SharedPart part = { .name = "pgflash snapshots",
+	static const SharedPart part = { .name = "pgflash snapshot visits",
 		                             .size_bytes = shared_size_bytes,
 		                             .start = start_shared };
 
-	shmem_add(&part);
+	snapshot_install();
 	snapshot_names_install();
+	shmem_add(&part);
 	visits_register_launcher("pgflash snapshots",
 	                         "pgflash_snapshot_launcher_main");
 }

@@ -21,7 +21,9 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "bridge.h"
+#include "bridge_devices.h"
+#include "bridge_runtime.h"
+#include "bridge_views.h"
 #include "classes.h"
 #include "compat.h"
 #include "preloaded.h"

@@ -31,6 +31,7 @@
 
 #include "background.h"
 #include "bridge.h"
+#include "bridge_runtime.h"
 #include "classes.h"
 #include "settings.h"
 #include "worker.h"

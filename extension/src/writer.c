@@ -29,6 +29,7 @@
 
 #include "background.h"
 #include "bridge.h"
+#include "bridge_runtime.h"
 #include "worker.h"
 
 /* Look so often whether the postmaster still lives. */

@@ -1,0 +1,104 @@
+/*
+ * bridge_views.h
+ *		What SQL asks of the cache; of its devices, in bridge_devices.h.
+ *
+ * Plain C: neither PostgreSQL's words nor core's.  All of it may be called without a
+ * cache, and then says zero, or why there is none.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_BRIDGE_VIEWS_H
+#define PGFLASH_BRIDGE_VIEWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- views ---------------------------------------------------------------- */
+
+typedef struct BridgeHistogram
+{
+	uint64_t count;
+	double mean_ms;
+	const uint64_t *bucket;
+	int bucket_count;
+} BridgeHistogram;
+
+typedef enum BridgeTimer
+{
+	BRIDGE_FLASH_READ,
+	BRIDGE_FLASH_WRITE,
+	BRIDGE_DISK_READ
+} BridgeTimer;
+
+typedef struct BridgeFile
+{
+	uint32_t tablespace;
+	uint32_t database;
+	uint32_t relation;
+	const char *fork;
+	uint32_t cached_blocks;
+	uint64_t hits;
+	uint64_t misses;
+	double disk_read_ms;
+	const char *policy;
+} BridgeFile;
+
+/* The mode in a word, and why it is that; both always have text. */
+extern const char *bridge_mode(const char **reason_out);
+
+/* Why the cache began warm or cold. */
+extern const char *bridge_start_reason(void);
+
+/* A counter of core's by its name; false if there is none of that name. */
+extern bool bridge_counter(const char *name, uint64_t *value_out);
+
+extern void bridge_histogram(BridgeTimer timer, BridgeHistogram *out);
+extern bool bridge_direct_io(void);
+extern const char *bridge_io_engine(void);
+
+/* The staging ring. */
+typedef struct BridgeStaging
+{
+	uint32_t blocks; /* it can hold */
+	uint32_t used;   /* about */
+	bool writer_running;
+} BridgeStaging;
+
+extern BridgeStaging bridge_staging(void);
+
+typedef struct BridgeSize
+{
+	uint32_t slots;     /* that the cache has, or is about to have */
+	uint32_t slots_max; /* that it can grow to */
+	bool changing;
+	double done; /* of the change, 0 to 1 */
+} BridgeSize;
+
+extern BridgeSize bridge_size(void);
+extern uint32_t bridge_slot_count(void); /* that may be in use */
+extern uint32_t bridge_used_slots(void);
+extern size_t bridge_metadata_bytes(void);
+extern uint32_t bridge_file_count(void);
+extern bool bridge_file(uint32_t number, BridgeFile *out);
+
+/* ---- functions ------------------------------------------------------------- */
+
+/* Change the mode to the one of this name; NULL, or why it cannot be. */
+extern const char *bridge_set_mode(const char *name);
+extern void bridge_clear(void);
+
+typedef enum BridgeVerdict
+{
+	BRIDGE_NOTHING, /* the slot is empty, or changed meanwhile */
+	BRIDGE_SAME,
+	BRIDGE_DIFFERENT
+} BridgeVerdict;
+
+/* Compare one slot with its file. */
+extern BridgeVerdict bridge_verify_slot(uint32_t slot);
+
+/* A slot was different: take the cache offline, once all have been compared. */
+extern void bridge_verify_failed(void);
+
+#endif
