@@ -88,8 +88,7 @@ test_hits_can_be_verified(void)
 	       FC_MISS,
 	   "an empty slot cannot");
 
-	fc_change_begin(&rig.cache, &file, 3, 1, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, 3, 1);
 	OK(!fc_hit_holds(&rig.cache, &hit), "after a change it does not hold");
 	OK(put(&rig, &file, 3) == FC_OK && !fc_hit_holds(&rig.cache, &hit),
 	   "nor after the block was filled again");
@@ -101,8 +100,7 @@ test_hits_can_be_verified(void)
 
 	MUST(put(&rig, &file, 3) == FC_OK && look(&rig, &file, 3) == FC_OK);
 	hit = ticket;
-	fc_change_begin(&rig.cache, &file, 500, FC_BLOCKS_ALL, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, 500, FC_BLOCKS_ALL);
 	OK(!fc_hit_holds(&rig.cache, &hit),
 	   "a hit does not hold once the file was truncated");
 	rig_close(&rig);
@@ -114,8 +112,7 @@ static FcFile acting_on;
 static void
 write_block_3(void)
 {
-	fc_change_begin(&acting->cache, &acting_on, 3, 1, &change);
-	fc_change_end(&acting->cache, &acting_on, &change);
+	change_blocks(&acting->cache, &acting_on, 3, 1);
 }
 
 static void
@@ -180,16 +177,6 @@ test_slots_can_be_read(void)
 	rig_close(&rig);
 }
 
-static unsigned
-refuse(const FcPolicyPlace *place, const FcCandidate *candidate,
-       uint64_t usable)
-{
-	(void) place;
-	(void) candidate;
-	(void) usable;
-	return FC_WAY_NONE;
-}
-
 static void
 test_fills_refused(void)
 {
@@ -201,7 +188,7 @@ test_fills_refused(void)
 		                .policy = &picky };
 	FcCache other[2];
 
-	picky.choose = refuse;
+	picky.choose = choose_nobody;
 	rig_open_with(&rig, &config);
 
 	FcFile file = entered(&rig, 7);
@@ -294,8 +281,7 @@ test_write_and_refresh(void)
 	   "all of which is counted");
 
 	/* A write that failed: begin and end, and no refresh. */
-	fc_change_begin(&rig.cache, &file, 3, 1, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, 3, 1);
 	OK(look(&rig, &file, 3) == FC_MISS, "a failed write leaves a miss");
 
 	/* Someone filled it between the two halves: that copy goes too. */
@@ -309,7 +295,6 @@ test_write_and_refresh(void)
 
 	/* Another block of the set: the ticket's generation has moved. */
 	FcFile other = entered(&rig, 8);
-	FcChange second;
 	uint32_t neighbour = 0;
 
 	while (fc_index_set_of(rig.cache.shared, fc_key(other.number, neighbour)) !=
@@ -317,8 +302,7 @@ test_write_and_refresh(void)
 		neighbour++;
 	MUST(put(&rig, &file, 3) == FC_OK);
 	fc_change_begin(&rig.cache, &file, 3, 1, &change);
-	fc_change_begin(&rig.cache, &other, neighbour, 1, &second);
-	fc_change_end(&rig.cache, &other, &second);
+	change_blocks(&rig.cache, &other, neighbour, 1);
 	fc_change_end(&rig.cache, &file, &change);
 	OK(fc_change_fill(&rig.cache, &change, &page) == FC_SKIP &&
 	       count_of(&rig, FC_COUNT_insert_skip_modification) == 1,
@@ -379,8 +363,7 @@ test_old_tickets(void)
 
 	MUST(look(&rig, &file, 3) == FC_MISS);
 	old = ticket;
-	fc_change_begin(&rig.cache, &file, 900, FC_BLOCKS_ALL, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, 900, FC_BLOCKS_ALL);
 	OK(fc_fill(&rig.cache, &old, &page) == FC_SKIP &&
 	       count_of(&rig, FC_COUNT_insert_skip_not_current) == 1,
 	   "nor one of before a truncation, wherever it was");

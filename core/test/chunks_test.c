@@ -102,11 +102,7 @@ test_chunks(Random *random)
 				break;
 			case 1:
 				if (one_in(random, 20))
-				{
-					fc_change_begin(&rig.cache, of, block, FC_BLOCKS_ALL,
-					                &change);
-					fc_change_end(&rig.cache, of, &change);
-				}
+					change_blocks(&rig.cache, of, block, FC_BLOCKS_ALL);
 				break;
 			case 2:
 				if (one_in(random, 20))
@@ -183,9 +179,8 @@ test_invalidation_walks_what_is_cached(void)
 	for (uint32_t i = 0; i < 200; i++)
 		put_in += rig_put(&rig, &file, i * FC_CHUNK_BLOCKS + i);
 	MUST(put_in == 200);
-	fc_change_begin(&rig.cache, &file, 5 * FC_CHUNK_BLOCKS,
-	                100 * FC_CHUNK_BLOCKS, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, 5 * FC_CHUNK_BLOCKS,
+	              100 * FC_CHUNK_BLOCKS);
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
 
 	unsigned wrong = 0;
@@ -201,7 +196,6 @@ static void
 test_ends_of_ranges(void)
 {
 	Rig rig;
-	FcChange change;
 
 	rig_open(&rig, 4096, FILES);
 
@@ -211,8 +205,7 @@ test_ends_of_ranges(void)
 	for (int i = 0; i < 6; i++)
 		MUST(rig_put(&rig, &file, blocks[i]));
 
-	fc_change_begin(&rig.cache, &file, 1024, UINT32_MAX - 10, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, 1024, UINT32_MAX - 10);
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
 
 	unsigned wrong = 0;
@@ -223,13 +216,11 @@ test_ends_of_ranges(void)
 	   "a range that would end past the last block goes to the end");
 
 	MUST(rig_put(&rig, &file, 1024) && rig_put(&rig, &file, UINT32_MAX - 2));
-	fc_change_begin(&rig.cache, &file, 1023, 1, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, 1023, 1);
 	OK(!fc_cached(&rig.cache, &file, 1023) &&
 	       fc_cached(&rig.cache, &file, 1024),
 	   "one block is one block at the border of a chunk");
-	fc_change_begin(&rig.cache, &file, UINT32_MAX - 2, FC_BLOCKS_ALL, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, UINT32_MAX - 2, FC_BLOCKS_ALL);
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
 	OK(!fc_cached(&rig.cache, &file, UINT32_MAX - 2) &&
 	       fc_cached(&rig.cache, &file, 1024),
@@ -242,7 +233,6 @@ static void
 test_no_such_block(void)
 {
 	Rig rig;
-	FcChange change;
 
 	rig_open(&rig, 256, FILES);
 
@@ -250,8 +240,7 @@ test_no_such_block(void)
 
 	MUST(rig_put(&rig, &file, 500));
 	OK(!rig_put(&rig, &file, UINT32_MAX), "no file has a block 2^32 - 1");
-	fc_change_begin(&rig.cache, &file, 100, FC_BLOCKS_ALL, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, 100, FC_BLOCKS_ALL);
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
 	OK(!fc_cached(&rig.cache, &file, 500),
 	   "and asking for it does not hide the others from a truncation");

@@ -248,16 +248,6 @@ test_over_the_share_stays_while_nobody_wants_room(void)
 	rig_close(&rig);
 }
 
-static unsigned
-choose_nobody(const FcPolicyPlace *place, const FcCandidate *candidate,
-              uint64_t usable)
-{
-	(void) place;
-	(void) candidate;
-	(void) usable;
-	return FC_WAY_NONE;
-}
-
 static void
 test_the_policy_does_not_keep_keep_out(void)
 {

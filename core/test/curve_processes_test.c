@@ -55,25 +55,43 @@ shared_curve(void)
 	return curve;
 }
 
+/* A process dies with the lock, at this time. */
+static void
+die_with_the_lock(FcCurve *curve, uint64_t at_ms)
+{
+	pid_t child = fork();
+
+	MUST(child >= 0);
+	if (child == 0)
+	{
+		fc_test_point = die_when_locked;
+		request(curve, 0, at_ms);
+		_exit(1);
+	}
+	MUST(waitpid(child, NULL, 0) == child);
+}
+
+/* Something happens to a process that has the lock, within its request. */
+static void
+request_with(FcCurve *curve, void (*act)(const char *point))
+{
+	nested = curve;
+	locked_once = false;
+	fc_test_point = act;
+	request(curve, 1, START_MS);
+	fc_test_point = NULL;
+}
+
 static void
 test_dead_owner(void)
 {
 	FcCurve curve = shared_curve();
 	FcCurveReading reading;
-	pid_t child;
 
 	for (uint32_t i = 0; i < 100; i++)
 		request(&curve, i, START_MS);
 
-	child = fork();
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		fc_test_point = die_when_locked;
-		request(&curve, 0, START_MS);
-		_exit(1);
-	}
-	MUST(waitpid(child, NULL, 0) == child);
+	die_with_the_lock(&curve, START_MS);
 
 	request(&curve, 0, START_MS + 10);
 	fc_curve_read_at(&curve, &reading, START_MS + 10);
@@ -84,15 +102,7 @@ test_dead_owner(void)
 	OK(reading.tracked == 1, "seconds later it is taken, and begins anew");
 
 	/* The control: believe what was left. */
-	child = fork();
-	MUST(child >= 0);
-	if (child == 0)
-	{
-		fc_test_point = die_when_locked;
-		request(&curve, 0, START_MS + 20000);
-		_exit(1);
-	}
-	MUST(waitpid(child, NULL, 0) == child);
+	die_with_the_lock(&curve, START_MS + 20000);
 	fc_test_broken = FC_BREAK_CURVE_TAKEOVER;
 	request(&curve, 5, START_MS + 50000);
 	fc_curve_read_at(&curve, &reading, START_MS + 50000);
@@ -106,11 +116,7 @@ test_own_signal(void)
 	FcCurve curve = shared_curve();
 	FcCurveReading reading;
 
-	nested = &curve;
-	locked_once = false;
-	fc_test_point = note_within;
-	request(&curve, 1, START_MS);
-	fc_test_point = NULL;
+	request_with(&curve, note_within);
 	fc_curve_read_at(&curve, &reading, START_MS);
 	OK(locked_once && reading.tracked == 1,
 	   "a request out of a signal handler that interrupted one is skipped");
@@ -122,11 +128,7 @@ test_robbed(void)
 	FcCurve curve = shared_curve();
 	FcCurveReading reading;
 
-	nested = &curve;
-	locked_once = false;
-	fc_test_point = rob_when_locked;
-	request(&curve, 1, START_MS);
-	fc_test_point = NULL;
+	request_with(&curve, rob_when_locked);
 	request(&curve, 2, START_MS + 60000);
 	fc_curve_read_at(&curve, &reading, START_MS + 60000);
 	OK(locked_once && reading.tracked == 1,

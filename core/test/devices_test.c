@@ -254,13 +254,11 @@ test_dies(void)
 		/* What the dead one had must not come back stale, so changes go on. */
 		uint64_t key = fc_key(file.number, 0);
 		FcSeen seen;
-		FcChange change;
 		bool gone = true;
 
 		for (uint32_t block = 0; block < BLOCKS; block++)
 		{
-			fc_change_begin(&cache, &file, block, 1, &change);
-			fc_change_end(&cache, &file, &change);
+			change_blocks(&cache, &file, block, 1);
 			key = fc_key(file.number, block);
 			gone = gone && !fc_index_find(cache.shared, key, &seen);
 		}

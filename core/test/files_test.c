@@ -142,8 +142,7 @@ test_truncate(void)
 		wrong += fc_cached(&rig.cache, &held, block) != (block < 100);
 	OK(wrong == 0, "what is cut off is forgotten, and nothing else");
 
-	fc_change_begin(&rig.cache, &writer, 0, FC_BLOCKS_ALL, &change);
-	fc_change_end(&rig.cache, &writer, &change);
+	change_blocks(&rig.cache, &writer, 0, FC_BLOCKS_ALL);
 	OK(writer.number == file.number, "truncation to zero never renumbers");
 	OK(fc_used_slots(&rig.cache) == 0, "and forgets everything");
 	rig_close(&rig);

@@ -149,7 +149,6 @@ test_fills_of_changed_sets(void)
 static void
 test_numbers_of_this_life(void)
 {
-	FcChange change_of;
 	unsigned wrong = 0;
 
 	(void) unlink(path);
@@ -162,8 +161,7 @@ test_numbers_of_this_life(void)
 
 	begin();
 	MUST(fc_file_enter(&life.cache, &file) == FC_OK);
-	fc_change_begin(&life.cache, &file, 200, FC_BLOCKS_ALL, &change_of);
-	fc_change_end(&life.cache, &file, &change_of);
+	change_blocks(&life.cache, &file, 200, FC_BLOCKS_ALL);
 	for (uint32_t i = 0; i < BLOCKS; i++)
 		disk[i]++;
 	load();

@@ -509,8 +509,7 @@ change_is_seen(uint64_t broken)
 	fc_change_end(&rig.cache, &file, &change);
 	MUST(fc_change_fill(&rig.cache, &change, &pages[0]) == FC_OK);
 	rig_flush(&rig);
-	fc_change_begin(&rig.cache, &file, 1, 1, &change);
-	fc_change_end(&rig.cache, &file, &change);
+	change_blocks(&rig.cache, &file, 1, 1);
 
 	fc_test_broken = broken;
 

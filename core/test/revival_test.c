@@ -74,11 +74,8 @@ static FcFile changer;
 static void
 wake_and_cut_off(void)
 {
-	FcChange change;
-
 	fc_file_wake(&scene.b, &changer, &scene.inode);
-	fc_change_begin(&scene.b, &changer, 0, FC_BLOCKS_ALL, &change);
-	fc_change_end(&scene.b, &changer, &change);
+	change_blocks(&scene.b, &changer, 0, FC_BLOCKS_ALL);
 	MUST(fc_file_resolve(&scene.b, &changer));
 }
 

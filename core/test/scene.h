@@ -304,6 +304,16 @@ take_ticket(FcCache *cache, FcFile *file, uint32_t block)
 	real_read(file->id.relation, block, &scene.page);
 }
 
+/* Fill block 3 of a, with something happening at a point. */
+UNUSED static void
+fill_while(const char *point, void (*act)(void))
+{
+	take_ticket(scene.a, &scene.file, 3);
+	stop_at(point, act);
+	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
+	MUST(stop_act == NULL);
+}
+
 UNUSED static void
 write_block_3(void)
 {
@@ -387,15 +397,14 @@ typedef struct Scenario
 {
 	const char *title;
 	bool (*play)(void);
-	uint32_t files;
 	uint64_t control;   /* left out together, it goes wrong */
 	uint64_t backup[4]; /* left out alone, it does not */
 } Scenario;
 
 static bool
-play(const Scenario *scenario, uint64_t broken)
+play(const Scenario *scenario, uint32_t files, uint64_t broken)
 {
-	scene_open(scenario->files);
+	scene_open(files);
 	fc_test_broken = broken;
 
 	bool wrong = scenario->play();
@@ -406,19 +415,20 @@ play(const Scenario *scenario, uint64_t broken)
 	return wrong;
 }
 
+/* Each in a cache with numbers for so many files. */
 static void
-play_all(const Scenario *scenarios, size_t count)
+play_all(const Scenario *scenarios, size_t count, uint32_t files)
 {
 	for (size_t i = 0; i < count; i++)
 	{
 		const Scenario *scenario = &scenarios[i];
 
-		OK(!play(scenario, 0), "%s", scenario->title);
+		OK(!play(scenario, files, 0), "%s", scenario->title);
 		for (int j = 0; j < 4 && scenario->backup[j] != 0; j++)
-			OK(!play(scenario, scenario->backup[j]),
+			OK(!play(scenario, files, scenario->backup[j]),
 			   "%s: held by another mechanism without 0x%lx", scenario->title,
 			   (unsigned long) scenario->backup[j]);
-		OK(play(scenario, scenario->control),
+		OK(play(scenario, files, scenario->control),
 		   "control: %s goes wrong without 0x%lx", scenario->title,
 		   (unsigned long) scenario->control);
 	}

@@ -411,6 +411,16 @@ page_is(const Page *page, uint32_t file, uint32_t block, uint64_t version)
 	return memcmp(page, &expected, sizeof(expected)) == 0;
 }
 
+/* A change of blocks, as a host announces it; nobody looks what the file holds then. */
+UNUSED static void
+change_blocks(FcCache *cache, FcFile *file, uint32_t first, uint32_t count)
+{
+	FcChange change;
+
+	fc_change_begin(cache, file, first, count, &change);
+	fc_change_end(cache, file, &change);
+}
+
 /* Put a block of the file into the cache; true if it took it. */
 UNUSED static bool
 rig_put(Rig *rig, const FcFile *file, uint32_t block)
@@ -424,6 +434,17 @@ rig_put(Rig *rig, const FcFile *file, uint32_t block)
 		return false;
 	rig_flush(rig);
 	return true;
+}
+
+/* A policy's choice that keeps every block out. */
+UNUSED static unsigned
+choose_nobody(const FcPolicyPlace *place, const FcCandidate *candidate,
+              uint64_t usable)
+{
+	(void) place;
+	(void) candidate;
+	(void) usable;
+	return FC_WAY_NONE;
 }
 
 #endif
