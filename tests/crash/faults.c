@@ -23,7 +23,6 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -39,6 +38,8 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "preload.h"
 
 /* The calls that a fault may concern, as a set. */
 enum
@@ -110,9 +111,6 @@ static struct
 	long (*syscall)(long, ...);
 } real;
 
-#define FIND(name) *(void **) &real.name = dlsym(RTLD_NEXT, #name)
-
-/* A constructor of another library may come first, and use our calls. */
 static void
 find_real_calls(void)
 {
@@ -128,13 +126,6 @@ find_real_calls(void)
 	FIND(posix_fallocate);
 	FIND(syscall);
 }
-
-#define ENSURE()                                                               \
-	do                                                                         \
-	{                                                                          \
-		if (real.syscall == NULL)                                              \
-			find_real_calls();                                                 \
-	} while (0)
 
 __attribute__((constructor)) static void
 begin(void)
@@ -309,21 +300,8 @@ open_or_fail(const char *path, int flags, mode_t mode)
 	return real.open(path, flags, mode);
 }
 
-#define DEFINE_OPEN(name)                                                      \
-	int name(const char *path, int flags, ...)                                 \
-	{                                                                          \
-		va_list arguments;                                                     \
-		mode_t mode = 0;                                                       \
-                                                                               \
-		va_start(arguments, flags);                                            \
-		if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE)        \
-			mode = va_arg(arguments, mode_t);                                  \
-		va_end(arguments);                                                     \
-		return open_or_fail(path, flags, mode);                                \
-	}
-
-DEFINE_OPEN(open)
-DEFINE_OPEN(open64)
+DEFINE_OPEN(open, open_or_fail)
+DEFINE_OPEN(open64, open_or_fail)
 
 ssize_t
 pread(int fd, void *buffer, size_t size, off_t offset)

@@ -27,7 +27,6 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -44,6 +43,8 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "preload.h"
 
 #define CHUNK         16384
 #define MAGIC         0x52574f50U
@@ -115,8 +116,6 @@ static struct
 	long (*syscall)(long, ...);
 } real;
 
-#define FIND(name) *(void **) &real.name = dlsym(RTLD_NEXT, #name)
-
 static void
 find_real_calls(void)
 {
@@ -139,13 +138,6 @@ find_real_calls(void)
 	FIND(fstat);
 	FIND(syscall);
 }
-
-#define ENSURE()                                                               \
-	do                                                                         \
-	{                                                                          \
-		if (real.syscall == NULL)                                              \
-			find_real_calls();                                                 \
-	} while (0)
 
 /* A test that believes in lost writes must not run without them. */
 static void
@@ -459,21 +451,8 @@ open_noted(const char *path, int flags, mode_t mode)
 	return created(real.open(path, flags, mode), existed);
 }
 
-#define DEFINE_OPEN(name)                                                      \
-	int name(const char *path, int flags, ...)                                 \
-	{                                                                          \
-		va_list arguments;                                                     \
-		mode_t mode = 0;                                                       \
-                                                                               \
-		va_start(arguments, flags);                                            \
-		if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE)        \
-			mode = va_arg(arguments, mode_t);                                  \
-		va_end(arguments);                                                     \
-		return open_noted(path, flags, mode);                                  \
-	}
-
-DEFINE_OPEN(open)
-DEFINE_OPEN(open64)
+DEFINE_OPEN(open, open_noted)
+DEFINE_OPEN(open64, open_noted)
 
 FILE *
 fopen(const char *path, const char *mode)
