@@ -14,10 +14,10 @@ from pgflash.lab.micro.consistency import check
 from pgflash.lab.micro.driver import run
 from pgflash.lab.micro.loader import load
 from pgflash.lab.micro.model import MicroConfig, MicroResult, Side
-from pgflash.lab.oltp.model import TransactionLatency
+from pgflash.lab.oltp.figures import report_latency, report_seconds
 from pgflash.lab.parameters import Parameters, require
 from pgflash.lab.workload import Context, Figures, MeasureError, Observer, Tell, sources_key
-from pgflash.model.run import Approach, Latency, Second
+from pgflash.model.run import Approach
 
 #: Connecting and preparing, before the measured window begins.
 RAMP_UP_S = 1
@@ -145,32 +145,9 @@ def _figures(result: MicroResult) -> Figures:
         transactions=result.operations,
         transactions_all=result.operations_all,
         tpm=60 * result.operations / result.window_s,
-        latency=_latency(everything, name=""),
-        by_transaction=tuple(_latency(one, name=one.transaction) for one in sides),
-        seconds=tuple(
-            Second(
-                at_s=one.at_s,
-                transactions=one.transactions,
-                mean_ms=one.mean_ms,
-                p95_ms=one.p95_ms,
-            )
-            for one in result.seconds
-            if 0 <= one.at_s < int(result.window_s)
-        ),
+        latency=report_latency(everything, name=""),
+        by_transaction=tuple(report_latency(one, name=one.transaction) for one in sides),
+        seconds=report_seconds(result.seconds, window_s=result.window_s),
         driver_cpu_s=result.client_cpu_s,
         facts={f"{one.transaction}_operations_per_s": one.count / result.window_s for one in sides},
-    )
-
-
-def _latency(one: TransactionLatency, *, name: str) -> Latency:
-    """Return response times in the report's terms."""
-    return Latency(
-        transaction=name,
-        count=one.count,
-        mean_ms=one.mean_ms,
-        p50_ms=one.p50_ms,
-        p90_ms=one.p90_ms,
-        p95_ms=one.p95_ms,
-        p99_ms=one.p99_ms,
-        max_ms=one.max_ms,
     )

@@ -9,8 +9,9 @@ from pathlib import Path
 from pgflash.lab.conditions import require_all
 from pgflash.lab.oltp.consistency import check_consistency
 from pgflash.lab.oltp.driver import run
+from pgflash.lab.oltp.figures import report_latency, report_seconds
 from pgflash.lab.oltp.loader import load
-from pgflash.lab.oltp.model import Mix, OltpConfig, OltpResult, TransactionLatency
+from pgflash.lab.oltp.model import Mix, OltpConfig, OltpResult
 from pgflash.lab.parameters import Parameters
 from pgflash.lab.workload import (
     Context,
@@ -20,7 +21,7 @@ from pgflash.lab.workload import (
     Tell,
     sources_key,
 )
-from pgflash.model.run import Approach, Latency, Second
+from pgflash.model.run import Approach
 
 #: Connecting and preparing, before the measured window begins.
 RAMP_UP_S = 2
@@ -151,35 +152,12 @@ def _figures(result: OltpResult) -> Figures:
         tpm=result.tpm,
         nopm=result.nopm,
         nopm_counted=60 * result.new_orders_in_database / result.elapsed_s,
-        latency=_latency(result.latency("all"), name=""),
+        latency=report_latency(result.latency("all"), name=""),
         by_transaction=tuple(
-            _latency(one, name=one.transaction)
+            report_latency(one, name=one.transaction)
             for one in result.latencies
             if one.transaction != "all"
         ),
-        seconds=tuple(
-            Second(
-                at_s=one.at_s,
-                transactions=one.transactions,
-                mean_ms=one.mean_ms,
-                p95_ms=one.p95_ms,
-            )
-            for one in result.seconds
-            if 0 <= one.at_s < int(result.window_s)
-        ),
+        seconds=report_seconds(result.seconds, window_s=result.window_s),
         driver_cpu_s=result.client_cpu_s,
-    )
-
-
-def _latency(one: TransactionLatency, *, name: str) -> Latency:
-    """Return response times in the report's terms."""
-    return Latency(
-        transaction=name,
-        count=one.count,
-        mean_ms=one.mean_ms,
-        p50_ms=one.p50_ms,
-        p90_ms=one.p90_ms,
-        p95_ms=one.p95_ms,
-        p99_ms=one.p99_ms,
-        max_ms=one.max_ms,
     )

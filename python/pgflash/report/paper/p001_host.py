@@ -4,11 +4,11 @@
 Of an approach without a cache and one with it; either may be missing from a run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pgflash.model.awr import AwrReport, Unit
-from pgflash.model.exhibit import Chart, Check, Exhibit
+from pgflash.model.exhibit import Check, Exhibit
 from pgflash.model.paper import PaperTable, read_paper
 from pgflash.model.run import Attempt, Run
 from pgflash.model.summary import Summary, summarize
@@ -242,15 +242,9 @@ def _blocked(pair: Pair) -> Exhibit:
         "fig-5",
         "Blocked threads (vmstat's b)",
         "The number of blocked processes",
-        own=tuple(host.blocked(one) for one in pair.attempts),
-        chart=host.lines_chart(
-            "Blocked processes",
-            "",
-            {
-                one.approach.title: host.host_line(one.middle, lambda second: second.blocked)
-                for one in pair.both()
-            },
-        ),
+        own=host.blocked,
+        title="Blocked processes",
+        line=lambda one: host.host_line(one, lambda second: second.blocked),
         unit=Unit.COUNT,
     )
 
@@ -261,18 +255,10 @@ def _reads(pair: Pair) -> Exhibit:
         "fig-6",
         "Reads/s of the data's disks (iostat's r/s of sdd)",
         "The number of reads from the disks",
-        own=tuple(
-            host.device_rate(one, _ARRAY, lambda second: second.reads) for one in pair.attempts
-        ),
-        chart=host.lines_chart(
-            "Reads from the disks",
-            "/s",
-            {
-                one.approach.title: host.device_line(
-                    one.middle, _ARRAY, lambda second: second.reads / second.elapsed_s
-                )
-                for one in pair.both()
-            },
+        own=lambda one: host.device_rate(one, _ARRAY, lambda second: second.reads),
+        title="Reads from the disks",
+        line=lambda one: host.device_line(
+            one, _ARRAY, lambda second: second.reads / second.elapsed_s
         ),
         unit=Unit.PER_SECOND,
     )
@@ -284,18 +270,10 @@ def _wait(pair: Pair) -> Exhibit:
         "fig-7",
         "Average wait, ms",
         "The mean wait of a read from the disks",
-        own=tuple(host.read_await_ms(one, _ARRAY) for one in pair.attempts),
-        chart=host.lines_chart(
-            "Mean wait of a read from the disks",
-            "ms",
-            {
-                one.approach.title: host.device_line(
-                    one.middle,
-                    _ARRAY,
-                    lambda second: second.read_ms if second.reads else None,
-                )
-                for one in pair.both()
-            },
+        own=lambda one: host.read_await_ms(one, _ARRAY),
+        title="Mean wait of a read from the disks",
+        line=lambda one: host.device_line(
+            one, _ARRAY, lambda second: second.read_ms if second.reads else None
         ),
         unit=Unit.MILLISECONDS,
     )
@@ -307,23 +285,26 @@ def _over_time(
     row: str,
     what: str,
     *,
-    own: tuple[float | None, ...],
-    chart: Chart,
+    own: Callable[[Attempt | None], float | None],
+    title: str,
+    line: Callable[[Attempt], list[tuple[float, float]]],
     unit: Unit,
 ) -> Exhibit:
     """Return a figure of one number over time, without and with the cache."""
     data = PAPER.table(figure_id)
     theirs = data.number(row, _DISK), data.number(row, _FLASH)
-    looked = all(value is not None for value in own)
+    before, after = (own(one) for one in pair.attempts)
+    looked = before is not None and after is not None
+    chart = host.lines_chart(
+        title, _LABEL[unit], {one.approach.title: line(one.middle) for one in pair.both()}
+    )
     return parts.exhibit_of(
         PAPER,
         figure_id,
         ours=host.lines_table(figure_id, chart, unit) if looked else None,
         charts=(chart,) if looked else (),
         checks=checks.checks(
-            checks.same_direction(
-                what, paper=(theirs[0], theirs[1]), ours=(own[0], own[1]), unit=_LABEL[unit]
-            ),
+            checks.same_direction(what, paper=theirs, ours=(before, after), unit=_LABEL[unit]),
         ),
         reason=MACHINE,
         missing=pair.missing or ("" if looked else _NOT_LOOKED),

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What pgbench's log has come to, in the report's terms."""
+
+from collections.abc import Iterable
+
+from pgflash.lab.oltp.model import SecondPoint, TransactionLatency
+from pgflash.model.run import Latency, Second
+
+
+def report_latency(one: TransactionLatency, *, name: str) -> Latency:
+    """Return response times under this name."""
+    return Latency(
+        transaction=name,
+        count=one.count,
+        mean_ms=one.mean_ms,
+        p50_ms=one.p50_ms,
+        p90_ms=one.p90_ms,
+        p95_ms=one.p95_ms,
+        p99_ms=one.p99_ms,
+        max_ms=one.max_ms,
+    )
+
+
+def report_seconds(points: Iterable[SecondPoint], *, window_s: float) -> tuple[Second, ...]:
+    """Return the whole seconds of the measured window."""
+    return tuple(
+        Second(
+            at_s=one.at_s,
+            transactions=one.transactions,
+            mean_ms=one.mean_ms,
+            p95_ms=one.p95_ms,
+        )
+        for one in points
+        if 0 <= one.at_s < int(window_s)
+    )
