@@ -19,6 +19,7 @@
  *	bridge_words.c	what is said of the cache, in the log and in the views
  *	bridge_views.c	what SQL asks of it
  *	bridge_devices.c	the same for the cache files
+ *	bridge_restart.c, bridge_mounts.c	what outlives a restart, and whether it may be used
  *	bridge_resize.c	the size of the cache follows the setting
  *	worker.c	self-test, housekeeping, log
  *	writer.c	what is staged goes to flash
