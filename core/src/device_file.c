@@ -33,6 +33,18 @@
 
 #define LOCK_RETRY_MS 20
 
+/*
+ * To take a piece off takes the longer the more extents it has, and blocks put here
+ * and there make many: of 8 GB at once it took seconds.  So a piece is as large as can
+ * be had in a few milliseconds, and those who read get the file in between.
+ */
+#define CUT_FIRST    (1 << 20)
+#define CUT_MIN      (8 * FC_BLOCK_SIZE)
+#define CUT_MAX      (1 << 28)
+#define CUT_SHORT_NS 1000000
+#define CUT_LONG_NS  4000000
+#define CUT_PAUSE_NS 1000000
+
 static ssize_t
 file_read(FcDevice *device, void *buffer, size_t size, off_t offset)
 {
@@ -213,4 +225,36 @@ fc_device_file_resize(const FcDevice *device, uint32_t slot_count)
 	if (fstat(device->fd, &st) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
 	return reserve(device->fd, &st, slot_count, false);
+}
+
+FcDeviceProblem
+fc_device_file_cut(const FcDevice *device, uint32_t slot_count,
+                   uint64_t time_ns, bool *more_out)
+{
+	off_t end = FC_SLOTS_OFFSET + (off_t) slot_count * FC_BLOCK_SIZE;
+	off_t piece = CUT_FIRST;
+	uint64_t begin = fc_now_ns();
+	struct stat st;
+
+	*more_out = false;
+	if (fstat(device->fd, &st) != 0)
+		return FC_DEVICE_CANNOT_WRITE;
+	for (uint64_t now = begin; st.st_size > end && !*more_out;)
+	{
+		struct timespec pause = { .tv_nsec = CUT_PAUSE_NS };
+		uint64_t start = now;
+
+		st.st_size = st.st_size - end > piece ? st.st_size - piece : end;
+		if (ftruncate(device->fd, st.st_size) != 0)
+			return FC_DEVICE_CANNOT_WRITE;
+		now = fc_now_ns();
+		if (now - start > CUT_LONG_NS)
+			piece = piece / 2 > CUT_MIN ? piece / 2 : CUT_MIN;
+		else if (now - start < CUT_SHORT_NS && piece < CUT_MAX)
+			piece *= 2;
+		*more_out = st.st_size > end && now - begin > time_ns;
+		nanosleep(&pause, NULL);
+		now = fc_now_ns();
+	}
+	return FC_DEVICE_FINE;
 }

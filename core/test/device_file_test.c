@@ -165,6 +165,46 @@ test_fine(void)
 	OK(try(path, SLOTS) == FC_DEVICE_FINE, "a link to a cache file is one");
 }
 
+/* A file in use is cut off piece by piece, however long each takes. */
+static void
+test_cut(void)
+{
+	const char *name = in_folder("cut");
+	FcDevice device;
+	bool more;
+	unsigned calls = 0;
+	off_t size;
+
+	MUST(fc_device_file_open(&device, name, 4096, 0) == FC_DEVICE_FINE);
+	OK(fc_device_file_cut(&device, 4096, 0, &more) == FC_DEVICE_FINE && !more &&
+	       stat_of(name).st_size == size_for(4096),
+	   "where nothing is beyond, nothing is cut off");
+
+	/* Each look at the clock 20 ms after the last. */
+	fc_test_now_ns = 1;
+	fc_test_tick_ns = 20000000;
+	size = stat_of(name).st_size;
+	for (more = true; more && calls < 1000; calls++)
+	{
+		MUST(fc_device_file_cut(&device, 1000, 1, &more) == FC_DEVICE_FINE);
+		if (size - stat_of(name).st_size > 1 << 20)
+			break;
+		size = stat_of(name).st_size;
+	}
+	OK(!more && calls >= 24 && size == size_for(1000),
+	   "1 MB at a time, if that takes long, and exactly as far as asked");
+	MUST(fc_device_file_cut(&device, 500, 100000000, &more) == FC_DEVICE_FINE);
+	OK(more && size - stat_of(name).st_size < 2 << 20,
+	   "less and less within a call, which comes to its end");
+	fc_test_now_ns = fc_test_tick_ns = 0;
+	MUST(fc_device_file_cut(&device, FC_WAYS, 10000000000, &more) ==
+	     FC_DEVICE_FINE);
+	OK(!more && stat_of(name).st_size == size_for(FC_WAYS) &&
+	       (off_t) stat_of(name).st_blocks * 512 <= size_for(FC_WAYS) + 65536,
+	   "all of it in one call, if there is time; and the space is given back");
+	device.ops->close(&device);
+}
+
 /* ---- what is not a cache file ---------------------------------------------------------- */
 
 static void
@@ -484,6 +524,7 @@ main(void)
 	unsigned fds = open_fds();
 
 	test_fine();
+	test_cut();
 	test_not_there();
 	test_not_a_file();
 	test_foreign();

@@ -7,7 +7,7 @@
  *	grow	room is reserved in all cache files first; only then core begins.
  *			If there is none, all is as before, and said once.
  *	shrink	core first; when nobody writes the slots that go any more, the files
- *			are cut off.
+ *			are cut off, piece by piece.
  *
  * Nothing is remembered between steps but what lies in shared memory and in the
  * size of the files, so a worker that was killed is followed by one that goes on.
@@ -28,6 +28,9 @@
 
 /* ... and each cache file grows by so many slots: 256 MB. */
 #define STEP_SLOTS 32768
+
+/* ... and is cut off for so long. */
+#define CUT_NS 100000000ULL
 
 #define SLOTS_OF_MB (1024 * 1024 / FC_BLOCK_SIZE)
 
@@ -85,20 +88,25 @@ wanted_of_each(const FcConfig *config)
 	return 0;
 }
 
-/* Cut off what core needs no more. */
-static void
+/* Cut off what core needs no more, or some of it; true if there is more. */
+static bool
 trim_files(const FcConfig *config, uint32_t each)
 {
+	bool any_more = false;
+
 	for (uint32_t i = 0; i < config->device_count; i++)
 	{
 		FcDevice *device = &runtime.device[i];
+		bool more = false;
 
 		if (is_open(device) && fc_device_file_slots(device) > each &&
-		    fc_device_file_resize(device, each) != FC_DEVICE_FINE)
+		    fc_device_file_cut(device, each, CUT_NS, &more) != FC_DEVICE_FINE)
 			ereport(LOG,
 			        (errcode_for_file_access(),
 			         errmsg("pgflash could not cut off a cache file: %m")));
+		any_more |= more;
 	}
+	return any_more;
 }
 
 /* Reserve some more room.  True if all files have it; else there is more to do. */
@@ -140,7 +148,7 @@ begin(const FcConfig *config, uint32_t now, uint32_t wanted)
 		if (!failed)
 			return true;
 		refused_blocks = setting_cache_size_blocks;
-		trim_files(config, now);
+		(void) trim_files(config, now);
 		errno = saved_errno;
 		ereport(WARNING,
 		        (errcode_for_file_access(),
@@ -176,7 +184,7 @@ bridge_resize_tick(const FcConfig *config)
 	{
 		if (fc_resize_step(&runtime.cache, STEP_SETS))
 			return true;
-		trim_files(config, each);
+		(void) trim_files(config, each);
 		ereport(LOG, (errmsg("pgflash: the size of the cache is %u MB now",
 		                     size.slots / SLOTS_OF_MB)));
 		return true;
@@ -185,6 +193,5 @@ bridge_resize_tick(const FcConfig *config)
 	wanted = wanted_of_each(config);
 	if (wanted > each || (wanted != 0 && wanted < each))
 		return begin(config, each, wanted);
-	trim_files(config, each);
-	return false;
+	return trim_files(config, each);
 }

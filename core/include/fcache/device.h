@@ -121,6 +121,16 @@ extern uint32_t fc_device_file_slots(const FcDevice *device);
 extern FC_MUST_CHECK FcDeviceProblem
 fc_device_file_resize(const FcDevice *device, uint32_t slot_count);
 
+/*
+ * Cut off what is beyond so many slots while the file is used: in pieces, since
+ * nobody can read the file while the file system takes a piece off.  After time_ns
+ * it returns; *more_out says whether something is left to do.
+ */
+extern FC_MUST_CHECK FcDeviceProblem fc_device_file_cut(const FcDevice *device,
+                                                        uint32_t slot_count,
+                                                        uint64_t time_ns,
+                                                        bool *more_out);
+
 /* Where slot 0 begins in a cache file: after the superblock. */
 #define FC_SLOTS_OFFSET 1048576
 
