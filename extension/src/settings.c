@@ -41,6 +41,98 @@ static const struct config_enum_entry verify_options[] = {
 };
 
 static void
+define_cache(void)
+{
+	DefineCustomStringVariable(
+		"pgflash.cache_file",
+		"Paths of the cache files, each on a flash device of its own; empty "
+		"means no cache.",
+		"Up to 16, separated by commas. They are created if need be, and hold "
+		"nothing that could be lost.",
+		&setting_cache_file, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, NULL,
+		NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.cache_size", "Size of each cache file.",
+		"Rounded down to a multiple of 512 kB. Can be changed while the server "
+		"runs, up to pgflash.cache_size_max.",
+		&setting_cache_size_blocks, 131072, INT_MIN, INT_MAX, PGC_SIGHUP,
+		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.cache_size_max",
+		"What each cache file can grow to while the server runs; 0 means "
+		"pgflash.cache_size at the start.",
+		"Takes at most 28 bytes of shared memory for each 8 kB, from 200 MB "
+		"on.",
+		&setting_cache_size_max_blocks, 0, 0, INT_MAX, PGC_POSTMASTER,
+		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable(
+		"pgflash.warm_restart",
+		"Keeps what is cached over a restart or a crash of the server.",
+		"Blocks of data files that changed meanwhile are dropped.",
+		&setting_warm_restart, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.keep_share",
+		"Percentage of the cache that relations with the policy keep may hold "
+		"against others.",
+		"Beyond it their blocks are treated like any other.",
+		&setting_keep_share, 50, 0, 100, PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* What goes to flash and back. */
+static void
+define_traffic(void)
+{
+	DefineCustomIntVariable(
+		"pgflash.read_deadline",
+		"How long a read waits for flash before it goes to the disk.", NULL,
+		&setting_read_deadline_ms, 50, 1, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
+		NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.write_budget",
+		"How much may be written to flash in a day; 0 means any amount.",
+		"It holds over minutes: no more than 5 minutes' worth is saved up.",
+		&setting_write_budget_mb, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL,
+		NULL, NULL);
+
+	DefineCustomEnumVariable("pgflash.verify",
+	                         "Compares blocks read from flash with the data "
+	                         "files: off, sample (1 of "
+	                         "64) or all.",
+	                         "A block that differs takes the cache offline.",
+	                         &setting_verify, VERIFY_OFF, verify_options,
+	                         PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
+static void
+define_accounting(void)
+{
+	DefineCustomBoolVariable(
+		"pgflash.advice",
+		"Watches reads to tell what a cache of another size would bring.",
+		"Takes up to 143 kB of shared memory. Works without a cache, too.",
+		&setting_advice, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+
+	DefineCustomBoolVariable(
+		"pgflash.account", "Counts and times the server's file calls.",
+		"Works without a cache, too. What is counted stands in the views "
+		"pgflash_io and their kin.",
+		&setting_account, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+
+	DefineCustomIntVariable(
+		"pgflash.account_relations",
+		"How many forks of relations have counts of their own.",
+		"What is beyond is counted together. Takes 544 bytes of shared memory "
+		"for each.",
+		&setting_account_relations, 16384, 0, 10000000, PGC_POSTMASTER, 0, NULL,
+		NULL, NULL);
+}
+
+static void
 define_snapshots(void)
 {
 	DefineCustomIntVariable(
@@ -65,90 +157,9 @@ define_snapshots(void)
 		&setting_snapshot_database, "", PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
-void
-settings_define(void)
+static void
+define_sampler(void)
 {
-	DefineCustomStringVariable(
-		"pgflash.cache_file",
-		"Paths of the cache files, each on a flash device of its own; empty "
-		"means no cache.",
-		"Up to 16, separated by commas. They are created if need be, and hold "
-		"nothing that could be lost.",
-		&setting_cache_file, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, NULL,
-		NULL);
-
-	DefineCustomIntVariable(
-		"pgflash.cache_size", "Size of each cache file.",
-		"Rounded down to a multiple of 512 kB. Can be changed while the server "
-		"runs, up to pgflash.cache_size_max.",
-		&setting_cache_size_blocks, 131072, INT_MIN, INT_MAX, PGC_SIGHUP,
-		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
-
-	DefineCustomIntVariable(
-		"pgflash.cache_size_max",
-		"What each cache file can grow to while the server runs; 0 means "
-		"pgflash.cache_size at the start.",
-		"Takes at most 28 bytes of shared memory for each 8 kB, from 200 MB "
-	    "on.",
-		&setting_cache_size_max_blocks, 0, 0, INT_MAX, PGC_POSTMASTER,
-		GUC_UNIT_BLOCKS, NULL, NULL, NULL);
-
-	DefineCustomIntVariable(
-		"pgflash.read_deadline",
-		"How long a read waits for flash before it goes to the disk.", NULL,
-		&setting_read_deadline_ms, 50, 1, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
-		NULL, NULL);
-
-	DefineCustomIntVariable(
-		"pgflash.write_budget",
-		"How much may be written to flash in a day; 0 means any amount.",
-		"It holds over minutes: no more than 5 minutes' worth is saved up.",
-		&setting_write_budget_mb, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, NULL,
-		NULL, NULL);
-
-	DefineCustomEnumVariable("pgflash.verify",
-	                         "Compares blocks read from flash with the data "
-	                         "files: off, sample (1 of "
-	                         "64) or all.",
-	                         "A block that differs takes the cache offline.",
-	                         &setting_verify, VERIFY_OFF, verify_options,
-	                         PGC_SUSET, 0, NULL, NULL, NULL);
-
-	DefineCustomBoolVariable(
-		"pgflash.advice",
-		"Watches reads to tell what a cache of another size would bring.",
-		"Takes up to 143 kB of shared memory. Works without a cache, too.",
-		&setting_advice, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-
-	DefineCustomIntVariable(
-		"pgflash.keep_share",
-		"Percentage of the cache that relations with the policy keep may hold "
-		"against others.",
-		"Beyond it their blocks are treated like any other.",
-		&setting_keep_share, 50, 0, 100, PGC_SIGHUP, 0, NULL, NULL, NULL);
-
-	DefineCustomBoolVariable(
-		"pgflash.warm_restart",
-		"Keeps what is cached over a restart or a crash of the server.",
-		"Blocks of data files that changed meanwhile are dropped.",
-		&setting_warm_restart, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-
-	DefineCustomBoolVariable(
-		"pgflash.account", "Counts and times the server's file calls.",
-		"Works without a cache, too. What is counted stands in the views "
-		"pgflash_io and their kin.",
-		&setting_account, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
-
-	DefineCustomIntVariable(
-		"pgflash.account_relations",
-		"How many forks of relations have counts of their own.",
-		"What is beyond is counted together. Takes 544 bytes of shared memory "
-		"for each.",
-		&setting_account_relations, 16384, 0, 10000000, PGC_POSTMASTER, 0, NULL,
-		NULL, NULL);
-
-	define_snapshots();
-
 	DefineCustomIntVariable(
 		"pgflash.sample_rate",
 		"How often a second the sampler looks what sessions are doing; 0 means "
@@ -162,6 +173,15 @@ settings_define(void)
 		"Takes 40 bytes for each look and for each session at work in it.",
 		&setting_sample_memory_kb, 16384, 0, 1024 * 1024, PGC_POSTMASTER,
 		GUC_UNIT_KB, NULL, NULL, NULL);
+}
 
+void
+settings_define(void)
+{
+	define_cache();
+	define_traffic();
+	define_accounting();
+	define_snapshots();
+	define_sampler();
 	MarkGUCPrefixReserved("pgflash");
 }
