@@ -118,8 +118,10 @@ is_reserved(const struct stat *st, off_t size)
 	return st->st_size >= size && (off_t) st->st_blocks * 512 >= st->st_size;
 }
 
+/* Space from there on: what is before has it. */
 static FcDeviceProblem
-reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map)
+reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map,
+        off_t from)
 {
 	off_t size = FC_SLOTS_OFFSET + (off_t) slot_count * FC_BLOCK_SIZE;
 	int error;
@@ -127,11 +129,11 @@ reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map)
 	/* A map lies behind the slots. */
 	if (st->st_size > size && !has_map && ftruncate(fd, size) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
-	if (is_reserved(st, size))
+	if (is_reserved(st, size) || from >= size)
 		return FC_DEVICE_FINE;
 
 	do
-		error = posix_fallocate(fd, 0, size);
+		error = posix_fallocate(fd, from, size - from);
 	while (error == EINTR);
 	if (error == 0)
 		return FC_DEVICE_FINE;
@@ -168,7 +170,7 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 		problem = errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;
 	if (problem == FC_DEVICE_FINE)
 		problem = reserve(fd, &st, slot_count,
-		                  found->clean && found->slot_count == slot_count);
+		                  found->clean && found->slot_count == slot_count, 0);
 	return problem;
 }
 
@@ -224,7 +226,8 @@ fc_device_file_resize(const FcDevice *device, uint32_t slot_count)
 
 	if (fstat(device->fd, &st) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
-	return reserve(device->fd, &st, slot_count, false);
+	/* A file in use is not gone through from its beginning: that takes as long. */
+	return reserve(device->fd, &st, slot_count, false, st.st_size);
 }
 
 FcDeviceProblem

@@ -165,6 +165,34 @@ test_fine(void)
 	OK(try(path, SLOTS) == FC_DEVICE_FINE, "a link to a cache file is one");
 }
 
+/* To go through what a file in use has already would keep its readers waiting. */
+static void
+test_grow(void)
+{
+	const char *name = in_folder("grow");
+	FcDevice device;
+	struct stat before;
+	struct stat after;
+
+	MUST(fc_device_file_open(&device, name, 1024, 0) == FC_DEVICE_FINE);
+	MUST(truncate(name, size_for(512)) == 0 &&
+	     truncate(name, size_for(1024)) == 0);
+	before = stat_of(name);
+	MUST(fc_device_file_resize(&device, 2048) == FC_DEVICE_FINE);
+	after = stat_of(name);
+	OK(after.st_size == size_for(2048) &&
+	       (off_t) (after.st_blocks - before.st_blocks) * 512 >=
+	           size_for(2048) - size_for(1024),
+	   "a file that grows has its size, and space for what is new");
+	OK((off_t) after.st_blocks * 512 < after.st_size - 256 * FC_BLOCK_SIZE,
+	   "what it had is not looked at");
+	OK(fc_device_file_resize(&device, 2048) == FC_DEVICE_FINE &&
+	       fc_device_file_resize(&device, 1500) == FC_DEVICE_FINE &&
+	       stat_of(name).st_size == size_for(1500),
+	   "nor is it for the size that it has, or less");
+	device.ops->close(&device);
+}
+
 /* A file in use is cut off piece by piece, however long each takes. */
 static void
 test_cut(void)
@@ -524,6 +552,7 @@ main(void)
 	unsigned fds = open_fds();
 
 	test_fine();
+	test_grow();
 	test_cut();
 	test_not_there();
 	test_not_a_file();
