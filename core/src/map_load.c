@@ -31,6 +31,8 @@
 #include "geometry.h"
 #include "index.h"
 #include "map.h"
+#include "process.h"
+#include "superblock.h"
 
 /*
  * What a number's generation is when its file came from the map: one that no number
@@ -188,6 +190,46 @@ fc_map_begin(FcCache *cache, const FcIdentity *identity)
 	for (uint32_t i = 0; i < count; i++)
 		cache->devices[i].label.clean = false;
 	return start;
+}
+
+/* ---- left to the next life ----------------------------------------------------- */
+
+/* Has no process but the one that began it done anything in this life? */
+static bool
+is_unused(const FcShared *shared)
+{
+	uint64_t any = atomic_load(&shared->everyone);
+
+	for (uint32_t i = 0; i < shared->writer_count; i++)
+		any |= atomic_load(&fc_writers(shared)[i]);
+	for (uint32_t i = 0; i < shared->process_count; i++)
+		any |= atomic_load(&fc_processes(shared)[i].word);
+	return any == 0 && atomic_load(&shared->map_next) == 0;
+}
+
+/*
+ * The cache files are what they were when they were opened, but for their superblocks.
+ * A child that yet lives and does something now is seen by stamps and checksums.
+ */
+FcStatus
+fc_map_leave(FcCache *cache)
+{
+	FcShared *shared = cache->shared;
+
+	if (shared->map_nonce == 0 || fc_mode(cache, NULL) == FC_OFFLINE ||
+	    !is_unused(shared))
+		return FC_SKIP;
+	for (uint32_t i = 0; i < shared->device_count; i++)
+	{
+		FcLabel label = cache->devices[i].label;
+
+		label.clean = true;
+		label.slot_count = shared->map_sets * FC_WAYS;
+		label.nonce = shared->map_nonce;
+		if (!fc_label_write(cache->devices[i].fd, &label))
+			return FC_FAILED;
+	}
+	return FC_OK;
 }
 
 /* ---- the records ------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 
 #include "map_lives.h"
 #include "ondisk.h"
+#include "process.h"
 #include "staging.h"
 #include "superblock.h"
 
@@ -222,6 +223,71 @@ test_life_that_cannot_be_marked(void)
 	kill_life();
 }
 
+/* Begin as a server does: no process takes part yet. */
+static void
+begin_alone(void)
+{
+	begin();
+	atomic_store(&fc_processes(life.cache.shared)[life.cache.process].word, 0);
+	life.cache.token = 0;
+}
+
+static void
+test_life_that_comes_to_nothing(void)
+{
+	FcChange change_of;
+
+	(void) unlink(path);
+	begin_alone();
+	OK(fc_map_leave(&life.cache) == FC_SKIP,
+	   "a life that found no map leaves none");
+	kill_life();
+	begin();
+	(void) read_all(FC_MISS);
+	end();
+
+	begin_alone();
+	OK(fc_map_leave(&life.cache) == FC_OK, "one that nobody used leaves it");
+	kill_life();
+	begin_alone();
+	OK(life.start == FC_START_MAP && fc_map_leave(&life.cache) == FC_OK,
+	   "... to the next, which may come to nothing, too");
+	kill_life();
+	begin();
+	load();
+	OK(life.start == FC_START_MAP && read_all(FC_OK) == BLOCKS,
+	   "... and in the end all of it is there");
+	end();
+
+	begin();
+	OK(fc_map_leave(&life.cache) == FC_SKIP,
+	   "one in which a process took part leaves nothing");
+	end();
+	begin_alone();
+	fc_change_begin(&life.cache, &file, 3, 1, &change_of);
+	fc_change_end(&life.cache, &file, &change_of);
+	OK(fc_map_leave(&life.cache) == FC_SKIP, "... nor one that changed a file");
+	end();
+	begin_alone();
+	fc_change_all_begin(&life.cache);
+	fc_change_all_end(&life.cache);
+	OK(fc_map_leave(&life.cache) == FC_SKIP, "... or any file");
+	end();
+	begin_alone();
+	MUST(fc_mode_set(&life.cache, FC_OFFLINE, FC_REASON_HOST) == FC_OK);
+	OK(fc_map_leave(&life.cache) == FC_SKIP,
+	   "... nor one whose changes may have gone by unseen");
+	kill_life();
+	begin();
+	(void) read_all(FC_MISS);
+	end();
+	begin();
+	load();
+	atomic_store(&fc_processes(life.cache.shared)[life.cache.process].word, 0);
+	OK(fc_map_leave(&life.cache) == FC_SKIP, "... or has begun to take it in");
+	kill_life();
+}
+
 /* ---- what is saved ------------------------------------------------------------------ */
 
 /* The map holds what is on flash and what the policy knows, and nothing else. */
@@ -375,6 +441,7 @@ main(void)
 	test_files_of_an_earlier_map();
 	test_every_byte_of_a_superblock();
 	test_life_that_cannot_be_marked();
+	test_life_that_comes_to_nothing();
 	test_what_is_not_saved();
 	test_file_in_flight();
 	test_torn_records();

@@ -313,9 +313,9 @@ bridge_detach(void)
 }
 
 void
-bridge_end(void)
+bridge_end(bool in_order)
 {
-	bridge_restart_end(&runtime.cache);
+	bridge_restart_end(&runtime.cache, in_order);
 }
 
 /* ---- the worker -------------------------------------------------------------------- */

@@ -46,8 +46,8 @@ extern void bridge_create(void *memory, uint32_t wait_event);
 /* Shared memory is going away. */
 extern void bridge_detach(void);
 
-/* ... for good: the server ends. */
-extern void bridge_end(void);
+/* ... for good: the server ends, in good order or since it could not go on. */
+extern void bridge_end(bool in_order);
 
 /* ---- the worker ---------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "storage/ipc.h"
 #include "utils/timestamp.h"
 
 #include "account.h"
@@ -73,8 +74,9 @@ start_cache(void *memory)
 static void
 end_cache(bool for_good)
 {
-	if (for_good)
-		bridge_end();
+	/* Not for good is the end, too, of a postmaster that could not go on. */
+	if (for_good || proc_exit_inprogress)
+		bridge_end(for_good);
 	bridge_detach();
 }
 

@@ -337,14 +337,23 @@ let_tick_pass(void)
 }
 
 void
-bridge_restart_end(FcCache *cache)
+bridge_restart_end(FcCache *cache, bool in_order)
 {
 	FcStatus saved = FC_SKIP;
 	bool in_recovery;
 
+	if (cache->shared == NULL || !setting_warm_restart)
+		return;
+
+	/* A mistake in pg_hba.conf, or a port that is taken, costs no warm cache. */
+	if (fc_map_leave(cache) == FC_OK)
+	{
+		bridge_restart_release();
+		return;
+	}
+
 	/* What is in memory outlives any other end. */
-	if (cache->shared == NULL || !setting_warm_restart ||
-	    !is_shut_down(&in_recovery))
+	if (!in_order || !is_shut_down(&in_recovery))
 		return;
 	if (fc_ring_info(cache).stood_in_ns >= STAND_IN_NS)
 		ereport(LOG,

@@ -27,10 +27,11 @@ extern bool bridge_restart_create(FcCache *cache, void *memory,
                                   const FcConfig *config, FcDevice *devices);
 
 /*
- * The postmaster ends, and all its children are gone.  After a clean shutdown the map
- * is saved, and nothing stays in memory.
+ * The postmaster ends.  In good order, with all its children gone: after a clean
+ * shutdown the map is saved, and nothing stays in memory.  If it did not come so far
+ * that anybody used the cache, the map that it found is left.
  */
-extern void bridge_restart_end(FcCache *cache);
+extern void bridge_restart_end(FcCache *cache, bool in_order);
 
 /* Give back what was reserved: there will be no cache. */
 extern void bridge_restart_release(void);

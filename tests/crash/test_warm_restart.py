@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.errors import PgflashError
 from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer
 from support.cluster import ClusterFactory
@@ -319,4 +320,24 @@ def test_a_torn_map_costs_what_is_torn(cluster: ClusterFactory, pgflash_install:
         flip(cached.cache_file, offset)
     assert start_again(cached).startswith("warm: from the map")
     assert read_table(cached).digest == before.digest
+    assert_true(cached)
+
+
+@pytest.mark.extension
+def test_a_start_that_fails_leaves_the_map_to_the_next(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    cached = create_warm(cluster, pgflash_install)
+    cached.server.stop()
+    rules = cached.server.data / "pg_hba.conf"
+    good = rules.read_bytes()
+    # Read when the cache has been made, and before there is any other process.
+    rules.write_bytes(good + b"\nno such rule\n")
+    for _ in range(2):
+        with pytest.raises(PgflashError):
+            cached.start()
+    rules.write_bytes(good)
+    assert start_again(cached).startswith("warm: from the map")
+    assert eventually(lambda: is_loaded(cached))
+    assert read_table(cached).misses <= BLOCKS_MIN // 20
     assert_true(cached)

@@ -220,6 +220,13 @@ extern FC_MUST_CHECK FcStart fc_map_begin(FcCache *cache,
 /* Take in the next part of the map; false: that was all.  By one process. */
 extern bool fc_map_load(FcCache *cache);
 
+/*
+ * A life that ends before anybody took part in it, since the server did not come up:
+ * leave the map that it found to the next one.  FC_SKIP: there was none, or somebody
+ * may have used the cache, or changed a file.
+ */
+extern FC_MUST_CHECK FcStatus fc_map_leave(FcCache *cache);
+
 /* The life that all cache files were last used in; 0: none, or not all the same. */
 extern uint64_t fc_life_found(const FcDevice *devices, uint32_t count);
 
