@@ -17,8 +17,9 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, create_cached, eventually
+from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.policies import (
     Connection,
     comes_into_force,
