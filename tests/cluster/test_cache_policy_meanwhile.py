@@ -30,7 +30,6 @@ from support.policies import (
     set_policy,
     shown,
     stored,
-    waits_for_lock,
 )
 
 #: Transactions that hold a concurrent rebuild of t's indexes up.
@@ -93,6 +92,14 @@ def blockers(asker: Connection, waiter: Connection) -> list[int]:
     return list(row[0]) if row is not None else []
 
 
+def waits_for_policies(asker: Connection, waiter: Connection) -> bool:
+    query = (
+        "select from pg_locks where pid = %s and not granted"
+        " and relation = 'pgflash_cache_policies'::regclass"
+    )
+    return asker.execute(query, [waiter.info.backend_pid]).fetchone() is not None
+
+
 def swapped(connection: Connection) -> bool:
     """Say whether t's indexes have been given to new ones already."""
     return connection.execute("select to_regclass('t_pkey_ccold')").fetchone() != (None,)
@@ -131,19 +138,20 @@ def test_the_swap_waits_for_a_policy_that_is_not_committed(
     cached: CachedServer, database: Connection
 ) -> None:
     with (
+        held_up(cached, "reindex table concurrently t", by=BEFORE_SWAP) as (holder, waiter, ended),
+        ThreadPoolExecutor() as pool,
         cached.server.connect() as owner,
         cached.server.connect() as other,
-        ThreadPoolExecutor() as pool,
-        held_up(cached, "reindex table concurrently t", by=BEFORE_SWAP) as (holder, waiter, ended),
     ):
         owner.execute("begin")
         set_policy(owner, "t_pkey", "keep")
+        owner.execute("show work_mem")  # which lets go of the snapshot
         holder.execute("commit")
-        # It waits for the owner now, and who comes next waits for both.
-        assert eventually(lambda: blockers(other, waiter) == [owner.info.backend_pid])
+        # It waits for the owner's policy now, and who comes next waits for both.
+        assert eventually(lambda: waits_for_policies(other, waiter))
         assert not swapped(database)
         later = pool.submit(set_policy, database, "t_by_v", "none")
-        assert eventually(lambda: waits_for_lock(other, database))
+        assert eventually(lambda: waits_for_policies(other, database))
         owner.execute("commit")
         later.result()
         ended.result()
