@@ -103,6 +103,7 @@ def test_without_viewers_it_reads_seldom_and_is_back_with_the_first(
 ) -> None:
     until(lambda: collector.ring.newest > 3)
     monkeypatch.setattr(collecting, "IDLE_AFTER_S", 0.0)
+    monkeypatch.setattr(collecting, "IDLE_INTERVAL_S", 3600.0)  # who is not woken does not come
     until(lambda: collector._pace_s() == collecting.IDLE_INTERVAL_S)
 
     def is_quiet() -> bool:
@@ -115,7 +116,7 @@ def test_without_viewers_it_reads_seldom_and_is_back_with_the_first(
     quiet = collector.ring.newest
     with collector.watched():
         assert collector.viewers == 1
-        until(lambda: collector.ring.newest > quiet + 2, seconds=collecting.IDLE_INTERVAL_S)
+        until(lambda: collector.ring.newest > quiet + 2)
     assert collector.viewers == 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pgflash.lab.account import make_server_dir, server_account
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulator_folder
 from pgflash.lab.server import Server
 from support.cluster import ClusterFactory
+from support.patience import eventually
 
 pytestmark = pytest.mark.skipif(
     not (emulator_folder() / "build" / "libpgflash_emulator.so").exists(),
@@ -167,27 +167,28 @@ def test_a_backend_killed_while_it_waits_leaves_a_working_device(cluster: Cluste
 
 def wait_for_reader(connection: psycopg.Connection) -> int:
     """Return the process id of a backend that waits for a data file."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        row = connection.execute(
+    found: list[tuple[int]] = []
+
+    def is_seen() -> bool:
+        found[:] = connection.execute(
             "SELECT pid FROM pg_stat_activity"
             " WHERE wait_event = 'DataFileRead' AND query LIKE '%count(filler)%'"
             " AND pid <> pg_backend_pid()"
-        ).fetchone()
-        if row is not None:
-            return int(row[0])
-        time.sleep(POLL_S)
-    raise AssertionError("no backend was seen reading")
+        ).fetchall()
+        return found != []
+
+    assert eventually(is_seen), "no backend was seen reading"
+    return found[0][0]
 
 
 def wait_for_restart(server: Server) -> None:
     """Return when the server takes connections again after a backend has crashed."""
-    deadline = time.monotonic() + 30
-    while "all server processes terminated; reinitializing" not in server.log_text():
-        assert time.monotonic() < deadline, "the server did not notice the crash"
-        time.sleep(POLL_S)
-    while time.monotonic() < deadline:
+    crashed = "all server processes terminated; reinitializing"
+    assert eventually(lambda: crashed in server.log_text()), "the server did not notice the crash"
+
+    def answers() -> bool:
         with contextlib.suppress(psycopg.OperationalError), server.connect():
-            return
-        time.sleep(POLL_S)
-    raise AssertionError("the server did not come back")
+            return True
+        return False
+
+    assert eventually(answers), "the server did not come back"

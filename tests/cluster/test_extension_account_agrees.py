@@ -31,7 +31,7 @@ from support.account import (
     total,
     wait_until_alone,
 )
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.extension
 
@@ -134,7 +134,7 @@ def test_calls_and_bytes_of_a_relation_agree_with_strace(server: Server, tmp_pat
         worker.execute("select count(*) from item")
         after = relation(observer, "traced")
         tracer.send_signal(signal.SIGINT)
-        tracer.wait(timeout=30)
+        tracer.wait(timeout=PATIENCE_S)
         worker.execute("drop table traced")
     calls = traced((tmp_path / "calls").read_text(), path)
     assert calls["pread"] == (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 
@@ -29,7 +30,7 @@ def make_cached(factory: ClusterFactory, install: PgInstall, **settings: str) ->
         factory,
         install,
         # A busy machine must not pass for a device that hangs.
-        settings={"autovacuum": "off", "pgflash.read_deadline": "300ms", **settings},
+        settings={"autovacuum": "off", "pgflash.read_deadline": "2s", **settings},
     )
     with cached.server.connect() as connection:
         connection.execute(
@@ -89,12 +90,17 @@ def require_deadline(cached: CachedServer) -> None:
         pytest.skip("the kernel allows no AIO, so there is no deadline")
 
 
+def hits_of_reading(cached: CachedServer, numbers: range = NUMBERS) -> int:
+    """Read rows one by one; return how many blocks came from flash."""
+    before = cached.view()["hits"]
+    read(cached, numbers)
+    return int(cached.view()["hits"] - before)
+
+
 def stall_and_change(cached: CachedServer) -> None:
     """Let the flash stall, write rows that it holds, and let it answer again."""
     require_deadline(cached)
-    read(cached)
-    read(cached)
-    assert cached.view()["hits"] > 400
+    assert eventually(lambda: hits_of_reading(cached) > 400)
     assert eventually(lambda: bool(device(cached)["state"] == "in use"))
     timeouts = device(cached)["read_timeouts"]
     said = log_count(cached, BYPASSED)
@@ -131,7 +137,7 @@ def test_a_stalled_device_is_bypassed_and_comes_back_warm(
     # Warm: most of what is read was there all the time.
     assert after["hits"] - before["hits"] > 300
     assert eventually(lambda: log_count(cached, BYPASSED) == log_count(cached, IN_USE_AGAIN))
-    assert_never_stale(cached, compared_min=300)
+    assert_never_stale(cached, compared_min=300, go_on=lambda: read(cached))
 
 
 def test_a_library_that_forgets_changes_while_a_device_is_bypassed_is_caught(
@@ -152,16 +158,19 @@ def test_a_device_slower_than_the_disk_is_bypassed_until_it_recovers(
         if pgflash_install.major >= 18
         else {"pgflash.read_deadline": "10s", "pgflash.verify": "off"},
     )
-    read(cached, range(500))
-    read(cached, range(500))
+    assert eventually(lambda: hits_of_reading(cached, range(500)) > 350)
     cached.emulator.on()
     # What the disk takes: rows that were not read yet.
     read(cached, range(1000, 1400))
     assert device(cached)["state"] == "in use"
 
     cached.emulator.slow("flash", factor=200)
-    read(cached, range(500))
-    assert eventually(lambda: bool(device(cached)["state"] == "bypassed"))
+
+    def found_slow() -> bool:
+        read(cached, range(500))
+        return bool(device(cached)["state"] == "bypassed")
+
+    assert eventually(found_slow)
     row = device(cached)
     assert row["state_reason"] == "reads of it took longer than reads of the disk"
     asked = row["reads"]
@@ -172,10 +181,9 @@ def test_a_device_slower_than_the_disk_is_bypassed_until_it_recovers(
 
     cached.emulator.slow("flash", factor=1)
     assert eventually(lambda: bool(device(cached)["state"] == "in use"))
-    before = cached.view()["hits"]
-    read(cached, range(50))
-    assert cached.view()["hits"] - before > 20
-    assert log_count(cached, "is bypassed now: reads of it took longer") == 1
+    # A machine that stands still passes for slow flash for a moment.
+    assert eventually(lambda: hits_of_reading(cached, range(50)) > 20)
+    assert log_count(cached, "is bypassed now: reads of it took longer") >= 1
     compared, mismatched = cached.verify()
     assert compared > 200
     assert mismatched == 0
@@ -187,16 +195,20 @@ def test_the_write_budget_holds_under_load(
     budget = 200 * 1024 * 1024
     begun = time.monotonic()
     cached = make_cached(cluster, pgflash_install, **{"pgflash.write_budget": "200MB"})
-    for version in range(1, 4):
+    versions = itertools.count(1)
+
+    def much_is_left_out() -> bool:
         read(cached)
-        write(cached, range(0, 600, 2), version)
+        write(cached, range(0, 600, 2), next(versions))
+        return bool(cached.view()["insert_skip_budget"] > 500)
+
+    assert eventually(much_is_left_out)
     view = cached.assert_serving()
     seconds = time.monotonic() - begun
     allowed = budget / 86400 * (300 + seconds)
     # Beyond it, what was under way when the budget ran out: a ring of blocks.
     assert view["flash_write_bytes"] <= allowed + 64 * 8192
     assert view["flash_write_bytes"] > budget / 86400 * 300 * 0.9
-    assert view["insert_skip_budget"] > 500
     assert view["flash_write_bytes_day"] == view["flash_write_bytes"]
     assert view["write_budget_left_bytes"] == budget - view["flash_write_bytes"]
 
@@ -205,18 +217,21 @@ def test_the_write_budget_holds_under_load(
         connection.execute("alter system set pgflash.write_budget = 0")
         connection.execute("select pg_reload_conf()")
     assert eventually(lambda: cached.view()["write_budget_left_bytes"] is None)
-    read(cached)
-    read(cached)
-    view = assert_never_stale(cached, compared_min=100)
-    assert view["flash_write_bytes"] > allowed
+
+    def more_is_written() -> bool:
+        read(cached)
+        return bool(cached.assert_serving()["flash_write_bytes"] > allowed)
+
+    assert eventually(more_is_written)
+    view = assert_never_stale(cached, compared_min=100, go_on=lambda: read(cached))
 
     with cached.server.connect() as connection:
         row = connection.execute(
-            "select pgflash_drive_writes_per_day(%s), pgflash_drive_writes_per_day(%s)",
+            "select pgflash_drive_writes_per_day(%s), pgflash_drive_writes_per_day(%s),"
+            " extract(epoch from clock_timestamp() - pg_postmaster_start_time())::float8",
             [view["flash_write_bytes_day"], view["flash_write_bytes_day"] * 10],
         ).fetchone()
     assert row is not None
     # Once in the time that the server has run.
-    uptime = time.monotonic() - begun
-    assert 86400 / uptime * 0.9 < row[0] < 86400 / uptime * 5
+    assert 86400 / row[2] * 0.9 < row[0] < 86400 / row[2] * 5
     assert row[1] == pytest.approx(row[0] / 10, rel=0.01)

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from pgflash.lab.store import Store
 from pgflash.model.run import Attempt, CacheUse
 from pgflash.model.waits import WaitClass
 from support.cached import has_contrib
+from support.patience import PATIENCE_S, eventually
 
 STOCK = "approaches=baseline,wal-on-flash,hot-objects,all-on-flash"
 
@@ -95,11 +95,8 @@ def servers_in(folders: Iterable[Path]) -> list[int]:
     return found
 
 
-def wait_for(condition: Callable[[], object], what: str, *, limit_s: float = 120) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.05)
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    assert eventually(condition, seconds=2 * PATIENCE_S), f"waited in vain for {what}"
 
 
 def test_a_run_measures_stores_and_reports(pg_install: PgInstall, store: Path) -> None:
@@ -289,13 +286,13 @@ def test_an_interrupted_run_leaves_nothing_behind(
         wait_for(lambda: servers_in(folders_of(process.pid)), "the second attempt's server")
         used = folders_of(process.pid)
         process.send_signal(ending)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
     assert process.returncode == 130
     assert complaint.strip().splitlines()[-1].startswith("pgflash: interrupted")
     assert "Traceback" not in complaint
-    wait_for(lambda: not servers_in(used), "the servers' end", limit_s=10)
+    wait_for(lambda: not servers_in(used), "the servers' end")
     assert not [folder for folder in used if folder.exists()]
     stopped = Store(root=store).read(str(folder))
     assert stopped.stopped == "interrupted"
@@ -315,7 +312,7 @@ def test_a_killed_run_leaves_no_server_and_goes_on_where_it_was(
     finally:
         process.kill()
         process.wait()
-    wait_for(lambda: not servers_in(used), "the servers' end", limit_s=10)
+    wait_for(lambda: not servers_in(used), "the servers' end")
     killed = Store(root=store).read(str(folder))
     assert (len(killed.attempts), killed.ended_at, killed.stopped) == (1, "", "")
 

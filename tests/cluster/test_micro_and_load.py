@@ -29,6 +29,7 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.lab.workload import InconsistentError, Observer
 from support.cluster import FAST_SETTINGS
+from support.patience import eventually
 
 MICRO = MicroConfig(table_mb=2, clients=2, duration_s=1, write_mb=1, seed=5)
 LOAD = BulkConfig(base_mb=2, load_mb=12, batch_kb=256, clients=3, unarchived_max=1, seed=5)
@@ -309,10 +310,7 @@ def test_a_client_that_fails_ends_the_others(server: Server) -> None:
 
 def wait_until_no_client_is_left(server: Server) -> None:
     query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgflash load'"
-    deadline = time.monotonic() + 30
-    while number(server, query):
-        assert time.monotonic() < deadline, "sessions of the run are left"
-        time.sleep(0.02)
+    assert eventually(lambda: not number(server, query)), "sessions of the run are left"
 
 
 class Interrupting(Observer):
@@ -329,18 +327,16 @@ def test_an_interrupt_ends_every_client_in_what_it_does(server: Server, phase: s
         phase=phase,
         load_mb=4096,
         clients=2,
-        duration_s=600,
+        duration_s=3600,
         unarchived_max=1,
         seed=7,
     )
-    began_s = time.monotonic()
     with server.connect() as connection:
         connection.execute("DELETE FROM load.sale WHERE batch > 0")
         connection.execute("TRUNCATE load.audit")
         connection.execute("DELETE FROM load.ledger WHERE batch > 0")
     with pytest.raises(KeyboardInterrupt):
         bulk_driver.run(server.conninfo(), config, Interrupting())
-    assert time.monotonic() - began_s < 60
     wait_until_no_client_is_left(server)
     # What was acknowledged is whole, and what was under way is gone.
     bulk_consistency.check(server.conninfo())

@@ -37,7 +37,7 @@ from support.oltp import (
     stock,
     value,
 )
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 
 WAREHOUSES = 2
 
@@ -627,7 +627,7 @@ def test_two_deliveries_at_once_never_deliver_the_same_order(
                 first.commit()
             else:
                 first.rollback()
-            waiting.join(timeout=30)
+            waiting.join(timeout=PATIENCE_S)
             assert not waiting.is_alive()
             second.commit()
             delivered = second.execute(

@@ -6,7 +6,6 @@ import itertools
 import os
 import subprocess
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.lab.workload import Observer
 from support.cluster import FAST_SETTINGS
+from support.patience import eventually
 
 CONFIG = OltpConfig(warehouses=2, clients=4, duration_s=4, ramp_up_s=1, seed=5)
 
@@ -235,12 +235,7 @@ def test_an_interrupted_run_leaves_no_pgbench(server: Server, tmp_path: Path) ->
         run(server.install, server.conninfo(), CONFIG, tmp_path, Interrupter())
     assert _pgbench_children() == []
     # Its sessions end with the transaction they were in.
-    deadline = threading.Event()
-    for _ in range(500):
-        if sessions() == 0:
-            break
-        deadline.wait(0.02)
-    assert sessions() == 0
+    assert eventually(lambda: sessions() == 0)
     assert [r for r in check_consistency(server.conninfo()) if not r.holds] == []
 
 

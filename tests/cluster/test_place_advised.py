@@ -23,7 +23,7 @@ from pgflash.lab.server import Server
 from pgflash.model.plan import MoveKind, read_plan
 from support.cached import assert_indexes_whole, client_program
 from support.cluster import ClusterFactory
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 from support.placed import PlacedServer, StallWatch, placed_server
 from support.tpcb import end_load
 
@@ -127,7 +127,7 @@ def orders(placed: PlacedServer, seconds: int) -> subprocess.Popen[str]:
 
 def per_s(load: subprocess.Popen[str]) -> float:
     """Wait for clients to end, and return how many orders a second they did."""
-    told, _nothing = load.communicate(timeout=60)
+    told, _nothing = load.communicate(timeout=PATIENCE_S)
     found = re.search(r"tps = ([\d.]+)", told)
     assert found is not None, told
     return float(found[1])

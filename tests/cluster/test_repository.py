@@ -20,7 +20,7 @@ from pgflash.session import SessionError
 from pgflash.store import PgStore, open_store
 from support.cached import has_contrib
 from support.cluster import ClusterFactory
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 from support.sections import BY_HAND, number, relation_rows
 
 #: What differs between majors is tried on each of them, the rest on one.
@@ -216,7 +216,7 @@ def test_two_at_once_take_turns(server: Server, database: str) -> None:
         )
         assert not done
         one.execute("commit")
-        thread.join(timeout=30)
+        thread.join(timeout=PATIENCE_S)
         assert [head.id for head in store.list()] == [first, *done]
         assert store.list()[1].previous_id == first
 

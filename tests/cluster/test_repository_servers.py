@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -179,9 +178,8 @@ def test_a_stop_does_not_wait_for_the_schedule(
         for which in range(5):
             connection.execute(f"create database d{which} strategy file_copy")
     for _ in range(3):
-        begin = time.monotonic()
         server.restart()
-        assert time.monotonic() - begin < 30
+        assert "received immediate shutdown request" not in server.log_text()
         server.reload()  # the databases are looked at
 
 

@@ -19,7 +19,7 @@ from pgflash.lab.server import Server
 from pgflash.store import open_store
 from support.cluster import ClusterFactory
 from support.commands import failure, output
-from support.patience import eventually
+from support.patience import PATIENCE_S, eventually
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_every_takes_one_after_the_other_until_it_is_interrupted(
         assert eventually(lambda: count() >= 2)
     finally:
         process.terminate()
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert out.startswith("snapshot 1, ")
     assert "interrupted" in err

@@ -99,7 +99,7 @@ def test_a_call_that_goes_wrong_fails_no_query(rig: Rig, case: Running) -> None:
     if case.some:
         assert 0 < counted(rig, case) <= 2 * count
     else:
-        assert eventually(lambda: counted(rig, case) == count, seconds=5), (
+        assert eventually(lambda: counted(rig, case) == count), (
             f"{count} faults, {rig.cached.view()}"
         )
     if not case.aio:

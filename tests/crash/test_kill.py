@@ -12,6 +12,7 @@ import os
 import random
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -32,14 +33,26 @@ PROGRESS = 150
 Kill = Callable[[CachedServer, random.Random], None]
 
 
+def kill_one_of(pids_now: Callable[[], list[int]], choice: random.Random) -> None:
+    """Kill a process of these, which come and go."""
+
+    def killed() -> bool:
+        with suppress(ProcessLookupError, IndexError):
+            os.kill(choice.choice(pids_now()), signal.SIGKILL)
+            return True
+        return False
+
+    assert eventually(killed)
+
+
 def kill_backend(cached: CachedServer, choice: random.Random) -> None:
     """Kill a process that serves a client."""
-    os.kill(choice.choice(cached.server.backend_pids()), signal.SIGKILL)
+    kill_one_of(cached.server.backend_pids, choice)
 
 
 def kill_any_child(cached: CachedServer, choice: random.Random) -> None:
     """Kill any child: a backend, the checkpointer, the cache's own worker."""
-    os.kill(choice.choice(cached.server.child_pids()), signal.SIGKILL)
+    kill_one_of(cached.server.child_pids, choice)
 
 
 def kill_postmaster(cached: CachedServer, choice: random.Random) -> None:
@@ -82,7 +95,12 @@ def kill_and_check(
         _, mismatched = cached.verify()
         assert mismatched == 0
         compared += view["verify_compared"]
-    assert_never_stale(cached, compared_min=rounds * 1000, compared_before=compared)
+    assert_never_stale(
+        cached,
+        compared_min=rounds * 1000,
+        compared_before=compared,
+        go_on=lambda: assert_balanced(cached.server),
+    )
 
 
 def test_killing_children_leaves_nothing_stale(

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -50,14 +51,15 @@ BLOCKS_MIN = ROWS // 2
 #: Of these some may miss, since the policy may have let them go.
 MISSES_MAX = BLOCKS_MIN // 20
 
-#: The last checkpoint waits for a device that hangs so long, and the postmaster once more.
-HANGS_S = 1.0 + 5.0
+#: For longer than anybody waits: the last checkpoint for a second, the postmaster once more.
+HANGS_S = 3600.0
 
 #: With these dice the first file loses all that was not synced.
 LOSES_ALL = 0
 
-#: What everything else may take on a busy machine.
-PATIENCE_S = 5.0
+#: On a machine that stands still flash may take too long for the last checkpoint, or what comes
+#: then may come before we are there.  Then it is done again, so often at most.
+TRIALS = 5
 
 
 def change_half(cached: CachedServer) -> str:
@@ -95,6 +97,12 @@ def create_changed(
     return cached, change_half(cached)
 
 
+def stop_in_time(cached: CachedServer) -> bool:
+    """Stop a server; say whether flash took in time all that the last checkpoint wrote."""
+    cached.server.stop()
+    return "flash took too long" not in cached.server.log_text(since_start=True)
+
+
 def assert_warm(cached: CachedServer, digest: str) -> None:
     """Fail unless the table is what it was, nearly all of it comes from flash, and truly so."""
     after = read_table(cached)
@@ -109,8 +117,10 @@ def assert_warm(cached: CachedServer, digest: str) -> None:
 def test_what_the_last_checkpoint_writes_stays_warm(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    cached, digest = create_changed(cluster, pgflash_install)
-    cached.server.stop()
+    for _ in range(TRIALS):
+        cached, digest = create_changed(cluster, pgflash_install)
+        if stop_in_time(cached):
+            break
     assert start_again(cached).startswith("warm: from the map")
     assert eventually(lambda: is_loaded(cached))
     assert_warm(cached, digest)
@@ -139,11 +149,15 @@ def test_what_a_standby_writes_at_its_end_stays_warm(
         )
     standby = create_standby(cluster, primary.server, settings=SYNCED)
     make_room_on_primary(primary, standby)
-    digest = change_half(primary)
-    with primary.server.connect() as session:
-        session.execute("checkpoint")
-    assert eventually(lambda: has_replayed(primary.server, standby.server))
-    standby.server.stop()
+    for _ in range(TRIALS):
+        digest = change_half(primary)
+        with primary.server.connect() as session:
+            session.execute("checkpoint")
+        assert eventually(lambda: has_replayed(primary.server, standby.server))
+        if stop_in_time(standby):
+            break
+        start_again(standby)
+        until_cached(standby)
     assert start_again(standby).startswith("warm: from the map")
     assert eventually(lambda: is_loaded(standby))
     assert_warm(standby, digest)
@@ -182,7 +196,7 @@ def hanging_at_the_end(
     stopping.start()
     try:
         assert hold.stands_before()
-        cached.emulator.stall("flash", seconds=100)
+        cached.emulator.stall("flash", seconds=HANGS_S)
         assert hold.write()
         hold.release()
         yield cached, digest
@@ -196,9 +210,7 @@ def test_a_device_that_hangs_at_the_end_delays_it_by_seconds(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
     with hanging_at_the_end(cluster, pgflash_install) as (cached, digest):
-        before = time.monotonic()
         assert eventually(lambda: not cached.server.running)
-        assert time.monotonic() - before < HANGS_S + PATIENCE_S
         said = cached.server.log_text(since_start=True)
         assert "what the last checkpoint wrote is not all cached: flash took too long" in said
         assert "the map of the cache is not saved" in said
@@ -219,14 +231,23 @@ def stands_still(pid: int) -> bool:
 def test_a_checkpointer_killed_at_it_leaves_nothing_stale(
     cluster: ClusterFactory, pgflash_install: PgInstall
 ) -> None:
-    with hanging_at_the_end(cluster, pgflash_install) as (cached, digest):
-        (checkpointer,) = (
-            pid for pid, title in process_titles(cached.server) if title.startswith("checkpointer")
-        )
-        # It has filled the ring, begun to empty it, and waits for a second.
-        assert eventually(lambda: stands_still(checkpointer))
-        os.kill(checkpointer, signal.SIGKILL)
-        assert eventually(lambda: not cached.server.running)
+    killed = False
+    for _ in range(TRIALS):
+        with hanging_at_the_end(cluster, pgflash_install) as (cached, digest):
+            # It has filled the ring, begun to empty it, and waits for a second.
+            with suppress(OSError, ValueError):  # it does not any more
+                (checkpointer,) = (
+                    pid
+                    for pid, title in process_titles(cached.server)
+                    if title.startswith("checkpointer")
+                )
+                assert eventually(lambda: stands_still(checkpointer))  # noqa: B023
+                os.kill(checkpointer, signal.SIGKILL)
+                killed = True
+            assert eventually(lambda: not cached.server.running)
+        if killed:
+            break
+    assert killed
     assert start_again(cached).startswith("warm: its memory")
     after = read_table(cached)
     assert after.digest == digest
@@ -246,8 +267,11 @@ def test_what_the_last_checkpoint_wrote_outlives_the_power(
         cached.preloads = (cuts[0].library,)
         cached.preload_env = cuts[0].env
 
-    cached, digest = create_changed(cluster, pgflash_install, while_down=preload)
-    cached.server.stop()
+    for _ in range(TRIALS):
+        cuts.clear()
+        cached, digest = create_changed(cluster, pgflash_install, while_down=preload)
+        if stop_in_time(cached):
+            break
     # Of the cache file all was synced before the map said that it is there.
     assert cuts[0].cut(cached.server, random.Random(LOSES_ALL)).pieces == 0
     assert start_again(cached).startswith("warm: from the map")
@@ -320,9 +344,15 @@ def test_what_a_server_without_fsync_has_lost_is_not_served(
 def test_control_a_map_of_what_is_lost_is_served_stale(
     cluster: ClusterFactory, broken_install: InstallOf
 ) -> None:
-    cached = lose_relations(cluster, broken_install("UNSYNCED"))
-    cached.start()
-    assert eventually(lambda: is_caught(cached))
+    # Where flash took too long there is no map, or none of what was changed last.
+    for _ in range(TRIALS):
+        cached = lose_relations(cluster, broken_install("UNSYNCED"))
+        cached.start()
+        if eventually(partial(is_caught, cached), seconds=20):
+            break
+        cached.server.stop("immediate")
+    else:
+        pytest.fail("no map of what was lost was served")
     assert "the cache is warm: from the map" in cached.server.log_text()
 
 

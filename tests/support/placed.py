@@ -29,6 +29,7 @@ from pgflash.lab.server import Server
 from pgflash.model.plan import Move, Plan, read_plan, write_plan
 from pgflash.place import Cluster, Journal, Steps, apply_plan, moves_for, plan_for, undo_plan
 from support.cluster import ClusterFactory
+from support.patience import PATIENCE_S
 
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
@@ -69,7 +70,7 @@ class PlacedServer:
         self.server.configure({})
         data, log = str(self.data), str(self.server.log_path)
         words = ["pg_ctl", "start", "-D", data, "-w", "-t", "60", "-l", log, "-o", options]
-        self.server.run(words, extra_env=self._env, timeout_s=90)
+        self.server.run(words, extra_env=self._env, timeout_s=PATIENCE_S)
 
     def started_with(self) -> tuple[bytes, bool]:
         """Return the arguments of the running server, and whether it has our variable."""
@@ -80,7 +81,7 @@ class PlacedServer:
     def stop(self, mode: str = "fast") -> None:
         """Stop it."""
         words = ["pg_ctl", "stop", "-D", str(self.data), "-m", mode, "-w"]
-        self.server.run(words, check=False, timeout_s=90)
+        self.server.run(words, check=False, timeout_s=PATIENCE_S)
 
     @property
     def answers(self) -> bool:
@@ -309,7 +310,7 @@ class PeakWatch:
 
     def __exit__(self, *_exc: object) -> None:
         self._over.set()
-        self._thread.join(60)
+        self._thread.join(PATIENCE_S)
 
     @property
     def grown(self) -> dict[str, int]:
@@ -355,7 +356,7 @@ class StallWatch:
 
     def __exit__(self, *_exc: object) -> None:
         self._over.set()
-        self._thread.join(60)
+        self._thread.join(PATIENCE_S)
 
     def _work(self) -> None:
         last = time.monotonic()

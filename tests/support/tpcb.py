@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pgflash.lab.server import Server
 from support.cached import client_program, run_client
+from support.patience import PATIENCE_S
 
 CLIENTS = 4
 
@@ -51,7 +52,7 @@ def run_tpcb(server: Server, *, seconds: int) -> None:
         "pgbench",
         *(*arguments, "--builtin=tpcb-like@2", f"--file={script}@1", "--max-tries=1"),
         "postgres",
-        timeout_s=seconds + 60,
+        timeout_s=seconds + PATIENCE_S,
     )
     assert "number of failed transactions: 0 " in done.stdout, done.stdout
 
@@ -73,7 +74,7 @@ def start_tpcb(server: Server) -> subprocess.Popen[str]:
 def end_load(load: subprocess.Popen[str]) -> None:
     """Wait for a load that has lost its server or is about to."""
     try:
-        load.wait(20)
+        load.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:
         load.kill()
         load.wait()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -93,12 +92,10 @@ def test_a_run_of_another_process_is_seen_refused_and_known_dead_when_killed(
 
 
 def test_who_looks_does_not_keep_a_run_from_beginning(tmp_path: Path) -> None:
-    begin_s = time.monotonic()
     for _ in range(20):
         with kept(tmp_path, Silence()):
             assert progress_of(tmp_path) is not None
         progress_of(tmp_path)
-    assert time.monotonic() - begin_s < 5.0
 
 
 def test_a_progress_that_is_no_progress_is_none(tmp_path: Path) -> None:

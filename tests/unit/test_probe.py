@@ -26,6 +26,7 @@ from pgflash.model.probes import (
     probe_from_json,
     probe_to_json,
 )
+from support.patience import PATIENCE_S
 
 
 def measured(folder: Path, *, use_fio: bool = True) -> Probe:
@@ -160,7 +161,7 @@ def test_a_slow_device_gets_a_smaller_file(tmp_path: Path, monkeypatch: pytest.M
 def test_a_probe_that_is_interrupted_leaves_no_file_and_no_thread(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom pgflash.collect.probe import probe\n"
-        "probe(Path(sys.argv[1]), at='', size_bytes=2**24, seconds=30, use_fio=False,"
+        "probe(Path(sys.argv[1]), at='', size_bytes=2**24, seconds=3600, use_fio=False,"
         " tell=lambda title, _s: print(title, flush=True))"
     )
     for number in (signal.SIGINT, signal.SIGKILL):
@@ -174,7 +175,7 @@ def test_a_probe_that_is_interrupted_leaves_no_file_and_no_thread(tmp_path: Path
         while "reading" not in child.stdout.readline():
             assert child.poll() is None
         child.send_signal(number)
-        assert child.wait(timeout=10) != 0
+        assert child.wait(timeout=PATIENCE_S) != 0
         child.stdout.close()
         assert list(tmp_path.iterdir()) == []
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from support.patience import PATIENCE_S, eventually
+
 SCRATCH = Path(__file__).resolve().parents[2] / "tools" / "scratch.sh"
 
 
@@ -73,10 +75,7 @@ def test_what_a_killed_run_left_goes_with_the_next_one(env: dict[str, str]) -> N
         assert left(env) == 2, "the command that it ran is still there"
         assert child.stdin is not None
         child.stdin.close()
-        deadline = time.monotonic() + 20
-        while left(env) and time.monotonic() < deadline:
-            run(env, "true")
-    assert left(env) == 0
+        assert eventually(lambda: run(env, "true") and not left(env))
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP])
@@ -84,7 +83,7 @@ def test_told_to_end_it_interrupts_all_that_runs(env: dict[str, str], told: int)
     command = "sh -c 'echo ready; sleep 600'; echo the next step"
     with running(env, command) as child:
         child.send_signal(told)
-        said, _ = child.communicate(timeout=20)
+        said, _ = child.communicate(timeout=PATIENCE_S)
     assert said == ""
     assert child.returncode == 128 + signal.SIGINT
     assert left(env) == 0
@@ -94,7 +93,7 @@ def test_an_interrupt_is_for_the_command_to_answer(env: dict[str, str]) -> None:
     """Which Ctrl-C has told itself, once."""
     command = "trap 'echo told; exit 7' INT; echo ready; kill -INT $PPID; read ends; echo ended"
     with running(env, command) as child:
-        said, _ = child.communicate("", timeout=20)
+        said, _ = child.communicate("", timeout=PATIENCE_S)
     assert (said, child.returncode, left(env)) == ("ended\n", 0, 0)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from pgflash.web.security import (
     Doorman,
     make_policy,
 )
+from support.patience import until
 from support.served import Answer, Served, served
 
 TOKEN = "0123456789abcdef-right"
@@ -316,10 +316,7 @@ def test_a_place_that_is_none_is_refused_in_a_sentence(open_page: Served, after:
 
 
 def test_a_server_that_is_not_there_is_said_on_the_page(open_page: Served) -> None:
-    for _ in range(200):
-        if open_page.collector.status.state == "lost":
-            break
-        time.sleep(0.05)
+    until(lambda: open_page.collector.status.state == "lost")
     text = open_page.ask("/").text
     assert "could not connect" in text
     assert "--dsn" in text
