@@ -14,12 +14,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pgflash.collect import live
 from pgflash.lab.postgres import MAJORS, PgInstall
 from support.cluster import ClusterFactory, build_install, find_install
+from support.patience import PATIENCE_S
 from support.turns import Turns, turn
 
 if TYPE_CHECKING:
     from xdist.remote import Producer  # type: ignore[import-untyped]
+
+# A page that is watched gives a statement some seconds; on a machine that is busy none is lost.
+live.STATEMENT_TIMEOUT_MS = int(PATIENCE_S * 1000)
 
 _failed = pytest.StashKey[bool]()
 

@@ -450,6 +450,7 @@ pgflash_snapshot_launcher_main(Datum argument)
 	{
 		TimestampTz now = GetCurrentTimestamp();
 		TimestampTz again;
+		TimestampTz after;
 
 		if (visits_reload())
 			take_settings(&schedule);
@@ -459,9 +460,12 @@ pgflash_snapshot_launcher_main(Datum argument)
 			again = later(now, LOOK_S);
 		else
 			again = round_of_work(&schedule);
+		after = GetCurrentTimestamp();
+		/* The clock was set back meanwhile: AGAIN is of another time. */
+		if (after < now)
+			continue;
 		if (again > now)
-			visits_sleep(
-				TimestampDifferenceMilliseconds(GetCurrentTimestamp(), again));
+			visits_sleep(TimestampDifferenceMilliseconds(after, again));
 	}
 
 	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */

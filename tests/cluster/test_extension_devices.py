@@ -186,12 +186,13 @@ def test_a_device_that_hangs_costs_no_query_more_than_the_deadline(
     )
     if cached.view()["io_engine"] != "aio":
         pytest.skip("the kernel allows no AIO, so there is no deadline")
+    fill_tables(cached)
     assert eventually(lambda: hits_of_reading(cached) > 300)
     with cached.server.connect() as connection:
         connection.execute("select pad from item where id = 1")  # and what a session reads once
         timeouts = cached.view()["read_timeouts"]
-        # For longer than anybody waits: had a query to wait for the device, none would end.
-        cached.emulator.stall("flash", seconds=3600)
+        # As long as the emulator can: had a query to wait for the device, it would be over then.
+        cached.emulator.stall("flash", seconds=120)
 
         def has_met_it() -> bool:
             for number in range(100):
@@ -202,6 +203,7 @@ def test_a_device_that_hangs_costs_no_query_more_than_the_deadline(
 
         try:
             assert eventually(has_met_it)
+            assert cached.emulator.stats().device("flash").stalled_s > 0, "a query waited for it"
         finally:
             cached.emulator.stall("flash", seconds=0)
     assert cached.view()["mode"] == "serve"

@@ -13,6 +13,7 @@ import pytest
 from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
+from support.patience import eventually
 from support.world import World, read_single_rows
 
 #: Less than is cached of each table.
@@ -30,21 +31,25 @@ def make_prey(cached: CachedServer, name: str, *, tablespace: str = "pg_default"
     world.run("alter table {name} set (fillfactor = 10)", name=name)
     world.insert(name, 1, 1000)
     world.run("checkpoint")
-    for _ in range(2):
+    paths: list[str] = []
+
+    def is_cached() -> bool:
         read_single_rows(world.session(), name, world.tables["postgres", name], 1000)
-    row = (
-        world.session()
-        .execute(
-            "select pg_relation_filepath(relation), cached_blocks from pgflash_relations"
-            " where relation = %s::regclass and fork = 'main'",
-            (name,),
+        row = (
+            world.session()
+            .execute(
+                "select pg_relation_filepath(relation), cached_blocks from pgflash_relations"
+                " where relation = %s::regclass and fork = 'main'",
+                (name,),
+            )
+            .fetchone()
         )
-        .fetchone()
-    )
+        paths[:] = [str(row[0])] if row is not None else []
+        return row is not None and int(row[1]) > BYTES // 8192
+
+    assert eventually(is_cached)
     world.disconnect()
-    assert row is not None
-    assert int(row[1]) > BYTES // 8192
-    return (cached.server.data / str(row[0])).resolve()
+    return (cached.server.data / paths[0]).resolve()
 
 
 def export_to(cached: CachedServer, path: Path) -> None:

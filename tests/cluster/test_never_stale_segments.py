@@ -12,7 +12,7 @@ import os
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from support.cached import CachedServer, assert_never_stale, create_cached
+from support.cached import CachedServer, assert_never_stale, create_cached, go_on_until_told
 from support.cluster import ClusterFactory
 from support.world import World, read_single_rows
 
@@ -76,6 +76,7 @@ def test_blocks_of_two_segments_are_told_apart(
     read_ends(world)
     replace_end(world, version=3)
     read_ends(world)
+    assert go_on_until_told(cached, 2000 - compared, lambda: read_ends(world))
     world.drop("wide")
     world.run("checkpoint")
     world.disconnect()

@@ -124,8 +124,9 @@ def test_the_schedule_finds_its_database_keeps_time_and_forgets(
         assert eventually(lambda: 'keeping snapshots in database "postgres"' in server.log_text())
 
 
+@pytest.mark.parametrize("when", ["between two snapshots", "within a snapshot"])
 def test_the_schedule_goes_on_though_the_clock_was_set_back(
-    cluster: ClusterFactory, pgflash_install: PgInstall
+    cluster: ClusterFactory, pgflash_install: PgInstall, when: str
 ) -> None:
     server = cluster(
         install=pgflash_install,
@@ -139,17 +140,27 @@ def test_the_schedule_goes_on_though_the_clock_was_set_back(
         connection.execute("create extension pgflash")
         connection.execute("select pg_reload_conf()")
 
-        def earlier(than: datetime) -> bool:
-            """Say whether there is a snapshot that is so much earlier."""
-            query = "select 1 from pgflash_snapshots where taken_at < %s"
-            return connection.execute(query, [than]).fetchone() is not None
+        def earlier(than: datetime) -> int:
+            """Return how many snapshots are so much earlier."""
+            query = "select from pgflash_snapshots where taken_at < %s"
+            return connection.execute(query, [than]).rowcount
 
         (began,) = connection.execute("select now()").fetchone() or (None,)
         assert isinstance(began, datetime)
         assert eventually(lambda: earlier(began + timedelta(minutes=1)))
         assert not earlier(began - timedelta(minutes=1))
+        if when == "within a snapshot":
+            held = (
+                "select from pg_stat_activity where wait_event_type = 'Lock'"
+                " and backend_type = 'pgflash snapshot visitor'"
+            )
+            with server.connect(autocommit=False) as other:
+                other.execute("lock table pgflash_snapshots")
+                assert eventually(lambda: connection.execute(held).rowcount)
+                clock.set(ahead_s=-3600)
         clock.set(ahead_s=-3600)
-        assert eventually(lambda: earlier(began - timedelta(minutes=1)))
+        # The first may be the one that was being taken.
+        assert eventually(lambda: earlier(began - timedelta(minutes=1)) > 1)
 
 
 def test_the_setting_names_the_database(

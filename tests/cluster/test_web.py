@@ -197,13 +197,18 @@ def test_a_stretch_tells_what_sessions_did(server: Server, page: Served) -> None
     assert before["begin"] < before["remembered_from"]
 
 
-def test_one_question_serves_all_who_mark_the_same_stretch(server: Server) -> None:
+def test_one_question_serves_all_who_mark_the_same_stretch(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However long we take.
+    monkeypatch.setattr("pgflash.web.details.SETTLED", timedelta(minutes=10))
+    monkeypatch.setattr("pgflash.web.details.HISTORY_KEPT_S", 600.0)
     begin, end = slept(server, 0.3)
     details = Details(server.conninfo())
     with connect(server.conninfo()) as connection:
         known = LiveReader(connection).server
-    early = begin - timedelta(minutes=5)
-    answers = {details.stretch(known, early, begin - timedelta(seconds=20)) for _ in range(5)}
+    early = begin - timedelta(minutes=50)
+    answers = {details.stretch(known, early, begin - timedelta(minutes=20)) for _ in range(5)}
     assert (len(answers), details.asked) == (1, 1)
     # What has just ended may still get looks, so it is asked anew.
     details.stretch(known, begin, end)

@@ -89,8 +89,13 @@ class Rig:
         self.stop()
         self.faults.hide_aio(hidden=not aio)
         self.cached.start()
-        self.world.check()
-        assert self.cached.assert_serving()["hits"] > WARM_HITS
+
+        def is_warm() -> bool:
+            self.world.check()
+            return bool(self.cached.assert_serving()["hits"] > WARM_HITS)
+
+        self.cached.await_serving()
+        assert eventually(is_warm)
 
     def begin_ill(self) -> None:
         """Start with whatever is wrong now."""
@@ -102,6 +107,15 @@ class Rig:
         for step in (update_rows, vacuum_tail, regrow_tail):
             step(self.world)
         self.world.check()
+
+    def work_until_struck(self, times: int) -> None:
+        """Do so until faults have struck so often: a writer that is late writes less."""
+
+        def struck() -> bool:
+            self.work()
+            return self.faults.count >= times
+
+        assert eventually(struck), self.faults.count
 
     def check(self) -> Row:
         """Fail if anything is wrong with the data or the cached blocks; return the view."""

@@ -319,8 +319,12 @@ class PeakWatch:
 
     def _work(self) -> None:
         while not self._over.wait(0.003):
-            for name, folder in self._folders.items():
-                self._most[name] = max(self._most[name], _size(folder))
+            self._look()
+        self._look()  # it may be the first on a machine that stands still
+
+    def _look(self) -> None:
+        for name, folder in self._folders.items():
+            self._most[name] = max(self._most[name], _size(folder))
 
 
 def _size(folder: Path) -> int:
