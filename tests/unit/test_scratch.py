@@ -49,9 +49,12 @@ def run(env: dict[str, str], command: str) -> subprocess.CompletedProcess[str]:
 def running(
     env: dict[str, str], command: str = "echo ready; read ends"
 ) -> Iterator[subprocess.Popen[str]]:
-    """Have one run that has made its folders and goes on until its input ends."""
+    """Have one run that has made its folders and goes on until its input ends.
+
+    A shell cannot answer what was ignored when it began, as under nohup.
+    """
     with subprocess.Popen(
-        [SCRATCH, "sh", "-c", command],
+        ["env", "--default-signal", SCRATCH, "sh", "-c", command],
         env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as child:  # fmt: skip
         assert child.stdout is not None
