@@ -54,9 +54,10 @@ def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
 
 
 def read_all(cached: CachedServer) -> None:
+    """Read every block, in no order: in order it would be a scan, which is not put in."""
     with cached.server.connect() as connection:
         for i in range(1, ROWS, 13):
-            connection.execute("select pad from item where id = %s", [i])
+            connection.execute("select pad from item where id = %s", [i * 7919 % ROWS + 1])
 
 
 def hit_ratio(cached: CachedServer) -> float:
@@ -84,6 +85,7 @@ def disk_bytes(cached: CachedServer) -> int:
 def test_growing_keeps_what_is_cached_and_moves_what_must(cached: CachedServer) -> None:
     read_all(cached)
     before = hit_ratio(cached)
+    assert before > 0.9
     moved = cached.view()["moved_blocks"]
     resize(cached, LARGE)
     view = cached.view()
@@ -98,6 +100,7 @@ def test_shrinking_keeps_what_fits_and_gives_the_disk_back(cached: CachedServer)
     resize(cached, LARGE)
     read_all(cached)
     before = hit_ratio(cached)
+    assert before > 0.9
     used = cached.view()["used_slots"]
     resize(cached, SMALL)
     assert eventually(lambda: disk_bytes(cached) <= 17 * MB + 64 * 1024)
@@ -105,7 +108,7 @@ def test_shrinking_keeps_what_fits_and_gives_the_disk_back(cached: CachedServer)
     assert view["used_slots"] > 0.8 * min(used, view["slots"])
     assert hit_ratio(cached) > before - 0.1
     compared, mismatched = cached.verify()
-    assert compared > 300
+    assert compared > 1000
     assert mismatched == 0
     assert cached.assert_serving()["flash_read_errors"] == 0
 
