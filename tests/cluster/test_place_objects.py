@@ -536,6 +536,31 @@ def test_a_table_that_is_made_again_while_it_is_its_turn_is_moved(
         connection.execute("drop table again")
 
 
+def test_a_table_that_is_made_again_all_the_time_is_passed_over_until_it_lasts(
+    placed: PlacedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with placed.server.connect() as connection:
+        connection.execute("create table restless (n int); create table calm (n int)")
+        path = placed.plan(table("restless"), table("calm"), name="restless")
+        go = RelationMover._go
+
+        def made_again(mover: RelationMover, place: str, steps: Steps) -> None:
+            if "restless" in mover._move.name:
+                connection.execute("drop table restless")
+                connection.execute("create table restless (n int)")
+                raise PlaceError("restless is still in pg_default")
+            go(mover, place, steps)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(RelationMover, "_go", made_again)
+            states = [record.state for record in placed.apply(path).records]
+        assert states == [MoveState.GONE, MoveState.DONE]
+        states = [record.state for record in placed.apply(path).records]
+        assert states == [MoveState.DONE, MoveState.DONE]
+        assert places(placed, "restless") == {"restless": "flash"}
+        connection.execute("drop table restless, calm")
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

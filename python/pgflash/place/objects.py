@@ -239,7 +239,7 @@ class RelationMover:
     # ---- go
 
     def go(self, place: str, steps: Steps) -> None:
-        """Move it to a tablespace."""
+        """Move it to a tablespace; GoneError if nobody can keep up with it."""
         failed: PlaceError
         for _attempt in range(_MADE_AGAIN_MAX):
             relation = self._now()
@@ -250,7 +250,9 @@ class RelationMover:
                 if not self._is_another(relation):
                     raise
                 failed = error
-        raise failed
+        raise GoneError(
+            f"{self._relation.title} is dropped and made again all the time"
+        ) from failed
 
     def _is_another(self, relation: Relation) -> bool:
         """Say whether it was dropped and another made by its name; raise if only dropped."""
