@@ -17,7 +17,7 @@ import json
 import statistics
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from psycopg import Connection
@@ -45,18 +45,20 @@ FULL = Size(warm_mb=192, cold_mb=768, misses=3000, stall_s=10, scans=5)
 QUICK = Size(warm_mb=160, cold_mb=160, misses=300, stall_s=2, scans=2)
 
 
-def latencies_ms(connection: Connection[Any], name: str, blocks: int, count: int) -> list[float]:
+def latencies_ms(
+    connection: Connection[Any], name: str, blocks: int, numbers: range
+) -> list[float]:
     """Read single blocks far apart, each for the first time."""
     times = []
-    for i in range(count):
+    for i in numbers:
         began = time.monotonic()
         pick(connection, name, (i * 7919 + 13) % blocks)
         times.append((time.monotonic() - began) * 1000)
-    return sorted(times)
+    return times
 
 
 def at(values: list[float], share: float) -> float:
-    return values[min(len(values) - 1, int(len(values) * share))]
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
 def slowest_in_a_stall_ms(
@@ -78,17 +80,34 @@ def slowest_in_a_stall_ms(
     return slowest
 
 
-def cold_figures(
-    connection: Connection[Any], blocks: int, size: Size, name: str
-) -> dict[str, float]:
-    """Scan what flash does not hold, then miss single blocks of it."""
-    speed = statistics.median(scan_mb_s(connection, "cold", blocks) for _ in range(size.scans))
-    misses = latencies_ms(connection, "cold", blocks, size.misses)
-    return {
-        f"cold_scan_{name}_mb_s": speed,
-        f"miss_p50_{name}_ms": at(misses, 0.5),
-        f"miss_p99_{name}_ms": at(misses, 0.99),
-    }
+@dataclass(slots=True)
+class Cold:
+    """What a server does that flash cannot help: each scan's speed, each miss's time."""
+
+    scans_mb_s: list[float] = field(default_factory=list)
+    misses_ms: list[float] = field(default_factory=list)
+
+    def result(self, name: str) -> dict[str, float]:
+        """Return the figures, by what they are of: with the cache or without."""
+        return {
+            f"cold_scan_{name}_mb_s": statistics.median(self.scans_mb_s),
+            f"miss_p50_{name}_ms": at(self.misses_ms, 0.5),
+            f"miss_p99_{name}_ms": at(self.misses_ms, 0.99),
+        }
+
+
+def cold_figures(bench: Bench, blocks: int, size: Size) -> dict[str, float]:
+    """Scan what flash does not hold, and miss single blocks of it, with and without in turn."""
+    without, with_cache = Cold(), Cold()
+    misses = size.misses // size.scans
+    for turn in range(size.scans):
+        numbers = range(turn * misses, (turn + 1) * misses)
+        both = [(False, without), (True, with_cache)]
+        for cache, cold in both if turn % 2 == 0 else reversed(both):
+            with bench.session(cache=cache) as connection:
+                cold.scans_mb_s.append(scan_mb_s(connection, "cold", blocks))
+                cold.misses_ms += latencies_ms(connection, "cold", blocks, numbers)
+    return without.result("without") | with_cache.result("with")
 
 
 def measure(bench: Bench, size: Size) -> dict[str, float]:
@@ -101,8 +120,6 @@ def measure(bench: Bench, size: Size) -> dict[str, float]:
         cold_blocks = make_table(connection, "cold", size.cold_mb)
         connection.execute("checkpoint")
         bench.emulator.on()
-    with bench.session() as connection:
-        found |= cold_figures(connection, cold_blocks, size, "without")
     with bench.session(cache=True) as connection:
         warm(bench, connection, warm_blocks)
         found["slowest_in_stall_ms"] = slowest_in_a_stall_ms(
@@ -113,8 +130,7 @@ def measure(bench: Bench, size: Size) -> dict[str, float]:
         for _ in range(size.scans):
             scan_mb_s(connection, "cold", cold_blocks)
         found["displaced"] = 1 - cached_share(connection, warm_blocks) / before
-        found |= cold_figures(connection, cold_blocks, size, "with")
-    return found
+    return found | cold_figures(bench, cold_blocks, size)
 
 
 def run_major(install: PgInstall, size: Size) -> dict[str, float]:
