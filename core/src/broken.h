@@ -98,7 +98,11 @@ enum
 
 	/* All bits are taken; these are the curve's again, which has no devices. */
 	FC_BREAK_WRITE_SHARE = FC_BIT(28), /* one device may have all writes */
-	FC_BREAK_WRITE_LATE = FC_BIT(29)   /* ... and all pages of the ring */
+	FC_BREAK_WRITE_LATE = FC_BIT(29),  /* ... and all pages of the ring */
+
+	/* ... and in tests that have neither. */
+	FC_BREAK_CHECKPOINT = FC_BIT(28), /* a map is used in whatever state */
+	FC_BREAK_FOREIGN = FC_BIT(29)     /* who changes files behind us is not met */
 };
 
 extern uint64_t fc_test_broken;

@@ -133,15 +133,24 @@ take_files(FcCache *cache, uint64_t nonce)
 		atomic_store(&shared->asleep_count, taken);
 		shared->map_sets = fc_map_sets_of_file(shared);
 		shared->map_nonce = nonce;
+		shared->map_checkpoint = cache->devices[0].label.checkpoint;
 		start = FC_START_MAP;
 	}
 	free(files);
 	return start;
 }
 
+static bool
+same_checkpoint(const FcCheckpoint *a, const FcCheckpoint *b)
+{
+	return a->location == b->location && a->time == b->time &&
+	       a->timeline == b->timeline && a->crc == b->crc;
+}
+
 /* Is there a map of this cache in all the files? */
 static FcStart
-judge(const FcCache *cache, const FcIdentity *identity, uint64_t nonce)
+judge(const FcCache *cache, const FcIdentity *identity,
+      const FcCheckpoint *checkpoint, uint64_t nonce)
 {
 	const FcShared *shared = cache->shared;
 	FcStart start = FC_START_NOTHING;
@@ -170,6 +179,9 @@ judge(const FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 			return FC_START_DIRECTORY;
 		if (!label->clean && !FC_BROKEN(CLEAN))
 			return FC_START_UNCLEAN;
+		if (!same_checkpoint(&label->checkpoint, checkpoint) &&
+		    !FC_BROKEN(CHECKPOINT))
+			return FC_START_CHECKPOINT;
 		if (label->slot_count != fc_map_sets_of_file(shared) * FC_WAYS)
 			return FC_START_GEOMETRY;
 	}
@@ -177,11 +189,12 @@ judge(const FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 }
 
 FcStart
-fc_map_begin(FcCache *cache, const FcIdentity *identity)
+fc_map_begin(FcCache *cache, const FcIdentity *identity,
+             const FcCheckpoint *checkpoint)
 {
 	uint32_t count = cache->shared->device_count;
 	uint64_t nonce = fc_life_found(cache->devices, count);
-	FcStart start = judge(cache, identity, nonce);
+	FcStart start = judge(cache, identity, checkpoint, nonce);
 
 	if (start == FC_START_MAP)
 		start = take_files(cache, nonce);
@@ -209,6 +222,7 @@ is_unused(const FcShared *shared)
 
 /*
  * The cache files are what they were when they were opened, but for their superblocks.
+ * If the server did run for a moment, its control file is another than the map's.
  * A child that yet lives and does something now is seen by stamps and checksums.
  */
 FcStatus
@@ -226,6 +240,7 @@ fc_map_leave(FcCache *cache)
 		label.clean = true;
 		label.slot_count = shared->map_sets * FC_WAYS;
 		label.nonce = shared->map_nonce;
+		label.checkpoint = shared->map_checkpoint;
 		if (!fc_label_write(cache->devices[i].fd, &label))
 			return FC_FAILED;
 	}

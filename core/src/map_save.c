@@ -178,7 +178,7 @@ reserve(const FcCache *cache, uint32_t device)
 }
 
 static bool
-mark_clean(FcCache *cache)
+mark_clean(FcCache *cache, const FcCheckpoint *checkpoint)
 {
 	FcShared *shared = cache->shared;
 
@@ -189,6 +189,7 @@ mark_clean(FcCache *cache)
 		label.clean = true;
 		label.slot_count = fc_map_sets_of_file(shared) * FC_WAYS;
 		label.nonce = shared->nonce;
+		label.checkpoint = *checkpoint;
 		if (!fc_label_write(cache->devices[i].fd, &label))
 			return false;
 	}
@@ -222,7 +223,7 @@ fc_unsynced(const FcCache *cache)
 }
 
 FcStatus
-fc_map_save(FcCache *cache)
+fc_map_save(FcCache *cache, const FcCheckpoint *checkpoint)
 {
 	FcShared *shared = cache->shared;
 	uint64_t geometry = atomic_load(&shared->geometry);
@@ -253,5 +254,5 @@ fc_map_save(FcCache *cache)
 	for (uint32_t i = 0; saved && i < shared->device_count; i++)
 		saved = fdatasync(cache->devices[i].fd) == 0;
 	free(buffer);
-	return saved && mark_clean(cache) ? FC_OK : FC_FAILED;
+	return saved && mark_clean(cache, checkpoint) ? FC_OK : FC_FAILED;
 }

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define FC_DISK_MAGIC   "pgflash\n"
-#define FC_DISK_VERSION 3
+#define FC_DISK_VERSION 4
 
 typedef struct FcDiskSuperblock
 {
@@ -29,11 +29,15 @@ typedef struct FcDiskSuperblock
 	uint64_t system; /* whose cache it is: see FcIdentity */
 	uint64_t directory_device;
 	uint64_t directory_inode;
+	uint64_t checkpoint_location; /* see FcCheckpoint; 0 unless clean */
+	int64_t checkpoint_time;
+	uint32_t checkpoint_timeline;
+	uint32_t checkpoint_crc;
 	uint32_t unused;
 	uint32_t crc; /* CRC32C of the fields before it */
 } FcDiskSuperblock;
 
-_Static_assert(sizeof(FcDiskSuperblock) == 72, "the superblock has no holes");
+_Static_assert(sizeof(FcDiskSuperblock) == 96, "the superblock has no holes");
 
 /*
  * The map, behind the slots: a record for each set of the file, the policy's state of

@@ -172,6 +172,7 @@ struct FcShared
 	FcIdentity identity;     /* whose all this is; 0 = nobody's */
 	uint64_t nonce;          /* of this life of the cache file */
 	FcAtomic64 map_nonce;    /* of the life whose map is taken in; 0 = none */
+	FcCheckpoint map_checkpoint; /* what it counts for */
 	uint32_t map_sets;       /* of each of its files */
 	FcAtomic32 map_next;     /* the part of it that is next */
 	FcAtomic32 unsynced;     /* see fc_unsynced_set() */

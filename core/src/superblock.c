@@ -58,6 +58,10 @@ fc_label_read(int fd, FcLabel *label)
 		.identity = { .system = disk.system,
 		              .directory_device = disk.directory_device,
 		              .directory_inode = disk.directory_inode },
+		.checkpoint = { .location = disk.checkpoint_location,
+		                .time = disk.checkpoint_time,
+		                .timeline = disk.checkpoint_timeline,
+		                .crc = disk.checkpoint_crc },
 	};
 }
 
@@ -77,6 +81,10 @@ fc_label_write(int fd, const FcLabel *label)
 		.system = label->identity.system,
 		.directory_device = label->identity.directory_device,
 		.directory_inode = label->identity.directory_inode,
+		.checkpoint_location = label->checkpoint.location,
+		.checkpoint_time = label->checkpoint.time,
+		.checkpoint_timeline = label->checkpoint.timeline,
+		.checkpoint_crc = label->checkpoint.crc,
 	};
 	ssize_t put;
 

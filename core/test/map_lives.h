@@ -21,6 +21,11 @@ static const FcIdentity home = {
 	.system = 1, .directory_device = 2, .directory_inode = 3, .boot = { 4, 5 }
 };
 
+/* What the control file says, at the end of a life and at the beginning of the next. */
+static FcCheckpoint stop = {
+	.location = 6, .time = 7, .timeline = 8, .crc = 9
+};
+
 static const FcConfig config = { .slot_count = SLOTS,
 	                             .file_count = 64,
 	                             .process_count = 8,
@@ -51,7 +56,7 @@ begin_as(const FcIdentity *identity)
 	life.memory = shared_memory(fc_cache_memory_size(&config));
 	MUST(fc_cache_create(&life.cache, life.memory, &config, &life.device) ==
 	     FC_OK);
-	life.start = fc_map_begin(&life.cache, identity);
+	life.start = fc_map_begin(&life.cache, identity, &stop);
 	MUST(fc_life_begin(&life.cache, identity, ++nonce) == FC_OK);
 	MUST(fc_process_begin(&life.cache) == FC_OK);
 	MUST(fc_mode_set(&life.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
@@ -90,7 +95,7 @@ UNUSED static void
 end(void)
 {
 	flush();
-	MUST(fc_map_save(&life.cache) == FC_OK);
+	MUST(fc_map_save(&life.cache, &stop) == FC_OK);
 	kill_life();
 }
 

@@ -19,8 +19,11 @@
  * Flash would else keep what the disk has lost.  A server that is shut down in recovery
  * need not have synced what it wrote since its last restartpoint: then we do.
  *
- * Nor is a map used if the server that ran last was not shut down, though it may have
- * run without us: what it wrote can be on disk without the time it was written.
+ * A map is believed only while the control file says, byte for byte, what it said when
+ * the map was saved.  Else the cluster has lived on without this cache: the flash was not
+ * mounted, or the library not loaded.  If that life lost its power, what it wrote can be
+ * on disk without the time at which it was written, and no recovery need touch the file
+ * again: the stamps of stamps.c would not tell.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -253,6 +256,8 @@ words(FcStart how)
 		case FC_START_UNCLEAN:
 			return "cold: the server was not shut down, and the cache's "
 				   "memory is gone";
+		case FC_START_CHECKPOINT:
+			return "cold: the server has run without this cache since";
 		case FC_START_FORMAT:
 			return "cold: the cache is of another version of pgflash";
 		case FC_START_GEOMETRY:
@@ -310,15 +315,22 @@ bridge_restart_release(void)
 	fd = -1;
 }
 
-/* Was the server that ran last, or runs, shut down? */
+/* What the control file says; false if it is damaged. */
 static bool
-is_shut_down(bool *in_recovery_out)
+read_checkpoint(FcCheckpoint *checkpoint, DBState *state_out)
 {
 	bool whole;
 	ControlFileData *control = get_controlfile(DataDir, &whole);
 
-	*in_recovery_out = control->state == DB_SHUTDOWNED_IN_RECOVERY;
-	return whole && (control->state == DB_SHUTDOWNED || *in_recovery_out);
+	*checkpoint = (FcCheckpoint){
+		.location = control->checkPoint,
+		.time = (int64_t) control->checkPointCopy.time,
+		.timeline = control->checkPointCopy.ThisTimeLineID,
+		.crc = (uint32_t) control->crc,
+	};
+	*state_out = control->state;
+	pfree(control);
+	return whole;
 }
 
 /*
@@ -340,7 +352,8 @@ void
 bridge_restart_end(FcCache *cache, bool in_order)
 {
 	FcStatus saved = FC_SKIP;
-	bool in_recovery;
+	FcCheckpoint checkpoint;
+	DBState state;
 
 	if (cache->shared == NULL || !setting_warm_restart)
 		return;
@@ -353,7 +366,8 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	}
 
 	/* What is in memory outlives any other end. */
-	if (!in_order || !is_shut_down(&in_recovery))
+	if (!in_order || !read_checkpoint(&checkpoint, &state) ||
+	    (state != DB_SHUTDOWNED && state != DB_SHUTDOWNED_IN_RECOVERY))
 		return;
 	if (fc_ring_info(cache).stood_in_ns >= STAND_IN_NS)
 		ereport(LOG,
@@ -381,7 +395,8 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		                   "started before the server.")));
 		return;
 	}
-	if (in_recovery && !FC_BROKEN(RECOVERY_SYNC) && !bridge_mounts_sync())
+	if (state == DB_SHUTDOWNED_IN_RECOVERY && !FC_BROKEN(RECOVERY_SYNC) &&
+	    !bridge_mounts_sync())
 	{
 		/* What was to be written may be lost, and then is not in the files. */
 		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
@@ -390,7 +405,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		bridge_restart_release();
 		return;
 	}
-	saved = fc_map_save(cache);
+	saved = fc_map_save(cache, &checkpoint);
 	if (saved == FC_FAILED)
 		ereport(LOG,
 		        (errmsg("pgflash: could not save the map of the cache: %m"),
@@ -400,19 +415,18 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		bridge_restart_release();
 }
 
-/* Of a server that was not shut down, with us or without, no map is used. */
 static FcStart
-begin_with_map(FcCache *cache, const FcIdentity *identity, FcDevice *devices,
-               uint32_t count)
+begin_with_map(FcCache *cache, const FcIdentity *identity,
+               const FcDevice *devices)
 {
-	bool in_recovery;
+	FcCheckpoint checkpoint;
+	DBState state;
 
-	if (!is_shut_down(&in_recovery) && !FC_BROKEN(SHUT_DOWN))
-	{
-		for (uint32_t i = 0; i < count; i++)
-			devices[i].label.clean = false;
-	}
-	return fc_map_begin(cache, identity);
+	if (!read_checkpoint(&checkpoint, &state))
+		return FC_START_UNREADABLE;
+	if (FC_BROKEN(CHECKPOINT))
+		checkpoint = devices[0].label.checkpoint;
+	return fc_map_begin(cache, identity, &checkpoint);
 }
 
 bool
@@ -439,7 +453,7 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 		return false;
 	if (!warm && start != FC_START_UNWANTED)
 	{
-		FcStart map = known ? begin_with_map(cache, &identity, devices, count)
+		FcStart map = known ? begin_with_map(cache, &identity, devices)
 		                    : FC_START_UNREADABLE;
 
 		/* Unless the memory that was found has said why not. */

@@ -52,7 +52,7 @@
 #define FC_BREAK_RECOVERY_SYNC                                                 \
 	24 /* a server that is shut down in recovery has synced */
 #define FC_BREAK_MOUNTS    25 /* tablespaces are mounted as they were */
-#define FC_BREAK_SHUT_DOWN 26 /* a map is used whatever the control file says */
+#define FC_BREAK_CHECKPOINT 26 /* a map is used whatever the control file says */
 #define FC_BREAK_OVERWRITTEN                                                   \
 	30 /* looks that were overwritten while they were read */
 #define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */

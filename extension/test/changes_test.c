@@ -17,6 +17,7 @@
 #include "fcache/writer.h"
 
 static const FcIdentity identity = { .system = 1 };
+static const FcCheckpoint checkpoint = { .location = 1 };
 
 /* ---- all of them ------------------------------------------------------------------ */
 
@@ -205,11 +206,11 @@ static int alias_fd;
 static bool
 a_failed_alias_leaves_no_map(void)
 {
-	bool could = fc_map_save(&runtime.cache) == FC_OK;
+	bool could = fc_map_save(&runtime.cache, &checkpoint) == FC_OK;
 
 	fault = (Fault){ .name = "pwrite", .fd = alias_fd, .error = EIO };
 	return could && write_block(alias_fd) == -1 && errno == EIO &&
-	       nothing_is_cached() && fc_map_save(&runtime.cache) == FC_SKIP;
+	       nothing_is_cached() && fc_map_save(&runtime.cache, &checkpoint) == FC_SKIP;
 }
 
 static void

@@ -167,17 +167,18 @@ static void
 test_file_system_that_fails(void)
 {
 	const FcIdentity identity = { .system = 1 };
+	const FcCheckpoint checkpoint = { .location = 1 };
 	int fd = lettered_relation(BLOCKS);
 
 	if (fc_life_begin(&runtime.cache, &identity, 1) != FC_OK)
 		abort();
 	OK(changes_syncfs(fd) == 0 && block_is_cached(0) &&
-	       fc_map_save(&runtime.cache) == FC_OK,
+	       fc_map_save(&runtime.cache, &checkpoint) == FC_OK,
 	   "a file system is synced, all stays cached, and a map can be saved");
 	fault = (Fault){ .name = "syncfs", .fd = fd, .error = EIO };
 	OK(changes_syncfs(fd) == -1 && errno == EIO && nothing_is_cached(),
 	   "SYNCFS: after a syncfs that failed nothing at all is cached");
-	OK(fc_map_save(&runtime.cache) == FC_SKIP,
+	OK(fc_map_save(&runtime.cache, &checkpoint) == FC_SKIP,
 	   "SYNCFS: and no map of what is cached later is saved");
 	server_close(fd);
 }

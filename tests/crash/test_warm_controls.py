@@ -111,8 +111,9 @@ RULES = [
         marks=pytest.mark.soak,
     ),
     pytest.param("GEOMETRY", raise_maximum, "size", "warm: ", "map", id="geometry"),
-    pytest.param("SHUT_DOWN", run_without_us, "not shut down", "warm: ", "map", id="shut down"),
-    pytest.param("SYSTEM", initialise_anew, "another cluster's", "warm: ", "map", id="system"),
+    pytest.param("CHECKPOINT", run_without_us, "run without", "warm: ", "map", id="checkpoint"),
+    pytest.param("SYSTEM", initialise_anew, "another cluster's", "cold: ", "run without",
+                 id="system"),  # fmt: skip
     pytest.param("DIRECTORY", move_to_a_copy, "data directory's", "warm: ", "map", id="directory"),
 ]
 
@@ -151,11 +152,11 @@ def test_a_rule_is_what_refuses(
     if fault != "SYSTEM":
         read_table(cached)
     # Behind the clean flag: there is no map.  Behind the nonce: each block's checksum.  Behind
-    # the geometry: a block is taken in only at its home.  Behind the others: stamps, as far
-    # as a power cut leaves them right.
+    # the geometry: a block is taken in only at its home.  Behind the cluster: its control
+    # file.  Behind the others: stamps, as far as a power cut leaves them right.
     if fault == "NONCE":
         assert cached.view()["corrupt_slots"] > 0
-    elif fault in ("GEOMETRY", "SHUT_DOWN"):
+    elif fault in ("GEOMETRY", "CHECKPOINT"):
         assert cached.view()["files_kept"] > 0
     else:
         assert cached.view()["files_kept"] == 0

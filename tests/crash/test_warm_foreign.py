@@ -68,7 +68,7 @@ def test_after_pg_rewind_the_cache_is_cold(
     # The configuration files are the copy's now.
     cached.server.configure({})
     (cached.server.data / "standby.signal").touch()
-    assert start_again(cached).startswith("cold: the server was not shut down")
+    assert start_again(cached).startswith("cold: the server has run without this cache")
     promote(cached.server)
     for _ in range(2):  # from disk, then from flash
         assert read_table(cached).digest == original.digest

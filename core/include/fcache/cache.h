@@ -139,6 +139,7 @@ typedef enum FcStart
 	FC_START_MEMORY,     /* warm: memory outlived the server */
 	FC_START_MAP,        /* warm: from the map in the cache file */
 	FC_START_UNCLEAN,    /* no map was saved, or it was used already */
+	FC_START_CHECKPOINT, /* the cluster has lived on since the map was saved */
 	FC_START_FORMAT,     /* of another version of pgflash */
 	FC_START_GEOMETRY,   /* of another size */
 	FC_START_SYSTEM,     /* of another cluster */
@@ -197,11 +198,13 @@ extern FC_MUST_CHECK FcStatus fc_life_begin(FcCache *cache,
 
 /*
  * Save the map behind the slots, and mark the cache files clean: by the last process
- * of a server whose files are all as they will be found.  FC_SKIP: there is nothing
- * that could be used again.  FC_FAILED with errno; EBUSY: a device is out of service,
- * and not to be waited for.
+ * of a server whose files are all as they will be found.  The map counts as long as the
+ * cluster's control file says what it says now.  FC_SKIP: there is nothing that could be
+ * used again.  FC_FAILED with errno; EBUSY: a device is out of service, and not to be
+ * waited for.
  */
-extern FC_MUST_CHECK FcStatus fc_map_save(FcCache *cache);
+extern FC_MUST_CHECK FcStatus fc_map_save(FcCache *cache,
+                                          const FcCheckpoint *checkpoint);
 
 /*
  * What the files hold may be lost with the machine, since their host does not always
@@ -212,10 +215,12 @@ extern bool fc_unsynced(const FcCache *cache);
 
 /*
  * After fc_cache_create(), before fc_life_begin(): take in the map that the cache files
- * hold, if it is of the same cluster and clean.  FC_START_MAP, or why not.
+ * hold, if it is of the same cluster, at the same checkpoint, and clean.  FC_START_MAP,
+ * or why not.
  */
 extern FC_MUST_CHECK FcStart fc_map_begin(FcCache *cache,
-                                          const FcIdentity *identity);
+                                          const FcIdentity *identity,
+                                          const FcCheckpoint *checkpoint);
 
 /* Take in the next part of the map; false: that was all.  By one process. */
 extern bool fc_map_load(FcCache *cache);

@@ -34,6 +34,18 @@ typedef struct FcIdentity
 	uint64_t boot[2]; /* of the machine: memory and page cache are as old */
 } FcIdentity;
 
+/*
+ * What the cluster's control file said when a map was saved.  Any server that has run
+ * since, with the cache or without, has left something else in there.
+ */
+typedef struct FcCheckpoint
+{
+	uint64_t location; /* of the last checkpoint, in the WAL */
+	int64_t time;      /* ... in seconds since 1970 */
+	uint32_t timeline;
+	uint32_t crc; /* of the whole control file */
+} FcCheckpoint;
+
 /* What a cache file's superblock says. */
 typedef struct FcLabel
 {
@@ -46,6 +58,7 @@ typedef struct FcLabel
 	uint32_t count;      /* of these */
 	uint64_t nonce;      /* of the life it was last used in; 0 = none */
 	FcIdentity identity;
+	FcCheckpoint checkpoint; /* if it is clean */
 } FcLabel;
 
 typedef struct FcDevice FcDevice;
