@@ -102,7 +102,7 @@ enum
 
 	/* ... and in tests that have neither. */
 	FC_BREAK_CHECKPOINT = FC_BIT(28), /* a map is used in whatever state */
-	FC_BREAK_FOREIGN = FC_BIT(29)     /* who changes files behind us is not met */
+	FC_BREAK_ACCUSE = FC_BIT(29) /* who changes files behind us is not met */
 };
 
 extern uint64_t fc_test_broken;

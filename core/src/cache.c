@@ -178,6 +178,12 @@ fc_change_begin(FcCache *cache, FcFile *file, uint32_t first, uint32_t count,
 	change->ticket.file = file->number;
 	change->ticket.block = first;
 	change->ticket.file_generation = file->generation;
+
+	/*
+	 * All this is seen before the real change is: a store of the kernel's may else pass
+	 * a store-conditional of ours on 64-bit ARM.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
 	FC_POINT("change-begun");
 }
 

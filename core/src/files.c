@@ -384,6 +384,49 @@ fc_file_retire(FcCache *cache, FcFileId id)
 	}
 }
 
+/* Is this the number of a file that is alike?  With its generation. */
+static bool
+is_alike(const FcShared *shared, uint32_t number, const FcFileId *like,
+         uint64_t *generation_out)
+{
+	for (;;)
+	{
+		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
+		const FcFileId *id = &fc_files(shared)[number].id;
+		bool alike = id->relation == like->relation && id->fork == like->fork &&
+		             id->segment == like->segment;
+
+		if (retired(generation))
+			return false;
+		atomic_thread_fence(memory_order_seq_cst);
+		if (atomic_load(&fc_generations(shared)[number]) != generation)
+			continue;
+		*generation_out = generation;
+		return alike;
+	}
+}
+
+void
+fc_file_retire_alike(FcCache *cache, const FcFileId *like)
+{
+	FcShared *shared = cache->shared;
+	uint64_t generation;
+
+	if (fc_mode(cache, NULL) == FC_OFFLINE)
+		return;
+
+	/* As in fc_file_retire(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	for (uint32_t number = 1; number < shared->file_count; number++)
+	{
+		while (is_alike(shared, number, like, &generation))
+		{
+			if (fc_file_drop(cache, number, generation))
+				fc_count(cache, FC_COUNT_invalidations, 1);
+		}
+	}
+}
+
 /* ---- entering ------------------------------------------------------------ */
 
 static uint32_t
@@ -416,6 +459,9 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 	atomic_store(&entry->misses, 0);
 	atomic_store(&entry->disk_read_ns, 0);
 	atomic_store(&entry->stamp, 0);
+
+	/* No permit of an earlier use holds. */
+	atomic_fetch_add(&entry->changes, 1);
 	atomic_store(&entry->file_class, FC_BROKEN(CLASS_ENTER)
 	                                     ? FC_CLASS_DEFAULT
 	                                     : fc_class_of(shared, id));

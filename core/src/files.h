@@ -29,6 +29,7 @@ typedef struct FcFileEntry
 	FcAtomic32 cached_blocks; /* over all uses of the number */
 	FcAtomic32 high;          /* one past the highest block ever cached */
 	FcAtomic32 file_class;    /* an FcClass; see classes.c */
+	FcAtomic32 stamped;       /* what changes was when the stamp was set */
 	FcAtomic64 hits;
 	FcAtomic64 misses;
 	FcAtomic64 disk_read_ns;
@@ -101,9 +102,6 @@ fc_writers(const FcShared *shared)
 /* The file lock; false if it cannot be had soon. */
 extern bool fc_files_lock(FcCache *cache);
 extern void fc_files_unlock(FcCache *cache);
-
-/* Make the handle current without giving the file a number; false = unknown. */
-extern bool fc_file_resolve(FcCache *cache, FcFile *file);
 
 /* The number of a file that is live or asleep, with its generation. */
 extern uint32_t fc_file_find(const FcShared *shared, const FcFileId *id,

@@ -45,8 +45,11 @@
 static bool
 take_file(FcShared *shared, const FcDiskFile *line)
 {
-	const FcFileId id = { line->id[0], line->id[1], line->id[2], line->id[3],
-		                  line->id[4] };
+	const FcFileId id = { .tablespace = line->id[0],
+		                  .database = line->id[1],
+		                  .relation = line->id[2],
+		                  .fork = line->id[3] & 0xFF,
+		                  .segment = line->id[4] & (FC_SEGMENTS_MAX - 1) };
 	uint32_t number = line->number;
 
 	if (number == FC_FILE_NONE || number >= shared->file_count ||
@@ -58,6 +61,7 @@ take_file(FcShared *shared, const FcDiskFile *line)
 	entry->id = id;
 	atomic_store(&entry->changes, line->changes);
 	atomic_store(&entry->stamp, line->stamp);
+	atomic_store(&entry->stamped, (uint32_t) line->changes);
 	atomic_store(&entry->file_class, fc_class_of(shared, &id));
 	atomic_store(&fc_generations(shared)[number], FROM_MAP);
 	fc_file_tag(shared, number);
@@ -133,7 +137,6 @@ take_files(FcCache *cache, uint64_t nonce)
 		atomic_store(&shared->asleep_count, taken);
 		shared->map_sets = fc_map_sets_of_file(shared);
 		shared->map_nonce = nonce;
-		shared->map_checkpoint = cache->devices[0].label.checkpoint;
 		start = FC_START_MAP;
 	}
 	free(files);
@@ -149,8 +152,7 @@ same_checkpoint(const FcCheckpoint *a, const FcCheckpoint *b)
 
 /* Is there a map of this cache in all the files? */
 static FcStart
-judge(const FcCache *cache, const FcIdentity *identity,
-      const FcCheckpoint *checkpoint, uint64_t nonce)
+judge(const FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 {
 	const FcShared *shared = cache->shared;
 	FcStart start = FC_START_NOTHING;
@@ -179,7 +181,8 @@ judge(const FcCache *cache, const FcIdentity *identity,
 			return FC_START_DIRECTORY;
 		if (!label->clean && !FC_BROKEN(CLEAN))
 			return FC_START_UNCLEAN;
-		if (!same_checkpoint(&label->checkpoint, checkpoint) &&
+		if (!same_checkpoint(&label->identity.checkpoint,
+		                     &identity->checkpoint) &&
 		    !FC_BROKEN(CHECKPOINT))
 			return FC_START_CHECKPOINT;
 		if (label->slot_count != fc_map_sets_of_file(shared) * FC_WAYS)
@@ -189,12 +192,11 @@ judge(const FcCache *cache, const FcIdentity *identity,
 }
 
 FcStart
-fc_map_begin(FcCache *cache, const FcIdentity *identity,
-             const FcCheckpoint *checkpoint)
+fc_map_begin(FcCache *cache, const FcIdentity *identity)
 {
 	uint32_t count = cache->shared->device_count;
 	uint64_t nonce = fc_life_found(cache->devices, count);
-	FcStart start = judge(cache, identity, checkpoint, nonce);
+	FcStart start = judge(cache, identity, nonce);
 
 	if (start == FC_START_MAP)
 		start = take_files(cache, nonce);
@@ -240,7 +242,6 @@ fc_map_leave(FcCache *cache)
 		label.clean = true;
 		label.slot_count = shared->map_sets * FC_WAYS;
 		label.nonce = shared->map_nonce;
-		label.checkpoint = shared->map_checkpoint;
 		if (!fc_label_write(cache->devices[i].fd, &label))
 			return FC_FAILED;
 	}

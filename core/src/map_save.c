@@ -189,7 +189,7 @@ mark_clean(FcCache *cache, const FcCheckpoint *checkpoint)
 		label.clean = true;
 		label.slot_count = fc_map_sets_of_file(shared) * FC_WAYS;
 		label.nonce = shared->nonce;
-		label.checkpoint = *checkpoint;
+		label.identity.checkpoint = *checkpoint;
 		if (!fc_label_write(cache->devices[i].fd, &label))
 			return false;
 	}
@@ -213,7 +213,8 @@ all_answer(const FcShared *shared)
 void
 fc_unsynced_set(FcCache *cache)
 {
-	atomic_store(&cache->shared->unsynced, 1);
+	if (!fc_unsynced(cache))
+		atomic_store(&cache->shared->unsynced, 1);
 }
 
 bool

@@ -29,7 +29,7 @@ typedef struct FcDiskSuperblock
 	uint64_t system; /* whose cache it is: see FcIdentity */
 	uint64_t directory_device;
 	uint64_t directory_inode;
-	uint64_t checkpoint_location; /* see FcCheckpoint; 0 unless clean */
+	uint64_t checkpoint_location; /* see FcCheckpoint */
 	int64_t checkpoint_time;
 	uint32_t checkpoint_timeline;
 	uint32_t checkpoint_crc;

@@ -67,6 +67,10 @@ judge(const FcShared *shared, const FcShared *layout, uint32_t sets,
 		return FC_START_BOOT;
 	if ((shared->nonce != nonce || nonce == 0) && !FC_BROKEN(NONCE))
 		return FC_START_NONCE;
+	if (atomic_load(&shared->control) != identity->checkpoint.crc &&
+	    atomic_load(&shared->control_next) != identity->checkpoint.crc &&
+	    !FC_BROKEN(CHECKPOINT))
+		return FC_START_CHECKPOINT;
 
 	/* Changes of nobody knows what may have been cut off, or not announced. */
 	if ((fc_word_mode(atomic_load(&shared->mode_word)) == FC_OFFLINE ||

@@ -34,7 +34,7 @@
 #include "fcache/cache.h"
 
 /* "pgfcach", and which layout it is: what is found in memory may be of another. */
-#define FC_MAGIC (0x70676663616368ULL << 8 | 3)
+#define FC_MAGIC (0x70676663616368ULL << 8 | 4)
 
 typedef _Atomic uint64_t FcAtomic64;
 typedef _Atomic uint32_t FcAtomic32;
@@ -172,7 +172,8 @@ struct FcShared
 	FcIdentity identity;     /* whose all this is; 0 = nobody's */
 	uint64_t nonce;          /* of this life of the cache file */
 	FcAtomic64 map_nonce;    /* of the life whose map is taken in; 0 = none */
-	FcCheckpoint map_checkpoint; /* what it counts for */
+	FcAtomic32 control;      /* CRC of the cluster's control file */
+	FcAtomic32 control_next; /* ... that is being written */
 	uint32_t map_sets;       /* of each of its files */
 	FcAtomic32 map_next;     /* the part of it that is next */
 	FcAtomic32 unsynced;     /* see fc_unsynced_set() */

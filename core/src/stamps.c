@@ -25,6 +25,13 @@
  * writer counts itself in and then asks for the number, a reader gives the file a
  * number and then looks who is in flight: one of them sees the other.
  *
+ * Beside the stamp stands what the count was when it was set.  While that is the count
+ * of now, and nobody is in flight, no change was announced since; if the inode says
+ * something else all the same, somebody changes the file behind the cache, and a new
+ * stamp would cover that up.  Then the file is retired instead.  The second word only
+ * ever accuses: what a restart believes is the first alone.  Of two who set at once, or
+ * one who is killed between the two words, it is older than the stamp, and accuses nobody.
+ *
  * A change of nobody knows what is counted for everyone.  A file about which the
  * kernel reported an error stays counted as in flight for good.
  *
@@ -128,32 +135,66 @@ permit_holds(const FcShared *shared, const FcStampPermit *permit)
 	        atomic_load(&shared->everyone) == permit->everyone);
 }
 
-void
+FcStampAge
+fc_stamp_age(const FcCache *cache, const FcStampPermit *permit)
+{
+	const FcFileEntry *entry = &fc_files(cache->shared)[permit->number];
+
+	if (permit->number == FC_FILE_NONE || atomic_load(&entry->stamp) == 0)
+		return FC_STAMP_NONE;
+	return atomic_load(&entry->stamped) == (uint32_t) permit->changes
+	           ? FC_STAMP_PRESENT
+	           : FC_STAMP_PAST;
+}
+
+/* Somebody changed the file behind us: nothing that was cached of it counts. */
+static bool
+accuse(FcCache *cache, const FcStampPermit *permit)
+{
+	FcShared *shared = cache->shared;
+	FcFileId id = fc_files(shared)[permit->number].id;
+
+	/* The name is the accused file's if the number is. */
+	if (!permit_holds(shared, permit))
+		return true;
+	fc_count(cache, FC_COUNT_foreign_changes, 1);
+	fc_file_retire(cache, id);
+	return false;
+}
+
+bool
 fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
 {
 	FcShared *shared = cache->shared;
 
 	if (permit->number == FC_FILE_NONE)
-		return;
+		return true;
 
-	FcAtomic64 *word = &fc_files(shared)[permit->number].stamp;
+	FcFileEntry *entry = &fc_files(shared)[permit->number];
 	uint64_t hash = hash_of(permit->changes, stamp);
 
 	for (unsigned try = 0; try < SET_TRIES; try++)
 	{
-		uint64_t before = atomic_load(word);
+		/* In this order: the other one might be of an older stamp. */
+		bool present = fc_stamp_age(cache, permit) == FC_STAMP_PRESENT;
+		uint64_t before = atomic_load(&entry->stamp);
 
 		/*
 		 * Here, between two looks at the stamp: who changed the file since sets
 		 * a newer stamp, which makes the swap fail.
 		 */
 		if (!permit_holds(shared, permit))
-			return;
+			return true;
 		FC_POINT("stamp-checked");
-		if (before == hash ||
-		    atomic_compare_exchange_strong(word, &before, hash))
-			return;
+		if (present && before != hash && before != 0 && !FC_BROKEN(ACCUSE))
+			return accuse(cache, permit);
+		if (before != hash &&
+		    !atomic_compare_exchange_strong(&entry->stamp, &before, hash))
+			continue;
+		atomic_store(&entry->stamped, (uint32_t) permit->changes);
+		return true;
 	}
+	return true;
 }
 
 /* ---- files of an earlier life ------------------------------------------------ */

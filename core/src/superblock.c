@@ -57,11 +57,11 @@ fc_label_read(int fd, FcLabel *label)
 		.nonce = disk.nonce,
 		.identity = { .system = disk.system,
 		              .directory_device = disk.directory_device,
-		              .directory_inode = disk.directory_inode },
-		.checkpoint = { .location = disk.checkpoint_location,
-		                .time = disk.checkpoint_time,
-		                .timeline = disk.checkpoint_timeline,
-		                .crc = disk.checkpoint_crc },
+		              .directory_inode = disk.directory_inode,
+		              .checkpoint = { .location = disk.checkpoint_location,
+		                              .time = disk.checkpoint_time,
+		                              .timeline = disk.checkpoint_timeline,
+		                              .crc = disk.checkpoint_crc } },
 	};
 }
 
@@ -81,10 +81,10 @@ fc_label_write(int fd, const FcLabel *label)
 		.system = label->identity.system,
 		.directory_device = label->identity.directory_device,
 		.directory_inode = label->identity.directory_inode,
-		.checkpoint_location = label->checkpoint.location,
-		.checkpoint_time = label->checkpoint.time,
-		.checkpoint_timeline = label->checkpoint.timeline,
-		.checkpoint_crc = label->checkpoint.crc,
+		.checkpoint_location = label->identity.checkpoint.location,
+		.checkpoint_time = label->identity.checkpoint.time,
+		.checkpoint_timeline = label->identity.checkpoint.timeline,
+		.checkpoint_crc = label->identity.checkpoint.crc,
 	};
 	ssize_t put;
 
@@ -138,7 +138,25 @@ fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 		device->label.whole = true;
 	}
 	shared->identity = *identity;
+	fc_control_begins(cache, identity->checkpoint.crc);
+	fc_control_ends(cache);
 	atomic_thread_fence(memory_order_seq_cst);
 	shared->nonce = nonce;
 	return FC_OK;
+}
+
+/* ---- the control file --------------------------------------------------------- */
+
+void
+fc_control_begins(FcCache *cache, uint32_t crc)
+{
+	atomic_store(&cache->shared->control_next, crc);
+}
+
+void
+fc_control_ends(FcCache *cache)
+{
+	FcShared *shared = cache->shared;
+
+	atomic_store(&shared->control, atomic_load(&shared->control_next));
 }

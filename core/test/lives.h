@@ -33,6 +33,7 @@ typedef struct Scene
 	uint64_t disk[BLOCKS];
 	FcStamp inode;
 	int64_t clock;
+	unsigned accused; /* times that a file was found changed by nobody */
 } Scene;
 
 static Scene scene;
@@ -56,19 +57,20 @@ tick(void)
 	scene.clock += 4000000;
 }
 
-/* As a host enters a file and stamps it. */
+/* As a host enters a file and stamps it; once more if it was found changed. */
 static void
 enter(FcCache *cache, FcFile *file)
 {
-	FcStampPermit permit;
+	while (!fc_file_current(cache, file))
+	{
+		FcStampPermit permit;
 
-	if (fc_file_current(cache, file))
-		return;
-	if (fc_file_asleep(cache, file))
-		fc_file_wake(cache, file, &scene.inode);
-	MUST(fc_file_enter(cache, file) == FC_OK);
-	permit = fc_stamp_permit(cache, file);
-	fc_stamp_set(cache, &permit, &scene.inode);
+		if (fc_file_asleep(cache, file))
+			fc_file_wake(cache, file, &scene.inode);
+		MUST(fc_file_enter(cache, file) == FC_OK);
+		permit = fc_stamp_permit(cache, file);
+		scene.accused += !fc_stamp_set(cache, &permit, &scene.inode);
+	}
 }
 
 /* True if a wrong page was served. */
@@ -100,11 +102,25 @@ is_hit(FcCache *cache, FcFile *file, uint32_t block)
 	return fc_read(cache, file, block, &page, &ticket) == FC_OK;
 }
 
+/* As a host does before a change: is the file what it was? */
+static void
+look_before(FcCache *cache, FcFile *file)
+{
+	FcStampPermit permit;
+
+	if (fc_file_asleep(cache, file))
+		fc_file_wake(cache, file, &scene.inode);
+	if (!fc_file_resolve(cache, file))
+		return;
+	permit = fc_stamp_permit(cache, file);
+	if (fc_stamp_age(cache, &permit) == FC_STAMP_PRESENT)
+		scene.accused += !fc_stamp_set(cache, &permit, &scene.inode);
+}
+
 static void
 begin_write(FcCache *cache, FcFile *file, uint32_t block, FcChange *change)
 {
-	if (fc_file_asleep(cache, file))
-		fc_file_wake(cache, file, &scene.inode);
+	look_before(cache, file);
 	fc_change_begin(cache, file, block, 1, change);
 }
 
@@ -112,7 +128,7 @@ static void
 end_write(FcCache *cache, FcFile *file, FcChange *change)
 {
 	fc_change_end(cache, file, change);
-	fc_stamp_set(cache, &change->permit, &scene.inode);
+	scene.accused += !fc_stamp_set(cache, &change->permit, &scene.inode);
 }
 
 static void

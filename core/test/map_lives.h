@@ -18,12 +18,11 @@
 #define BLOCKS 100
 
 static const FcIdentity home = {
-	.system = 1, .directory_device = 2, .directory_inode = 3, .boot = { 4, 5 }
-};
-
-/* What the control file says, at the end of a life and at the beginning of the next. */
-static FcCheckpoint stop = {
-	.location = 6, .time = 7, .timeline = 8, .crc = 9
+	.system = 1,
+	.directory_device = 2,
+	.directory_inode = 3,
+	.boot = { 4, 5 },
+	.checkpoint = { .location = 6, .time = 7, .timeline = 8, .crc = 9 }
 };
 
 static const FcConfig config = { .slot_count = SLOTS,
@@ -56,7 +55,7 @@ begin_as(const FcIdentity *identity)
 	life.memory = shared_memory(fc_cache_memory_size(&config));
 	MUST(fc_cache_create(&life.cache, life.memory, &config, &life.device) ==
 	     FC_OK);
-	life.start = fc_map_begin(&life.cache, identity, &stop);
+	life.start = fc_map_begin(&life.cache, identity);
 	MUST(fc_life_begin(&life.cache, identity, ++nonce) == FC_OK);
 	MUST(fc_process_begin(&life.cache) == FC_OK);
 	MUST(fc_mode_set(&life.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
@@ -95,7 +94,7 @@ UNUSED static void
 end(void)
 {
 	flush();
-	MUST(fc_map_save(&life.cache, &stop) == FC_OK);
+	MUST(fc_map_save(&life.cache, &home.checkpoint) == FC_OK);
 	kill_life();
 }
 
@@ -108,7 +107,7 @@ enter(void)
 		fc_file_wake(&life.cache, &file, &inode);
 	MUST(fc_file_enter(&life.cache, &file) == FC_OK);
 	permit = fc_stamp_permit(&life.cache, &file);
-	fc_stamp_set(&life.cache, &permit, &inode);
+	(void) fc_stamp_set(&life.cache, &permit, &inode);
 }
 
 /* FC_OK: a hit, and true; FC_FAILED: a hit, and wrong. */
@@ -155,7 +154,7 @@ change(uint32_t first, uint32_t count)
 		disk[i]++;
 	inode.changed_ns++;
 	fc_change_end(&life.cache, &file, &change);
-	fc_stamp_set(&life.cache, &change.permit, &inode);
+	(void) fc_stamp_set(&life.cache, &change.permit, &inode);
 }
 
 /* A file of its own with everything cached, and a map of that. */

@@ -64,7 +64,7 @@ test_found_twice_by_one_process(void)
 	{
 		memory = shared_memory(fc_cache_memory_size(&config));
 		MUST(fc_cache_create(&cache, memory, &config, &device) == FC_OK);
-		OK(fc_map_begin(&cache, &home, &stop) ==
+		OK(fc_map_begin(&cache, &home) ==
 		       (time == 0 ? FC_START_MAP : FC_START_UNCLEAN),
 		   "a map is found once (time %d) by one process", time + 1);
 		fc_cache_close(&cache);
@@ -113,30 +113,27 @@ test_life_of_two_files(void)
 static void
 test_lived_on(void)
 {
-	const FcCheckpoint before = stop;
-
 	for (int value = 0; value < 4; value++)
 	{
+		FcIdentity later = home;
+
+		later.checkpoint.location += value == 0;
+		later.checkpoint.time += value == 1;
+		later.checkpoint.timeline += value == 2;
+		later.checkpoint.crc += value == 3;
 		save_full();
-		stop.location += value == 0;
-		stop.time += value == 1;
-		stop.timeline += value == 2;
-		stop.crc += value == 3;
-		begin();
+		begin_as(&later);
 		OK(life.start == FC_START_CHECKPOINT,
 		   "a map of another checkpoint is refused (value %d)", value);
 		kill_life();
-		stop = before;
-	}
 
-	save_full();
-	stop.location++;
-	fc_test_broken = FC_BREAK_CHECKPOINT;
-	begin();
-	OK(life.start == FC_START_MAP, "... which is that comparison's doing");
-	fc_test_broken = 0;
-	kill_life();
-	stop = before;
+		save_full();
+		fc_test_broken = FC_BREAK_CHECKPOINT;
+		begin_as(&later);
+		OK(life.start == FC_START_MAP, "... which is that comparison's doing");
+		fc_test_broken = 0;
+		kill_life();
+	}
 }
 
 static void
@@ -251,7 +248,8 @@ test_life_that_cannot_be_marked(void)
 	   "a life begins only if the cache file says so");
 	close(life.device.fd);
 	life.device.fd = fd;
-	OK(fc_map_save(&life.cache, &stop) == FC_SKIP, "or has no map at its end");
+	OK(fc_map_save(&life.cache, &home.checkpoint) == FC_SKIP,
+	   "or has no map at its end");
 	kill_life();
 }
 
@@ -336,7 +334,7 @@ test_ring_begins_empty(void)
 	change(5, 1);
 	(void) read_block(5);
 	MUST(fc_ring_info(&life.cache).used == 1);
-	MUST(fc_map_save(&life.cache, &stop) == FC_OK);
+	MUST(fc_map_save(&life.cache, &home.checkpoint) == FC_OK);
 	kill_life();
 
 	begin();
@@ -365,16 +363,17 @@ test_device_that_hangs(void)
 	state = &life.cache.shared->health[0].state;
 	size = lseek(life.device.fd, 0, SEEK_END);
 	atomic_store(state, FC_DEVICE_STALLED);
-	OK(fc_map_save(&life.cache, &stop) == FC_FAILED && errno == EBUSY &&
-	       lseek(life.device.fd, 0, SEEK_END) == size,
+	OK(fc_map_save(&life.cache, &home.checkpoint) == FC_FAILED &&
+	       errno == EBUSY && lseek(life.device.fd, 0, SEEK_END) == size,
 	   "no map is saved on a device that hangs");
 	atomic_store(state, FC_DEVICE_WRITE_FAILS);
-	OK(fc_map_save(&life.cache, &stop) == FC_FAILED, "... or fails");
+	OK(fc_map_save(&life.cache, &home.checkpoint) == FC_FAILED, "... or fails");
 	kill_life();
 	begin();
 	OK(life.start == FC_START_UNCLEAN, "and nobody finds one");
 	atomic_store(&life.cache.shared->health[0].state, FC_DEVICE_SLOW);
-	OK(fc_map_save(&life.cache, &stop) == FC_OK, "a slow one has the time");
+	OK(fc_map_save(&life.cache, &home.checkpoint) == FC_OK,
+	   "a slow one has the time");
 	kill_life();
 }
 
@@ -385,25 +384,28 @@ test_what_is_not_saved(void)
 	(void) read_all(FC_MISS);
 	flush();
 	fc_change_all_begin(&life.cache);
-	OK(fc_map_save(&life.cache, &stop) == FC_SKIP,
+	OK(fc_map_save(&life.cache, &home.checkpoint) == FC_SKIP,
 	   "there is no map while nobody knows what is changed, or may have "
 	   "failed");
 	fc_change_all_end(&life.cache);
 	atomic_store(&life.cache.shared->audit_wanted, 1);
-	OK(fc_map_save(&life.cache, &stop) == FC_SKIP,
+	OK(fc_map_save(&life.cache, &home.checkpoint) == FC_SKIP,
 	   "... of memory that has yet to be audited");
 	atomic_store(&life.cache.shared->audit_wanted, 0);
 	MUST(!fc_unsynced(&life.cache));
 	fc_unsynced_set(&life.cache);
-	OK(fc_unsynced(&life.cache) && fc_map_save(&life.cache, &stop) == FC_SKIP,
+	OK(fc_unsynced(&life.cache) &&
+	       fc_map_save(&life.cache, &home.checkpoint) == FC_SKIP,
 	   "... of files that were not synced");
 	atomic_store(&life.cache.shared->unsynced, 0);
 	MUST(fc_resize_begin(&life.cache, SLOTS / 2) == FC_OK);
-	OK(fc_map_save(&life.cache, &stop) == FC_SKIP, "... while the size changes");
+	OK(fc_map_save(&life.cache, &home.checkpoint) == FC_SKIP,
+	   "... while the size changes");
 	while (fc_resize_step(&life.cache, 1))
 		;
 	MUST(fc_mode_set(&life.cache, FC_OFFLINE, FC_REASON_USER) == FC_OK);
-	OK(fc_map_save(&life.cache, &stop) == FC_SKIP, "... when changes went by unseen");
+	OK(fc_map_save(&life.cache, &home.checkpoint) == FC_SKIP,
+	   "... when changes went by unseen");
 	kill_life();
 }
 

@@ -140,6 +140,23 @@ test_memory_that_is_not_ours(void)
 	other = home;
 	other.boot[1]++;
 	OK(revive_as(&other, 77) == FC_START_BOOT, "memory of another boot");
+	other = home;
+	other.checkpoint.crc = 9;
+	OK(revive_as(&other, 77) == FC_START_CHECKPOINT,
+	   "memory of a cluster that has lived on without it");
+	fc_control_begins(scene.a, 9);
+	OK(revive_as(&other, 77) == FC_START_MEMORY &&
+	       revive_as(&home, 77) == FC_START_MEMORY,
+	   "it may have been killed before it wrote that down, or after");
+	fc_control_ends(scene.a);
+	OK(revive_as(&home, 77) == FC_START_CHECKPOINT &&
+	       revive_as(&other, 77) == FC_START_MEMORY,
+	   "once it has, it stands there");
+	fc_test_broken = FC_BREAK_CHECKPOINT;
+	OK(revive_as(&home, 77) == FC_START_MEMORY, "... as is compared");
+	fc_test_broken = 0;
+	fc_control_begins(scene.a, home.checkpoint.crc);
+	fc_control_ends(scene.a);
 	OK(revive_as(&home, 78) == FC_START_NONCE,
 	   "memory of another life of the cache file");
 	OK(revive_as(&home, 0) == FC_START_NONCE, "no number is no life");

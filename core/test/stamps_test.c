@@ -117,7 +117,7 @@ write_before_the_stamp(void)
 	real_write(4);
 	fc_change_end(scene.a, &scene.file, &change);
 	begin_late_write();
-	fc_stamp_set(scene.a, &change.permit, &scene.inode);
+	(void) fc_stamp_set(scene.a, &change.permit, &scene.inode);
 	real_write(3);
 	return wrong_after_restart();
 }
@@ -132,7 +132,7 @@ write_under_the_stamp(void)
 	real_write(4);
 	fc_change_end(scene.a, &scene.file, &change);
 	stop_at("stamp-checked", begin_late_write);
-	fc_stamp_set(scene.a, &change.permit, &scene.inode);
+	(void) fc_stamp_set(scene.a, &change.permit, &scene.inode);
 	MUST(stop_act == NULL);
 	real_write(3);
 	return wrong_after_restart();
@@ -256,6 +256,42 @@ sleeper_cut_off(void)
 	return read_block(scene.a, &file, 3);
 }
 
+/* ---- who changes files behind the cache -------------------------------------------------- */
+
+/* Nobody announces it; then a process uses the file that had not done so yet. */
+static bool
+changed_behind_a_reader(void)
+{
+	FcFile file = fc_file(file_id(7));
+
+	tick();
+	real_write(3);
+	return read_block(scene.a, &file, 3);
+}
+
+/* ... or one of those that know it changes another block, and all are killed. */
+static bool
+changed_behind_a_writer(void)
+{
+	tick();
+	real_write(3);
+	tick();
+	write_block(scene.a, &scene.file, 4);
+	return wrong_after_restart();
+}
+
+/* In the tick of an announced change nobody can tell; the size tells. */
+static bool
+longer_in_the_same_tick(void)
+{
+	write_block(scene.a, &scene.file, 4);
+	(void) read_block(scene.a, &scene.file, 3);
+	real_write(3);
+	scene.inode.size++;
+	write_block(&scene.b, &scene.same, 4);
+	return wrong_after_restart();
+}
+
 /* ---- memory that was written over -------------------------------------------------------- */
 
 /* Counters say that nothing of the file is cached; then it is cut off. */
@@ -315,6 +351,10 @@ static const Scenario scenarios[] = {
 	{ "a sleeper is woken by a reader and a writer", woken_by_two,
 	  B(INVALIDATE) | B(SECOND_INVALIDATE) },
 	{ "a sleeper is cut off", sleeper_cut_off, B(INVALIDATE) },
+	{ "a file is changed behind a reader", changed_behind_a_reader, B(ACCUSE) },
+	{ "a file is changed behind a writer", changed_behind_a_writer, B(ACCUSE) },
+	{ "a file grows behind a writer, within a tick", longer_in_the_same_tick,
+	  B(ACCUSE) },
 	{ "the counters are written over", counters_written_over, B(AUDIT) },
 };
 
@@ -324,7 +364,9 @@ static bool
 play(const Scenario *scenario, uint64_t broken)
 {
 	scene_open();
-	fc_test_broken = broken;
+
+	/* Who looks at a stamp in between is a second safeguard of all the others. */
+	fc_test_broken = broken != 0 ? broken | FC_BREAK_ACCUSE : 0;
 
 	bool wrong = scenario->play();
 
@@ -334,11 +376,81 @@ play(const Scenario *scenario, uint64_t broken)
 	return wrong;
 }
 
+/* ---- nobody is accused who did no wrong --------------------------------------------- */
+
+static void
+write_of_b(void)
+{
+	tick();
+	write_block(&scene.b, &scene.same, 5);
+}
+
+/* Whoever may look between two steps of another's change, or is late, sees no stranger. */
+static void
+test_only_strangers_are_accused(void)
+{
+	FcStampPermit permit;
+	FcChange change;
+
+	scene_open();
+	for (uint32_t i = 0; i < 20; i++)
+	{
+		tick();
+		write_block(i % 2 == 0 ? scene.a : &scene.b,
+		            i % 2 == 0 ? &scene.file : &scene.same, i);
+		(void) read_block(scene.a, &scene.file, i);
+	}
+
+	/* Under a change that is under way. */
+	tick();
+	begin_write(&scene.b, &scene.same, 3, &change);
+	real_write(3);
+	look_before(scene.a, &scene.file);
+	end_write(&scene.b, &scene.same, &change);
+
+	/* Between the look at the counts and that at the inode. */
+	permit = fc_stamp_permit(scene.a, &scene.file);
+	write_of_b();
+	scene.accused += !fc_stamp_set(scene.a, &permit, &scene.inode);
+
+	/* ... and after the last look. */
+	permit = fc_stamp_permit(scene.a, &scene.file);
+	stop_at("stamp-checked", write_of_b);
+	scene.accused += !fc_stamp_set(scene.a, &permit, &scene.inode);
+	MUST(stop_act == NULL);
+
+	/* A writer who is killed leaves no stamp, and a file that is new has none. */
+	begin_write(&scene.b, &scene.same, 3, &change);
+	real_write(3);
+	look_before(scene.a, &scene.file);
+	fc_file_retire(scene.a, file_id(7));
+	scene.inode.inode++;
+	enter(scene.a, &scene.file);
+	OK(scene.accused == 0 && fc_counter(scene.a, FC_COUNT_foreign_changes) == 0,
+	   "who announces his changes is not accused");
+	scene_close();
+
+	scene_open();
+	tick();
+	real_write(3);
+	look_before(scene.a, &scene.file);
+	OK(scene.accused == 1 &&
+	       fc_counter(scene.a, FC_COUNT_foreign_changes) == 1 &&
+	       !fc_file_current(scene.a, &scene.file),
+	   "who does not is, and the file has lost its number");
+	(void) read_block(scene.a, &scene.file, 3);
+	look_before(scene.a, &scene.file);
+	OK(scene.accused == 1 && is_hit(scene.a, &scene.file, 3),
+	   "... once, and then it is cached again");
+	scene_close();
+}
+
 int
 main(void)
 {
 	alarm(900);
 	fc_test_point = on_point;
+	test_only_strangers_are_accused();
 	for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
 	{
 		OK(!play(&scenarios[i], 0), "%s", scenarios[i].title);

@@ -61,6 +61,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT file_displacements bigint,
 	OUT file_shortages bigint,
 	OUT clears bigint,
+	OUT foreign_changes bigint,
 	OUT files_kept bigint,
 	OUT files_dropped bigint,
 	OUT flash_read_mean_ms double precision,
@@ -163,6 +164,8 @@ COMMENT ON COLUMN pgflash_cache.file_displacements IS
 	'Times a file lost its place in the list of cached files, and what it had cached, to another one.';
 COMMENT ON COLUMN pgflash_cache.file_shortages IS 'Times a file could not be cached because no place in the list of cached files could be had at once.';
 COMMENT ON COLUMN pgflash_cache.clears IS 'Times the whole cache was cleared.';
+COMMENT ON COLUMN pgflash_cache.foreign_changes IS
+	'Times a data file was found changed though no change passed pgflash: by a program or an extension that writes it by itself, or touches its attributes. What was cached of the file was dropped.';
 COMMENT ON COLUMN pgflash_cache.files_kept IS 'Data files whose cached blocks outlived a restart, because the files were as they had been.';
 COMMENT ON COLUMN pgflash_cache.files_dropped IS 'Data files whose cached blocks did not outlive a restart, because the files had changed, or might have.';
 COMMENT ON COLUMN pgflash_cache.flash_read_mean_ms IS 'Mean time of a read of the cache file that was waited for, in milliseconds; null if there was none.';

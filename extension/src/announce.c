@@ -8,8 +8,8 @@
  * have written something.  Announcing cannot fail and waits for nobody.  It happens in
  * every mode but offline, and for every process: nobody bypasses it.
  *
- * A file under a foreign name (FILE_ALIAS, or a symbolic link that leads to a data file):
- * the whole cache is cleared before and after.
+ * A file under a foreign name (FILE_ALIAS): all files of its number are forgotten before
+ * and after, or the whole cache if the name does not even tell that.
  * A descriptor that does not tell what it is takes the cache offline.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -80,8 +80,13 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 
 	if (class != FILE_RELATION)
 	{
-		announced->scope = SCOPE_EVERYTHING;
-		fc_change_all_begin(&runtime.cache);
+		announced->like = file->id;
+		announced->scope =
+			file->id.relation != 0 ? SCOPE_ALIKE : SCOPE_EVERYTHING;
+		if (announced->scope == SCOPE_ALIKE)
+			fc_file_retire_alike(&runtime.cache, &announced->like);
+		else
+			fc_change_all_begin(&runtime.cache);
 		return;
 	}
 
@@ -96,9 +101,13 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 	if (end <= first)
 		end = first + 1;
 
+	/* A reload may switch syncing off and on again before any worker looks. */
+	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
+		fc_unsynced_set(&runtime.cache);
 	announced->scope = SCOPE_BLOCKS;
 	announced->file = file;
 	files_wake(announced->fd, announced->path, file);
+	files_look_before(announced->fd, announced->path, file);
 	fc_change_begin(&runtime.cache, file, (uint32_t) first,
 	                (uint32_t) (end - first), &announced->change);
 }
@@ -109,6 +118,7 @@ announce_change(Announced *announced, OpenFile *entry, int fd, off_t offset,
 {
 	announced->fd = fd;
 	announced->path = NULL;
+	announced->entry = entry;
 	if (entry == NULL)
 		announced->scope = SCOPE_NOTHING;
 	else
@@ -116,20 +126,18 @@ announce_change(Announced *announced, OpenFile *entry, int fd, off_t offset,
 }
 
 void
-announce_cut(Announced *announced, FcFile *file, const char *path, off_t length)
+announce_cut(Announced *announced, FcFile *file, const char *path, off_t length,
+             int flags)
 {
 	FilePlace place = { .class = FILE_ALIAS };
 
-	announced->scope = SCOPE_NOTHING;
-	announced->fd = -1;
-	announced->path = path;
+	*announced = (Announced){ .fd = -1, .path = path };
 	if (!runtime_attached())
 		return;
 
 	if (path != NULL)
-		place = paths_classify(&runtime.root, path);
-	if (place.class != FILE_RELATION && place.class != FILE_ALIAS &&
-	    !(files_is_foreign(path) && files_leads_to_data(path)))
+		place = files_place(path, flags);
+	if (place.class != FILE_RELATION && place.class != FILE_ALIAS)
 		return;
 
 	*file = fc_file(place.id);
@@ -145,13 +153,17 @@ end(Announced *announced)
 		return;
 	if (announced->scope == SCOPE_EVERYTHING)
 		fc_change_all_end(&runtime.cache);
+	if (announced->scope == SCOPE_ALIKE)
+		fc_file_retire_alike(&runtime.cache, &announced->like);
 	if (announced->scope != SCOPE_BLOCKS)
 		return;
 
 	fc_change_end(&runtime.cache, announced->file, &announced->change);
 	if (announced->change.permit.number != FC_FILE_NONE &&
+	    files_stamps_at_once(announced->fd, announced->path,
+	                         announced->entry) &&
 	    files_stamp(announced->fd, announced->path, &stamp))
-		fc_stamp_set(&runtime.cache, &announced->change.permit, &stamp);
+		files_hand_in(announced->file->id, &announced->change.permit, &stamp);
 }
 
 void

@@ -13,6 +13,7 @@ typedef enum AnnouncedScope
 {
 	SCOPE_NOTHING,   /* no data file, or no cache */
 	SCOPE_BLOCKS,    /* of one segment of a relation */
+	SCOPE_ALIKE,     /* all segment files of one number */
 	SCOPE_EVERYTHING /* nobody knows which */
 } AnnouncedScope;
 
@@ -22,7 +23,9 @@ typedef struct Announced
 	AnnouncedScope scope;
 	int fd;           /* of the file; -1: it is known by its path */
 	const char *path; /* then */
+	OpenFile *entry;  /* of the descriptor, or NULL */
 	FcFile *file;
+	FcFileId like; /* what is known of it, if its name is foreign */
 	FcChange change;
 } Announced;
 
@@ -39,9 +42,12 @@ extern OpenFile *announce_whom(int fd, OpenFile *spare);
 extern void announce_change(Announced *announced, OpenFile *entry, int fd,
                             off_t offset, off_t size);
 
-/* All from offset length on, of a file that is given by its path; NULL: of any. */
+/*
+ * All from offset length on, of a file that is given by its path; NULL: of any.  flags
+ * are those that it is opened with.
+ */
 extern void announce_cut(Announced *announced, FcFile *file, const char *path,
-                         off_t length);
+                         off_t length, int flags);
 
 /* The second half of each change: end it, with errno as the real call left it. */
 extern void announce_end(Announced *announced, OpenFile *entry, bool failed);

@@ -20,10 +20,11 @@
  * need not have synced what it wrote since its last restartpoint: then we do.
  *
  * A map is believed only while the control file says, byte for byte, what it said when
- * the map was saved.  Else the cluster has lived on without this cache: the flash was not
- * mounted, or the library not loaded.  If that life lost its power, what it wrote can be
- * on disk without the time at which it was written, and no recovery need touch the file
- * again: the stamps of stamps.c would not tell.
+ * the map was saved, and memory only while it says what its server last wrote there.  Else
+ * the cluster has lived on without this cache: the flash was not mounted, or the library
+ * not loaded.  If that life lost its power, or a file system its last changes, what it
+ * wrote can be on disk without the time at which it was written, and no recovery need
+ * touch the file again: the stamps of stamps.c would not tell.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -93,12 +94,32 @@ boot_id(uint64_t out[2])
 	return digits == 32;
 }
 
+/* What the control file says; false if it is damaged. */
+static bool
+read_checkpoint(FcCheckpoint *checkpoint, DBState *state_out)
+{
+	bool whole;
+	ControlFileData *control = get_controlfile(DataDir, &whole);
+
+	*checkpoint = (FcCheckpoint){
+		.location = control->checkPoint,
+		.time = (int64_t) control->checkPointCopy.time,
+		.timeline = control->checkPointCopy.ThisTimeLineID,
+		.crc = (uint32_t) control->crc,
+	};
+	*state_out = control->state;
+	pfree(control);
+	return whole;
+}
+
 static bool
 know_identity(FcIdentity *identity)
 {
 	struct stat status;
+	DBState state;
 
-	if (stat(DataDir, &status) != 0 || !boot_id(identity->boot))
+	if (stat(DataDir, &status) != 0 || !boot_id(identity->boot) ||
+	    !read_checkpoint(&identity->checkpoint, &state))
 		return false;
 	identity->system = GetSystemIdentifier();
 	identity->directory_device = (uint64_t) status.st_dev;
@@ -315,28 +336,10 @@ bridge_restart_release(void)
 	fd = -1;
 }
 
-/* What the control file says; false if it is damaged. */
-static bool
-read_checkpoint(FcCheckpoint *checkpoint, DBState *state_out)
-{
-	bool whole;
-	ControlFileData *control = get_controlfile(DataDir, &whole);
-
-	*checkpoint = (FcCheckpoint){
-		.location = control->checkPoint,
-		.time = (int64_t) control->checkPointCopy.time,
-		.timeline = control->checkPointCopy.ThisTimeLineID,
-		.crc = (uint32_t) control->crc,
-	};
-	*state_out = control->state;
-	pfree(control);
-	return whole;
-}
-
 /*
  * A change in the same tick of the file system's clock as the server's last one would
- * leave ctime as it is: let the tick pass.  File systems that keep whole seconds show
- * it by having no others.
+ * leave ctime as it is: let the tick pass.  File systems that keep whole seconds, or every
+ * other one, show it by having no others.
  */
 static void
 let_tick_pass(void)
@@ -345,7 +348,7 @@ let_tick_pass(void)
 	bool whole_seconds =
 		stat("global/pg_control", &status) != 0 || status.st_ctim.tv_nsec == 0;
 
-	pg_usleep(whole_seconds ? 1100000L : 20000L);
+	pg_usleep(whole_seconds ? 2100000L : 20000L);
 }
 
 void
@@ -415,20 +418,6 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		bridge_restart_release();
 }
 
-static FcStart
-begin_with_map(FcCache *cache, const FcIdentity *identity,
-               const FcDevice *devices)
-{
-	FcCheckpoint checkpoint;
-	DBState state;
-
-	if (!read_checkpoint(&checkpoint, &state))
-		return FC_START_UNREADABLE;
-	if (FC_BROKEN(CHECKPOINT))
-		checkpoint = devices[0].label.checkpoint;
-	return fc_map_begin(cache, identity, &checkpoint);
-}
-
 bool
 bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
                       FcDevice *devices)
@@ -453,8 +442,8 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 		return false;
 	if (!warm && start != FC_START_UNWANTED)
 	{
-		FcStart map = known ? begin_with_map(cache, &identity, devices)
-		                    : FC_START_UNREADABLE;
+		FcStart map =
+			known ? fc_map_begin(cache, &identity) : FC_START_UNREADABLE;
 
 		/* Unless the memory that was found has said why not. */
 		if (map == FC_START_MAP || start <= FC_START_MAP)

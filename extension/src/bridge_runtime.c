@@ -14,6 +14,7 @@
 
 #include "common/relpath.h"
 #include "miscadmin.h"
+#include "catalog/pg_control.h"
 #include "replication/walsender.h"
 #include "storage/pg_shmem.h"
 #include "utils/wait_event.h"
@@ -45,6 +46,8 @@ bridge_runtime_fill(void)
 	runtime.is_walsender = &am_walsender;
 	runtime.backend_type = (const int *) &MyBackendType;
 	runtime.checkpointer_type = B_CHECKPOINTER;
+	runtime.syncs = &enableFsync;
+	runtime.control_crc_offset = offsetof(ControlFileData, crc);
 	runtime.page_valid = page_valid;
 }
 

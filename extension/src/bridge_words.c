@@ -15,6 +15,7 @@
 #include "bridge_words.h"
 #include "fcache/cache.h"
 #include "runtime.h"
+#include "utils/timestamp.h"
 
 /* Why there is no cache; empty if there is one. */
 static char why_off[512] =
@@ -25,6 +26,8 @@ typedef struct Said
 {
 	uint64_t counter[FC_COUNTER_COUNT];
 	uint64_t mismatches;
+	uint64_t foreign;
+	TimestampTz foreign_time;
 	FcMode mode;
 	FcReason reason;
 } Said;
@@ -165,6 +168,31 @@ say_mismatch(void)
 	     errdetail("The query got what the file holds.")));
 }
 
+/* At most once a minute: a program may go through all files. */
+static void
+say_foreign(void)
+{
+	uint64_t now = atomic_load(&runtime.board->foreign);
+	TimestampTz time = GetCurrentTimestamp();
+	char path[PATHS_MAX];
+
+	if (now == said.foreign ||
+	    !TimestampDifferenceExceeds(said.foreign_time, time, 60000))
+		return;
+	said.foreign = now;
+	said.foreign_time = time;
+	paths_of_file(&runtime.root, runtime.board->foreign_id, path);
+	ereport(
+		WARNING,
+		(errmsg("pgflash: file \"%s\" was changed without this server's "
+	            "knowledge",
+	            path),
+	     errdetail("What was cached of it has been dropped. Such changes are "
+	               "counted in pgflash_cache.foreign_changes."),
+	     errhint("Look for a program or an extension that writes data files, "
+	             "or changes their attributes, by itself.")));
+}
+
 /* Something that ought not to happen has happened: said at its first time. */
 static void
 say_first(FcCounter counter, const char *what, const char *hint)
@@ -223,5 +251,6 @@ bridge_words_tick(void)
 	          "a block came back from the cache file corrupt",
 	          "Check the flash device.");
 	say_mismatch();
+	say_foreign();
 	say_mode();
 }

@@ -51,8 +51,7 @@
 	23 /* whether a relation's counters changed is asked of all copies */
 #define FC_BREAK_RECOVERY_SYNC                                                 \
 	24 /* a server that is shut down in recovery has synced */
-#define FC_BREAK_MOUNTS    25 /* tablespaces are mounted as they were */
-#define FC_BREAK_CHECKPOINT 26 /* a map is used whatever the control file says */
+#define FC_BREAK_MOUNTS 25 /* tablespaces are mounted as they were */
 #define FC_BREAK_OVERWRITTEN                                                   \
 	30 /* looks that were overwritten while they were read */
 #define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */
@@ -71,6 +70,9 @@
 #define FC_BREAK_NONCE     105 /* ... of another life of the cache files */
 #define FC_BREAK_CLEAN     106 /* ... of a server that was not shut down */
 #define FC_BREAK_GEOMETRY  107 /* ... of a cache that was laid out otherwise */
+#define FC_BREAK_CHECKPOINT                                                    \
+	108 /* ... of a cluster that has lived on without the cache */
+#define FC_BREAK_ACCUSE 109 /* who changes files behind us is not met */
 
 #ifndef FC_BREAK
 #define FC_BREAK FC_BREAK_NONE

@@ -128,15 +128,42 @@ begin_at_position(Announced *announced, OpenFile *entry, int fd, off_t size)
 	announce_change(announced, entry, fd, offset, size);
 }
 
+/*
+ * The control file goes through many states in the life of a server, and memory that
+ * outlives it counts for the last one only, or for the one that it was writing.
+ */
+static ssize_t
+write_control(int fd, const void *buffer, size_t size)
+{
+	int errno_before = errno;
+	uint32_t crc;
+	ssize_t put;
+
+	memcpy(&crc, (const char *) buffer + runtime.control_crc_offset,
+	       sizeof(crc));
+	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
+		fc_unsynced_set(&runtime.cache);
+	fc_control_begins(&runtime.cache, crc);
+	errno = errno_before;
+	put = write(fd, buffer, size);
+	if (put == (ssize_t) size)
+		fc_control_ends(&runtime.cache);
+	return put;
+}
+
 ssize_t
 changes_write(int fd, const void *buffer, size_t size)
 {
 	int errno_before = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(fd, &spare);
+	OpenFile *entry = files_entry(fd);
 	ssize_t put;
 
+	if (entry != NULL && entry->class == FILE_CONTROL && runtime_attached() &&
+	    size >= runtime.control_crc_offset + sizeof(uint32_t))
+		return write_control(fd, buffer, size);
+	entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(fd, &spare);
 	begin_at_position(&announced, entry, fd, (off_t) size);
 	errno = errno_before;
 	put = write(fd, buffer, size);
@@ -243,7 +270,7 @@ changes_truncate(const char *path, off_t length)
 	int result;
 
 	if (!FC_BROKEN(TRUNCATE))
-		announce_cut(&announced, &file, path, length);
+		announce_cut(&announced, &file, path, length, O_RDWR);
 	errno = errno_before;
 	result = truncate(path, length);
 	announce_end(&announced, NULL, false);
@@ -252,37 +279,42 @@ changes_truncate(const char *path, off_t length)
 
 /* ---- syncs -------------------------------------------------------------------- */
 
+/* stable: what was written before is where the file is kept, unless this failed. */
 static int
-synced(int fd, int result)
+synced(int fd, int result, bool stable)
 {
 	int after = errno;
+	OpenFile spare;
+	OpenFile *entry;
 
 	if (result < 0 && after != EINTR)
-	{
-		OpenFile spare;
-
 		announce_distrust(announce_whom(fd, &spare));
-		errno = after;
+	else if (result == 0 && stable)
+	{
+		entry = announce_whom(fd, &spare);
+		if (entry != NULL)
+			files_synced(fd, entry);
 	}
+	errno = after;
 	return result;
 }
 
 int
 changes_fsync(int fd)
 {
-	return synced(fd, fsync(fd));
+	return synced(fd, fsync(fd), true);
 }
 
 int
 changes_fdatasync(int fd)
 {
-	return synced(fd, fdatasync(fd));
+	return synced(fd, fdatasync(fd), true);
 }
 
 int
 changes_sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
 {
-	return synced(fd, sync_file_range(fd, offset, length, flags));
+	return synced(fd, sync_file_range(fd, offset, length, flags), false);
 }
 
 /*

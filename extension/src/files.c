@@ -14,7 +14,9 @@
  *
  * What the kernel answers is a real path, so a tablespace shows as the directory
  * that its symbolic link names.  paths_classify() calls a file in there an alias
- * if it looks like a relation; see the rule there.
+ * if it looks like a relation; see the rule there.  A name that PostgreSQL itself does
+ * not give to a file that it writes in place may be a link's: then what was opened is
+ * asked, too.
  *
  * No locking: PostgreSQL's processes have one thread that does file calls.
  *
@@ -28,11 +30,23 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "broken.h"
 #include "runtime.h"
+
+/* Those that linux/magic.h has not, or not everywhere. */
+#define ZFS_SUPER_MAGIC 0x2fc12fc1
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+#ifndef BCACHEFS_SUPER_MAGIC
+#define BCACHEFS_SUPER_MAGIC 0xca451a4e
+#endif
 
 #define REAL_PATH_MAX (PATH_MAX + sizeof(" (deleted)"))
 
@@ -64,7 +78,8 @@ remember(OpenFile *entry, const FilePlace *place, int flags)
 	memset(entry, 0, sizeof(*entry));
 	entry->direct = (flags & O_DIRECT) != 0;
 
-	if (place->class == FILE_RELATION || place->class == FILE_WAL)
+	if (place->class == FILE_RELATION || place->class == FILE_ALIAS ||
+	    place->class == FILE_WAL)
 		entry->file = fc_file(place->id);
 	set_class(entry, place->class);
 }
@@ -185,44 +200,161 @@ files_may_be_data(int fd)
 }
 
 bool
-files_is_foreign(const char *path)
+files_is_foreign(const char *path, int flags)
 {
-	return path[0] == '/' && !FC_BROKEN(FOREIGN) &&
-	       paths_classify(&runtime.root, path).class == FILE_OTHER;
+	FileClass class;
+
+	if (FC_BROKEN(FOREIGN) || (flags & O_ACCMODE) == O_RDONLY)
+		return false;
+	if ((flags & O_TRUNC) != 0 || (flags & O_ACCMODE) == O_WRONLY)
+		return true;
+	class = paths_classify(&runtime.root, path).class;
+	return class == FILE_OTHER || class == FILE_ALIAS;
 }
 
-bool
-files_leads_to_data(const char *path)
+FilePlace
+files_place(const char *path, int flags)
 {
-	int fd = open(path, O_PATH | O_CLOEXEC);
-	bool leads;
+	FilePlace place = { .class = FILE_OTHER };
+	char real[REAL_PATH_MAX];
+	struct stat status;
+	int fd;
 
-	/* What is not there yet is no data file; what cannot be asked may be one. */
-	if (fd < 0)
-		return errno != ENOENT;
-	leads = files_may_be_data(fd);
-	close(fd);
-	return leads;
+	if (!files_is_foreign(path, flags))
+		return paths_classify(&runtime.root, path);
+
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return place;
+
+	/* What cannot be asked may be anything. */
+	if (fd < 0 || fstat(fd, &status) != 0)
+		place.class = FILE_ALIAS;
+	else if (S_ISREG(status.st_mode))
+	{
+		if (real_path(fd, &status, real))
+			place = paths_classify(&runtime.root, real);
+		else
+			place.class = FILE_ALIAS;
+	}
+	if (fd >= 0)
+		close(fd);
+	return place;
 }
 
+/* ---- stamps ------------------------------------------------------------------ */
+
+static void
+stamp_of(const struct stat *status, FcStamp *stamp_out)
+{
+	*stamp_out = (FcStamp){ 0 };
+	if (FC_BROKEN(STAMP))
+		return;
+	*stamp_out = (FcStamp){
+		.device = (uint64_t) status->st_dev,
+		.inode = (uint64_t) status->st_ino,
+		.size = (uint64_t) status->st_size,
+		.changed_ns = (int64_t) status->st_ctim.tv_sec * 1000000000 +
+		              status->st_ctim.tv_nsec,
+	};
+}
+
+/*
+ * A descriptor of a file that was dropped says nothing of the one that has its name, and
+ * losing a name is a change of the inode that nobody has to announce.
+ */
 bool
 files_stamp(int fd, const char *path, FcStamp *stamp_out)
 {
 	struct stat status;
 
-	if ((fd >= 0 ? fstat(fd, &status) : stat(path, &status)) != 0)
+	if ((fd >= 0 ? fstat(fd, &status) : stat(path, &status)) != 0 ||
+	    status.st_nlink == 0)
 		return false;
-	*stamp_out = (FcStamp){ 0 };
-	if (FC_BROKEN(STAMP))
-		return true;
-	*stamp_out = (FcStamp){
-		.device = (uint64_t) status.st_dev,
-		.inode = (uint64_t) status.st_ino,
-		.size = (uint64_t) status.st_size,
-		.changed_ns = (int64_t) status.st_ctim.tv_sec * 1000000000 +
-		              status.st_ctim.tv_nsec,
-	};
+	stamp_of(&status, stamp_out);
 	return true;
+}
+
+/* OpenFile.stamps */
+enum
+{
+	STAMPS_UNKNOWN,
+	STAMPS_AT_ONCE,
+	STAMPS_WHEN_SYNCED
+};
+
+/* Is the change time of a file on this file system in the kernel's own memory? */
+static bool
+keeps_time_itself(const struct statfs *system)
+{
+	static const uint32_t magics[] = {
+		EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,      BTRFS_SUPER_MAGIC,
+		TMPFS_MAGIC,      F2FS_SUPER_MAGIC,     OVERLAYFS_SUPER_MAGIC,
+		ZFS_SUPER_MAGIC,  BCACHEFS_SUPER_MAGIC,
+	};
+
+	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
+	{
+		if ((uint32_t) system->f_type == magics[i])
+			return true;
+	}
+	return false;
+}
+
+bool
+files_stamps_at_once(int fd, const char *path, OpenFile *entry)
+{
+	struct statfs system;
+	bool at_once;
+
+	if (entry != NULL && entry->stamps != STAMPS_UNKNOWN)
+		return entry->stamps == STAMPS_AT_ONCE;
+	at_once = (fd >= 0 ? fstatfs(fd, &system) : statfs(path, &system)) == 0 &&
+	          keeps_time_itself(&system);
+	if (entry != NULL)
+		entry->stamps =
+			(uint8_t) (at_once ? STAMPS_AT_ONCE : STAMPS_WHEN_SYNCED);
+	return at_once;
+}
+
+void
+files_hand_in(FcFileId id, const FcStampPermit *permit, const FcStamp *stamp)
+{
+	if (fc_stamp_set(&runtime.cache, permit, stamp))
+		return;
+	runtime.board->foreign_id = id;
+	atomic_fetch_add(&runtime.board->foreign, 1);
+}
+
+void
+files_look_before(int fd, const char *path, FcFile *file)
+{
+	FcStampPermit permit;
+	FcStamp stamp;
+
+	if (!fc_file_resolve(&runtime.cache, file))
+		return;
+	permit = fc_stamp_permit(&runtime.cache, file);
+
+	/* It is clean then, so that this is cheap on any file system. */
+	if (fc_stamp_age(&runtime.cache, &permit) == FC_STAMP_PRESENT &&
+	    files_stamp(fd, path, &stamp))
+		files_hand_in(file->id, &permit, &stamp);
+}
+
+void
+files_synced(int fd, OpenFile *entry)
+{
+	FcStampPermit permit;
+	FcStamp stamp;
+
+	if (entry->class != FILE_RELATION ||
+	    files_stamps_at_once(fd, NULL, entry) ||
+	    !fc_file_resolve(&runtime.cache, &entry->file))
+		return;
+	permit = fc_stamp_permit(&runtime.cache, &entry->file);
+	if (permit.number != FC_FILE_NONE && files_stamp(fd, NULL, &stamp))
+		files_hand_in(entry->file.id, &permit, &stamp);
 }
 
 void
@@ -235,19 +367,49 @@ files_wake(int fd, const char *path, const FcFile *file)
 		             files_stamp(fd, path, &stamp) ? &stamp : NULL);
 }
 
+/* Device and inode only, as the kernel has them. */
+static bool
+who(int fd, const char *path, FcStamp *stamp_out)
+{
+	struct statx status;
+	int flags = AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW;
+
+	if (statx(fd >= 0 ? fd : AT_FDCWD, fd >= 0 ? "" : path,
+	          fd >= 0 ? flags | AT_EMPTY_PATH : flags, STATX_INO, &status) != 0)
+		return false;
+	*stamp_out = (FcStamp){ 0 };
+	if (FC_BROKEN(STAMP))
+		return true;
+	stamp_out->device = makedev(status.stx_dev_major, status.stx_dev_minor);
+	stamp_out->inode = status.stx_ino;
+	return true;
+}
+
 /*
  * Is the open file still the one of its name?  It may have been dropped, and the
- * name may by now be another file's.  *gone_out: nothing has the name.
+ * name may by now be another file's; or the name is a symbolic link's, and the file has
+ * another one, by which it may be changed unseen.  *gone_out: nothing has the name.
+ * With whole, *stamp_out is the file's stamp.
  */
 static bool
-has_its_name(int fd, const OpenFile *entry, FcStamp *stamp_out, bool *gone_out)
+has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
+             bool *gone_out)
 {
 	char path[PATHS_MAX];
+	struct stat status;
 	FcStamp named;
 
 	paths_of_file(&runtime.root, entry->file.id, path);
-	*gone_out = !files_stamp(-1, path, &named);
-	return !*gone_out && files_stamp(fd, NULL, stamp_out) &&
+	if (!whole)
+		*gone_out = !who(-1, path, &named);
+	else
+	{
+		*gone_out = lstat(path, &status) != 0;
+		stamp_of(&status, &named);
+	}
+	return !*gone_out &&
+	       (whole ? files_stamp(fd, NULL, stamp_out)
+	              : who(fd, NULL, stamp_out)) &&
 	       stamp_out->device == named.device && stamp_out->inode == named.inode;
 }
 
@@ -270,13 +432,40 @@ forget_dead(OpenFile *entry, bool gone)
  * enough: a change of a dropped file finds the number of the file that has the
  * name now.
  */
-bool
-files_number(int fd, OpenFile *entry)
+static bool
+enter(int fd, OpenFile *entry)
 {
 	FcStampPermit permit;
 	FcStamp stamp = { 0 };
 	bool gone = false;
+	bool whole;
 
+	/* Known from before the server's start: is it still what it was? */
+	if (fc_file_asleep(&runtime.cache, &entry->file))
+	{
+		if (!has_its_name(fd, entry, true, &stamp, &gone))
+			return forget_dead(entry, gone);
+		fc_file_wake(&runtime.cache, &entry->file, &stamp);
+	}
+	if (fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
+		return false;
+
+	/* Where that is dear, one that was written is not asked when it was. */
+	permit = fc_stamp_permit(&runtime.cache, &entry->file);
+	whole = files_stamps_at_once(fd, NULL, entry) ||
+	        fc_stamp_age(&runtime.cache, &permit) != FC_STAMP_PAST;
+	if (FC_BROKEN(DEAD_FILE))
+		return true;
+	if (!has_its_name(fd, entry, whole, &stamp, &gone))
+		return forget_dead(entry, gone);
+	if (whole)
+		files_hand_in(entry->file.id, &permit, &stamp);
+	return true;
+}
+
+bool
+files_number(int fd, OpenFile *entry)
+{
 	if (fc_file_current(&runtime.cache, &entry->file) &&
 	    (FC_BROKEN(CHECKED) ||
 	     (entry->checked_number == entry->file.number &&
@@ -285,21 +474,10 @@ files_number(int fd, OpenFile *entry)
 	if (entry->dead)
 		return false;
 
-	/* Known from before the server's start: is it still what it was? */
-	if (fc_file_asleep(&runtime.cache, &entry->file))
-	{
-		if (!has_its_name(fd, entry, &stamp, &gone))
-			return forget_dead(entry, gone);
-		fc_file_wake(&runtime.cache, &entry->file, &stamp);
-	}
-	if (fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
+	/* Once more if it was found changed by somebody else: it has no number then. */
+	if (!enter(fd, entry) ||
+	    (!fc_file_current(&runtime.cache, &entry->file) && !enter(fd, entry)))
 		return false;
-
-	permit = fc_stamp_permit(&runtime.cache, &entry->file);
-	if (!FC_BROKEN(DEAD_FILE) && !has_its_name(fd, entry, &stamp, &gone))
-		return forget_dead(entry, gone);
-	if (!FC_BROKEN(DEAD_FILE))
-		fc_stamp_set(&runtime.cache, &permit, &stamp);
 	entry->checked_number = entry->file.number;
 	entry->checked_generation = entry->file.generation;
 	return true;

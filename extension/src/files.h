@@ -19,9 +19,10 @@
 
 typedef struct OpenFile
 {
-	uint8_t class; /* a FileClass */
-	bool direct;   /* opened with O_DIRECT */
-	bool dead;     /* its file is unlinked: never read from the cache */
+	uint8_t class;  /* a FileClass */
+	bool direct;    /* opened with O_DIRECT */
+	bool dead;      /* its file is unlinked: never read from the cache */
+	uint8_t stamps; /* when they are taken: see files_stamps_at_once() */
 
 	/* A run of reads, each beginning where the last one ended. */
 	uint32_t next_block;
@@ -62,25 +63,45 @@ extern void files_copied(int from, int to);
 extern bool files_identify(int fd, OpenFile *spare, OpenFile **entry_out);
 
 /*
- * May an open file be a data file, by whatever name it was opened?  One that merely has a
- * number for its name, outside the data directory, is none.
+ * What a change by this name, or through a descriptor that was opened by it, would
+ * change: what the name says, or what it leads to by a symbolic link, if it may be
+ * another's.  A name that nothing has is FILE_OTHER.  PostgreSQL itself opens relations
+ * by their own names, to write in place.  Leaves errno changed.
  */
+extern FilePlace files_place(const char *path, int flags);
+
+/* Does a name for writing say too little, so that what was opened has to be asked? */
+extern bool files_is_foreign(const char *path, int flags);
+
+/* May an open file be a data file, by whatever name it was opened? */
 extern bool files_may_be_data(int fd);
 
 /*
- * Does a name say nothing, since a symbolic link may stand there?  PostgreSQL itself
- * names no data file from outside the data directory.
- */
-extern bool files_is_foreign(const char *path);
-
-/* May what such a name leads to be a data file?  Leaves errno changed. */
-extern bool files_leads_to_data(const char *path);
-
-/*
  * What the inode of an open file says, or of the file with this name (fd < 0);
- * false if the kernel does not tell.  Leaves errno changed.
+ * false if the kernel does not tell, or the file has no name any more.  Leaves errno
+ * changed.
  */
 extern bool files_stamp(int fd, const char *path, FcStamp *stamp_out);
+
+/*
+ * May a stamp be taken after each change?  Where the kernel knows the change time by
+ * itself.  Elsewhere (NFS, FUSE) it has to write back what is dirty first, or to ask a
+ * server: there files are stamped when they have been synced.  entry may be NULL.
+ */
+extern bool files_stamps_at_once(int fd, const char *path, OpenFile *entry);
+
+/*
+ * Hand in a stamp of the file, if it may have one; somebody who changed it behind the
+ * cache is met here.
+ */
+extern void files_hand_in(FcFileId id, const FcStampPermit *permit,
+                          const FcStamp *stamp);
+
+/* Before a change: is the file what it was when it was last looked at? */
+extern void files_look_before(int fd, const char *path, FcFile *file);
+
+/* After a sync: stamp the file, if that was not done at once. */
+extern void files_synced(int fd, OpenFile *entry);
 
 /* Before a change: compare the file if it is still asleep. */
 extern void files_wake(int fd, const char *path, const FcFile *file);

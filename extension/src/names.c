@@ -38,6 +38,8 @@ forget_name(const char *path)
 	place = paths_classify(&runtime.root, path);
 	if (place.class == FILE_RELATION)
 		fc_file_retire(&runtime.cache, place.id);
+	else if (place.class == FILE_ALIAS && place.id.relation != 0)
+		fc_file_retire_alike(&runtime.cache, &place.id);
 	else if (place.class == FILE_ALIAS || place.class == FILE_DATA_DIRECTORY)
 		fc_cache_clear(&runtime.cache);
 }
@@ -112,15 +114,6 @@ names_rename(const char *from, const char *to)
 	return result;
 }
 
-/* May a name stand for a data file that it does not say? */
-static bool
-says_too_little(const char *path)
-{
-	return files_is_foreign(path) ||
-	       (paths_classify(&runtime.root, path).class == FILE_ALIAS &&
-	        !FC_BROKEN(FOREIGN));
-}
-
 /*
  * Streams are written by libc itself, which passes no hook.  Nobody but a
  * superuser's COPY TO can aim one at a data file; then the cache stops.
@@ -138,7 +131,7 @@ names_fopen(const char *path, const char *mode)
 	errno = errno_before;
 	stream = fopen(path, mode);
 	after = errno;
-	if (stream != NULL && writes && says_too_little(path) &&
+	if (stream != NULL && writes && files_is_foreign(path, O_WRONLY) &&
 	    files_may_be_data(fileno(stream)))
 		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
 	errno = after;
@@ -156,7 +149,7 @@ names_open(int directory, const char *path, int flags, mode_t mode)
 	int fd;
 
 	if ((flags & O_TRUNC) != 0 && !FC_BROKEN(TRUNCATE))
-		announce_cut(&announced, &file, known, 0);
+		announce_cut(&announced, &file, known, 0, flags);
 
 	errno = errno_before;
 	if (directory == AT_FDCWD)
@@ -169,11 +162,15 @@ names_open(int directory, const char *path, int flags, mode_t mode)
 	{
 		int after = errno;
 
-		/* Where a foreign name leads to is asked when it is written. */
-		bool asked = known != NULL && (flags & O_ACCMODE) != O_RDONLY &&
-		             files_is_foreign(known);
+		OpenFile spare;
+		OpenFile *entry;
 
-		files_opened(fd, asked ? NULL : known, flags);
+		/* What is not to be told now is asked again when it is written. */
+		if (known == NULL || !runtime_attached() ||
+		    !files_is_foreign(known, flags))
+			files_opened(fd, known, flags);
+		else if (!files_identify(fd, &spare, &entry))
+			files_opened(fd, NULL, flags);
 		if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) &&
 		    known != NULL && !FC_BROKEN(CREATE))
 			forget_name(path);

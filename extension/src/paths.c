@@ -13,9 +13,9 @@
  * one thing that must not happen is that two names reach one file and only one of
  * them is known.  Hence the rule: whoever reaches a file by another name than the
  * one above is not guessed at.  Such a path is FILE_ALIAS if its last part looks
- * like a relation's file name or if it climbs ("..") , and the caller drops the whole
- * cache around a change of it.  PostgreSQL itself never does that; a superuser
- * with a file function or an extension may.
+ * like a relation's file name, and the caller drops every file of that number around a
+ * change of it; or if it climbs (".."), and then everything.  PostgreSQL itself never
+ * does that; a superuser with a file function or an extension may.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -120,6 +120,7 @@ relation_name(const Part *part, FilePlace *place)
 {
 	const char *text = part->text;
 	size_t left = part->length;
+	uint32_t segment = 0;
 	size_t used = read_number(text, left, &place->id.relation);
 
 	if (used == 0 || place->id.relation == 0)
@@ -148,8 +149,9 @@ relation_name(const Part *part, FilePlace *place)
 
 	if (text[0] != '.')
 		return false;
-	used = read_number(text + 1, left - 1, &place->id.segment);
-	return used > 0 && used == left - 1;
+	used = read_number(text + 1, left - 1, &segment);
+	place->id.segment = segment & (FC_SEGMENTS_MAX - 1);
+	return used > 0 && used == left - 1 && segment < FC_SEGMENTS_MAX;
 }
 
 /* tBACKEND_REL...: what follows is not looked at. */
@@ -215,6 +217,7 @@ in_wal(const Parts *parts)
 	const Part *name = &parts->part[1];
 	FilePlace place = place_of(FILE_WAL);
 	uint32_t timeline;
+	uint32_t low;
 
 	if (parts->count != 2)
 		return place_of(FILE_OTHER);
@@ -222,8 +225,11 @@ in_wal(const Parts *parts)
 		return place_of(FILE_WAL_INIT);
 	if (name->length == 24 && hex_digits(name->text, &timeline) &&
 	    hex_digits(name->text + 8, &place.id.relation) &&
-	    hex_digits(name->text + 16, &place.id.segment))
+	    hex_digits(name->text + 16, &low) && low < FC_SEGMENTS_MAX)
+	{
+		place.id.segment = low & (FC_SEGMENTS_MAX - 1);
 		return place;
+	}
 	return place_of(FILE_OTHER);
 }
 
@@ -322,7 +328,7 @@ below(const char *path, const char *directory)
 static FilePlace
 outside(const Parts *parts)
 {
-	FilePlace ignored;
+	FilePlace place = place_of(FILE_ALIAS);
 
 	if (parts->count == 0)
 		return place_of(FILE_DATA_DIRECTORY);
@@ -332,9 +338,9 @@ outside(const Parts *parts)
 	    part_is(&parts->part[0], "sys"))
 		return place_of(FILE_DEVICE);
 
-	if (relation_name(&parts->part[parts->count - 1], &ignored))
-		return place_of(FILE_ALIAS);
-	return place_of(FILE_OTHER);
+	return relation_name(&parts->part[parts->count - 1], &place)
+	           ? place
+	           : place_of(FILE_OTHER);
 }
 
 FilePlace

@@ -39,12 +39,14 @@ typedef enum FileClass
 	FILE_ALIAS           /* may be a data file under a foreign name */
 } FileClass;
 
+/*
+ * The id is a relation's.  Of an alias, relation, fork and segment are known, or nothing
+ * is: 0.  Of a WAL segment, relation and segment are the two halves of its number.
+ */
 typedef struct FilePlace
 {
 	FileClass class;
-	FcFileId
-		id; /* of a relation; of a WAL segment: relation and segment are the
-	                two halves of its number */
+	FcFileId id;
 } FilePlace;
 
 /*

@@ -32,6 +32,10 @@ typedef struct Board
 	FcFileId mismatch_id;
 	uint32_t mismatch_block;
 
+	/* The last file that somebody was found to change behind the cache; likewise. */
+	_Atomic uint64_t foreign;
+	FcFileId foreign_id;
+
 	/* File calls were seen to pass the hooks: nothing is served before. */
 	_Atomic bool self_tested;
 
@@ -54,6 +58,10 @@ typedef struct Runtime
 	const bool *is_walsender;
 	const int *backend_type;
 	int checkpointer_type; /* of the process that writes at a checkpoint */
+
+	/* Does it sync what it writes?  Where its control file has its CRC. */
+	const bool *syncs;
+	size_t control_crc_offset;
 
 	/* ... and what it thinks of a page that is said to be this block of a fork. */
 	bool (*page_valid)(void *page, uint32_t block);

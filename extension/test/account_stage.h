@@ -60,6 +60,7 @@ static uint32_t wait_shown;
 static uint32_t *wait_event = &wait_shown;
 static bool is_walsender;
 
+static const bool is_true = true;
 static int backend_type = CLIENT;
 static int parallel_number = -1;
 static int process_number = 3;
@@ -311,6 +312,7 @@ set_up(void)
 	runtime.wait_event = &wait_event;
 	runtime.is_walsender = &is_walsender;
 	runtime.backend_type = &backend_type;
+	runtime.syncs = &is_true;
 	runtime.checkpointer_type = -1;
 	runtime.shared_memory = &server_memory;
 	account_want(&server);

@@ -241,10 +241,10 @@ readlink(const char *path, char *buffer, size_t size)
 
 /* The first to ask for a name's file. */
 int
-stat(const char *path, struct stat *status)
+lstat(const char *path, struct stat *status)
 {
-	Fault met = fault_of("stat", -1);
-	int result = REAL("stat", Ask)(path, status);
+	Fault met = fault_of("lstat", -1);
+	int result = REAL("lstat", Ask)(path, status);
 
 	if (met.other_device)
 		status->st_dev++;
@@ -252,11 +252,15 @@ stat(const char *path, struct stat *status)
 	return result;
 }
 
+static unsigned fstat_calls;
+
 int
 fstat(int fd, struct stat *status)
 {
 	Fault met = fault_of("fstat", fd);
 	int result = REAL("fstat", AskFd)(fd, status);
+
+	fstat_calls++;
 
 	over(&met);
 	return result;
@@ -282,7 +286,7 @@ plant_letters(const char *path, int letter)
 }
 
 /* A file of the blocks 'a' to 'h', the first so many of them cached. */
-static int
+UNUSED static int
 lettered_relation(uint32_t cached)
 {
 	Page page;
@@ -311,7 +315,7 @@ block_is_cached(uint32_t block)
 	       fc_cached(&runtime.cache, &file, block);
 }
 
-static bool
+UNUSED static bool
 nothing_is_cached(void)
 {
 	for (uint32_t block = 0; block < BLOCKS; block++)
@@ -323,7 +327,7 @@ nothing_is_cached(void)
 }
 
 /* Do reads of all blocks now give what the file holds? */
-static bool
+UNUSED static bool
 all_true(int fd)
 {
 	for (uint32_t block = 0; block < BLOCKS; block++)

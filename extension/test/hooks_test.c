@@ -12,6 +12,8 @@
  */
 #include "stage.h"
 
+#include <limits.h>
+
 /* ---- reads ------------------------------------------------------------------ */
 
 static void
@@ -457,6 +459,96 @@ test_foreign_names(void)
 	server_close(fd);
 }
 
+/* As lo_export() does: a name below the data directory, that is cut off and written. */
+static bool
+export_to(const char *name)
+{
+	Page page = page_of('x');
+	int writer = server_open(name, O_CREAT | O_WRONLY | O_TRUNC);
+	ssize_t put = changes_write(writer, &page, sizeof(page));
+
+	server_close(writer);
+	return put == FC_BLOCK_SIZE;
+}
+
+static void
+test_links_within(void)
+{
+	static const char *const names[] = { "report", "base/5/99999",
+		                                 "pg_wal/xlogtemp.1", "pg_xact/0000" };
+
+	if (mkdir("pg_xact", 0700) != 0)
+		abort();
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		int fd = cached_relation(PATH);
+		char target[300];
+
+		snprintf(target, sizeof(target), "%s/" PATH, runtime.root.directory);
+		if (symlink(target, names[i]) != 0)
+			abort();
+		OK(export_to(names[i]) && reads_true(fd),
+		   "FOREIGN: %s is a link to a data file, and is exported to",
+		   names[i]);
+		unlink(names[i]);
+		server_close(fd);
+	}
+}
+
+/* A number says which files it may be; all others keep what they have cached. */
+static void
+test_numbers(void)
+{
+	int other = cached_relation("base/5/16390");
+	char whole[300];
+	char resolved[PATH_MAX];
+	uint64_t clears;
+	uint64_t hits;
+	int fd;
+
+	unlink(PATH);
+	plant(PATH, 8, 'a');
+	fd = server_open(PATH, O_RDWR);
+	OK(reads_true(fd) && reads_true(fd) && reads_true(other), "two are cached");
+	clears = counter(FC_COUNT_clears);
+	OK(export_to("../other/2026") && export_to("../other/16384"),
+	   "files are exported to whose names are numbers");
+	hits = counter(FC_COUNT_hits);
+	OK(counter(FC_COUNT_clears) == clears && reads_true(other) &&
+	       counter(FC_COUNT_hits) == hits + 1,
+	   "that clears nothing, and what has another number stays");
+	OK(reads_true(fd) && counter(FC_COUNT_hits) == hits + 1,
+	   "a file of the same number is forgotten");
+	snprintf(whole, sizeof(whole), "%s/../other/16384", runtime.root.directory);
+	(void) names_unlink(realpath(whole, resolved));
+	hits = counter(FC_COUNT_hits);
+	OK(reads_true(fd) && counter(FC_COUNT_hits) == hits &&
+	       counter(FC_COUNT_clears) == clears,
+	   "... and once more when the name goes");
+	server_close(fd);
+	server_close(other);
+	unlink("base/5/16390");
+}
+
+/* What has another name may be written by it, unseen. */
+static void
+test_relation_elsewhere(void)
+{
+	int fd;
+
+	unlink(PATH);
+	unlink("../other/moved");
+	plant("../other/moved", 8, 'a');
+	if (symlink("../../../other/moved", PATH) != 0)
+		abort();
+	fd = server_open(PATH, O_RDWR);
+	(void) reads_true(fd);
+	plant("../other/moved", 8, 'b');
+	OK(reads_true(fd), "DEAD_FILE: a relation that is a link is not cached");
+	server_close(fd);
+	unlink(PATH);
+}
+
 static bool
 move_a_database(void)
 {
@@ -806,6 +898,9 @@ main(void)
 	test_truncation();
 	test_names();
 	test_foreign_names();
+	test_links_within();
+	test_numbers();
+	test_relation_elsewhere();
 	test_what_cannot_be_followed();
 	test_dead_file();
 	test_change_of_dead_file();

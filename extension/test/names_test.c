@@ -153,7 +153,7 @@ test_name_that_is_looked_at(void)
 	int new;
 
 	/* The reader's file has its name still; and then it has not. */
-	fault = (Fault){ .name = "stat", .fd = -1, .after = others_replace_it };
+	fault = (Fault){ .name = "lstat", .fd = -1, .after = others_replace_it };
 	(void) all_true(fd);
 	new = server_open(PATH, O_RDWR);
 	OK(fault.name == NULL && all_true(new),
@@ -162,7 +162,7 @@ test_name_that_is_looked_at(void)
 	server_close(fd);
 
 	fd = lettered_relation(0);
-	fault = (Fault){ .name = "stat", .fd = -1, .other_device = true };
+	fault = (Fault){ .name = "lstat", .fd = -1, .other_device = true };
 	OK(all_true(fd) && fault.name == NULL && nothing_is_cached(),
 	   "a file of the same inode on another device is another file");
 	server_close(fd);

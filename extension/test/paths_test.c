@@ -130,12 +130,13 @@ static void
 test_near_misses(void)
 {
 	static const char *const paths[] = {
-		"base/5/016384",     "base/5/16384_",  "base/5/16384_x",
-		"base/5/16384.",     "base/5/16384.a", "base/5/16384x",
-		"base/5/16384_fsmx", "base/5/0",       "base/5/99999999999",
-		"base/x/16384",      "base/5/6/16384", "global/5/16384",
-		"base/5/.16384",     "xbase/5/16384",  "base/5/-16384",
-		"base/5/16384.1.2",  "base/5/16384 ",  "base/05/16384",
+		"base/5/016384",         "base/5/16384_",  "base/5/16384_x",
+		"base/5/16384.",         "base/5/16384.a", "base/5/16384x",
+		"base/5/16384_fsmx",     "base/5/0",       "base/5/99999999999",
+		"base/x/16384",          "base/5/6/16384", "global/5/16384",
+		"base/5/.16384",         "xbase/5/16384",  "base/5/-16384",
+		"base/5/16384.1.2",      "base/5/16384 ",  "base/05/16384",
+		"base/5/16384.16777216",
 	};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
@@ -168,7 +169,7 @@ test_round_trip(void)
 		{ 1663, 5, 16384, 0, 0 },
 		{ 1663, 4294967295U, 1, 3, 1 },
 		{ 1664, 0, 1262, 2, 32767 },
-		{ 16400, 5, 16401, 1, 4294967295U },
+		{ 16400, 5, 16401, 1, FC_SEGMENTS_MAX - 1 },
 	};
 
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)

@@ -47,6 +47,7 @@ static uint32_t wait_shown;
 static uint32_t *wait_event = &wait_shown;
 static bool is_walsender;
 static int backend_type;
+static bool server_syncs = true;
 
 /* ---- the stage ------------------------------------------------------------ */
 
@@ -195,6 +196,7 @@ set_up(void)
 	runtime.wait_event = &wait_event;
 	runtime.is_walsender = &is_walsender;
 	runtime.backend_type = &backend_type;
+	runtime.syncs = &server_syncs;
 	runtime.checkpointer_type = -1;
 	runtime.shared_memory = &server_memory;
 	runtime.flash_read_event = 77;

@@ -59,9 +59,12 @@ typedef struct FcFileId
 	uint32_t tablespace;
 	uint32_t database;
 	uint32_t relation; /* relfilenumber */
-	uint32_t fork;
-	uint32_t segment;
+	uint32_t fork : 8;
+	uint32_t segment : 24;
 } FcFileId;
+
+/* Segments from here on have no name in the cache. */
+#define FC_SEGMENTS_MAX (1U << 24)
 
 /*
  * A process's handle on a file: what an fd table entry holds.  The number is
@@ -139,7 +142,7 @@ typedef enum FcStart
 	FC_START_MEMORY,     /* warm: memory outlived the server */
 	FC_START_MAP,        /* warm: from the map in the cache file */
 	FC_START_UNCLEAN,    /* no map was saved, or it was used already */
-	FC_START_CHECKPOINT, /* the cluster has lived on since the map was saved */
+	FC_START_CHECKPOINT, /* the cluster has lived on without the cache */
 	FC_START_FORMAT,     /* of another version of pgflash */
 	FC_START_GEOMETRY,   /* of another size */
 	FC_START_SYSTEM,     /* of another cluster */
@@ -219,8 +222,7 @@ extern bool fc_unsynced(const FcCache *cache);
  * or why not.
  */
 extern FC_MUST_CHECK FcStart fc_map_begin(FcCache *cache,
-                                          const FcIdentity *identity,
-                                          const FcCheckpoint *checkpoint);
+                                          const FcIdentity *identity);
 
 /* Take in the next part of the map; false: that was all.  By one process. */
 extern bool fc_map_load(FcCache *cache);
@@ -231,6 +233,13 @@ extern bool fc_map_load(FcCache *cache);
  * may have used the cache, or changed a file.
  */
 extern FC_MUST_CHECK FcStatus fc_map_leave(FcCache *cache);
+
+/*
+ * The cluster's control file is about to get a content of this CRC; it has got it.  What
+ * outlives the server counts only for what it wrote itself.
+ */
+extern void fc_control_begins(FcCache *cache, uint32_t crc);
+extern void fc_control_ends(FcCache *cache);
 
 /* The life that all cache files were last used in; 0: none, or not all the same. */
 extern uint64_t fc_life_found(const FcDevice *devices, uint32_t count);
@@ -326,6 +335,9 @@ extern FcFile fc_file(FcFileId id);
 /* Is the handle's number (still) the file's? */
 extern bool fc_file_current(const FcCache *cache, const FcFile *file);
 
+/* Make the handle current without giving the file a number; false = unknown. */
+extern bool fc_file_resolve(FcCache *cache, FcFile *file);
+
 /*
  * Find the file's number, giving it one if it has none; if need be another file
  * loses its own, and what it has cached.  FC_FULL: no number to be had just now;
@@ -343,6 +355,12 @@ extern FC_MUST_CHECK FcStatus fc_file_enter(FcCache *cache, FcFile *file);
  * and again after the real call.
  */
 extern void fc_file_retire(FcCache *cache, FcFileId id);
+
+/*
+ * The same for every file of this relation number, fork and segment, whatever its
+ * tablespace and database.
+ */
+extern void fc_file_retire_alike(FcCache *cache, const FcFileId *like);
 
 /* ---- classes ----------------------------------------------------------- */
 
@@ -422,7 +440,24 @@ extern void fc_file_wake(FcCache *cache, const FcFile *file,
  * change fc_change_end() gives the permit.
  */
 extern FcStampPermit fc_stamp_permit(const FcCache *cache, const FcFile *file);
-extern void fc_stamp_set(FcCache *cache, const FcStampPermit *permit,
+
+/* Under a permit: what the file's last stamp is worth. */
+typedef enum FcStampAge
+{
+	FC_STAMP_NONE,   /* the file has had none since it became known */
+	FC_STAMP_PAST,   /* it was changed since */
+	FC_STAMP_PRESENT /* it was not: whoever looks now should see the same */
+} FcStampAge;
+
+extern FcStampAge fc_stamp_age(const FcCache *cache,
+                               const FcStampPermit *permit);
+
+/*
+ * Hand in a stamp that was taken under the permit.  False: the file is not what it was,
+ * though no change was announced since its last stamp.  Somebody changes it behind the
+ * cache; what was cached of it is dropped.
+ */
+extern bool fc_stamp_set(FcCache *cache, const FcStampPermit *permit,
                          const FcStamp *stamp);
 
 /* ---- reads ------------------------------------------------------------- */

@@ -25,18 +25,9 @@
 /* A cache is striped over so many cache files at most. */
 #define FC_DEVICES_MAX 16
 
-/* Whose cache it is: what is cached for one is nothing to another. */
-typedef struct FcIdentity
-{
-	uint64_t system;           /* the database cluster's own number */
-	uint64_t directory_device; /* its data directory */
-	uint64_t directory_inode;
-	uint64_t boot[2]; /* of the machine: memory and page cache are as old */
-} FcIdentity;
-
 /*
- * What the cluster's control file said when a map was saved.  Any server that has run
- * since, with the cache or without, has left something else in there.
+ * What the cluster's control file says.  Any server that has run, with the cache or
+ * without, has left something else in there.
  */
 typedef struct FcCheckpoint
 {
@@ -45,6 +36,16 @@ typedef struct FcCheckpoint
 	uint32_t timeline;
 	uint32_t crc; /* of the whole control file */
 } FcCheckpoint;
+
+/* Whose cache it is: what is cached for one is nothing to another. */
+typedef struct FcIdentity
+{
+	uint64_t system;           /* the database cluster's own number */
+	uint64_t directory_device; /* its data directory */
+	uint64_t directory_inode;
+	uint64_t boot[2]; /* of the machine: memory and page cache are as old */
+	FcCheckpoint checkpoint; /* that it stands at */
+} FcIdentity;
 
 /* What a cache file's superblock says. */
 typedef struct FcLabel
@@ -58,7 +59,6 @@ typedef struct FcLabel
 	uint32_t count;      /* of these */
 	uint64_t nonce;      /* of the life it was last used in; 0 = none */
 	FcIdentity identity;
-	FcCheckpoint checkpoint; /* if it is clean */
 } FcLabel;
 
 typedef struct FcDevice FcDevice;
