@@ -37,7 +37,7 @@ MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 .PHONY: help demo example-report images test build rooms extension install check fmt fuzz soak bench bench-policy \
-	fault-matrix postgres-check clean hooks lock venv venv-dev predictions
+	fault-matrix hostile postgres-check clean hooks lock venv venv-dev predictions
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
@@ -53,6 +53,7 @@ help:
 	@echo 'make soak            long crash and fuzz rounds'
 	@echo 'make bench           measure and print the tables (bench/results/)'
 	@echo 'make fault-matrix    what can go wrong with the cache file, as a table (bench/results/faults.txt)'
+	@echo 'make hostile         attacks on the server, its files and its users, told as stories (as root: all of them)'
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make hooks           run make check before every commit'
@@ -156,6 +157,10 @@ fault-matrix: venv-dev rooms
 	$(Q)'$(BIN)/pytest' -q tests/crash/test_fault_matrix.py tests/crash/test_fault_map.py --pg-major=18
 	$(Q)'$(BIN)/pytest' -q tests/crash/test_fault_matrix.py -k 'EIO or torn or flip or removed or hangs' --pg-major=15
 	$(Q)cat out/fault-matrix/18.txt out/fault-matrix/18-map.txt out/fault-matrix/15.txt | tee bench/results/faults.txt
+
+# Each test is a story: who attacks, what they prepare, what must not happen.
+hostile: venv-dev rooms
+	$(Q)tools/scratch.sh '$(BIN)/pytest' -v tests/hostile --pg-major=$(MAJOR)
 
 # ---- housekeeping
 

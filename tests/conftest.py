@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,6 +57,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Put the tests of a worker in the order of their turns."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: turn(item.nodeid))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Leave the reasons for skips to the summary of make test (PGFLASH_SKIPS names the file)."""
+    named = os.environ.get("PGFLASH_SKIPS")
+    skips = terminalreporter.stats.get("skipped", [])
+    if not named or not skips:
+        return
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skips)
+    major = terminalreporter.config.getoption("--pg-major")
+    with Path(named).open("a") as file:
+        for reason, count in sorted(reasons.items()):
+            file.write(f"skipped {count} on PostgreSQL {major}: {reason}\n")
 
 
 @pytest.fixture(scope="session")

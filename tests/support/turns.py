@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer  # type: ignore[import-untyped]
     from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
-WITH_SERVERS = ("tests/browser/", "tests/cluster/", "tests/crash/")
+WITH_SERVERS = ("tests/browser/", "tests/cluster/", "tests/crash/", "tests/hostile/")
 
 
 class Turns(LoadScopeScheduling):  # type: ignore[misc]

@@ -249,7 +249,7 @@ def test_a_failing_fio_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         measured(tmp_path)
 
 
-@pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
+@pytest.mark.skipif(not shutil.which("fio"), reason="there is no fio: apt-get install fio")
 def test_fio_and_we_measure_the_same(tmp_path: Path) -> None:
     theirs = probe(tmp_path, at="", size_bytes=2**26, seconds=1.0)
     ours = probe(tmp_path, at="", size_bytes=2**26, seconds=1.0, use_fio=False)
