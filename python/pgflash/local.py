@@ -16,7 +16,7 @@ _SAME_START_S = 5.0
 
 _SELF = """
 select pid, extract(epoch from backend_start)::float8 from pg_catalog.pg_stat_activity
- where pid = pg_backend_pid()
+ where pid = pg_catalog.pg_backend_pid()
 """
 
 

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: PostgreSQL
 """A session with a server: connected, or one clear sentence why not.
 
+Every session begins with a search_path of the catalog alone.  Whoever may create something in
+public, or whoever owns the database, could else have us run an operator or a function of
+theirs with our role's rights, which may be a superuser's.  It is a statement of its own, the
+first one: a pooler drops what stands in the connection's options.  What we ask of another
+schema (the extension's, pg_stat_statements') is qualified; and as a pooler may give the next
+statement to another session of the server, so is every function, and no operator needs a cast
+to be found.
+
 What psycopg raises becomes a PgflashError that says what to do next: a server that does
 not answer, a server that is too old, a role that may not.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import psycopg
@@ -20,6 +28,12 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 MAJOR_MIN = 15
 
 CONNECT_TIMEOUT_S = 10
+
+#: pg_temp last: it would else be searched first for tables and types.
+SEARCH_PATH = "set search_path = pg_catalog, pg_temp"
+
+#: Told the role of each session that may do everything; the command line listens.
+tell_superuser: Callable[[str], object] = lambda _role: None
 
 
 class SessionError(PgflashError):
@@ -39,7 +53,10 @@ def parse_dsn(dsn: str) -> dict[str, Any]:
 
 
 def connect(dsn: str) -> Connection:
-    """Return a session in autocommit mode; an empty DSN means libpq's environment."""
+    """Return a session in autocommit mode; an empty DSN means libpq's environment.
+
+    Nothing but the catalog is found in it without its schema.
+    """
     wait_s = parse_dsn(dsn).get("connect_timeout") or CONNECT_TIMEOUT_S
     try:
         connection = psycopg.connect(
@@ -57,6 +74,14 @@ def connect(dsn: str) -> Connection:
         raise SessionError(
             f"the server is PostgreSQL {major}, which is too old: pgflash is for {MAJOR_MIN} on",
         )
+    try:
+        with said("begin a session"):
+            connection.execute(SEARCH_PATH)
+    except SessionError:
+        connection.close()
+        raise
+    if connection.info.parameter_status("is_superuser") == "on":
+        tell_superuser(connection.info.user)
     return connection
 
 

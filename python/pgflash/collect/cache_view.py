@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from pgflash.collect.names import short_name
 from pgflash.model.cache_view import (
     CachePolicy,
     CacheRelation,
@@ -84,7 +85,7 @@ def read_cache(connection: Connection, server: LiveServer) -> CacheView:
         advice=advice,
         present_bytes=_present(row),
         policies=tuple(
-            CachePolicy(relation=str(name), policy=str(policy), set_on=str(on))
+            CachePolicy(relation=short_name(name), policy=str(policy), set_on=short_name(on))
             for name, policy, on in policies
         ),
     )
@@ -162,7 +163,7 @@ def _relation(row: tuple[Any, ...]) -> CacheRelation:
     name, fork, blocks, hits, misses, time_ms, policy, _all = row
     asked = int(hits or 0) + int(misses or 0)
     return CacheRelation(
-        relation=str(name),
+        relation=short_name(name),
         fork=str(fork),
         cached_bytes=int(blocks or 0) * BLOCK_BYTES,
         hits=int(hits or 0),

@@ -46,17 +46,17 @@ select snapshot_id, section, content::text from {schema}.pgflash_snapshot_sectio
 _ROWS = """
 with chosen (snapshot_id, place) as (select * from unnest(%(ids)s::bigint[], %(places)s::int[])),
 found as (
-    select g.place, s.content -> 'rows' as lines,
-           array(select jsonb_array_elements_text(s.content -> 'columns')) as names
+    select g.place, s.content -> 'rows'::text as lines,
+           array(select pg_catalog.jsonb_array_elements_text(s.content -> 'columns'::text)) as names
       from chosen g join {schema}.pgflash_snapshot_sections s using (snapshot_id)
      where s.section = {section}),
 placed as (
     select f.place, l.line,
-           array_position(f.names, 'bucket') - 1 as bucket,
-           array_position(f.names, 'seconds') - 1 as seconds,
-           array_position(f.names, 'wait_class') - 1 as class,
-           array_position(f.names, 'backend_type') - 1 as backend
-      from found f cross join lateral jsonb_array_elements(f.lines) as l (line))
+           pg_catalog.array_position(f.names, 'bucket') - 1 as bucket,
+           pg_catalog.array_position(f.names, 'seconds') - 1 as seconds,
+           pg_catalog.array_position(f.names, 'wait_class') - 1 as class,
+           pg_catalog.array_position(f.names, 'backend_type') - 1 as backend
+      from found f cross join lateral pg_catalog.jsonb_array_elements(f.lines) as l (line))
 select place, pg_catalog.date_bin(%(step)s::interval, (line ->> bucket)::timestamptz, %(origin)s),
        {name}, sum((line ->> seconds)::float8)
   from placed where {condition}

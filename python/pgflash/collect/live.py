@@ -33,7 +33,7 @@ STATEMENT_TIMEOUT_MS = 5000
 _SERVER = """
 select (select system_identifier::text from pg_catalog.pg_control_system()),
        pg_catalog.pg_postmaster_start_time(), pg_catalog.pg_is_in_recovery(),
-       current_database(), current_user,
+       pg_catalog.current_database(), current_user,
        pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage')
 """
 

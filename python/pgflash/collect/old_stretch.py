@@ -30,28 +30,28 @@ select min(p.taken_at), max(s.taken_at)
 _ROWS = """
 with rows as (
     select p.taken_at as began, s.taken_at as ended, l.line,
-           array(select jsonb_array_elements_text(c.content -> 'columns')) as names
+           array(select pg_catalog.jsonb_array_elements_text(c.content -> 'columns'::text)) as names
       from {schema}.pgflash_snapshots s
       join {schema}.pgflash_snapshots p on p.snapshot_id = s.previous_id
       join {schema}.pgflash_snapshot_sections c on c.snapshot_id = s.snapshot_id
-     cross join lateral jsonb_array_elements(c.content -> 'rows') as l (line)
+     cross join lateral pg_catalog.jsonb_array_elements(c.content -> 'rows'::text) as l (line)
      where s.taken_at > %(begin)s and p.taken_at < %(end)s and c.section = {section})
 """
 _WAITS = (
     _ROWS
     + """,
 minutes as (
-    select (line ->> array_position(names, 'bucket') - 1)::timestamptz as minute,
-           line ->> array_position(names, 'backend_type') - 1 as backend,
-           line ->> array_position(names, 'wait_class') - 1 as class,
-           line ->> array_position(names, 'wait_event_type') - 1 as kind,
-           line ->> array_position(names, 'wait_event') - 1 as event,
-           line ->> array_position(names, 'query_id') - 1 as query,
-           (line ->> array_position(names, 'seconds') - 1)::float8 as seconds
+    select (line ->> pg_catalog.array_position(names, 'bucket') - 1)::timestamptz as minute,
+           line ->> pg_catalog.array_position(names, 'backend_type') - 1 as backend,
+           line ->> pg_catalog.array_position(names, 'wait_class') - 1 as class,
+           line ->> pg_catalog.array_position(names, 'wait_event_type') - 1 as kind,
+           line ->> pg_catalog.array_position(names, 'wait_event') - 1 as event,
+           line ->> pg_catalog.array_position(names, 'query_id') - 1 as query,
+           (line ->> pg_catalog.array_position(names, 'seconds') - 1)::float8 as seconds
       from rows)
 select class, kind, event, query,
        sum(seconds * extract(epoch from least(minute + interval '1 min', %(end)s)
-                                        - greatest(minute, %(begin)s))::float8 / 60)
+                                        - greatest(minute, %(begin)s))::float8 / 60::float8)
   from minutes
  where backend = any(%(foreground)s) and class = any(%(counted)s)
    and minute < %(end)s and minute > %(begin)s - interval '1 min'
@@ -64,12 +64,12 @@ _FILES = (
 counted as (
     select extract(epoch from least(ended, %(end)s) - greatest(began, %(begin)s))::float8
              / extract(epoch from ended - began)::float8 as share,
-           line ->> array_position(names, 'database') - 1 as database,
-           line ->> array_position(names, 'schema') - 1 as schema,
-           line ->> array_position(names, 'relation') - 1 as relation,
+           line ->> pg_catalog.array_position(names, 'database') - 1 as database,
+           line ->> pg_catalog.array_position(names, 'schema') - 1 as schema,
+           line ->> pg_catalog.array_position(names, 'relation') - 1 as relation,
            {numbers}
       from rows
-     where array_position(names, 'read_time_ms') is not null)
+     where pg_catalog.array_position(names, 'read_time_ms') is not null)
 select coalesce(relation, ''), coalesce(schema, ''), coalesce(database, ''),
        sum(share * reads), sum(share * flash_reads), sum(share * read_bytes),
        sum(share * read_time_ms), sum(share * (writes + extends)),
@@ -82,7 +82,8 @@ _NUMBERS = (
     *("write_bytes", "extend_bytes", "write_time_ms", "extend_time_ms"),
 )
 _TEXTS = """
-select query_id, left(query, %s) from {schema}.pgflash_snapshot_queries where query_id = any(%s)
+select query_id, pg_catalog.left(query, %s) from {schema}.pgflash_snapshot_queries
+ where query_id = any(%s)
 """
 
 
@@ -151,7 +152,7 @@ def read_old_stretch(
 
 def _numbers() -> str:
     return ", ".join(
-        f"coalesce((line ->> array_position(names, '{name}') - 1)::float8, 0) as {name}"
+        f"coalesce((line ->> pg_catalog.array_position(names, '{name}') - 1)::float8, 0) as {name}"
         for name in _NUMBERS
     )
 

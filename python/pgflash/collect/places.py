@@ -24,7 +24,7 @@ select name, reset_val from pg_catalog.pg_settings
 _TABLESPACES = """
 select s.spcname, pg_catalog.pg_tablespace_location(s.oid),
        s.oid = (select dattablespace from pg_catalog.pg_database
-                 where datname = current_database())
+                 where datname = pg_catalog.current_database())
   from pg_catalog.pg_tablespace s
  where s.spcname <> 'pg_global'
  order by s.spcname

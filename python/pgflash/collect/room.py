@@ -20,7 +20,7 @@ select pg_catalog.current_database(), n.nspname, c.relname,
   join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   left join pg_catalog.pg_tablespace t on t.oid = c.reltablespace
  where c.relkind in ('r', 'm', 'i') and c.relpersistence <> 't'
-   and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+   and n.nspname !~ '^pg_'::text and n.nspname <> 'information_schema'
 """
 _SERVER = """
 select (select sum(pg_catalog.pg_database_size(oid)) from pg_catalog.pg_database

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from psycopg import sql
 
+from pgflash.collect.names import short_name
 from pgflash.model.live import FileChange, FileKey, LiveServer
 from pgflash.session import Connection, said
 
@@ -29,12 +30,12 @@ select mark, place,
 """
 _NAMES = """
 select key.tablespace, key.database, key.number,
-       case when key.number = 0 then 'all others together'
-            when key.database in (0, own.oid)
+       case when key.number = 0::oid then 'all others together'
+            when key.database in (0::oid, own.oid)
             then pg_catalog.pg_filenode_relation(key.tablespace, key.number)::regclass::text end,
        d.datname
   from unnest(%s::oid[], %s::oid[], %s::oid[]) as key (tablespace, database, number)
-  join pg_catalog.pg_database own on own.datname = current_database()
+  join pg_catalog.pg_database own on own.datname = pg_catalog.current_database()
   left join pg_catalog.pg_database d on d.oid = key.database
 """
 
@@ -68,7 +69,7 @@ def name_files(connection: Connection, keys: Iterable[FileKey]) -> dict[FileKey,
     with said("ask for names of relations"):
         rows = connection.execute(_NAMES, tuple(map(list, zip(*asked, strict=True)))).fetchall()
     return {
-        (space, database, number): name or _unnamed(number, database_name)
+        (space, database, number): short_name(name) if name else _unnamed(number, database_name)
         for space, database, number, name, database_name in rows
     }
 

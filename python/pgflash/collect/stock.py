@@ -54,7 +54,7 @@ select name,
        case when name in ('primary_conninfo', 'archive_command', 'restore_command',
                           'archive_cleanup_command', 'recovery_end_command',
                           'ssl_passphrase_command') and setting <> ''
-            then 'md5 ' || md5(setting) else setting end as setting,
+            then 'md5 ' || pg_catalog.md5(setting) else setting end as setting,
        unit, source
   from pg_catalog.pg_settings
  where setting is distinct from boot_val
@@ -62,22 +62,23 @@ select name,
 """
 
 SERVER = """
-select version() as version,
-       current_setting('server_version_num')::int as version_num,
+select pg_catalog.version() as version,
+       pg_catalog.current_setting('server_version_num')::int as version_num,
        '' as extension_version,
        (select system_identifier::text from pg_catalog.pg_control_system()) as system_identifier,
-       pg_postmaster_start_time() as started_at,
-       current_setting('block_size')::int as block_size,
-       current_setting('wal_block_size')::int as wal_block_size,
-       pg_size_bytes(current_setting('wal_segment_size')) as wal_segment_size,
-       current_setting('data_checksums')::bool as data_checksums,
-       pg_is_in_recovery() as in_recovery,
-       coalesce(sum(greatest(extract(epoch from clock_timestamp() - state_change), 0))
-                filter (where active), 0)::float8 * 1000 as active_in_flight_ms,
+       pg_catalog.pg_postmaster_start_time() as started_at,
+       pg_catalog.current_setting('block_size')::int as block_size,
+       pg_catalog.current_setting('wal_block_size')::int as wal_block_size,
+       pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size')) as wal_segment_size,
+       pg_catalog.current_setting('data_checksums')::bool as data_checksums,
+       pg_catalog.pg_is_in_recovery() as in_recovery,
+       coalesce(sum(greatest(extract(epoch from pg_catalog.clock_timestamp() - state_change), 0))
+                filter (where active), 0)::float8 * 1000::float8 as active_in_flight_ms,
        count(*) filter (where active) as active_sessions,
        count(*) as sessions
   from (select state_change,
-               state in ('active', 'fastpath function call') and pid <> pg_backend_pid() as active
+               state in ('active', 'fastpath function call')
+                 and pid <> pg_catalog.pg_backend_pid() as active
           from pg_catalog.pg_stat_activity
          where backend_type = 'client backend') a
 """
@@ -85,13 +86,14 @@ select version() as version,
 #: When counting began.  A crash takes the counters, but not the postmaster; the checkpointer
 #: is as old as the counters are.
 STARTED = """
-select coalesce(min(backend_start), pg_postmaster_start_time())
+select coalesce(min(backend_start), pg_catalog.pg_postmaster_start_time())
   from pg_catalog.pg_stat_activity where backend_type = 'checkpointer'
 """
 
 _WAL_POSITION = """
-select pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn()
-                            else pg_current_wal_lsn() end, '0/0')::bigint as wal_bytes
+select pg_catalog.pg_wal_lsn_diff(
+         case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
+              else pg_catalog.pg_current_wal_lsn() end, '0/0')::bigint as wal_bytes
 """
 
 
@@ -129,7 +131,7 @@ STOCK = (
 )
 
 STATEMENTS_SCHEMA = """
-select quote_ident(n.nspname)
+select pg_catalog.quote_ident(n.nspname)
   from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
  where e.extname = 'pg_stat_statements'
 """
@@ -163,7 +165,7 @@ STATEMENTS = DeltaSection(
 )
 
 TEXTS = """
-select distinct on (queryid) queryid, left(query, 4000)
+select distinct on (queryid) queryid, pg_catalog.left(query, 4000)
   from {schema}.pg_stat_statements(true)
  where queryid = any(%s) and query is not null
 """
@@ -173,16 +175,17 @@ select distinct on (queryid) queryid, left(query, 4000)
 RELATIONS = DeltaSection(
     name="relations",
     query="""
-select c.oid, current_database() as database, n.nspname as schema, c.relname as relation,
+select c.oid, pg_catalog.current_database() as database, n.nspname as schema, c.relname as relation,
        c.relkind::text as relkind, 'main' as fork, t.spcname as tablespace,
-       pg_stat_get_blocks_fetched(c.oid) - pg_stat_get_blocks_hit(c.oid) as blocks_read,
-       pg_stat_get_blocks_hit(c.oid) as blocks_hit
+       pg_catalog.pg_stat_get_blocks_fetched(c.oid)
+         - pg_catalog.pg_stat_get_blocks_hit(c.oid) as blocks_read,
+       pg_catalog.pg_stat_get_blocks_hit(c.oid) as blocks_hit
   from pg_catalog.pg_class c
   join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-  join pg_catalog.pg_database d on d.datname = current_database()
+  join pg_catalog.pg_database d on d.datname = pg_catalog.current_database()
   left join pg_catalog.pg_tablespace t
-    on t.oid = coalesce(nullif(c.reltablespace, 0), d.dattablespace)
- where c.relkind in ('r', 'i', 't', 'm') and pg_stat_get_blocks_fetched(c.oid) > 0
+    on t.oid = coalesce(nullif(c.reltablespace, 0::oid), d.dattablespace)
+ where c.relkind in ('r', 'i', 't', 'm') and pg_catalog.pg_stat_get_blocks_fetched(c.oid) > 0
 """,
     keys=("oid",),
     labels=("database", "schema", "relation", "relkind", "fork", "tablespace"),

@@ -44,7 +44,8 @@ select pg_catalog.quote_ident(n.nspname)
  where e.extname = 'pg_stat_statements'
 """
 _TEXTS = """
-select distinct on (queryid) queryid, left(query, %s) from {schema}.pg_stat_statements(true)
+select distinct on (queryid) queryid, pg_catalog.left(query, %s)
+  from {schema}.pg_stat_statements(true)
  where queryid = any(%s)
 """
 

@@ -20,7 +20,7 @@ from pgflash.model.collected import Counted, LastSnapshot, NewSnapshot, Rows
 from pgflash.model.snapshot import MISSING, Section, SectionKind, Value
 from pgflash.session import Connection, SessionError, said
 
-_MAY_SEE = "select pg_has_role(current_user, 'pg_read_all_stats', 'usage'), current_user"
+_MAY_SEE = "select pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), current_user"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +44,9 @@ def system_identifier(connection: Connection) -> str:
                 f'role "{role}" may not see the statistics of other sessions',
                 hint=f"pg_monitor is enough: GRANT pg_monitor TO {role}.",
             )
-        return str(_row(connection, "select system_identifier from pg_control_system()")[0])
+        return str(
+            _row(connection, "select system_identifier from pg_catalog.pg_control_system()")[0]
+        )
 
 
 def collect(connection: Connection, last: LastSnapshot | None, *, cluster: str) -> NewSnapshot:

@@ -30,8 +30,6 @@ _SESSION = (
     "set idle_in_transaction_session_timeout = 0",
     "set idle_session_timeout = 0",
     "set default_transaction_read_only = off",
-    # Nobody may slip us a function of the same name.
-    "set search_path = pg_catalog",
 )
 
 

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A superuser looks at a server of which others own a part: nobody's code runs with his rights.
+
+Mallory may create in the schema public of a database, as everybody may in clusters that were
+made by PostgreSQL 14 or before, and owners of databases may in any.  She prepares operators
+and functions there that a statement of ours might find before the catalog's, or instead of
+them (support/traps.py).  An administrator then takes snapshots, makes reports and looks at
+the live page.  None of hers may be called.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlencode
+
+import psycopg
+import pytest
+
+from pgflash import session
+from pgflash.lab.account import make_server_dir
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from support.cached import create_cached, has_contrib
+from support.cluster import ClusterFactory
+from support.commands import output
+from support.patience import until
+from support.served import served
+from support.traps import set_traps, sprung
+
+#: What a session would have if nothing set it.
+AS_IT_IS = 'set search_path = "$user", public'
+
+pytestmark = pytest.mark.extension
+
+
+@pytest.fixture(scope="module")
+def server(pgflash_install: PgInstall) -> Iterator[Server]:
+    """A server whose database app is Mallory's, with her traps, and with the extension."""
+    factory = ClusterFactory(pgflash_install)
+    contrib = has_contrib(pgflash_install, "pg_stat_statements")
+    libraries = "pgflash, pg_stat_statements" if contrib else "pgflash"
+    server = create_cached(
+        factory, pgflash_install, settings={"shared_preload_libraries": libraries}
+    ).server
+    with server.connect() as connection:
+        connection.execute("create role mallory login")
+        connection.execute("create database app owner mallory")
+        folder = make_server_dir(server.base / "fast")
+        connection.execute(f"create tablespace fast location '{folder}'")
+    with server.connect("app") as connection:
+        connection.execute("create schema watching")
+        connection.execute("create extension pgflash schema watching")
+        if contrib:
+            connection.execute("create extension pg_stat_statements schema watching")
+        connection.execute("create table public.stock as select generate_series(1, 20000) as id")
+        connection.execute("create index on public.stock (id)")
+    with psycopg.connect(server.conninfo("app"), user="mallory", autocommit=True) as hers:
+        assert set_traps(hers, "mallory") > 5000
+    yield server
+    factory.close()
+
+
+def look_around(server: Server, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """Do as a superuser what reads a server, twice where the second time reads more."""
+    dsn = ("--dsn", server.conninfo("app"))
+    file = ("--store", str(folder / "app.snapshots"))
+    for _ in range(2):
+        output(capsys, "snapshot", *dsn)
+        output(capsys, "snapshot", *dsn, *file)
+        with server.connect("app") as connection:
+            connection.execute("select pg_catalog.count(*) from public.stock")
+    output(capsys, "snapshots", *dsn)
+    for source in (dsn, file):
+        output(capsys, "report", *source)
+    output(capsys, "advise", *dsn, "--flash-bytes", "8GB")
+    output(capsys, "advise", *dsn, "--flash", str(server.base), "--tablespace", "fast")
+    output(capsys, "devices", *dsn)
+    output(capsys, "doctor", *dsn)
+    output(capsys, "top", *dsn, "--seconds", "2", "--every", "0.2")
+    look_at_the_page(server)
+
+
+def look_at_the_page(server: Server) -> None:
+    """Look at all that the live page shows: the segments, the cache, a stretch, its report."""
+    now = datetime.now(UTC)
+    stretches = [(now - timedelta(seconds=5), now), (now - timedelta(hours=1), now)]
+    with served(server.conninfo("app")) as page, page.collector.watched():
+        until(lambda: page.collector.status.state == "live")
+        until(lambda: page.collector.segments.within(now - timedelta(hours=1), datetime.now(UTC)))
+        assert json.loads(page.ask("/live/cache").text)["present"]
+        for begin, end in stretches:
+            times = urlencode({"from": begin.isoformat(), "to": end.isoformat()})
+            for path in ("/live/details", "/live/history"):
+                answer = page.ask(f"{path}?{times}")
+                assert answer.code == 200, answer.text
+
+
+def look_where_to_place(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ask what moves would mean."""
+    dsn = ("--dsn", server.conninfo("app"), "--dry-run")
+    output(capsys, "place", "table", "stock", "--on", "fast", *dsn)
+    output(capsys, "place", "index", "stock_id_idx", "--on", "fast", *dsn)
+    output(capsys, "place", "database", "app", "--on", "fast", *dsn)
+    output(capsys, "place", "temp", "--on", "fast", *dsn)
+    commands = ("--stop-command", "true", "--start-command", "true")
+    output(capsys, "place", "wal", "--on", str(server.base / "wal"), *commands, *dsn)
+
+
+def is_superuser(server: Server) -> bool:
+    with server.connect() as connection:
+        row = connection.execute(
+            "select rolsuper from pg_roles where rolname = 'mallory'"
+        ).fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
+def test_a_superuser_who_looks_runs_nobodys_operators(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The owner of a database has traps in public; nothing else is prepared."""
+    look_around(server, capsys, tmp_path)
+    look_where_to_place(server, capsys)
+    assert sprung(server.log_text()) == set()
+    assert not is_superuser(server)
+
+
+def test_a_search_path_of_the_databases_owner_does_not_count(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """She also has every session of her database look into public before the catalog."""
+    with psycopg.connect(server.conninfo("app"), user="mallory", autocommit=True) as hers:
+        hers.execute("alter database app set search_path = public, pg_catalog")
+    try:
+        look_around(server, capsys, tmp_path)
+        look_where_to_place(server, capsys)
+    finally:
+        with server.connect("app") as connection:
+            connection.execute("alter database app reset search_path")
+    assert sprung(server.log_text()) == set()
+    assert not is_superuser(server)
+
+
+def test_a_pooler_that_forgets_the_search_path_opens_no_door(
+    server: Server,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pooler between us gives each statement another session, whose search_path is as ever.
+
+    Moves are left out: they need one session throughout, and say so by failing.
+    """
+    monkeypatch.setattr(session, "SEARCH_PATH", AS_IT_IS)
+    look_around(server, capsys, tmp_path)
+    assert sprung(server.log_text()) == set()
+    assert not is_superuser(server)
+
+
+def test_the_traps_spring_where_a_session_begins_otherwise(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: without the first statement of a session, hers are called and she wins."""
+    monkeypatch.setattr(session, "SEARCH_PATH", "set search_path = public, pg_catalog")
+    begin = len(server.log_text())
+    try:
+        with closing(session.connect(server.conninfo("app"))) as connection:
+            connection.execute("select from pg_class where oid = 1 or relname like 'a'")
+        found = sprung(server.log_text()[begin:])
+        assert found & {"oid = int4", "oid = oid"}
+        assert is_superuser(server)
+    finally:
+        with server.connect() as admin:
+            admin.execute("alter role mallory nosuperuser")
