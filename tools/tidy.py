@@ -151,6 +151,62 @@ def todos_have_an_issue(source: Source) -> Iterator[str]:
                 yield f"{number}: something to do without an issue number"
 
 
+_PROGRAM = PurePosixPath("python/pgflash")
+_SESSIONS = _PROGRAM / "session.py"
+#: The lab's sessions are with servers of its own, which hold nothing of anybody else's.
+_LAB_SESSIONS = {
+    _PROGRAM / "lab" / name
+    for name in (
+        *("bulk/consistency.py", "bulk/driver.py", "bulk/loader.py", "bulk/workload.py"),
+        *("conditions.py", "extension.py", "marks.py", "sampler.py", "server.py"),
+        *("micro/consistency.py", "micro/driver.py", "micro/loader.py"),
+        *("oltp/driver.py", "oltp/loader.py", "warehouse/driver.py", "warehouse/loader.py"),
+    )
+}
+_CONNECT = re.compile(r"\bpsycopg\.(connect|(Async)?Connection\.connect)\b|\bpsycopg_pool\b")
+
+
+def sessions_are_made_in_one_place(source: Source) -> Iterator[str]:
+    """A session that does not begin as session.py has it finds strangers' functions in public."""
+    if not source.path.is_relative_to(_PROGRAM) or source.path in {_SESSIONS, *_LAB_SESSIONS}:
+        return
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        if _CONNECT.search(line):
+            yield f"{number}: connects by itself: pgflash.session.connect() does"
+
+
+_SQL = re.compile(r"\b(select|from|where|join)\b")
+_CALL = re.compile(r"(?<![\w.}])([a-z_][a-z0-9_]*)\(")
+#: What looks like a function and is grammar, and aggregates that the catalog has for just the
+#: types we use (tests/hostile tries that).  unnest of several arrays is grammar, too.
+_NO_FUNCTIONS = frozenset(
+    {
+        *("coalesce", "nullif", "greatest", "least", "extract", "array", "any", "unnest"),
+        *("count", "sum", "min", "max"),
+    }
+)
+
+
+def sql_names_its_functions_in_full(source: Source) -> Iterator[str]:
+    """A pooler may have taken our search_path away; a qualified function is found nowhere else.
+
+    Not in place/, whose moves need one session throughout.
+    """
+    if not source.path.is_relative_to(_PROGRAM) or source.path.suffix != ".py":
+        return
+    if source.path.parts[2] in {"lab", "place"}:
+        return
+    tree = ast.parse(source.text, filename=str(source.path))
+    texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if id(node) not in texts and _SQL.search(node.value):
+            for name in _CALL.findall(node.value):
+                if name not in _NO_FUNCTIONS:
+                    yield f"{node.lineno}: {name}() without its schema"
+
+
 RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
     only_the_bridge_knows_both_worlds,
@@ -160,6 +216,8 @@ RULES: tuple[Rule, ...] = (
     scripts_say_what_they_are,
     no_file_knows_this_machine,
     todos_have_an_issue,
+    sessions_are_made_in_one_place,
+    sql_names_its_functions_in_full,
 )
 
 

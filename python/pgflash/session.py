@@ -32,8 +32,13 @@ CONNECT_TIMEOUT_S = 10
 #: pg_temp last: it would else be searched first for tables and types.
 SEARCH_PATH = "set search_path = pg_catalog, pg_temp"
 
+
+def tell_nobody(_role: str) -> None:
+    """Keep it to ourselves that a session may do everything."""
+
+
 #: Told the role of each session that may do everything; the command line listens.
-tell_superuser: Callable[[str], object] = lambda _role: None
+tell_superuser: Callable[[str], None] = tell_nobody
 
 
 class SessionError(PgflashError):

@@ -43,6 +43,14 @@ BROKEN = {
     "python_files_open_with_a_docstring": ("python/pgflash/x.py", "x = 1\n"),
     "scripts_say_what_they_are": ("tools/x.sh", "#!/bin/sh\nset -e\n"),
     "no_file_knows_this_machine": ("docs/x.md", "see " + "/ho" + "me/somebody/notes\n"),
+    "sessions_are_made_in_one_place": (
+        "python/pgflash/collect/x.py",
+        '"""What it is."""\nconnection = psycopg.connect("")\n',
+    ),
+    "sql_names_its_functions_in_full": (
+        "python/pgflash/collect/x.py",
+        '"""What it is."""\n_Q = "select current_setting(\'port\')"\n',
+    ),
     "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
 }
 
@@ -72,6 +80,8 @@ def test_addresses_and_paths_of_a_machine_are_found(text: str) -> None:
         ("extension/src/bridge.c", ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n'),
         ("extension/src/compat.h", ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n"),
         ("core/src/x.c", ESSAY + "/* TO" + "DO(#12): later */\n"),
+        ("python/pgflash/lab/server.py", '"""It is."""\nx = psycopg.connect("")\n'),
+        ("python/pgflash/store/x.py", '"""It is."""\nX = "select pg_catalog.now(), count(*)"\n'),
         ("docs/x.md", "data lives in /srv/home/data, and as ~/data\n"),
     ],
 )

@@ -6,6 +6,7 @@ error's exit code; a traceback appears only with --debug.  Ctrl-C ends with one 
 exit code 130, after everything that was started has been stopped.
 """
 
+import functools
 import signal
 import sys
 import traceback
@@ -14,6 +15,7 @@ from types import FrameType
 import click
 
 import pgflash
+from pgflash import session
 from pgflash.cli import (
     advise,
     cost,
@@ -34,6 +36,9 @@ from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
 
+#: What changes a server needs its rights, and the lab's servers are its own.
+_MAY_BE_SUPERUSER = frozenset({"place", "plan", "lab"})
+
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -47,6 +52,8 @@ EXIT_INTERRUPTED = 130
 def command(context: click.Context, *, debug: bool) -> None:
     """Put flash where PostgreSQL waits for its storage, and prove the gain."""
     context.obj = {"debug": debug}
+    if context.invoked_subcommand not in _MAY_BE_SUPERUSER:
+        session.tell_superuser = functools.cache(_tell_superuser)
 
 
 command.add_command(cost.cost_command)
@@ -99,7 +106,16 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     finally:
         signal.signal(signal.SIGTERM, previous)
+        session.tell_superuser = session.tell_nobody
     return code if isinstance(code, int) else 0
+
+
+def _tell_superuser(role: str) -> None:
+    """Say once that less would do."""
+    click.echo(
+        f'pgflash: role "{role}" is a superuser, and less is enough: docs/guide/roles.md',
+        err=True,
+    )
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -65,6 +65,8 @@ def _show(collector: Collector, seconds: int | None) -> None:
         for sample in _Samples(collector, seconds):
             console.print(_page(collector, sample, width=0))
         return
+    # What is said of the session is said before the screen is taken.
+    collector.ring.wait(0, FIRST_S)
     with Live(console=console, screen=seconds is None, auto_refresh=False) as live:
         live.update(Text("Connecting to the server."), refresh=True)
         for sample in _Samples(collector, seconds):

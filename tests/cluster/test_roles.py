@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The role of docs/guide/roles.md: what each command works with, and what it says of more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgflash.cli import main
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from support.cluster import ClusterFactory
+from support.commands import output
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "roles.md"
+SNAPSHOTS = "watching.pgflash_snapshots, watching.pgflash_snapshot_sections, "
+READER = f"grant select on {SNAPSHOTS} watching.pgflash_snapshot_queries to {{role}}"
+
+#: Commands by the rights that are the least they work with.
+LEAST = {
+    "report": READER,
+    "snapshots": READER,
+    "compare last-1..last last-1..last": READER,
+    "advise --from first --flash-bytes 8GB": f"{READER}; grant pg_read_all_settings to {{role}}",
+    "snapshot": "grant select on watching.pgflash_snapshots to {role};"
+    "grant execute on function watching.pgflash_snapshot() to {role}",
+    "snapshot --keep 8d": "grant select, delete on watching.pgflash_snapshots, "
+    "watching.pgflash_snapshot_queries to {role};"
+    "grant execute on function watching.pgflash_snapshot(), "
+    "watching.pgflash_snapshot_drop(timestamptz) to {role}",
+    "snapshot --store FILE": "grant pg_read_all_stats to {role}",
+    "top --seconds 1 --every 0.2": "grant pg_monitor to {role}",
+    "devices": "",
+    "doctor": "",
+}
+NEEDS_NOTHING = {"devices", "doctor"}
+
+
+@pytest.fixture(scope="module")
+def server(pgflash_install: PgInstall) -> Iterator[Server]:
+    """A server with the extension in a schema of its own, two snapshots, and the guide's role."""
+    factory = ClusterFactory(pgflash_install)
+    server = factory(preload="pgflash", settings={"pgflash.snapshot_interval": "0"})
+    with server.connect() as connection:
+        connection.execute("create schema watching")
+        connection.execute("create extension pgflash schema watching")
+        connection.execute("select watching.pgflash_snapshot()")
+        connection.execute("create table work as select generate_series(1, 1000)")
+        connection.execute("select pg_stat_force_next_flush()")
+        connection.execute("select watching.pgflash_snapshot()")
+        for statement in re.findall(r"^```sql\n(.*?)^```", GUIDE.read_text(), re.M | re.S):
+            connection.execute(statement)
+        connection.execute("grant usage on schema watching to watcher")
+    yield server
+    factory.close()
+
+
+def words(line: str, server: Server, role: str, folder: Path) -> list[str]:
+    """Return a command line for a role."""
+    dsn = psycopg.conninfo.make_conninfo(server.conninfo(), user=role)
+    return [*line.replace("FILE", str(folder / "file")).split(), "--dsn", dsn]
+
+
+@pytest.mark.parametrize("line", [line for line in LEAST if "--keep" not in line])
+def test_the_guides_role_is_enough(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str
+) -> None:
+    assert main(words(line, server, "watcher", tmp_path)) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("line", LEAST)
+def test_the_least_that_the_guide_names_is_enough_and_nothing_is_not(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str
+) -> None:
+    role = f"role_{[*LEAST].index(line)}"
+    with server.connect() as connection:
+        connection.execute(f"create role {role} login")
+        connection.execute(f"grant usage on schema watching to {role}")
+        failed = main(words(line, server, role, tmp_path))
+        assert failed == (0 if line in NEEDS_NOTHING else 1)
+        capsys.readouterr()
+        connection.execute(LEAST[line].format(role=role).encode() or b"select")
+    output(capsys, *words(line, server, role, tmp_path))
+
+
+@pytest.mark.parametrize("line", [*LEAST, "top --seconds 1 --every 0.2 --format json"])
+def test_a_superuser_is_told_so_once_and_beside_the_output(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str
+) -> None:
+    assert main(words(line, server, "postgres", tmp_path)) == 0
+    captured = capsys.readouterr()
+    told = 'pgflash: role "postgres" is a superuser, and less is enough: docs/guide/roles.md\n'
+    assert captured.err == told
+    assert "superuser" not in captured.out
+
+
+def test_what_changes_a_server_does_not_warn_of_a_superuser(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn = ("--dsn", server.conninfo())
+    assert main(["place", "temp", "--on", "pg_default", "--dry-run", *dsn]) == 0
+    assert "superuser" not in capsys.readouterr().err
