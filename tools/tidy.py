@@ -207,6 +207,21 @@ def sql_names_its_functions_in_full(source: Source) -> Iterator[str]:
                     yield f"{node.lineno}: {name}() without its schema"
 
 
+_COMMANDS = _PROGRAM / "cli"
+_RAW_OUTPUT = re.compile(
+    r"\bclick\.(echo|secho|style|prompt)\b|(?<![.\w])print\(|\bsys\.std(out|err)\.write\b|\btraceback\.print"
+    r"|\bfrom rich\.(markup|table|text) import (?!Text$)|\bjson\.dumps\b|\bText\("
+)
+
+
+def commands_write_through_output(source: Source) -> Iterator[str]:
+    """Names are anybody's: what prints them elsewhere may send a terminal its commands."""
+    if source.path.parent == _COMMANDS and source.path.name != "output.py":
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if _RAW_OUTPUT.search(line):
+                yield f"{number}: writes or escapes by itself: pgflash.cli.output does"
+
+
 RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
     only_the_bridge_knows_both_worlds,
@@ -218,6 +233,7 @@ RULES: tuple[Rule, ...] = (
     todos_have_an_issue,
     sessions_are_made_in_one_place,
     sql_names_its_functions_in_full,
+    commands_write_through_output,
 )
 
 

@@ -293,7 +293,10 @@ def test_a_stretch_that_the_sampler_forgot_is_told_from_the_snapshots(
         none = read_old_stretch(
             connection, known, begin=begin - timedelta(days=9), end=begin - timedelta(days=8)
         )
-        (last,) = connection.execute("select max(taken_at) from public.pgflash_snapshots").fetchone() or ()
+        (last,) = (
+            connection.execute("select max(taken_at) from public.pgflash_snapshots").fetchone()
+            or ()
+        )
         (slept,) = (
             connection.execute(
                 "select sum(seconds)::float8 from public.pgflash_active_sessions"

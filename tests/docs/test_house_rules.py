@@ -51,6 +51,10 @@ BROKEN = {
         "python/pgflash/collect/x.py",
         '"""What it is."""\n_Q = "select current_setting(\'port\')"\n',
     ),
+    "commands_write_through_output": (
+        "python/pgflash/cli/x.py",
+        '"""What it is."""\nclick.echo(name)\n',
+    ),
     "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
 }
 

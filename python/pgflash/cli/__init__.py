@@ -32,6 +32,7 @@ from pgflash.cli import (
     top,
 )
 from pgflash.cli.options import examples
+from pgflash.cli.output import complain, say
 from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
@@ -83,26 +84,26 @@ def main(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("pgflash: interrupted; everything it had started is stopped.", err=True)
+        complain("interrupted; everything it had started is stopped.")
         return EXIT_INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except PgflashError as error:
         if "--debug" in words:
-            traceback.print_exc()
-        click.echo(f"pgflash: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"HINT: {error.hint}", err=True)
+            say(*traceback.format_exc().splitlines(), err=True)
+        complain(error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; nothing is left to say
         return 1
     except Exception as error:
         if "--debug" in words:
-            traceback.print_exc()
-        click.echo(f"pgflash: unexpected {type(error).__name__}: {error}", err=True)
-        click.echo("HINT: run it again with --debug before the command and report it.", err=True)
+            say(*traceback.format_exc().splitlines(), err=True)
+        complain(
+            f"unexpected {type(error).__name__}: {error}",
+            "run it again with --debug before the command and report it.",
+        )
         return 1
     finally:
         signal.signal(signal.SIGTERM, previous)
@@ -112,10 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _tell_superuser(role: str) -> None:
     """Say once that less would do."""
-    click.echo(
-        f'pgflash: role "{role}" is a superuser, and less is enough: docs/guide/roles.md',
-        err=True,
-    )
+    complain(f'role "{role}" is a superuser, and less is enough: docs/guide/roles.md')
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash advise: is storage the bottleneck, and what would flash bring where."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -9,11 +8,10 @@ from pathlib import Path
 import click
 from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from pgflash import api
 from pgflash.cli.options import bytes_of, examples, form_option, probes_option
+from pgflash.cli.output import Table, print_json, say
 from pgflash.cli.report import opened, source_options
 from pgflash.errors import UsageError
 from pgflash.model.advice import Advice
@@ -119,28 +117,28 @@ def advise_command(
         moves = len(made.moves)
     _print(advice, form)
     if plan is not None:
-        click.echo(f"Plan: {plan} ({moves} moves)", err=form == "json")
+        say(f"Plan: {plan} ({moves} moves)", err=form == "json")
 
 
 def _print(advice: Advice, form: str) -> None:
     if form == "json":
-        click.echo(json.dumps(asdict(advice), indent=2))
+        print_json(asdict(advice))
         return
-    click.echo(advice.sentence)
-    click.echo()
+    say(advice.sentence)
+    say()
     tables = [_approaches(advice), *_objects(advice)]
     for title, heads, rows in tables:
         if form == "md":
-            click.echo("\n".join(_markdown(title, heads, rows)) + "\n")
+            say(*_markdown(title, heads, rows), "")
         else:
             _print_table(title, heads, rows)
     for way in advice.approaches:
         cost = way.cost_per_1000_tpm
         price = f"; {way.currency} {cost:,.0f} of storage for 1,000 TPM" if cost else ""
-        click.echo(f"- {way.title}: {way.reason}{price}.")
+        say(f"- {way.title}: {way.reason}{price}.")
     for note in advice.notes:
-        click.echo(f"- {note}")
-    click.echo(f"- Array: {advice.array}. Flash: {advice.flash}. From the {advice.source}.")
+        say(f"- {note}")
+    say(f"- Array: {advice.array}. Flash: {advice.flash}. From the {advice.source}.")
 
 
 _Printed = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
@@ -191,7 +189,7 @@ def _print_table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]
         names = head in ("Approach", "Object")
         table.add_column(head, justify="left" if head in _TEXTS else "right", no_wrap=names)
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*row)
     Console().print(table)
 
 

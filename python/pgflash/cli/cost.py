@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash cost: what each approach's storage costs for the throughput that was measured on it."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import click
 
 from pgflash import api
 from pgflash.cli.options import examples, form_option, runs_option
-from pgflash.cli.output import print_csv
+from pgflash.cli.output import print_csv, print_json, say
 from pgflash.lab import store as stores
 from pgflash.model.awr import Cell, ReportTable, plain
 from pgflash.report.awr.printed import print_table, visible
@@ -48,7 +47,7 @@ def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> Non
     """
     found = api.run_costs(stores.Store(root=root).read(run), prices=prices)
     if form == "json":
-        click.echo(json.dumps(_record(found), indent=2, ensure_ascii=False))
+        print_json(_record(found))
     elif form == "csv":
         print_csv(
             [column.name for column in found.table.columns],
@@ -61,10 +60,10 @@ def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> Non
 def _print(found: api.RunCosts) -> None:
     for sentence in found.sentences:
         for line in wrap(visible(sentence), WIDTH):
-            click.echo(line)
+            say(line)
     for table in (found.table, found.storage):
         for line in table_lines(print_table(table)):
-            click.echo(line.rstrip())
+            say(line.rstrip())
 
 
 def _record(found: api.RunCosts) -> dict[str, object]:

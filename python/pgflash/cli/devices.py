@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash devices, pgflash devices probe: what the cluster's files are on, and how fast it is."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from pgflash import api
 from pgflash.analyze.words import size
 from pgflash.cli.options import bytes_of, dsn_option, examples, form_option, probes_option
-from pgflash.cli.output import print_records
+from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.cli.screen import Screen
 from pgflash.errors import UsageError
 from pgflash.lab.progress import Stage
@@ -79,7 +76,7 @@ def devices_command(
 
 def _print(form: str, found: tuple[DeviceFacts, ...]) -> None:
     if form == "json":
-        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+        print_json([asdict(one) for one in found])
     elif form == "csv":
         print_records(_COLUMNS, map(_record, found))
     else:
@@ -101,11 +98,11 @@ def _print_devices(found: tuple[DeviceFacts, ...]) -> None:
         table.add_column(name, justify="right")
     table.add_column("holds")
     for one in found:
-        table.add_row(*map(escape, _cells(one)))
+        table.add_row(*_cells(one))
     Console(soft_wrap=True).print(table)
     for one in found:
         for line in _notes(one):
-            click.echo(f"{one.mount_point or one.name}: {line}.")
+            say(f"{one.mount_point or one.name}: {line}.")
 
 
 def _cells(one: DeviceFacts) -> tuple[str, ...]:
@@ -223,12 +220,12 @@ def probe_command(
     if output is not None:
         api.write_probe(output, probed)
     if form == "json":
-        click.echo(json.dumps(asdict(probed), indent=2))
+        print_json(asdict(probed))
     elif form == "csv":
         depths = [asdict(point) for point in probed.probe.random_reads]
         print_records(tuple(depths[0]), depths)
     else:
-        click.echo(f"{probed.name} at {probed.mount_point or probed.folder}:")
+        say(f"{probed.name} at {probed.mount_point or probed.folder}:")
         _print_probe(probed.probe)
 
 
@@ -245,12 +242,12 @@ def _print_probe(probe: Probe) -> None:
             str(point.depth), f"{point.iops:,.0f}", f"{point.mean_ms:.3f}", f"{point.p99_ms:.3f}"
         )
     Console(soft_wrap=True).print(table)
-    click.echo(
+    say(
         f"In order: {probe.read_bytes_s / 1e6:,.0f} MB/s read, "
         f"{probe.write_bytes_s / 1e6:,.0f} MB/s written."
     )
-    click.echo(
+    say(
         f"A write of 8 kB with its sync: {probe.sync_ms:.3f} ms, 99 % within "
         f"{probe.sync_p99_ms:.3f} ms."
     )
-    click.echo(f"Measured by {probe.by}.")
+    say(f"Measured by {probe.by}.")

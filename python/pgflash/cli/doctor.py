@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash doctor: what is set otherwise than it should be, and what would change it."""
 
-import json
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import click
 from pgflash import api
 from pgflash.analyze.words import listed
 from pgflash.cli.options import dsn_option, examples, form_option, probes_option
-from pgflash.cli.output import print_records
+from pgflash.cli.output import coloured, print_json, print_records, say
 from pgflash.model.doctor import Diagnosis, Outcome
 
 WIDTH = 90
@@ -52,10 +51,10 @@ def doctor_command(
     """
     found = api.examine(dsn=dsn, probes=probes)
     if form == "json":
-        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+        print_json([asdict(one) for one in found])
     elif form == "csv":
         print_records(
-            _COLUMNS, ({**asdict(one), "commands": "\n".join(one.commands)} for one in found)
+            _COLUMNS, ({**asdict(one), "commands": "; ".join(one.commands)} for one in found)
         )
     else:
         _print(found, every=every)
@@ -64,7 +63,7 @@ def doctor_command(
 
 
 def _print(found: Sequence[Diagnosis], *, every: bool) -> None:
-    click.echo(_headline(found))
+    say(_headline(found))
     for one in found:
         if one.outcome in _FAILING:
             _print_finding(one)
@@ -86,25 +85,24 @@ def _headline(found: Sequence[Diagnosis]) -> str:
 
 
 def _print_finding(one: Diagnosis) -> None:
-    head = click.style(str(one.outcome), fg=_COLOURS[one.outcome], bold=True)
-    click.echo(f"\n{head} {one.rule}, {one.subject}")
+    head = coloured(str(one.outcome), _COLOURS[one.outcome])
+    say()
+    say(f" {one.rule}, {one.subject}", head=head)
     for text in (one.sentence, one.reason, f"Source: {one.source}."):
-        click.echo(
-            textwrap.fill(
-                text, WIDTH, break_on_hyphens=False, initial_indent="  ", subsequent_indent="  "
-            )
-        )
+        _print_folded(text, "  ")
     for command in one.commands:  # never folded: they are to be copied
-        click.echo(f"    {command}")
+        say(f"    {command}")
+
+
+def _print_folded(text: str, indent: str) -> None:
+    lines = textwrap.wrap(
+        text, WIDTH, break_on_hyphens=False, initial_indent="  ", subsequent_indent=indent
+    )
+    say(*lines)
 
 
 def _print_list(title: str, found: Sequence[Diagnosis]) -> None:
     if found:
-        click.echo(f"\n{title}")
+        say("", title)
     for one in found:
-        text = f"{one.rule}, {one.subject}: {one.sentence}"
-        click.echo(
-            textwrap.fill(
-                text, WIDTH, break_on_hyphens=False, initial_indent="  ", subsequent_indent="    "
-            )
-        )
+        _print_folded(f"{one.rule}, {one.subject}: {one.sentence}", "    ")

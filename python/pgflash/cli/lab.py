@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash lab: list scenarios, run one, show runs, render their reports."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from pgflash import api
 from pgflash.cli.lab_orders import ALL, Asked, order_all, order_one
 from pgflash.cli.options import examples, form_option, runs_option
-from pgflash.cli.output import print_csv, write_page
+from pgflash.cli.output import Table, print_csv, print_json, say, write_page
 from pgflash.cli.screen import Screen
 from pgflash.errors import PgflashError, UsageError
 from pgflash.lab import store as stores
@@ -56,12 +54,12 @@ def list_command(*, form: str) -> None:
     scenarios = [load_scenario(name) for name in scenario_names()]
     if form == "table":
         for one in scenarios:
-            click.echo(f"{one.name}: {one.title}")
-            click.echo(f"\n{one.about}\n")
-            click.echo(f"  presets: {', '.join(one.presets) or 'none'}")
-            click.echo(f"  approaches: {', '.join(a.name for a in one.approaches)}")
+            say(f"{one.name}: {one.title}")
+            say("", *one.about.split("\n"), "")
+            say(f"  presets: {', '.join(one.presets) or 'none'}")
+            say(f"  approaches: {', '.join(a.name for a in one.approaches)}")
             settings = ", ".join(f"{k}={v}" for k, v in one.parameters.as_text().items() if v)
-            click.echo(f"  parameters: {settings}")
+            say(f"  parameters: {settings}")
         return
     head = ("scenario", "title", "presets", "approaches")
     rows = [
@@ -149,7 +147,7 @@ def run_command(
         run = run_scenario(order, screen)
     folder = order.out or order.store.folder(run.id)
     _print_run(run, form)
-    click.echo(f"Report: {folder / stores.REPORT_FILE}", err=form != "table")
+    say(f"Report: {folder / stores.REPORT_FILE}", err=form != "table")
 
 
 def _run_all(asked: Asked, form: str) -> None:
@@ -159,17 +157,17 @@ def _run_all(asked: Asked, form: str) -> None:
         ended = run_series(orders, screen, store=asked.store, resume=asked.resume)
     runs = [one.run for one in ended if one.run is not None]
     if form == "json":
-        click.echo(json.dumps([api.result(run) for run in runs], indent=2, ensure_ascii=False))
+        print_json([api.result(run) for run in runs])
     elif form == "csv":
         rows = [(run.scenario, *row) for run in runs for row in _csv_rows(run)]
         _print_rows(form, ("scenario", "approach", *(key for _, key, _ in _COLUMNS)), rows)
     else:
         for run in runs:
-            click.echo(f"\n{run.title}\n")
+            say("", run.title, "")
             _print_run(run, form)
     for run in runs:
         report = asked.store.folder(run.id) / stores.REPORT_FILE
-        click.echo(f"Report: {report}", err=form != "table")
+        say(f"Report: {report}", err=form != "table")
     failed = [f"{one.scenario} ({one.failed})" for one in ended if one.failed]
     if failed:
         raise SeriesError(
@@ -197,7 +195,7 @@ def show_command(*, run: str | None, root: Path, form: str) -> None:
             continue
         rows.append((name, one.preset, str(len(one.attempts)), stores.state_of(one)))
     if not rows and form == "table":
-        click.echo(f"There is no run in {store.runs}.")
+        say(f"There is no run in {store.runs}.")
         return
     _print_rows(form, ("run", "preset", "attempts", "state"), rows)
 
@@ -218,7 +216,7 @@ def report_command(*, run: str, output: Path | None, root: Path) -> None:
     if output is None:
         path = Path(run)
         folder = path.parent if path.is_file() else store.find(run)
-        click.echo(f"Report: {stores.write_products(folder, stored)}")
+        say(f"Report: {stores.write_products(folder, stored)}")
         return
     write_page(api.render_report(stored), output, what="Report")
 
@@ -227,7 +225,7 @@ def _print_run(run: Run, form: str) -> None:
     """Print what a run came to."""
     found = api.result(run)
     if form == "json":
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        print_json(found)
         return
     approaches: dict[str, dict[str, Any]] = found["approaches"]
     ratios: dict[str, float] = found["ratios"]
@@ -253,7 +251,7 @@ def _print_run(run: Run, form: str) -> None:
         console.width = max(console.width, 160)
     console.print(table)
     for sentence in api.sentences_of(run):
-        click.echo(f"\n{sentence}")
+        say("", sentence)
 
 
 def _csv_rows(run: Run) -> list[tuple[str, ...]]:
@@ -271,10 +269,10 @@ def _cell(value: float | None, shape: str) -> str:
 def _print_rows(form: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print plain rows in the asked form."""
     if form == "json":
-        click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=2))
+        print_json([dict(zip(head, row, strict=True)) for row in rows])
     elif form == "csv":
         print_csv(head, rows)
     else:
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
         for row in (head, *rows):
-            click.echo("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip())
+            say("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip())

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash lab predict: how well the advice's model would have foretold runs of the lab."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +8,10 @@ from pathlib import Path
 import click
 from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from pgflash import api
 from pgflash.cli.options import examples, form_option, runs_option
-from pgflash.cli.output import print_records
+from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.errors import PgflashError
 from pgflash.lab import store as stores
 from pgflash.lab.kept import keep_predictable
@@ -91,16 +88,16 @@ def _newest(store: stores.Store) -> list[str]:
 
 def _print(found: Sequence[Checked], form: str) -> None:
     if form == "json":
-        click.echo(json.dumps({"predictions": _records(found), **_errors(found)}, indent=2))
+        print_json({"predictions": _records(found), **_errors(found)})
     elif form == "csv":
         columns = ("scenario", "approach", "title", "predicted", "measured", "error", "note")
         print_records(columns, _records(found))
     elif form == "md":
-        click.echo(markdown(found))
+        say(*markdown(found).split("\n"))
     else:
         _print_table(found)
         for sentence in sentences(found):
-            click.echo(sentence)
+            say(sentence)
 
 
 def markdown(found: Sequence[Checked]) -> str:
@@ -177,7 +174,7 @@ def _print_table(found: Sequence[Checked]) -> None:
     for head in ("Scenario", "Approach", "Predicted", "Measured", "Error", "How"):
         table.add_column(head, justify="right" if head in _NUMBERS else "left")
     for scenario, row in _rows(found):
-        table.add_row(*map(escape, (scenario, row.title, *_cells(row), row.note)))
+        table.add_row(scenario, row.title, *_cells(row), row.note)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, 160)

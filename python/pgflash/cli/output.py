@@ -1,15 +1,92 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is not for people's eyes alone: CSV, and what goes to a file."""
+"""Everything that the command line writes goes through here.
+
+What is printed was often written by others: a table may be named like an escape sequence that
+retitles a terminal, moves its cursor or types into it, like a line of our own, or like a
+formula that a spreadsheet runs.  So a character that is not printed has its code shown
+instead, a line stays one line, and a cell of CSV that would be a formula begins with an
+apostrophe.  Only what we add ourselves, colours and the lines of tables, reaches a terminal
+as it is.
+"""
 
 import csv
 import io
+import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.style import StyleType
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from pgflash.errors import UsageError
+from pgflash.report.awr.printed import shown, visible
+
+#: What makes a cell a formula to one spreadsheet or another; the last are their full-width forms.
+_FORMULA = re.compile("[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+#: Of a page: control characters, and those that turn the direction of what follows.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+_NUMBER = re.compile(r"[+-]?\d[\d.,]*(e[+-]?\d+)?( ?%)?", re.IGNORECASE)
+
+
+def say(*lines: str, err: bool = False, head: str = "") -> None:
+    """Print lines; HEAD is our own, with its colours, and stands before the first."""
+    for number, line in enumerate(lines or ("",)):
+        click.echo(("" if number else head) + shown(line), err=err)
+
+
+def complain(message: str, hint: str = "") -> None:
+    """Print an error; further lines of it are indented, so that they pass for none of ours."""
+    for text in filter(None, (f"pgflash: {message}", hint and f"HINT: {hint}")):
+        first, *others = text.splitlines()
+        say(first, *(f"  {line}" for line in others), err=True)
+
+
+def coloured(text: str, colour: str) -> str:
+    """Return a bold text in a colour, for the head of a line."""
+    return click.style(shown(text), fg=colour, bold=True)
+
+
+def words(text: str, style: str = "") -> Text:
+    """Return a line for rich, which takes nothing in it for markup."""
+    return Text(shown(text), style=style)
+
+
+def cell(text: str) -> str:
+    """Return what rich prints as this text, on one line."""
+    return escape(visible(text))
+
+
+class Table(RichTable):
+    """A table whose cells are texts of anybody's."""
+
+    def add_row(
+        self,
+        *renderables: RenderableType | None,
+        style: StyleType | None = None,
+        end_section: bool = False,
+    ) -> None:
+        """Add a row; what is no text is our own."""
+        cells = (cell(one) if isinstance(one, str) else one for one in renderables)
+        super().add_row(*cells, style=style, end_section=end_section)
+
+
+def print_json(value: object, *, indent: int | None = 2) -> None:
+    """Print a value as JSON, in whose texts unprinted characters have codes, too."""
+    click.echo(_printed_json(json.dumps(value, indent=indent, ensure_ascii=False)))
+
+
+def _printed_json(text: str) -> str:
+    return "".join(
+        one if one == "\n" or shown(one) == one else json.dumps(one)[1:-1] for one in text
+    )
 
 
 def print_csv(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
@@ -17,8 +94,16 @@ def print_csv(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows(map(_csv_cell, row) for row in rows)
     click.echo(text.getvalue(), nl=False)
+
+
+def _csv_cell(value: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula, nor a terminal for a command."""
+    if not isinstance(value, str):
+        return value
+    formula = _FORMULA.match(value) and not _NUMBER.fullmatch(value)
+    return f"'{shown(value)}" if formula else shown(value)
 
 
 def print_records(columns: Sequence[str], records: Iterable[dict[str, object]]) -> None:
@@ -27,12 +112,15 @@ def print_records(columns: Sequence[str], records: Iterable[dict[str, object]]) 
 
 
 def write_page(text: str, output: Path | None, *, what: str) -> None:
-    """Write a page to a file and say so; without one, or to -, to standard output."""
+    """Write a page to a file and say so; without one, or to -, to standard output.
+
+    The codes of control characters are those of JSON, too.
+    """
     if output is None or str(output) == "-":
-        sys.stdout.write(text)
+        sys.stdout.write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
         return
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f'could not write "{output}": {error.strerror}') from error
-    click.echo(f"{what}: {output}")
+    say(f"{what}: {output}")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash plan: show, carry out and take back a plan of moves."""
 
-import json
 import os
 import sys
 import time
@@ -10,12 +9,10 @@ from typing import Self
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import print_records
+from pgflash.cli.output import Table, cell, print_json, print_records, say, words
 from pgflash.errors import PgflashError
 from pgflash.model.plan import MoveKind, Plan, read_plan
 from pgflash.place import Journal, Seen, apply_plan, is_down, look_at, undo_plan
@@ -57,11 +54,11 @@ class PlanScreen:
 
     def say(self, text: str) -> None:
         """Write a line that stays."""
-        self._console.print(escape(text), highlight=False, soft_wrap=True)
+        self._console.print(words(text), highlight=False, soft_wrap=True)
 
     def stage(self, text: str, total: float | None) -> None:
         """Show a stage."""
-        self._progress.update(self._task, description=escape(text), total=total, completed=0)
+        self._progress.update(self._task, description=cell(text), total=total, completed=0)
 
     def advance(self, done: float) -> None:
         """Show how much of it is done."""
@@ -84,7 +81,7 @@ def show(*, file: Path | None, form: str) -> None:
     found = read_plan(file)
     records = [_record(found, index) for index in range(len(found.moves))]
     if form == "json":
-        click.echo(json.dumps({"plan": found.id, "moves": records}, indent=2))
+        print_json({"plan": found.id, "moves": records})
     elif form == "csv":
         print_records(_COLUMNS, records)
     else:
@@ -117,7 +114,7 @@ def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
     found = read_plan(file)
     _print_plan(found)
     if any(move.kind is MoveKind.WAL for move in found.moves):
-        click.echo("Note: to move the WAL back the server is stopped and started again.")
+        say("Note: to move the WAL back the server is stopped and started again.")
     if not yes and not _ask("Take back what was done?"):
         return
     with PlanScreen(Console(stderr=True, soft_wrap=True)) as screen:
@@ -138,15 +135,15 @@ def show_looks(found: Plan, dsn: str) -> tuple[Seen, ...]:
     for one in seen:
         if one.look is not None:
             table.add_row(
-                escape(" ".join(filter(None, (one.move.kind.value, one.move.name)))),
-                escape(one.look.here),
-                escape(one.look.there),
+                " ".join(filter(None, (one.move.kind.value, one.move.name))),
+                one.look.here,
+                one.look.there,
                 f"{one.look.bytes / 1e6:,.0f}",
                 "already there" if one.look.is_there else _about(one.look.about_s),
             )
     Console(soft_wrap=True).print(table)
     for line in _remarks(seen):
-        click.echo(line)
+        say(line)
     for one in seen:
         if one.refused is not None:
             raise one.refused
@@ -170,11 +167,11 @@ def agree(found: Plan, dsn: str, *, yes: bool) -> bool:
     if is_down(found, dsn):
         # It cannot be asked what a move would mean.
         _print_plan(found)
-        click.echo("Note: the server is down since a move of the WAL was cut off; it is started.")
+        say("Note: the server is down since a move of the WAL was cut off; it is started.")
         return yes or _ask("Go on?")
     seen = show_looks(found, dsn)
     if all(one.is_gone or (one.look is not None and one.look.is_there) for one in seen):
-        click.echo("Everything is there already: nothing to do.")
+        say("Everything is there already: nothing to do.")
         return False
     return yes or _ask("Do it?")
 
@@ -189,7 +186,7 @@ def carry_out(path: Path, found: Plan, dsn: str, *, room_is_there: bool) -> None
             screen.say(f"Go on with it: pgflash plan apply {path}")
             screen.say(f"Take it back:  pgflash plan undo {path}")
             raise
-    click.echo(f"Done. Take it back: pgflash plan undo {path}")
+    say(f"Done. Take it back: pgflash plan undo {path}")
 
 
 def _ask(question: str) -> bool:
@@ -234,12 +231,12 @@ def _print_plan(found: Plan) -> None:
     for move, record in zip(found.moves, found.records, strict=True):
         table.add_row(
             record.state.value,
-            escape(" ".join(filter(None, (move.kind.value, move.name)))),
-            escape(record.was),
-            escape(move.to),
+            " ".join(filter(None, (move.kind.value, move.name))),
+            record.was,
+            move.to,
             f"{move.bytes / 1e6:,.0f}",
             f"{record.seconds:.0f}" if record.seconds else "",
-            escape(record.message or record.step or move.why),
+            record.message or record.step or move.why,
         )
     Console(soft_wrap=True).print(table)
 
@@ -248,13 +245,13 @@ def _list() -> None:
     """List the plans that nobody named a file for."""
     paths = sorted(state_folder().glob("*.json"))
     if not paths:
-        click.echo(f"There are no plans in {state_folder()}.")
+        say(f"There are no plans in {state_folder()}.")
     for path in paths:
         try:
             found = read_plan(path)
         except PgflashError as error:
-            click.echo(f"{path}  {error.message}")
+            say(f"{path}  {error.message}")
             continue
         states = dict.fromkeys(record.state.value for record in found.records)
         when = time.strftime("%Y-%m-%d %H:%M", found.made_at.astimezone().timetuple())
-        click.echo(f"{path}  {when}  {len(found.moves)} moves, {', '.join(states)}")
+        say(f"{path}  {when}  {len(found.moves)} moves, {', '.join(states)}")

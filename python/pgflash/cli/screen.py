@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Self
 
 from rich.console import Console, RenderableType
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -22,6 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from pgflash.cli.output import cell, words
 from pgflash.lab.progress import Stage
 
 
@@ -32,7 +32,7 @@ class _Left(ProgressColumn):
         """Return the minutes and seconds left."""
         left_s = max((task.total or 0) - task.completed, 0)
         minutes, seconds = divmod(round(left_s), 60)
-        return Text(f"{minutes}:{seconds:02} left", style="cyan")
+        return words(f"{minutes}:{seconds:02} left", style="cyan")
 
 
 class Screen:
@@ -64,7 +64,7 @@ class Screen:
 
     def begin(self, stage: Stage) -> None:
         """Show the stage."""
-        self._progress.stage(self._task, escape(stage.title), stage.expected_s)
+        self._progress.stage(self._task, cell(stage.title), stage.expected_s)
 
     def refresh(self) -> None:
         """Draw now; it is drawn ten times a second anyway."""
@@ -72,7 +72,8 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Write a line that stays."""
-        self._console.print(escape(text), highlight=False, soft_wrap=True)
+        for line in text.split("\n"):
+            self._console.print(words(line), highlight=False, soft_wrap=True)
 
 
 class _StageProgress(Progress):

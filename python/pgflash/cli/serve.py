@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from pgflash.cli.options import dsn_option, examples
+from pgflash.cli.output import say
 from pgflash.errors import PgflashError, UsageError
 
 DEFAULT = "127.0.0.1:8432"
@@ -91,7 +92,7 @@ def serve_command(
         port=port,
         policy=policy,
         store=store,
-        ready=lambda where: click.echo(f"pgflash: {where} (Ctrl-C ends it)", err=True),
+        ready=lambda where: say(f"pgflash: {where} (Ctrl-C ends it)", err=True),
     )
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash snapshot, pgflash snapshots: take snapshots, list them."""
 
-import json
 import re
 import time
 from datetime import UTC, datetime, timedelta
@@ -9,11 +8,10 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import print_records
+from pgflash.cli.output import Table, complain, print_json, print_records, say
 from pgflash.cli.report import opened
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.snapshot import SnapshotHead
@@ -88,7 +86,7 @@ def snapshot_command(
         except UsageError:
             raise
         except PgflashError as error:  # it may be back next time
-            click.echo(f"pgflash: {error.message}", err=True)
+            complain(error.message)
         time.sleep(max(every.total_seconds() - (time.monotonic() - begin), 0))
 
 
@@ -100,7 +98,7 @@ def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
     else:
         head, dropped = api.collect_snapshot(dsn=dsn, path=store, drop_before=before)
     gone = f", {dropped} older dropped" if dropped else ""
-    click.echo(f"snapshot {head.id}, taken in {head.took_ms:.0f} ms{gone}")
+    say(f"snapshot {head.id}, taken in {head.took_ms:.0f} ms{gone}")
 
 
 @click.command(
@@ -122,7 +120,7 @@ def snapshots_command(*, dsn: str | None, store: Path | None, form: str) -> None
     with opened(dsn, store) as snapshots:
         heads = snapshots.list()
     if form == "json":
-        click.echo(json.dumps([_record(head) for head in heads], indent=2))
+        print_json([_record(head) for head in heads])
     elif form == "csv":
         print_records(_COLUMNS, map(_record, heads))
     else:
@@ -139,7 +137,7 @@ def _record(head: SnapshotHead) -> dict[str, object]:
 
 def _print_table(heads: tuple[SnapshotHead, ...]) -> None:
     if not heads:
-        click.echo("There are no snapshots. Take one: pgflash snapshot")
+        say("There are no snapshots. Take one: pgflash snapshot")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("id", "ms"):

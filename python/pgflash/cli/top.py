@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash top: the live page's essentials in a terminal, of use over ssh."""
 
-import json
-
 import click
 import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from pgflash.cli.options import dsn_option, examples, form_option
+from pgflash.cli.output import Table, print_json, words
 from pgflash.errors import PgflashError
 from pgflash.model.live import Sample
 from pgflash.web.collector import Collector
@@ -52,7 +48,7 @@ def top_command(*, dsn: str | None, interval_s: float, seconds: int | None, form
         with collector.watched():
             if form == "json":
                 for sample in filter(None, _Samples(collector, seconds)):
-                    click.echo(json.dumps(msgspec.to_builtins(sample)))
+                    print_json(msgspec.to_builtins(sample), indent=None)
             else:
                 _show(collector, seconds)
     finally:
@@ -68,7 +64,7 @@ def _show(collector: Collector, seconds: int | None) -> None:
     # What is said of the session is said before the screen is taken.
     collector.ring.wait(0, FIRST_S)
     with Live(console=console, screen=seconds is None, auto_refresh=False) as live:
-        live.update(Text("Connecting to the server."), refresh=True)
+        live.update(words("Connecting to the server."), refresh=True)
         for sample in _Samples(collector, seconds):
             live.update(_page(collector, sample, width=console.width), refresh=True)
 
@@ -123,9 +119,9 @@ def _page(collector: Collector, sample: Sample | None, *, width: int) -> Rendera
     """Return what is shown: a sentence, then tables; or how it stands with the server."""
     status = collector.status
     if sample is None:
-        return Text(f"{status.sentence} {status.hint}".strip() or "Waiting for the server.")
+        return words(f"{status.sentence} {status.hint}".strip() or "Waiting for the server.")
     said = headline(sample, collector.server)
-    head = Text(f"{sample.at[11:19]}  {said}", style="bold")
+    head = words(f"{sample.at[11:19]}  {said}", style="bold")
     found = {one.title: one for one in tables(sample)}
     if width < WIDE:
         return Group(head, *(_spaced(one) for one in found.values()))
@@ -141,7 +137,7 @@ def _page(collector: Collector, sample: Sample | None, *, width: int) -> Rendera
 
 
 def _spaced(one: LiveTable) -> RenderableType:
-    return Group(Text(), _table(one))
+    return Group(words(""), _table(one))
 
 
 def _table(one: LiveTable) -> RenderableType:
@@ -149,5 +145,5 @@ def _table(one: LiveTable) -> RenderableType:
     for place, name in enumerate(one.columns):
         table.add_column(name, justify="right" if place else "left")
     for row in one.rows:
-        table.add_row(*map(escape, row))
-    return Group(Text(one.title), table if one.rows else Text("none"))
+        table.add_row(*row)
+    return Group(words(one.title), table if one.rows else words("none"))

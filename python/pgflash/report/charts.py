@@ -16,6 +16,7 @@ from typing import Any
 import vl_convert
 from markupsafe import Markup
 
+from pgflash.report.awr.printed import shown
 from pgflash.report.colours import FAINT, GRID, INK, PAPER
 
 #: The grammar's version is pinned: a newer one may draw the same thing differently.
@@ -370,9 +371,20 @@ def areas(
 
 def _draw(spec: Mapping[str, Any], title: str) -> Markup:
     """Return the specification as an <svg> that scales with its column."""
-    full = {"description": title, "config": _CONFIG, **spec}
+    full = _drawable({"description": title, "config": _CONFIG, **spec})
     drawn = vl_convert.vegalite_to_svg(full, vl_version=VEGA_LITE, allowed_base_urls=[])
     return Markup(_fluid(_own_ids(drawn, title), title))
+
+
+def _drawable(value: Any) -> Any:  # noqa: ANN401 - whatever a specification holds
+    """Return a specification in whose texts all can be printed: else the library ends us."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, Mapping):
+        return {_drawable(name): _drawable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_drawable(one) for one in value]
+    return value
 
 
 def _fluid(svg: str, title: str) -> str:

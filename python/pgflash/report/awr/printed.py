@@ -143,6 +143,11 @@ def visible(text: str) -> str:
     return re.sub(r"\s+", " ", "".join(map(_visible_character, text))).strip()
 
 
+def shown(line: str) -> str:
+    """Return the line with its spaces, and what cannot be printed as its code."""
+    return line if line.isprintable() else "".join(map(_visible_character, line))
+
+
 def print_time(text: str) -> str:
     """Return an ISO 8601 time to the second, in UTC; what is none comes back as it is."""
     moment = parse_time(text)
