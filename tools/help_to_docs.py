@@ -27,9 +27,10 @@ Exit codes: 0 done; 1 it failed; 2 it was asked wrongly; 130 it was interrupted,
 that it had started was stopped. An error is one line and, where there is one, a hint;
 `pgflash --debug ...` adds the traceback.
 
-What others wrote (names of tables, files that were sent) is printed as text: characters that are not printed appear as
-their codes (`\\u001b`), and a cell of CSV that a spreadsheet would take for a formula begins with an apostrophe.
-A command that only looks says on standard error when its role is a superuser: see [the role that looks](../guide/roles.md).
+What others wrote (names of tables, files that were sent) is printed as text: characters that are
+not printed appear as their codes (`\\u001b`), and a cell of CSV that a spreadsheet would take for a
+formula begins with an apostrophe. A command that only looks says on standard error when its role
+is a superuser: see [the role that looks](../guide/roles.md).
 """
 
 

@@ -13,6 +13,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -222,6 +223,52 @@ def commands_write_through_output(source: Source) -> Iterator[str]:
                 yield f"{number}: writes or escapes by itself: pgflash.cli.output does"
 
 
+#: The first versions without a hole that is known, and the hole.
+_SAFE_FROM = {
+    "h11": ("0.16", "CVE-2025-43859: requests are told apart wrongly"),
+    "idna": ("3.7", "CVE-2024-3651: a long name takes for ever"),
+    "jinja2": ("3.1.6", "CVE-2025-27516: a template leaves the sandbox"),
+    "starlette": ("0.49.1", "CVE-2025-62727: a Range header takes for ever"),
+}
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(>=|==)\s*([\d.]+)")
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.strip(".").split("."))
+
+
+def no_dependency_has_a_known_hole(source: Source) -> Iterator[str]:
+    """Who installs without our lock files gets what the lower bounds allow."""
+    if source.path == PurePosixPath("pyproject.toml"):
+        project = tomllib.loads(source.text)["project"]
+        lists = [
+            project.get("dependencies", []),
+            *project.get("optional-dependencies", {}).values(),
+        ]
+        texts = [text for one in lists for text in one]
+        must = set(_SAFE_FROM)
+    elif source.room == "" and source.path.suffix == ".lock":
+        texts = re.findall(r"^[A-Za-z0-9._-]+==[\d.]+", source.text, re.M)
+        must = set()
+    else:
+        return
+    seen: set[str] = set()
+    for text in texts:
+        found = _REQUIREMENT.match(text)
+        if found is None:
+            yield f"1: {text} has no lower bound"
+            continue
+        name = found[1].lower().replace("_", "-")
+        safe, hole = _SAFE_FROM.get(name, ("0", ""))
+        if _version(found[3]) < _version(safe):
+            yield f"1: {text} allows a version before {safe} ({hole})"
+        if name in seen:
+            yield f"1: {name} is declared twice"
+        seen.add(name)
+    for name in sorted(must - seen):
+        yield f"1: {name} has no bound: it must be at least {_SAFE_FROM[name][0]}"
+
+
 RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
     only_the_bridge_knows_both_worlds,
@@ -234,6 +281,7 @@ RULES: tuple[Rule, ...] = (
     sessions_are_made_in_one_place,
     sql_names_its_functions_in_full,
     commands_write_through_output,
+    no_dependency_has_a_known_hole,
 )
 
 

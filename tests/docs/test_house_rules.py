@@ -55,6 +55,10 @@ BROKEN = {
         "python/pgflash/cli/x.py",
         '"""What it is."""\nclick.echo(name)\n',
     ),
+    "no_dependency_has_a_known_hole": (
+        "pyproject.toml",
+        '[project]\ndependencies = ["h11>=0.16", "idna>=3.7", "jinja2>=3.1", "starlette>=1"]\n',
+    ),
     "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
 }
 
@@ -63,6 +67,25 @@ BROKEN = {
 def test_every_rule_finds_what_breaks_it(rule: str) -> None:
     path, text = BROKEN[rule]
     assert any(complaint.endswith(f"[{rule}]") for complaint in complaints(path, text))
+
+
+SAFE = '"h11>=0.16", "idna>=3.7", "jinja2>=3.1.6", "starlette==1.10.0"'
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("pyproject.toml", f"[project]\ndependencies = [{SAFE}]\n", ""),
+        ("pyproject.toml", f'[project]\ndependencies = [{SAFE}, "rich"]\n', "no lower bound"),
+        ("pyproject.toml", f'[project]\ndependencies = [{SAFE}, "H11>=1"]\n', "declared twice"),
+        ("pyproject.toml", '[project]\ndependencies = ["rich>=13"]\n', "h11 has no bound"),
+        ("requirements.lock", "jinja2==3.1.5 \\\n    --hash=sha256:0\n", "before 3.1.6"),
+        ("requirements.lock", "jinja2==3.1.6 \\\n    --hash=sha256:0\n", ""),
+    ],
+)
+def test_bounds_of_dependencies_are_looked_at(path: str, text: str, said: str) -> None:
+    found = complaints(path, text)
+    assert any(said in one for one in found) if said else found == []
 
 
 @pytest.mark.parametrize(
