@@ -223,6 +223,15 @@ def commands_write_through_output(source: Source) -> Iterator[str]:
                 yield f"{number}: writes or escapes by itself: pgflash.cli.output does"
 
 
+def roles_are_granted_in_one_place(source: Source) -> Iterator[str]:
+    """A hint that says GRANT of some role has asked first whether that leads to superuser."""
+    if not source.path.is_relative_to(_PROGRAM) or source.path == _PROGRAM / "place/relations.py":
+        return
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        if "GRANT {" in line:
+            yield f"{number}: says GRANT of a role that may be a superuser"
+
+
 #: The first versions without a hole that is known, and the hole.
 _SAFE_FROM = {
     "h11": ("0.16", "CVE-2025-43859: requests are told apart wrongly"),
@@ -281,6 +290,7 @@ RULES: tuple[Rule, ...] = (
     sessions_are_made_in_one_place,
     sql_names_its_functions_in_full,
     commands_write_through_output,
+    roles_are_granted_in_one_place,
     no_dependency_has_a_known_hole,
 )
 

@@ -55,6 +55,10 @@ BROKEN = {
         "python/pgflash/cli/x.py",
         '"""What it is."""\nclick.echo(name)\n',
     ),
+    "roles_are_granted_in_one_place": (
+        "python/pgflash/place/x.py",
+        '"""What it is."""\nhint = f"GRANT {owner} TO {role};"\n',
+    ),
     "no_dependency_has_a_known_hole": (
         "pyproject.toml",
         '[project]\ndependencies = ["h11>=0.16", "idna>=3.7", "jinja2>=3.1", "starlette>=1"]\n',

@@ -38,6 +38,16 @@ select c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
               where b.datname = current_database()) d
 """
 
+#: Whether a role's members may become superusers by it: itself, by what it is a member of, or by
+#: the server's files and programs.
+_IS_AS_A_SUPERUSER = """
+select exists (select from pg_catalog.pg_roles r
+                where (r.rolsuper or r.rolcreaterole or r.rolname in
+                       ('pg_read_server_files', 'pg_write_server_files',
+                        'pg_execute_server_program'))
+                  and pg_catalog.pg_has_role(%s::name, r.oid, 'MEMBER'))
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
@@ -205,9 +215,15 @@ def refuse_relation(cluster: Cluster, relation: Relation) -> None:
     if not relation.is_ours:
         raise PlaceError(
             f'{relation.title} belongs to role "{relation.owner}"',
-            hint=f"Connect as {relation.owner}, or GRANT {quote_name(relation.owner)} TO "
-            f"{quote_name(cluster.role)};",
+            hint=_how_to_own(cluster, relation.owner),
         )
+
+
+def _how_to_own(cluster: Cluster, owner: str) -> str:
+    """Say how to get an owner's rights; nobody is made a superuser for the sake of a table."""
+    if cluster.value(_IS_AS_A_SUPERUSER, owner):
+        return f"Connect as {owner}, or have a superuser give it to another role: ALTER ... OWNER."
+    return f"Connect as {owner}, or GRANT {quote_name(owner)} TO {quote_name(cluster.role)};"
 
 
 def _as_regclass(cluster: Cluster, name: str, database: str) -> str | None:
