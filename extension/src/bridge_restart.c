@@ -11,6 +11,10 @@
  * write.  If there is no such memory to be had, the cache lies in PostgreSQL's, and
  * is cold after a crash.
  *
+ * The server and all its children share a lock (flock) on it, which is gone with the last
+ * of them: so who tidies up (pgflash memory remove) knows what is used, from whichever
+ * container.
+ *
  * Nobody but us uses the memory: the cache files are locked by then, and the lock is
  * held until the last child of a killed server is gone.
  *
@@ -31,6 +35,7 @@
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -52,6 +57,10 @@
 
 /* Some hundred blocks: a device that takes longer has stalled. */
 #define FLUSH_NS 5000000000ULL
+
+/* Nobody who is alive holds the lock for as long. */
+#define LOCK_TRIES   100
+#define LOCK_WAIT_US 10000L
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
@@ -144,6 +153,24 @@ not_reserved(const char *why)
 	        (errmsg("pgflash: the cache will be cold after a crash: %s", why)));
 }
 
+/*
+ * Keep the memory from being removed while it is used.  Who removes it has it for himself
+ * for a moment: what is gone by then has no link any more.
+ */
+static bool
+lock_memory(void)
+{
+	for (int i = 0; i < LOCK_TRIES; i++)
+	{
+		if (FC_BROKEN(MEMORY_LOCK) || flock(fd, LOCK_SH | LOCK_NB) == 0)
+			return true;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return false;
+		pg_usleep(LOCK_WAIT_US);
+	}
+	return false;
+}
+
 /* Map what has the name; false if there is nothing, or nothing of use. */
 static bool
 open_old(size_t size)
@@ -153,7 +180,7 @@ open_old(size_t size)
 	fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
-	if (fstat(fd, &status) != 0 || !is_ours(&status) ||
+	if (!lock_memory() || fstat(fd, &status) != 0 || !is_ours(&status) ||
 	    (size_t) status.st_size != size)
 	{
 		start = FC_START_GEOMETRY;
@@ -175,6 +202,9 @@ make_new(size_t size)
 	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return false;
+
+	/* Nobody removes what is empty still. */
+	(void) lock_memory();
 	do
 		error = posix_fallocate(fd, 0, (off_t) size);
 	while (error == EINTR);

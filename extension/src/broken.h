@@ -60,6 +60,9 @@
 #define FC_BREAK_ANEW 40 /* snapshots see that a row's counters began anew */
 #define FC_BREAK_LIFE 41 /* ... and that the server has started since */
 
+#define FC_BREAK_MEMORY_LOCK                                                   \
+	60 /* the cache's memory is locked while it is used */
+
 /* Of core's, by core_broken.c. */
 #define FC_BREAK_OLD_HOME 100 /* changes look at a block's new home only */
 #define FC_BREAK_WRITERS                                                       \

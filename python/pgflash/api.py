@@ -35,6 +35,7 @@ from pgflash.collect import collect, system_identifier
 from pgflash.collect import probe as probing
 from pgflash.collect.devices import devices_of
 from pgflash.collect.host_settings import read_host
+from pgflash.collect.memory import CacheMemory, list_memory, remove_memory
 from pgflash.collect.places import Place, server_places
 from pgflash.collect.probe import is_folder
 from pgflash.collect.room import server_room
@@ -74,6 +75,7 @@ __all__ = [
     "FORMS",
     "PAPER_FORMS",
     "PREDICTED_FROM",
+    "CacheMemory",
     "Form",
     "OpenStore",
     "PaperForm",
@@ -89,6 +91,7 @@ __all__ = [
     "hot_tables",
     "is_folder",
     "list_devices",
+    "list_memory",
     "open_store",
     "paper_page",
     "plan_advice",
@@ -100,6 +103,7 @@ __all__ = [
     "read_prices",
     "read_probe",
     "read_run",
+    "remove_memory",
     "render_paper",
     "render_paper_html",
     "render_period",

@@ -124,13 +124,13 @@ def test_names_in_what_a_move_would_mean_and_in_errors_are_printed_as_text(
     for name in (f"public.{EVIL}", f'"{EVIL}"."{EVIL}"'):
         words = ("place", "table", name, "--on", EVIL, "--dry-run", *dsn)
         assert "owned" in printed(capsys, *words)
-    for words in (
+    for asked in (
         ("place", "table", f"{EVIL}.none", "--on", EVIL, "--dry-run", *dsn),
         ("place", "table", "none", "--on", f"{EVIL}?", "--dry-run", *dsn),
         ("snapshots", "--dsn", make_conninfo(server.conninfo(), dbname=f"{EVIL}?")),
         ("report", "--dsn", make_conninfo(server.conninfo(), dbname="postgres", user=EVIL)),
     ):
-        printed(capsys, *words, codes=(1,))
+        printed(capsys, *asked, codes=(1,))
 
 
 # ---- from files

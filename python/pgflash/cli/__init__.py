@@ -23,6 +23,7 @@ from pgflash.cli import (
     doctor,
     lab,
     lab_predict,
+    memory,
     paper,
     place,
     plan,
@@ -63,6 +64,7 @@ command.add_command(doctor.doctor_command)
 command.add_command(lab.lab)
 lab.lab.add_command(paper.paper_command)
 lab.lab.add_command(lab_predict.predict_command)
+command.add_command(memory.memory_command)
 command.add_command(place.place)
 command.add_command(plan.plan)
 command.add_command(serve.serve_command)

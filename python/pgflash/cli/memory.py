@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash memory, pgflash memory remove: what the caches of killed servers have left in memory."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from pgflash import api
+from pgflash.analyze.words import size
+from pgflash.cli.options import examples, form_option
+from pgflash.cli.output import Table, print_json, print_records, say
+from pgflash.errors import PgflashError
+
+_COLUMNS = (
+    "name",
+    "state",
+    "user",
+    "data_directory",
+    "where",
+    "size_bytes",
+    "age_s",
+    "pids",
+    "why",
+)
+_DIRECTORIES = click.option(
+    "--data",
+    "directories",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="A data directory that it may be of; running servers' and the usual ones are known.",
+)
+
+
+@click.group(
+    "memory",
+    invoke_without_command=True,
+    epilog=examples("pgflash memory", "pgflash memory remove", "pgflash memory --data /srv/pg"),
+)
+@_DIRECTORIES
+@form_option()
+@click.pass_context
+def memory_command(context: click.Context, *, directories: tuple[Path, ...], form: str) -> None:
+    """List the memory of caches in /dev/shm: whose it is, and whether a server uses it.
+
+    What is left over is of a server that was killed, and is waiting for it: the next start is
+    warm.  If there will be none, remove it.  Without root only one's own is listed.
+    """
+    context.obj = directories
+    if context.invoked_subcommand is None:
+        _print(api.list_memory(directories), form)
+
+
+@memory_command.command(
+    "remove",
+    epilog=examples("pgflash memory remove", "pgflash memory remove pgflash.26.fe01.1c4a --yes"),
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def remove_command(directories: tuple[Path, ...], *, names: tuple[str, ...], yes: bool) -> None:
+    """Remove what is left over, or only NAMEs of it; what a server uses is never removed.
+
+    The cache of a server that is started on such a data directory later is cold.
+    """
+    found = [one for one in api.list_memory(directories) if one.name in names or not names]
+    for name in set(names) - {one.name for one in found}:
+        raise PgflashError(f'there is no "{name}" of yours', hint="'pgflash memory' lists them.")
+    left = [one for one in found if one.state == "left over" or names]
+    if not left:
+        say("Nothing is left over.")
+        return
+    _print(left, "table")
+    if not yes and not _ask("Remove it?"):
+        return
+    for one in left:
+        api.remove_memory(one.name)
+        say(f"Removed: {one.name}")
+
+
+def _ask(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise PgflashError("nobody is there to be asked", hint="Say --yes, or look first.")
+    return click.confirm(question)
+
+
+def _print(found: Sequence[api.CacheMemory], form: str) -> None:
+    records = [{**asdict(one), "state": str(one.state)} for one in found]
+    if form == "json":
+        print_json(records)
+    elif form == "csv":
+        print_records(_COLUMNS, ({**one, "pids": _pids(one["pids"])} for one in records))
+    elif not found:
+        say("There is none.")
+    else:
+        _print_table(found)
+
+
+def _print_table(found: Sequence[api.CacheMemory]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("name", no_wrap=True)  # to be copied
+    for name in ("state", "user", "data directory"):
+        table.add_column(name, overflow="fold")
+    for name in ("size", "age"):
+        table.add_column(name, justify="right")
+    for one in found:
+        state = f"{one.state}: {one.why}" if one.why else str(one.state)
+        directory = one.data_directory or f"unknown: {one.where}"
+        table.add_row(one.name, state, one.user, directory, size(one.size_bytes), _age(one.age_s))
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, 160)
+    console.print(table)
+
+
+def _pids(pids: Sequence[int]) -> str:
+    return " ".join(map(str, pids))
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

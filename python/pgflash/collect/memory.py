@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The memory of caches: which servers have left theirs behind, and taking it away.
+
+A server keeps its cache's memory in /dev/shm/pgflash.USER.DEVICE.INODE, named after its user
+and its data directory (extension/src/bridge_restart.c).  It outlives a server that was killed,
+so that the next start is warm; if there is none, it takes memory until the machine is started.
+
+A server and its children share a lock on the object, so that it can be told from here whether
+it is used, in whatever container.  Servers of before that lock are known by what their
+processes have mapped, as far as /proc shows it.
+
+Anybody may make things in /dev/shm.  So nothing there is followed or believed: what is looked
+at and removed is a plain file with one name, of the user and the mode that a server's has, and
+opened within the folder.  The lock is held over the removal, and the name is looked at once
+more before it.  As the folder is sticky, nobody but its owner can put something else in the
+place of a file; whoever is not root is only told of his own.
+"""
+
+import contextlib
+import fcntl
+import os
+import pwd
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pgflash.collect.machine import Machine
+from pgflash.collect.mounts import read_mounts
+from pgflash.errors import PgflashError
+
+FOLDER = Path("/dev/shm")
+
+_NAME = re.compile(r"pgflash\.(\d{1,10})\.([0-9a-f]{1,16})\.([0-9a-f]{1,16})")
+#: A server that makes its memory locks it at once; before that it is empty.
+_MADE_WITHIN_S = 60.0
+#: Where packages put data directories.
+_USUAL = (
+    "/var/lib/postgresql/*/*",
+    "/var/lib/postgresql/data",
+    "/var/lib/pgsql/data",
+    "/var/lib/pgsql/*/data",
+)
+
+#: Of a file or directory: its device and inode.
+_Key = tuple[int, int]
+
+
+class MemoryState(StrEnum):
+    """Whether somebody needs it."""
+
+    USED = "used"
+    LEFT = "left over"
+    #: Not as a server makes it: never touched.
+    STRANGE = "strange"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheMemory:
+    """The memory of one server's cache."""
+
+    name: str
+    user: str
+    #: "" if it was not found among those that are running or usual.
+    data_directory: str
+    #: What is known of it then.
+    where: str
+    size_bytes: int
+    #: How long ago it was made.
+    age_s: float
+    state: MemoryState
+    #: What is strange about it.
+    why: str = ""
+    #: The processes that have it mapped, as far as they are seen here.
+    pids: tuple[int, ...] = ()
+
+
+def list_memory(directories: Iterable[Path] = ()) -> tuple[CacheMemory, ...]:
+    """Return the memory of all caches that we may look at; DIRECTORIES may be their clusters'."""
+    with _open_folder() as folder:
+        there = os.listdir(folder)  # noqa: PTH208 - the folder that was opened has no name
+        names = sorted(name for name in there if _NAME.fullmatch(name))
+        if not names:
+            return ()
+        mapped, known = _mapped(), _directories(directories)
+        found = (_look(folder, name, mapped, known) for name in names)
+        return tuple(one for one in found if one is not None)
+
+
+def remove_memory(name: str) -> None:
+    """Remove what a server has left behind; refuse if one uses it, or if it is not a server's."""
+    if _NAME.fullmatch(name) is None:
+        raise PgflashError(f'"{name}" is no name of a cache\'s memory')
+    with _open_folder() as folder, _opened(folder, name) as (file, status):
+        if _is_used(file, status, _mapped()):
+            raise PgflashError(
+                f'"{name}" is used by a server', hint="It is gone when that server is stopped."
+            )
+        try:
+            now = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if _key(now) != _key(status):
+                raise PgflashError(f'"{name}" was replaced meanwhile')
+            os.unlink(name, dir_fd=folder)
+        except OSError as error:
+            raise _could_not("remove", name, error) from error
+
+
+# ---- one of them
+
+
+@contextlib.contextmanager
+def _open_folder() -> Iterator[int]:
+    try:
+        folder = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise PgflashError(f'could not open "{FOLDER}": {error.strerror}') from error
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def _opened(folder: int, name: str) -> Iterator[tuple[int, os.stat_result]]:
+    """Open a server's memory, and nothing else."""
+    try:
+        # What is no plain file is not even opened: that may wait, or be felt by others.
+        before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        _refuse_strange(name, before)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        file = os.open(name, flags, dir_fd=folder)
+    except OSError as error:
+        raise _could_not("open", name, error) from error
+    try:
+        status = os.fstat(file)
+        _refuse_strange(name, status)
+        yield file, status
+    finally:
+        os.close(file)
+
+
+def _could_not(verb: str, name: str, error: OSError) -> PgflashError:
+    return PgflashError(f'could not {verb} "{FOLDER / name}": {error.strerror}')
+
+
+def _refuse_strange(name: str, status: os.stat_result) -> None:
+    why = _strange(name, status)
+    if why:
+        raise PgflashError(f'"{name}" is not a server\'s memory: it is {why}')
+
+
+def _strange(name: str, status: os.stat_result) -> str:
+    """Return in what something is otherwise than a server makes it."""
+    found = _NAME.fullmatch(name)
+    assert found is not None
+    if not stat.S_ISREG(status.st_mode):
+        return "no plain file"
+    if status.st_uid != int(found[1]):
+        return f"owned by user {status.st_uid}, and named after {found[1]}"
+    if os.geteuid() not in (0, status.st_uid):
+        return "somebody else's"
+    if stat.S_IMODE(status.st_mode) != 0o600:
+        return "open to others"
+    return "" if status.st_nlink == 1 else "a file with several names"
+
+
+def _look(
+    folder: int, name: str, mapped: Mapping[_Key, list[int]], known: Mapping[_Key, str]
+) -> CacheMemory | None:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None  # it has just gone
+    if os.geteuid() not in (0, status.st_uid):
+        return None
+    why, pids = _strange(name, status), _pids(mapped, status)
+    state = MemoryState.STRANGE
+    if not why:
+        try:
+            with _opened(folder, name) as (file, opened):
+                used = _is_used(file, opened, mapped)
+        except PgflashError:
+            return None  # it has just gone, or is another now
+        state = MemoryState.USED if used else MemoryState.LEFT
+    _user, device, inode = name.removeprefix("pgflash.").split(".")
+    key = (int(device, 16), int(inode, 16))
+    return CacheMemory(
+        name=name,
+        user=_user_name(status.st_uid),
+        data_directory=known.get(key, ""),
+        where="" if key in known else _where(key),
+        size_bytes=status.st_size,
+        age_s=max(time.time() - status.st_mtime, 0.0),
+        state=state,
+        why=why,
+        pids=pids,
+    )
+
+
+def _is_used(file: int, status: os.stat_result, mapped: Mapping[_Key, list[int]]) -> bool:
+    """Say whether a server uses it; if not it is locked, and stays so until it is closed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    being_made = status.st_size == 0 and time.time() - status.st_mtime < _MADE_WITHIN_S
+    return being_made or bool(_pids(mapped, status))
+
+
+# ---- processes and directories
+
+
+def _key(status: os.stat_result) -> _Key:
+    return status.st_dev, status.st_ino
+
+
+def _pids(mapped: Mapping[_Key, list[int]], status: os.stat_result) -> tuple[int, ...]:
+    return tuple(sorted(mapped.get(_key(status), ())))
+
+
+def _processes() -> Iterator[Path]:
+    return (path for path in Path("/proc").iterdir() if path.name.isdigit())
+
+
+def _mapped() -> dict[_Key, list[int]]:
+    """Return which processes have memory of a cache mapped, as far as we may see that."""
+    found: dict[_Key, list[int]] = {}
+    for process in _processes():
+        try:
+            lines = (process / "maps").read_text(errors="replace").splitlines()
+        except OSError:
+            continue  # gone, or not for us
+        for line in lines:
+            words = line.split(maxsplit=5)
+            if len(words) == 6 and "/pgflash." in words[5]:
+                major, minor = (int(part, 16) for part in words[3].split(":"))
+                pids = found.setdefault((os.makedev(major, minor), int(words[4])), [])
+                if int(process.name) not in pids:
+                    pids.append(int(process.name))
+    return found
+
+
+def _directories(named: Iterable[Path]) -> dict[_Key, str]:
+    """Return data directories: those of running servers, those that are named, the usual ones."""
+    found: dict[_Key, str] = {}
+
+    def add(path: Path, text: str) -> None:
+        with contextlib.suppress(OSError):
+            found.setdefault(_key(path.stat()), text)
+
+    for process in _processes():
+        with contextlib.suppress(OSError):
+            if (process / "comm").read_text().startswith("postgres"):
+                add(process / "cwd", str((process / "cwd").readlink()))
+    usual = (path for pattern in _USUAL for path in Path("/").glob(pattern[1:]))
+    for path in (*named, *filter(None, [_own_directory()]), *usual):
+        add(path, str(path))
+    return found
+
+
+def _own_directory() -> Path | None:
+    own = os.environ.get("PGDATA")
+    return Path(own) if own else None
+
+
+def _where(key: _Key) -> str:
+    """Say what is known of a directory by its device and inode."""
+    for mount in reversed(read_mounts(Machine())):
+        with contextlib.suppress(OSError):
+            if Path(mount.mount_point).stat().st_dev == key[0]:
+                return f"directory with inode {key[1]} on {mount.mount_point}"
+    return "a directory on a file system that is not mounted here"
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
