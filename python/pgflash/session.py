@@ -90,16 +90,16 @@ def connect(dsn: str) -> Connection:
     return connection
 
 
+_ENOUGH = "pg_monitor is enough: GRANT pg_monitor TO the role."
+
+
 @contextlib.contextmanager
-def said(doing: str) -> Iterator[None]:
-    """Say what the server said no to."""
+def said(doing: str, *, hint: str = _ENOUGH) -> Iterator[None]:
+    """Say what the server said no to; HINT names the rights that are needed."""
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
-        raise SessionError(
-            f"could not {doing}: {_words(error)}",
-            hint="pg_monitor is enough: GRANT pg_monitor TO the role.",
-        ) from error
+        raise SessionError(f"could not {doing}: {_words(error)}", hint=hint) from error
     except psycopg.Error as error:
         raise SessionError(
             f"could not {doing}: {_words(error)}", hint=error.diag.message_hint or ""

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +19,9 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from support.cluster import ClusterFactory
 from support.commands import output
+from support.patience import PATIENCE_S
 
+TOLD = 'pgflash: role "postgres" is a superuser, and less is enough: docs/guide/roles.md'
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "roles.md"
 SNAPSHOTS = "watching.pgflash_snapshots, watching.pgflash_snapshot_sections, "
 READER = f"grant select on {SNAPSHOTS} watching.pgflash_snapshot_queries to {{role}}"
@@ -94,9 +100,35 @@ def test_a_superuser_is_told_so_once_and_beside_the_output(
 ) -> None:
     assert main(words(line, server, "postgres", tmp_path)) == 0
     captured = capsys.readouterr()
-    told = 'pgflash: role "postgres" is a superuser, and less is enough: docs/guide/roles.md\n'
-    assert captured.err == told
+    assert captured.err == f"{TOLD}\n"
     assert "superuser" not in captured.out
+
+
+def test_who_may_not_drop_snapshots_is_told_where_the_rights_are_named(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(words("snapshot --keep 8d", server, "watcher", tmp_path)) == 1
+    told = capsys.readouterr().err
+    assert "could not drop snapshots" in told
+    assert "docs/guide/roles.md" in told
+
+
+def test_the_live_page_says_it_once_its_session_begins(server: Server) -> None:
+    words = ("serve", "--listen", "127.0.0.1:0", "--dsn", server.conninfo())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pgflash.cli", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PGFLASH_TOKEN": "long enough for a token"},
+    )
+    try:
+        assert process.stderr is not None
+        # A line that never comes ends with the test.
+        assert any(TOLD in line for line in process.stderr)
+    finally:
+        process.send_signal(signal.SIGINT)
+        _out, more = process.communicate(timeout=PATIENCE_S)
+    assert "superuser" not in more
 
 
 def test_what_changes_a_server_does_not_warn_of_a_superuser(

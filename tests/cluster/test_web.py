@@ -433,6 +433,8 @@ def test_top_fits_a_small_terminal_and_is_refreshed_in_place(server: Server) -> 
     # On a screen of its own, which is left at the end, and drawn over from its first line.
     assert "\x1b[?1049h" in seen
     assert "\x1b[?1049l" in seen
+    # What is said of the session is left on the screen before.
+    assert "is a superuser" in seen[: seen.index("\x1b[?1049h")]
     screens = [one for one in seen.split("\x1b[H")[1:] if "Commits/s" in one]
     last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screens[-2])
     lines = last.replace("\r", "").split("\n")

@@ -10,7 +10,7 @@ the live page.  None of hers may be called.
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ from support.cached import create_cached, has_contrib
 from support.cluster import ClusterFactory
 from support.commands import output
 from support.patience import until
-from support.served import served
+from support.served import Served, served
 from support.traps import set_traps, sprung
 
 #: What a session would have if nothing set it.
@@ -85,18 +85,39 @@ def look_around(server: Server, capsys: pytest.CaptureFixture[str], folder: Path
 
 
 def look_at_the_page(server: Server) -> None:
-    """Look at all that the live page shows: the segments, the cache, a stretch, its report."""
-    now = datetime.now(UTC)
-    stretches = [(now - timedelta(seconds=5), now), (now - timedelta(hours=1), now)]
+    """Look at all that the live page shows, twice: its sessions are lost in between."""
     with served(server.conninfo("app")) as page, page.collector.watched():
-        until(lambda: page.collector.status.state == "live")
-        until(lambda: page.collector.segments.within(now - timedelta(hours=1), datetime.now(UTC)))
-        assert json.loads(page.ask("/live/cache").text)["present"]
-        for begin, end in stretches:
-            times = urlencode({"from": begin.isoformat(), "to": end.isoformat()})
-            for path in ("/live/details", "/live/history"):
-                answer = page.ask(f"{path}?{times}")
-                assert answer.code == 200, answer.text
+        for _ in range(2):
+            began = time.monotonic()
+            until(lambda began=began: is_read(page, since_s=began))  # type: ignore[misc]
+            look_at_details(page)
+            with server.connect() as connection:
+                connection.execute(
+                    "select pg_terminate_backend(pid, 60000) from pg_stat_activity "
+                    "where application_name = 'pgflash'"
+                )
+
+
+def is_read(page: Served, *, since_s: float) -> bool:
+    """Say whether the server was read since then, and its files were."""
+    newest, now = page.collector.newest, datetime.now(UTC)
+    return (
+        page.collector.status.state == "live"
+        and newest is not None
+        and newest.monotonic_s > since_s
+        and bool(page.collector.segments.within(now - timedelta(hours=1), now))
+    )
+
+
+def look_at_details(page: Served) -> None:
+    """Ask for the cache, for what was done just now, and for what is in snapshots only."""
+    now = datetime.now(UTC)
+    assert page.ask("/live/cache").json["present"]
+    for length in (timedelta(seconds=5), timedelta(hours=1)):
+        times = urlencode({"from": (now - length).isoformat(), "to": now.isoformat()})
+        for path in ("/live/details", "/live/history"):
+            answer = page.ask(f"{path}?{times}")
+            assert answer.code == 200, answer.text
 
 
 def look_where_to_place(server: Server, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,11 @@ select n.nspname, e.extversion
  where e.extname = 'pgflash'
 """
 
+_MAY_DROP = (
+    "docs/guide/roles.md names the rights; the server drops old ones by itself "
+    "(pgflash.snapshot_retention)."
+)
+
 _HEAD = (
     "s.snapshot_id, s.taken_at, s.started_at, s.previous_id, s.took_ms, s.origin, "
     "s.server_version_num, s.extension_version"
@@ -65,7 +70,7 @@ class PgStore:
 
     def drop(self, before: datetime) -> int:
         """Drop the snapshots that are older; return how many they were."""
-        with said("drop snapshots"):
+        with said("drop snapshots", hint=_MAY_DROP):
             rows = self._query("select {schema}.pgflash_snapshot_drop(%s)", before)
         return int(rows[0][0])
 
