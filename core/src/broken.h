@@ -102,7 +102,14 @@ enum
 
 	/* ... and in tests that have neither. */
 	FC_BREAK_CHECKPOINT = FC_BIT(28), /* a map is used in whatever state */
-	FC_BREAK_ACCUSE = FC_BIT(29) /* who changes files behind us is not met */
+	FC_BREAK_ACCUSE = FC_BIT(29), /* who changes files behind us is not met */
+
+	/* ... and these are of classes, which the tests of wear have none of. */
+	FC_BREAK_WEAR = FC_BIT(20),        /* each start is a new day */
+	FC_BREAK_WEAR_CRC = FC_BIT(21),    /* a torn record is believed */
+	FC_BREAK_WEAR_PLACES = FC_BIT(22), /* a record is written over the last */
+	FC_BREAK_WEAR_BOOT = FC_BIT(23),   /* all boots have one clock */
+	FC_BREAK_WEAR_ENDED = FC_BIT(24)   /* who was killed had ended in order */
 };
 
 extern uint64_t fc_test_broken;

@@ -14,8 +14,11 @@
  * for it: the block is read from disk until there is budget again.
  *
  * Beside the bucket stand the blocks written in each of the last 24 hours, for the
- * view; these are kept without a budget, too.  Times are of the monotonic clock: the
- * clock on the wall may step.
+ * view; these are kept without a budget, too.
+ *
+ * Restarts: wear.c keeps both in the cache files and hands them back.  Hours count by
+ * a clock of the budget's own, the monotonic one and what it is ahead of that, so that
+ * it goes on where it was.  The clock on the wall is not asked: it may be set.
  *
  * No locking: the words move one by one, by atomics.
  *
@@ -23,9 +26,10 @@
  */
 #include "budget.h"
 
+#include <string.h>
+
 #define SECOND_NS 1000000000ULL
-#define HOUR_NS   (3600 * SECOND_NS)
-#define DAY_NS    (24 * HOUR_NS)
+#define DAY_NS    (24 * FC_HOUR_NS)
 #define BURST_NS  (300 * SECOND_NS)
 
 /* A bucket that could not hold a few blocks would be empty for ever. */
@@ -35,7 +39,11 @@
 #define POUR_BYTES_MIN 512
 
 /* A word of the ring of hours: number of the hour << 40 | blocks. */
-#define HOUR_SHIFT 40
+#define HOUR_SHIFT  40
+#define BLOCKS_MASK ((1ULL << HOUR_SHIFT) - 1)
+
+/* What may be under way when the bucket runs dry. */
+#define OVERDRAFT_MAX ((int64_t) FC_RING_MAX * FC_BLOCK_SIZE)
 
 static uint64_t
 share_of_day(uint64_t bytes_per_day, uint64_t ns)
@@ -51,10 +59,20 @@ burst_of(uint64_t bytes_per_day)
 	return burst < BURST_BYTES_MIN ? BURST_BYTES_MIN : (int64_t) burst;
 }
 
+uint64_t
+fc_budget_clock(const FcShared *shared)
+{
+	return fc_now_ns() + shared->budget.ahead_ns;
+}
+
 void
 fc_budget_begin(FcShared *shared)
 {
-	atomic_store(&shared->budget.begun_ns, fc_now_ns());
+	FcBudget *budget = &shared->budget;
+
+	memset(budget, 0, sizeof(*budget));
+	budget->ahead_ns = DAY_NS; /* so that no hour has a number below 0 */
+	budget->begun_ns = fc_budget_clock(shared);
 }
 
 void
@@ -106,7 +124,7 @@ void
 fc_budget_spend(FcCache *cache)
 {
 	FcBudget *budget = &cache->shared->budget;
-	uint64_t hour = fc_now_ns() / HOUR_NS;
+	uint64_t hour = fc_budget_clock(cache->shared) / FC_HOUR_NS;
 	FcAtomic64 *word = &budget->hour[hour % FC_BUDGET_HOURS];
 	uint64_t seen = atomic_load(word);
 
@@ -119,28 +137,71 @@ fc_budget_spend(FcCache *cache)
 		atomic_fetch_add(word, 1);
 }
 
+uint64_t
+fc_budget_blocks(const FcShared *shared, uint64_t hour)
+{
+	uint64_t word = atomic_load(&shared->budget.hour[hour % FC_BUDGET_HOURS]);
+
+	return word >> HOUR_SHIFT == hour ? word & BLOCKS_MASK : 0;
+}
+
 void
 fc_write_budget_info(const FcCache *cache, FcBudgetInfo *out)
 {
 	const FcBudget *budget = &cache->shared->budget;
-	uint64_t now = fc_now_ns();
-	uint64_t hour = now / HOUR_NS;
-	uint64_t known = (FC_BUDGET_HOURS - 1) * HOUR_NS + now % HOUR_NS;
-	uint64_t age = now - atomic_load(&budget->begun_ns);
+	uint64_t now = fc_budget_clock(cache->shared);
+	uint64_t hour = now / FC_HOUR_NS;
+	uint64_t known = (FC_BUDGET_HOURS - 1) * FC_HOUR_NS + now % FC_HOUR_NS;
+	uint64_t age = now - budget->begun_ns;
 	int64_t left = atomic_load(&budget->left);
 
 	*out = (FcBudgetInfo){ .bytes_per_day = atomic_load(&budget->bytes_per_day),
 		                   .day_ns = age < known ? age : known };
-	for (int i = 0; i < FC_BUDGET_HOURS; i++)
-	{
-		uint64_t word = atomic_load(&budget->hour[i]);
-
-		if (word != 0 && (word >> HOUR_SHIFT) + FC_BUDGET_HOURS > hour)
-			out->day_bytes +=
-				(word & ((1ULL << HOUR_SHIFT) - 1)) * FC_BLOCK_SIZE;
-	}
+	for (uint64_t ago = 0; ago < FC_BUDGET_HOURS; ago++)
+		out->day_bytes +=
+			fc_budget_blocks(cache->shared, hour - ago) * FC_BLOCK_SIZE;
 	if (out->bytes_per_day > out->day_bytes)
 		out->left_today_bytes = out->bytes_per_day - out->day_bytes;
 	if (out->bytes_per_day > 0 && left > 0)
 		out->left_now_bytes = (uint64_t) left;
+}
+
+/* ---- what was before ------------------------------------------------------------ */
+
+int64_t
+fc_budget_refill(uint64_t bytes_per_day, int64_t left, uint64_t age_ns,
+                 bool may_save_up)
+{
+	int64_t most = may_save_up ? burst_of(bytes_per_day) : 0;
+
+	/* In this order nothing is too large to be added. */
+	if (left < -OVERDRAFT_MAX)
+		left = -OVERDRAFT_MAX;
+	if (left > most)
+		left = most;
+	left += (int64_t) share_of_day(bytes_per_day,
+	                               age_ns < DAY_NS ? age_ns : DAY_NS);
+	return left < most ? left : most;
+}
+
+void
+fc_budget_go_on(FcShared *shared, const FcBudgetBefore *before)
+{
+	FcBudget *budget = &shared->budget;
+	uint64_t known =
+		before->known_ns < FC_WEAR_NS_MAX ? before->known_ns : FC_WEAR_NS_MAX;
+
+	budget->ahead_ns = before->clock_ns - fc_now_ns();
+	budget->begun_ns = before->clock_ns - known;
+	atomic_store(&budget->poured_ns, fc_now_ns());
+	atomic_store(&budget->left, before->left);
+	atomic_store(&budget->bytes_per_day, before->bytes_per_day);
+}
+
+void
+fc_budget_add(FcShared *shared, uint64_t hour, uint64_t blocks)
+{
+	atomic_store(&shared->budget.hour[hour % FC_BUDGET_HOURS],
+	             hour << HOUR_SHIFT |
+	                 ((blocks + fc_budget_blocks(shared, hour)) & BLOCKS_MASK));
 }

@@ -24,6 +24,7 @@
 #include "process.h"
 #include "reader.h"
 #include "staging.h"
+#include "wear.h"
 
 /* A read that flash has not answered by then is the disk's, unless the host says so. */
 #define READ_DEADLINE_NS 50000000
@@ -225,6 +226,7 @@ fc_cache_close(FcCache *cache)
 {
 	fc_reader_close(cache);
 	fc_probe_close(cache);
+	fc_wear_close(cache);
 	fc_stand_in_close(cache);
 	free(cache->scratch);
 	cache->scratch = NULL;

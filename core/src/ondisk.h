@@ -2,8 +2,8 @@
  * ondisk.h
  *		The bytes of a cache file.
  *
- * A superblock at offset 0, padded with zeros to FC_SLOTS_OFFSET; slots after
- * it; then, after a clean shutdown, the map.  Numbers are little-endian, as on every machine PostgreSQL's own files are
+ * A superblock at offset 0; two records of wear at FC_WEAR_OFFSET; zeros up to
+ * FC_SLOTS_OFFSET; slots after it; then, after a clean shutdown, the map.  Numbers are little-endian, as on every machine PostgreSQL's own files are
  * moved between in practice; another byte order reads as another magic.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -38,6 +38,33 @@ typedef struct FcDiskSuperblock
 } FcDiskSuperblock;
 
 _Static_assert(sizeof(FcDiskSuperblock) == 96, "the superblock has no holes");
+
+/*
+ * What was written to the file in the last day; see wear.c.  Two records, of which
+ * the one with the higher sequence counts.  They have a magic of their own, and stay
+ * where they are whatever becomes of the rest: a cache that begins cold, for a new
+ * version or another size, is on flash that has worn all the same.
+ */
+#define FC_WEAR_OFFSET 65536
+#define FC_WEAR_MAGIC  "pgfwear1"
+
+typedef struct FcDiskWear
+{
+	char magic[8];
+	uint32_t crc;   /* CRC32C of the fields after it */
+	uint32_t ended; /* 1: nothing was written after it */
+	uint64_t sequence;
+	uint64_t inode;         /* of the file: a copy has worn nothing */
+	uint64_t boot;          /* first half of the machine's; 0 = not known */
+	uint64_t monotonic_ns;  /* when it was made, since that boot */
+	uint64_t clock_ns;      /* the same by the budget's clock */
+	uint64_t known_ns;      /* the time that blocks are known for */
+	uint64_t bytes_per_day; /* the budget, of all files; 0 = unlimited */
+	int64_t left;           /* bytes in its bucket */
+	uint64_t blocks[24];    /* this hour's, those of the one before, ... */
+} FcDiskWear;
+
+_Static_assert(sizeof(FcDiskWear) == 272, "the record has no holes");
 
 /*
  * The map, behind the slots: a record for each set of the file, the policy's state of

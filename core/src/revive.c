@@ -17,6 +17,7 @@
  *	- classes: a wish, not a question of right or wrong bytes; none that there is not;
  *	- the staging ring: emptied, what was on its way to flash is lost;
  *	- the head: compared with what a new one would be;
+ *	- the write budget, and what was written: the cache files say it again (wear.c);
  *	- counters of what is cached, keys beyond all tables: fc_cache_audit().
  * The audit looks at every entry once, before anything is served.  Until it is over
  * nobody believes the counters, and a change of a range walks the index.
@@ -28,6 +29,7 @@
  */
 #include <string.h>
 
+#include "budget.h"
 #include "classes.h"
 #include "files.h"
 #include "geometry.h"
@@ -116,6 +118,7 @@ forget_counters(FcShared *shared)
 	memset(shared->health, 0, sizeof(shared->health));
 	shared->disk_window = (FcDiskSums){ 0 };
 	shared->disk_mean_ns = 0;
+	fc_budget_begin(shared);
 }
 
 static void

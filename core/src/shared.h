@@ -100,15 +100,21 @@ typedef struct FcHealth
 
 /* ---- write budget ----------------------------------------------------------- */
 
-#define FC_BUDGET_HOURS 24
+#define FC_BUDGET_HOURS FC_WEAR_HOURS
 
 typedef struct FcBudget
 {
 	FcAtomic64 bytes_per_day; /* 0 = unlimited */
 	_Atomic int64_t left;     /* bytes in the bucket */
 	FcAtomic64 poured_ns;     /* up to then */
-	FcAtomic64 begun_ns;
-	FcAtomic64 hour[FC_BUDGET_HOURS]; /* blocks; see budget.c */
+
+	/* Of the budget's own clock, which goes on over restarts; see budget.c. */
+	uint64_t ahead_ns;                /* of the monotonic one */
+	uint64_t begun_ns;                /* since then what was written is known */
+	FcAtomic64 hour[FC_BUDGET_HOURS]; /* blocks */
+
+	/* Of the last record in each cache file; see wear.c. */
+	uint32_t sequence[FC_DEVICES_MAX];
 } FcBudget;
 
 /* ---- staging ------------------------------------------------------------- */

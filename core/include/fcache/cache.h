@@ -158,6 +158,7 @@ typedef enum FcStart
 typedef struct FcShared FcShared; /* the shared memory; see src/shared.h */
 typedef struct FcReader FcReader; /* see src/reader.c */
 typedef struct FcProber FcProber; /* see src/probe.c */
+typedef struct FcWearWriter FcWearWriter; /* see src/wear.c */
 
 /* A process's handle.  Copied by fork; see fc_process_begin(). */
 typedef struct FcCache
@@ -174,6 +175,7 @@ typedef struct FcCache
 	FcReader *reader; /* the process's own; NULL before its first read */
 	struct FcWriter *stand_in; /* ... before it first stood in for the writer */
 	FcProber *prober;          /* the same, of housekeeping's */
+	FcWearWriter *wear;        /* the same */
 } FcCache;
 
 extern size_t fc_cache_memory_size(const FcConfig *config);
@@ -683,12 +685,22 @@ extern unsigned fc_devices_check(FcCache *cache);
 /* From now on so many bytes a day may be written to flash; 0: any number. */
 extern void fc_write_budget_set(FcCache *cache, uint64_t bytes_per_day);
 
+/*
+ * What was written to flash, and what of the budget was used, outlives restarts: each
+ * cache file keeps what was written to itself.  begin: after fc_life_begin(), by the
+ * only process, with the budget as it is now; save: about once a second, by the one that calls fc_sweep(); end: by the
+ * last process, when all is written.
+ */
+extern void fc_wear_begin(FcCache *cache, uint64_t bytes_per_day);
+extern void fc_wear_save(FcCache *cache);
+extern void fc_wear_end(FcCache *cache);
+
 typedef struct FcBudgetInfo
 {
 	uint64_t bytes_per_day;    /* 0 = unlimited */
 	uint64_t left_now_bytes;   /* may be written at once */
 	uint64_t left_today_bytes; /* of the budget, less day_bytes */
-	uint64_t day_bytes;        /* written in the last 24 hours */
+	uint64_t day_bytes;        /* written in the last 24 hours, of all lives */
 	uint64_t day_ns;           /* ... of which so much is known */
 } FcBudgetInfo;
 

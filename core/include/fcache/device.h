@@ -37,6 +37,9 @@ typedef struct FcCheckpoint
 	uint32_t crc; /* of the whole control file */
 } FcCheckpoint;
 
+/* Hours for which it is known what was written. */
+#define FC_WEAR_HOURS 24
+
 /* Whose cache it is: what is cached for one is nothing to another. */
 typedef struct FcIdentity
 {
@@ -60,6 +63,13 @@ typedef struct FcLabel
 	uint64_t nonce;      /* of the life it was last used in; 0 = none */
 	FcIdentity identity;
 } FcLabel;
+
+/* What was written to a cache file before this life; see src/wear.c. */
+typedef struct FcWear
+{
+	uint64_t hour;                  /* in which the life began */
+	uint64_t blocks[FC_WEAR_HOURS]; /* in that hour, in the one before, ... */
+} FcWear;
 
 typedef struct FcDevice FcDevice;
 
@@ -96,6 +106,7 @@ struct FcDevice
 	int fd;        /* of a cache file, else -1 */
 	bool direct;   /* opened with O_DIRECT */
 	FcLabel label; /* as it was found when the file was opened */
+	FcWear wear;   /* as it was found when the life began */
 	void *state;   /* for the devices of tests */
 };
 
