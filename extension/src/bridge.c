@@ -39,6 +39,7 @@
 #include "broken.h"
 #include "classes.h"
 #include "fcache/cache.h"
+#include "memory_limit.h"
 #include "hooks.h"
 #include "runtime.h"
 #include "settings.h"
@@ -49,7 +50,7 @@
 /* So soon the worker goes on with a change of size. */
 #define BUSY_MS 10u
 
-/* More than this part of the machine's memory is a mistake in the settings. */
+/* More than this part of the memory that there is is a mistake in the settings. */
 #define MEMORY_SHARE 2
 
 static bool wanted;
@@ -69,8 +70,7 @@ slots_of(int blocks_of_each)
 static bool
 judge_size(void)
 {
-	uint64_t memory =
-		(uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
+	uint64_t memory = memory_limit_bytes("");
 	uint64_t needed;
 
 	if (setting_cache_size_blocks < FC_WAYS)
@@ -94,13 +94,14 @@ judge_size(void)
 
 	needed = fc_cache_memory_size(&config);
 	if (needed == 0 || needed > memory / MEMORY_SHARE)
-		return bridge_refuse("Set pgflash.cache_size or "
-		                     "pgflash.cache_size_max to less.",
-		                     "the cache size of " INT64_FORMAT
-		                     " MB needs " UINT64_FORMAT " MB of shared memory",
-		                     (int64) config.slot_count_max /
-		                         (1024 * 1024 / FC_BLOCK_SIZE),
-		                     needed / (1024 * 1024));
+		return bridge_refuse(
+			"Set pgflash.cache_size or "
+			"pgflash.cache_size_max to less.",
+			"the cache size of " INT64_FORMAT " MB needs " UINT64_FORMAT
+			" MB of shared memory, and the server may have "
+			"only " UINT64_FORMAT " MB of memory",
+			(int64) config.slot_count_max / (1024 * 1024 / FC_BLOCK_SIZE),
+			needed / (1024 * 1024), memory / (1024 * 1024));
 	return true;
 }
 
@@ -271,6 +272,15 @@ tell_settings(void)
 
 void
 bridge_create(void *memory, uint32_t wait_event)
+/* Bytes; 0 means any number, so what is less than one is one. */
+static uint64_t
+write_budget(void)
+{
+	uint64_t bytes = (uint64_t) (setting_write_budget_mb * 1024 * 1024);
+
+	return bytes == 0 && setting_write_budget_mb > 0 ? 1 : bytes;
+}
+
 {
 	runtime.flash_read_event = wait_event;
 
@@ -302,6 +312,7 @@ bridge_create(void *memory, uint32_t wait_event)
 		ereport(WARNING,
 		        (errmsg("pgflash negative control %d: this build serves "
 		                "stale blocks on purpose",
+	fc_wear_begin(&runtime.cache, write_budget());
 		                FC_BREAK)));
 }
 

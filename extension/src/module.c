@@ -47,6 +47,7 @@
  *	account_sums.c	what every call took
  *	sample_ring.c	what the sampler saw
  *	wait_class.c	what a wait event means to a client
+ *	memory_limit.c	how much memory the server may have
  *	runtime.h	what hooks have to hand
  *
  * A hook may run anywhere: in the postmaster, in a critical section, in a signal

@@ -22,6 +22,7 @@
 #include "utils/resowner.h"
 
 #include "compat.h"
+#include "memory_limit.h"
 #include "snapshot.h"
 
 /* A section that a query gives. */
@@ -173,7 +174,7 @@ keep_server(const Snapshooting *now, const void *what)
 			"as wal_segment_size, "
 			"current_setting('data_checksums')::bool as data_checksums, "
 			"pg_is_in_recovery() as in_recovery, "
-			"%ld::bigint as cores, %ld::bigint * %ld as memory_bytes, "
+			"%ld::bigint as cores, " UINT64_FORMAT "::bigint as memory_bytes, "
 			"%ld::bigint as page_size, "
 			"coalesce(sum(greatest(extract(epoch from "
 			"clock_timestamp() - state_change), 0)) "
@@ -185,8 +186,7 @@ keep_server(const Snapshooting *now, const void *what)
 			"and pid <> pg_backend_pid() as active from pg_stat_activity "
 			"where backend_type = 'client backend') a",
 			now->extension, sysconf(_SC_NPROCESSORS_ONLN),
-			sysconf(_SC_PHYS_PAGES), sysconf(_SC_PAGESIZE),
-			sysconf(_SC_PAGESIZE)),
+			memory_limit_bytes(""), sysconf(_SC_PAGESIZE)),
 		true, 0);
 	initStringInfo(&text);
 	section_of_result(&text);

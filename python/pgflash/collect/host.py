@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from pgflash.collect.memory_limit import memory_limit_bytes
 from pgflash.model.snapshot import Row, Section, SectionKind, Value
 
 #: diskstats counts in these, whatever the disk's own sectors are.
@@ -140,5 +141,6 @@ def core_count() -> int:
 
 
 def memory_bytes() -> int:
-    """Return the machine's memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    """Return the memory that may be used here: the machine's, or what a container has of it."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    return min(machine, memory_limit_bytes() or machine)

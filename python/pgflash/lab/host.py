@@ -14,6 +14,8 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgflash.collect.memory_limit import memory_limit_bytes
+
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 #: How often the list of processes is read until it holds still.
@@ -145,4 +147,5 @@ def file_system(folder: Path) -> str:
 def available_memory_bytes() -> int:
     """Return the memory that new programs could have."""
     found = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
-    return int(found[1]) * 1024 if found else 0
+    available = int(found[1]) * 1024 if found else 0
+    return min(available, memory_limit_bytes() or available)

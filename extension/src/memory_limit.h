@@ -1,0 +1,18 @@
+/*
+ * memory_limit.h
+ *		How much memory this process may have.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_MEMORY_LIMIT_H
+#define PGFLASH_MEMORY_LIMIT_H
+
+#include <stdint.h>
+
+/*
+ * The machine's memory, or less where a control group limits it.  The kernel's files
+ * are looked for below root: "" but in tests.
+ */
+extern uint64_t memory_limit_bytes(const char *root);
+
+#endif

@@ -1,0 +1,104 @@
+"""A cache whose index is larger than the container may be: refused, and not killed later.
+
+Somebody sets the size by the drive, in a container that may have little of the machine's
+memory.  The index's memory is taken as blocks come, so the kernel would end the server for
+want of memory days later, again and again, whatever else runs there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cached import create_cached
+from support.cluster import ClusterFactory
+from support.patience import until
+
+MB = 2**20
+
+#: Of 2 million blocks, whose index takes at most 28 bytes each and at least 16.
+LARGEST = {"pgflash.cache_size": "16MB", "pgflash.cache_size_max": "16GB"}
+INDEX_MB = (2**21 * 16 // MB, 2**21 * 28 // MB)
+
+
+def own_group() -> Path | None:
+    """Return the folder of this process's group in version 1's hierarchy, if there is one."""
+    groups = [line.split(":") for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for _number, controllers, path in groups:
+        for words in mounts:
+            if (
+                "memory" in controllers.split(",")
+                and "cgroup" in words[words.index("-") :]
+                and "memory" in words[-1].split(",")
+                and words[3] == "/"
+            ):
+                return Path(words[4] + path)
+    return None
+
+
+@contextmanager
+def in_group(group: Path) -> Iterator[None]:
+    """Be in a group, and have those who are started be in it."""
+    before = own_group()
+    assert before is not None
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        (before / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """Return a new group below our own, which is removed when it is empty again."""
+    above = own_group()
+    if above is None or not os.access(above, os.W_OK):
+        pytest.skip("needs to make a control group of version 1")
+    made = above / f"pgflash-test-{os.getpid()}"
+    made.mkdir()
+    yield made
+
+    def removed() -> bool:
+        with suppress(OSError):
+            made.rmdir()
+        return not made.exists()
+
+    until(removed)
+
+
+@pytest.mark.extension
+def test_the_size_is_judged_by_what_the_control_group_may_have(
+    group: Path, pgflash_install: PgInstall
+) -> None:
+    inner = group / "inner"
+    inner.mkdir()
+    factory = ClusterFactory(pgflash_install)
+    try:
+        cached = create_cached(factory, pgflash_install, settings=LARGEST, start=False)
+
+        # The limit is that of the group around the server's own.
+        (group / "memory.limit_in_bytes").write_text(str(2 * INDEX_MB[0] * MB - MB))
+        with in_group(inner):
+            cached.start()
+        cached.create_extension()
+        view = cached.view()
+        assert view["mode"] == "offline"
+        assert "the server may have only 63 MB of memory" in view["mode_reason"]
+        assert view["mode_reason"] in cached.server.log_text()
+        assert not cached.cache_file.exists()
+        cached.server.stop()
+
+        (group / "memory.limit_in_bytes").write_text(str(2 * INDEX_MB[1] * MB + MB))
+        with in_group(group):
+            cached.start()
+        cached.await_serving()
+        assert cached.view()["size_max_bytes"] == 2**34
+    finally:
+        factory.close()
+        inner.rmdir()
