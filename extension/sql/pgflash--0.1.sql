@@ -15,6 +15,7 @@ CREATE FUNCTION pgflash_cache_row(
 	OUT size_bytes bigint,
 	OUT size_max_bytes bigint,
 	OUT resize_progress double precision,
+	OUT resize_reason text,
 	OUT slots bigint,
 	OUT used_slots bigint,
 	OUT used_bytes bigint,
@@ -94,6 +95,7 @@ COMMENT ON COLUMN pgflash_cache.io_engine IS
 COMMENT ON COLUMN pgflash_cache.size_bytes IS 'Bytes of blocks that the cache can hold; while its size changes: the new size.';
 COMMENT ON COLUMN pgflash_cache.size_max_bytes IS 'What size_bytes can grow to without a restart.';
 COMMENT ON COLUMN pgflash_cache.resize_progress IS 'How much of a change of size is done, 0 to 1; null if the size is not changing.';
+COMMENT ON COLUMN pgflash_cache.resize_reason IS 'Why the cache does not get the size of pgflash.cache_size; null if it has it, or is about to.';
 COMMENT ON COLUMN pgflash_cache.slots IS 'Blocks of 8 kB that the cache can hold.';
 COMMENT ON COLUMN pgflash_cache.used_slots IS 'Blocks that the cache holds now.';
 COMMENT ON COLUMN pgflash_cache.used_bytes IS 'Bytes of blocks that the cache holds now.';

@@ -37,6 +37,13 @@
 /* What cannot be had is not asked for again until the setting changes. */
 static int refused_blocks = -1;
 
+static void
+refuse(int why)
+{
+	refused_blocks = setting_cache_size_blocks;
+	atomic_store(&runtime.board->resize_refused, why);
+}
+
 static bool
 is_open(const FcDevice *device)
 {
@@ -72,11 +79,12 @@ wanted_of_each(const FcConfig *config)
 
 	if (setting_cache_size_blocks == refused_blocks)
 		return 0;
+	atomic_store(&runtime.board->resize_refused, 0);
 	if (setting_cache_size_blocks >= FC_WAYS &&
 	    (uint32_t) setting_cache_size_blocks / FC_WAYS * FC_WAYS <= most)
 		return (uint32_t) setting_cache_size_blocks / FC_WAYS * FC_WAYS;
 
-	refused_blocks = setting_cache_size_blocks;
+	refuse(RESIZE_OUT_OF_RANGE);
 	ereport(WARNING,
 	        (errmsg("pgflash: the size of the cache stays as it is: "
 	                "pgflash.cache_size is out of range"),
@@ -147,7 +155,7 @@ begin(const FcConfig *config, uint32_t now, uint32_t wanted)
 
 		if (!failed)
 			return true;
-		refused_blocks = setting_cache_size_blocks;
+		refuse(saved_errno);
 		(void) trim_files(config, now);
 		errno = saved_errno;
 		ereport(WARNING,
@@ -169,6 +177,21 @@ begin(const FcConfig *config, uint32_t now, uint32_t wanted)
 	                     now * config->device_count / SLOTS_OF_MB,
 	                     wanted * config->device_count / SLOTS_OF_MB)));
 	return true;
+}
+
+const char *
+bridge_resize_reason(uint32_t each_max)
+{
+	int why = atomic_load(&runtime.board->resize_refused);
+
+	if (why == 0)
+		return NULL;
+	if (why == RESIZE_OUT_OF_RANGE)
+		return psprintf("pgflash.cache_size is out of range: each cache file "
+		                "can have from 512 kB to %u MB while the server runs; "
+		                "for more, set pgflash.cache_size_max and restart",
+		                each_max / SLOTS_OF_MB);
+	return psprintf("no room to grow: %s", strerror(why));
 }
 
 bool

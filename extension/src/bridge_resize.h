@@ -18,6 +18,9 @@
  */
 extern uint32_t bridge_resize_begin_with(const FcConfig *config);
 
+/* Why the size is not that of the setting, and will not be; NULL if it is, or will be. */
+extern const char *bridge_resize_reason(uint32_t each_max);
+
 /* One step towards the setting; true if there is more to do at once. */
 extern bool bridge_resize_tick(const FcConfig *config);
 

@@ -15,6 +15,7 @@
 #include "bridge.h"
 #include "bridge_devices.h"
 #include "bridge_restart.h"
+#include "bridge_resize.h"
 #include "bridge_runtime.h"
 #include "bridge_views.h"
 #include "bridge_words.h"
@@ -146,6 +147,15 @@ bridge_used_slots(void)
 
 size_t
 bridge_metadata_bytes(void)
+const char *
+bridge_size_reason(void)
+{
+	return bridge_attached()
+	           ? bridge_resize_reason(bridge_size().slots_max /
+	                                  fc_device_count(&runtime.cache))
+	           : NULL;
+}
+
 {
 	return bridge_attached()
 	           ? fc_memory_size(&runtime.cache) + advice_memory_size()

@@ -76,6 +76,9 @@ typedef struct BridgeSize
 } BridgeSize;
 
 extern BridgeSize bridge_size(void);
+
+/* Why the size is not that of the setting; NULL if it is. */
+extern const char *bridge_size_reason(void);
 extern uint32_t bridge_slot_count(void); /* that may be in use */
 extern uint32_t bridge_used_slots(void);
 extern size_t bridge_metadata_bytes(void);

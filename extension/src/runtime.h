@@ -42,7 +42,15 @@ typedef struct Board
 	/* The fd that could not be classified, for the log line. */
 	_Atomic int unknown_fd;
 	_Atomic int unknown_errno;
+
+	/*
+	 * Why the cache has not the size of the setting: 0 = it has, or is about to;
+	 * RESIZE_OUT_OF_RANGE, or the errno of a cache file that could not grow.
+	 */
+	_Atomic int resize_refused;
 } Board;
+
+#define RESIZE_OUT_OF_RANGE (-1)
 
 typedef struct Runtime
 {

@@ -135,6 +135,15 @@ column_resize_progress(bool *null_out)
 }
 
 static Datum
+column_resize_reason(bool *null_out)
+{
+	const char *reason = bridge_size_reason();
+
+	*null_out = reason == NULL;
+	return *null_out ? (Datum) 0 : CStringGetTextDatum(reason);
+}
+
+static Datum
 column_used_slots(bool *null_out)
 {
 	(void) null_out;
@@ -295,6 +304,7 @@ static const struct
 	{ "size_bytes", column_size_bytes },
 	{ "size_max_bytes", column_size_max_bytes },
 	{ "resize_progress", column_resize_progress },
+	{ "resize_reason", column_resize_reason },
 	{ "slots", column_slots },
 	{ "used_slots", column_used_slots },
 	{ "used_bytes", column_used_bytes },

@@ -138,7 +138,9 @@ def test_changing_the_size_under_load_leaves_nothing_stale(
 
 def test_changes_that_forget_the_old_home_are_caught(
     cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
+    assert "512 kB to 64 MB" in cached.view()["resize_reason"]
 ) -> None:
+    assert cached.view()["resize_reason"] is None
     with pytest.raises(AssertionError, match="stale"):
         run_tpcb_resizing(cluster, broken_install("OLD_HOME"), resizes=40, compared_min=0)
 
@@ -194,8 +196,10 @@ def test_all_cache_files_grow_and_shrink_alike(
     )
     cached.start()
     cached.create_extension()
+    assert view["resize_reason"] == "no room to grow: No space left on device"
     load_tpcb(cached.server)
     for size in itertools.chain((12, 6, 16), itertools.cycle((6, 16))):
+    assert cached.view()["resize_reason"] is None
         run_tpcb(cached.server, seconds=1)
         reload_settings(cached, cache_size=f"{size}MB")
         assert eventually(

@@ -64,6 +64,8 @@ def facts(cache: Row) -> list[tuple[str, str]]:
     ]
     if cache.get("resize_progress") is not None:
         found.insert(3, ("Size is changing", _share(cache["resize_progress"])))
+    if cache.get("resize_reason"):
+        found.insert(3, ("Size does not change", str(cache["resize_reason"])))
     if cache.get("writer_running") is False:
         found.insert(0, ("Writer", "is not running: no new blocks are taken"))
     for name, title in (
