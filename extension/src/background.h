@@ -24,4 +24,13 @@ extern void background_describe(BackgroundWorker *worker, const char *name,
  */
 extern void background_register(const char *name, const char *function);
 
+/* Register one that was described, and note if there is no place for it. */
+extern void background_submit(BackgroundWorker *worker);
+
+/* After the last one: say which are missing, and see to it that they come. */
+extern void background_install(void);
+
+/* Is the one of this name missing still? */
+extern bool background_missing(const char *name);
+
 #endif

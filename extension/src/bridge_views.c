@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include "advice.h"
+#include "background.h"
 #include "bridge.h"
 #include "bridge_devices.h"
-#include "bridge_restart.h"
 #include "bridge_resize.h"
+#include "bridge_restart.h"
 #include "bridge_runtime.h"
 #include "bridge_views.h"
 #include "bridge_words.h"
@@ -40,7 +41,14 @@ bridge_mode(const char **reason_out)
 		return bridge_mode_word(FC_OFFLINE);
 	}
 	mode = fc_mode(&runtime.cache, &reason);
-	*reason_out = bridge_reason_words(reason);
+	if (reason == FC_REASON_STARTING && background_missing("pgflash"))
+		*reason_out = "there is no background worker for the self-test: raise "
+					  "max_worker_processes";
+	else if (mode == FC_SERVE && background_missing("pgflash writer"))
+		*reason_out = "there is no background worker to write to flash: raise "
+					  "max_worker_processes";
+	else
+		*reason_out = bridge_reason_words(reason);
 	return bridge_mode_word(mode);
 }
 
@@ -139,14 +147,6 @@ bridge_size(void)
 		                 .done = size.done };
 }
 
-uint32_t
-bridge_used_slots(void)
-{
-	return bridge_attached() ? fc_used_slots(&runtime.cache) : 0;
-}
-
-size_t
-bridge_metadata_bytes(void)
 const char *
 bridge_size_reason(void)
 {
@@ -156,6 +156,14 @@ bridge_size_reason(void)
 	           : NULL;
 }
 
+uint32_t
+bridge_used_slots(void)
+{
+	return bridge_attached() ? fc_used_slots(&runtime.cache) : 0;
+}
+
+size_t
+bridge_metadata_bytes(void)
 {
 	return bridge_attached()
 	           ? fc_memory_size(&runtime.cache) + advice_memory_size()

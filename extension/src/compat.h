@@ -13,6 +13,7 @@
 
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "postmaster/bgworker_internals.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "utils/backend_status.h"
@@ -44,6 +45,31 @@
 #define compat_relation_ownercheck(relation, role)                             \
 	pg_class_ownercheck(relation, role)
 #endif
+
+/* Is there a background worker of this name?  In the postmaster; its list is another in 18. */
+static inline bool
+compat_worker_listed(const char *name)
+{
+#if PG_VERSION_NUM >= 180000
+	dlist_iter at;
+
+	dlist_foreach (at, &BackgroundWorkerList)
+	{
+		RegisteredBgWorker *one =
+			dlist_container(RegisteredBgWorker, rw_lnode, at.cur);
+#else
+	slist_iter at;
+
+	slist_foreach(at, &BackgroundWorkerList)
+	{
+		RegisteredBgWorker *one =
+			slist_container(RegisteredBgWorker, rw_lnode, at.cur);
+#endif
+		if (strcmp(one->rw_worker.bgw_name, name) == 0)
+			return true;
+	}
+	return false;
+}
 
 /* 15 has no name for this number. */
 #ifdef BACKEND_NUM_TYPES

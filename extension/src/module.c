@@ -65,6 +65,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 
+#include "background.h"
 #include "bridge.h"
 #include "preloaded.h"
 #include "relation_policy.h"
@@ -109,4 +110,5 @@ _PG_init(void)
 	/* Last: where max_worker_processes are too few, the cache comes first. */
 	snapshot_worker_register();
 	sampler_install();
+	background_install();
 }

@@ -117,7 +117,7 @@ visits_register_launcher(const char *name, const char *function)
 	worker.bgw_flags |= BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_ConsistentState;
 	worker.bgw_restart_time = 5;
-	RegisterBackgroundWorker(&worker);
+	background_submit(&worker);
 }
 
 void
