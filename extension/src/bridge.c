@@ -104,6 +104,21 @@ judge_size(void)
 			needed / (1024 * 1024), memory / (1024 * 1024));
 	return true;
 }
+/* The cache must not be another one than was asked for. */
+static bool
+judge_settings(void)
+{
+	const char *name;
+	const char *asked;
+
+	if (!settings_refused(&name, &asked))
+		return true;
+	return bridge_refuse("Correct it in the server's configuration, then "
+	                     "restart the server.",
+	                     "invalid value for parameter \"%s\": \"%s\"", name,
+	                     asked);
+}
+
 
 /* io_uring's reads pass no hook. */
 static bool
@@ -186,7 +201,7 @@ bridge_prepare(void)
 	if (setting_cache_file == NULL || setting_cache_file[0] == '\0')
 		wanted = bridge_stay_off("pgflash.cache_file is not set");
 	else
-		wanted = judge_server() &&
+		wanted = judge_settings() && judge_server() &&
 		         bridge_devices_judge(runtime.root.real_directory) &&
 		         judge_size();
 
@@ -257,21 +272,6 @@ lay_out(void *memory)
 	runtime.cache = cache;
 	return true;
 }
-
-/* Settings that core has to know, as they are now, and what they say of the disk. */
-static void
-tell_settings(void)
-{
-	runtime.cache.read_deadline_ns =
-		(uint64_t) setting_read_deadline_ms * 1000000;
-	fc_write_budget_set(&runtime.cache,
-	                    (uint64_t) setting_write_budget_mb * 1024 * 1024);
-	if (!enableFsync && !FC_BROKEN(UNSYNCED))
-		fc_unsynced_set(&runtime.cache);
-}
-
-void
-bridge_create(void *memory, uint32_t wait_event)
 /* Bytes; 0 means any number, so what is less than one is one. */
 static uint64_t
 write_budget(void)
@@ -281,6 +281,20 @@ write_budget(void)
 	return bytes == 0 && setting_write_budget_mb > 0 ? 1 : bytes;
 }
 
+
+/* Settings that core has to know, as they are now, and what they say of the disk. */
+static void
+tell_settings(void)
+{
+	runtime.cache.read_deadline_ns =
+		(uint64_t) setting_read_deadline_ms * 1000000;
+	fc_write_budget_set(&runtime.cache, write_budget());
+	if (!enableFsync && !FC_BROKEN(UNSYNCED))
+		fc_unsynced_set(&runtime.cache);
+}
+
+void
+bridge_create(void *memory, uint32_t wait_event)
 {
 	runtime.flash_read_event = wait_event;
 

@@ -6,6 +6,14 @@
  * takes any number here and is judged in bridge.c, where "the cache is off" can be
  * said with its reason.
  *
+ * What PostgreSQL does not take for a value at all ("10XB") it replaces by the default
+ * when the library is loaded, which nobody asked for: a cache of 1 GB, flash written
+ * without a limit, blocks that are not verified.  So the words of the configuration
+ * are kept before the settings are defined, and judged again afterwards.  Where the
+ * cache would be another one than was asked for there is none; what counts and samples
+ * runs with its default, and the log says so.  While the server runs PostgreSQL keeps
+ * the value that it had.
+ *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
@@ -21,7 +29,7 @@ int setting_cache_size_blocks;
 int setting_cache_size_max_blocks;
 int setting_verify;
 int setting_read_deadline_ms;
-int setting_write_budget_mb;
+double setting_write_budget_mb;
 bool setting_advice;
 int setting_keep_share;
 bool setting_warm_restart;
@@ -92,7 +100,8 @@ define_traffic(void)
 		&setting_read_deadline_ms, 50, 1, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
 		NULL, NULL);
 
-	DefineCustomIntVariable(
+	/* Not a whole number: what is less than 1 MB must not become any amount. */
+	DefineCustomRealVariable(
 		"pgflash.write_budget",
 		"How much may be written to flash in a day; 0 means any amount.",
 		"It holds over minutes: no more than 5 minutes' worth is saved up.",
@@ -175,13 +184,95 @@ define_sampler(void)
 		GUC_UNIT_KB, NULL, NULL, NULL);
 }
 
+/* ---- values that are none ---------------------------------------------------- */
+
+typedef struct Setting
+{
+	const char *name;
+	bool of_cache;
+	char *
+		asked; /* in the configuration, before the setting was known; or NULL */
+} Setting;
+
+static Setting settings[] = {
+	{ .name = "pgflash.cache_file", .of_cache = true },
+	{ .name = "pgflash.cache_size", .of_cache = true },
+	{ .name = "pgflash.cache_size_max", .of_cache = true },
+	{ .name = "pgflash.warm_restart", .of_cache = true },
+	{ .name = "pgflash.keep_share", .of_cache = true },
+	{ .name = "pgflash.read_deadline", .of_cache = true },
+	{ .name = "pgflash.write_budget", .of_cache = true },
+	{ .name = "pgflash.verify", .of_cache = true },
+	{ .name = "pgflash.advice" },
+	{ .name = "pgflash.account" },
+	{ .name = "pgflash.account_relations" },
+	{ .name = "pgflash.snapshot_interval" },
+	{ .name = "pgflash.snapshot_retention" },
+	{ .name = "pgflash.snapshot_database" },
+	{ .name = "pgflash.sample_rate" },
+	{ .name = "pgflash.sample_memory" },
+};
+
+static void
+keep_words(void)
+{
+	for (size_t i = 0; i < lengthof(settings); i++)
+	{
+		const char *asked = GetConfigOption(settings[i].name, true, false);
+
+		settings[i].asked = asked == NULL ? NULL : pstrdup(asked);
+	}
+}
+
+/* Would PostgreSQL take it?  PostgreSQL has said what is wrong with it already. */
+static bool
+is_value(const Setting *setting)
+{
+	return setting->asked == NULL ||
+	       set_config_option(setting->name, setting->asked, PGC_POSTMASTER,
+	                         PGC_S_FILE, GUC_ACTION_SET, false, DEBUG5,
+	                         false) != 0;
+}
+
+bool
+settings_refused(const char **name_out, const char **asked_out)
+{
+	for (size_t i = 0; i < lengthof(settings); i++)
+	{
+		if (!settings[i].of_cache || is_value(&settings[i]))
+			continue;
+		*name_out = settings[i].name;
+		*asked_out = settings[i].asked;
+		return true;
+	}
+	return false;
+}
+
+static void
+say_defaults(void)
+{
+	for (size_t i = 0; i < lengthof(settings); i++)
+	{
+		if (!settings[i].of_cache && !is_value(&settings[i]))
+			ereport(
+				WARNING,
+				(errmsg("pgflash: invalid value for parameter \"%s\": "
+			            "\"%s\"",
+			            settings[i].name, settings[i].asked),
+			     errdetail("The server runs with the default, \"%s\".",
+			               GetConfigOption(settings[i].name, false, false))));
+	}
+}
+
 void
 settings_define(void)
 {
+	keep_words();
 	define_cache();
 	define_traffic();
 	define_accounting();
 	define_snapshots();
 	define_sampler();
 	MarkGUCPrefixReserved("pgflash");
+	say_defaults();
 }

@@ -23,7 +23,7 @@ extern int setting_cache_size_blocks;
 extern int setting_cache_size_max_blocks; /* 0 = as at the start */
 extern int setting_verify;                /* a Verify */
 extern int setting_read_deadline_ms;
-extern int setting_write_budget_mb;
+extern double setting_write_budget_mb;
 extern bool setting_advice;
 extern int setting_keep_share; /* percent */
 extern bool setting_warm_restart;
@@ -37,5 +37,8 @@ extern int setting_sample_rate_hz;
 extern int setting_sample_memory_kb;
 
 extern void settings_define(void);
+
+/* Is one of the cache's set to what is no value of it?  Then which, and to what. */
+extern bool settings_refused(const char **name_out, const char **asked_out);
 
 #endif
