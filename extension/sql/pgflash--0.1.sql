@@ -146,7 +146,7 @@ COMMENT ON COLUMN pgflash_cache.flash_reads IS 'Reads of the cache file, in call
 COMMENT ON COLUMN pgflash_cache.flash_read_bytes IS 'Bytes read from the cache file.';
 COMMENT ON COLUMN pgflash_cache.flash_writes IS 'Writes of the cache file, in calls.';
 COMMENT ON COLUMN pgflash_cache.flash_write_bytes IS 'Bytes written to the cache file.';
-COMMENT ON COLUMN pgflash_cache.flash_write_bytes_day IS 'Of those: bytes written in the last 24 hours; null without a cache.';
+COMMENT ON COLUMN pgflash_cache.flash_write_bytes_day IS 'Bytes written to the cache files in the last 24 hours, also before a restart; null without a cache.';
 COMMENT ON COLUMN pgflash_cache.write_budget_left_bytes IS
 	'pgflash.write_budget less flash_write_bytes_day: what is left of the day''s budget; null if there is none.';
 COMMENT ON COLUMN pgflash_cache.flash_read_errors IS 'Reads of the cache file that failed or came back short.';
@@ -999,7 +999,7 @@ AS 'MODULE_PATHNAME', 'pgflash_drive_writes_per_day'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION pgflash_drive_writes_per_day(bigint) IS
-	'How many times a day flash of this capacity (of all cache files'' drives together) is written in full, by what was written in the last 24 hours or since the cache was made.';
+	'How many times a day flash of this capacity (of all cache files'' drives together) is written in full, by what was written in the last 24 hours or since the cache files were made.';
 
 -- ---- rights -------------------------------------------------------------------
 

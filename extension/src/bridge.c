@@ -22,7 +22,6 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include "miscadmin.h"
 #include "storage/proc.h"
@@ -39,8 +38,8 @@
 #include "broken.h"
 #include "classes.h"
 #include "fcache/cache.h"
-#include "memory_limit.h"
 #include "hooks.h"
+#include "memory_limit.h"
 #include "runtime.h"
 #include "settings.h"
 
@@ -104,6 +103,7 @@ judge_size(void)
 			needed / (1024 * 1024), memory / (1024 * 1024));
 	return true;
 }
+
 /* The cache must not be another one than was asked for. */
 static bool
 judge_settings(void)
@@ -118,7 +118,6 @@ judge_settings(void)
 	                     "invalid value for parameter \"%s\": \"%s\"", name,
 	                     asked);
 }
-
 
 /* io_uring's reads pass no hook. */
 static bool
@@ -272,6 +271,7 @@ lay_out(void *memory)
 	runtime.cache = cache;
 	return true;
 }
+
 /* Bytes; 0 means any number, so what is less than one is one. */
 static uint64_t
 write_budget(void)
@@ -280,7 +280,6 @@ write_budget(void)
 
 	return bytes == 0 && setting_write_budget_mb > 0 ? 1 : bytes;
 }
-
 
 /* Settings that core has to know, as they are now, and what they say of the disk. */
 static void
@@ -313,6 +312,7 @@ bridge_create(void *memory, uint32_t wait_event)
 		return;
 	}
 
+	fc_wear_begin(&runtime.cache, write_budget());
 	tell_settings();
 	bridge_stay_off("");
 	ereport(
@@ -326,7 +326,6 @@ bridge_create(void *memory, uint32_t wait_event)
 		ereport(WARNING,
 		        (errmsg("pgflash negative control %d: this build serves "
 		                "stale blocks on purpose",
-	fc_wear_begin(&runtime.cache, write_budget());
 		                FC_BREAK)));
 }
 
@@ -340,6 +339,8 @@ bridge_detach(void)
 void
 bridge_end(bool in_order)
 {
+	if (in_order)
+		fc_wear_end(&runtime.cache);
 	bridge_restart_end(&runtime.cache, in_order);
 }
 
@@ -403,6 +404,7 @@ bridge_tick(void)
 
 	tell_settings();
 	fc_sweep(&runtime.cache);
+	fc_wear_save(&runtime.cache);
 	again_ms = fc_devices_check(&runtime.cache);
 	bridge_words_tick();
 	bridge_devices_tick();

@@ -418,6 +418,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		                     "last blocks could not be written")));
 		return;
 	}
+	fc_wear_end(cache); /* once more, for the last blocks */
 	let_tick_pass();
 	if (fc_unsynced(cache))
 	{

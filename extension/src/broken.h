@@ -76,6 +76,7 @@
 #define FC_BREAK_CHECKPOINT                                                    \
 	108 /* ... of a cluster that has lived on without the cache */
 #define FC_BREAK_ACCUSE 109 /* who changes files behind us is not met */
+#define FC_BREAK_WEAR   110 /* what was written is known after a restart */
 
 #ifndef FC_BREAK
 #define FC_BREAK FC_BREAK_NONE
