@@ -4,8 +4,9 @@
  *
  * A power cut loses any part of what was written and not yet synced.  To play one,
  * it must be known what stood in the files before: each write of a watched file is
- * preceded by a record with the bytes that it overwrites.  After kill -9 of all
- * processes tests/support/power.py puts a random part of them back.
+ * preceded by a record with the bytes that it overwrites, and with the size and the
+ * change time that its inode had.  After kill -9 of all processes
+ * tests/support/power.py puts a random part of them back.
  *
  *	POWER_FOLDER	where the records go; on the file system of what is watched
  *	POWER_PATHS		what is watched: folders, separated by colons
@@ -15,8 +16,8 @@
  *	log.<pid>	the records of one process, so that only its end can be torn
  *	kept/<n>	links to removed files, so that no inode number is used again
  *	boot_id		read in place of the kernel's, if it is there
- *	ctimes		change times that fstat() reports in place of the real ones: putting
- *				bytes back moves them, a real power cut need not
+ *	ctimes		change times that fstat() and stat() report in place of the real ones,
+ *				which no call can set: those of files that have not been changed since
  *
  * A sync takes its number before it begins and records it when it has succeeded:
  * what that file was written before is safe then.  Which file is meant is asked of
@@ -73,6 +74,7 @@ typedef struct Record
 	int64_t offset;
 	int64_t length;
 	int64_t size_before;
+	int64_t changed_ns_before;
 	uint64_t data_size;
 } Record;
 
@@ -113,6 +115,7 @@ static struct
 	int (*unlink)(const char *);
 	int (*rename)(const char *, const char *);
 	int (*fstat)(int, struct stat *);
+	int (*stat)(const char *, struct stat *);
 	long (*syscall)(long, ...);
 } real;
 
@@ -136,6 +139,7 @@ find_real_calls(void)
 	FIND(unlink);
 	FIND(rename);
 	FIND(fstat);
+	FIND(stat);
 	FIND(syscall);
 }
 
@@ -236,6 +240,24 @@ identify(int fd, char *path, struct stat *status)
 	       S_ISREG(status->st_mode);
 }
 
+/* When its inode was changed last, as far as the server shall know. */
+static int64_t
+changed_ns(const struct stat *status)
+{
+	int64_t real_ns =
+		status->st_ctim.tv_sec * NS_PER_SECOND + status->st_ctim.tv_nsec;
+
+	for (int i = 0; i < change_time_count; i++)
+	{
+		const ChangeTime *one = &change_time[i];
+
+		if (one->inode == status->st_ino && one->device == status->st_dev &&
+		    one->real_ns == real_ns)
+			return one->reported_ns;
+	}
+	return real_ns;
+}
+
 /* ---- records ----------------------------------------------------------------- */
 
 static void
@@ -269,7 +291,8 @@ record_of(uint32_t kind, const struct stat *status)
 		             .sequence = atomic_fetch_add(sequence, 1),
 		             .device = status->st_dev,
 		             .inode = status->st_ino,
-		             .size_before = status->st_size };
+		             .size_before = status->st_size,
+		             .changed_ns_before = changed_ns(status) };
 }
 
 /* Read what stands there, however the file was opened. */
@@ -625,31 +648,35 @@ FILE *fopen64(const char *, const char *) __attribute__((alias("fopen")));
 
 /* ---- change times --------------------------------------------------------------- */
 
+static int
+report(int result, struct stat *status)
+{
+	if (result == 0)
+	{
+		int64_t ns = changed_ns(status);
+
+		status->st_ctim.tv_sec = ns / NS_PER_SECOND;
+		status->st_ctim.tv_nsec = ns % NS_PER_SECOND;
+	}
+	return result;
+}
+
 int
 fstat(int fd, struct stat *status)
 {
-	int result;
-
 	ENSURE();
-	result = real.fstat(fd, status);
-	if (result != 0)
-		return result;
-	for (int i = 0; i < change_time_count; i++)
-	{
-		const ChangeTime *one = &change_time[i];
+	return report(real.fstat(fd, status), status);
+}
 
-		if (one->inode == status->st_ino && one->device == status->st_dev &&
-		    one->real_ns == status->st_ctim.tv_sec * NS_PER_SECOND +
-		                        status->st_ctim.tv_nsec)
-		{
-			status->st_ctim.tv_sec = one->reported_ns / NS_PER_SECOND;
-			status->st_ctim.tv_nsec = one->reported_ns % NS_PER_SECOND;
-		}
-	}
-	return 0;
+int
+stat(const char *path, struct stat *status)
+{
+	ENSURE();
+	return report(real.stat(path, status), status);
 }
 
 int fstat64(int, struct stat64 *) __attribute__((alias("fstat")));
+int stat64(const char *, struct stat64 *) __attribute__((alias("stat")));
 
 /* ---- Linux AIO -------------------------------------------------------------------- */
 

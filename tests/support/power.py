@@ -3,9 +3,16 @@
 The library tests/crash/power.c records what each write overwrites.  cut() kills all
 processes of a server at once and puts some of it back, piece by piece (512 bytes or 4 kB),
 as a disk does that has written some sectors and not others.  Of a piece that was written
-several times any state since the last sync may survive.  Sizes, names of new files and the
-removal of files are lost in the same way.  Half of the files that lost something keep the
-change time they had, as they may on a real disk.
+several times any state since the last sync may survive.  Names of new files and the removal
+of files are lost in the same way.
+
+Inodes go by themselves: a file system writes them when its journal is committed, seconds
+after the bytes or seconds before.  So a file has the size and the change time of one moment
+since its last sync, whatever of its bytes is on disk: new bytes with an old time, or old
+ones with a new time.  Size and time are of the same moment, since they are written together,
+and never older than the sync.  Nobody can set a change time, so the library reports it, for
+as long as nobody changes the file, over all lives of the server to come.  What is not known
+to the library (a program that runs without it, stdio) is on disk at once, its time as well.
 
 At the end the machine has booted: it has another boot id.
 """
@@ -26,17 +33,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from pgflash.lab.account import make_server_dir
 from pgflash.lab.server import Server
 from support.cluster import REPOSITORY
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsLenAndGetItem
+
+Choice = TypeVar("Choice")
+
 SOURCE = REPOSITORY / "tests" / "crash" / "power.c"
 
 #: struct Record and struct ChangeTime of power.c.
-_RECORD = struct.Struct("<IIQQQqqqQ")
+_RECORD = struct.Struct("<IIQQQqqqqQ")
 _CHANGE_TIME = struct.Struct("<QQqq")
 _MAGIC = 0x52574F50
+_CHANGE_TIMES_MAX = 4096
 _WRITE, _SIZE, _SYNC, _CREATE, _UNLINK, _SYNC_ALL = 1, 2, 3, 4, 5, 6
 
 _PIECES = (512, 4096)
@@ -49,6 +63,26 @@ _RELATION = re.compile(r"/base/\d+/\d+(_[a-z]+)?(\.\d+)?$")
 _File = tuple[int, int]
 
 
+class KeepsBytes(random.Random):
+    """Dice by which all that was written is on disk, and each inode as it was synced last."""
+
+    def random(self) -> float:
+        """Lose no name and bring none back; take the chance that an inode is not written."""
+        return 0.99
+
+    def choice(self, seq: SupportsLenAndGetItem[Choice]) -> Choice:
+        """Take the first: no share of the bytes, the oldest inode."""
+        return seq[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inode:
+    """What is written of an inode at one moment."""
+
+    size: int
+    changed_ns: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
     kind: int
@@ -57,6 +91,7 @@ class _Record:
     offset: int
     length: int
     size_before: int
+    changed_ns_before: int
     data: bytes
 
 
@@ -67,6 +102,7 @@ class Lost:
     pieces: int = 0
     files: int = 0
     sizes: int = 0
+    times: int = 0
     created: int = 0
     removed: int = 0
 
@@ -126,16 +162,25 @@ class PowerCut:
         if server.running:
             kill_all(server)
         records = sorted(self._records(), key=lambda record: record.sequence)
-        lost, change_times = self._lose(records, choice)
+        times = self._change_times()
+        lost = self._lose(records, times, choice)
         self.forget()
         self.boot(choice)
-        self._write("ctimes", b"".join(change_times), self.folder.stat())
+        packed = [_CHANGE_TIME.pack(*file, *both) for file, both in times.items()]
+        assert len(packed) <= _CHANGE_TIMES_MAX
+        self._write("ctimes", b"".join(packed), self.folder.stat())
         return lost
 
     def boot(self, choice: random.Random) -> None:
         """Give the machine another boot id."""
         boot_id = uuid.UUID(int=choice.getrandbits(128))
         self._write("boot_id", f"{boot_id}\n".encode(), self.folder.stat())
+
+    def change_time_ns(self, path: Path) -> int:
+        """Return when a file's inode was changed last, as the server is told."""
+        status = path.stat()
+        file = (status.st_dev, status.st_ino)
+        return self._change_times().get(file, (0, status.st_ctime_ns))[1]
 
     # ---- records
 
@@ -144,9 +189,18 @@ class PowerCut:
             content = path.read_bytes()
             at = 0
             while at + _RECORD.size <= len(content):
-                magic, kind, sequence, device, inode, offset, length, size, data_size = (
-                    _RECORD.unpack_from(content, at)
-                )
+                (
+                    magic,
+                    kind,
+                    sequence,
+                    device,
+                    inode,
+                    offset,
+                    length,
+                    size,
+                    changed_ns,
+                    data_size,
+                ) = _RECORD.unpack_from(content, at)
                 at += _RECORD.size
                 # The last record of a killed process may be torn; its write was not made.
                 if magic != _MAGIC or at + data_size > len(content):
@@ -158,13 +212,31 @@ class PowerCut:
                     offset=offset,
                     length=length,
                     size_before=size,
+                    changed_ns_before=changed_ns,
                     data=content[at : at + data_size],
                 )
                 at += data_size
 
     # ---- losing
 
-    def _lose(self, records: list[_Record], choice: random.Random) -> tuple[Lost, list[bytes]]:
+    def _change_times(self) -> dict[_File, tuple[int, int]]:
+        """Return what is reported of files that nobody has changed since: (real, reported)."""
+        path = self.folder / "ctimes"
+        if not path.exists():
+            return {}
+        real = {file: path.stat().st_ctime_ns for file, path in self._paths().items()}
+        found = {}
+        for device, inode, real_ns, reported_ns in _CHANGE_TIME.iter_unpack(path.read_bytes()):
+            if real.get((device, inode)) == real_ns:
+                found[device, inode] = (real_ns, reported_ns)
+        return found
+
+    def _lose(
+        self,
+        records: list[_Record],
+        times: dict[_File, tuple[int, int]],
+        choice: random.Random,
+    ) -> Lost:
         lost = Lost()
         self._restore_removed(records, choice, lost)
         synced: dict[_File, int] = defaultdict(int)
@@ -179,7 +251,6 @@ class PowerCut:
             if record.sequence > max(synced[record.file], all_synced[record.file[0]]):
                 unsynced[record.file].append(record)
         paths = self._paths()
-        change_times = []
         for file, writes in unsynced.items():
             path = paths.get(file)
             # Without its lock file a server that does not sync would be caught for that alone.
@@ -187,11 +258,16 @@ class PowerCut:
                 continue
             if _take_name(path, writes, choice, lost):
                 continue
-            before = path.stat().st_ctime_ns
-            if _take_bytes(path, writes, choice, lost) and choice.random() < 0.5:
-                after = path.stat().st_ctime_ns
-                change_times.append(_CHANGE_TIME.pack(*file, after, before))
-        return lost, change_times
+            status = path.stat()
+            _, changed_ns = times.pop(file, (0, status.st_ctime_ns))
+            inode = _take_inode(
+                _Inode(size=status.st_size, changed_ns=changed_ns), writes, choice, lost
+            )
+            _take_bytes(path, inode.size, writes, choice, lost)
+            real_ns = path.stat().st_ctime_ns
+            if real_ns != inode.changed_ns:
+                times[file] = (real_ns, inode.changed_ns)
+        return lost
 
     def _restore_removed(self, records: list[_Record], choice: random.Random, lost: Lost) -> None:
         for record in records:
@@ -238,14 +314,36 @@ def _take_name(path: Path, writes: list[_Record], choice: random.Random, lost: L
     return True
 
 
-def _take_bytes(path: Path, writes: list[_Record], choice: random.Random, lost: Lost) -> bool:
-    """Lose some of a file's pieces, and perhaps its size; say whether anything is lost."""
+def _take_inode(
+    present: _Inode, writes: list[_Record], choice: random.Random, lost: Lost
+) -> _Inode:
+    """Return what is on disk of a file's inode: the present one, or one since the last sync."""
+    older = [
+        _Inode(size=record.size_before, changed_ns=record.changed_ns_before)
+        for record in writes
+        if record.kind in (_WRITE, _SIZE)
+    ]
+    if not older or choice.random() < 0.5:
+        return present
+    inode = choice.choice((older[0], choice.choice(older)))
+    lost.sizes += inode.size != present.size
+    lost.times += inode.changed_ns != present.changed_ns
+    return inode
+
+
+def _take_bytes(
+    path: Path, new_size: int, writes: list[_Record], choice: random.Random, lost: Lost
+) -> None:
+    """Lose some of a file's pieces, and give it a size.
+
+    What the inode on disk has beyond the present size is still its: it was not cut off.
+    """
     share = choice.choice(_LOSSES)
-    if share == 0.0:
-        return False
     size = path.stat().st_size
+    if share == 0.0 and new_size == size:
+        return
     piece = choice.choice(_PIECES)
-    depths: dict[int, int] = {}
+    depths: dict[int, int] = dict.fromkeys(range(-(-size // piece), -(-new_size // piece)), 2**31)
     pieces = 0
     with path.open("r+b", buffering=0) as file:
         # From the newest to the oldest: what each overwrote, as far back as a piece goes.
@@ -256,13 +354,9 @@ def _take_bytes(path: Path, writes: list[_Record], choice: random.Random, lost: 
             for start, end in _undone(record, piece, share, depths, choice):
                 os.pwrite(file.fileno(), before[start - record.offset : end - record.offset], start)
                 pieces += (end - start + piece - 1) // piece
-        sizes = {record.size_before for record in writes if record.kind in (_WRITE, _SIZE)}
-        new_size = choice.choice(sorted(sizes | {size})) if choice.random() < 0.5 else size
         os.ftruncate(file.fileno(), new_size)
     lost.pieces += pieces
     lost.files += pieces > 0
-    lost.sizes += new_size != size
-    return pieces > 0 or new_size != size
 
 
 def _undone(

@@ -1,0 +1,96 @@
+"""A server lives without its cache file and loses its power: what the map says then.
+
+Nobody attacks: the flash drive is not mounted at boot, or the library is taken out for an
+afternoon.  What must not happen: that a row comes back whose deletion was committed.
+
+A clean shutdown saves a map of the cache; whoever runs the server without the cache file
+leaves the map as it is.  The power goes when a page is on disk and its inode's change time
+is not (support/power.py), and recovery finds nothing to do for that page: a visibility map's
+bits are in no full page of the WAL.  So the files look as they did when the map was saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from support.cluster import ClusterFactory
+from support.lives import (
+    COUNTED,
+    WITHOUT,
+    Machine,
+    Without,
+    checkpoint_of,
+    count_by_index,
+    count_by_scan,
+    create_machine,
+    create_standby_machine,
+    lose_times_without_cache,
+    not_mounted,
+)
+from support.warm import start_again
+
+
+def come_back(machine: Machine) -> tuple[int, int, int]:
+    """Start with the cache; return what two scans count, and how many blocks are stale.
+
+    Hits are not verified, so that what flash has is what is shown.
+    """
+    cached = machine.cached
+    cached.server.configure({"pgflash.verify": "off"})
+    start_again(cached)
+    by_index, by_scan = count_by_index(cached), count_by_scan(cached)
+    _, mismatched = cached.verify()
+    return by_index, by_scan, mismatched
+
+
+#: A visibility map's changes are in full pages of the WAL in newer minor versions; of a server
+#: that writes none any page will do.
+WAYS = [
+    pytest.param(not_mounted, "on", id="not mounted, full pages"),
+    *(pytest.param(without, "off", id=without.__name__.replace("_", " ")) for without in WITHOUT),
+]
+
+
+@pytest.mark.extension
+@pytest.mark.parametrize(("without", "full_page_writes"), WAYS)
+def test_a_deleted_row_stays_deleted(
+    cluster: ClusterFactory,
+    pgflash_install: PgInstall,
+    without: Without,
+    full_page_writes: str,
+) -> None:
+    machine = create_machine(
+        cluster, pgflash_install, settings={"full_page_writes": full_page_writes}
+    )
+    lose_times_without_cache(machine, without)
+    assert come_back(machine) == (COUNTED - 1, COUNTED - 1, 0)
+
+
+def test_control_it_comes_back_if_a_map_is_believed_of_any_checkpoint(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
+) -> None:
+    machine = create_machine(
+        cluster, broken_install("CHECKPOINT"), settings={"full_page_writes": "off"}
+    )
+    lose_times_without_cache(machine, not_mounted)
+    by_index, _, mismatched = come_back(machine)
+    assert by_index == COUNTED
+    assert mismatched > 0
+
+
+# ---- a standby has one checkpoint for many lives
+
+
+@pytest.mark.extension
+def test_a_row_that_was_deleted_on_a_standby_stays_deleted(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """A standby that has replayed no checkpoint is shut down at the one it began with."""
+    primary, machine = create_standby_machine(cluster, pgflash_install)
+    checkpoint = checkpoint_of(machine.cached.server)
+    lose_times_without_cache(machine, not_mounted, primary=primary)
+    assert checkpoint_of(machine.cached.server) == checkpoint
+    assert come_back(machine) == (COUNTED - 1, COUNTED - 1, 0)
