@@ -16,6 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer
 from support.cluster import ClusterFactory
 from support.lives import (
     COUNTED,
@@ -30,7 +31,8 @@ from support.lives import (
     lose_times_without_cache,
     not_mounted,
 )
-from support.warm import start_again
+from support.power import KeepsBytes
+from support.warm import start_again, until_cached
 
 
 def come_back(machine: Machine) -> tuple[int, int, int]:
@@ -94,3 +96,52 @@ def test_a_row_that_was_deleted_on_a_standby_stays_deleted(
     lose_times_without_cache(machine, not_mounted, primary=primary)
     assert checkpoint_of(machine.cached.server) == checkpoint
     assert come_back(machine) == (COUNTED - 1, COUNTED - 1, 0)
+
+
+# ---- pg_checksums moves no checkpoint
+
+
+def switch_checksums_off(cached: CachedServer) -> None:
+    """Go on without sums, and with a table whose blocks have none."""
+    cached.server.stop()
+    cached.server.run(["pg_checksums", "--disable", "--pgdata", cached.server.data])
+    start_again(cached)
+    with cached.server.connect() as session:
+        for options in ("full", "freeze"):
+            session.execute(f"vacuum ({options}) item")
+        session.execute("checkpoint")
+    until_cached(cached)
+
+
+def switch_checksums_on(machine: Machine, *, power_goes: bool) -> None:
+    """Have a sum put into each block; the power may go when that is done and not yet taken down.
+
+    In the second run the sums are right already, so it writes no block.
+    """
+    server, power = machine.cached.server, machine.power
+    control = server.data / "global" / "pg_control"
+    before = control.read_bytes()
+    variables = {"LD_PRELOAD": power.library, **power.env}
+    server.run(
+        [
+            *("/usr/bin/env", *(f"{name}={value}" for name, value in variables.items())),
+            *(server.install.program("pg_checksums"), "--enable", "--no-sync"),
+            *("--pgdata", server.data),
+        ]
+    )
+    if power_goes:
+        control.write_bytes(before)
+        power.cut(server, KeepsBytes())
+
+
+@pytest.mark.extension
+def test_blocks_are_as_pg_checksums_has_left_them(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """It is cut off by the power when it has written sums, and run again."""
+    machine = create_machine(cluster, pgflash_install, prepare=switch_checksums_off)
+    before, checkpoint = machine.change_time(), checkpoint_of(machine.cached.server)
+    switch_checksums_on(machine, power_goes=True)
+    switch_checksums_on(machine, power_goes=False)
+    assert (machine.change_time(), checkpoint_of(machine.cached.server)) == (before, checkpoint)
+    assert come_back(machine) == (COUNTED, COUNTED, 0)

@@ -114,10 +114,16 @@ class Machine:
 
 
 def create_machine(
-    cluster: ClusterFactory, install: PgInstall, *, settings: Mapping[str, str] | None = None
+    cluster: ClusterFactory,
+    install: PgInstall,
+    *,
+    settings: Mapping[str, str] | None = None,
+    prepare: Callable[[CachedServer], None] | None = None,
 ) -> Machine:
     """Return a server that was shut down with its cache's map saved."""
     cached = create_warm(cluster, install, settings=settings)
+    if prepare is not None:
+        prepare(cached)
     return _shut_down(cached, path_of(cached))
 
 
