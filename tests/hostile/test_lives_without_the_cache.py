@@ -18,6 +18,7 @@ import pytest
 from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer
 from support.cluster import ClusterFactory
+from support.disk import FILE_SYSTEMS, disk_under, write_pages
 from support.lives import (
     COUNTED,
     WITHOUT,
@@ -28,11 +29,12 @@ from support.lives import (
     count_by_scan,
     create_machine,
     create_standby_machine,
+    have_map_cached,
     lose_times_without_cache,
     not_mounted,
+    visibility_map,
 )
-from support.power import KeepsBytes
-from support.warm import start_again, until_cached
+from support.warm import create_warm, path_of, start_again, until_cached
 
 
 def come_back(machine: Machine) -> tuple[int, int, int]:
@@ -83,6 +85,36 @@ def test_control_it_comes_back_if_a_map_is_believed_of_any_checkpoint(
     assert mismatched > 0
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("file_system", FILE_SYSTEMS)
+@pytest.mark.parametrize("full_page_writes", ["on", "off"])
+def test_a_deleted_row_stays_deleted_on_a_real_file_system(
+    cluster: ClusterFactory, pgflash_install: PgInstall, file_system: str, full_page_writes: str
+) -> None:
+    """The same, with a file system that loses its journal and no model of one."""
+    cached = create_warm(cluster, pgflash_install, settings={"full_page_writes": full_page_writes})
+    map_file = visibility_map(path_of(cached))
+    cached.server.stop()
+    with disk_under(cached.server, file_system) as disk:
+        start_again(cached)
+        until_cached(cached)
+        have_map_cached(cached)
+
+        def lose_power() -> None:
+            write_pages(map_file)
+            write_pages(map_file.with_name(map_file.name.removesuffix("_vm")))
+            disk.lose_power()
+
+        machine = Machine(
+            cached=cached,
+            lose_power=lose_power,
+            change_time=lambda: map_file.stat().st_ctime_ns,
+        )
+        lose_times_without_cache(machine, not_mounted)
+        assert come_back(machine) == (COUNTED - 1, COUNTED - 1, 0)
+        cached.server.stop()
+
+
 # ---- a standby has one checkpoint for many lives
 
 
@@ -118,10 +150,11 @@ def switch_checksums_on(machine: Machine, *, power_goes: bool) -> None:
 
     In the second run the sums are right already, so it writes no block.
     """
-    server, power = machine.cached.server, machine.power
+    server = machine.cached.server
     control = server.data / "global" / "pg_control"
     before = control.read_bytes()
-    variables = {"LD_PRELOAD": power.library, **power.env}
+    (library,) = machine.cached.preloads
+    variables = {"LD_PRELOAD": library, **machine.cached.preload_env}
     server.run(
         [
             *("/usr/bin/env", *(f"{name}={value}" for name, value in variables.items())),
@@ -131,7 +164,7 @@ def switch_checksums_on(machine: Machine, *, power_goes: bool) -> None:
     )
     if power_goes:
         control.write_bytes(before)
-        power.cut(server, KeepsBytes())
+        machine.lose_power()
 
 
 @pytest.mark.extension

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pgflash.lab.account import make_server_dir
@@ -21,7 +22,7 @@ from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.power import KeepsBytes, PowerCut
 from support.standby import REPLICATION, create_standby, has_replayed
-from support.warm import SYNCED, create_warm, is_loaded, path_of, start_again
+from support.warm import SYNCED, create_warm, path_of, start_again
 
 #: Rows that the index-only scan counts; one of them is deleted.
 COUNTED = 100
@@ -102,15 +103,13 @@ def count_by_scan(cached: CachedServer) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A server whose table's visibility map is cached, and what cuts its power."""
+    """A server whose table's visibility map is cached and that is down, and its power."""
 
     cached: CachedServer
-    power: PowerCut
-    map_file: Path
-
-    def change_time(self) -> int:
-        """Return when the map's inode was changed last, as the server is told."""
-        return self.power.change_time_ns(self.map_file)
+    #: What loses every change time that can be lost, and no byte that was written.
+    lose_power: Callable[[], None]
+    #: When the map's inode was changed last, as the server is told.
+    change_time: Callable[[], int]
 
 
 def create_machine(
@@ -139,23 +138,40 @@ def create_standby_machine(
 
 
 def _shut_down(cached: CachedServer, table: Path) -> Machine:
-    """Have the table's visibility map cached, and shut down."""
+    """Shut down, on a machine whose power cuts are modelled."""
     cached.server.stop()
     watched = [cached.server.data, cached.cache_file.parent]
     power = PowerCut.build(cached.server.base, watched=watched)
     cached.preloads = (power.library,)
     cached.preload_env = power.env
-    assert start_again(cached).startswith("warm: from the map")
-    assert eventually(lambda: is_loaded(cached))
 
-    def map_is_cached() -> bool:
+    def lose_power() -> None:
+        assert power.cut(cached.server, KeepsBytes()).pieces == 0
+
+    assert start_again(cached).startswith("warm: from the map")
+    have_map_cached(cached)
+    return Machine(
+        cached=cached,
+        lose_power=lose_power,
+        change_time=partial(power.change_time_ns, visibility_map(table)),
+    )
+
+
+def visibility_map(table: Path) -> Path:
+    """Return the file with the visibility map of a table's file."""
+    return table.with_name(f"{table.name}_vm")
+
+
+def have_map_cached(cached: CachedServer) -> None:
+    """Read until the table's visibility map is cached, and shut down."""
+
+    def is_cached() -> bool:
         assert count_by_index(cached) == COUNTED
         evict(cached)
         return _has_blocks(cached, "vm")
 
-    assert eventually(map_is_cached)
+    assert eventually(is_cached)
     cached.server.stop()
-    return Machine(cached=cached, power=power, map_file=table.with_name(f"{table.name}_vm"))
 
 
 def _has_blocks(cached: CachedServer, fork: str) -> bool:
@@ -187,7 +203,7 @@ def lose_times_without_cache(
     machine: Machine, without: Without, *, primary: CachedServer | None = None
 ) -> None:
     """Delete a row in a life without the cache, lose the power, recover, shut down."""
-    cached, power = machine.cached, machine.power
+    cached = machine.cached
     before = machine.change_time()
     with without(cached):
         cached.start()
@@ -197,8 +213,7 @@ def lose_times_without_cache(
             assert eventually(lambda: has_replayed(primary.server, cached.server))
         evict(cached)
         assert machine.change_time() > before
-        lost = power.cut(cached.server, KeepsBytes())
-        assert lost.pieces == 0
+        machine.lose_power()
         assert machine.change_time() == before
         cached.start()
         # Not by the index, whose scan would mark the row's entry as dead.

@@ -25,11 +25,12 @@ import random
 import re
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,8 @@ _MAGIC = 0x52574F50
 _CHANGE_TIMES_MAX = 4096
 _WRITE, _SIZE, _SYNC, _CREATE, _UNLINK, _SYNC_ALL = 1, 2, 3, 4, 5, 6
 
-_PIECES = (512, 4096)
+#: What a disk writes at once.
+PIECES = (512, 4096)
 #: How much of a file's unsynced pieces is lost: a share that is drawn for each file.
 _LOSSES = (0.0, 0.1, 0.5, 1.0)
 
@@ -157,19 +159,22 @@ class PowerCut:
         path.write_bytes(content)
         os.chown(path, owner.st_uid, owner.st_gid)
 
-    def cut(self, server: Server, choice: random.Random) -> Lost:
-        """Kill the server if it runs, lose what the dice say, boot."""
+    def cut(self, server: Server, choice: random.Random, *, pieces: Sequence[int] = PIECES) -> Lost:
+        """Kill the server if it runs, lose what the dice say, in pieces of a size, boot."""
         if server.running:
             kill_all(server)
         records = sorted(self._records(), key=lambda record: record.sequence)
         times = self._change_times()
-        lost = self._lose(records, times, choice)
+        lost = self._lose(records, times, choice, pieces)
         self.forget()
         self.boot(choice)
-        packed = [_CHANGE_TIME.pack(*file, *both) for file, both in times.items()]
-        assert len(packed) <= _CHANGE_TIMES_MAX
-        self._write("ctimes", b"".join(packed), self.folder.stat())
+        self._write_times(times)
         return lost
+
+    def sync(self) -> None:
+        """Have all on disk that a server wrote which is down now."""
+        for path in self.folder.glob("log.*"):
+            path.unlink()
 
     def boot(self, choice: random.Random) -> None:
         """Give the machine another boot id."""
@@ -181,6 +186,30 @@ class PowerCut:
         status = path.stat()
         file = (status.st_dev, status.st_ino)
         return self._change_times().get(file, (0, status.st_ctime_ns))[1]
+
+    def change_times_ns(self, folder: Path) -> dict[Path, int]:
+        """Return the same of each file in a folder and below."""
+        reported = self._change_times()
+        found = {}
+        for path in folder.rglob("*"):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                file = (status.st_dev, status.st_ino)
+                found[path] = reported.get(file, (0, status.st_ctime_ns))[1]
+        return found
+
+    def report_times(self, times: Mapping[Path, int]) -> None:
+        """Report these change times, of the files as they are now."""
+        reported = self._change_times()
+        for path, changed_ns in times.items():
+            status = path.stat()
+            reported[status.st_dev, status.st_ino] = (status.st_ctime_ns, changed_ns)
+        self._write_times(reported)
+
+    def _write_times(self, times: Mapping[_File, tuple[int, int]]) -> None:
+        lines = [_CHANGE_TIME.pack(*file, *both) for file, both in times.items()]
+        assert len(lines) <= _CHANGE_TIMES_MAX
+        self._write("ctimes", b"".join(lines), self.folder.stat())
 
     # ---- records
 
@@ -236,6 +265,7 @@ class PowerCut:
         records: list[_Record],
         times: dict[_File, tuple[int, int]],
         choice: random.Random,
+        sizes: Sequence[int],
     ) -> Lost:
         lost = Lost()
         self._restore_removed(records, choice, lost)
@@ -263,7 +293,7 @@ class PowerCut:
             inode = _take_inode(
                 _Inode(size=status.st_size, changed_ns=changed_ns), writes, choice, lost
             )
-            _take_bytes(path, inode.size, writes, choice, lost)
+            _take_bytes(path, inode.size, choice.choice(sizes), writes, choice, lost)
             real_ns = path.stat().st_ctime_ns
             if real_ns != inode.changed_ns:
                 times[file] = (real_ns, inode.changed_ns)
@@ -332,7 +362,12 @@ def _take_inode(
 
 
 def _take_bytes(
-    path: Path, new_size: int, writes: list[_Record], choice: random.Random, lost: Lost
+    path: Path,
+    new_size: int,
+    piece: int,
+    writes: list[_Record],
+    choice: random.Random,
+    lost: Lost,
 ) -> None:
     """Lose some of a file's pieces, and give it a size.
 
@@ -342,7 +377,6 @@ def _take_bytes(
     size = path.stat().st_size
     if share == 0.0 and new_size == size:
         return
-    piece = choice.choice(_PIECES)
     depths: dict[int, int] = dict.fromkeys(range(-(-size // piece), -(-new_size // piece)), 2**31)
     pieces = 0
     with path.open("r+b", buffering=0) as file:

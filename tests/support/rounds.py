@@ -1,0 +1,527 @@
+"""A server's life story by dice: lives with the cache and without, ends, rollbacks, histories.
+
+A Story has one table and, as a dict, what it must hold.  Each life is drawn: which cache
+file, if any; fsync and full_page_writes; whether it goes on as a primary, is a standby that
+replays what another server has archived, or is promoted or recovered to a point of that.
+It changes some rows, has pages written with no checkpoint, and ends: in good order, by an
+immediate shutdown, by kill -9, or with the power (support/power.py), where bytes are lost
+or only inodes.  While the server is down, files are rolled back to an older copy in each way
+that keeps or changes inodes, checksums are switched, the log is reset, the machine boots,
+an older copy of the cache file comes back.
+
+Of each life the table is read by sequential scan, by index and by an index-only scan, and
+all must hold what the dict says; of one with a cache every hit is verified, and at its end
+every cached block.
+
+What PostgreSQL itself does not survive is left out: the power goes in no life without
+fsync, and who switches it on again syncs first; pages are not torn while a log without full
+pages may be replayed.
+
+The seed gives what is drawn.  What a server does in the background it does in its own time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import psycopg
+
+from pgflash.lab.account import make_server_dir
+from pgflash.lab.leftovers import forget_memory, remove_data
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from support.cluster import FAST_SETTINGS, ClusterFactory
+from support.lives import WITHOUT, evict
+from support.patience import eventually
+from support.power import PIECES, KeepsBytes, Lost, PowerCut
+from support.warm import ROWS, create_warm, until_cached
+
+#: Rows changed by a life, at most.
+CHANGES_MAX = 30
+
+#: Parts of the log that a standby is given one after the other.
+PARTS_MAX = 3
+
+#: What it takes to replay from an archive soon after it is there.
+FOLLOWS = {"wal_retrieve_retry_interval": "100ms", "restore_command": "cp {archive}/%f %p"}
+
+Table = dict[int, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class Copy:
+    """A copy of the data directory, and what its table holds."""
+
+    folder: Path
+    table: Table
+    tears: bool
+    in_order: bool
+    times: dict[Path, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """A part of another server's log: its file, its end, and what the table holds then."""
+
+    name: str
+    file: Path
+    lsn: str
+    table: Table
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What came about, so that a test can tell whether it meant anything."""
+
+    lives: int = 0
+    cuts: int = 0
+    lost: Lost = field(default_factory=Lost)
+    starts: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+    compared: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.lives} lives, {self.cuts} power cuts that lost {self.lost},"
+            f" {self.compared} hits compared; starts: {dict(self.starts)};"
+            f" between them: {dict(self.events)}"
+        )
+
+
+class Story:
+    """One server, and all that happens to it."""
+
+    def __init__(self, cluster: ClusterFactory, install: PgInstall, seed: int) -> None:
+        """Make the server; the first life begins with a cache that is warm."""
+        self.choice = random.Random(seed)
+        self.tally = Tally()
+        self.cluster = cluster
+        self.cached = create_warm(cluster, install, settings={"checkpoint_timeout": "1h"})
+        self.server = self.cached.server
+        self.cached.server.stop()
+        base = self.server.base
+        watched = [self.server.data, self.cached.cache_file.parent, base / "flash2"]
+        self.power = PowerCut.build(base, watched=watched)
+        self.cached.preloads = (self.power.library,)
+        self.cached.preload_env = self.power.env
+        self.table: Table = dict.fromkeys(range(1, ROWS + 1), 0)
+        #: The server was shut down, as a primary.
+        self.in_order = True
+        #: A torn page is made good by a full one in the log.
+        self.tears = True
+        self.copies: list[Copy] = []
+        self.parts: list[Part] = []
+        self.archive = make_server_dir(base / "archive")
+        self.cached.start()
+        until_cached(self.cached)
+        self.server.stop()
+
+    def go_on(self, cuts: int) -> None:
+        """Live until the power was cut so many times, and one life more, in good order."""
+        target = self.tally.cuts + cuts
+        while self.tally.cuts < target:
+            self.happen()
+            self.live()
+        self.live(end=self.shut_down)
+
+    # ---- a life
+
+    def live(self, *, end: Callable[[], None] | None = None) -> None:
+        """Begin, read, change, read, end."""
+        choice = self.choice
+        end = (
+            end
+            or choice.choices(
+                [self.shut_down, self.shut_down_at_once, self.kill, self.lose_power], [8, 3, 3, 7]
+            )[0]
+        )
+        syncs = end == self.lose_power or choice.random() < 0.85
+        full_pages = choice.random() < 0.5
+        self.tears = self.tears and full_pages
+        self.tally.lives += 1
+        self.server.configure(
+            {
+                "fsync": "on" if syncs else "off",
+                "full_page_writes": "on" if full_pages else "off",
+            }
+        )
+        with ExitStack() as stack:
+            if choice.random() < 0.5:
+                stack.enter_context(choice.choice(WITHOUT)(self.cached))
+            has_cache = self._has_cache()
+            follows = self._begin()
+            self._look(has_cache=has_cache)
+            open_session = None if follows else self._change()
+            if choice.random() < 0.8:
+                evict(self.cached)
+            if choice.random() < 0.2:
+                self._run("checkpoint")
+            if choice.random() < 0.5:
+                self._look(has_cache=has_cache)
+            self.in_order = False
+            end()
+            if open_session is not None:
+                open_session.close()
+        if not syncs:
+            self.power.sync()
+        self.in_order = self.in_order and not follows
+        self.tears = self.tears or (self.in_order and full_pages)
+
+    def _has_cache(self) -> bool:
+        settings = self.server.settings
+        file = Path(settings["pgflash.cache_file"])
+        return settings["shared_preload_libraries"] == "pgflash" and file.parent.exists()
+
+    def _begin(self) -> bool:
+        """Start, as what the dice say; say whether it is a standby."""
+        choice = self.choice
+        if not self.parts:
+            # A promotion needs nobody to follow.
+            if choice.random() < 0.1:
+                self._follow("standby.signal")
+                self._promote()
+                return False
+            self.cached.start()
+            return False
+        part = self.parts.pop(0)
+        copy_tree(part.file, self.archive / part.file.name)
+        self.table = dict(part.table)
+        if choice.random() < 0.2:
+            # To the point that is named in it, and no further.
+            self.tally.events["recovery to a point"] += 1
+            self.server.configure(
+                {"recovery_target_name": part.name, "recovery_target_action": "promote"}
+            )
+            self._follow("recovery.signal")
+            self._leave_history()
+            return False
+        self._follow("standby.signal")
+        replayed = f"select pg_last_wal_replay_lsn() >= '{part.lsn}'"
+        assert eventually(lambda: self._run(replayed) == [(True,)])
+        if self.parts or choice.random() < 0.5:
+            if not self.parts:
+                # It may be a standby for some lives more.
+                self.parts = [part]
+            return True
+        self._promote()
+        return False
+
+    def _follow(self, signal: str) -> None:
+        archive = {name: value.format(archive=self.archive) for name, value in FOLLOWS.items()}
+        self.server.configure(archive)
+        self._touch(signal)
+        self.cached.start()
+
+    def _promote(self) -> None:
+        self.tally.events["promotion"] += 1
+        assert self._run("select pg_promote()") == [(True,)]
+        self._leave_history()
+
+    def _leave_history(self) -> None:
+        """Go on by itself, with a history of its own."""
+        assert eventually(lambda: self._run("select pg_is_in_recovery()") == [(False,)])
+        self.parts = []
+        settings = (*FOLLOWS, "recovery_target_name", "recovery_target_action")
+        self.server.configure(dict.fromkeys(settings))
+
+    def _touch(self, name: str) -> None:
+        path = self.server.data / name
+        path.touch()
+        owner = self.server.data.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+    # ---- what it does
+
+    def _run(self, query: str, *arguments: object) -> list[tuple[object, ...]]:
+        with self.server.connect() as session:
+            cursor = session.execute(query.encode(), arguments or None)
+            return cursor.fetchall() if cursor.description is not None else []
+
+    def _change(self) -> psycopg.Connection[tuple[object, ...]] | None:
+        """Delete, update and insert rows; perhaps leave some changes without an end."""
+        choice = self.choice
+        change_rows(self.server, self.table, choice)
+        if choice.random() < 0.4:
+            self._run(choice.choice(["vacuum item", "vacuum (freeze) item"]))
+            change_rows(self.server, self.table, choice)
+        if choice.random() < 0.7:
+            return None
+        session = self.server.connect(autocommit=False)
+        rows = choice.sample(sorted(self.table), CHANGES_MAX)
+        session.execute("delete from item where i = any(%s)", [rows])
+        return session
+
+    def _look(self, *, has_cache: bool) -> None:
+        """Read the table in three ways, and verify what is cached."""
+        ways = {
+            "seqscan": ("indexscan", "indexonlyscan", "bitmapscan"),
+            "indexscan": ("seqscan", "bitmapscan", "sort"),
+        }
+        with self.server.connect() as session:
+            for way, others in ways.items():
+                # To read by an index marks its dead entries: what is stale may hide behind that.
+                if way == "indexscan" and not has_cache:
+                    continue
+                for other in others:
+                    session.execute(f"set enable_{other} = off".encode())
+                if way == "indexscan":
+                    keys = session.execute("select i from item where i > 0 order by i").fetchall()
+                    assert [key for (key,) in keys] == sorted(self.table), "by index only"
+                rows = session.execute("select i, v from item where i > 0 order by i").fetchall()
+                session.execute("reset all")
+                assert dict(rows) == self.table, f"by {way}"
+        if has_cache:
+            self._verify()
+
+    def _verify(self) -> None:
+        _, mismatched = self.cached.verify()
+        assert mismatched == 0, f"{mismatched} cached blocks are not their file's"
+        view = self.cached.view()
+        assert view["verify_mismatches"] == 0, f"stale blocks were served: {view}"
+        self.tally.compared += int(view["verify_compared"])
+        self.tally.starts[str(view["start_reason"])] += 1
+
+    # ---- ends
+
+    def shut_down(self) -> None:
+        """End in good order."""
+        self.server.stop()
+        self.in_order = True
+
+    def shut_down_at_once(self) -> None:
+        """End without a checkpoint."""
+        self.server.stop("immediate")
+
+    def kill(self) -> None:
+        """End by kill -9 of the postmaster."""
+        self.server.kill_postmaster()
+
+    def lose_power(self) -> None:
+        """Lose the power: bytes and inodes, or only what is written of inodes."""
+        choice = self.choice
+        dice = KeepsBytes() if choice.random() < 0.6 else random.Random(choice.getrandbits(32))
+        pieces = PIECES if self.tears else (8192,)
+        self.tally.lost.add(self.power.cut(self.server, dice, pieces=pieces))
+        self.tally.cuts += 1
+        # The boot id alone must tell.
+        if choice.random() < 0.5:
+            forget_memory(self.server.data)
+
+    # ---- between two lives
+
+    def happen(self) -> None:
+        """Do to the files of a server that is down what the dice say, or nothing."""
+        choice = self.choice
+        if choice.random() < 0.5:
+            return
+        events: list[Callable[[], None]] = [self.boot, self.keep_flash]
+        if (self.server.base / "flash-copy").exists():
+            events.append(self.put_flash_back)
+        if not self.parts:
+            events += [self.copy_data]
+            if self.copies:
+                events += [
+                    partial(self.roll_back, way)
+                    for way in (replace_folder, replace_files, write_over, restore_snapshot)
+                ]
+            if self.in_order:
+                events += [self.switch_checksums, self.reset_log, self.write_history]
+        event = choice.choice(events)
+        name = event.args[0].__name__ if isinstance(event, partial) else event.__name__
+        self.tally.events[name] += 1
+        event()
+
+    def boot(self) -> None:
+        """Start the machine anew, in good order."""
+        self.power.boot(self.choice)
+        self.power.sync()
+        forget_memory(self.server.data)
+
+    def keep_flash(self) -> None:
+        """Take a copy of the cache file."""
+        copy = self.server.base / "flash-copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        copy_tree(self.cached.cache_file.parent, copy)
+
+    def put_flash_back(self) -> None:
+        """Put the copy of the cache file in its place."""
+        shutil.rmtree(self.cached.cache_file.parent)
+        copy_tree(self.server.base / "flash-copy", self.cached.cache_file.parent)
+
+    def copy_data(self) -> None:
+        """Take a copy of the data directory, whatever state it is in."""
+        folder = self.server.base / f"copy-{len(self.copies)}"
+        times = self.power.change_times_ns(self.server.data)
+        copy_tree(self.server.data, folder / "data")
+        # Another name keeps a file that will be dropped, and moves its time.
+        for path in times:
+            link = folder / "files" / path.relative_to(self.server.data)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.hardlink_to(path)
+        self.power.report_times(times)
+        self.copies.append(
+            Copy(
+                folder=folder,
+                table=dict(self.table),
+                tears=self.tears,
+                in_order=self.in_order,
+                times=times,
+            )
+        )
+
+    def roll_back(self, way: Callable[[Story, Copy], None]) -> None:
+        """Put a copy in the place of the data directory."""
+        copy = self.choice.choice(self.copies)
+        way(self, copy)
+        (self.server.data / "postmaster.pid").unlink(missing_ok=True)
+        self.table = dict(copy.table)
+        self.tears, self.in_order = copy.tears, copy.in_order
+        self.power.sync()
+
+    def switch_checksums(self) -> None:
+        """Switch data checksums off or on."""
+        version = "Data page checksum version"
+        said = self.server.run(["pg_controldata", self.server.data]).stdout
+        are_on = any(
+            line.startswith(version) and not line.endswith(" 0") for line in said.splitlines()
+        )
+        self.server.run(
+            ["pg_checksums", "--disable" if are_on else "--enable", "--pgdata", self.server.data]
+        )
+
+    def reset_log(self) -> None:
+        """Throw the log away."""
+        self.server.run(["pg_resetwal", "--pgdata", self.server.data])
+
+    def write_history(self) -> None:
+        """Have a copy of the server write and archive a log that this one will replay."""
+        base = make_server_dir(self.server.base / "author")
+        remove_data(base / "data")
+        for folder in (self.archive, base / "archive"):
+            shutil.rmtree(folder, ignore_errors=True)
+            make_server_dir(folder)
+        copy_tree(self.server.data, base / "data")
+        archive = f"cp %p {base}/archive/%f"
+        settings = {**FAST_SETTINGS, "archive_mode": "on", "archive_command": archive}
+        author = self.cluster.adopt(Server.open(self.server.install, base, settings=settings))
+        author.start()
+        table = dict(self.table)
+        self.parts = []
+        for number in range(self.choice.randrange(1, PARTS_MAX + 1)):
+            change_rows(author, table, self.choice)
+            with author.connect() as session:
+                name = f"part{number}"
+                session.execute("select pg_create_restore_point(%s)", [name])
+                row = session.execute(
+                    "select pg_walfile_name(lsn), lsn::text from (select pg_switch_wal() lsn) s"
+                ).fetchone()
+            assert row is not None
+            file = base / "archive" / str(row[0])
+            assert eventually(partial(has_archived, author, file.name))
+            self.parts.append(Part(name=name, file=file, lsn=str(row[1]), table=dict(table)))
+        author.stop("immediate")
+
+
+# ---- helpers
+
+
+def change_rows(server: Server, table: Table, choice: random.Random) -> None:
+    """Delete, update and insert some rows, each by itself."""
+    with server.connect() as session:
+        for _ in range(choice.randrange(1, CHANGES_MAX)):
+            i, v = choice.randrange(1, ROWS + 1), choice.randrange(1000)
+            if i not in table:
+                session.execute("insert into item values (%s, %s, repeat('z', 1800))", [i, v])
+                table[i] = v
+            elif choice.random() < 0.5:
+                session.execute("delete from item where i = %s", [i])
+                del table[i]
+            else:
+                session.execute("update item set v = %s where i = %s", [v, i])
+                table[i] = v
+
+
+def has_archived(server: Server, name: str) -> bool:
+    """Say whether a file of the log has been archived."""
+    with server.connect() as session:
+        row = session.execute(
+            "select last_archived_wal >= %s from pg_stat_archiver", [name]
+        ).fetchone()
+    return row == (True,)
+
+
+def copy_tree(source: Path, dest: Path) -> None:
+    """Copy a folder or a file with all its attributes; DEST is not there yet."""
+    dest.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a", "--sparse=always", source, dest], check=True)
+
+
+# ---- ways back
+
+
+def replace_folder(story: Story, copy: Copy) -> None:
+    """Another directory, by cp -a."""
+    remove_data(story.server.data)
+    copy_tree(copy.folder / "data", story.server.data)
+
+
+def replace_files(story: Story, copy: Copy) -> None:
+    """Other files in the same directory, by cp -a."""
+    for path in story.server.data.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for path in (copy.folder / "data").iterdir():
+        copy_tree(path, story.server.data / path.name)
+
+
+def write_over(story: Story, copy: Copy) -> None:
+    """The same files with older bytes, where they differ, as rsync --inplace --checksum does."""
+    _write_over(story, copy)
+
+
+def restore_snapshot(story: Story, copy: Copy) -> None:
+    """The same files with older bytes, inodes and times, as a file system's snapshot has them."""
+    links = copy.folder / "files"
+    for path in copy.times:
+        link = links / path.relative_to(story.server.data)
+        if not path.exists() or path.stat().st_ino != link.stat().st_ino:
+            path.unlink(missing_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.hardlink_to(link)
+    _write_over(story, copy)
+    story.power.report_times(
+        {path: time for path, time in copy.times.items() if path.name != "postmaster.pid"}
+    )
+
+
+def _write_over(story: Story, copy: Copy) -> None:
+    data = story.server.data
+    source = copy.folder / "data"
+    there = {path.relative_to(data) for path in data.rglob("*") if not path.is_dir()}
+    wanted = {path.relative_to(source) for path in source.rglob("*") if not path.is_dir()}
+    for name in there - wanted:
+        (data / name).unlink()
+    for name in sorted(path.relative_to(source) for path in source.rglob("*") if path.is_dir()):
+        if not (data / name).exists():
+            subprocess.run(
+                ["cp", "-a", "--no-target-directory", source / name, data / name], check=True
+            )
+    for name in wanted:
+        old, new = source / name, data / name
+        if not new.exists():
+            copy_tree(old, new)
+        elif new.read_bytes() != old.read_bytes():
+            with new.open("r+b") as file:
+                file.write(old.read_bytes())
+                file.truncate()
