@@ -39,6 +39,8 @@
 #include "classes.h"
 #include "fcache/cache.h"
 #include "hooks.h"
+#include "libraries.h"
+#include "library_calls.h"
 #include "memory_limit.h"
 #include "runtime.h"
 #include "settings.h"
@@ -180,6 +182,43 @@ redirect_calls(void)
 	return false;
 }
 
+/* More libraries than are loaded at once. */
+#define NOTES_MAX 128
+
+/* Who was seen is for the curious; who was not, for the one who reads the log. */
+static void
+tell_libraries(void)
+{
+	LibraryNote notes[NOTES_MAX];
+	size_t count = libraries_notes(notes, NOTES_MAX);
+
+	for (size_t i = 0; i < count; i++)
+	{
+		if (notes[i].replaced > 0)
+			ereport(DEBUG1,
+			        (errmsg_internal("pgflash: %u imports of library \"%s\" "
+			                         "are watched",
+			                         notes[i].replaced, notes[i].name)));
+		if (notes[i].left > 0)
+			ereport(IsUnderPostmaster ? DEBUG1 : LOG,
+			        (errmsg("pgflash: %u imports of library \"%s\" are not "
+			                "watched",
+			                notes[i].left, notes[i].name),
+			         errdetail("They are protected, or another library has "
+			                   "redirected them. If this library writes data "
+			                   "files by itself, pgflash does not see it.")));
+	}
+}
+
+/* What libraries do to data files by themselves is announced, too. */
+static void
+watch_libraries(void)
+{
+	libraries_watch(library_imports, library_import_count);
+	tell_libraries();
+	libraries_loaded = tell_libraries;
+}
+
 /* A child must not pass for its parent when it claims slots. */
 static void
 in_child(void)
@@ -215,6 +254,8 @@ bridge_prepare(void)
 	if (!redirect_calls())
 		return wanted = false;
 	redirected = true;
+	if (wanted)
+		watch_libraries();
 
 	if (setting_advice)
 		advice_want(!wanted                     ? 0
@@ -307,6 +348,7 @@ bridge_create(void *memory, uint32_t wait_event)
 
 		/* Not after a crash either: there would be no memory for it. */
 		wanted = false;
+		libraries_restore();
 		if (advice_memory_size() == 0 && !setting_account)
 			imports_restore();
 		return;

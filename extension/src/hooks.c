@@ -29,6 +29,7 @@
 
 #include "account_calls.h"
 #include "files.h"
+#include "libraries.h"
 
 _Static_assert(sizeof(off_t) == 8, "pread and pread64 are the same function");
 
@@ -396,6 +397,8 @@ const Import hook_imports[] = {
 	IMPORT("fdatasync", hook_fdatasync),
 	IMPORT("sync_file_range", changes_sync_file_range),
 	IMPORT("syncfs", changes_syncfs),
+
+	IMPORT("dlopen", libraries_dlopen),
 };
 
 const size_t hook_import_count = sizeof(hook_imports) / sizeof(hook_imports[0]);
