@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
+import json
 import os
 import platform
 import re
@@ -272,6 +273,49 @@ def _unpack_debian_15(into: Path) -> Path:
     return home / "bin" / "pg_config"
 
 
+def fetch_debian_extensions() -> Path:
+    """Return the pg_config of a PostgreSQL 15 with all extensions that Debian packages for it.
+
+    extensions.json in its root says for each package its version, libraries and control files.
+    """
+    cache = cache_folder()
+    cache.mkdir(mode=0o755, parents=True, exist_ok=True)
+    return _fetched(cache / "15-debian-extensions", _unpack_debian_extensions)
+
+
+def _unpack_debian_extensions(into: Path) -> Path:
+    """Unpack PostgreSQL 15, what else is packaged for it, and all that this needs."""
+    pg_config = _unpack_debian_15(into)
+    with tempfile.TemporaryDirectory(prefix="pgflash-apt-") as folder:
+        apt = _Apt(Path(folder), codename=None)
+        wanted = [
+            name
+            for name in (*apt.names("postgresql-15-"), *apt.names("postgresql-pl"))
+            if re.search(r"-15(-|$)", name) and not name.endswith(("-doc", "-scripts", "-dbgsym"))
+        ]
+        found: dict[str, dict[str, object]] = {}
+        for archive in apt.download_with_needs(wanted):
+            _run(["dpkg-deb", "-x", archive, into], f"could not unpack {archive.name}")
+            name, version = _run(
+                ["dpkg-deb", "-W", "--showformat=${Package} ${Version}", archive], "dpkg-deb"
+            ).split()
+            files = re.findall(r" \.(/\S+)", _run(["dpkg-deb", "-c", archive], "dpkg-deb"))
+            if name in wanted:
+                found[name] = {
+                    "version": version,
+                    "libraries": [one for one in files if re.search(r"/15/lib/[^/]+\.so$", one)],
+                    "controls": [Path(one).stem for one in files if one.endswith(".control")],
+                }
+    # What Debian's alternatives would choose.
+    libraries = next((into / "usr" / "lib").glob("*-linux-gnu"))
+    for name in ("blas/libblas.so.3", "lapack/liblapack.so.3"):
+        if (libraries / name).exists():
+            (libraries / Path(name).name).symlink_to(name)
+    (into / "usr" / "extensions.json").write_text(json.dumps(found, indent=1, sort_keys=True))
+    into.chmod(0o755)
+    return pg_config
+
+
 class _Apt:
     """apt with lists and cache of its own, so that it needs no root and no recent update.
 
@@ -329,6 +373,23 @@ class _Apt:
         status = _run(["dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n"], "dpkg-query")
         present = {line.split()[0] for line in status.splitlines() if line.endswith(" installed")}
         return sorted(name for name in needed - present if not DEBIAN_UNWANTED.match(name))
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the packages whose names begin so."""
+        return sorted(
+            _run(["apt-cache", *self._options, "pkgnames", prefix], "apt-cache").splitlines()
+        )
+
+    def download_with_needs(self, packages: Sequence[str]) -> list[Path]:
+        """Download packages and all that they need and this machine lacks."""
+        _run(
+            [
+                *("apt-get", *self._options, "--quiet", "--yes", "--no-install-recommends"),
+                *("--download-only", "install", *packages),
+            ],
+            f"could not download {packages[0]} and others",
+        )
+        return sorted((self._folder / "archives").glob("*.deb"))
 
     def unpack(self, packages: Sequence[str], into: Path) -> None:
         """Download packages and unpack them, without installing, below a folder."""
