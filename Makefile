@@ -37,7 +37,7 @@ MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
 .PHONY: help demo example-report images test build rooms extension install check fmt fuzz soak bench bench-policy \
-	fault-matrix hostile postgres-check clean hooks lock venv venv-dev predictions
+	fault-matrix hostile postgres-check extensions-check clean hooks lock venv venv-dev predictions
 
 help:
 	@echo 'make demo            a TPC-C-like load on emulated disks, with flash and without: the report'
@@ -56,6 +56,7 @@ help:
 	@echo 'make hostile         attacks on the server, its files and its users, told as stories (as root: all of them)'
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests with the cache on (PG_SRC=DIR, a source tree)'
+	@echo 'make extensions-check  beside each extension that Debian packages for 15; docs/reference/extensions.md anew'
 	@echo 'make hooks           run make check before every commit'
 	@echo 'make lock            write the requirements files anew (needs uv)'
 	@echo 'make clean           remove what was built; .venv and the PostgreSQL cache stay'
@@ -150,6 +151,12 @@ postgres-check: venv-dev rooms
 		rm -rf out/postgres-check; \
 		'$(BIN)/pytest' -m postgres_check --pg-src='$(PG_SRC)' --pg-major="$$major"; code=$$?; \
 		cat out/postgres-check/*.txt; exit $$code
+
+# Debian's packages are fetched; one server for each.
+extensions-check: venv-dev rooms
+	$(Q)rm -rf out/extensions-check
+	$(Q)'$(BIN)/pytest' -m extensions_check --pg-major=15 --numprocesses=$(or $(JOBS),2) tests/cluster/test_debian_extensions.py; \
+		code=$$?; '$(BIN)/python' tools/extensions_to_docs.py && exit $$code
 
 # What goes wrong with the cache file, and what is said about it: all on 18, some on 15.
 fault-matrix: venv-dev rooms

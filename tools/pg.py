@@ -306,11 +306,16 @@ def _unpack_debian_extensions(into: Path) -> Path:
                     "libraries": [one for one in files if re.search(r"/15/lib/[^/]+\.so$", one)],
                     "controls": [Path(one).stem for one in files if one.endswith(".control")],
                 }
+    # Where the others are, or a copy would leave it behind.
+    if (into / "lib").is_dir():
+        shutil.copytree(into / "lib", into / "usr" / "lib", symlinks=True, dirs_exist_ok=True)
     # What Debian's alternatives would choose.
     libraries = next((into / "usr" / "lib").glob("*-linux-gnu"))
     for name in ("blas/libblas.so.3", "lapack/liblapack.so.3"):
         if (libraries / name).exists():
             (libraries / Path(name).name).symlink_to(name)
+    for control in (into / "usr").rglob("postgresql/15/extension/*-3.control"):
+        control.with_name(control.name.replace("-3.", ".")).symlink_to(control.name)
     (into / "usr" / "extensions.json").write_text(json.dumps(found, indent=1, sort_keys=True))
     into.chmod(0o755)
     return pg_config

@@ -55,14 +55,14 @@ for room in core emulator extension; do
 done
 
 if [ -n "${PG:-}" ]; then
-	pg_major "$PG" 'all Python tests' -m 'not soak and not postgres_check'
+	pg_major "$PG" 'all Python tests' -m 'not soak and not postgres_check and not extensions_check'
 else
-	pg_major 18 'all Python tests' -m 'not soak and not postgres_check'
+	pg_major 18 'all Python tests' -m 'not soak and not postgres_check and not extensions_check'
 	# The others need not even be looked at.
 	mapfile -t marked < <(grep -rl --include='test_*.py' 'mark\.extension' tests | sort)
 	for major in 17 16 15; do
 		pg_major "$major" 'extension tests' "${marked[@]}" \
-			-m 'extension and not soak and not postgres_check'
+			-m 'extension and not soak and not postgres_check and not extensions_check'
 	done
 fi
 

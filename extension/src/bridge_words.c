@@ -101,7 +101,8 @@ bridge_reason_words(FcReason reason)
 		case FC_REASON_UNKNOWN_FILE:
 			return "a file was written that could not be identified";
 		case FC_REASON_HOST:
-			return "data files were moved, or written as a stream";
+			return "data files were moved, or written in a way that "
+				   "cannot be followed";
 	}
 	return "?";
 }

@@ -854,6 +854,7 @@ const Import library_imports[] = {
 	IMPORT_64("aio_write", library_aio_write),
 	IMPORT_64("lio_listio", library_lio_listio),
 	IMPORT_64("fopen", library_fopen),
+	IMPORT("_IO_fopen", library_fopen),
 	IMPORT_64("freopen", library_freopen),
 	IMPORT("fdopen", library_fdopen),
 	IMPORT("_IO_fdopen", library_fdopen),

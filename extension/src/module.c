@@ -34,8 +34,10 @@
  *	catalog.c	the extension in a database's catalog
  *	page.c		is this the block that PostgreSQL asked for?
  *	--- up to here PostgreSQL's world; from here on libc and core only ---
- *	imports.c	rewriting the import table
+ *	imports.c	rewriting the server's import table (objects.c)
+ *	libraries.c	... and those of libraries, now and when one is loaded
  *	hooks.c		the functions that stand in for libc's
+ *	library_calls.c	those that do so in libraries
  *	reads.c		page cache, then flash, then disk
  *	changes.c	every way a file changes, announced to the cache (announce.c)
  *	names.c		every way a name changes its file, likewise

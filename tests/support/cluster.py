@@ -64,12 +64,13 @@ def find_install(major: int) -> PgInstall:
     return PgInstall.from_pg_config(done.stdout.strip())
 
 
-def build_install(stock: PgInstall, *, fault: str = "") -> PgInstall:
+def build_install(stock: PgInstall, *, fault: str = "", variant: str = "") -> PgInstall:
     """Return a private copy of STOCK with the extension just built and installed in it.
 
-    FAULT names a deliberate fault (FC_BREAK) that a negative control must catch.
+    FAULT names a deliberate fault (FC_BREAK) that a negative control must catch; VARIANT tells
+    STOCK from another installation of its version.
     """
-    name = f"{stock.version}-{fault}" if fault else stock.version
+    name = "-".join(filter(None, (stock.version, variant, fault)))
     build = REPOSITORY / "build" / "extension" / name
     install = stock.copy_to(reachable_dir(REPOSITORY / "build" / "pg") / name)
     # One make at a time: all of them look after core, too.
