@@ -60,6 +60,15 @@
 #define FC_BREAK_ANEW 40 /* snapshots see that a row's counters began anew */
 #define FC_BREAK_LIFE 41 /* ... and that the server has started since */
 
+#define FC_BREAK_VISIT_LOCKS 50 /* visitors give up on locks */
+#define FC_BREAK_VISIT_LIMIT 51 /* ... and are asked to leave in time */
+#define FC_BREAK_VISIT_LATE  52 /* launchers go on without the late */
+#define FC_BREAK_VISIT_GIVES_WAY                                               \
+	53 /* who drops a database asks visitors to leave */
+#define FC_BREAK_VISIT_TRACE     54 /* visits are not in statistics */
+#define FC_BREAK_VISIT_STRANGERS 55 /* databases without us are not visited */
+#define FC_BREAK_VISIT_OWNER     56 /* its owner may end a visitor by force */
+
 #define FC_BREAK_MEMORY_LOCK                                                   \
 	65 /* the cache's memory is locked while it is used */
 

@@ -19,8 +19,6 @@
 
 #include "catalog.h"
 
-#define EXTENSION "pgflash"
-
 static void
 find(Oid *extension_out, Oid *schema_out)
 {
@@ -32,7 +30,7 @@ find(Oid *extension_out, Oid *schema_out)
 	*extension_out = InvalidOid;
 	*schema_out = InvalidOid;
 	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber,
-	            F_NAMEEQ, CStringGetDatum(EXTENSION));
+	            F_NAMEEQ, CStringGetDatum(CATALOG_EXTENSION));
 	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1,
 	                          &key);
 	tuple = systable_getnext(scan);

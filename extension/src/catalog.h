@@ -9,6 +9,8 @@
 
 #include "postgres.h"
 
+#define CATALOG_EXTENSION "pgflash"
+
 /* Its OID; InvalidOid if it is not there. */
 extern Oid catalog_extension(void);
 

@@ -36,7 +36,45 @@
 	RelidByRelfilenode(tablespace, number)
 #endif
 
-/* So did the question whether somebody owns a relation. */
+/* So did what names them: tablespace, database and number. */
+#include "storage/smgr.h"
+#include "utils/relmapper.h"
+#if PG_VERSION_NUM >= 160000
+typedef RelFileLocator CompatFile;
+#define compat_mapped_file(path, relation)                                     \
+	RelationMapOidToFilenumberForDatabase(path, relation)
+#else
+typedef RelFileNode CompatFile;
+#define compat_mapped_file(path, relation)                                     \
+	RelationMapOidToFilenodeForDatabase(path, relation)
+#endif
+
+static inline CompatFile
+compat_file(Oid tablespace, Oid database, Oid number)
+{
+#if PG_VERSION_NUM >= 160000
+	return (CompatFile){ .spcOid = tablespace,
+		                 .dbOid = database,
+		                 .relNumber = number };
+#else
+	return (CompatFile){ .spcNode = tablespace,
+		                 .dbNode = database,
+		                 .relNode = number };
+#endif
+}
+
+/* A permanent relation's: not a session's own. */
+static inline BlockNumber
+compat_file_blocks(CompatFile file)
+{
+#if PG_VERSION_NUM >= 170000
+	return smgrnblocks(smgropen(file, INVALID_PROC_NUMBER), MAIN_FORKNUM);
+#else
+	return smgrnblocks(smgropen(file, InvalidBackendId), MAIN_FORKNUM);
+#endif
+}
+
+/* And the question whether somebody owns a relation. */
 #if PG_VERSION_NUM >= 160000
 #include "catalog/pg_class.h"
 #define compat_relation_ownercheck(relation, role)                             \

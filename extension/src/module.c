@@ -31,6 +31,7 @@
  *	relation_policy.c, policy_*.c, relation_name.c: keep and none for a relation
  *	snapshot.c, snapshot_*.c: what was counted, kept in tables
  *	visits.c	processes that go into a database for a moment
+ *	outside.c	which databases there are, and which have the extension
  *	catalog.c	the extension in a database's catalog
  *	page.c		is this the block that PostgreSQL asked for?
  *	--- up to here PostgreSQL's world; from here on libc and core only ---
@@ -75,6 +76,7 @@
 #include "settings.h"
 #include "shmem.h"
 #include "snapshot.h"
+#include "visits.h"
 #include "worker.h"
 
 PG_MODULE_MAGIC;
@@ -102,6 +104,7 @@ _PG_init(void)
 	preloaded_note();
 	settings_define();
 	shmem_install();
+	visits_install();
 	if (bridge_prepare())
 	{
 		bridge_memory_install();

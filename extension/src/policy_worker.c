@@ -4,21 +4,25 @@
  *		restore, and on a standby.
  *
  * Policies lie in databases, and a process can read one database in its life: so a
- * launcher sends visitors (visits.c).  A visitor reads the rows, makes a plan
- * (policy_plan.c), carries it out, and is gone.
+ * launcher sends visitors (visits.c) into those that have the extension; which do, it sees
+ * from outside (outside.c).  A visitor reads the rows, makes a plan (policy_plan.c),
+ * carries it out, and is gone.
  *
- * When a database is visited:
+ * When a database is looked at:
  *	- after the start of the server, each as soon as may be;
  *	- woken by a commit that may have moved files (policy_wake.c): at once, but not
  *	  twice within a second, or WOKEN_S_MAX with many databases;
- *	- otherwise every VISIT_S if it has the extension, every STRANGER_S if not.
- * With many databases all of that gets slower, so that visits stay rarer than one a
+ *	- otherwise every LOOK_S;
+ *	- if it could not be read, or its visitor came back with nothing, after AGAIN_S, and
+ *	  each time that it happens again after twice as long.
+ * With many databases all of that gets slower, so that looks stay rarer than one a
  * second.  All of it by a clock that nobody sets: if the server's is set back by an hour,
  * a rewrite must not wait for an hour.
  *
- * The launcher sleeps between.  It begins as soon as databases can be read, so on a
- * standby as well; there nothing is woken and nothing written, and the replay of a
- * rewrite shows at the next visit.
+ * The launcher sleeps between, and goes round: it waits for a visitor for a moment only, so
+ * no database delays another.  It begins as soon as databases can be read, so on a standby as
+ * well; there nothing is woken and nothing written, and the replay of a rewrite shows at the
+ * next look.
  *
  * A plan of a dropped database stays in core's memory until the launcher next reads
  * the list.
@@ -37,20 +41,25 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "broken.h"
+#include "outside.h"
 #include "relation_policy.h"
 #include "shmem.h"
 #include "visits.h"
 
-#define WOKEN_S_MAX 5
-#define VISIT_S     60
-#define STRANGER_S  600
-#define LIST_S      60
+#define WOKEN_S_MAX  5
+#define LOOK_S       60
+#define LOOK_S_CROWD 600
+#define LIST_S       60
 
 /* Woken all the time, so many of them are visited a second. */
 #define WOKEN_VISITS 4
 
-/* A database whose table somebody else is changing, or that got no visitor. */
+/* A database whose catalogs or policies somebody has locked, or that got no visitor. */
 #define AGAIN_S 5
+
+/* A visit takes some milliseconds; more than this is somebody else's doing. */
+#define LIMIT_MS 20000
 
 PGDLLEXPORT void pgflash_policy_launcher_main(Datum argument);
 PGDLLEXPORT void pgflash_policy_visitor_main(Datum database);
@@ -63,28 +72,22 @@ typedef enum Visit
 	VISIT_DONE
 } Visit;
 
-typedef struct PolicyShared
-{
-	pg_atomic_uint32 visit;    /* a Visit */
-	pg_atomic_uint32 unplaced; /* files without a place, as was logged */
-} PolicyShared;
-
-static PolicyShared *shared;
+/* Files without a place, as was logged. */
+static pg_atomic_uint32 *unplaced_said;
 
 /* ---- shared memory ----------------------------------------------------------------- */
 
 static size_t
 shared_size_bytes(void)
 {
-	return sizeof(PolicyShared);
+	return sizeof(*unplaced_said);
 }
 
 static void
 start_shared(void *memory)
 {
-	shared = memory;
-	pg_atomic_init_u32(&shared->visit, VISIT_FAILED);
-	pg_atomic_init_u32(&shared->unplaced, 0);
+	unplaced_said = memory;
+	pg_atomic_init_u32(unplaced_said, 0);
 }
 
 /* ---- the visitor ---------------------------------------------------------------------- */
@@ -93,7 +96,7 @@ start_shared(void *memory)
 static void
 say_unplaced(uint32 unplaced)
 {
-	if (pg_atomic_exchange_u32(&shared->unplaced, unplaced) != unplaced &&
+	if (pg_atomic_exchange_u32(unplaced_said, unplaced) != unplaced &&
 	    unplaced > 0)
 		ereport(WARNING,
 		        (errmsg("pgflash: %u files have no cache policy, since too "
@@ -135,20 +138,23 @@ visit(void)
 	return carry_out(table);
 }
 
-void
-pgflash_policy_visitor_main(Datum database)
+static void
+work(void)
 {
 	Visit result;
-
-	visits_enter(DatumGetObjectId(database));
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	result = visit();
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	pg_atomic_write_u32(&shared->visit, (uint32) result);
-	proc_exit(0);
+	visits_answer((VisitAnswer){ .word = (uint32) result });
+}
+
+void
+pgflash_policy_visitor_main(Datum database)
+{
+	visits_work(DatumGetObjectId(database), false, work);
 }
 
 /* ---- the launcher: what it knows of databases ------------------------------------------- */
@@ -158,8 +164,10 @@ typedef struct Known
 	Oid database; /* hash key */
 	int64 visited_ms;
 	int64 next_ms;
+	int failures; /* one after the other */
 	bool listed;
-	bool answered; /* a visitor of ours could do its work */
+	bool woken;    /* ... while a visitor was there */
+	bool answered; /* it was seen, or visited, at least once */
 } Known;
 
 static HTAB *known;
@@ -175,6 +183,8 @@ know(Oid database)
 		entry->visited_ms = 0;
 		entry->next_ms = visits_clock_ms();
 		entry->answered = false;
+		entry->failures = 0;
+		entry->woken = false;
 	}
 	entry->listed = true;
 }
@@ -210,14 +220,9 @@ databases_with_policies(void)
 	return databases;
 }
 
-/*
- * First what core knows, then the list: a database that is made in between is not
- * taken for one that was dropped.
- */
 static void
-read_list(void)
+take_list(List *databases, List *with_policies)
 {
-	List *with_policies;
 	ListCell *cell;
 	HASH_SEQ_STATUS walk;
 	Known *entry;
@@ -225,13 +230,8 @@ read_list(void)
 	hash_seq_init(&walk, known);
 	while ((entry = hash_seq_search(&walk)) != NULL)
 		entry->listed = false;
-
-	StartTransactionCommand();
-	with_policies = databases_with_policies();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	foreach (cell, visits_databases())
+	foreach (cell, databases)
 		know(((const ListedDatabase *) lfirst(cell))->oid);
-	PopActiveSnapshot();
 
 	hash_seq_init(&walk, known);
 	while ((entry = hash_seq_search(&walk)) != NULL)
@@ -240,7 +240,28 @@ read_list(void)
 			hash_search(known, &entry->database, HASH_REMOVE, NULL);
 	}
 	forget_dropped(with_policies);
+}
+
+/*
+ * First what core knows, then the list: a database that is made in between is not
+ * taken for one that was dropped.  In how many seconds to read it again.
+ */
+static int64
+read_list(void)
+{
+	List *with_policies;
+	List *databases;
+	bool had;
+
+	StartTransactionCommand();
+	with_policies = databases_with_policies();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	had = outside_databases(&databases);
+	PopActiveSnapshot();
+	if (had)
+		take_list(databases, with_policies);
 	CommitTransactionCommand();
+	return had ? LIST_S : AGAIN_S;
 }
 
 /* ---- the launcher: visits ------------------------------------------------------------------ */
@@ -262,17 +283,17 @@ say_no_worker(Oid database)
 	said = true;
 }
 
-static Visit
-send_visitor(Oid database)
+static bool
+send_visitor(Oid database, Oid owner)
 {
-	static const VisitKind kind = { "pgflash policies",
+	static const VisitKind kind = { VISITS_POLICIES, "pgflash policies",
 		                            "pgflash policy visitor",
-		                            "pgflash_policy_visitor_main" };
+		                            "pgflash_policy_visitor_main", LIMIT_MS };
+	VisitSent sent = visits_begin(&kind, database, owner);
 
-	pg_atomic_write_u32(&shared->visit, VISIT_FAILED);
-	if (!visits_send(&kind, database))
+	if (sent == VISIT_NO_WORKER)
 		say_no_worker(database);
-	return (Visit) pg_atomic_read_u32(&shared->visit);
+	return sent == VISIT_SENT;
 }
 
 /* If all have answered, and none has a policy, nobody has to be woken. */
@@ -291,30 +312,64 @@ judge_need(void)
 		        (errmsg_internal("pgflash: no database has a cache policy")));
 }
 
+/* Note how it went, and when to look there again. */
 static void
-visit_database(Known *entry)
+conclude(Known *entry, Visit visit)
 {
-	/* At most one visit in two seconds, however many databases there are. */
+	/* At most one look in two seconds, however many databases there are. */
 	int64 crowd_s = 2 * hash_get_num_entries(known);
-	int64 pause_s = AGAIN_S;
+	int64 pause_s = LOOK_S;
 
-	switch (send_visitor(entry->database))
+	if (visit != VISIT_FAILED)
 	{
-		case VISIT_FAILED:
-			break;
-		case VISIT_STRANGER:
-			entry->answered = true;
-			pause_s = STRANGER_S;
-			break;
-		case VISIT_DONE:
-			entry->answered = true;
-			pause_s = VISIT_S;
-			break;
+		entry->answered = true;
+		entry->failures = 0;
 	}
+	else
+		pause_s = Min(LOOK_S, (int64) AGAIN_S << Min(entry->failures++, 8));
 	judge_need();
-	pause_s = Max(pause_s, Min(crowd_s, STRANGER_S));
+	pause_s = Max(pause_s, Min(crowd_s, LOOK_S_CROWD));
 	entry->visited_ms = visits_clock_ms();
 	entry->next_ms = entry->visited_ms + pause_s * 1000;
+}
+
+/*
+ * Nothing there has a policy, as far as was seen.  Should core know of one, it has been
+ * dropped with the extension, or was made since: then somebody has to look again.
+ */
+static Visit
+forget_stranger(Oid database)
+{
+	uint32 unplaced;
+
+	if (!list_member_oid(databases_with_policies(), database))
+		return VISIT_STRANGER;
+	(void) classes_replace(database, NULL, 0, policy_round(), &unplaced);
+	return VISIT_FAILED;
+}
+
+static void
+look_at(Known *entry)
+{
+	Oid owner = InvalidOid;
+
+	switch (FC_BROKEN(VISIT_STRANGERS) ? OUTSIDE_THERE
+	                                   : outside_look(entry->database, &owner))
+	{
+		case OUTSIDE_UNKNOWN:
+			conclude(entry, VISIT_FAILED);
+			break;
+		case OUTSIDE_STRANGER:
+			conclude(entry, forget_stranger(entry->database));
+			break;
+		case OUTSIDE_THERE:
+			/* It is concluded when the visitor is gone. */
+			if (send_visitor(entry->database, owner))
+				entry->next_ms = PG_INT64_MAX;
+			else
+				conclude(entry, VISIT_FAILED);
+			break;
+	}
 }
 
 static void
@@ -324,8 +379,31 @@ wake(Known *entry)
 	int64 soon_ms =
 		entry->visited_ms + Max(1, Min(pause_s, WOKEN_S_MAX)) * 1000;
 
-	if (soon_ms < entry->next_ms)
-		entry->next_ms = soon_ms;
+	/* Who is there now may have read before. */
+	if (visits_inside(entry->database))
+		entry->woken = true;
+	else
+		entry->next_ms = Min(entry->next_ms, soon_ms);
+}
+
+/* Hear those who have come back. */
+static void
+take_answers(void)
+{
+	Oid database;
+	VisitAnswer answer;
+
+	while (visits_over(&database, &answer))
+	{
+		Known *entry = hash_search(known, &database, HASH_FIND, NULL);
+
+		if (entry == NULL)
+			continue;
+		conclude(entry, (Visit) answer.word);
+		if (entry->woken)
+			wake(entry);
+		entry->woken = false;
+	}
 }
 
 static void
@@ -388,15 +466,15 @@ pgflash_policy_launcher_main(Datum argument)
 
 		(void) visits_reload();
 		if (policy_list_wanted() || now_ms >= list_next_ms)
-		{
-			read_list();
-			list_next_ms = now_ms + LIST_S * 1000;
-		}
+			list_next_ms = now_ms + read_list() * 1000;
+		take_answers();
 		take_woken();
 
 		next = next_due();
-		if (next != NULL && next->next_ms <= now_ms)
-			visit_database(next);
+		if (visits_wait())
+			visits_sleep(list_next_ms - now_ms);
+		else if (next != NULL && next->next_ms <= now_ms)
+			look_at(next);
 		else
 			visits_sleep((next != NULL ? Min(next->next_ms, list_next_ms)
 			                           : list_next_ms) -

@@ -157,6 +157,9 @@ typedef struct SnapshotFile
 /* The name of a relation of this database; false if it has no such file. */
 extern bool snapshot_name_here(const SnapshotFile *file, SnapshotName *name);
 
+/* That of a catalog of any database that was never rewritten; false if it is none. */
+extern bool snapshot_name_catalog(const SnapshotFile *file, SnapshotName *name);
+
 /* That of another database if it is known; else it will be asked for. */
 extern void snapshot_name_elsewhere(const SnapshotFile *file,
                                     SnapshotName *name);

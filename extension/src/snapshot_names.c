@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "mb/pg_wchar.h"
@@ -114,10 +115,10 @@ take_name_of_table(SnapshotName *name, Form_pg_class toast)
 	ReleaseSysCache(tuple);
 }
 
-bool
-snapshot_name_here(const SnapshotFile *file, SnapshotName *name)
+/* The name of a relation of this database; false if there is none. */
+static bool
+name_relation(Oid relation, SnapshotName *name)
 {
-	Oid relation = compat_relation_of_file(file->tablespace, file->number);
 	HeapTuple tuple = OidIsValid(relation)
 	                      ? SearchSysCache1(RELOID, ObjectIdGetDatum(relation))
 	                      : NULL;
@@ -132,6 +133,21 @@ snapshot_name_here(const SnapshotFile *file, SnapshotName *name)
 		take_name_of_table(name, form);
 	ReleaseSysCache(tuple);
 	return true;
+}
+
+bool
+snapshot_name_here(const SnapshotFile *file, SnapshotName *name)
+{
+	return name_relation(
+		compat_relation_of_file(file->tablespace, file->number), name);
+}
+
+/* Its first file has its OID for a number, and it has the same OID everywhere. */
+bool
+snapshot_name_catalog(const SnapshotFile *file, SnapshotName *name)
+{
+	return file->number < FirstNormalObjectId &&
+	       name_relation(file->number, name);
 }
 
 static bool

@@ -97,7 +97,8 @@ name_row(DeltaRow *row)
 
 	if (is_here(row))
 		(void) snapshot_name_here(&file, name);
-	else if (!row->null_key && name->relkind == '\0')
+	else if (!row->null_key && !snapshot_name_catalog(&file, name) &&
+	         name->relkind == '\0')
 		snapshot_name_elsewhere(&file, name);
 }
 

@@ -26,11 +26,9 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_type.h"
-#include "commands/dbcommands.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "port/atomics.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
@@ -41,8 +39,8 @@
 #include "utils/timestamp.h"
 
 #include "catalog.h"
+#include "outside.h"
 #include "settings.h"
-#include "shmem.h"
 #include "snapshot.h"
 #include "visits.h"
 
@@ -55,50 +53,38 @@
 /* A visitor that waits longer for a lock gives up: others may want to drop its database. */
 #define LOCK_TIMEOUT "3s"
 
+/* Who only looks, or asks for names, takes some milliseconds. */
+#define LOOK_LIMIT_MS 20000
+#define TAKE_LIMIT_MS 300000
+
 PGDLLEXPORT void pgflash_snapshot_launcher_main(Datum argument);
-PGDLLEXPORT void pgflash_snapshot_visitor_main(Datum database);
+PGDLLEXPORT void pgflash_snapshot_look_main(Datum database);
+PGDLLEXPORT void pgflash_snapshot_take_main(Datum database);
+PGDLLEXPORT void pgflash_snapshot_name_main(Datum database);
 
-/* What a visitor goes for. */
-typedef enum Errand
-{
-	ERRAND_LOOK, /* is the extension there, and when was its newest snapshot? */
-	ERRAND_TAKE,
-	ERRAND_NAME /* what are the files called that the last snapshot met? */
-} Errand;
+#define VISITOR "pgflash snapshot visitor"
 
-/* What it has to say. */
+/* Is the extension there, and when was its newest snapshot? */
+static const VisitKind visit_look = { VISITS_SNAPSHOTS, "pgflash snapshot",
+	                                  VISITOR, "pgflash_snapshot_look_main",
+	                                  LOOK_LIMIT_MS };
+
+static const VisitKind visit_take = { VISITS_SNAPSHOTS, "pgflash snapshot",
+	                                  VISITOR, "pgflash_snapshot_take_main",
+	                                  TAKE_LIMIT_MS };
+
+/* What are the files called that the last snapshot met? */
+static const VisitKind visit_name = { VISITS_SNAPSHOTS, "pgflash snapshot",
+	                                  VISITOR, "pgflash_snapshot_name_main",
+	                                  LOOK_LIMIT_MS };
+
+/* What a visitor has to say; the number is when its newest snapshot was, 0 = none. */
 typedef enum Answer
 {
 	ANSWER_FAILED,   /* it died */
 	ANSWER_STRANGER, /* the extension is not there */
 	ANSWER_DONE
 } Answer;
-
-typedef struct SnapshotShared
-{
-	pg_atomic_uint32 errand;
-	pg_atomic_uint32 answer;
-	pg_atomic_uint64 newest_at; /* of this database's snapshots; 0 = none */
-} SnapshotShared;
-
-static SnapshotShared *shared;
-
-/* ---- shared memory ----------------------------------------------------------------- */
-
-static size_t
-shared_size_bytes(void)
-{
-	return sizeof(SnapshotShared);
-}
-
-static void
-start_shared(void *memory)
-{
-	shared = memory;
-	pg_atomic_init_u32(&shared->errand, ERRAND_LOOK);
-	pg_atomic_init_u32(&shared->answer, ANSWER_FAILED);
-	pg_atomic_init_u64(&shared->newest_at, 0);
-}
 
 /* ---- the visitor ---------------------------------------------------------------------- */
 
@@ -107,6 +93,9 @@ schema_now(void)
 {
 	return quote_identifier(get_namespace_name(catalog_schema()));
 }
+
+/* What the visitor has found out. */
+static uint64 newest_at;
 
 static void
 look(void)
@@ -121,8 +110,7 @@ look(void)
 	if (SPI_processed > 0)
 		newest = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
 		                       &is_null);
-	pg_atomic_write_u64(&shared->newest_at,
-	                    is_null ? 0 : (uint64) DatumGetTimestampTz(newest));
+	newest_at = is_null ? 0 : (uint64) DatumGetTimestampTz(newest);
 	SPI_finish();
 }
 
@@ -178,62 +166,81 @@ take(void)
 	(void) snapshot_take("schedule");
 }
 
-/* True unless the extension would have to be there, and is not. */
-static bool
-run_errand(Errand errand)
+static void
+answer(bool there)
 {
-	bool there = true;
-
-	switch (errand)
-	{
-		case ERRAND_LOOK:
-			return carry_out(look, "looking for snapshots");
-		case ERRAND_TAKE:
-			there = carry_out(take, "taking a snapshot");
-			break;
-		case ERRAND_NAME:
-			begin("naming files");
-			snapshot_names_answer();
-			end();
-			break;
-	}
-	return there;
+	visits_answer((VisitAnswer){ .word = there ? ANSWER_DONE : ANSWER_STRANGER,
+	                             .number = newest_at });
 }
 
-void
-pgflash_snapshot_visitor_main(Datum database)
+static void
+prepare(void)
 {
-	Errand errand = (Errand) pg_atomic_read_u32(&shared->errand);
-	bool there;
-
-	visits_enter(DatumGetObjectId(database));
 	SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_USERSET,
 	                PGC_S_OVERRIDE);
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_USERSET, PGC_S_OVERRIDE);
+}
 
-	there = run_errand(errand);
-	pg_atomic_write_u32(&shared->answer, there ? ANSWER_DONE : ANSWER_STRANGER);
-	if (errand == ERRAND_TAKE && there && setting_snapshot_retention_min > 0)
+static void
+work_look(void)
+{
+	prepare();
+	answer(carry_out(look, "looking for snapshots"));
+}
+
+static void
+work_take(void)
+{
+	bool there;
+
+	prepare();
+	there = carry_out(take, "taking a snapshot");
+	answer(there);
+	if (there && setting_snapshot_retention_min > 0)
 		(void) carry_out(drop_old, "dropping old snapshots");
-	proc_exit(0);
+}
+
+static void
+work_name(void)
+{
+	prepare();
+	begin("naming files");
+	snapshot_names_answer();
+	end();
+	answer(true);
+}
+
+void
+pgflash_snapshot_look_main(Datum database)
+{
+	visits_work(DatumGetObjectId(database), false, work_look);
+}
+
+/* It writes, which autovacuum has to know. */
+void
+pgflash_snapshot_take_main(Datum database)
+{
+	visits_work(DatumGetObjectId(database), true, work_take);
+}
+
+void
+pgflash_snapshot_name_main(Datum database)
+{
+	visits_work(DatumGetObjectId(database), false, work_name);
 }
 
 /* ---- the launcher ------------------------------------------------------------------------ */
 
 static Answer
-send_visitor(Oid database, Errand errand)
+send_visitor(const VisitKind *kind, Oid database, Oid owner,
+             uint64 *newest_at_out)
 {
-	static const VisitKind kind = { "pgflash snapshot",
-		                            "pgflash snapshot visitor",
-		                            "pgflash_snapshot_visitor_main" };
-	static bool said;
+	VisitAnswer said;
+	static bool complained;
 
-	pg_atomic_write_u32(&shared->errand, (uint32) errand);
-	pg_atomic_write_u32(&shared->answer, ANSWER_FAILED);
-	pg_atomic_write_u64(&shared->newest_at, 0);
-	if (!visits_send(&kind, database))
+	if (visits_send(kind, database, owner, &said) == VISIT_NO_WORKER)
 	{
-		if (!said)
+		if (!complained)
 			ereport(WARNING,
 			        (errmsg("pgflash: no background worker to be had to take a "
 			                "snapshot"),
@@ -241,9 +248,10 @@ send_visitor(Oid database, Errand errand)
 			                   "cases are not logged."),
 			         errhint("You might need to increase "
 			                 "max_worker_processes.")));
-		said = true;
+		complained = true;
 	}
-	return (Answer) pg_atomic_read_u32(&shared->answer);
+	*newest_at_out = said.number;
+	return (Answer) said.word;
 }
 
 /* Could this database keep snapshots? */
@@ -263,24 +271,29 @@ is_any(const ListedDatabase *one)
 	return true;
 }
 
-/* Databases that can be connected to, in memory that stays. */
+/* Databases that can be connected to, in memory that stays; none if nobody can say. */
 static List *
 databases_that(bool (*suit)(const ListedDatabase *one))
 {
+	List *all = NIL;
 	List *found = NIL;
 	ListCell *cell;
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	foreach (cell, visits_databases())
+	(void) outside_databases(&all);
+	foreach (cell, all)
 	{
 		const ListedDatabase *one = lfirst(cell);
 		MemoryContext before;
+		ListedDatabase *copy;
 
 		if (!suit(one))
 			continue;
 		before = MemoryContextSwitchTo(TopMemoryContext);
-		found = lappend_oid(found, one->oid);
+		copy = palloc(sizeof(ListedDatabase));
+		*copy = *one;
+		found = lappend(found, copy);
 		MemoryContextSwitchTo(before);
 	}
 	PopActiveSnapshot();
@@ -289,45 +302,57 @@ databases_that(bool (*suit)(const ListedDatabase *one))
 	return found;
 }
 
-/* Look into databases for the one that keeps snapshots; InvalidOid if there is none. */
-static Oid
-find_repository(void)
+/* Are there snapshots, and since when?  Who has no extension is not visited. */
+static Answer
+look_into(Oid database, uint64 *newest_at_out)
+{
+	Oid owner;
+
+	switch (outside_look(database, &owner))
+	{
+		case OUTSIDE_STRANGER:
+			return ANSWER_STRANGER;
+		case OUTSIDE_THERE:
+			return send_visitor(&visit_look, database, owner, newest_at_out);
+		case OUTSIDE_UNKNOWN:
+			break;
+	}
+	return ANSWER_FAILED;
+}
+
+/*
+ * Look for the database that keeps snapshots; false if there is none, or nobody can say:
+ * that it was this one before, and cannot be looked into now, is no reason to begin anew
+ * elsewhere.
+ */
+static bool
+find_repository(Oid before, ListedDatabase *found_out)
 {
 	List *databases = databases_that(is_candidate);
-	Oid found = InvalidOid;
+	bool found = false;
 	uint64 found_newest = 0;
 	ListCell *cell;
 
 	foreach (cell, databases)
 	{
-		uint64 newest;
+		const ListedDatabase *one = lfirst(cell);
+		uint64 newest = 0;
+		Answer said = ShutdownRequestPending ? ANSWER_FAILED
+		                                     : look_into(one->oid, &newest);
 
-		if (ShutdownRequestPending)
-			break;
-		if (send_visitor(lfirst_oid(cell), ERRAND_LOOK) != ANSWER_DONE)
-			continue;
-		newest = pg_atomic_read_u64(&shared->newest_at);
-		if (!OidIsValid(found) || newest > found_newest)
+		if (said == ANSWER_FAILED && one->oid == before)
 		{
-			found = lfirst_oid(cell);
-			found_newest = newest;
+			found = false;
+			break;
 		}
+		if (said != ANSWER_DONE || (found && newest <= found_newest))
+			continue;
+		*found_out = *one;
+		found_newest = newest;
+		found = true;
 	}
-	list_free(databases);
+	list_free_deep(databases);
 	return found;
-}
-
-static void
-say_where(Oid database)
-{
-	char *name;
-
-	StartTransactionCommand();
-	name = get_database_name(database);
-	if (name != NULL)
-		ereport(LOG, (errmsg("pgflash: keeping snapshots in database \"%s\"",
-		                     name)));
-	CommitTransactionCommand();
 }
 
 static TimestampTz
@@ -345,6 +370,21 @@ next_time(TimestampTz now)
 	return (now / interval + 1) * interval;
 }
 
+static const ListedDatabase *
+find_listed(const List *databases, Oid database)
+{
+	ListCell *cell;
+
+	foreach (cell, databases)
+	{
+		const ListedDatabase *one = lfirst(cell);
+
+		if (one->oid == database)
+			return one;
+	}
+	return NULL;
+}
+
 /* Have those files named that the snapshot met in other databases. */
 static void
 have_files_named(void)
@@ -357,17 +397,21 @@ have_files_named(void)
 	for (; OidIsValid(wanted) && !ShutdownRequestPending;
 	     wanted = snapshot_names_wanted(wanted))
 	{
-		if (!list_member_oid(databases, wanted) ||
-		    send_visitor(wanted, ERRAND_NAME) != ANSWER_DONE)
+		const ListedDatabase *one = find_listed(databases, wanted);
+		uint64 newest;
+
+		if (one == NULL || send_visitor(&visit_name, wanted, one->owner,
+		                                &newest) != ANSWER_DONE)
 			snapshot_names_forget(wanted);
 	}
-	list_free(databases);
+	list_free_deep(databases);
 }
 
 /* What the launcher knows. */
 typedef struct Schedule
 {
 	Oid repository; /* InvalidOid: to be looked for */
+	Oid owner;      /* of that database, when it was found */
 	Oid said;       /* what the log says it is */
 	TimestampTz due;
 } Schedule;
@@ -375,12 +419,17 @@ typedef struct Schedule
 static void
 find(Schedule *schedule)
 {
-	schedule->repository = find_repository();
-	if (!OidIsValid(schedule->repository) ||
-	    schedule->repository == schedule->said)
+	ListedDatabase found;
+
+	if (!find_repository(schedule->said, &found))
 		return;
-	say_where(schedule->repository);
-	schedule->said = schedule->repository;
+	schedule->repository = found.oid;
+	schedule->owner = found.owner;
+	if (found.oid == schedule->said)
+		return;
+	ereport(LOG, (errmsg("pgflash: keeping snapshots in database \"%s\"",
+	                     NameStr(found.name))));
+	schedule->said = found.oid;
 	schedule->due = 0;
 }
 
@@ -389,6 +438,7 @@ static TimestampTz
 round_of_work(Schedule *schedule)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	uint64 newest;
 
 	if (!OidIsValid(schedule->repository))
 		find(schedule);
@@ -402,7 +452,8 @@ round_of_work(Schedule *schedule)
 	}
 
 	schedule->due = next_time(now);
-	switch (send_visitor(schedule->repository, ERRAND_TAKE))
+	switch (send_visitor(&visit_take, schedule->repository, schedule->owner,
+	                     &newest))
 	{
 		case ANSWER_DONE:
 			have_files_named();
@@ -475,13 +526,8 @@ pgflash_snapshot_launcher_main(Datum argument)
 void
 snapshot_worker_register(void)
 {
-	static const SharedPart part = { .name = "pgflash snapshot visits",
-		                             .size_bytes = shared_size_bytes,
-		                             .start = start_shared };
-
 	snapshot_install();
 	snapshot_names_install();
-	shmem_add(&part);
 	visits_register_launcher("pgflash snapshots",
 	                         "pgflash_snapshot_launcher_main");
 }

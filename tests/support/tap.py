@@ -1,0 +1,276 @@
+"""PostgreSQL's TAP suites, run against private copies of an installation.
+
+Each script makes servers as it likes: by initdb, from backups, by pg_upgrade.  To put a cache
+under each of them, the copy's `postgres` is a small script that adds pgflash and a cache file
+beside the data folder to what the server is started with, and leaves everything else as it
+was.  All of them run under the device emulator with its delays off, which hides the operating
+system's page cache, so that nearly every read asks the cache; and every hit is verified.
+
+Nothing of the sources is configured or built but the library of PostgreSQL's regression
+tests, which some scripts run.  A script that needs more than the installation has (a server
+built for tests, another version of the server) says so and is skipped, with the cache and
+without.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash.lab.account import as_server_user, make_server_dir, server_account
+from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.processes import die_with_driver, processes, spawn
+
+#: Where their scripts are in the sources.
+SUITES = {
+    "recovery": "src/test/recovery",
+    "subscription": "src/test/subscription",
+    "pg_rewind": "src/bin/pg_rewind",
+    "pg_basebackup": "src/bin/pg_basebackup",
+    "pg_upgrade": "src/bin/pg_upgrade",
+}
+
+#: What a script may take; the longest runs all regression tests twice.
+SCRIPT_S_MAX = 3600.0
+
+#: pgflash takes some background workers: with it or without, nobody is to miss them.
+COMMON_SETTINGS = {"max_worker_processes": "16"}
+
+#: A server that is not one: these are run as they are.
+WRAPPER = """\
+#!/bin/sh
+# {real} with pgflash, and a cache file beside its data folder.
+real={real}
+data=$PGDATA before=
+case "$1" in
+--single | --boot | --check | --describe-config | --help | -\\? | --version | -V | "")
+	exec "$real" "$@"
+	;;
+esac
+for word; do
+	case "$word" in
+	-C) exec "$real" "$@" ;;
+	-D?*) data=${{word#-D}} ;;
+	esac
+	[ "$before" = -D ] && data=$word
+	before=$word
+done
+others=$("$real" "$@" -C shared_preload_libraries 2>/dev/null)
+data=$(cd "$data" && pwd) || exit 1
+{environment}
+exec "$real" "$@" -c shared_preload_libraries="${{others:+$others,}}pgflash" \\
+	-c pgflash.cache_file="$data.pgflash" {settings}
+"""
+
+CACHE_SETTINGS = {
+    "pgflash.cache_size": "16MB",
+    "pgflash.verify": "all",
+    # A busy machine must not pass for a device that hangs.
+    "pgflash.read_deadline": "10s",
+}
+
+#: A line of a script's report.
+RESULT = re.compile(r"^(?P<word>not ok|ok) \d+(?P<name>.*)$", re.M)
+SKIPPED = re.compile(r"^1\.\.0 # SKIP\s*(?P<why>.*)$", re.M)
+
+#: What the log of a server says when a hit was not what its file holds.
+STALE = "differed between cache and"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a script."""
+
+    #: "passed", "failed", "hung", or "skipped: " and why.
+    ended: str
+    passed: int
+    failed: tuple[str, ...]
+    seconds: float
+    #: Servers that used their cache, and lines of their logs about stale blocks.
+    served: int
+    stale: int
+
+    def says(self) -> tuple[str, int, tuple[str, ...]]:
+        """Return what is to be the same with the cache and without."""
+        return self.ended, self.passed, self.failed
+
+
+def has_perl_modules() -> bool:
+    """Say whether Perl has what the suites need beyond its own."""
+    return (
+        subprocess.run(["perl", "-MIPC::Run", "-e", "1"], capture_output=True, check=False)
+    ).returncode == 0
+
+
+def build_regress_library(install: PgInstall, work: Path) -> None:
+    """Compile the C functions that the regression tests call."""
+    subprocess.run(
+        [
+            *("gcc", "-O1", "-fPIC", "-shared", "-w", f"-I{install.includedir_server}"),
+            *(f"-I{work}", "-o", work / "regress.so", work / "regress.c"),
+        ],
+        check=True,
+    )
+
+
+class TapSuites:
+    """The suites of one source tree, for one installation with the cache or without."""
+
+    def __init__(self, source: Path, install: PgInstall, work: Path, *, cached: bool) -> None:
+        """Prepare a folder to run them in; INSTALL is a copy of our own if CACHED."""
+        self._install = install
+        self._cached = cached
+        self._work = make_server_dir(work)
+        work.chmod(0o755)
+        for folder in ("src/test", "src/bin"):
+            (work / folder).parent.mkdir(exist_ok=True)
+            subprocess.run(
+                ["cp", "-r", "--reflink=auto", source / folder, work / folder], check=True
+            )
+        build_regress_library(install, work / "src/test/regress")
+        account = server_account()
+        if account is not None:
+            owner = f"{account.uid}:{account.gid}"
+            subprocess.run(["chown", "-R", owner, work / "src"], check=True)
+        (work / "node.conf").write_text(
+            "".join(f"{name} = {value}\n" for name, value in COMMON_SETTINGS.items())
+        )
+        make_server_dir(work / "ports")
+        make_server_dir(work / "runs")
+        if cached:
+            self._wrap()
+
+    def _wrap(self) -> None:
+        """Put the script in the place of the server."""
+        postgres = self._install.bindir / "postgres"
+        real = postgres.with_name("postgres.real")
+        if not real.exists():
+            postgres.rename(real)
+        account = server_account()
+        emulator = Emulator.create(
+            self._work / "emulator.state",
+            devices=[
+                EmulatedDevice(
+                    name="disk",
+                    profile=DeviceProfile.named("sas15k-raid10-6"),
+                    paths=(self._work / "runs",),
+                )
+            ],
+            owner=account.uid if account is not None else None,
+            delays_on=False,
+        )
+        postgres.write_text(
+            WRAPPER.format(
+                real=real,
+                environment="\n".join(
+                    f"export {name}={value}" for name, value in emulator.env.items()
+                ),
+                settings=" ".join(f"-c {name}={value}" for name, value in CACHE_SETTINGS.items()),
+            )
+        )
+        postgres.chmod(0o755)
+
+    def scripts(self, suites: Iterable[str]) -> list[str]:
+        """Return the names of all scripts: suite/script."""
+        return [
+            f"{suite}/{script.name}"
+            for suite in suites
+            for script in sorted((self._work / SUITES[suite] / "t").glob("*.pl"))
+        ]
+
+    def run(self, scripts: Iterable[str], *, jobs: int) -> dict[str, Outcome]:
+        """Run scripts, so many at once."""
+        scripts = list(scripts)
+        with ThreadPoolExecutor(jobs) as pool:
+            return dict(zip(scripts, pool.map(self._run_script, scripts), strict=True))
+
+    def _run_script(self, name: str) -> Outcome:
+        suite, script = name.split("/")
+        folder = make_server_dir(self._work / "runs" / f"{suite}-{script.removesuffix('.pl')}")
+        report = folder / "report.tap"
+        begin = time.monotonic()
+        with report.open("w") as output, (folder / "errors").open("w") as errors:
+            process = spawn(
+                [*die_with_driver("TERM"), "perl", "-I../../test/perl", f"t/{script}"],
+                cwd=self._work / SUITES[suite],
+                env=self._environment(folder),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+                **as_server_user(),
+            )
+            try:
+                code = process.wait(SCRIPT_S_MAX)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                code = process.wait()
+                ended = "hung"
+            else:
+                ended = "passed" if code == 0 else "failed"
+        self._end_leftovers(folder)
+        text = report.read_text(errors="replace")
+        if skipped := SKIPPED.search(text):
+            ended = f"skipped: {skipped['why']}"
+        logs = [path.read_text(errors="replace") for path in folder.rglob("*.log")]
+        results = RESULT.findall(text)
+        outcome = Outcome(
+            ended=ended,
+            passed=sum(word == "ok" for word, _ in results),
+            failed=tuple(what.strip(" -") for word, what in results if word != "ok"),
+            seconds=time.monotonic() - begin,
+            served=sum(log.count("pgflash: cache file") for log in logs),
+            stale=sum(log.count(STALE) for log in logs),
+        )
+        if ended == "passed" or ended.startswith("skipped"):
+            shutil.rmtree(folder)
+        return outcome
+
+    def _environment(self, folder: Path) -> Mapping[str, str]:
+        """Return what the makefiles of the suites would set."""
+        pgxs = Path(
+            subprocess.run(
+                [self._install.pg_config, "--pgxs"], capture_output=True, text=True, check=True
+            ).stdout.strip()
+        )
+        return {
+            "PATH": f"{self._install.bindir}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(folder),
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            **({"PERL5LIB": os.environ["PERL5LIB"]} if "PERL5LIB" in os.environ else {}),
+            **self._install.env,
+            "PG_REGRESS": str(pgxs.parents[1] / "test" / "regress" / "pg_regress"),
+            "REGRESS_SHLIB": str(self._work / "src/test/regress/regress.so"),
+            "PG_TEST_PORT_DIR": str(self._work / "ports"),
+            "TEMP_CONFIG": str(self._work / "node.conf"),
+            "TESTDIR": str(folder),
+            "TESTDATADIR": str(folder / "tmp_check"),
+            "TESTLOGDIR": str(folder / "tmp_check" / "log"),
+            "top_builddir": str(self._work),
+            "enable_injection_points": "no",
+            "with_icu": "no",
+            "TAR": "tar",
+            "GZIP_PROGRAM": "gzip",
+            "LZ4": "",
+        }
+
+    @staticmethod
+    def _end_leftovers(folder: Path) -> None:
+        """End the servers that a script left behind."""
+        for process in processes():
+            try:
+                where = Path(f"/proc/{process.pid}/cwd").readlink()
+            except OSError:
+                continue
+            if where.is_relative_to(folder):
+                process.send(signal.SIGKILL)
