@@ -186,7 +186,8 @@ fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
 		if (!permit_holds(shared, permit))
 			return true;
 		FC_POINT("stamp-checked");
-		if (present && before != hash && before != 0 && !FC_BROKEN(ACCUSE))
+		if (present && before != hash && before != 0 && !FC_BROKEN(ACCUSE) &&
+		    !FC_BROKEN(WRITERS))
 			return accuse(cache, permit);
 		if (before != hash &&
 		    !atomic_compare_exchange_strong(&entry->stamp, &before, hash))

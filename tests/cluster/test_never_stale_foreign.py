@@ -15,6 +15,7 @@ from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.prey import BYTES, make_prey
 
+
 def export_to(cached: CachedServer, path: Path) -> None:
     """Write a large object over a file."""
     with cached.server.connect() as session:

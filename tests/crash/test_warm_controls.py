@@ -104,7 +104,9 @@ def run_without_us(cached: CachedServer) -> None:
 
 #: What happens, what the rule says, and what happens without it, whoever refuses then.
 RULES = [
-    pytest.param("CLEAN", crash_without_memory, "not shut down", "cold: ", "refused", id="clean"),
+    pytest.param(
+        "CLEAN", crash_without_memory, "not shut down", "cold: ", "run without", id="clean"
+    ),
     pytest.param(
         *("NONCE", crash_with_older_copy, "not those", "warm: ", "memory"),
         id="nonce",
@@ -152,9 +154,9 @@ def test_a_rule_is_what_refuses(
     assert why_without in reason
     if fault != "SYSTEM":
         read_table(cached)
-    # Behind the clean flag: there is no map.  Behind the nonce: each block's checksum.  Behind
-    # the geometry: a block is taken in only at its home.  Behind the cluster: its control
-    # file.  Behind the others: stamps, as far as a power cut leaves them right.
+    # Behind the clean flag and the cluster: the control file.  Behind the nonce: each block's
+    # checksum.  Behind the geometry: a block is taken in only at its home.  Behind the others:
+    # stamps, as far as a power cut leaves them right.
     if fault == "NONCE":
         assert cached.view()["corrupt_slots"] > 0
     elif fault in ("GEOMETRY", "CHECKPOINT"):
