@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from pgflash.web.app import make_app
 from pgflash.web.collector import Collector
+from pgflash.web.door import Door, Limits
 from pgflash.web.ring import Ring
 from pgflash.web.security import Policy, make_policy
-from pgflash.web.serve import listen
+from pgflash.web.serve import listen, make_server
 from support.patience import PATIENCE_S, until
 
 
@@ -42,6 +41,7 @@ class Served:
 
     port: int
     collector: Collector
+    door: Door
 
     def ask(
         self,
@@ -105,21 +105,19 @@ def served(
     policy: Policy | None = None,
     interval_s: float = 0.1,
     store: Path = Path("/nowhere"),
+    limits: Limits | None = None,
 ) -> Iterator[Served]:
     """Serve the page of a server that a DSN names; by default there is none."""
     listener = listen("127.0.0.1", 0)
     collector = Collector(dsn, Ring(), interval_s=interval_s)
     app = make_app(collector, policy or make_policy("127.0.0.1", token=token), store=store)
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, proxy_headers=False,
-        lifespan="on", ws="none", timeout_graceful_shutdown=1,
-    )  # fmt: skip
-    server = uvicorn.Server(config)
+    door = Door(limits or Limits())
+    server = make_server(app, door)
     thread = threading.Thread(target=lambda: server.run(sockets=[listener]))
     thread.start()
     until(lambda: server.started)
     try:
-        yield Served(port=int(listener.getsockname()[1]), collector=collector)
+        yield Served(port=int(listener.getsockname()[1]), collector=collector, door=door)
     finally:
         server.should_exit = True
         thread.join(PATIENCE_S)

@@ -3,6 +3,7 @@
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import click
 from pgflash.cli.options import dsn_option, examples
 from pgflash.cli.output import say
 from pgflash.errors import PgflashError, UsageError
+from pgflash.web.tokens import default_file, token_of
 
 DEFAULT = "127.0.0.1:8432"
 TOKEN_VARIABLE = "PGFLASH_TOKEN"
@@ -30,7 +32,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     "serve",
     epilog=examples(
         "pgflash serve --dsn dbname=app",
-        "PGFLASH_TOKEN=... pgflash serve --listen 0.0.0.0:8432 --host db1.example.org",
+        "pgflash serve --listen 0.0.0.0:8432 --host db1.example.org",
     ),
 )
 @dsn_option()
@@ -41,12 +43,18 @@ def _address(_context: click.Context, _parameter: click.Parameter, word: str) ->
     default=DEFAULT,
     show_default=True,
     callback=_address,
-    help="Where to listen; any other address than loopback needs a token.",
+    help="Where to listen.",
 )
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help=f"File with the token that is asked for; else it is in {TOKEN_VARIABLE}, if anywhere.",
+    help="File with the token that is asked for, which is made if it is not there; else "
+    f"{TOKEN_VARIABLE} has the token, or ~/.config/pgflash/token.",
+)
+@click.option(
+    "--no-token",
+    is_flag=True,
+    help="Ask for none: whoever can log in to this machine sees all.  Only on loopback.",
 )
 @click.option(
     "--host", "names", multiple=True, metavar="NAME", help="Another name that we are called by."
@@ -66,6 +74,7 @@ def serve_command(
     dsn: str | None,
     place: tuple[str, int],
     token_file: Path | None,
+    no_token: bool,
     names: tuple[str, ...],
     https: bool,
     store: Path,
@@ -75,6 +84,9 @@ def serve_command(
     A role with pg_monitor is enough.  On a server without the extension it shows what is there,
     and says what is missing.  It changes nothing, but has a snapshot taken where the report of a
     stretch needs one; it ends with Ctrl-C.
+
+    Who looks is asked for a token.  It is shown where this runs in a terminal, and kept in a file
+    that only you can read.
     """
     try:
         from pgflash.web.security import make_policy
@@ -84,30 +96,40 @@ def serve_command(
             f'"{error.name}" is not installed',
             hint="Install pgflash with it: pip install '.[web]', in pgflash's folder.",
         ) from error
+    if no_token and token_file is not None:
+        raise UsageError("--no-token and --token-file are one too many")
     address, port = place
-    policy = make_policy(address, token=_token(token_file), names=names, https=https)
+    token, where = ("", "") if no_token else _token(token_file)
+    policy = make_policy(address, token=token, names=names, https=https)
+
+    def ready(url: str) -> None:
+        _say(f"{url} (Ctrl-C ends it)")
+        if no_token:
+            _say("no token is asked for: whoever can log in to this machine sees all")
+        elif sys.stderr.isatty():
+            _say(f"it asks for this token, which is kept in {where}: {token}")
+        else:  # a log, which others may read
+            _say(f"it asks for the token that is kept in {where}")
+
     serve(
         dsn or "",
         address=address,
         port=port,
         policy=policy,
         store=store,
-        ready=lambda where: say(f"pgflash: {where} (Ctrl-C ends it)", err=True),
+        ready=ready,
+        say=_say,
     )
 
 
-def _token(path: Path | None) -> str:
-    if path is None:
-        return os.environ.get(TOKEN_VARIABLE, "").strip()
-    try:
-        if path.stat().st_mode & 0o077:
-            raise UsageError(
-                f'others may read "{path}"', hint=f"Make it yours alone: chmod 600 {path}"
-            )
-        token = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
-        raise UsageError(f'could not read "{path}": {why}') from error
-    if not token:
-        raise UsageError(f'"{path}" is empty')
-    return token
+def _say(line: str) -> None:
+    say(f"pgflash: {line}", err=True)
+
+
+def _token(path: Path | None) -> tuple[str, str]:
+    """Return the token, and where it is kept."""
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if path is None and token:
+        return token, TOKEN_VARIABLE
+    file = path or default_file()
+    return token_of(file), str(file)

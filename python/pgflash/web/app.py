@@ -19,7 +19,7 @@ import jinja2
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import (
     HTMLResponse,
     PlainTextResponse,
@@ -29,16 +29,23 @@ from starlette.responses import (
 )
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pgflash.analyze.words import sentence
 from pgflash.errors import PgflashError, UsageError
 from pgflash.web import metrics, pages
 from pgflash.web.collector import Collector, Status
 from pgflash.web.data import Data
-from pgflash.web.details import CACHE_KEPT_S, WAITING_MAX, BusyError, Details, read_times
+from pgflash.web.details import (
+    CACHE_KEPT_S,
+    WAITING_MAX,
+    BusyError,
+    Details,
+    TooOftenError,
+    read_times,
+)
 from pgflash.web.ring import Message
-from pgflash.web.security import COOKIE, SESSION_S, Doorman, Guard, Policy, session_word
+from pgflash.web.security import SESSION_S, Doorman, Guard, Policy
 
 _HERE = Path(__file__).parent
 
@@ -159,35 +166,36 @@ class _Routes:
 
     async def events(self, request: Request) -> Response:
         """Answer with a stream of messages, from the one on that the viewer last had."""
+        word = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        number = self._after(word)
         if self.streams >= STREAMS_MAX:
             raise HTTPException(503, f"{STREAMS_MAX} viewers are watching already.")
-        word = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        return StreamingResponse(self._stream(self._after(word)), media_type="text/event-stream")
+        self.streams += 1  # at once: others are about to ask
+        return _Stream(self._stream(number), self._stream_ended)
+
+    def _stream_ended(self) -> None:
+        self.streams -= 1
 
     async def _stream(self, number: int) -> AsyncIterator[bytes]:
         ring = self.collector.ring
         said: Status | None = None
-        self.streams += 1
-        try:
-            with self.collector.watched():
-                yield b"retry: 2000\n\n"
-                while True:
-                    messages, gap = ring.after(number)
-                    if gap and number:
-                        yield b"event: gap\ndata: {}\n\n"
-                    for message in messages:
-                        number = message.number
-                        yield _event(ring.epoch, message)
-                    status = self.collector.status
-                    if status != said:
-                        said = status
-                        yield b"event: status\ndata: %s\n\n" % msgspec.json.encode(status)
-                    elif not messages:
-                        yield b": still here\n\n"
-                    if ring.newest <= number:
-                        await self.bell.wait(BEAT_S)
-        finally:
-            self.streams -= 1
+        with self.collector.watched():
+            yield b"retry: 2000\n\n"
+            while True:
+                messages, gap = ring.after(number)
+                if gap and number:
+                    yield b"event: gap\ndata: {}\n\n"
+                for message in messages:
+                    number = message.number
+                    yield _event(ring.epoch, message)
+                status = self.collector.status
+                if status != said:
+                    said = status
+                    yield b"event: status\ndata: %s\n\n" % msgspec.json.encode(status)
+                elif not messages:
+                    yield b": still here\n\n"
+                if ring.newest <= number:
+                    await self.bell.wait(BEAT_S)
 
     def _after(self, word: str) -> int:
         """Return the number that EPOCH-NUMBER says; 0 if it is of another process, or nothing."""
@@ -245,6 +253,8 @@ class _Routes:
         """Answer with one sentence; what was asked for is not repeated."""
         if isinstance(error, PgflashError):
             return self._refusal(request, _code(error), error.message, error.hint)
+        if isinstance(error, ClientDisconnect):  # the rest did not come, or is too long
+            return self._refusal(request, 413, "This request is too long, or not whole.")
         if not isinstance(error, HTTPException):
             return self._refusal(request, 500, "This went wrong here.")
         said = _NO_SUCH_PAGE if error.status_code == 404 else str(error.detail)
@@ -277,14 +287,15 @@ class _Routes:
     async def login(self, request: Request) -> Response:
         if self.doorman.policy.token is None:
             return RedirectResponse("/", status_code=303)
-        if self.doorman.must_wait():
-            return self.page("login.html", 429, sentence="Too many wrong tokens: wait a second.")
         form = _form(await request.body())
-        if not self.doorman.knows(form.get("token", "")):
+        if not self.doorman.knows(form.get("token", "").strip()):
+            if not self.doorman.may_try_again():
+                said = "Too many wrong tokens: wait a second."
+                return self.page("login.html", 429, sentence=said)
             return self.page("login.html", 403, sentence="This is not the token.")
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(
-            COOKIE,
+            self.doorman.cookie,
             self.doorman.open_session(),
             max_age=SESSION_S,
             path="/",
@@ -295,10 +306,24 @@ class _Routes:
         return answer
 
     async def logout(self, request: Request) -> Response:
-        self.doorman.close_session(session_word(request.headers))
+        self.doorman.close_session(self.doorman.session_word(request.headers))
         answer = RedirectResponse("/login", status_code=303)
-        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+        answer.delete_cookie(self.doorman.cookie, path="/", httponly=True, samesite="strict")
         return answer
+
+
+class _Stream(StreamingResponse):
+    """A stream of events, which says when it ends, begun or not."""
+
+    def __init__(self, content: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
+        super().__init__(content, media_type="text/event-stream")
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
 
 
 def _seconds(word: str) -> timedelta:
@@ -331,7 +356,8 @@ def _framed(message: Message) -> bytes:
 
 
 def _code(error: PgflashError) -> int:
-    return 400 if isinstance(error, UsageError) else 503 if isinstance(error, BusyError) else 409
+    codes = {UsageError: 400, TooOftenError: 429, BusyError: 503}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), 409)
 
 
 #: Where the lab keeps its runs unless told otherwise.
@@ -383,6 +409,7 @@ def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> AS
         exception_handlers={
             HTTPException: routes.refused,
             PgflashError: routes.refused,
+            ClientDisconnect: routes.refused,
             Exception: routes.refused,
         },
         lifespan=lifespan,

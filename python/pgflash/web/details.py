@@ -9,6 +9,7 @@ A stretch is named by two times; what is no time, or no stretch, is refused in a
 """
 
 import contextlib
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -43,8 +44,10 @@ CACHE_KEPT_S = 2.0
 #: And what the snapshots tell: viewers ask by whole minutes, so that they ask the same.
 HISTORY_KEPT_S = 45.0
 RECENT_MAX = 16
-#: Reports have a snapshot taken at most so often.
-TAKEN_EVERY_S = 5.0
+#: Reports have a snapshot taken when the last one, whoever had it taken, is so old.
+TAKEN_EVERY_S = 60.0
+#: And so many a day, those that are taken by command included: as many as the server takes itself.
+TAKEN_A_DAY = 144
 #: Who wait for their turn; more are sent away.
 WAITING_MAX = 20
 
@@ -55,6 +58,10 @@ _Answer = TypeVar("_Answer")
 
 class BusyError(PgflashError):
     """Too many ask at once."""
+
+
+class TooOftenError(PgflashError):
+    """Another snapshot would be one too many."""
 
 
 def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
@@ -111,7 +118,8 @@ class Details:
                 return self._kept[key]
             self.asked += 1
             now, stretch = self._ask(
-                server, lambda one: (_clock(one), self._stretch(one, server, begin, end))
+                server,
+                lambda one: (_clock_and_role(one)[0], self._stretch(one, server, begin, end)),
             )
             found = msgspec.json.encode(stretch)
             # What is not over yet, by the server's clock, may still get more.
@@ -180,14 +188,32 @@ class Details:
 
     def _catch_up(self, store: PgStore, begin: datetime, end: datetime) -> None:
         """Have a snapshot taken where the last one is older than the end of a stretch."""
+        now, standby = _clock_and_role(store.connection)
+        if end > now:
+            raise UsageError("the stretch ends in the future, by the server's clock")
         heads = store.list()
         if not heads or heads[0].taken_at > begin or heads[-1].taken_at >= end:
             return
-        if time.monotonic() >= self._may_take_s:
+        # A standby cannot, nor can a full disk, which is tried as often: then those before serve.
+        if standby or time.monotonic() < self._may_take_s:
+            return
+        age_s = (now - heads[-1].taken_at).total_seconds()
+        if age_s < TAKEN_EVERY_S:
+            raise TooOftenError(
+                f"the last snapshot is {age_s:.0f} seconds old, older than the end of the stretch, "
+                f"and the next one is taken when it is {TAKEN_EVERY_S:.0f}",
+                hint=f"Ask again in {math.ceil(TAKEN_EVERY_S - age_s)} seconds.",
+            )
+        day = [h for h in heads if h.origin == "command" and now - h.taken_at < timedelta(days=1)]
+        if len(day) >= TAKEN_A_DAY:
+            raise TooOftenError(
+                f"{len(day)} snapshots were taken on request within a day, and that is the limit",
+                hint="Ask again when the server has taken its next one.",
+            )
+        try:
+            store.take()
+        except PgflashError:
             self._may_take_s = time.monotonic() + TAKEN_EVERY_S
-            # A standby cannot, nor can a full disk: then those before serve.
-            with contextlib.suppress(PgflashError):
-                store.take()
 
     def stop(self, wait_s: float = 5.0) -> None:
         """Answer no more: who waits is sent away, and what is being asked is cancelled."""
@@ -253,12 +279,14 @@ class Details:
         return self._connection
 
 
-def _clock(connection: Connection) -> datetime:
+def _clock_and_role(connection: Connection) -> tuple[datetime, bool]:
+    """Return what time it is for a server, and whether it is a standby."""
     with said("ask what time it is"):
-        row = connection.execute("select pg_catalog.clock_timestamp()").fetchone()
+        row = connection.execute(
+            "select pg_catalog.clock_timestamp(), pg_catalog.pg_is_in_recovery()"
+        ).fetchone()
     assert row is not None
-    moment: datetime = row[0]
-    return moment
+    return row[0], row[1]
 
 
 def _remembered_s(found: Stretch, begin: datetime, end: datetime) -> float:

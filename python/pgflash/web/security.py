@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Who may ask what: looked at before any route is.
 
-On loopback anybody of this machine may look; on any other address a token is asked for, once
-by a form (a session's cookie follows) or with each request as `Authorization: Bearer`.  Never
-in a URL, which is logged, kept and sent on: a request that brings one there is refused.
+A token is asked for, once by a form (a session's cookie follows) or with each request as
+`Authorization: Bearer`.  On loopback, too, since every user of the machine reaches that; there,
+and nowhere else, one may do without.  Never in a URL, which is logged, kept and sent on: a
+request that brings one there is refused.
 
 A page of somebody else's in the same browser can send requests here; so the name in Host must
 be ours (a foreign name that leads here is DNS rebinding), what is posted must come from our own
@@ -11,17 +12,20 @@ pages, and data goes to them only.  Every answer, errors too, carries a Content-
 without exceptions: scripts and styles are files of ours.  Pages of the lab's runs carry one of
 their own, which allows no script at all (shelf.py).
 
-Tokens are compared as digests in constant time.  Sessions are random, live in memory for twelve
-hours, and are kept as digests.  After five wrong tokens one a second is looked at.
+Tokens are compared as digests in constant time.  Every token is looked at, and the right one
+opens, whatever others try: a brake that strangers can pull keeps out whom it should protect.  So
+what keeps a token from being guessed is its length.  Of wrong ones, those beyond five, and one a
+second, are told to wait.  Sessions are random, live in memory for twelve hours, and are kept as
+digests, under a name of a cookie that each process draws: a browser tells no port from another.
 """
 
 import hashlib
 import hmac
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -30,11 +34,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgflash.errors import UsageError
 
-COOKIE = "pgflash_session"
+_log = logging.getLogger(__name__)
+
 SESSION_S = 12 * 3600
 SESSIONS_MAX = 1000
 TOKEN_MIN = 16
-#: Wrong tokens before one a second is looked at.
+#: Of those so many must differ: a word said twice is soon guessed.
+TOKEN_DIFFERENT_MIN = 8
+#: Wrong tokens before whoever brings more of them than one a second is told to wait.
 FREE_TRIES = 5
 BODY_MAX_BYTES = 4096
 
@@ -86,10 +93,16 @@ def make_policy(
             f"the token has {len(token)} characters, fewer than {TOKEN_MIN}",
             hint="Make one with: openssl rand -hex 16",
         )
+    if token and len(set(token)) < TOKEN_DIFFERENT_MIN:
+        raise UsageError(
+            f"the token has {len(set(token))} different characters, "
+            f"fewer than {TOKEN_DIFFERENT_MIN}",
+            hint="Make one with: openssl rand -hex 16",
+        )
     if address not in _LOOPBACK and not token:
         raise UsageError(
             f"listening on {address} needs a token, since others can reach it",
-            hint="Put one into PGFLASH_TOKEN or a file for --token-file, or listen on 127.0.0.1.",
+            hint="Leave out --no-token, or listen on 127.0.0.1.",
         )
     own = {*names, address, *_LOOPBACK} - {"0.0.0.0", "::", "*"}
     return Policy(
@@ -121,25 +134,28 @@ class Doorman:
     def __init__(self, policy: Policy, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Guard what a policy describes."""
         self.policy = policy
+        self.cookie = f"pgflash_{secrets.token_hex(4)}"
         self._clock = clock
         self._sessions: dict[bytes, float] = {}
-        self._wrong = 0
-        self._wrong_s = 0.0
-
-    def must_wait(self) -> bool:
-        """Tell whether no token is looked at now, since too many were wrong."""
-        return self._wrong >= FREE_TRIES and self._clock() - self._wrong_s < 1.0
+        #: Wrong tokens that may still come, as of when the last one came.
+        self._tries = float(FREE_TRIES)
+        self._wrong_s = clock()
 
     def knows(self, token: str) -> bool:
         """Tell whether a token is the right one."""
         assert self.policy.token is not None
-        right = hmac.compare_digest(digest(token), self.policy.token)
-        if right:
-            self._wrong = 0
-        else:
-            self._wrong += 1
-            self._wrong_s = self._clock()
-        return right
+        return hmac.compare_digest(digest(token), self.policy.token)
+
+    def may_try_again(self) -> bool:
+        """Note a wrong token; tell whether there have not been too many."""
+        _log.warning("somebody brought a wrong token")
+        now_s = self._clock()
+        self._tries = min(self._tries + now_s - self._wrong_s, FREE_TRIES)
+        self._wrong_s = now_s
+        if self._tries < 1.0:
+            return False
+        self._tries -= 1.0
+        return True
 
     def open_session(self) -> str:
         """Return the word of a new session."""
@@ -161,14 +177,13 @@ class Doorman:
         """End a session."""
         self._sessions.pop(digest(word), None)
 
-
-def session_word(headers: Headers) -> str:
-    """Return the session that a request names, or nothing."""
-    try:
-        cookie = SimpleCookie(headers.get("cookie", ""))
-    except CookieError:
+    def session_word(self, headers: Headers) -> str:
+        """Return the session that a request names, or nothing."""
+        for pair in headers.get("cookie", "").split(";"):
+            name, _equals, word = pair.strip().partition("=")
+            if name == self.cookie:
+                return word
         return ""
-    return cookie[COOKIE].value if COOKIE in cookie else ""
 
 
 class Guard:
@@ -232,18 +247,21 @@ class Guard:
         return self._who(scope, headers)
 
     def _who(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return an answer to who has neither token nor session."""
+        """Return an answer to who has neither token nor session; tell the Door who has."""
         path = str(scope["path"])
-        if self._doorman.policy.token is None or path in _OPEN or path.startswith(_STATIC):
-            return None
-        if self._doorman.has_session(session_word(headers)):
-            return None
         scheme, _blank, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            if self._doorman.must_wait():
+        brings_token = scheme.lower() == "bearer"
+        known = (
+            self._doorman.policy.token is None
+            or self._doorman.has_session(self._doorman.session_word(headers))
+            or (brings_token and self._doorman.knows(token.strip()))
+        )
+        scope["state"]["know"](known)
+        if known or path in _OPEN or path.startswith(_STATIC):
+            return None
+        if brings_token:
+            if not self._doorman.may_try_again():
                 return _no(429, "Too many wrong tokens: wait a second.", **{"retry-after": "1"})
-            if self._doorman.knows(token.strip()):
-                return None
         elif scope["method"] != "POST" and "text/html" in headers.get("accept", ""):
             return RedirectResponse("/login", status_code=303)
         return _no(

@@ -3,21 +3,32 @@
 
 import contextlib
 import errno
+import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from pgflash.errors import PgflashError
 from pgflash.session import parse_dsn
 from pgflash.web.app import STORE, make_app
 from pgflash.web.collector import Collector
+from pgflash.web.door import ACCEPTED_AT_ONCE, Connection, Door, Limits, allowed_connections
+from pgflash.web.log import Sayings
 from pgflash.web.ring import Ring
 from pgflash.web.security import Policy
 
 #: Streams have no end, so who watches is not waited for.
 _GRACE_S = 1
+#: Who waits to be accepted; who finds no room there tries again after a second.
+_QUEUE = 1024
+_HEAD_MAX_BYTES = 16 * 1024
+_IDLE_S = 5
+#: What the kernel holds of an answer; it would be up to 4 MB of its memory for each.
+_SEND_BUFFER_BYTES = 256 * 1024
 
 
 class ServeError(PgflashError):
@@ -31,29 +42,63 @@ def serve(
     port: int,
     policy: Policy,
     ready: Callable[[str], None],
+    say: Callable[[str], None],
     store: Path = STORE,
 ) -> None:
-    """Serve until Ctrl-C; READY is told the address once it is listened on.
+    """Serve until Ctrl-C; READY is told the address once it is listened on, SAY what goes wrong.
 
     A server that is not there may come; a connection string that is none never leads to one.
     """
     parse_dsn(dsn)
-    with contextlib.closing(listen(address, port)) as listener:
+    try:
+        limits = Limits(connections=allowed_connections(Limits().connections))
+    except ValueError as error:
+        raise ServeError(str(error), hint="Raise it: ulimit -n 1024, or LimitNOFILE.") from error
+    with contextlib.closing(listen(address, port)) as listener, said_rarely(say):
         app = make_app(Collector(dsn, Ring()), policy, store=store)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,  # it would keep what careless clients put into URLs
-            server_header=False,
-            proxy_headers=False,
-            lifespan="on",
-            ws="none",
-            timeout_graceful_shutdown=_GRACE_S,
-            h11_max_incomplete_event_size=16 * 1024,
-        )
         host = f"[{address}]" if ":" in address else address
         ready(f"http://{host}:{listener.getsockname()[1]}/")
-        uvicorn.Server(config).run(sockets=[listener])
+        make_server(app, Door(limits)).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Accepts a few connections in one go, and has many wait for it."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for one in sockets or []:
+            one.listen(_QUEUE)
+
+
+def make_server(app: ASGIApp, door: Door) -> uvicorn.Server:
+    """Return what serves an application behind a door."""
+    config = uvicorn.Config(
+        app,
+        http=partial(Connection, door=door),  # type: ignore[arg-type]  # it is only called
+        loop="asyncio",
+        log_config=None,
+        access_log=False,  # it would keep what careless clients put into URLs
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        ws="none",
+        timeout_graceful_shutdown=_GRACE_S,
+        timeout_keep_alive=_IDLE_S,
+        h11_max_incomplete_event_size=_HEAD_MAX_BYTES,
+        backlog=ACCEPTED_AT_ONCE,
+    )
+    return _Server(config)
+
+
+@contextlib.contextmanager
+def said_rarely(say: Callable[[str], None]) -> Iterator[None]:
+    """Have what libraries and we complain of said by a function, a line a minute about each."""
+    handler = Sayings(say)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def listen(address: str, port: int) -> socket.socket:
@@ -69,8 +114,9 @@ def listen(address: str, port: int) -> socket.socket:
         ) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         listener.bind(place)
-        listener.listen(128)
+        listener.listen(_QUEUE)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:

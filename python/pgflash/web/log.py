@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What is said on standard error while the page is served: a line a minute about each thing.
+
+Whoever can reach the page can make something go wrong as often as he likes, and may put into a
+message what he likes.  So a thing is the place in the code that it is said at, of which there
+are so many and no more; the next line about it says how often it happened.  A line is one line,
+without what a terminal obeys.
+"""
+
+import logging
+import time
+import traceback
+from collections.abc import Callable
+
+EVERY_S = 60.0
+_LINE_MAX = 500
+
+
+class Sayings(logging.Handler):
+    """Says each thing once a minute."""
+
+    def __init__(
+        self, say: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Say lines by a function."""
+        super().__init__(logging.WARNING)
+        self._say = say
+        self._clock = clock
+        #: When a thing was last said, and how often it happened since.
+        self._said: dict[tuple[str, int], tuple[float, int]] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say a thing, or count it."""
+        thing, now_s = (record.pathname, record.lineno), self._clock()
+        said_s, more = self._said.get(thing, (-EVERY_S, 0))
+        if now_s - said_s < EVERY_S:
+            self._said[thing] = (said_s, more + 1)
+            return
+        self._said[thing] = (now_s, 0)
+        since = f" ({more} times more since this was last said)" if more else ""
+        self._say(f"{printable(_line(record))[:_LINE_MAX]}{since}")
+
+
+def printable(text: str) -> str:
+    """Return a text without what is no letter: escape sequences, line ends."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _line(record: logging.LogRecord) -> str:
+    """Return a message, and of an exception what it was and where, not how it came there."""
+    line = record.getMessage().strip()
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return line
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{line}: {type(error).__name__}: {error}{where}"

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: PostgreSQL
+"""`pgflash serve` as people run it, in a process of its own, and strangers who crowd its door."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import re
+import resource
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.patience import PATIENCE_S, until
+
+TOKEN = "0123456789abcdef-right"
+RIGHT = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A page that a process serves."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def ask(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> tuple[int, str]:
+        """Return the code and the text of an answer; 0 where the connection was ended."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        try:
+            connection.request(method, path, headers=dict(headers or {}), body=body)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except (ConnectionError, http.client.HTTPException, TimeoutError):
+            return 0, ""
+        finally:
+            connection.close()
+
+    @property
+    def lines(self) -> list[str]:
+        """What it has said so far."""
+        return self.log.read_text().splitlines()
+
+
+@contextlib.contextmanager
+def serving(
+    base: Path,
+    *words: str,
+    token: str = TOKEN,
+    files: tuple[int, int] | None = None,
+    listen: str = "127.0.0.1:0",
+) -> Iterator[Serving]:
+    """Serve the page of a server that is not there; FILES are limits of descriptors."""
+    log = base / "serve.log"
+    environment = {
+        **{name: word for name, word in os.environ.items() if name != "PGFLASH_TOKEN"},
+        "XDG_CONFIG_HOME": str(base / "config"),
+        **({"PGFLASH_TOKEN": token} if token else {}),
+    }
+    limited = f"ulimit -Sn {files[0]} && ulimit -Hn {files[1]} && " if files else ""
+    command = [
+        *("sh", "-c", f'{limited}exec "$@"', "sh"),
+        *(sys.executable, "-m", "pgflash.cli", "serve", "--dsn", "host=/nowhere dbname=x"),
+        *("--listen", listen, *words),
+    ]
+    with log.open("wb") as said:
+        process = subprocess.Popen(command, stderr=said, env=environment)
+        try:
+            until(lambda: "Ctrl-C" in log.read_text() or process.poll() is not None)
+            (port,) = re.findall(r"http://[^ ]*:(\d+)/", log.read_text())
+            one = Serving(port=int(port), process=process, log=log)
+            until(lambda: one.ask("/health")[0] == 200)
+            yield one
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+
+class Crowd:
+    """Strangers who keep connections with the same unfinished words; who is put out, returns."""
+
+    def __init__(self, port: int, count: int, words: bytes) -> None:
+        """Have so many come to a port of this machine."""
+        _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self._port = port
+        self._count = count
+        self._words = words
+        self._over = threading.Event()
+        #: How many came, those who returned counted again.
+        self.came = 0
+        self._thread = threading.Thread(target=self._press)
+
+    def __enter__(self) -> Crowd:
+        self._thread.start()
+        until(lambda: self.came >= self._count)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _press(self) -> None:
+        inside: dict[int, socket.socket] = {}
+        events = select.epoll()
+        while not self._over.is_set():
+            for _ in range(min(self._count - len(inside), 50)):
+                one = socket.socket()
+                one.settimeout(1.0)
+                with contextlib.suppress(OSError):
+                    one.connect(("127.0.0.1", self._port))
+                    one.sendall(self._words)
+                    inside[one.fileno()] = one
+                    events.register(one.fileno(), select.EPOLLIN)
+                    self.came += 1
+            for number, _event in events.poll(0.01):
+                with contextlib.suppress(OSError):
+                    if inside[number].recv(65536):
+                        continue
+                events.unregister(number)
+                inside.pop(number).close()
+        events.close()
+        for one in inside.values():
+            one.close()
+
+
+def stranger(port: int, words: bytes = b"", *, window: int = 0) -> socket.socket:
+    """Return a connection of somebody who has said something; WINDOW: what he takes of answers."""
+    one = socket.socket()
+    if window:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+    one.settimeout(PATIENCE_S)
+    one.connect(("127.0.0.1", port))
+    one.sendall(words)
+    return one
+
+
+def is_over(one: socket.socket) -> bool:
+    """Tell whether the other side has ended a connection; what it still says is not read."""
+    events = select.poll()
+    events.register(one, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+    return bool(events.poll(0))
