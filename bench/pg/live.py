@@ -133,7 +133,7 @@ def page(server: Server, port: int) -> Iterator[subprocess.Popen[str]]:
     """Serve the page of a server."""
     child = subprocess.Popen(
         [sys.executable, "-m", "pgflash.cli", "serve", "--dsn", server.conninfo(),
-         "--listen", f"127.0.0.1:{port}"],
+         "--listen", f"127.0.0.1:{port}", "--no-token"],
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import BrowserContext, sync_playwright
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tools")]
@@ -21,15 +21,17 @@ sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "tools")]
 from support.chromium import CHROMIUM  # noqa: E402
 from support.cluster import ClusterFactory, build_install, find_install  # noqa: E402
 from support.served import served  # noqa: E402
+from support.serving import TOKEN  # noqa: E402
 from support.watched import create_watched, under_load  # noqa: E402
 
 IMAGES = REPOSITORY / "docs" / "images"
 SIZE = {"width": 1200, "height": 900}
 
 
-def photograph(browser: Browser, address: str, name: str, *, marked: bool = False) -> None:
+def photograph(context: BrowserContext, address: str, name: str, *, marked: bool = False) -> None:
     """Photograph the top of a page."""
-    page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]  # a TypedDict of these two
+    page = context.new_page()
+    page.set_viewport_size(SIZE)  # type: ignore[arg-type]  # a TypedDict of these two
     page.goto(address)
     page.wait_for_timeout(3000)
     if marked:
@@ -55,18 +57,23 @@ def main() -> None:
         cached = create_watched(factory, install)
         with (
             under_load(cached.server, rate_tps=40),
-            served(cached.server.conninfo(), interval_s=1.0) as one,
+            served(cached.server.conninfo(), interval_s=1.0, token=TOKEN) as one,
             sync_playwright() as player,
         ):
             address = f"http://127.0.0.1:{one.port}"
             browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            page = browser.new_page()
-            page.goto(address)  # who watches is read for once a second
+            context = browser.new_context()
+            page = context.new_page()
+            page.goto(address)
+            page.get_by_label("Token").fill(TOKEN)
+            page.get_by_role(
+                "button", name="Enter"
+            ).click()  # who watches is read for once a second
             time.sleep(seconds)
-            photograph(browser, f"{address}/", "live.png", marked=True)
-            photograph(browser, f"{address}/cache", "live-cache.png")
+            photograph(context, f"{address}/", "live.png", marked=True)
+            photograph(context, f"{address}/cache", "live-cache.png")
             report = REPOSITORY / "docs" / "examples" / "report.html"
-            photograph(browser, report.as_uri(), "awr.png")
+            photograph(context, report.as_uri(), "awr.png")
             browser.close()
     finally:
         factory.close()

@@ -303,8 +303,9 @@ def test_a_finger_marks_along_the_time_and_scrolls_across(opened: Callable[..., 
 
 
 def test_a_marked_stretch_makes_its_report_as_a_file(
-    opened: Callable[..., Tab], watched: Watched
+    opened: Callable[..., Tab], watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 0.0)
     server = watched.cached.server
     snapshot(server)
     begin, _counts = watched.counted()
@@ -316,6 +317,27 @@ def test_a_marked_stretch_makes_its_report_as_a_file(
         page.get_by_role("button", name="Make its AWR report").click()
     assert download.value.suggested_filename == "pgflash-report.html"
     assert 'id="top-events"' in download.value.path().read_text()
+
+
+def test_a_report_that_is_asked_for_too_soon_says_when_to_ask_again(
+    opened: Callable[..., Tab], watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 3600.0)  # we may be slow
+    server = watched.cached.server
+    snapshot(server)
+    begin, _counts = watched.counted()
+    with server.connect() as connection:
+        connection.execute("select pg_sleep(0.5)")
+    page = opened().alive()
+    mark(page, begin, watched.counted()[0])
+    marked = page.locator("#show [name=from]").input_value()
+    page.get_by_role("button", name="Make its AWR report").click()
+    page.wait_for_url("**/report")
+    assert page.get_by_role("alert").inner_text().startswith("The last snapshot is ")
+    assert "Ask again in " in page.locator("main").inner_text()
+    assert serious(page) == []
+    page.get_by_role("link", name="Back to the Performance page").click()
+    assert page.locator("#show [name=from]").input_value() == marked
 
 
 def test_a_report_that_cannot_be_made_is_refused_on_a_page_that_leads_back(
@@ -608,3 +630,20 @@ def test_a_token_is_given_to_a_form_and_opens_the_page(browser: Browser) -> None
         page.get_by_role("button", name="Sign out").click()
         assert page.locator("#token").is_visible()
         page.close()
+
+
+def test_two_pages_on_one_machine_do_not_sign_each_other_out(browser: Browser) -> None:
+    """A browser sends what one port has given it to all ports of the same name."""
+    tokens = ("0123456789abcdef", "fedcba9876543210")
+    with served(token=tokens[0]) as one, served(token=tokens[1]) as other:
+        context = browser.new_context()
+        for page_of, token in ((one, tokens[0]), (other, tokens[1])):
+            page = context.new_page()
+            page.set_default_timeout(PATIENCE_S * 1000)
+            page.goto(f"http://127.0.0.1:{page_of.port}/")
+            page.locator("#token").fill(token)
+            page.get_by_role("button", name="Enter").click()
+        for page in context.pages:
+            page.reload()
+            assert page.locator("h1").inner_text() == "Performance"
+        context.close()

@@ -260,7 +260,7 @@ def test_absurd_stretches_are_refused_in_a_sentence(
 def test_a_stretch_makes_its_report_as_a_file(
     server: Server, page: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 600.0)  # we may be slow
+    monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 0.0)
     count = "select count(*) from pgflash_snapshots"
     with server.connect() as connection:
         connection.execute("select pgflash_snapshot()")
@@ -319,7 +319,10 @@ def test_a_stretch_is_compared_with_the_same_one_earlier(server: Server, page: S
     assert found[3] > found[2]
 
 
-def test_pg_monitor_is_enough_for_every_page(server: Server) -> None:
+def test_pg_monitor_is_enough_for_every_page(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgflash.web.details.TAKEN_EVERY_S", 0.0)
     with server.connect() as connection:
         connection.execute("create role onlooker login in role pg_monitor")
         connection.execute("select pgflash_snapshot()")

@@ -22,7 +22,6 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import PgflashError
-from pgflash.web import tokens
 from pgflash.web.tokens import default_file, token_of
 from support.patience import PATIENCE_S, until
 from support.serving import RIGHT, TOKEN, Serving, serving, stranger
@@ -213,7 +212,7 @@ def test_a_token_that_cannot_be_kept_is_said_in_a_sentence(
     with pytest.raises(PgflashError, match="could not"):
         token_of(tmp_path / "file" / "token")
     # Without room for it nothing is left.
-    monkeypatch.setattr(tokens.os, "link", _no_room)
+    monkeypatch.setattr("os.link", _no_room)
     with pytest.raises(PgflashError, match="No space left"):
         token_of(tmp_path / "other" / "token")
     assert list((tmp_path / "other").iterdir()) == []
