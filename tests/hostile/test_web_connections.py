@@ -85,6 +85,18 @@ def test_bytes_that_trickle_in_set_no_clock_back(words: bytes) -> None:
             assert (len(page.door), len(control.door)) == (0, 1)
 
 
+def test_a_connection_that_was_opened_just_in_case_is_ended_without_a_word(
+    page: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No attack: browsers do that; half of a request is worth a line in the log."""
+    with stranger(page.port) as one:
+        until(lambda: is_over(one))
+    assert caplog.records == []
+    with stranger(page.port, HALF) as one:
+        until(lambda: is_over(one))
+    assert [one.getMessage() for one in caplog.records] == ["a request was not complete after 1 s"]
+
+
 def test_a_second_request_is_waited_for_no_longer_than_the_first(page: Served) -> None:
     """A whole request, and half of another on the same connection, with the token as well."""
     whole = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n"
@@ -213,7 +225,7 @@ def test_connections_stay_below_what_descriptors_allow(
         limits = Path(f"/proc/{page.process.pid}/limits").read_text()
         (found,) = [line.split() for line in limits.splitlines() if "open files" in line]
         assert found[3:5] == ["300", "300"]
-        with Crowd(page.port, 500, HALF):
+        with Crowd(page.port, 500, HALF, again_s=50):
             until(lambda: page.ask("/metrics", headers=RIGHT)[0] == 200)
             assert len(list(Path(f"/proc/{page.process.pid}/fd").iterdir())) < 300
         assert not [line for line in page.lines if "Too many open files" in line]

@@ -21,6 +21,8 @@ from support.patience import PATIENCE_S, until
 
 TOKEN = "0123456789abcdef-right"
 RIGHT = {"Authorization": f"Bearer {TOKEN}"}
+#: Between two rounds of a crowd.
+_PAUSE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +95,14 @@ def serving(
 class Crowd:
     """Strangers who keep connections with the same unfinished words; who is put out, returns."""
 
-    def __init__(self, port: int, count: int, words: bytes) -> None:
-        """Have so many come to a port of this machine."""
+    def __init__(self, port: int, count: int, words: bytes, *, again_s: int = 300) -> None:
+        """Have so many come to a port of this machine, and so many a second again at most."""
         _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self._port = port
         self._count = count
         self._words = words
+        self._again_s = again_s
         self._over = threading.Event()
         #: How many came, those who returned counted again.
         self.came = 0
@@ -118,7 +121,8 @@ class Crowd:
         inside: dict[int, socket.socket] = {}
         events = select.epoll()
         while not self._over.is_set():
-            for _ in range(min(self._count - len(inside), 50)):
+            more = 50 if self.came < self._count else max(round(self._again_s * _PAUSE_S), 1)
+            for _ in range(min(self._count - len(inside), more)):
                 one = socket.socket()
                 one.settimeout(1.0)
                 with contextlib.suppress(OSError):
@@ -127,7 +131,8 @@ class Crowd:
                     inside[one.fileno()] = one
                     events.register(one.fileno(), select.EPOLLIN)
                     self.came += 1
-            for number, _event in events.poll(0.01):
+            self._over.wait(_PAUSE_S)
+            for number, _event in events.poll(0):
                 with contextlib.suppress(OSError):
                     if inside[number].recv(65536):
                         continue

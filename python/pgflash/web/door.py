@@ -9,9 +9,9 @@ things.
 
 There are so many connections at most.  One more costs another its place: the oldest of a
 stranger, of the address that strangers have most from (behind a proxy, and on loopback, all have
-the same).  A stranger is who has not shown a token with the last request; where none is asked
-for, who has not sent a request yet.  So whoever comes is let in, and has time to show a token
-before others push him out; who has shown one is pushed out by nobody.
+the same).  A stranger is whose connection is not just being used to answer a request that came
+with a token; where none is asked for, to answer any.  So whoever comes is let in, and has time to
+show a token before others push him out; who has shown one gets his answer, a stream, too.
 
 A request must be here in time, head and body; the clock begins when the connection is made or
 the last answer was given, and no byte that trickles in sets it back.
@@ -108,7 +108,7 @@ class Door:
             self._sweeps = one.loop.call_later(_SWEEP_S, self._sweep, one.loop)
 
     def know(self, one: "Connection", known: bool) -> None:
-        """Note whether the last request of a connection was that of a stranger."""
+        """Note whether a connection is that of a stranger now."""
         if known:
             self._forget_stranger(one)
         elif one in self._open:
@@ -136,7 +136,8 @@ class Door:
         now_s = time.monotonic()
         for one in list(self._open):
             if one.is_asking and now_s - one.asked_s > self.limits.request_s:
-                _log.warning("a request was not complete after %g s", self.limits.request_s)
+                if one.has_begun:  # browsers open connections just in case
+                    _log.warning("a request was not complete after %g s", self.limits.request_s)
                 self._end(one)
             elif one.reads_too_slowly(now_s, self.limits):
                 _log.warning("an answer was not read for %g s", self.limits.read_s)
@@ -144,11 +145,12 @@ class Door:
         self._sweeps = loop.call_later(_SWEEP_S, self._sweep, loop) if self._open else None
 
     def _end(self, one: "Connection") -> None:
-        """End a connection at once; what it was still to be sent is dropped, by the kernel, too."""
+        """End a connection; what is not read yet is dropped, by the kernel, too."""
         self.leave(one)
-        one.transport.get_extra_info("socket").setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING
-        )
+        if one.unread:
+            one.transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING
+            )
         one.transport.abort()
 
 
@@ -170,6 +172,8 @@ class Connection(H11Protocol):
         self._door = door
         self.origin = ""
         self.asked_s = time.monotonic()
+        #: Whether a part of the request that is to come is here.
+        self.has_begun = False
         #: When so much was unread: what slowness is measured from.
         self._seen: tuple[float, int] | None = None
 
@@ -207,9 +211,17 @@ class Connection(H11Protocol):
         self._door.leave(self)
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Take up a part of a request."""
+        self.has_begun = True
+        super().data_received(data)
+
     def on_response_complete(self) -> None:
         """Wait for the next request from now on."""
         self.asked_s = time.monotonic()
+        self.has_begun = False
+        if not self.unread:
+            self.know(False)
         super().on_response_complete()
 
     def pause_writing(self) -> None:
