@@ -278,6 +278,17 @@ def no_dependency_has_a_known_hole(source: Source) -> Iterator[str]:
         yield f"1: {name} has no bound: it must be at least {_SAFE_FROM[name][0]}"
 
 
+_SERVING = re.compile(r"\buvicorn\.(Config|run)\(")
+
+
+def pages_are_served_behind_the_door(source: Source) -> Iterator[str]:
+    """A server without limits of connections and times is one that any stranger can stop."""
+    if source.path.suffix == ".py" and source.path != PurePosixPath("python/pgflash/web/serve.py"):
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if _SERVING.search(line):
+                yield f"{number}: serves by itself, not by make_server() of pgflash.web.serve"
+
+
 RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
     only_the_bridge_knows_both_worlds,
@@ -292,6 +303,7 @@ RULES: tuple[Rule, ...] = (
     commands_write_through_output,
     roles_are_granted_in_one_place,
     no_dependency_has_a_known_hole,
+    pages_are_served_behind_the_door,
 )
 
 

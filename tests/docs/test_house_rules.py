@@ -63,6 +63,7 @@ BROKEN = {
         "pyproject.toml",
         '[project]\ndependencies = ["h11>=0.16", "idna>=3.7", "jinja2>=3.1", "starlette>=1"]\n',
     ),
+    "pages_are_served_behind_the_door": ("tests/x.py", '"""A."""\nuvicorn.' + "run(app)\n"),
     "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
 }
 
