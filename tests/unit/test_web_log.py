@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 
@@ -85,6 +86,14 @@ def test_a_line_is_one_line_without_what_a_terminal_obeys(
     assert told.lines == [line]
     told.fail(words)
     assert told.lines[1].isprintable()
+
+
+def test_streams_that_end_with_us_are_no_thing_to_say(told: Told) -> None:
+    try:
+        raise asyncio.CancelledError
+    except asyncio.CancelledError:
+        told.logger.exception("Exception in ASGI application")
+    assert told.lines == []
 
 
 def test_a_line_has_an_end_and_of_an_exception_where_it_was(told: Told) -> None:

@@ -7,6 +7,7 @@ are so many and no more; the next line about it says how often it happened.  A l
 without what a terminal obeys.
 """
 
+import asyncio
 import logging
 import time
 import traceback
@@ -31,6 +32,8 @@ class Sayings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Say a thing, or count it."""
+        if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
+            return  # viewers' streams, when we end
         thing, now_s = (record.pathname, record.lineno), self._clock()
         said_s, more = self._said.get(thing, (-EVERY_S, 0))
         if now_s - said_s < EVERY_S:
