@@ -169,7 +169,7 @@ def test_advice_is_carried_out_under_load_brings_what_it_said_and_is_taken_back(
     placed: PlacedServer, devices: Devices, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dsn = ("--dsn", placed.dsn)
-    plan = placed.server.base / "plan.json"
+    plan = placed.plans / "plan.json"
     disks = devices.emulator
     disks.on()
     before = per_s(orders(placed, MEASURED_S))

@@ -45,7 +45,7 @@ def cached(pgflash_install: PgInstall) -> Iterator[CachedServer]:
 
 
 def plan(cached: CachedServer, *asked: Move) -> Path:
-    path = cached.server.base / f"plan-{asked[0].kind}.json"
+    path = cached.server.base.parent / f"plan-{asked[0].kind}.json"
     with Cluster(cached.server.conninfo()) as cluster:
         moves = [move for one in asked for move in moves_for(cluster, one)]
         write_plan(path, plan_for(cluster, moves, id="plan", now=datetime.now(UTC)))

@@ -33,7 +33,7 @@ def placed(pg_install: PgInstall) -> Iterator[PlacedServer]:
 @pytest.fixture
 def folder(placed: PlacedServer) -> Iterator[Path]:
     """A folder of the test's own in memory: each step of a plan is synced."""
-    with tempfile.TemporaryDirectory(dir=placed.server.base) as name:
+    with tempfile.TemporaryDirectory(dir=placed.plans) as name:
         yield Path(name)
 
 

@@ -491,7 +491,7 @@ def test_a_folder_becomes_a_tablespace_and_the_same_one_again(placed: PlacedServ
     placed.apply(placed.plan(asked, name="folder"))
     assert places(placed, "seen_id") == {"seen_id": "new_space"}
     assert placed.apply(placed.plan(asked, name="folder2")).records[0].was == "new_space"
-    placed.undo(placed.server.base / "folder.json")
+    placed.undo(placed.plans / "folder.json")
 
 
 def test_a_cut_while_a_tablespace_is_made_leaves_one_that_is_found_again(

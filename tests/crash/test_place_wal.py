@@ -26,6 +26,7 @@ from pgflash.model.plan import (
 )
 from pgflash.place import PlaceError, apply_plan, files, undo_plan
 from pgflash.place.control import ServerProcess, Startup
+from pgflash.place.owner import Beat
 from pgflash.place.wal import WalMover
 from support.cluster import ClusterFactory
 from support.patience import eventually
@@ -349,7 +350,7 @@ def test_a_disk_that_fills_up_while_the_server_is_down_changes_nothing(
     rows.add()
     mirror = files.mirror
 
-    def full(source: Path, dest: Path, *, beat: files.Beat, live: bool, keep: str = "") -> None:
+    def full(source: Path, dest: Path, *, beat: Beat, live: bool, keep: str = "") -> None:
         if not live and source.name == "pg_wal":
             raise OSError(28, "No space left on device")
         mirror(source, dest, beat=beat, live=live, keep=keep)

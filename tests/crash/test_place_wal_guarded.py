@@ -18,7 +18,7 @@ from pgflash.lab.account import ServerError
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.processes import servers_in
 from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
-from pgflash.place import PlaceError, Steps, files, look_at
+from pgflash.place import PlaceError, Steps, look_at
 from pgflash.place.control import ServerProcess
 from pgflash.place.wal import WalMover
 from support.cluster import ClusterFactory
@@ -171,14 +171,13 @@ def test_a_server_that_another_process_looks_after_is_not_stopped(placed: Placed
 
 def meanwhile(patch: pytest.MonkeyPatch, work: Callable[[], None]) -> None:
     """Do something else when the rest has been copied, and the names have not changed yet."""
-    differences = files.differences
+    exchange = WalMover._exchange
 
-    def compared(source: Path, dest: Path, *, keep: str = "") -> list[str]:
-        found = differences(source, dest, keep=keep)
+    def worked(mover: WalMover, control: str) -> None:
         work()
-        return found
+        exchange(mover, control)
 
-    patch.setattr(files, "differences", compared)
+    patch.setattr(WalMover, "_exchange", worked)
 
 
 def test_a_server_that_somebody_else_starts_keeps_its_wal(

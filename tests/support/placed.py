@@ -103,9 +103,14 @@ class PlacedServer:
             connection.execute(f"create tablespace {name} location '{folder}'")
         return name
 
+    @property
+    def plans(self) -> Path:
+        """The folder of plans."""
+        return self.server.base.parent
+
     def plan(self, *asked: Move, name: str = "plan") -> Path:
-        """Write a plan of moves to a file."""
-        path = self.server.base / f"{name}.json"
+        """Write a plan of moves to a file, where the server's user cannot change it."""
+        path = self.plans / f"{name}.json"
         with Cluster(self.dsn) as cluster:
             moves = [move for one in asked for move in moves_for(cluster, one)]
             write_plan(path, plan_for(cluster, moves, id=name, now=datetime.now(UTC)))

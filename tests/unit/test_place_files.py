@@ -135,14 +135,14 @@ def test_what_the_source_lacks_goes_but_our_own_file_stays(source: Path, dest: P
 def test_a_file_that_vanishes_is_left_out_only_while_a_server_runs(
     source: Path, dest: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lstat = Path.lstat
+    status_of = files.status_of
 
-    def gone(path: Path) -> os.stat_result:
-        if path == source / "A":
+    def gone(folder: int, name: str) -> os.stat_result:
+        if name == "A":
             raise FileNotFoundError(errno.ENOENT, "gone")
-        return lstat(path)
+        return status_of(folder, name)
 
-    monkeypatch.setattr(Path, "lstat", gone)
+    monkeypatch.setattr(files, "status_of", gone)
     assert mirror(source, dest, live=True) == 3000
     with pytest.raises(FileNotFoundError):
         mirror(source, dest)
@@ -169,7 +169,7 @@ def test_two_names_change_places_at_once(tmp_path: Path) -> None:
 def test_a_file_system_that_cannot_switch_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cannot(_one: Path, _other: Path) -> None:
+    def cannot(_folder: int, _one: str, _other: str) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(files, "_rename_exchange", cannot)

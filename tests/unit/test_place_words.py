@@ -3,12 +3,14 @@
 
 import os
 import signal
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from pgflash.lab.account import make_server_dir
 from pgflash.model.plan import (
     Move,
     MoveKind,
@@ -153,10 +155,24 @@ def test_a_server_in_a_session_of_a_user_is_an_ordinary_one(tmp_path: Path) -> N
     a_data_directory(tmp_path)._refuse_if_looked_after(a_process(tmp_path, cgroup))
 
 
-def test_a_pid_file_that_outlived_its_server_is_not_believed(tmp_path: Path) -> None:
+def test_a_pid_file_that_outlived_its_server_is_not_believed() -> None:
+    # Not below pytest's tmp_path: where root runs the tests it is looked at as the owner.
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        server = a_data_directory(make_server_dir(Path(name) / "data"))
+        (server.data / "postmaster.pid").write_text(f"{os.getpid()}\n{server.data}\n")
+        assert server.pid() is None
+
+
+def test_a_data_directory_of_root_is_nobodys(tmp_path: Path) -> None:
+    """Or root would work on it as root, and in whatever folder a server says is its own."""
+    if os.geteuid() != 0:
+        pytest.skip("only root could become root")
     server = a_data_directory(tmp_path)
-    (tmp_path / "postmaster.pid").write_text(f"{os.getpid()}\n{tmp_path}\n")
-    assert server.pid() is None
+    with pytest.raises(PlaceError, match="belongs to root"):
+        server.pid()
+    with pytest.raises(PlaceError, match="belongs to root"):
+        server.owner.as_user()
 
 
 def test_two_processes_do_not_work_on_one_plan(tmp_path: Path) -> None:

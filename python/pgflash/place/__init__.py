@@ -10,7 +10,8 @@ apply_plan(Journal(path, plan), dsn)          # and undo_plan()
 
 Read apply.py first, then wal.py, which is the one that stops a server; objects.py moves
 tables and indexes, archive.py and temp.py change settings.  control.py knows a server as a
-process, cluster.py over SQL, files.py as folders; journal.py is what a kill leaves.
+process, cluster.py over SQL, files.py as folders; journal.py is what a kill leaves;
+owner.py is who does what is done to the server's files, also where root runs pgflash.
 
 What is always true: whatever is cut off wherever, the cluster can be started without
 pgflash and has lost nothing; the same command goes on; an undo goes back.
@@ -18,6 +19,7 @@ pgflash and has lost nothing; the same command goes on; an undo goes back.
 
 from pgflash.place.apply import Seen, apply_plan, is_down, look_at, undo_plan
 from pgflash.place.cluster import Cluster
+from pgflash.place.control import Startup
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Journal, Listener, Silent, Steps
 from pgflash.place.mover import Look
@@ -31,6 +33,7 @@ __all__ = [
     "PlaceError",
     "Seen",
     "Silent",
+    "Startup",
     "Steps",
     "apply_plan",
     "is_down",

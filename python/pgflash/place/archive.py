@@ -20,7 +20,9 @@ As a place of a move it is the setting that makes it: NAME=set:VALUE or NAME=res
 """
 
 import contextlib
+import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,12 +30,14 @@ from pathlib import Path
 import psycopg
 
 from pgflash.model.plan import Move
-from pgflash.place import files, speed
+from pgflash.place import files
 from pgflash.place.cluster import Cluster, said_no
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
 from pgflash.place.mover import Look, Room
+from pgflash.place.owner import Beat, Owner, make_folder, refuse_folder
 from pgflash.place.settings import change_setting, set_place, setting_place
+from pgflash.place.speed import slower, write_bytes_s
 
 _COMMAND = "archive_command"
 _BASIC = "basic_archive.archive_directory"
@@ -134,7 +138,7 @@ class ArchiveMover:
         folder = folder_of(command)
         if "command" in self._move.options and not self._copies:
             # What is named through a variable of the shell, say, is no folder for us.
-            return folder if folder is not None and Path(folder).is_dir() else ""
+            return folder if folder is not None and self._is_folder(Path(folder)) else ""
         if folder is not None:
             return folder
         raise PlaceError(
@@ -148,7 +152,7 @@ class ArchiveMover:
     def refuse(self) -> None:
         """Refuse a move that must not be."""
         cluster = self._cluster
-        owner = cluster.process().owner  # may we act as its user?
+        owner = self._owner  # may we act as its user?
         if cluster.is_standby:
             raise PlaceError(
                 "a standby cannot be made to finish a segment, so the change cannot be checked",
@@ -160,12 +164,12 @@ class ArchiveMover:
         self.target()  # the new folder can stand in the command
         if self._name == _COMMAND and "command" in self._move.options:
             _refuse_other_folder(self._move.options["command"], self._new_folder())
-        if files.is_inside(new, cluster.data_directory()):
+        if owner.do(files.is_inside, new, cluster.data_directory()):
             raise PlaceError(
                 f"{new} is inside the data directory", hint="Name a folder on another device."
             )
-        files.refuse_folder(new, owner)
-        if old is not None and not old.is_dir():
+        refuse_folder(Path(self._new_folder()), owner)
+        if old is not None and not self._is_folder(old):
             raise PlaceError(
                 f"{old}, which archive_command names, is no folder here",
                 hint="Name the new command with --command, and leave what is archived where it is "
@@ -184,7 +188,7 @@ class ArchiveMover:
         """Say what the move would mean, or refuse it."""
         self.refuse()
         old, new = self._folders()
-        bytes_s, source = speed.slower(None, speed.write_bytes_s(files.nearest(new)))
+        bytes_s, source = slower(None, write_bytes_s(new, self._owner))
         old_bytes = self._old_bytes(old)
         return Look(
             here=str(old or self._cluster.setting(_COMMAND)),
@@ -200,10 +204,23 @@ class ArchiveMover:
     def _folders(self) -> tuple[Path | None, Path]:
         """Return the folder of now, if it is known, and the new one."""
         old = self._folder()
-        return Path(old).resolve() if old else None, Path(self._new_folder()).resolve()
+        return self._resolved(old) if old else None, self._resolved(self._new_folder())
+
+    @property
+    def _owner(self) -> Owner:
+        """Who the archive belongs to: the server makes its files."""
+        return self._cluster.process().owner
+
+    def _resolved(self, folder: str) -> Path:
+        return Path(self._owner.do(lambda: str(Path(folder).resolve())))
+
+    def _is_folder(self, folder: Path) -> bool:
+        return self._owner.do(lambda: folder.is_dir())
 
     def _old_bytes(self, old: Path | None) -> int:
-        return files.folder_bytes(old) if self._copies and old is not None else 0
+        if old is None or not self._copies:
+            return 0
+        return self._owner.do(files.folder_bytes, old)
 
     @property
     def _copies(self) -> bool:
@@ -229,12 +246,15 @@ class ArchiveMover:
         if "folder" not in steps.record.notes:
             steps.note("folder", self._folder())
         former = steps.record.notes["folder"]
-        old, new = Path(former) if former else None, Path(self._new_folder())
+        goes_back = steps.record.was == place
+        if not goes_back:
+            make_folder(Path(self._new_folder()), self._owner, was_asked_for=True)
+        elif former:
+            make_folder(Path(former), self._owner, was_asked_for=False)
+        old, new = self._resolved(former) if former else None, self._resolved(self._new_folder())
         # An undo goes the other way, and whole chains are wanted there, too.
-        if steps.record.was == place:
+        if goes_back:
             old, new = new, old
-        if new is not None:
-            files.make_folder(new, self._cluster.process().owner)
         if self._copies:
             self._copy_missing(old, new, steps, "copy what is archived")
         steps.at("change the setting")
@@ -251,7 +271,9 @@ class ArchiveMover:
         if self._copies:
             self._copy_missing(old, new, steps, "copy what came meanwhile")
             steps.at("compare")
-            _compare(old, new)
+            assert old is not None
+            assert new is not None
+            self._owner.do(_compare, old, new)
 
     def _copy_missing(self, old: Path | None, new: Path | None, steps: Steps, step: str) -> None:
         """Copy what the new folder lacks; what it has was archived there and stays.
@@ -261,24 +283,22 @@ class ArchiveMover:
         """
         assert old is not None
         assert new is not None
-        steps.at(step, total=files.folder_bytes(old))
+        steps.at(step, total=self._owner.do(files.folder_bytes, old))
         try:
-            for part in new.glob("*.pgflash-part"):
-                part.unlink()
-            found = sorted(old.iterdir())
+            found = self._owner.do(_names, old)
             # Asked after looking: what was there and waits no more is whole, however it came.
             waiting = self._waiting()
-            for path in found:
-                if path.is_file() and not path.name.startswith(waiting) and _lacks(new, path):
-                    # Somebody may be tidying up the archive.
-                    with contextlib.suppress(files.VanishedError):
-                        files.copy_file(path, new / path.name, steps.beat, live=False)
-            files.sync_folder(new)
+            whole = [name for name in found if not name.startswith(waiting)]
+            self._owner.do(_copy, old, new, whole, beat=steps.beat)
         except OSError as error:
             raise PlaceError(
                 f"could not copy {old} to {new}: {error.strerror}",
                 hint="Archiving goes on as it was set last; nothing was removed.",
             ) from error
+
+    def _has(self, folder: Path, segment: str) -> bool:
+        """Say whether a segment is in a folder; commands may add to its name."""
+        return self._owner.do(lambda: any(name.startswith(segment) for name in _names(folder)))
 
     def _waiting(self) -> tuple[str, ...]:
         """Return the files that are still to be archived; commands may add to their names."""
@@ -303,7 +323,7 @@ class ArchiveMover:
             )[0]
             # The files of a timeline begin with its number, so later is greater.
             is_over = last and _SEGMENT.match(last) and last >= name
-            if is_over and (folder is None or any(folder.glob(f"{last}*"))):
+            if is_over and (folder is None or self._has(folder, last)):
                 return
             if failed - failed_before >= _FAILED_MAX or time.monotonic() > deadline:
                 where = f" to {folder}" if folder else ""
@@ -312,6 +332,25 @@ class ArchiveMover:
                     hint="See the server's log. No segment is lost: they wait in pg_wal.",
                 )
             time.sleep(_POLL_S)
+
+
+def _names(folder: Path) -> list[str]:
+    with files.opened(folder) as number:
+        return files.names_in(number)
+
+
+def _copy(old: Path, new: Path, names: list[str], *, beat: Beat) -> None:
+    """Copy the files that the new folder lacks."""
+    with files.opened(old) as source, files.opened(new) as dest:
+        for part in files.names_in(dest):
+            if part.endswith(".pgflash-part"):
+                files.remove(dest, part)
+        for name in names:
+            # Somebody may be tidying up the archive.
+            with contextlib.suppress(files.VanishedError, FileNotFoundError):
+                if _lacks(source, dest, name):
+                    files.copy_file(source, dest, name, beat, live=False)
+        os.fsync(dest)
 
 
 def _refuse_other_folder(command: str, folder: str) -> None:
@@ -330,17 +369,30 @@ def _row(cursor: "psycopg.Cursor[tuple[str, ...]]") -> tuple[str, ...]:
     return row
 
 
-def _lacks(folder: Path, path: Path) -> bool:
+def _lacks(source: int, dest: int, name: str) -> bool:
     """Say whether a folder has no copy of a file, or not all of it."""
-    there = folder / path.name
-    return not there.exists() or there.stat().st_size != path.stat().st_size
+    status = files.status_of(source, name)
+    is_there = files.is_there(dest, name)
+    if stat.S_ISLNK(status.st_mode) and not is_there:
+        raise PlaceError(
+            f"{name} in the archive is a link", hint="Put the file that it leads to in its place."
+        )
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    if not is_there:
+        return True
+    there = files.status_of(dest, name)
+    return not stat.S_ISREG(there.st_mode) or there.st_size != status.st_size
 
 
-def _compare(old: Path | None, new: Path | None) -> None:
+def _compare(old: Path, new: Path) -> None:
     """See that the new folder has every file of the old one."""
-    assert old is not None
-    assert new is not None
-    missing = [path.name for path in sorted(old.iterdir()) if path.is_file() and _lacks(new, path)]
+    missing = []
+    with files.opened(old) as source, files.opened(new) as dest:
+        for name in files.names_in(source):
+            with contextlib.suppress(FileNotFoundError):
+                if _lacks(source, dest, name):
+                    missing.append(name)
     if missing:
         raise PlaceError(
             f"{new} lacks {len(missing)} files of {old}, such as {missing[0]}",

@@ -228,8 +228,8 @@ class Cluster:
         if folder not in self._write_speeds:
             # Whoever runs us may not even be allowed to look there.
             measured = None
-            with contextlib.suppress(OSError):
-                measured = speed.write_bytes_s(files.nearest(folder))
+            with contextlib.suppress(OSError, PlaceError):
+                measured = speed.write_bytes_s(folder, self.process().owner)
             self._write_speeds[folder] = measured
         return self._write_speeds[folder]
 
@@ -238,11 +238,12 @@ class Cluster:
         if not self.is_local:
             return None
         try:
-            device = file.stat().st_dev
-        except OSError:
+            owner = self.process().owner
+            device = owner.do(lambda: file.stat().st_dev)
+        except (OSError, PlaceError):
             return None
         if device not in self._read_speeds:
-            measured = speed.read_bytes_s(file)
+            measured = owner.do(speed.read_bytes_s, file)
             if measured is None:
                 return None  # the next file may be long enough
             self._read_speeds[device] = measured

@@ -6,6 +6,10 @@ where its messages go) and kept by the caller before it stops it: afterwards nob
 know.  It is started by pg_ctl as the owner of the data directory, in a session of its own,
 so that Ctrl-C at our terminal does not reach it.
 
+Its files are read as its owner, too, and what it was started with runs as its owner: it is
+the server's word, and root must not take it for an order.  A process is the server's only
+if it is the owner's.
+
 A server that somebody looks after (systemd, a supervisor, a container's first process) is
 not stopped behind his back: there the administrator says how, with two commands.  They run
 in a shell, as whoever runs pgflash.
@@ -25,8 +29,9 @@ from pathlib import Path
 
 import msgspec
 
+from pgflash.place import files
 from pgflash.place.errors import PlaceError
-from pgflash.place.files import Owner
+from pgflash.place.owner import Owner
 
 STOP_WAIT_S = 600
 START_WAIT_S = 600
@@ -59,6 +64,8 @@ class Startup:
     #: Commands of the administrator, to be used instead of pg_ctl.
     stop_command: str = ""
     start_command: str = ""
+    #: Whose server it is; None: noted by a version that did not say.
+    uid: int | None = None
 
     def to_json(self) -> str:
         """Return it as text, for the notes of a plan."""
@@ -75,7 +82,7 @@ class ServerProcess:
 
     def __init__(self, data: Path) -> None:
         """Know the data directory, and see that we may do what its owner may."""
-        self.data = data
+        self.data = data = data.resolve()
         try:
             self.owner = Owner.of(data)
             identity = (data / "PG_VERSION").stat()
@@ -92,12 +99,20 @@ class ServerProcess:
 
     def pid(self) -> int | None:
         """Return the postmaster's process id, or None if no server runs here."""
-        try:
-            number = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
-        except (OSError, ValueError):
-            return None
+        number = self._noted_pid()
         # The file outlives a killed server, and its number may be somebody else's by now.
-        return number if self._is_here(number) else None
+        return number if number is not None and self._is_here(number) else None
+
+    def _pid_file(self) -> list[str]:
+        """Return the lines of postmaster.pid; none if there is none."""
+        try:
+            return self.owner.do(_lines, self.data / "postmaster.pid")
+        except OSError:
+            return []
+
+    def _noted_pid(self) -> int | None:
+        lines = self._pid_file()
+        return int(lines[0]) if lines and re.fullmatch(r"-?\d+", lines[0].strip()) else None
 
     def startup(
         self,
@@ -134,6 +149,7 @@ class ServerProcess:
             log=self._log(process, collector_log, needed=not start_command),
             stop_command=stop_command,
             start_command=start_command,
+            uid=self.owner.uid,
         )
 
     def _refuse_if_looked_after(self, process: Path) -> None:
@@ -168,7 +184,7 @@ class ServerProcess:
                 f"the server would not start again: {_first_line(done)}",
                 hint="Put its configuration right first. Nothing was done.",
             )
-        if Path(done.stdout.strip()).resolve() != self.data.resolve():
+        if Path(done.stdout.strip()).resolve() != self.data:
             raise PlaceError(
                 f"the server would start in {done.stdout.strip()} instead of {self.data}",
                 hint="Restart it with full paths first, or say how to stop and start it: "
@@ -177,7 +193,7 @@ class ServerProcess:
 
     def _log(self, process: Path, collector_log: Path | None, *, needed: bool) -> str:
         """Return the file that the server's messages go to."""
-        if collector_log is not None:
+        if collector_log is not None and collector_log.parent.is_dir():
             return str(collector_log)
         target = (process / "fd" / "2").readlink()
         if target.is_absolute() and target.is_file():
@@ -265,9 +281,8 @@ class ServerProcess:
 
     def _has_orphans(self) -> bool:
         """Say whether processes of a server that was killed are still there."""
-        try:
-            number = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
-        except (OSError, ValueError):
+        number = self._noted_pid()
+        if number is None:
             return False  # it ended as it should
         # It holds the lock until its parent has waited for it.
         return _is_ending(number) or any(map(self._is_here, _numbers()))
@@ -277,9 +292,13 @@ class ServerProcess:
         try:
             folder = Path(f"/proc/{number}/cwd").readlink()
             program = Path(f"/proc/{number}/exe").readlink().name
+            status = Path(f"/proc/{number}/status").read_text()
         except OSError:
             return False
-        return folder == self.data.resolve() and program.startswith("postgres")
+        # Real, effective and saved: a program that has more rights than he is not his server.
+        users = re.search(r"^Uid:\t(\d+)\t(\d+)\t(\d+)", status, re.MULTILINE)
+        is_owners = users is not None and set(users.groups()) == {str(self.owner.uid)}
+        return is_owners and folder == self.data and program.startswith("postgres")
 
     def _start_by_pg_ctl(self, startup: Startup) -> None:
         words = ["pg_ctl", "start", "-D", startup.config_directory, "-w", "-t", str(START_WAIT_S)]
@@ -296,10 +315,7 @@ class ServerProcess:
             )
 
     def _is_ready(self) -> bool:
-        try:
-            lines = (self.data / "postmaster.pid").read_text().splitlines()
-        except OSError:
-            return False
+        lines = self._pid_file()
         return (
             self.pid() is not None and len(lines) >= 8 and lines[7].strip() in {"ready", "standby"}
         )
@@ -327,9 +343,10 @@ class ServerProcess:
         program = Path(startup.bindir) / words[0]
         try:
             # Into a pipe nothing may be written that a server inherits: pg_ctl gives it -l.
+            # The shell is the owner when it enters the folder, which root need not be able to.
             return subprocess.run(
-                [program, *words[1:]],
-                cwd=self.data,
+                ["/bin/sh", "-c", 'cd "$0" && exec "$@"', self.data, program, *words[1:]],
+                cwd="/",
                 env={**environment, "LC_ALL": "C"} if words[0] == "pg_controldata" else environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -352,6 +369,10 @@ class ServerProcess:
         )
         if done.returncode != 0:
             raise PlaceError(f"--{what}-command failed with exit code {done.returncode}: {command}")
+
+
+def _lines(path: Path) -> list[str]:
+    return files.read_path(path).decode(errors="replace").split("\n")
 
 
 def _arguments(cmdline: bytes) -> tuple[str, tuple[str, ...]]:

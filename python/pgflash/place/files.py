@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """Folders of a server: how much room, which device, copied so that a power cut loses nothing.
 
+Everything here is done as the owner of these folders (Owner.do); this file knows no root.
+And it is done by descriptors: a folder is opened once, never through a link, and what is in
+it is named from there.  Whoever swaps a folder that others may rename, or one in it, gains
+nothing: what was opened is what is read, written and removed.
+
 **A copy** (mirror) makes one folder the image of another and can be stopped anywhere: what
 is there already is not copied again.  "There already" means of the same size and of the
 same modification time, so two things have to be true of that time.  It is set only after
@@ -17,63 +22,29 @@ import contextlib
 import ctypes
 import errno
 import os
-import pwd
+import secrets
 import stat
-import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from pgflash.place.errors import PlaceError
-
-#: Called with the number of bytes that were copied since the last call.
-Beat = Callable[[int], None]
+from pgflash.place.owner import Beat
 
 _CHUNK_BYTES = 1 << 20
 
 #: A file changed so recently may still be changing without its time showing it.
 _SETTLED_NS = 2_000_000_000
 
-_AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+
+#: A folder, never through a link; and a file, without waiting for whoever fills a pipe.
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 #: Room that stays free beside what is moved.
 SPARE_BYTES = 64 << 20
 SPARE_SHARE = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """Whose folders they are, and how open."""
-
-    uid: int
-    gid: int
-    #: 0700, or 0750 where the group may read, as in the data directory.
-    mode: int
-
-    @classmethod
-    def of(cls, folder: Path) -> "Owner":
-        """Return the owner of a folder."""
-        status = folder.stat()
-        return cls(uid=status.st_uid, gid=status.st_gid, mode=stat.S_IMODE(status.st_mode) & 0o750)
-
-    @property
-    def name(self) -> str:
-        """What the user is called."""
-        try:
-            return pwd.getpwuid(self.uid).pw_name
-        except KeyError:
-            return str(self.uid)
-
-    def as_user(self) -> dict[str, Any]:
-        """Return the arguments that let root run a program as the owner, with its groups."""
-        if os.geteuid() != 0:
-            return {}
-        groups = os.getgrouplist(self.name, self.gid)
-        return {"user": self.uid, "group": self.gid, "extra_groups": groups}
 
 
 class VanishedError(Exception):
@@ -122,130 +93,158 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 def folder_bytes(folder: Path) -> int:
     """Return the size of all files below a folder; what vanishes meanwhile is not counted."""
+    with opened(folder) as number:
+        return _bytes_in(number)
+
+
+def _bytes_in(folder: int) -> int:
     total = 0
-    for entry in _entries(folder):
-        with contextlib.suppress(FileNotFoundError):
-            if entry.is_dir(follow_symlinks=False):
-                total += folder_bytes(Path(entry.path))
+    for name in names_in(folder):
+        # What we may not enter (lost+found) is not ours.
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            status = status_of(folder, name)
+            if stat.S_ISDIR(status.st_mode):
+                with opened_in(folder, name) as below:
+                    total += _bytes_in(below)
             else:
-                total += entry.stat(follow_symlinks=False).st_size
+                total += status.st_size
     return total
 
 
-def refuse_folder(path: Path, owner: Owner) -> None:
-    """Refuse a folder that the server could not use, or that cannot be made for it."""
-    if not path.parent.is_dir():
-        raise PlaceError(f"there is no folder {path.parent}", hint="Make it first.")
-    if path.exists():
-        _refuse_strange(path, owner)
-    if not os.access(nearest(path), os.W_OK | os.X_OK):
-        raise PlaceError(
-            f"nothing can be written to {nearest(path)} by who runs pgflash",
-            hint=f"Make {path} yourself, owned by {owner.name}, and empty.",
-        )
-    # Root comes everywhere.
-    enter = ["test", "-x", str(nearest(path))]
-    if subprocess.run(enter, check=False, **owner.as_user()).returncode != 0:
-        raise PlaceError(
-            f"the server's user {owner.name} cannot enter {nearest(path)}",
-            hint="Give all folders above it the right to be entered (chmod o+x), or name another.",
-        )
+# ---- open folders
 
 
-def _refuse_strange(path: Path, owner: Owner) -> None:
-    """Refuse what is no folder, or not the server's."""
-    status = path.stat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise PlaceError(f"{path} is no folder")
-    if status.st_uid != owner.uid:
-        raise PlaceError(
-            f"{path} does not belong to the server's user",
-            hint=f"chown {owner.uid}:{owner.gid} {path}",
-        )
-
-
-def make_folder(path: Path, owner: Owner) -> bool:
-    """Make a folder that the server may use, or see that it is one; say if it was made."""
-    made = not path.exists()
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[int]:
+    """Yield a folder, open."""
+    number = os.open(folder, _FOLDER)
     try:
-        if made:
-            path.mkdir(mode=0o700)
-            if os.geteuid() == 0:
-                os.chown(path, owner.uid, owner.gid)
-        _refuse_strange(path, owner)
-        path.chmod(owner.mode)
-        sync_folder(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise PlaceError(
-            f"could not make {path}: {error.strerror}",
-            hint="Make it yourself, owned by the server's user, and empty.",
-        ) from error
-    return made
-
-
-def is_empty(folder: Path) -> bool:
-    """Say whether a folder has nothing in it, or is not there."""
-    return not folder.is_dir() or not any(folder.iterdir())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make what a folder names survive a power cut."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
+        yield number
     finally:
         os.close(number)
 
 
+@contextlib.contextmanager
+def opened_in(folder: int, name: str) -> Iterator[int]:
+    """Yield a folder of an open one, open."""
+    number = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def names_in(folder: int) -> list[str]:
+    """Return the names in an open folder, in order."""
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries)
+
+
+def status_of(folder: int, name: str) -> os.stat_result:
+    """Return what a name in an open folder is; of a link, the link."""
+    return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+
+def is_there(folder: int, name: str) -> bool:
+    """Say whether an open folder has something of this name."""
+    try:
+        status_of(folder, name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def read_file(folder: int, name: str, *, max_bytes: int = 1 << 16) -> bytes:
+    """Return the beginning of a file; FileNotFoundError also for what is no file."""
+    number = os.open(name, _FILE, dir_fd=folder)
+    with os.fdopen(number, "rb") as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise FileNotFoundError(errno.ENOENT, "It is no file", name)
+        return file.read(max_bytes)
+
+
+def read_path(path: Path) -> bytes:
+    """Return the beginning of a file of a folder."""
+    with opened(path.parent) as folder:
+        return read_file(folder, path.name)
+
+
+def is_empty(folder: Path) -> bool:
+    """Say whether a folder has nothing in it that we can see, or is not there."""
+    try:
+        with opened(folder.resolve()) as number:
+            return not names_in(number)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what a folder names survive a power cut."""
+    with opened(folder) as number:
+        os.fsync(number)
+
+
+# ---- copies
+
+
 def mirror(source: Path, dest: Path, *, beat: Beat, live: bool, keep: str = "") -> None:
-    """Make DEST the image of SOURCE: files, folders, owners, modes; what is too much goes.
+    """Make DEST the image of SOURCE: files, folders, modes; what is too much goes.
 
     LIVE: a server may be changing SOURCE, so files may vanish.  KEEP names a file that is
     ours: it is neither copied nor removed.
     """
+    with opened(source) as reader, opened(dest) as writer:
+        if os.fstat(writer).st_uid != os.geteuid():
+            raise PlaceError(f"{dest} does not belong to the server's user any more")
+        _mirror(reader, writer, shown=source, beat=beat, live=live, keep=keep)
+
+
+def _mirror(source: int, dest: int, *, shown: Path, beat: Beat, live: bool, keep: str = "") -> None:
     wanted = {keep}
-    for entry in _entries(source):
-        if entry.name == keep:
+    for name in names_in(source):
+        if name == keep:
             continue
-        wanted.add(entry.name)
+        wanted.add(name)
         try:
-            _take_over(Path(entry.path), dest / entry.name, beat=beat, live=live)
+            _take_over(source, dest, name, shown=shown / name, beat=beat, live=live)
         except VanishedError as error:
             # A server recycles its files while we look.  The copy in DEST, if any, is
             # taken care of by the next mirror, which is not live.
             if not live:
                 raise error.reason from None
-    for entry in _entries(dest):
-        if entry.name not in wanted:
-            _remove(Path(entry.path))
-    sync_folder(dest)
+    for name in names_in(dest):
+        if name not in wanted:
+            remove(dest, name)
+    os.fsync(dest)
 
 
-def _take_over(source: Path, dest: Path, *, beat: Beat, live: bool) -> None:
+def _take_over(source: int, dest: int, name: str, *, shown: Path, beat: Beat, live: bool) -> None:
     """Make one file or folder the image of another."""
     try:
-        status = source.lstat()
+        status = status_of(source, name)
     except FileNotFoundError as error:
         raise VanishedError(error) from error
     if stat.S_ISDIR(status.st_mode):
-        if not dest.is_dir():
-            dest.mkdir(mode=0o700)
-        _dress(dest, status)
-        mirror(source, dest, beat=beat, live=live)
+        if is_there(dest, name) and not stat.S_ISDIR(status_of(dest, name).st_mode):
+            os.unlink(name, dir_fd=dest)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=dest)
+        with opened_in(source, name) as reader, opened_in(dest, name) as writer:
+            _dress(writer, status)
+            _mirror(reader, writer, shown=shown, beat=beat, live=live)
     elif stat.S_ISREG(status.st_mode):
-        if not is_same(status, dest):
-            copy_file(source, dest, beat, live=live)
+        if not is_same(status, dest, name):
+            copy_file(source, dest, name, beat, live=live)
     else:
         raise PlaceError(
-            f"{source} is neither a file nor a folder", hint="Move it out of the way yourself."
+            f"{shown} is neither a file nor a folder", hint="Move it out of the way yourself."
         )
 
 
-def is_same(status: os.stat_result, dest: Path) -> bool:
-    """Say whether DEST is a finished copy of the file with this status."""
+def is_same(status: os.stat_result, folder: int, name: str) -> bool:
+    """Say whether a file of an open folder is a finished copy of the one with this status."""
     try:
-        there = dest.lstat()
+        there = status_of(folder, name)
     except FileNotFoundError:
         return False
     return (
@@ -255,27 +254,38 @@ def is_same(status: os.stat_result, dest: Path) -> bool:
     )
 
 
-def copy_file(source: Path, dest: Path, beat: Beat, *, live: bool) -> None:
+def copy_file(source: int, dest: int, name: str, beat: Beat, *, live: bool) -> None:
     """Copy a file, sync it, and only then give it the time that says it is whole."""
     begun_ns = time.time_ns()
     try:
-        reader = source.open("rb", buffering=0)
+        reader = os.open(name, _FILE, dir_fd=source)
     except FileNotFoundError as error:
         raise VanishedError(error) from error
-    with reader:
-        status = os.fstat(reader.fileno())
+    try:
+        status = os.fstat(reader)
+        if not stat.S_ISREG(status.st_mode):
+            raise PlaceError(f"{name} is no file any more", hint="See who changes it, and go on.")
         # Under another name, so that a copy that fails costs nothing that was there.
-        part = dest.with_name(f"{dest.name}.pgflash-part")
-        part.unlink(missing_ok=True)
-        with part.open("xb", buffering=0) as writer:
-            while chunk := reader.read(_CHUNK_BYTES):
-                _write_all(writer.fileno(), chunk)
+        part = f"{name}.pgflash-part"
+        remove(dest, part)
+        writer = os.open(
+            part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=dest
+        )
+        try:
+            while chunk := os.read(reader, _CHUNK_BYTES):
+                _write_all(writer, chunk)
                 beat(len(chunk))
-            _dress(part, status)
-            os.fsync(writer.fileno())
-    settled = not live or begun_ns - status.st_mtime_ns > _SETTLED_NS
-    os.utime(part, ns=(status.st_atime_ns, status.st_mtime_ns if settled else 0))
-    part.replace(dest)
+            _dress(writer, status)
+            os.fsync(writer)
+            settled = not live or begun_ns - status.st_mtime_ns > _SETTLED_NS
+            os.utime(writer, ns=(status.st_atime_ns, status.st_mtime_ns if settled else 0))
+        finally:
+            os.close(writer)
+    finally:
+        os.close(reader)
+    if is_there(dest, name) and stat.S_ISDIR(status_of(dest, name).st_mode):
+        remove(dest, name)
+    os.rename(part, name, src_dir_fd=dest, dst_dir_fd=dest)
 
 
 def _write_all(number: int, chunk: bytes) -> None:
@@ -284,79 +294,89 @@ def _write_all(number: int, chunk: bytes) -> None:
         view = view[os.write(number, view) :]
 
 
-def _dress(path: Path, status: os.stat_result) -> None:
-    """Give a file the owner and mode of another."""
-    if os.geteuid() == 0:
-        os.chown(path, status.st_uid, status.st_gid)
-    path.chmod(stat.S_IMODE(status.st_mode))
+def _dress(number: int, status: os.stat_result) -> None:
+    """Give an open file the mode of another, and its group if we are in it."""
+    if os.fstat(number).st_gid != status.st_gid:
+        with contextlib.suppress(PermissionError):
+            os.fchown(number, -1, status.st_gid)
+    os.fchmod(number, stat.S_IMODE(status.st_mode))
 
 
 def differences(source: Path, dest: Path, *, keep: str = "") -> list[str]:
     """Return the files of two folders at rest whose names or sizes differ."""
-    ours, theirs = _sizes(source), _sizes(dest)
+    with opened(source) as one, opened(dest) as other:
+        ours, theirs = _sizes(one), _sizes(other)
     names = (ours.keys() | theirs.keys()) - {keep}
     return sorted(name for name in names if ours.get(name) != theirs.get(name))
 
 
-def _sizes(folder: Path) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for entry in _entries(folder):
-        if entry.is_dir(follow_symlinks=False):
-            below = _sizes(Path(entry.path))
-            sizes |= {f"{entry.name}/{name}": size for name, size in below.items()}
-            sizes[f"{entry.name}/"] = 0
+def _sizes(folder: int) -> dict[str, tuple[int, int]]:
+    """Return of what kind and size each file is; of a folder, and of all below it."""
+    sizes: dict[str, tuple[int, int]] = {}
+    for name in names_in(folder):
+        status = status_of(folder, name)
+        kind = stat.S_IFMT(status.st_mode)
+        if stat.S_ISDIR(kind):
+            with opened_in(folder, name) as number:
+                below = _sizes(number)
+            sizes |= {f"{name}/{one}": size for one, size in below.items()}
+            sizes[f"{name}/"] = kind, 0
         else:
-            sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+            sizes[name] = kind, status.st_size
     return sizes
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        remove_tree(path)
-    else:
-        path.unlink(missing_ok=True)
+# ---- what goes
 
 
-def remove_tree(folder: Path) -> None:
-    """Remove a folder and all below it."""
-    for entry in _entries(folder):
-        _remove(Path(entry.path))
-    folder.rmdir()
+def remove(folder: int, name: str) -> None:
+    """Remove a file, a link or a folder with all below it, if it is there."""
+    try:
+        if stat.S_ISDIR(status_of(folder, name).st_mode):
+            with opened_in(folder, name) as below:
+                for one in names_in(below):
+                    remove(below, one)
+            os.rmdir(name, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
 
 
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        yield from sorted(entries, key=lambda entry: entry.name)
+# ---- two names change places
 
 
 def exchange(one: Path, other: Path) -> None:
     """Let two names of one folder change places, at once and for good."""
-    _rename_exchange(one, other)
-    sync_folder(one.parent)
+    with opened(one.parent) as folder:
+        _rename_exchange(folder, one.name, other.name)
+        os.fsync(folder)
 
 
 def can_exchange(folder: Path) -> bool:
     """Say whether the file system of a folder lets two names change places at once."""
-    with tempfile.TemporaryDirectory(prefix="pgflash-", dir=folder) as name:
-        one, other = Path(name) / "one", Path(name) / "other"
-        one.mkdir()
-        other.symlink_to("one")
+    own = f"pgflash-{secrets.token_hex(6)}"
+    with opened(folder) as above:
+        os.mkdir(own, 0o700, dir_fd=above)
         try:
-            _rename_exchange(one, other)
+            with opened_in(above, own) as number:
+                os.mkdir("one", 0o700, dir_fd=number)
+                os.symlink("one", "other", dir_fd=number)
+                _rename_exchange(number, "one", "other")
         except OSError as error:
             if error.errno in {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}:
                 return False
             raise
+        finally:
+            remove(above, own)
     return True
 
 
-def _rename_exchange(one: Path, other: Path) -> None:
+def _rename_exchange(folder: int, one: str, other: str) -> None:
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, "renameat2"):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    code = library.renameat2(
-        _AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE
-    )
+    code = library.renameat2(folder, os.fsencode(one), folder, os.fsencode(other), _RENAME_EXCHANGE)
     if code != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(one))
+        raise OSError(number, os.strerror(number), one)

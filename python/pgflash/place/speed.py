@@ -2,15 +2,22 @@
 """How fast a device reads and writes, measured in a second, so that a move can say how long.
 
 The reading is past the page cache where the file system allows it, of a file that is there
-anyway; the writing is to a temporary file that is synced and removed.  Where neither is
-allowed, or the server is elsewhere, a speed is assumed, and the answer says so.
+anyway; the writing is to a temporary file that is synced and removed.  Both are done as the
+server's user; root himself writes only where nobody else can change what a name leads to.
+Where neither is allowed, or the server is elsewhere, a speed is assumed, and the answer
+says so.
 """
 
+import contextlib
 import mmap
 import os
 import tempfile
 import time
 from pathlib import Path
+
+from pgflash.place import files
+from pgflash.place.owner import Owner
+from pgflash.trusted import ROOT, ChangeableError, opened_parent
 
 _PROBE_BYTES = 32 << 20
 _CHUNK_BYTES = 1 << 20
@@ -19,11 +26,13 @@ _CHUNK_BYTES = 1 << 20
 ASSUMED_BYTES_S = 100e6
 
 
-def read_bytes_s(path: Path) -> float | None:
+def read_bytes_s(path: Path | None) -> float | None:
     """Return how fast a file can be read from its device, or None if it cannot be told."""
+    if path is None:
+        return None
     buffer = mmap.mmap(-1, _CHUNK_BYTES)
     try:
-        number = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        number = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_NONBLOCK)
     except OSError:
         return None
     done, begun = 0, time.monotonic()
@@ -37,7 +46,19 @@ def read_bytes_s(path: Path) -> float | None:
     return done / max(time.monotonic() - begun, 1e-6) if done >= _CHUNK_BYTES else None
 
 
-def write_bytes_s(folder: Path) -> float | None:
+def write_bytes_s(path: Path, owner: Owner) -> float | None:
+    """Return how fast the device of a folder, there or not yet, writes, or None."""
+    measured = owner.do(lambda: _write_bytes_s(files.nearest(path)))
+    if measured is None and os.geteuid() == 0:
+        with (
+            contextlib.suppress(ChangeableError, OSError),
+            opened_parent(path, who=ROOT) as (folder, _name),
+        ):
+            return _write_bytes_s(Path(f"/proc/self/fd/{folder}"))
+    return measured
+
+
+def _write_bytes_s(folder: Path) -> float | None:
     """Return how fast a folder's device writes, synced, or None if it cannot be told."""
     try:
         with tempfile.TemporaryFile(prefix=".pgflash-", dir=folder) as file:

@@ -14,6 +14,7 @@ from pgflash.place import files
 from pgflash.place.cluster import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.names import quote_name
+from pgflash.place.owner import make_folder, refuse_folder
 
 #: Of the name of a tablespace that we make; the server would cut off what is longer than 63.
 _NAME_BYTES_MAX = 50
@@ -70,17 +71,17 @@ def refuse_new(cluster: Cluster, folder: str) -> None:
             hint="Make the tablespace there, and name it with --on.",
         )
     path, process = Path(folder), cluster.process()
-    if files.is_inside(path, process.data):
+    if process.owner.do(files.is_inside, path, process.data):
         raise PlaceError(
             f"{folder} is inside the data directory", hint="Name a folder on another device."
         )
-    if not files.is_empty(path):
+    if not process.owner.do(files.is_empty, path):
         raise PlaceError(
             f"{folder} is not empty",
             hint="Name a folder that is empty or not there yet; below a mount point, not the mount "
             "point itself.",
         )
-    files.refuse_folder(path, process.owner)
+    refuse_folder(path, process.owner)
     standbys = cluster.value(
         "select count(*) from (select 1 from pg_stat_replication where state <> 'backup' union all "
         "select 1 from pg_replication_slots where slot_type = 'physical') one"
@@ -98,7 +99,7 @@ def make_tablespace(cluster: Cluster, to: str) -> str:
     if found is not None:
         return found
     refuse_new(cluster, to)
-    files.make_folder(Path(to), cluster.process().owner)
+    make_folder(Path(to), cluster.process().owner, was_asked_for=True)
     name = new_name(cluster, to)
     cluster.run(
         sql.SQL("create tablespace {} location {}").format(sql.Identifier(name), sql.Literal(to)),

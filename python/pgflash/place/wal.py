@@ -21,13 +21,13 @@ that move with the rest, or that do not move.
 
 The new folder is marked with a file while we fill it, so that nothing of anybody else's is
 ever taken for ours; a folder that is not empty and not marked is refused.
+
+WalMover decides; WalFolders does what is done to files, and does it as their owner.
 """
 
 import contextlib
 import fcntl
-import hashlib
 import os
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,23 +36,22 @@ import psycopg
 from psycopg import pq
 
 from pgflash.model.plan import Move
-from pgflash.place import files, speed
+from pgflash.place import files
 from pgflash.place.cluster import Cluster, said_no, try_cluster
 from pgflash.place.control import ServerProcess, Startup
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Shield, Steps
 from pgflash.place.mover import Look, Room
+from pgflash.place.owner import held, make_folder, refuse_folder, remove_folder
+from pgflash.place.speed import read_bytes_s, slower, write_bytes_s
+from pgflash.place.walfolders import WalFolders
 
-ASIDE = "pg_wal.pgflash"
 #: What a shutdown and a start take at least, for the forecast.
 _RESTART_S = 3.0
 _PING_S = 60.0
 
-#: Names that PostgreSQL gives to what is in pg_wal.
-_WAL_NAME = re.compile(
-    r"[0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.history|xlogtemp\.\d+|RECOVERY(XLOG|HISTORY)"
-    r"|archive_status|summaries|.*\.pgflash-part"
-)
+#: How long a child of a pgflash that was killed may take to end, and the lock with it.
+_LOCK_WAIT_S = 20.0
 
 
 class WalMover:
@@ -63,14 +62,14 @@ class WalMover:
         self._dsn = dsn
         self._cluster = cluster
         self._move = move
-        self._data = data.resolve()
-        self._process = ServerProcess(self._data)
-        self._wal = self._data / "pg_wal"
-        self._aside = self._data / ASIDE
+        self._process = ServerProcess(data)
+        self._owner = self._process.owner
+        self._folders = WalFolders(self._process.data)
+        self._data = self._process.data
 
     def here(self) -> str:
         """Return the folder that the WAL is in."""
-        return str(self._wal.resolve())
+        return self._owner.do(self._folders.here)
 
     def target(self) -> str:
         """Return the folder that it is to be in."""
@@ -81,7 +80,7 @@ class WalMover:
     def look(self) -> Look:
         """Say what the move would mean, or refuse it."""
         here, there = Path(self.here()), Path(self.target())
-        current_bytes = files.folder_bytes(here)
+        current_bytes = self._owner.do(files.folder_bytes, here)
         if here == there:
             return Look(
                 here=str(here),
@@ -93,10 +92,9 @@ class WalMover:
             )
         self.refuse()
         startup = self._startup()
-        largest = _largest(here)
-        bytes_s, source = speed.slower(
-            None if largest is None else speed.read_bytes_s(largest),
-            speed.write_bytes_s(files.nearest(there)),
+        bytes_s, source = slower(
+            self._owner.do(lambda: read_bytes_s(self._folders.largest())),
+            write_bytes_s(there, self._owner),
         )
         how = "by your commands" if startup.stop_command else "by pg_ctl"
         return Look(
@@ -121,20 +119,20 @@ class WalMover:
                 f"no server answers, and none runs in {self._data}", hint="Start the server first."
             )
         self._process.rehearse(self._startup())
-        if files.is_inside(there, self._data):
+        if self._owner.do(files.is_inside, there, self._data):
             raise PlaceError(
                 f"{there} is inside the data directory", hint="Name a folder on another device."
             )
-        if files.is_inside(there, Path(self.here())):
+        if self._owner.do(files.is_inside, there, Path(self.here())):
             raise PlaceError(f"{there} is inside {self.here()}, where the WAL is now")
-        if not files.is_empty(there) and not self._marker(there).exists():
+        if not self._owner.do(self._folders.is_ours, there):
             raise PlaceError(
                 f"{there} is not empty",
                 hint="Name a folder that is empty or not there yet; below a mount point, not the "
                 "mount point itself.",
             )
-        files.refuse_folder(there, self._process.owner)
-        if not files.can_exchange(self._data):
+        refuse_folder(Path(self._move.to), self._owner)
+        if not self._owner.do(files.can_exchange, self._data):
             raise PlaceError(
                 f"the file system of {self._data} cannot switch two names at once, so a kill could "
                 "leave a cluster without WAL",
@@ -153,7 +151,7 @@ class WalMover:
 
     def _wanted_bytes(self, cluster: Cluster) -> int:
         max_bytes = cluster.value("select pg_size_bytes(current_setting('max_wal_size'))")
-        return max(files.folder_bytes(Path(self.here())), int(max_bytes))
+        return max(self._owner.do(files.folder_bytes, Path(self.here())), int(max_bytes))
 
     def _warnings(self, there: Path) -> Iterator[str]:
         cluster = self._cluster
@@ -191,7 +189,7 @@ class WalMover:
         if cluster is None or cluster.setting_or_none("logging_collector") != "on":
             return None
         folder = self._data / (cluster.setting_or_none("log_directory") or "")
-        return folder / "pgflash-start.log" if folder.is_dir() else None
+        return folder / "pgflash-start.log"
 
     # ---- go
 
@@ -213,12 +211,15 @@ class WalMover:
     @contextlib.contextmanager
     def _only_one(self) -> Iterator[None]:
         """Let nobody else move this WAL; the kernel forgets the lock with the process."""
-        number = os.open(self._data, os.O_RDONLY | os.O_DIRECTORY)
+        number = os.open(self._data, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        deadline = time.monotonic() + _LOCK_WAIT_S
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-        except BlockingIOError as error:
-            raise PlaceError(f"another pgflash moves the WAL of {self._data}") from error
+            while not _is_locked(number):
+                if time.monotonic() > deadline:
+                    raise PlaceError(f"another pgflash moves the WAL of {self._data}")
+                time.sleep(0.1)
+            with held(number):
+                yield
         finally:
             os.close(number)
 
@@ -233,10 +234,19 @@ class WalMover:
             )
         self._start_checked(startup, steps)
 
-    @staticmethod
-    def _noted_startup(steps: Steps) -> Startup | None:
+    def _noted_startup(self, steps: Steps) -> Startup | None:
         text = steps.record.notes.get("startup")
-        return None if text is None else Startup.from_json(text)
+        if text is None:
+            return None
+        startup = Startup.from_json(text)
+        if startup.uid not in {None, self._owner.uid}:
+            # What one user's server was started with must not run as another.
+            raise PlaceError(
+                f"{self._data} belongs to {self._owner.name} now, and did not when the server was "
+                "stopped",
+                hint="See who has changed that, and start the server yourself.",
+            )
+        return startup
 
     def _move_to(self, target: Path, steps: Steps) -> None:
         """Copy, stop, copy the rest, switch; then finish."""
@@ -245,9 +255,9 @@ class WalMover:
         steps.note("startup", startup.to_json())
         folder = self._prepare(target, steps)
         current = Path(self.here())
-        steps.at("copy while the server runs", total=files.folder_bytes(current))
+        steps.at("copy while the server runs", total=self._owner.do(files.folder_bytes, current))
         try:
-            files.mirror(current, folder, beat=steps.beat, live=True, keep=self._marker_name())
+            self._owner.do(self._folders.copy, current, folder, live=True, beat=steps.beat)
         except OSError as error:
             raise PlaceError(
                 f"could not copy the WAL to {folder}: {error.strerror}",
@@ -271,23 +281,20 @@ class WalMover:
 
     def _prepare(self, target: Path, steps: Steps) -> Path:
         """Return the folder to copy into: the target, or one beside pg_wal if that is it."""
-        files.need_room(target, files.folder_bytes(Path(self.here())), "the WAL")
-        if target == self._wal:
+        current_bytes = self._owner.do(files.folder_bytes, Path(self.here()))
+        files.need_room(target, current_bytes, "the WAL")
+        folders = self._folders
+        if target == folders.wal:
             # What is aside and no link is the former pg_wal, or a copy begun earlier.
-            if self._aside.is_symlink():
-                self._aside.unlink()
-            files.make_folder(self._aside, self._process.owner)
-            return self._aside
-        if files.make_folder(target, self._process.owner):
+            self._owner.do(folders.unlink_aside)
+            make_folder(folders.aside, self._owner, was_asked_for=False)
+            return folders.aside
+        was_asked_for = str(target) == self.target()
+        named = Path(self._move.to) if was_asked_for else target
+        if make_folder(named, self._owner, was_asked_for=was_asked_for):
             steps.note("made", str(target))
-        # Ours by its mark, or as the place that an unfinished move had just left.
-        leads_there = self._aside.is_symlink() and self._aside.resolve() == target
-        if not (files.is_empty(target) or self._marker(target).exists() or leads_there):
+        if not self._owner.do(folders.claim, target):
             raise PlaceError(f"{target} is not empty", hint="Name an empty folder.")
-        self._marker(target).touch(mode=0o600)
-        if leads_there:
-            self._aside.unlink()
-        self._remove_aside()
         return target
 
     def _switch(
@@ -308,13 +315,8 @@ class WalMover:
             shield.raise_if_asked()
 
         try:
-            files.mirror(current, folder, beat=beat, live=False, keep=self._marker_name())
-            differ = files.differences(current, folder, keep=self._marker_name())
-            if differ:
-                raise PlaceError(f"the copy in {folder} differs: {', '.join(differ[:5])}")
-            if folder != self._aside:
-                self._aside.symlink_to(folder)
-                files.sync_folder(self._data)
+            self._owner.do(self._folders.copy, current, folder, live=False, beat=beat)
+            self._owner.do(self._folders.lead_aside_to, folder)
             # From these two notes a later attempt knows that the switch was made, and whether
             # the server has been up since.
             steps.note("control", control)
@@ -341,14 +343,18 @@ class WalMover:
                 "somebody else started and stopped the server while it was to be down",
                 hint="Pause what looks after it. Its WAL stays where it was.",
             )
-        files.exchange(self._wal, self._aside)
+        self._owner.do(files.exchange, self._folders.wal, self._folders.aside)
 
     def _finish(self, startup: Startup, steps: Steps) -> None:
         """Start the server if it is down, see that it works, and remove the former copy."""
         self._start_checked(startup, steps)
         steps.at("remove the former copy")
-        self._remove_aside()
-        self._clean_up(steps)
+        self._owner.do(self._folders.remove_aside)
+        is_empty = self._owner.do(self._folders.clean_up, Path(self.target()))
+        if is_empty and steps.record.notes.get("made") == self.target():
+            remove_folder(Path(self._move.to), self._owner)
+        for name in ("startup", "control", "going_to"):
+            steps.drop_note(name)
 
     def _start_checked(self, startup: Startup, steps: Steps) -> None:
         """Start the server, see that it works, or go back to where its WAL was."""
@@ -392,16 +398,17 @@ class WalMover:
 
     def _roll_back(self, startup: Startup, steps: Steps, reason: PlaceError) -> None:
         """Give the server its WAL where it was before the switch; always raises."""
-        if not self._aside.is_symlink() and not self._aside.is_dir():
+        former, now = self._owner.do(self._folders.former), Path(self.here())
+        if former is None:
             raise reason
-        former, now = self._aside.resolve(), Path(self.here())
         steps.try_at("go back")
         self._process.stop_at_once(startup)
         control = self._control_digest()
         if control != steps.record.notes.get("control"):
             # It came so far that the WAL in the new place is the one that counts.
             try:
-                files.mirror(now, former, beat=steps.beat, live=False, keep=self._marker_name())
+                copy = self._folders.copy
+                self._owner.do(copy, now, Path(former), live=False, beat=steps.beat)
             except OSError as error:
                 raise PlaceError(
                     f"{reason.message}; the WAL stays in {now}, as it could not be copied back: "
@@ -414,42 +421,10 @@ class WalMover:
             f"{reason.message}; it is up again with its WAL in {self.here()}", hint=reason.hint
         ) from reason
 
-    # ---- clean up
-
-    def _remove_aside(self) -> None:
-        """Remove the copy that pg_wal does not lead to."""
-        if self._aside.is_symlink():
-            former = self._aside.resolve()
-            if former.is_dir() and former != Path(self.here()):
-                _remove_wal_files(former)
-            self._aside.unlink()
-        elif self._aside.is_dir():
-            files.remove_tree(self._aside)
-        files.sync_folder(self._data)
-
-    def _clean_up(self, steps: Steps) -> None:
-        """Remove our mark, and the folder of a move that was undone if we had made it."""
-        target, here = Path(self.target()), Path(self.here())
-        if target.is_dir() and self._marker(target).exists():
-            if target != here:
-                _remove_wal_files(target)
-            self._marker(target).unlink()
-        if target != here and steps.record.notes.get("made") == str(target):
-            with contextlib.suppress(OSError):
-                target.rmdir()
-        for name in ("startup", "control", "going_to"):
-            steps.drop_note(name)
-
     # ---- helpers
 
-    def _marker_name(self) -> str:
-        return ".pgflash-wal"
-
-    def _marker(self, folder: Path) -> Path:
-        return folder / self._marker_name()
-
     def _control_digest(self) -> str:
-        return hashlib.sha256((self._data / "global" / "pg_control").read_bytes()).hexdigest()
+        return self._owner.do(self._folders.control_digest)
 
     def _checkpoint(self) -> None:
         """Leave little to do for the checkpoint of the shutdown, if we may."""
@@ -462,18 +437,10 @@ class WalMover:
             self._cluster.forget()
 
 
-def _remove_wal_files(folder: Path) -> None:
-    """Remove from a folder that is no WAL any more what PostgreSQL had put there."""
-    for path in sorted(folder.iterdir()):
-        if _WAL_NAME.fullmatch(path.name):
-            if path.is_dir() and not path.is_symlink():
-                files.remove_tree(path)
-            else:
-                path.unlink()
-    files.sync_folder(folder)
-
-
-def _largest(folder: Path) -> Path | None:
-    """Return the largest file of a folder."""
-    found = [path for path in folder.iterdir() if path.is_file()]
-    return max(found, key=lambda path: path.stat().st_size, default=None)
+def _is_locked(number: int) -> bool:
+    """Lock an open folder, and say whether that went well."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

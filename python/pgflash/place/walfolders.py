@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The folders of a move of the WAL: where it is, its copy, and the name that is put aside.
+
+`pg_wal` leads to all of the WAL, at every moment.  `pg_wal.pgflash`, the name aside, is what
+`pg_wal` changes places with: it leads to the copy before, and to the former place afterwards,
+or is itself the former folder.  What is in a folder that we fill is ours by our mark.
+
+All of it is done as the owner of the data directory (Owner.do); wal.py says when.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from pgflash.place import files
+from pgflash.place.errors import PlaceError
+from pgflash.place.owner import Beat
+
+_MARK = ".pgflash-wal"
+
+#: Names that PostgreSQL gives to what is in pg_wal.
+_WAL_NAME = re.compile(
+    r"[0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.history|xlogtemp\.\d+|RECOVERY(XLOG|HISTORY)"
+    r"|archive_status|summaries|.*\.pgflash-part"
+)
+
+
+class WalFolders:
+    """The folders of one cluster's WAL."""
+
+    def __init__(self, data: Path) -> None:
+        """Know the data directory."""
+        self._data = data
+        self.wal = data / "pg_wal"
+        self.aside = data / "pg_wal.pgflash"
+
+    def here(self) -> str:
+        """Return the folder that the WAL is in."""
+        return str(self.wal.resolve())
+
+    def former(self) -> str | None:
+        """Return the folder that is aside, if there is one."""
+        return str(self.aside.resolve()) if self._aside_is(stat.S_ISLNK, stat.S_ISDIR) else None
+
+    def largest(self) -> Path | None:
+        """Return the largest file of the WAL."""
+        here = Path(self.here())
+        with files.opened(here) as folder:
+            sizes = {name: files.status_of(folder, name).st_size for name in _segments(folder)}
+        return here / max(sizes, key=lambda name: sizes[name]) if sizes else None
+
+    def control_digest(self) -> str:
+        """Return what tells one pg_control from another."""
+        path = self._data / "global" / "pg_control"
+        with files.opened(path.parent) as folder:
+            return hashlib.sha256(files.read_file(folder, path.name)).hexdigest()
+
+    # ---- the new folder
+
+    def is_ours(self, folder: Path) -> bool:
+        """Say whether a folder is empty, or not there, or filled by us."""
+        if files.is_empty(folder):
+            return True
+        with files.opened(folder) as number:
+            return files.is_there(number, _MARK)
+
+    def claim(self, folder: Path) -> bool:
+        """Mark a folder as filled by us, and forget another copy; False if it is not ours."""
+        # Ours by its mark, or as the place that an unfinished move had just left.
+        leads_there = self._aside_is(stat.S_ISLNK) and self.aside.resolve() == folder
+        if not (leads_there or self.is_ours(folder)):
+            return False
+        with files.opened(folder) as number:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+            os.close(os.open(_MARK, flags, 0o600, dir_fd=number))
+        if leads_there:
+            self.unlink_aside()
+        self.remove_aside()
+        return True
+
+    def copy(self, source: Path, dest: Path, *, live: bool, beat: Beat) -> None:
+        """Make one folder the image of the other, and see that it is if no server runs."""
+        files.mirror(source, dest, beat=beat, live=live, keep=_MARK)
+        if not live and (differ := files.differences(source, dest, keep=_MARK)):
+            raise PlaceError(f"the copy in {dest} differs: {', '.join(differ[:5])}")
+
+    # ---- the name aside
+
+    def lead_aside_to(self, folder: Path) -> None:
+        """Let the name aside lead to the copy, unless it is the copy."""
+        if folder == self.aside:
+            return
+        with files.opened(self._data) as data:
+            os.symlink(folder, self.aside.name, dir_fd=data)
+            os.fsync(data)
+
+    def unlink_aside(self) -> None:
+        """Remove the name aside if it is a link."""
+        if self._aside_is(stat.S_ISLNK):
+            with files.opened(self._data) as data:
+                os.unlink(self.aside.name, dir_fd=data)
+
+    def remove_aside(self) -> None:
+        """Remove the copy that pg_wal does not lead to."""
+        if self._aside_is(stat.S_ISLNK):
+            former = self.aside.resolve()
+            if former.is_dir() and former != Path(self.here()):
+                _remove_wal_files(former)
+            self.unlink_aside()
+        with files.opened(self._data) as data:
+            files.remove(data, self.aside.name)
+            os.fsync(data)
+
+    def _aside_is(self, *kinds: Callable[[int], bool]) -> bool:
+        with files.opened(self._data) as data:
+            if not files.is_there(data, self.aside.name):
+                return False
+            mode = files.status_of(data, self.aside.name).st_mode
+        return any(kind(mode) for kind in kinds)
+
+    # ---- afterwards
+
+    def clean_up(self, target: Path) -> bool:
+        """Remove our mark and what we left; say if the folder is empty now."""
+        here = Path(self.here())
+        try:
+            with files.opened(target) as folder:
+                if files.is_there(folder, _MARK):
+                    if target != here:
+                        _remove_wal_files(target)
+                    files.remove(folder, _MARK)
+                return not files.names_in(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+
+def _segments(folder: int) -> list[str]:
+    """Return the files of an open folder."""
+    return [
+        name
+        for name in files.names_in(folder)
+        if files.is_there(folder, name) and stat.S_ISREG(files.status_of(folder, name).st_mode)
+    ]
+
+
+def _remove_wal_files(folder: Path) -> None:
+    """Remove from a folder that is no WAL any more what PostgreSQL had put there."""
+    with files.opened(folder) as number:
+        for name in files.names_in(number):
+            if _WAL_NAME.fullmatch(name):
+                files.remove(number, name)
+        os.fsync(number)

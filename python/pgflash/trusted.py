@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Who can change what a path name leads to, and files that only a link could lead astray.
+
+A name such as /srv/plans/a.json is a walk through folders, and whoever may write to one of
+them decides where it ends, at every moment anew.  So what matters is looked up folder by
+folder, each opened by the one before (openat) and looked at before the next step:
+
+with opened_parent(path, who=ours()) as (folder, name): ...  # or ChangeableError: by whom
+
+yields the last folder, open, and the name in it.  Links are followed where nobody else can
+have put them.  A folder can be changed by its owner and by whoever its mode lets write; in
+one with the sticky bit (/tmp) others make files, but remove and rename none of ours.
+The group of one user alone, which has his name, is himself.
+
+write_file() is for root who writes a file where somebody asked for it: in a folder of
+another user it follows no link and opens nothing that is there.
+"""
+
+import contextlib
+import errno
+import grp
+import os
+import pwd
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from pgflash.errors import PgflashError
+
+_LINKS_MAX = 40
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+ROOT = frozenset({0})
+
+
+class ChangeableError(PgflashError):
+    """Somebody else can change what a name leads to."""
+
+    def __init__(self, message: str) -> None:
+        """Say who."""
+        super().__init__(message, hint="Name a file in a folder that only you may write to.")
+
+
+def ours() -> frozenset[int]:
+    """Return root, who can do everything anyway, and who we are."""
+    return ROOT | {os.geteuid()}
+
+
+@contextlib.contextmanager
+def opened_parent(path: Path, *, who: frozenset[int]) -> Iterator[tuple[int, str]]:
+    """Yield the folder that a path ends in, open, and the last name; nobody but WHO changes it."""
+    with _walked(path, who) as (folder, name, weak):
+        if weak:
+            raise ChangeableError(weak)
+        yield folder, name
+
+
+@contextlib.contextmanager
+def opened_anyway(path: Path, *, who: frozenset[int]) -> Iterator[tuple[int, str, bool]]:
+    """Yield the same, and whether nobody but WHO changes it; from where others do no link is."""
+    with _walked(path, who) as (folder, name, weak):
+        yield folder, name, not weak
+
+
+@contextlib.contextmanager
+def _walked(path: Path, who: frozenset[int]) -> Iterator[tuple[int, str, str]]:
+    """Walk to the folder that a path ends in; yield also who else could lead us astray."""
+    names = [*reversed(path.absolute().parts[1:])] or ["."]
+    shown, weak, links = "/", "", 0
+    folder = os.open("/", _STEP)
+    try:
+        while True:
+            weak = weak or _who_else(os.fstat(folder), shown, who)
+            name = names.pop()
+            status = _status(folder, name)
+            if status is not None and stat.S_ISLNK(status.st_mode):
+                links += 1
+                if weak or status.st_uid not in who or links > _LINKS_MAX:
+                    shown = f"{shown.rstrip('/')}/{name}"
+                    raise ChangeableError(f"{shown} is a link that others can change")
+                target = Path(os.readlink(name, dir_fd=folder))
+                names += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+                name = "/" if target.is_absolute() else "."
+            elif not names:
+                yield folder, name, weak
+                return
+            if name != ".":
+                folder, before = os.open(name, _STEP, dir_fd=folder), folder
+                os.close(before)
+                shown = str(Path(f"/proc/self/fd/{folder}").readlink())
+            names = names or ["."]
+    finally:
+        os.close(folder)
+
+
+def _status(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _who_else(status: os.stat_result, shown: str, who: frozenset[int]) -> str:
+    """Return who else may change a file or folder, as a sentence, or nothing."""
+    if status.st_uid not in who:
+        return f"{shown} belongs to {_user(status.st_uid)}"
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
+        return ""
+    if status.st_mode & stat.S_IWOTH:
+        return f"everybody may write to {shown}"
+    if status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid, who):
+        return f"the group {_group(status.st_gid)} may write to {shown}"
+    return ""
+
+
+def _is_own_group(gid: int, who: frozenset[int]) -> bool:
+    """Say whether a group is that of one user alone, who is one of these."""
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwnam(grp.getgrgid(gid).gr_name)
+    except KeyError:
+        return False
+    return user.pw_uid in who and user.pw_gid == gid and set(group.gr_mem) <= {user.pw_name}
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def _group(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def read_file(path: Path) -> bytes:
+    """Return what a file holds that nobody but root and us can have written, or raise."""
+    with opened_parent(path, who=ours()) as (folder, name):
+        number = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        with os.fdopen(number, "rb") as file:
+            status = os.fstat(number)
+            if not stat.S_ISREG(status.st_mode):
+                raise ChangeableError(f"{path} is no file")
+            if weak := _who_else(status, str(path), ours()):
+                raise ChangeableError(weak)
+            return file.read()
+
+
+def replace_file(folder: int, name: str, content: bytes, *, mode: int, sync: bool) -> None:
+    """Replace a file of an open folder as a whole; a link of this name is replaced, too."""
+    temporary = f".{name}.{secrets.token_hex(6)}"
+    number = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder
+    )
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+            file.flush()
+            if sync:
+                os.fsync(number)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file where somebody asked for it."""
+    if os.geteuid() != 0:
+        path.write_bytes(content)
+        return
+    with opened_anyway(path, who=ROOT) as (folder, name, only_root):
+        if only_root:
+            path.write_bytes(content)
+        elif (there := _status(folder, name)) is not None and not stat.S_ISREG(there.st_mode):
+            raise OSError(errno.EEXIST, "it is no file, and others may write to its folder")
+        else:
+            replace_file(folder, name, content, mode=0o644, sync=False)
