@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash plan: show, carry out and take back a plan of moves."""
 
+import getpass
 import os
 import sys
 import time
@@ -14,8 +15,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, cell, print_json, print_records, say, words
 from pgflash.errors import PgflashError
-from pgflash.model.plan import MoveKind, Plan, read_plan
-from pgflash.place import Journal, Seen, apply_plan, is_down, look_at, undo_plan
+from pgflash.model.plan import MoveKind, Plan, read_own_plan, read_plan
+from pgflash.place import Journal, Seen, Startup, apply_plan, is_down, look_at, undo_plan
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
@@ -96,7 +97,7 @@ def show(*, file: Path | None, form: str) -> None:
 @click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
 def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool) -> None:
     """Make the moves that are not made yet; go on with one that was stopped or killed."""
-    found = read_plan(file)
+    found = read_own_plan(file)
     if dry_run:
         show_looks(found, dsn)
         return
@@ -111,10 +112,11 @@ def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool
 @click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
 def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
     """Take back the moves that were made or begun, the last one first."""
-    found = read_plan(file)
+    found = read_own_plan(file)
     _print_plan(found)
     if any(move.kind is MoveKind.WAL for move in found.moves):
         say("Note: to move the WAL back the server is stopped and started again.")
+    _print_commands(found)
     if not yes and not _ask("Take back what was done?"):
         return
     with PlanScreen(Console(stderr=True, soft_wrap=True)) as screen:
@@ -144,6 +146,7 @@ def show_looks(found: Plan, dsn: str) -> tuple[Seen, ...]:
     Console(soft_wrap=True).print(table)
     for line in _remarks(seen):
         say(line)
+    _print_commands(found)
     for one in seen:
         if one.refused is not None:
             raise one.refused
@@ -162,12 +165,29 @@ def _remarks(seen: tuple[Seen, ...]) -> list[str]:
     return [*locks, *speeds, *warnings, *gone]
 
 
+def _print_commands(found: Plan) -> None:
+    """Say which commands of the plan would be run, and as whom, before anybody agrees to it."""
+    user = getpass.getuser() if os.geteuid() else "root"
+    lines = list[str]()
+    for move, record in zip(found.moves, found.records, strict=True):
+        startup = Startup.from_json(noted) if (noted := record.notes.get("startup")) else None
+        for what in ("stop", "start"):
+            commands = {move.options.get(f"{what}_command", "")}
+            commands |= {getattr(startup, f"{what}_command")} if startup else set()
+            lines += [f"Runs as {user} to {what} the server: {one}" for one in commands if one]
+        if move.kind is MoveKind.ARCHIVE and (command := move.options.get("command")):
+            lines.append(f"Sets archive_command, which the server runs: {command}")
+    for line in dict.fromkeys(lines):
+        say(line)
+
+
 def agree(found: Plan, dsn: str, *, yes: bool) -> bool:
     """Show what would be done, and ask."""
     if is_down(found, dsn):
         # It cannot be asked what a move would mean.
         _print_plan(found)
         say("Note: the server is down since a move of the WAL was cut off; it is started.")
+        _print_commands(found)
         return yes or _ask("Go on?")
     seen = show_looks(found, dsn)
     if all(one.is_gone or (one.look is not None and one.look.is_there) for one in seen):
