@@ -70,6 +70,7 @@ from pgflash.report.paper import (
 )
 from pgflash.session import connect
 from pgflash.store import FileStore, OpenStore, PgStore, open_store
+from pgflash.trusted import write_file
 
 __all__ = [
     "FORMS",
@@ -325,7 +326,7 @@ def probe_device(
 def write_probe(path: Path, probed: ProbedDevice) -> None:
     """Keep a probe in a file."""
     try:
-        path.write_bytes(probe_to_json(probed))
+        write_file(path, probe_to_json(probed))
     except OSError as error:
         raise StoredProbeError(f'could not write "{path}": {error.strerror}') from error
 

@@ -92,14 +92,17 @@ def test_a_file_system_that_refuses_direct_io_is_not_measured(
 ) -> None:
     kept = os.open
 
-    def refuse(path: str | Path, flag: int, *rest: int) -> int:
+    def refuse(path: str | Path, flag: int, *rest: int, dir_fd: int | None = None) -> int:
         if flag & os.O_DIRECT:
+            # Some have made the file when they say so.
+            os.close(kept(path, flag & ~(os.O_DIRECT | os.O_TMPFILE), *rest, dir_fd=dir_fd))
             raise OSError(22, "Invalid argument")
-        return kept(path, flag, *rest)
+        return kept(path, flag, *rest, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(ProbeError, match="refuses direct I/O"):
         measured(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_measured_is_said_in_a_sentence(tmp_path: Path) -> None:

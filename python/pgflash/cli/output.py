@@ -26,6 +26,7 @@ from rich.text import Text
 
 from pgflash.errors import UsageError
 from pgflash.report.awr.printed import shown, visible
+from pgflash.trusted import write_file
 
 #: What makes a cell a formula to one spreadsheet or another; the last are their full-width forms.
 _FORMULA = re.compile("[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
@@ -118,7 +119,7 @@ def write_page(text: str, output: Path | None, *, what: str) -> None:
         sys.stdout.write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        write_file(output, text.encode())
     except OSError as error:
         raise UsageError(f'could not write "{output}": {error.strerror}') from error
     say(f"{what}: {output}")

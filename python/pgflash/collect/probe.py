@@ -21,8 +21,8 @@ import math
 import mmap
 import os
 import random
+import secrets
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -176,12 +176,19 @@ def _open(folder: Path, how: int) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | how
     with contextlib.suppress(OSError):  # not every file system makes files without a name
         return os.open(folder, flags | os.O_TMPFILE, 0o600)
-    made, name = tempfile.mkstemp(prefix=".pgflash-probe-", dir=folder)
+    # Opened once, when it is made: whoever else may write to the folder could put a link there.
+    above = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
-        return os.open(name, flags, 0o600)
+        name = f".pgflash-probe-{secrets.token_hex(6)}"
+        try:
+            flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            return os.open(name, flags, 0o600, dir_fd=above)
+        finally:
+            # One that refuses direct I/O has made it nevertheless.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=above)
     finally:
-        Path(name).unlink()
-        os.close(made)
+        os.close(above)
 
 
 def _refusal(folder: Path, error: OSError) -> PgflashError:

@@ -5,9 +5,13 @@ Contents are JSON, compressed.  The file belongs to one cluster: the first snaps
 which, and those of another are refused.  Whoever adds a snapshot holds the file's write
 lock from reading what the last one remembers until the new one is complete, so two at
 once take turns, and one that fails or is killed leaves the file as it was.
+
+SQLite looks for what a kill left by names beside the file, so whoever may make files there
+may have them written to it.  Root uses no file of which that is true.
 """
 
 import contextlib
+import os
 import sqlite3
 import time
 import zlib
@@ -26,6 +30,7 @@ from pgflash.model.snapshot import (
     SnapshotError,
     SnapshotHead,
 )
+from pgflash.trusted import ROOT, ChangeableError, opened_parent
 
 #: "pgfl": what tells our files from other SQLite databases.
 _APPLICATION_ID = 0x7067666C
@@ -85,6 +90,7 @@ class FileStore:
 
     @classmethod
     def _connected(cls, path: Path) -> Self:
+        _refuse_changeable(path)
         with _said(f'could not open "{path}"'):
             connection = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None)
         store = cls(path, connection)
@@ -286,6 +292,23 @@ class FileStore:
     def _rows(self, query: str, *values: object) -> Sequence[tuple[Any, ...]]:
         with _said(f"could not read {self.name}"):
             return self._connection.execute(query, values).fetchall()
+
+
+def _refuse_changeable(path: Path) -> None:
+    """Refuse to be root in a folder where others make files."""
+    if os.geteuid() != 0:
+        return
+    try:
+        with opened_parent(path, who=ROOT):
+            return
+    except ChangeableError as error:
+        raise SnapshotError(
+            f'root does not use "{path}": {error.message}',
+            hint="Run pgflash as that user, or name a file in a folder that only root may write "
+            "to.",
+        ) from error
+    except OSError:
+        return  # SQLite says what is wrong
 
 
 @contextlib.contextmanager
