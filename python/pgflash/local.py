@@ -7,6 +7,8 @@ seen here, and began when the server says it did.  A server in a container of it
 """
 
 import os
+import socket
+import struct
 from pathlib import Path
 
 from pgflash.session import Connection
@@ -34,6 +36,16 @@ def postmaster_pid(connection: Connection) -> int | None:
     row = connection.execute(_SELF).fetchone()
     words = None if row is None else _stat(int(row[0]))
     return None if words is None else int(words[1])
+
+
+def listener(connection: Connection) -> int | None:
+    """Return the user whose process listens at the other end, or None if the kernel cannot tell."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as ours:
+        if ours.family != socket.AF_UNIX:
+            return None
+        told = ours.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _pid, uid, _gid = struct.unpack("3i", told)
+    return int(uid)
 
 
 def _process_start(pid: int) -> float | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from pgflash.lab.account import Account, server_account
+from pgflash.model.plan import Move, MoveKind
 
 #: One turn of an attack; says how often it has put something in the place of something else.
 Attack = Callable[[], int]
@@ -32,6 +33,24 @@ def the_attacker() -> Account:
     if account is None:
         pytest.skip("only root can act for two users; run the tests as root")
     return account
+
+
+def moves(target: Path) -> dict[str, Move]:
+    """Return each kind of move that makes, fills or leaves a folder."""
+    to = str(target)
+    return {
+        "wal": Move(kind=MoveKind.WAL, to=to),
+        "temp": Move(kind=MoveKind.TEMP, to=to),
+        "archive": Move(kind=MoveKind.ARCHIVE, to=to),
+        "table": Move(kind=MoveKind.TABLE, to=to, name="public.a"),
+        "index": Move(kind=MoveKind.INDEX, to=to, name="public.a_n"),
+        "database": Move(
+            kind=MoveKind.DATABASE, to=to, name="template1", options={"offline": "yes"}
+        ),
+    }
+
+
+KINDS = [*moves(Path())]
 
 
 class Victim:

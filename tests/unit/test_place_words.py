@@ -175,7 +175,10 @@ def test_a_data_directory_of_root_is_nobodys(tmp_path: Path) -> None:
         server.owner.as_user()
 
 
-def test_two_processes_do_not_work_on_one_plan(tmp_path: Path) -> None:
+def test_two_processes_do_not_work_on_one_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgflash.place.journal._LOCK_WAIT_S", 0.1)
     path = tmp_path / "plan.json"
     with only_one(path):
         with pytest.raises(PlanError, match="another pgflash"), only_one(path):
@@ -184,6 +187,7 @@ def test_two_processes_do_not_work_on_one_plan(tmp_path: Path) -> None:
             pass
     with only_one(path):
         pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_shield_holds_an_interrupt_back_until_it_is_safe() -> None:

@@ -14,7 +14,7 @@ tablespace.
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -178,16 +178,18 @@ def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
     steps = journal.steps(index)
     record = steps.record
     title = journal.plan.moves[index].title
-    place = record.was if undo else mover.target()
+    with _said_by_kernel(title):
+        place = record.was if undo else mover.target()
     begun = record.state in _BEGUN or record.state is MoveState.FAILED
     steps.put(state=MoveState.UNDOING if undo else MoveState.DOING, message="")
     start = time.monotonic()
     try:
-        if begun or mover.here() != place:
-            mover.go(place, steps)
-            journal.listener.say(f"{'undone' if undo else 'done'}: {title}")
-        else:
-            journal.listener.say(f"nothing to do: {title}")
+        with _said_by_kernel(title):
+            is_to_go = begun or mover.here() != place
+            if is_to_go:
+                mover.go(place, steps)
+        how = ("undone" if undo else "done") if is_to_go else "nothing to do"
+        journal.listener.say(f"{how}: {title}")
     except PgflashError as error:
         steps.put(state=MoveState.FAILED, message=error.message, seconds=time.monotonic() - start)
         raise
@@ -200,6 +202,19 @@ def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
         message="",
         seconds=time.monotonic() - start,
     )
+
+
+@contextlib.contextmanager
+def _said_by_kernel(title: str) -> Iterator[None]:
+    """Say what the kernel said no to: folders may change under us at any time."""
+    try:
+        yield
+    except OSError as error:
+        what = f" ({error.filename})" if error.filename else ""
+        raise PlaceError(
+            f"could not move {title}: {error.strerror}{what}",
+            hint="See who changes these folders, and go on with the same command.",
+        ) from error
 
 
 # ---- before the first move
@@ -222,7 +237,8 @@ class _Each:
         """Ask the mover of each move in some states; what was seen once may be gone."""
         for index in self.of(states):
             try:
-                question(index, mover_of(self.journal.plan, index, self._dsn, self._cluster))
+                with _said_by_kernel(self.journal.plan.moves[index].title):
+                    question(index, mover_of(self.journal.plan, index, self._dsn, self._cluster))
             except GoneError:
                 if not self.journal.plan.records[index].was:
                     raise
@@ -253,7 +269,8 @@ def _set_gone(journal: Journal, index: int) -> None:
 def _look(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Seen:
     move, record = plan.moves[index], plan.records[index]
     try:
-        look = mover_of(plan, index, dsn, cluster).look()
+        with _said_by_kernel(move.title):
+            look = mover_of(plan, index, dsn, cluster).look()
     except PgflashError as error:
         seen_before = bool(record.was) or record.state is MoveState.GONE
         if isinstance(error, GoneError) and seen_before:

@@ -8,6 +8,7 @@ applications do not apply to these sessions, nor does default_transaction_read_o
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, LiteralString, Self
@@ -16,7 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from pgflash.local import postmaster_pid, why_not_local
+from pgflash.local import listener, postmaster_pid, why_not_local
 from pgflash.place import files, speed
 from pgflash.place.control import ServerProcess
 from pgflash.place.errors import PlaceError
@@ -116,6 +117,12 @@ class Cluster:
                 "the server's user or as root.",
             )
         process = ServerProcess(self.data_directory())
+        # It is the server that says where it lives: it must not say where another one does.
+        if os.geteuid() == 0 and listener(self.session()) not in {None, process.owner.uid}:
+            raise PlaceError(
+                f"who answers is not the owner of {process.data}, {process.owner.name}",
+                hint="Connect to the server itself, not to a pooler of another user.",
+            )
         # Paths of a container mean something else here: another server may live there.
         if process.pid() != postmaster_pid(self.session()):
             raise PlaceError(

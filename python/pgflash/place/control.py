@@ -82,8 +82,8 @@ class ServerProcess:
 
     def __init__(self, data: Path) -> None:
         """Know the data directory, and see that we may do what its owner may."""
-        self.data = data = data.resolve()
         try:
+            self.data = data = data.resolve()
             self.owner = Owner.of(data)
             identity = (data / "PG_VERSION").stat()
         except OSError as error:

@@ -21,6 +21,7 @@ are found out by can_exchange() before anything is begun.
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -29,7 +30,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pgflash.place.errors import PlaceError
-from pgflash.place.owner import Beat
+from pgflash.place.owner import Beat, held
 
 _CHUNK_BYTES = 1 << 20
 
@@ -132,6 +133,21 @@ def opened_in(folder: int, name: str) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+@contextlib.contextmanager
+def locked(folder: Path, *, wait_s: float) -> Iterator[bool]:
+    """Lock a folder, which changes nothing of it, and yield whether that went well."""
+    with opened(folder) as number:
+        deadline, is_locked = time.monotonic() + wait_s, False
+        while not is_locked and time.monotonic() < deadline:
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_locked = True
+            except BlockingIOError:
+                time.sleep(0.05)
+        with held(number):
+            yield is_locked
 
 
 def names_in(folder: int) -> list[str]:

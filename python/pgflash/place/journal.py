@@ -9,10 +9,11 @@ kernel does not make whole by itself.
 """
 
 import contextlib
-import hashlib
+import fcntl
+import os
 import signal
-import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,11 @@ from types import FrameType, TracebackType
 from typing import Protocol, Self
 
 from pgflash.model.plan import MoveState, Plan, PlanError, Record, write_plan
+from pgflash.place.owner import held
+from pgflash.trusted import ChangeableError, opened_parent, ours
+
+#: How long a child of a pgflash that was killed may take to end, and the lock with it.
+_LOCK_WAIT_S = 10.0
 
 
 class Listener(Protocol):
@@ -148,16 +154,47 @@ class Steps:
 
 @contextlib.contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Let no two processes work on one plan; the kernel forgets it with the process."""
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
+    """Let no two processes work on one plan; the kernel forgets it with them and their children.
+
+    The lock is on a file beside the plan that nobody else may open, or he could hold it.
+    """
+    lock = f".{path.name}.lock"
+    with contextlib.ExitStack() as stack:
         try:
-            lock.bind(f"\0pgflash-plan-{digest}")
-        except OSError as error:
+            folder, _name = stack.enter_context(opened_parent(path.parent / lock, who=ours()))
+            number = _lock(folder, lock)
+        except ChangeableError as error:
             raise PlanError(
-                f'another pgflash works on "{path}"', hint="Wait until it has ended."
+                f'others could change the plan "{path}": {error.message}', hint=error.hint
             ) from error
-        yield
+        except OSError as error:
+            raise PlanError(f'could not lock "{path}": {error.strerror}') from error
+        if number is None:
+            raise PlanError(f'another pgflash works on "{path}"', hint="Wait until it has ended.")
+        stack.callback(os.close, number)
+        stack.callback(os.unlink, lock, dir_fd=folder)
+        with held(number):
+            yield
+
+
+def _lock(folder: int, name: str) -> int | None:
+    """Return a file of an open folder, locked, or None if somebody else holds it for long."""
+    deadline = time.monotonic() + _LOCK_WAIT_S
+    while (number := _locked(folder, name)) is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return number
+
+
+def _locked(folder: int, name: str) -> int | None:
+    """Return a file of an open folder, locked, or None if somebody else holds it."""
+    number = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+    with contextlib.suppress(BlockingIOError, FileNotFoundError):
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Who held it last has removed it.
+        if os.path.samestat(os.fstat(number), os.stat(name, dir_fd=folder)):
+            return number
+    os.close(number)
+    return None
 
 
 class Shield:

@@ -26,8 +26,6 @@ WalMover decides; WalFolders does what is done to files, and does it as their ow
 """
 
 import contextlib
-import fcntl
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +40,7 @@ from pgflash.place.control import ServerProcess, Startup
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Shield, Steps
 from pgflash.place.mover import Look, Room
-from pgflash.place.owner import held, make_folder, refuse_folder, remove_folder
+from pgflash.place.owner import make_folder, refuse_folder, remove_folder
 from pgflash.place.speed import read_bytes_s, slower, write_bytes_s
 from pgflash.place.walfolders import WalFolders
 
@@ -211,17 +209,10 @@ class WalMover:
     @contextlib.contextmanager
     def _only_one(self) -> Iterator[None]:
         """Let nobody else move this WAL; the kernel forgets the lock with the process."""
-        number = os.open(self._data, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        deadline = time.monotonic() + _LOCK_WAIT_S
-        try:
-            while not _is_locked(number):
-                if time.monotonic() > deadline:
-                    raise PlaceError(f"another pgflash moves the WAL of {self._data}")
-                time.sleep(0.1)
-            with held(number):
-                yield
-        finally:
-            os.close(number)
+        with files.locked(self._data, wait_s=_LOCK_WAIT_S) as is_locked:
+            if not is_locked:
+                raise PlaceError(f"another pgflash moves the WAL of {self._data}")
+            yield
 
     def _bring_up(self, steps: Steps) -> None:
         if self._process.pid() is not None:
@@ -435,12 +426,3 @@ class WalMover:
     def _forget_sessions(self) -> None:
         if self._cluster is not None:
             self._cluster.forget()
-
-
-def _is_locked(number: int) -> bool:
-    """Lock an open folder, and say whether that went well."""
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
