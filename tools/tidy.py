@@ -289,6 +289,34 @@ def pages_are_served_behind_the_door(source: Source) -> Iterator[str]:
                 yield f"{number}: serves by itself, not by make_server() of pgflash.web.serve"
 
 
+_BY_NAME = {
+    *("open", "read_text", "read_bytes", "mkdir", "rmdir", "unlink", "rename", "symlink_to"),
+    *("symlink", "touch", "chmod", "chown", "iterdir", "listdir", "scandir", "glob", "rglob"),
+    *("utime", "truncate", "rmtree"),
+}
+_WRITES = {"write_text", "write_bytes"}
+
+#: What they do is done by Owner.do, or to files of /proc, or beside a plan of our own.
+_MAY_NAME_FILES = {"files", "walfolders", "owner", "speed", "control", "journal"}
+
+
+def root_names_no_file_of_others(source: Source) -> Iterator[str]:
+    """Who owns a folder can put a link there at any moment: see place/owner.py, trusted.py."""
+    parts = source.path.parts
+    if parts[:2] != ("python", "pgflash") or source.path.suffix != ".py":
+        return
+    # The lab's servers are its own.
+    banned = set() if parts[2] in {"lab", "trusted.py"} else _WRITES
+    if parts[2] == "place" and source.path.stem not in _MAY_NAME_FILES:
+        banned = banned | _BY_NAME
+    for node in ast.walk(ast.parse(source.text, filename=str(source.path))):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        # A figure may be called so, too, but is asked for nothing.
+        if node.func.attr in banned - (set() if node.args else _WRITES):
+            yield f"{node.lineno}: {node.func.attr}() of a file by its name"
+
+
 RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
     only_the_bridge_knows_both_worlds,
@@ -304,6 +332,7 @@ RULES: tuple[Rule, ...] = (
     roles_are_granted_in_one_place,
     no_dependency_has_a_known_hole,
     pages_are_served_behind_the_door,
+    root_names_no_file_of_others,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import getpass
 import io
 import json
 import tempfile
@@ -13,8 +14,8 @@ import pytest
 
 from pgflash.cli import main
 from pgflash.lab.postgres import PgInstall
-from pgflash.model.plan import Move, MoveKind
-from pgflash.place import Cluster, apply_plan
+from pgflash.model.plan import Move, MoveKind, MoveState, Record, read_plan, write_plan
+from pgflash.place import Cluster, Startup, apply_plan
 from support.cluster import ClusterFactory
 from support.placed import PlacedServer, cut_off, placed_server
 
@@ -128,6 +129,28 @@ def test_a_plan_that_was_carried_out_before_is_asked_for_again(
     with placed.server.connect() as connection:
         assert "nobody is there to be asked" in said(capsys, 1, "plan", "apply", plan, *dsn)
         assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_the_commands_of_a_plan_are_shown_before_anybody_agrees(
+    capsys: pytest.CaptureFixture[str], placed: PlacedServer
+) -> None:
+    """They run as who carries it out; nothing of them may hide from who reads them."""
+    user = getpass.getuser()
+    options = {"stop_command": "systemctl stop db; rm x\r\x1b[2K", "start_command": "start db"}
+    folder = placed.server.base / "commanded"
+    wal = Move(kind=MoveKind.WAL, to=str(folder), options=options)
+    path = placed.plan(wal, name="commanded")
+    for verb in ("apply", "undo"):
+        text = said(capsys, 1, "plan", verb, str(path), "--dsn", placed.dsn)
+        assert f"Runs as {user} to stop the server: systemctl stop db; rm x\\r\\x1b[2K\n" in text
+        assert f"Runs as {user} to start the server: start db\n" in text
+        assert "nobody is there to be asked" in text
+    noted = Startup(bindir="/b", config_directory="/d", start_command="start it otherwise")
+    plan = read_plan(path)
+    record = Record(state=MoveState.DOING, notes={"startup": noted.to_json()})
+    write_plan(path, plan.with_record(0, record))
+    text = said(capsys, 1, "plan", "apply", str(path), "--dsn", placed.dsn)
+    assert f"Runs as {user} to start the server: start it otherwise\n" in text
 
 
 def test_a_server_that_a_killed_move_left_down_is_asked_for_and_started(

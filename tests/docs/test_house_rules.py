@@ -64,6 +64,10 @@ BROKEN = {
         '[project]\ndependencies = ["h11>=0.16", "idna>=3.7", "jinja2>=3.1", "starlette>=1"]\n',
     ),
     "pages_are_served_behind_the_door": ("tests/x.py", '"""A."""\nuvicorn.' + "run(app)\n"),
+    "root_names_no_file_of_others": (
+        "python/pgflash/place/x.py",
+        '"""What it is."""\npath.unlink()\n',
+    ),
     "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
 }
 
