@@ -96,7 +96,10 @@ def show(*, file: Path | None, form: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
 def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool) -> None:
-    """Make the moves that are not made yet; go on with one that was stopped or killed."""
+    """Make the moves that are not made yet; go on with one that was stopped or killed.
+
+    Shows the commands that it would run, and asks.  A plan that others may write is refused.
+    """
     found = read_own_plan(file)
     if dry_run:
         show_looks(found, dsn)
@@ -111,7 +114,10 @@ def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--room-is-there", is_flag=True, help="Do not look for free space.")
 def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
-    """Take back the moves that were made or begun, the last one first."""
+    """Take back the moves that were made or begun, the last one first.
+
+    Shows the commands that it would run, and asks.  A plan that others may write is refused.
+    """
     found = read_own_plan(file)
     _print_plan(found)
     if any(move.kind is MoveKind.WAL for move in found.moves):
