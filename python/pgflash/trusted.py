@@ -94,6 +94,16 @@ def _walked(path: Path, who: frozenset[int]) -> Iterator[tuple[int, str, str]]:
         os.close(folder)
 
 
+def make_folders(path: Path) -> None:
+    """Make a folder of ours, and those above it that are missing, where nobody else can."""
+    for folder in (*reversed(path.absolute().parents), path.absolute()):
+        with (
+            opened_parent(folder, who=ours()) as (above, name),
+            contextlib.suppress(FileExistsError),
+        ):
+            os.mkdir(name, 0o700, dir_fd=above)
+
+
 def _status(folder: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)

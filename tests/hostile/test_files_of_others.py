@@ -148,6 +148,18 @@ def test_no_plan_is_written_where_others_could_put_another(own: Path) -> None:
     assert list(own.iterdir()) == []
 
 
+def test_the_folder_of_plans_is_not_made_where_others_write(own: Path) -> None:
+    """As with sudo, which may leave HOME to be that of whoever calls it."""
+    own.chmod(0o707)
+    with pytest.raises(trusted.ChangeableError):
+        trusted.make_folders(own / "state" / "plans")
+    assert list(own.iterdir()) == []
+    own.chmod(0o700)
+    trusted.make_folders(own / "state" / "plans")
+    trusted.make_folders(own / "state" / "plans")
+    assert (own / "state" / "plans").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_folder_with_the_sticky_bit_is_good_enough(own: Path) -> None:
     """As /tmp has it: others make files there, but change and rename none of ours."""
     own.chmod(0o1777)

@@ -276,21 +276,30 @@ def test_a_move_whose_child_is_killed_is_gone_on_with(
     rows = Rows(placed)
     folder = placed.server.base / f"killed-{len(step)}"
     path = placed.plan(moves(folder)["wal"], name=folder.name)
-    beat = Steps.beat
-    killed = list[int]()
+    at, do = Steps.at, Owner.do
+    steps_made, killed = [""], list[str]()
 
-    def beat_and_kill(steps: Steps, done: float) -> None:
-        if steps.record.step == step and not killed:
-            killed.extend(children())
-            os.kill(killed[0], signal.SIGKILL)
-        beat(steps, done)
+    def noted(steps: Steps, name: str, *, total: float | None = None) -> None:
+        steps_made.append(name)
+        at(steps, name, total=total)
+
+    def do_and_die(owner: Owner, work: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401
+        if killed or steps_made[-1] != step or "beat" not in options:
+            return do(owner, work, *args, **options)
+        killed.append(step)
+
+        def cut(*args: Any, **options: Any) -> None:  # noqa: ANN401
+            options["beat"] = lambda _done: os.kill(os.getpid(), signal.SIGKILL)
+            work(*args, **options)
+
+        return do(owner, cut, *args, **options)
 
     rows.add()
     with monkeypatch.context() as patch:
-        patch.setattr(Steps, "beat", beat_and_kill)
+        patch.setattr(Steps, "at", noted)
+        patch.setattr(Owner, "do", do_and_die)
         with pytest.raises(PlaceError, match="was ended from outside"):
             placed.apply(path)
-    assert len(killed) == 1
     assert placed.wal_folder == placed.data / "pg_wal"
     rows.add()
     assert placed.apply(path).records[0].state is MoveState.DONE
@@ -298,20 +307,6 @@ def test_a_move_whose_child_is_killed_is_gone_on_with(
     rows.add()
     placed.undo(path)
     rows.check()
-
-
-def children() -> list[int]:
-    """Return our processes that have become somebody else."""
-    found = []
-    for name in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
-        status = Path(f"/proc/{name}/status").read_text()
-        if "Uid:\t0" not in status and Path(f"/proc/{name}/comm").read_text() == ours():
-            found.append(int(name))
-    return found
-
-
-def ours() -> str:
-    return Path("/proc/self/comm").read_text()
 
 
 # ---- the whole class: root itself opens, lists, makes, changes and removes nothing by name
@@ -397,6 +392,20 @@ def test_root_itself_touches_no_file_of_the_server(
     assert deeds.found == []
     assert set(users) <= {the_attacker().uid}
     assert users or kind != "wal"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_where_only_root_may_write_is_made_filled_and_left(
+    placed: PlacedServer, kind: str
+) -> None:
+    folder = placed.plans / f"by-root-{kind}"
+    path = placed.plan(moves(folder)[kind], name=f"by-root-{kind}")
+    assert placed.apply(path).records[0].state is MoveState.DONE
+    assert folder.stat().st_uid == the_attacker().uid
+    assert any(folder.iterdir())
+    assert placed.undo(path).records[0].state is MoveState.UNDONE
+    # The folder of a WAL goes with it; the others hold what is not ours to remove.
+    assert folder.exists() == (kind != "wal")
 
 
 @pytest.mark.parametrize("kind", KINDS)

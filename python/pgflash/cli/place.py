@@ -19,6 +19,7 @@ from pgflash.cli.options import dsn_option, examples
 from pgflash.errors import UsageError
 from pgflash.model.plan import Move, MoveKind, write_plan
 from pgflash.place import Cluster, moves_for, plan_for
+from pgflash.trusted import ChangeableError, make_folders
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -207,10 +208,10 @@ def _place(
     if path.exists():
         raise UsageError(f"{path} exists", hint="Name another file, or carry it out: plan apply.")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
+        make_folders(path.parent)
+    except (OSError, ChangeableError) as error:
         raise UsageError(
-            f"could not make {path.parent}: {error.strerror}",
+            f"could not make {path.parent}: {getattr(error, 'strerror', error.args[0])}",
             hint="Name a file that keeps what is done: --plan FILE.",
         ) from error
     write_plan(path, plan)
