@@ -208,6 +208,19 @@ def sql_names_its_functions_in_full(source: Source) -> Iterator[str]:
                     yield f"{node.lineno}: {name}() without its schema"
 
 
+_OWN_CALL = re.compile(r"\bpgflash_\w+\(([^()]+)\)")
+
+
+def calls_of_the_extension_have_types(source: Source) -> Iterator[str]:
+    """A parameter without a type takes a stranger's function of the same name in that schema."""
+    if source.path.is_relative_to(_PROGRAM) and source.path.suffix == ".py":
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            for call in _OWN_CALL.finditer(line):
+                for argument in call[1].split(","):
+                    if ("%s" in argument or "{" in argument) and "::" not in argument:
+                        yield f"{number}: {argument.strip()} has no type"
+
+
 _COMMANDS = _PROGRAM / "cli"
 _RAW_OUTPUT = re.compile(
     r"\bclick\.(echo|secho|style|prompt)\b|(?<![.\w])print\(|\bsys\.std(out|err)\.write\b|\btraceback\.print"
@@ -328,6 +341,7 @@ RULES: tuple[Rule, ...] = (
     todos_have_an_issue,
     sessions_are_made_in_one_place,
     sql_names_its_functions_in_full,
+    calls_of_the_extension_have_types,
     commands_write_through_output,
     roles_are_granted_in_one_place,
     no_dependency_has_a_known_hole,

@@ -7,7 +7,8 @@ theirs with our role's rights, which may be a superuser's.  It is a statement of
 first one: a pooler drops what stands in the connection's options.  What we ask of another
 schema (the extension's, pg_stat_statements') is qualified; and as a pooler may give the next
 statement to another session of the server, so is every function, and no operator needs a cast
-to be found.
+to be found.  Nor does a function of the extension: who may create in its schema can offer one
+of the same name that fits better.
 
 What psycopg raises becomes a PgflashError that says what to do next: a server that does
 not answer, a server that is too old, a role that may not.

@@ -51,6 +51,10 @@ BROKEN = {
         "python/pgflash/collect/x.py",
         '"""What it is."""\n_Q = "select current_setting(\'port\')"\n',
     ),
+    "calls_of_the_extension_have_types": (
+        "python/pgflash/collect/x.py",
+        '"""What it is."""\nX = "select {schema}.pgflash_snapshot_drop(%s)"\n',
+    ),
     "commands_write_through_output": (
         "python/pgflash/cli/x.py",
         '"""What it is."""\nclick.echo(name)\n',

@@ -34,12 +34,18 @@ from support.traps import set_traps, sprung
 #: What a session would have if nothing set it.
 AS_IT_IS = 'set search_path = "$user", public'
 
+#: Databases, and where the extension is in them.
+SCHEMAS = {"app": "watching", "shop": "public"}
+
 pytestmark = pytest.mark.extension
 
 
 @pytest.fixture(scope="module")
 def server(pgflash_install: PgInstall) -> Iterator[Server]:
-    """A server whose database app is Mallory's, with her traps, and with the extension."""
+    """A server whose databases are Mallory's, with her traps, and with the extension.
+
+    In app it is in a schema of its own, in shop in public, where she may overload its functions.
+    """
     factory = ClusterFactory(pgflash_install)
     contrib = has_contrib(pgflash_install, "pg_stat_statements")
     libraries = "pgflash, pg_stat_statements" if contrib else "pgflash"
@@ -48,30 +54,35 @@ def server(pgflash_install: PgInstall) -> Iterator[Server]:
     ).server
     with server.connect() as connection:
         connection.execute("create role mallory login")
-        connection.execute("create database app owner mallory")
+        for database in SCHEMAS:
+            connection.execute(f"create database {database} owner mallory")
         folder = make_server_dir(server.base / "fast")
         connection.execute(f"create tablespace fast location '{folder}'")
-    with server.connect("app") as connection:
-        connection.execute("create schema watching")
-        connection.execute("create extension pgflash schema watching")
-        if contrib:
-            connection.execute("create extension pg_stat_statements schema watching")
-        connection.execute("create table public.stock as select generate_series(1, 20000) as id")
-        connection.execute("create index on public.stock (id)")
-    with psycopg.connect(server.conninfo("app"), user="mallory", autocommit=True) as hers:
-        assert set_traps(hers, "mallory") > 5000
+    for database, schema in SCHEMAS.items():
+        with server.connect(database) as connection:
+            connection.execute(f"create schema if not exists {schema}")
+            connection.execute(f"create extension pgflash schema {schema}")
+            if contrib:
+                connection.execute(f"create extension pg_stat_statements schema {schema}")
+            connection.execute("create table stock as select generate_series(1, 20000) as id")
+            connection.execute("create index on stock (id)")
+        dsn = server.conninfo(database)
+        with psycopg.connect(dsn, user="mallory", autocommit=True) as hers:
+            assert set_traps(hers, "mallory") > 5000
     yield server
     factory.close()
 
 
-def look_around(server: Server, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def look_around(
+    server: Server, capsys: pytest.CaptureFixture[str], folder: Path, database: str
+) -> None:
     """Do as a superuser what reads a server, twice where the second time reads more."""
-    dsn = ("--dsn", server.conninfo("app"))
-    file = ("--store", str(folder / "app.snapshots"))
+    dsn = ("--dsn", server.conninfo(database))
+    file = ("--store", str(folder / "snapshots"))
     for _ in range(2):
         output(capsys, "snapshot", *dsn)
         output(capsys, "snapshot", *dsn, *file)
-        with server.connect("app") as connection:
+        with server.connect(database) as connection:
             connection.execute("select pg_catalog.count(*) from public.stock")
     output(capsys, "snapshots", *dsn)
     for source in (dsn, file):
@@ -81,12 +92,12 @@ def look_around(server: Server, capsys: pytest.CaptureFixture[str], folder: Path
     output(capsys, "devices", *dsn)
     output(capsys, "doctor", *dsn)
     output(capsys, "top", *dsn, "--seconds", "2", "--every", "0.2")
-    look_at_the_page(server)
+    look_at_the_page(server, database)
 
 
-def look_at_the_page(server: Server) -> None:
+def look_at_the_page(server: Server, database: str) -> None:
     """Look at all that the live page shows, twice: its sessions are lost in between."""
-    with served(server.conninfo("app")) as page, page.collector.watched():
+    with served(server.conninfo(database)) as page, page.collector.watched():
         for _ in range(2):
             began = time.monotonic()
             until(lambda began=began: is_read(page, since_s=began))  # type: ignore[misc]
@@ -120,12 +131,12 @@ def look_at_details(page: Served) -> None:
             assert answer.code == 200, answer.text
 
 
-def look_where_to_place(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def look_where_to_place(server: Server, capsys: pytest.CaptureFixture[str], database: str) -> None:
     """Ask what moves would mean."""
-    dsn = ("--dsn", server.conninfo("app"), "--dry-run")
+    dsn = ("--dsn", server.conninfo(database), "--dry-run")
     output(capsys, "place", "table", "stock", "--on", "fast", *dsn)
     output(capsys, "place", "index", "stock_id_idx", "--on", "fast", *dsn)
-    output(capsys, "place", "database", "app", "--on", "fast", *dsn)
+    output(capsys, "place", "database", database, "--on", "fast", *dsn)
     output(capsys, "place", "temp", "--on", "fast", *dsn)
     commands = ("--stop-command", "true", "--start-command", "true")
     output(capsys, "place", "wal", "--on", str(server.base / "wal"), *commands, *dsn)
@@ -144,8 +155,8 @@ def test_a_superuser_who_looks_runs_nobodys_operators(
     server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The owner of a database has traps in public; nothing else is prepared."""
-    look_around(server, capsys, tmp_path)
-    look_where_to_place(server, capsys)
+    look_around(server, capsys, tmp_path, "shop")
+    look_where_to_place(server, capsys, "shop")
     assert sprung(server.log_text()) == set()
     assert not is_superuser(server)
 
@@ -157,8 +168,8 @@ def test_a_search_path_of_the_databases_owner_does_not_count(
     with psycopg.connect(server.conninfo("app"), user="mallory", autocommit=True) as hers:
         hers.execute("alter database app set search_path = public, pg_catalog")
     try:
-        look_around(server, capsys, tmp_path)
-        look_where_to_place(server, capsys)
+        look_around(server, capsys, tmp_path, "app")
+        look_where_to_place(server, capsys, "app")
     finally:
         with server.connect("app") as connection:
             connection.execute("alter database app reset search_path")
@@ -177,7 +188,7 @@ def test_a_pooler_that_forgets_the_search_path_opens_no_door(
     Moves are left out: they need one session throughout, and say so by failing.
     """
     monkeypatch.setattr(session, "SEARCH_PATH", AS_IT_IS)
-    look_around(server, capsys, tmp_path)
+    look_around(server, capsys, tmp_path, "shop")
     assert sprung(server.log_text()) == set()
     assert not is_superuser(server)
 

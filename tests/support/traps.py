@@ -5,12 +5,14 @@ PostgreSQL looks for an operator or function of exactly the types that are asked
 the nearest.  What the catalog has exactly, a search_path of public does not hide; what it has
 only by a cast, anybody who may create in public can offer exactly.  So there is a trap for each
 operator that we use and each pair of types, and for each function of the catalog whose name
-stands before a parenthesis anywhere in our program.  A trap that is called says so in the
-server's log, and tries to make its owner a superuser.
+stands before a parenthesis anywhere in our program; and where the extension is in the same schema,
+functions of its names for other types.  A trap that is called says so in the server's log, and
+tries to make its owner a superuser.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterator
@@ -57,6 +59,12 @@ def set_traps(connection: psycopg.Connection[Any], owner: str, schema: str = "pu
         "and p.proname = any(%s) and p.pronargs <= 3 and p.prokind in ('f', 'a') group by 1, 2",
         (sorted(_names_in_program()),),
     ).fetchall()
+    own = connection.execute(
+        "select distinct p.proname, p.pronargs, 'text' from pg_catalog.pg_proc p "
+        "where p.pronamespace = %s::regnamespace and p.proname like 'pgflash%%' "
+        "and p.pronargs between 1 and 2",
+        (schema,),
+    ).fetchall()
     statements = [
         *_operators(owner, schema),
         *itertools.chain.from_iterable(_functions(owner, schema, *row) for row in rows),
@@ -64,6 +72,11 @@ def set_traps(connection: psycopg.Connection[Any], owner: str, schema: str = "pu
     connection.execute("set check_function_bodies = off")
     for begin in range(0, len(statements), _BATCH):
         connection.execute("".join(statements[begin : begin + _BATCH]).encode())
+    for row in own:
+        for statement in _functions(owner, schema, *row):
+            # One of them is the extension's own.
+            with contextlib.suppress(psycopg.errors.DuplicateFunction):
+                connection.execute(statement.encode())
     return len(statements)
 
 

@@ -85,10 +85,13 @@ _NEWEST = "select newest_at from {schema}.pgflash_sampler_row() where running an
 
 _WAITS = """
 select w.wait_class, w.wait_event_type, w.wait_event, sum(w.seconds)::float8
-  from {schema}.pgflash_sample_summary(%s, %s) w
+  from {schema}.pgflash_sample_summary(%s::timestamptz, %s::timestamptz) w
  group by 1, 2, 3
 """
-_COVERED = "select sum(seconds)::float8 from {schema}.pgflash_sample_minutes(%s, %s)"
+_COVERED = """
+select sum(seconds)::float8
+  from {schema}.pgflash_sample_minutes(%s::timestamptz, %s::timestamptz)
+"""
 
 _LOOK = """
 select backend_type, wait_event_type, wait_event, count(*)::float8

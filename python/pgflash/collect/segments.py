@@ -24,7 +24,7 @@ select mark, place,
        reads::float8, flash_reads::float8, read_bytes::float8, read_time_ms,
        (writes + extends)::float8, (write_bytes + extend_bytes)::float8,
        write_time_ms + extend_time_ms
-  from {schema}.pgflash_io_relation_changes({since})
+  from {schema}.pgflash_io_relation_changes({since}::bigint)
  order by read_time_ms + write_time_ms + extend_time_ms desc
  limit {limit}
 """

@@ -20,7 +20,7 @@ TEXT_MAX = 500
 
 _SUMMARY = """
 select wait_class, wait_event_type, wait_event, query_id, sum(seconds)::float8
-  from {schema}.pgflash_sample_summary(%s, %s)
+  from {schema}.pgflash_sample_summary(%s::timestamptz, %s::timestamptz)
  where wait_class = any(%s)
  group by 1, 2, 3, 4
 """
@@ -28,7 +28,7 @@ _SESSIONS = """
 with each as (
     select coalesce(leader_pid, pid) as pid, wait_class, min(user_oid) as user_oid,
            min(database_oid) as database_oid, sum(seconds)::float8 as seconds
-      from {schema}.pgflash_active_sessions_rows(%s, %s)
+      from {schema}.pgflash_active_sessions_rows(%s::timestamptz, %s::timestamptz)
      where wait_class = any(%s)
      group by 1, 2),
 top as (select pid from each group by pid order by sum(seconds) desc limit %s)

@@ -76,7 +76,7 @@ class KeepMover:
         """Set the policy."""
         steps.at("set the policy")
         self._cluster.run(
-            sql.SQL("select {}.pgflash_set_cache_policy({}::regclass, {})").format(
+            sql.SQL("select {}.pgflash_set_cache_policy({}::regclass, {}::text)").format(
                 sql.Identifier(self._schema), sql.Literal(self._relation.oid), sql.Literal(place)
             ),
             database=self._relation.database,

@@ -71,7 +71,7 @@ class PgStore:
     def drop(self, before: datetime) -> int:
         """Drop the snapshots that are older; return how many they were."""
         with said("drop snapshots", hint=_MAY_DROP):
-            rows = self._query("select {schema}.pgflash_snapshot_drop(%s)", before)
+            rows = self._query("select {schema}.pgflash_snapshot_drop(%s::timestamptz)", before)
         return int(rows[0][0])
 
     def list(self) -> tuple[SnapshotHead, ...]:
