@@ -204,6 +204,16 @@ def test_who_is_not_root_sees_and_removes_his_own_only(folder: Path) -> None:
     assert len([*folder.iterdir()]) == 2
 
 
+def test_a_folder_in_which_names_can_be_given_away_is_refused(folder: Path) -> None:
+    """Where it is not sticky, Mallory could put the victim's files in each other's place."""
+    folder.chmod(0o777)
+    with pytest.raises(PgflashError, match="anybody may replace"):
+        list_memory()
+    with pytest.raises(PgflashError, match="anybody may replace"):
+        remove_memory(_memory_name(VICTIM, "left"))
+    assert len([*folder.iterdir()]) == 2
+
+
 def test_a_name_that_is_swapped_all_the_time_leads_nowhere(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,9 @@ def _open_folder() -> Iterator[int]:
     except OSError as error:
         raise PgflashError(f'could not open "{FOLDER}": {error.strerror}') from error
     try:
+        mode = os.fstat(folder).st_mode
+        if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
+            raise PgflashError(f'in "{FOLDER}" anybody may replace the files of others')
         yield folder
     finally:
         os.close(folder)
