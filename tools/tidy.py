@@ -141,6 +141,23 @@ def no_file_knows_this_machine(source: Source) -> Iterator[str]:
             yield f"{number}: names a path of one machine"
 
 
+#: What may be called in one place only, there with what has to come with it.
+_CALLS = (
+    (re.compile(r"SC_PHYS_PAGES"), {"memory_limit.c", "host.py"}, "memory_limit_bytes()"),
+    (re.compile(r"\bRegisterBackgroundWorker\("), {"background.c"}, "background_submit()"),
+)
+
+
+def limits_are_asked_for_in_one_place(source: Source) -> Iterator[str]:
+    """A container has less memory than its machine; a worker may be left out for ever."""
+    if source.room not in {"core", "extension", "python"}:
+        return
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        for call, files, instead in _CALLS:
+            if call.search(line) and source.path.name not in files:
+                yield f"{number}: call {instead} instead"
+
+
 _NAKED_TODO = re.compile(r"\bTO" + r"DO\b(?!\(#\d+\))")
 
 
@@ -338,6 +355,7 @@ RULES: tuple[Rule, ...] = (
     python_files_open_with_a_docstring,
     scripts_say_what_they_are,
     no_file_knows_this_machine,
+    limits_are_asked_for_in_one_place,
     todos_have_an_issue,
     sessions_are_made_in_one_place,
     sql_names_its_functions_in_full,

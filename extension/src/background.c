@@ -24,6 +24,7 @@
 #include "utils/timestamp.h"
 
 #include "background.h"
+#include "broken.h"
 #include "compat.h"
 #include "shmem.h"
 
@@ -100,7 +101,7 @@ try_again(void)
 {
 	uint64 before;
 
-	if (missing == NULL)
+	if (missing == NULL || FC_BROKEN(LEFT_OUT))
 		return;
 	before = pg_atomic_read_u64(&missing->tried_at);
 	if (GetCurrentTimestamp() - (TimestampTz) before < TRY_US ||

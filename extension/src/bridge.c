@@ -71,7 +71,8 @@ slots_of(int blocks_of_each)
 static bool
 judge_size(void)
 {
-	uint64_t memory = memory_limit_bytes("");
+	uint64_t memory = FC_BROKEN(MEMORY_LIMIT) ? machine_memory_bytes()
+	                                          : memory_limit_bytes("");
 	uint64_t needed;
 
 	if (setting_cache_size_blocks < FC_WAYS)
@@ -381,8 +382,6 @@ bridge_detach(void)
 void
 bridge_end(bool in_order)
 {
-	if (in_order)
-		fc_wear_end(&runtime.cache);
 	bridge_restart_end(&runtime.cache, in_order);
 }
 

@@ -388,12 +388,20 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	FcCheckpoint checkpoint;
 	DBState state;
 
-	if (cache->shared == NULL || !setting_warm_restart)
+	if (cache->shared == NULL)
 		return;
+	if (!setting_warm_restart)
+	{
+		/* Flash has worn all the same.  On a device that hangs this would wait. */
+		if (in_order && fc_writer_flush(cache, FLUSH_NS) == FC_OK)
+			fc_wear_end(cache);
+		return;
+	}
 
 	/* A mistake in pg_hba.conf, or a port that is taken, costs no warm cache. */
 	if (fc_map_leave(cache) == FC_OK)
 	{
+		fc_wear_end(cache);
 		bridge_restart_release();
 		return;
 	}
@@ -418,7 +426,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		                     "last blocks could not be written")));
 		return;
 	}
-	fc_wear_end(cache); /* once more, for the last blocks */
+	fc_wear_end(cache);
 	let_tick_pass();
 	if (fc_unsynced(cache))
 	{

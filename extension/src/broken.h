@@ -60,6 +60,10 @@
 #define FC_BREAK_ANEW 40 /* snapshots see that a row's counters began anew */
 #define FC_BREAK_LIFE 41 /* ... and that the server has started since */
 
+#define FC_BREAK_NO_VALUE     70 /* a setting that is no value has its default */
+#define FC_BREAK_MEMORY_LIMIT 71 /* there is as much memory as in the machine */
+#define FC_BREAK_LEFT_OUT     72 /* a worker that was left out stays so */
+
 #define FC_BREAK_VISIT_LOCKS 50 /* visitors give up on locks */
 #define FC_BREAK_VISIT_LIMIT 51 /* ... and are asked to leave in time */
 #define FC_BREAK_VISIT_LATE  52 /* launchers go on without the late */

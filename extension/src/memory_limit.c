@@ -206,6 +206,13 @@ limit_of(const Hierarchy *hierarchy)
 }
 
 uint64_t
+machine_memory_bytes(void)
+{
+	return (uint64_t) sysconf(_SC_PHYS_PAGES) *
+	       (uint64_t) sysconf(_SC_PAGESIZE);
+}
+
+uint64_t
 memory_limit_bytes(const char *root)
 {
 	FILE *file = open_below(root, "/proc/self/cgroup");

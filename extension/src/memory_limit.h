@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+extern uint64_t machine_memory_bytes(void);
+
 /*
  * The machine's memory, or less where a control group limits it.  The kernel's files
  * are looked for below root: "" but in tests.

@@ -22,6 +22,7 @@
 
 #include "utils/guc.h"
 
+#include "broken.h"
 #include "settings.h"
 
 char *setting_cache_file = NULL;
@@ -239,7 +240,8 @@ settings_refused(const char **name_out, const char **asked_out)
 {
 	for (size_t i = 0; i < lengthof(settings); i++)
 	{
-		if (!settings[i].of_cache || is_value(&settings[i]))
+		if (!settings[i].of_cache || is_value(&settings[i]) ||
+		    FC_BROKEN(NO_VALUE))
 			continue;
 		*name_out = settings[i].name;
 		*asked_out = settings[i].asked;

@@ -72,6 +72,10 @@ BROKEN = {
         "python/pgflash/place/x.py",
         '"""What it is."""\npath.unlink()\n',
     ),
+    "limits_are_asked_for_in_one_place": (
+        "extension/src/x.c",
+        ESSAY + "long pages = sysconf(_SC_PHYS_PAGES);\n",
+    ),
     "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
 }
 

@@ -8,13 +8,14 @@ want of memory days later, again and again, whatever else runs there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from pgflash.lab.postgres import PgInstall
+from pgflash.lab.account import ServerError
 from support.cached import create_cached
 from support.cluster import ClusterFactory
 from support.patience import until
@@ -24,6 +25,7 @@ MB = 2**20
 #: Of 2 million blocks, whose index takes at most 28 bytes each and at least 16.
 LARGEST = {"pgflash.cache_size": "16MB", "pgflash.cache_size_max": "16GB"}
 INDEX_MB = (2**21 * 16 // MB, 2**21 * 28 // MB)
+TOO_LITTLE_MB = 2 * INDEX_MB[0] - 1
 
 
 def own_group() -> Path | None:
@@ -40,6 +42,10 @@ def own_group() -> Path | None:
             ):
                 return Path(words[4] + path)
     return None
+
+
+def limit(group: Path, megabytes: int) -> None:
+    (group / "memory.limit_in_bytes").write_text(str(megabytes * MB))
 
 
 @contextmanager
@@ -83,18 +89,18 @@ def test_the_size_is_judged_by_what_the_control_group_may_have(
         cached = create_cached(factory, pgflash_install, settings=LARGEST, start=False)
 
         # The limit is that of the group around the server's own.
-        (group / "memory.limit_in_bytes").write_text(str(2 * INDEX_MB[0] * MB - MB))
+        limit(group, TOO_LITTLE_MB)
         with in_group(inner):
             cached.start()
         cached.create_extension()
         view = cached.view()
         assert view["mode"] == "offline"
-        assert "the server may have only 63 MB of memory" in view["mode_reason"]
+        assert f"the server may have only {TOO_LITTLE_MB} MB of memory" in view["mode_reason"]
         assert view["mode_reason"] in cached.server.log_text()
         assert not cached.cache_file.exists()
         cached.server.stop()
 
-        (group / "memory.limit_in_bytes").write_text(str(2 * INDEX_MB[1] * MB + MB))
+        limit(group, 2 * INDEX_MB[1] + 1)
         with in_group(group):
             cached.start()
         cached.await_serving()
@@ -102,3 +108,20 @@ def test_the_size_is_judged_by_what_the_control_group_may_have(
     finally:
         factory.close()
         inner.rmdir()
+
+
+def test_who_asks_the_machine_is_not_refused(
+    group: Path, broken_install: Callable[[str], PgInstall]
+) -> None:
+    install = broken_install("MEMORY_LIMIT")
+    factory = ClusterFactory(install)
+    try:
+        cached = create_cached(factory, install, settings=LARGEST, start=False)
+        limit(group, TOO_LITTLE_MB)
+        # It may even be killed at once.
+        with in_group(group), suppress(ServerError):
+            cached.start()
+        assert "MB of memory" not in cached.server.log_text()
+        assert "is open: 2048 blocks" in cached.server.log_text() or not cached.server.running
+    finally:
+        factory.close()

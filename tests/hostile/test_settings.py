@@ -8,6 +8,7 @@ background workers must not keep the cache from serving for ever, nor in silence
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -16,7 +17,7 @@ import pytest
 from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached, process_titles
 from support.cluster import ClusterFactory
-from support.patience import until
+from support.patience import eventually, until
 from support.warm import kill_backend
 
 #: What is no value of a setting, by its kind.
@@ -205,12 +206,9 @@ def install_occupy(install: PgInstall, folder: Path) -> None:
     library.chmod(0o755)
 
 
-@pytest.mark.extension
-def test_where_no_background_worker_is_left_it_says_so_and_serves_when_there_is_one(
-    cached: CachedServer, pgflash_install: PgInstall, tmp_path: Path
-) -> None:
-    """Another extension takes all places at the start, and leaves them later."""
-    install_occupy(pgflash_install, tmp_path)
+def occupy(cached: CachedServer, folder: Path) -> Path:
+    """Have another extension take all places at the start; return what has to go for it to end."""
+    install_occupy(cached.server.install, folder)
     cached.server.stop()
     occupied = cached.server.data / "occupied"
     occupied.touch()
@@ -222,6 +220,15 @@ def test_where_no_background_worker_is_left_it_says_so_and_serves_when_there_is_
         }
     )
     cached.start()
+    return occupied
+
+
+@pytest.mark.extension
+def test_where_no_background_worker_is_left_it_says_so_and_serves_when_there_is_one(
+    cached: CachedServer, tmp_path: Path
+) -> None:
+    """Another extension takes all places at the start, and leaves them later."""
+    occupied = occupy(cached, tmp_path)
     assert "Raise max_worker_processes by 5 or more." in since_start(cached)
     view = cached.view()
     assert view["mode"] == "passthrough"
@@ -263,3 +270,25 @@ def test_one_place_that_is_taken_by_postgres_itself(cached: CachedServer) -> Non
     cached.server.configure({"max_worker_processes": "8"})
     restart(cached)
     cached.await_serving()
+
+
+# ---- what would happen without
+
+
+def test_who_takes_the_default_wears_flash_without_a_limit(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
+) -> None:
+    cached = create_cached(cluster, broken_install("NO_VALUE"))
+    cached.server.configure({"pgflash.write_budget": "5XB"})
+    restart(cached)
+    cached.await_serving()
+    assert cached.view()["write_budget_left_bytes"] is None
+
+
+def test_who_does_not_try_again_never_serves(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall], tmp_path: Path
+) -> None:
+    cached = create_cached(cluster, broken_install("LEFT_OUT"))
+    occupy(cached, tmp_path).unlink()
+    until(lambda: not any(title.startswith("occupy") for _, title in process_titles(cached.server)))
+    assert not eventually(lambda: cached.view()["mode"] == "serve", seconds=3)
