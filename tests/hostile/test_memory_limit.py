@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
 from pgflash.lab.account import ServerError
-from support.cached import create_cached
+from pgflash.lab.postgres import PgInstall
+from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.patience import until
+from support.shim import compile_shim
 
 MB = 2**20
 
@@ -48,16 +49,38 @@ def limit(group: Path, megabytes: int) -> None:
     (group / "memory.limit_in_bytes").write_text(str(megabytes * MB))
 
 
-@contextmanager
-def in_group(group: Path) -> Iterator[None]:
-    """Be in a group, and have those who are started be in it."""
-    before = own_group()
-    assert before is not None
-    (group / "cgroup.procs").write_text(str(os.getpid()))
-    try:
-        yield
-    finally:
-        (before / "cgroup.procs").write_text(str(os.getpid()))
+#: Goes into a group before the server begins: not the test's own process, for whoever has most
+#: memory there is killed first.
+ENTER = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((constructor)) static void enter(void)
+{
+    const char *group = getenv("TEST_GROUP");
+    int fd = group == NULL ? -1 : open(group, O_WRONLY | O_CLOEXEC);
+    if (group != NULL && (fd < 0 || write(fd, "0", 1) != 1))
+    {
+        perror(group);
+        _exit(1);
+    }
+    unsetenv("TEST_GROUP");
+    close(fd);
+}
+"""
+
+
+def start_in(cached: CachedServer, group: Path) -> None:
+    """Start a server that is in the group from its first moment."""
+    procs = group / "cgroup.procs"
+    if cached.server.account is not None:
+        os.chown(procs, cached.server.account.uid, -1)
+    cached.preloads = (compile_shim(cached.server.base, "enter", ENTER),)
+    cached.preload_env = {"TEST_GROUP": str(procs)}
+    cached.start()
+    if cached.server.postmaster_pid is not None:
+        assert str(cached.server.postmaster_pid) in procs.read_text().split()
 
 
 @pytest.fixture
@@ -90,8 +113,7 @@ def test_the_size_is_judged_by_what_the_control_group_may_have(
 
         # The limit is that of the group around the server's own.
         limit(group, TOO_LITTLE_MB)
-        with in_group(inner):
-            cached.start()
+        start_in(cached, inner)
         cached.create_extension()
         view = cached.view()
         assert view["mode"] == "offline"
@@ -101,8 +123,7 @@ def test_the_size_is_judged_by_what_the_control_group_may_have(
         cached.server.stop()
 
         limit(group, 2 * INDEX_MB[1] + 1)
-        with in_group(group):
-            cached.start()
+        start_in(cached, group)
         cached.await_serving()
         assert cached.view()["size_max_bytes"] == 2**34
     finally:
@@ -119,8 +140,8 @@ def test_who_asks_the_machine_is_not_refused(
         cached = create_cached(factory, install, settings=LARGEST, start=False)
         limit(group, TOO_LITTLE_MB)
         # It may even be killed at once.
-        with in_group(group), suppress(ServerError):
-            cached.start()
+        with suppress(ServerError):
+            start_in(cached, group)
         assert "MB of memory" not in cached.server.log_text()
         assert "is open: 2048 blocks" in cached.server.log_text() or not cached.server.running
     finally:
