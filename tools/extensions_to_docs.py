@@ -55,7 +55,8 @@ def page(all_found: list[dict[str, Any]]) -> str:
         [
             HEAD,
             f"{len(all_found)} trials, {hits:,} hits compared, {wrong} wrong.\n",
-            "| package | version | preloaded | changes files by | watched | hits | wrong | outcome |",
+            "| package | version | preloaded | changes files by | watched | hits | wrong"
+            " | outcome |",
             "|---|---|---|---|---|---|---|---|",
             *(row(found) for found in all_found),
             "",
@@ -67,7 +68,9 @@ def main() -> int:
     """Write the page; 1 if nothing was found."""
     all_found = [json.loads(path.read_text()) for path in sorted(FOUND.glob("*.json"))]
     if not all_found:
-        print("Nothing was found in out/extensions-check: run make extensions-check", file=sys.stderr)
+        print(
+            "Nothing was found in out/extensions-check: run make extensions-check", file=sys.stderr
+        )
         return 1
     PAGE.write_text(page(all_found))
     return 0

@@ -80,7 +80,8 @@
 #define FC_BREAK_LOADED       61 /* ... of those that are loaded later, too */
 #define FC_BREAK_CONSTRUCTORS 62 /* ... before their own code runs */
 #define FC_BREAK_LIBRARY_CALL 63 /* what a library changes is announced */
-#define FC_BREAK_ASKED_ANEW   64 /* what a library's descriptor is, at each call */
+#define FC_BREAK_ASKED_ANEW                                                    \
+	64 /* what a library's descriptor is, at each call */
 
 /* Of core's, by core_broken.c. */
 #define FC_BREAK_OLD_HOME 100 /* changes look at a block's new home only */

@@ -211,8 +211,7 @@ replace_in(const Object *object, bool restoring, LibraryNote *note)
 			value = new_value(object, &found, which, restoring);
 			if (value == *found.slot)
 				continue;
-			if (value != NULL &&
-			    write_slot(object, found.slot, value, &opened))
+			if (value != NULL && write_slot(object, found.slot, value, &opened))
 				note->replaced++;
 			else
 				note->left++;
@@ -243,7 +242,8 @@ is_news(const struct dl_phdr_info *info, size_t size)
 {
 	bool news = unfinished;
 
-	if (size < offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
+	if (size <
+	    offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
 	{
 		seen_count = 0;
 		return true;

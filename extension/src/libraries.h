@@ -16,7 +16,8 @@ typedef struct LibraryNote
 {
 	char name[64];
 	unsigned replaced; /* imports that lead to a replacement from now on */
-	unsigned left;     /* that somebody else has redirected, or that are protected */
+	unsigned
+		left; /* that somebody else has redirected, or that are protected */
 } LibraryNote;
 
 /*

@@ -49,7 +49,8 @@
 #include "hooks.h"
 #include "runtime.h"
 
-#define ALL (-1) /* bytes: all from the offset on */
+#define ALL  (-1) /* bytes: all from the offset on */
+#define HERE (-2) /* offset: the file's own position */
 
 /* A change that is under way. */
 typedef struct Change
@@ -178,6 +179,9 @@ begin(Change *change, int fd, off_t offset, off_t size)
 	{
 		int flags = fcntl(fd, F_GETFL);
 
+		if (offset == HERE)
+			offset = lseek(fd, 0, SEEK_CUR);
+
 		/* Where an append lands is known only afterwards. */
 		if (offset < 0 || flags < 0 || (flags & O_APPEND) != 0)
 		{
@@ -187,17 +191,6 @@ begin(Change *change, int fd, off_t offset, off_t size)
 	}
 	announce_change(&change->announced, change->entry, fd, offset, size);
 	errno = before;
-}
-
-/* The same at the file's own position. */
-static void
-begin_here(Change *change, int fd, off_t size)
-{
-	int before = errno;
-	off_t offset = lseek(fd, 0, SEEK_CUR);
-
-	errno = before;
-	begin(change, fd, offset, size);
 }
 
 /*
@@ -276,12 +269,10 @@ library_pwritev2(int fd, const struct iovec *iov, int count, off_t offset,
                  int flags)
 {
 	Change change;
+	off_t at = offset == -1 ? HERE : offset;
 
-	if (offset == -1)
-		begin_here(&change, fd, ALL);
-	else
-		begin(&change, fd, (flags & RWF_APPEND) != 0 ? -1 : offset,
-		      iov_bytes(iov, count));
+	begin(&change, fd, (flags & RWF_APPEND) != 0 ? -1 : at,
+	      iov_bytes(iov, count));
 	return end(&change, pwritev2(fd, iov, count, offset, flags));
 }
 
@@ -290,7 +281,7 @@ library_write(int fd, const void *buffer, size_t size)
 {
 	Change change;
 
-	begin_here(&change, fd, bytes_of(size));
+	begin(&change, fd, HERE, bytes_of(size));
 	return end(&change, write(fd, buffer, size));
 }
 
@@ -299,7 +290,7 @@ library_writev(int fd, const struct iovec *iov, int count)
 {
 	Change change;
 
-	begin_here(&change, fd, iov_bytes(iov, count));
+	begin(&change, fd, HERE, iov_bytes(iov, count));
 	return end(&change, writev(fd, iov, count));
 }
 
@@ -308,17 +299,14 @@ library_sendfile(int out, int in, off_t *offset, size_t size)
 {
 	Change change;
 
-	begin_here(&change, out, bytes_of(size));
+	begin(&change, out, HERE, bytes_of(size));
 	return end(&change, sendfile(out, in, offset, size));
 }
 
-static void
-begin_there(Change *change, int fd, const off_t *offset, size_t size)
+static off_t
+there(const off_t *offset)
 {
-	if (offset == NULL)
-		begin_here(change, fd, bytes_of(size));
-	else
-		begin(change, fd, *offset, bytes_of(size));
+	return offset == NULL ? HERE : *offset;
 }
 
 static ssize_t
@@ -327,7 +315,7 @@ library_splice(int in, off_t *in_offset, int out, off_t *out_offset,
 {
 	Change change;
 
-	begin_there(&change, out, out_offset, size);
+	begin(&change, out, there(out_offset), bytes_of(size));
 	return end(&change, splice(in, in_offset, out, out_offset, size, flags));
 }
 
@@ -337,9 +325,9 @@ library_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
 {
 	Change change;
 
-	begin_there(&change, out, out_offset, size);
-	return end(&change, copy_file_range(in, in_offset, out, out_offset, size,
-	                                    flags));
+	begin(&change, out, there(out_offset), bytes_of(size));
+	return end(&change,
+	           copy_file_range(in, in_offset, out, out_offset, size, flags));
 }
 
 static int
@@ -668,9 +656,9 @@ library_linkat(int from_directory, const char *from, int to_directory,
 	int before = errno;
 	bool is_open = from[0] == '\0' && (flags & AT_EMPTY_PATH) != 0;
 	int follow = (flags & AT_SYMLINK_FOLLOW) != 0 ? 0 : O_NOFOLLOW;
-	int probe = is_open ? from_directory
-	                    : openat(from_directory, from,
-	                             O_PATH | O_CLOEXEC | follow);
+	int probe = is_open
+	                ? from_directory
+	                : openat(from_directory, from, O_PATH | O_CLOEXEC | follow);
 
 	if (probe < 0 && is_no_answer(errno) && watching())
 		stop();

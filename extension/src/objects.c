@@ -156,9 +156,9 @@ object_read(Object *out, uintptr_t base, const ElfW(Phdr) * headers,
 
 	return dynamic != NULL &&
 	       is_mapped(out, base + dynamic->p_vaddr, dynamic->p_memsz, PF_R) &&
-	       read_dynamic_section(
-			   out, (const ElfW(Dyn) *) (base + dynamic->p_vaddr),
-			   dynamic->p_memsz / sizeof(ElfW(Dyn)));
+	       read_dynamic_section(out,
+	                            (const ElfW(Dyn) *) (base + dynamic->p_vaddr),
+	                            dynamic->p_memsz / sizeof(ElfW(Dyn)));
 }
 
 bool

@@ -36,8 +36,8 @@ typedef struct ObjectImport
 } ObjectImport;
 
 /* Find the tables; false if there are none, or if they are not what they should be. */
-extern bool object_read(Object *out, uintptr_t base,
-                        const ElfW(Phdr) * headers, size_t header_count);
+extern bool object_read(Object *out, uintptr_t base, const ElfW(Phdr) * headers,
+                        size_t header_count);
 
 /* Entry index of a table, 0 or 1; false if it imports nothing by name. */
 extern bool object_import(const Object *object, int table, size_t index,

@@ -56,9 +56,8 @@ typedef int (*AioHook)(struct aiocb *);
 typedef int (*ListHook)(int, struct aiocb *const *, int, struct sigevent *);
 
 static Page wrong;
-static struct iovec vector[2] = {
-	{ wrong.bytes, 100 }, { wrong.bytes + 100, FC_BLOCK_SIZE - 100 }
-};
+static struct iovec vector[2] = { { wrong.bytes, 100 },
+	                              { wrong.bytes + 100, FC_BLOCK_SIZE - 100 } };
 
 /* ---- what can be followed ------------------------------------------------------- */
 
@@ -143,8 +142,7 @@ by_splice(int fd)
 
 	if (pipe(ends) != 0 || write(ends[1], &wrong, 100) != 100)
 		abort();
-	done =
-		LIBRARY("splice", CopyHook)(ends[0], NULL, fd, NULL, 100, 0) == 100;
+	done = LIBRARY("splice", CopyHook)(ends[0], NULL, fd, NULL, 100, 0) == 100;
 	close(ends[0]);
 	close(ends[1]);
 	return done;
@@ -168,9 +166,9 @@ by_fallocate(int fd)
 {
 	return LIBRARY("fallocate", AllocateHook)(fd, FALLOC_FL_ZERO_RANGE, 0,
 	                                          FC_BLOCK_SIZE) == 0 ||
-	       LIBRARY("fallocate", AllocateHook)(
-			   fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-			   FC_BLOCK_SIZE) == 0;
+	       LIBRARY("fallocate",
+	               AllocateHook)(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+	                             0, FC_BLOCK_SIZE) == 0;
 }
 
 static bool
@@ -184,8 +182,8 @@ static bool
 by_openat(int fd)
 {
 	int folder = open("base/5", O_RDONLY | O_DIRECTORY);
-	int opened = LIBRARY("openat", OpenatHook)(folder, "16384",
-	                                           O_RDWR | O_CREAT | O_TRUNC, 0600);
+	int opened = LIBRARY("openat", OpenatHook)(
+		folder, "16384", O_RDWR | O_CREAT | O_TRUNC, 0600);
 
 	(void) fd;
 	close(folder);
@@ -309,8 +307,8 @@ test_what_is_not_touched_stays(void)
 	if (!by_pwrite(own) || !by_ftruncate(own))
 		abort();
 	close(own);
-	own = LIBRARY("open", OpenHook)("../other/12345", O_RDWR | O_CREAT | O_TRUNC,
-	                                0600);
+	own = LIBRARY("open", OpenHook)("../other/12345",
+	                                O_RDWR | O_CREAT | O_TRUNC, 0600);
 	close(own);
 	OK(LIBRARY("unlink", NameHook)("../other/12345") == 0 &&
 	       block_is_cached(0) && block_is_cached(4),
@@ -545,7 +543,8 @@ test_what_cannot_be_followed(void)
 		int fd = lettered_relation(BLOCKS);
 
 		OK(goes_offline(ends[i].action),
-		   "LIBRARY_CALL: the cache is offline when a library %s", ends[i].name);
+		   "LIBRARY_CALL: the cache is offline when a library %s",
+		   ends[i].name);
 		server_close(fd);
 	}
 }

@@ -134,7 +134,8 @@ TRIALS: dict[str, Trial] = {
     "icu-ext": Trial(use=("select icu_transform(pad, 'Any-Upper') from stock limit 100",)),
     "ip4r": indexed("gist", "", "('10.0.' || i % 250 || '.0/24')::ip4r", "thing >>= '10.0.7.1'"),
     "jsquery": indexed(
-        "gin", " jsonb_path_value_ops", "jsonb_build_object('a', i % 50)", "thing @@ 'a = 7'::jsquery"
+        "gin", " jsonb_path_value_ops", "jsonb_build_object('a', i % 50)",
+        "thing @@ 'a = 7'::jsquery",
     ),
     "londiste-sql": Trial(create=("plpgsql", "pgq", "pgq_node", "londiste")),
     "mimeo": Trial(create=(), remark="needs pgjobmon, which Debian does not package"),
@@ -157,7 +158,7 @@ TRIALS: dict[str, Trial] = {
     ),
     "partman": Trial(
         preload="pg_partman_bgw",
-        settings={"pg_partman_bgw.dbname": "postgres", "pg_partman_bgw.interval": "1"},
+        settings={"pg_partman_bgw.dbname": "postgres", "pg_partman_bgw.interval": "60"},
         prepare=(
             "create table parts (id int not null) partition by range (id)",
             "select create_parent('public.parts', 'id', 'native', '1000')",
@@ -209,7 +210,7 @@ TRIALS: dict[str, Trial] = {
         create=("pglogical",),
         prepare=(
             "select pglogical.create_node('here', 'host=/nowhere')",
-            "select pglogical.replication_set_add_all_tables('default', array['public'])",
+            "select pglogical.replication_set_add_table('default', 'stock')",
         ),
     ),
     "pglogical-ticker": Trial(
@@ -389,9 +390,9 @@ TRIALS: dict[str, Trial] = {
     ),
     "jit": Trial(
         create=(),
-        settings={"jit": "on", "jit_above_cost": "0", "jit_inline_above_cost": "0",
-                  "jit_optimize_above_cost": "0"},
-        use=("select sum(v), count(*) from stock where v % 3 = 1",),
+        use=("set jit = on", "set jit_above_cost = 0", "set jit_inline_above_cost = 0",
+             "set jit_optimize_above_cost = 0",
+             "select sum(v), count(*) from stock where v % 3 = 1"),
         remark="PostgreSQL's own, with LLVM 14",
     ),
 }  # fmt: skip

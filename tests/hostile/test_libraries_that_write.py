@@ -37,7 +37,7 @@ def build_library(install: PgInstall, folder: Path, name: str, *options: str) ->
     subprocess.run(
         [
             *("gcc", "-O1", "-D_GNU_SOURCE", "-shared", "-fPIC", f"-I{install.includedir_server}"),
-            *("-o", path, WRITER, f"-L{folder}", "-Wl,-rpath,$ORIGIN", *options),
+            *("-o", str(path), str(WRITER), f"-L{folder}", "-Wl,-rpath,$ORIGIN", *options),
         ],
         check=True,
     )

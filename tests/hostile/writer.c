@@ -109,8 +109,7 @@ static void
 write_by_map(const char *path)
 {
 	int fd = open(path, O_RDWR);
-	char *memory =
-		mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	char *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	check(memory != MAP_FAILED, "map");
 	memcpy(memory, bytes, SIZE);
