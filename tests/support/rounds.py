@@ -1,12 +1,12 @@
 """A server's life story by dice: lives with the cache and without, ends, rollbacks, histories.
 
-A Story has one table and, as a dict, what it must hold.  Each life is drawn: which cache
-file, if any; fsync and full_page_writes; whether it goes on as a primary, is a standby that
-replays what another server has archived, or is promoted or recovered to a point of that.
-It changes some rows, has pages written with no checkpoint, and ends: in good order, by an
-immediate shutdown, by kill -9, or with the power (support/power.py), where bytes are lost
-or only inodes.  While the server is down, files are rolled back to an older copy in each way
-that keeps or changes inodes, checksums are switched, the log is reset, the machine boots,
+A Story has one table and, as a dict, what it must hold.  Each life is drawn: with this cache
+file or, for some lives in turn, without; fsync and full_page_writes; whether it goes on as a
+primary, is a standby that replays what another server has archived, or is promoted or
+recovered to a point of that.  It changes some rows, has pages written with no checkpoint, and
+ends: in good order, by an immediate shutdown, by kill -9, or with the power, where bytes are
+lost or only inodes.  While the server is down, files are rolled back to an older copy in each
+way that keeps or changes inodes, checksums are switched, the log is reset, the machine boots,
 an older copy of the cache file comes back.
 
 Of each life the table is read by sequential scan, by index and by an index-only scan, and
@@ -27,11 +27,12 @@ import random
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
 import psycopg
 
@@ -39,8 +40,9 @@ from pgflash.lab.account import make_server_dir
 from pgflash.lab.leftovers import forget_memory, remove_data
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
+from support.cached import CachedServer
 from support.cluster import FAST_SETTINGS, ClusterFactory
-from support.lives import WITHOUT, evict
+from support.lives import WITHOUT, Without, evict
 from support.patience import eventually
 from support.power import PIECES, KeepsBytes, Lost, PowerCut
 from support.warm import ROWS, create_warm, until_cached
@@ -51,10 +53,31 @@ CHANGES_MAX = 30
 #: Parts of the log that a standby is given one after the other.
 PARTS_MAX = 3
 
+#: How often a life ends in each way, and the last of some without the cache.
+ENDS = (6, 2, 2, 10)
+COMES_BACK = (10, 1, 1, 1)
+
 #: What it takes to replay from an archive soon after it is there.
 FOLLOWS = {"wal_retrieve_retry_interval": "100ms", "restore_command": "cp {archive}/%f %p"}
 
 Table = dict[int, int]
+
+
+class StaleError(AssertionError):
+    """What flash has is not what the files have."""
+
+
+class Power(Protocol):
+    """What cuts the power: a model (PowerCut) or a real file system (Disk)."""
+
+    def cut(self, server: Server, choice: random.Random, *, pieces: Sequence[int] = PIECES) -> Lost:
+        """Kill the server, lose what was not synced, boot."""
+
+    def sync(self) -> None:
+        """Have all on disk that a server wrote which is down now."""
+
+    def boot(self, choice: random.Random) -> None:
+        """Boot the machine."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,27 +123,28 @@ class Tally:
 class Story:
     """One server, and all that happens to it."""
 
-    def __init__(self, cluster: ClusterFactory, install: PgInstall, seed: int) -> None:
-        """Make the server; the first life begins with a cache that is warm."""
+    def __init__(
+        self, cluster: ClusterFactory, cached: CachedServer, power: Power, seed: int
+    ) -> None:
+        """Go on with a server that is down and whose table is as create_warm() leaves it."""
         self.choice = random.Random(seed)
         self.tally = Tally()
         self.cluster = cluster
-        self.cached = create_warm(cluster, install, settings={"checkpoint_timeout": "1h"})
-        self.server = self.cached.server
-        self.cached.server.stop()
-        base = self.server.base
-        watched = [self.server.data, self.cached.cache_file.parent, base / "flash2"]
-        self.power = PowerCut.build(base, watched=watched)
-        self.cached.preloads = (self.power.library,)
-        self.cached.preload_env = self.power.env
+        self.cached = cached
+        self.server = cached.server
+        self.power = power
+        #: Lives to come without the cache, and how.
+        self.absences: list[Without] = []
         self.table: Table = dict.fromkeys(range(1, ROWS + 1), 0)
         #: The server was shut down, as a primary.
         self.in_order = True
+        #: ... and has saved a map.
+        self.is_saved = False
         #: A torn page is made good by a full one in the log.
         self.tears = True
         self.copies: list[Copy] = []
         self.parts: list[Part] = []
-        self.archive = make_server_dir(base / "archive")
+        self.archive = make_server_dir(self.server.base / "archive")
         self.cached.start()
         until_cached(self.cached)
         self.server.stop()
@@ -138,14 +162,15 @@ class Story:
     def live(self, *, end: Callable[[], None] | None = None) -> None:
         """Begin, read, change, read, end."""
         choice = self.choice
-        end = (
-            end
-            or choice.choices(
-                [self.shut_down, self.shut_down_at_once, self.kill, self.lose_power], [8, 3, 3, 7]
-            )[0]
-        )
+        if not self.absences and self.is_saved and choice.random() < 0.6:
+            self.absences = [choice.choice(WITHOUT)] * choice.randrange(2, 4)
+        without = self.absences.pop() if self.absences else nullcontext
+        comes_back = without is not nullcontext and not self.absences
+        ends = [self.shut_down, self.shut_down_at_once, self.kill, self.lose_power]
+        end = end or choice.choices(ends, COMES_BACK if comes_back else ENDS)[0]
         syncs = end == self.lose_power or choice.random() < 0.85
         full_pages = choice.random() < 0.5
+        changes = choice.random() < (0.25 if comes_back else 0.75)
         self.tears = self.tears and full_pages
         self.tally.lives += 1
         self.server.configure(
@@ -154,25 +179,24 @@ class Story:
                 "full_page_writes": "on" if full_pages else "off",
             }
         )
-        with ExitStack() as stack:
-            if choice.random() < 0.5:
-                stack.enter_context(choice.choice(WITHOUT)(self.cached))
+        with without(self.cached):
             has_cache = self._has_cache()
             follows = self._begin()
             self._look(has_cache=has_cache)
-            open_session = None if follows else self._change()
-            if choice.random() < 0.8:
+            open_session = self._change() if changes and not follows else None
+            if choice.random() < 0.9:
                 evict(self.cached)
-            if choice.random() < 0.2:
+            if choice.random() < 0.1:
                 self._run("checkpoint")
-            if choice.random() < 0.5:
+            if has_cache:
                 self._look(has_cache=has_cache)
-            self.in_order = False
+            self.in_order = self.is_saved = False
             end()
             if open_session is not None:
                 open_session.close()
         if not syncs:
             self.power.sync()
+        self.is_saved = self.in_order and syncs and without is nullcontext
         self.in_order = self.in_order and not follows
         self.tears = self.tears or (self.in_order and full_pages)
 
@@ -241,12 +265,12 @@ class Story:
 
     # ---- what it does
 
-    def _run(self, query: str, *arguments: object) -> list[tuple[object, ...]]:
+    def _run(self, query: str, *arguments: object) -> list[tuple[Any, ...]]:
         with self.server.connect() as session:
             cursor = session.execute(query.encode(), arguments or None)
             return cursor.fetchall() if cursor.description is not None else []
 
-    def _change(self) -> psycopg.Connection[tuple[object, ...]] | None:
+    def _change(self) -> psycopg.Connection[tuple[Any, ...]] | None:
         """Delete, update and insert rows; perhaps leave some changes without an end."""
         choice = self.choice
         change_rows(self.server, self.table, choice)
@@ -284,9 +308,9 @@ class Story:
 
     def _verify(self) -> None:
         _, mismatched = self.cached.verify()
-        assert mismatched == 0, f"{mismatched} cached blocks are not their file's"
         view = self.cached.view()
-        assert view["verify_mismatches"] == 0, f"stale blocks were served: {view}"
+        if mismatched or view["verify_mismatches"]:
+            raise StaleError(f"{mismatched} cached blocks are not their file's: {view}")
         self.tally.compared += int(view["verify_compared"])
         self.tally.starts[str(view["start_reason"])] += 1
 
@@ -308,7 +332,7 @@ class Story:
     def lose_power(self) -> None:
         """Lose the power: bytes and inodes, or only what is written of inodes."""
         choice = self.choice
-        dice = KeepsBytes() if choice.random() < 0.6 else random.Random(choice.getrandbits(32))
+        dice = KeepsBytes() if choice.random() < 0.75 else random.Random(choice.getrandbits(32))
         pieces = PIECES if self.tears else (8192,)
         self.tally.lost.add(self.power.cut(self.server, dice, pieces=pieces))
         self.tally.cuts += 1
@@ -329,10 +353,11 @@ class Story:
         if not self.parts:
             events += [self.copy_data]
             if self.copies:
-                events += [
-                    partial(self.roll_back, way)
-                    for way in (replace_folder, replace_files, write_over, restore_snapshot)
-                ]
+                ways = [replace_files, write_over]
+                # A disk of its own is mounted there, and has the inodes that it has.
+                if isinstance(self.power, PowerCut):
+                    ways += [replace_folder, restore_snapshot]
+                events += [partial(self.roll_back, way) for way in ways]
             if self.in_order:
                 events += [self.switch_checksums, self.reset_log, self.write_history]
         event = choice.choice(events)
@@ -360,14 +385,16 @@ class Story:
     def copy_data(self) -> None:
         """Take a copy of the data directory, whatever state it is in."""
         folder = self.server.base / f"copy-{len(self.copies)}"
-        times = self.power.change_times_ns(self.server.data)
         copy_tree(self.server.data, folder / "data")
-        # Another name keeps a file that will be dropped, and moves its time.
-        for path in times:
-            link = folder / "files" / path.relative_to(self.server.data)
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.hardlink_to(path)
-        self.power.report_times(times)
+        times = {}
+        if isinstance(self.power, PowerCut):
+            times = self.power.change_times_ns(self.server.data)
+            # Another name keeps a file that will be dropped, and moves its time.
+            for path in times:
+                link = folder / "files" / path.relative_to(self.server.data)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.hardlink_to(path)
+            self.power.report_times(times)
         self.copies.append(
             Copy(
                 folder=folder,
@@ -432,6 +459,17 @@ class Story:
 
 
 # ---- helpers
+
+
+def create_story(cluster: ClusterFactory, install: PgInstall, seed: int) -> Story:
+    """Return the story of a new server on a machine whose power cuts are modelled."""
+    cached = create_warm(cluster, install)
+    cached.server.stop()
+    base = cached.server.base
+    power = PowerCut.build(base, watched=[cached.server.data, cached.cache_file.parent])
+    cached.preloads = (power.library,)
+    cached.preload_env = power.env
+    return Story(cluster, cached, power, seed)
 
 
 def change_rows(server: Server, table: Table, choice: random.Random) -> None:
@@ -500,6 +538,7 @@ def restore_snapshot(story: Story, copy: Copy) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.hardlink_to(link)
     _write_over(story, copy)
+    assert isinstance(story.power, PowerCut)
     story.power.report_times(
         {path: time for path, time in copy.times.items() if path.name != "postmaster.pid"}
     )
