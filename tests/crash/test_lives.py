@@ -16,7 +16,7 @@ from support.warm import create_warm
 
 #: Seeds whose stories are told whenever the tests run, beside another one, and their power cuts.
 SEEDS = (1, 4)
-CUTS = 3
+CUTS = 2
 SOAK_CUTS = int(os.environ.get("SOAK_ROUNDS") or 200)
 DISK_CUTS = max(SOAK_CUTS // 4, 1)
 

@@ -29,7 +29,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -219,12 +219,13 @@ class Story:
         part = self.parts.pop(0)
         copy_tree(part.file, self.archive / part.file.name)
         self.table = dict(part.table)
-        if choice.random() < 0.2:
+        if part.name and choice.random() < 0.2:
             # To the point that is named in it, and no further.
             self.tally.events["recovery to a point"] += 1
             self.server.configure(
                 {"recovery_target_name": part.name, "recovery_target_action": "promote"}
             )
+            (self.server.data / "standby.signal").unlink(missing_ok=True)
             self._follow("recovery.signal")
             self._leave_history()
             return False
@@ -233,8 +234,8 @@ class Story:
         assert eventually(lambda: self._run(replayed) == [(True,)])
         if self.parts or choice.random() < 0.5:
             if not self.parts:
-                # It may be a standby for some lives more.
-                self.parts = [part]
+                # It may be a standby for some lives more, and is beyond the point in that part.
+                self.parts = [replace(part, name="")]
             return True
         self._promote()
         return False
