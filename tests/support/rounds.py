@@ -88,6 +88,7 @@ class Copy:
     table: Table
     tears: bool
     in_order: bool
+    can_follow: bool
     times: dict[Path, int]
 
 
@@ -140,6 +141,8 @@ class Story:
         self.in_order = True
         #: ... and has saved a map.
         self.is_saved = False
+        #: The control file says that there is a log of what a standby needs.
+        self.can_follow = True
         #: A torn page is made good by a full one in the log.
         self.tears = True
         self.copies: list[Copy] = []
@@ -210,11 +213,12 @@ class Story:
         choice = self.choice
         if not self.parts:
             # A promotion needs nobody to follow.
-            if choice.random() < 0.1:
+            if choice.random() < 0.1 and self.can_follow:
                 self._follow("standby.signal")
                 self._promote()
                 return False
             self.cached.start()
+            self.can_follow = True
             return False
         part = self.parts.pop(0)
         copy_tree(part.file, self.archive / part.file.name)
@@ -255,6 +259,8 @@ class Story:
         """Go on by itself, with a history of its own."""
         assert eventually(lambda: self._run("select pg_is_in_recovery()") == [(False,)])
         self.parts = []
+        for path in self.archive.iterdir():
+            path.unlink()
         settings = (*FOLLOWS, "recovery_target_name", "recovery_target_action")
         self.server.configure(dict.fromkeys(settings))
 
@@ -360,7 +366,8 @@ class Story:
                     ways += [replace_folder, restore_snapshot]
                 events += [partial(self.roll_back, way) for way in ways]
             if self.in_order:
-                events += [self.switch_checksums, self.reset_log, self.write_history]
+                events += [self.switch_checksums, self.reset_log]
+                events += [self.write_history] if self.can_follow else []
         event = choice.choice(events)
         name = event.args[0].__name__ if isinstance(event, partial) else event.__name__
         self.tally.events[name] += 1
@@ -402,6 +409,7 @@ class Story:
                 table=dict(self.table),
                 tears=self.tears,
                 in_order=self.in_order,
+                can_follow=self.can_follow,
                 times=times,
             )
         )
@@ -413,6 +421,7 @@ class Story:
         (self.server.data / "postmaster.pid").unlink(missing_ok=True)
         self.table = dict(copy.table)
         self.tears, self.in_order = copy.tears, copy.in_order
+        self.can_follow = copy.can_follow
         self.power.sync()
 
     def switch_checksums(self) -> None:
@@ -427,7 +436,8 @@ class Story:
         )
 
     def reset_log(self) -> None:
-        """Throw the log away."""
+        """Throw the log away, and with it what a standby could follow."""
+        self.can_follow = False
         self.server.run(["pg_resetwal", "--pgdata", self.server.data])
 
     def write_history(self) -> None:
