@@ -37,6 +37,7 @@
 #endif
 
 /* So did what names them: tablespace, database and number. */
+#include "storage/buf_internals.h"
 #include "storage/smgr.h"
 #include "utils/relmapper.h"
 #if PG_VERSION_NUM >= 160000
@@ -63,15 +64,42 @@ compat_file(Oid tablespace, Oid database, Oid number)
 #endif
 }
 
-/* A permanent relation's: not a session's own. */
-static inline BlockNumber
-compat_file_blocks(CompatFile file)
+/* Of a permanent relation, not of a session's own. */
+static inline SMgrRelation
+compat_smgr(CompatFile file)
 {
 #if PG_VERSION_NUM >= 170000
-	return smgrnblocks(smgropen(file, INVALID_PROC_NUMBER), MAIN_FORKNUM);
+	return smgropen(file, INVALID_PROC_NUMBER);
 #else
-	return smgrnblocks(smgropen(file, InvalidBackendId), MAIN_FORKNUM);
+	return smgropen(file, InvalidBackendId);
 #endif
+}
+
+/* A page that can be read into, whatever the kernel demands. */
+#if PG_VERSION_NUM >= 160000
+typedef PGIOAlignedBlock CompatPage;
+#else
+typedef PGAlignedBlock CompatPage;
+#endif
+
+/* The shared buffer that has the block, as long as nobody takes it; or InvalidBuffer. */
+static inline Buffer
+compat_buffer_of(CompatFile file, BlockNumber block)
+{
+	BufferTag tag;
+	uint32 hash;
+	int found;
+
+#if PG_VERSION_NUM >= 160000
+	InitBufferTag(&tag, &file, MAIN_FORKNUM, block);
+#else
+	INIT_BUFFERTAG(tag, file, MAIN_FORKNUM, block);
+#endif
+	hash = BufTableHashCode(&tag);
+	LWLockAcquire(BufMappingPartitionLock(hash), LW_SHARED);
+	found = BufTableLookup(&tag, hash);
+	LWLockRelease(BufMappingPartitionLock(hash));
+	return found < 0 ? InvalidBuffer : found + 1;
 }
 
 /* And the question whether somebody owns a relation. */

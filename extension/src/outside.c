@@ -4,17 +4,21 @@
  *
  * Most databases have nothing to do with pgflash.  Whoever goes into one is counted in its
  * statistics, waits for locks on its catalogs, and is in the way of those who drop or copy
- * it.  So whether the extension is there at all is read from outside, as CREATE DATABASE
- * reads its template: pg_class, whose file the database's map names, has the file of
- * pg_extension, and that has the row, or not.
+ * it.  So whether the extension is there at all is read from outside: pg_class, whose file
+ * the database's map names, has the file of pg_extension, and that has the row, or not.
  *
- * Locking: pages of other databases may be in shared buffers only while nobody drops the
- * database, moves it or rewrites the catalog.  So the database and both catalogs are locked
- * against that while they are read, some pages long, which hinders nothing else.  Each
- * lock is had at once or not at all, and without it nothing is known.
+ * Pages are copied from shared buffers, or else read from the file, past shared buffers:
+ * reading into them makes statistics of the database (since 18), and a page of a database
+ * that is dropped meanwhile must not stay there.  A page that is not in shared buffers
+ * before and after it was read from the file is whole.
  *
- * A row is judged by a snapshot.  Since the snapshot is of no database, a vacuum there does
- * not wait for it: a row that is replaced meanwhile may be missed.  The next look finds it.
+ * Locking: the database and both catalogs are locked, for some pages, against whoever takes
+ * their files away; that hinders nothing else.  Each lock is had at once or not at all, and
+ * without it nothing is known.
+ *
+ * A row is judged by a snapshot that is taken after the locks, so its file is the one that is
+ * in use.  Since the snapshot is of no database, a vacuum there does not wait for it: a row
+ * that is replaced meanwhile may be missed.  The next look finds it.
  *
  * Whatever goes wrong, a damaged page included, is logged, and is not known; the others'
  * databases do not suffer.
@@ -27,6 +31,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -36,7 +41,6 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/relmapper.h"
@@ -45,6 +49,7 @@
 #include "catalog.h"
 #include "compat.h"
 #include "outside.h"
+#include "page.h"
 
 /* pg_database.datconnlimit of a database whose DROP was cut off. */
 #define DATABASE_INVALID (-2)
@@ -137,31 +142,79 @@ lock_catalog(Oid database, Oid catalog)
 	       LOCKACQUIRE_NOT_AVAIL;
 }
 
-/* Is it the row that is looked for?  Notes of it what is wanted. */
-typedef bool (*IsWanted)(HeapTuple tuple, Oid *noted);
-
-/* Look for it among the rows of a page that the snapshot sees. */
+/* Copy a page that is in shared buffers; false: it is not there. */
 static bool
-find_in_page(Buffer buffer, Oid catalog, Snapshot snapshot, IsWanted is_wanted,
+copy_page(CompatFile file, BlockNumber block, CompatPage *page)
+{
+	Buffer buffer = compat_buffer_of(file, block);
+
+	if (!BufferIsValid(buffer) ||
+	    !ReadRecentBuffer(file, MAIN_FORKNUM, block, buffer))
+		return false;
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	memcpy(page->data, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+	return true;
+}
+
+/* As it is now, or was a moment ago. */
+static void
+read_page(CompatFile file, BlockNumber block, CompatPage *page)
+{
+	if (copy_page(file, block, page))
+		return;
+	smgrread(compat_smgr(file), MAIN_FORKNUM, block, page->data);
+	/* Who read it meanwhile may have changed it, and be writing it. */
+	if (!copy_page(file, block, page) && !page_valid(page->data, block))
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+		                errmsg("pgflash: invalid page in block %u of a catalog "
+		                       "of another database",
+		                       block)));
+}
+
+static bool
+happened(TransactionId xid, Snapshot snapshot)
+{
+	return !XidInMVCCSnapshot(xid, snapshot) && TransactionIdDidCommit(xid);
+}
+
+/* Does the snapshot see the row?  Nothing is noted in it: it is a copy. */
+static bool
+is_seen(HeapTupleHeader row, Snapshot snapshot)
+{
+	if (!HeapTupleHeaderXminFrozen(row) &&
+	    (HeapTupleHeaderXminInvalid(row) ||
+	     !happened(HeapTupleHeaderGetRawXmin(row), snapshot)))
+		return false;
+	if ((row->t_infomask & HEAP_XMAX_INVALID) != 0 ||
+	    HEAP_XMAX_IS_LOCKED_ONLY(row->t_infomask))
+		return true;
+	return !happened(HeapTupleHeaderGetUpdateXid(row), snapshot);
+}
+
+/* Is it the row that is looked for?  Notes of it what is wanted. */
+typedef bool (*IsWanted)(const void *row, Oid *noted);
+
+/* Look for it among the rows of a page; size is of what is looked at. */
+static bool
+find_in_page(Page page, Snapshot snapshot, Size size, IsWanted is_wanted,
              Oid *noted)
 {
-	Page page = BufferGetPage(buffer);
-	BlockNumber block = BufferGetBlockNumber(buffer);
 	OffsetNumber last = PageGetMaxOffsetNumber(page);
 
 	for (OffsetNumber at = FirstOffsetNumber; at <= last; at++)
 	{
 		ItemId item = PageGetItemId(page, at);
-		HeapTupleData tuple;
+		HeapTupleHeader row;
 
-		if (!ItemIdIsNormal(item))
+		if (!ItemIdIsNormal(item) ||
+		    ItemIdGetOffset(item) + ItemIdGetLength(item) > BLCKSZ ||
+		    ItemIdGetLength(item) < SizeofHeapTupleHeader + size)
 			continue;
-		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
-		tuple.t_len = ItemIdGetLength(item);
-		tuple.t_tableOid = catalog;
-		ItemPointerSet(&tuple.t_self, block, at);
-		if (HeapTupleSatisfiesVisibility(&tuple, snapshot, buffer) &&
-		    is_wanted(&tuple, noted))
+		row = (HeapTupleHeader) PageGetItem(page, item);
+		if (row->t_hoff + size <= ItemIdGetLength(item) &&
+		    is_seen(row, snapshot) &&
+		    is_wanted((const char *) row + row->t_hoff, noted))
 			return true;
 	}
 	return false;
@@ -169,41 +222,38 @@ find_in_page(Buffer buffer, Oid catalog, Snapshot snapshot, IsWanted is_wanted,
 
 /* Look through a catalog, which is locked. */
 static bool
-find_row(CompatFile file, Oid catalog, Snapshot snapshot, IsWanted is_wanted,
+find_row(CompatFile file, Snapshot snapshot, Size size, IsWanted is_wanted,
          Oid *noted)
 {
-	BlockNumber blocks = compat_file_blocks(file);
-	bool found = false;
+	BlockNumber blocks = smgrnblocks(compat_smgr(file), MAIN_FORKNUM);
 
-	for (BlockNumber block = 0; block < blocks && !found; block++)
+	for (BlockNumber block = 0; block < blocks; block++)
 	{
-		Buffer buffer;
+		CompatPage page;
 
 		CHECK_FOR_INTERRUPTS();
-		buffer = ReadBufferWithoutRelcache(file, MAIN_FORKNUM, block,
-		                                   RBM_NORMAL, NULL, true);
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		found = find_in_page(buffer, catalog, snapshot, is_wanted, noted);
-		UnlockReleaseBuffer(buffer);
+		read_page(file, block, &page);
+		if (find_in_page(page.data, snapshot, size, is_wanted, noted))
+			return true;
 	}
-	return found;
+	return false;
 }
 
 static bool
-is_pg_extension(HeapTuple tuple, Oid *file_number)
+is_pg_extension(const void *row, Oid *file_number)
 {
-	Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+	const FormData_pg_class *form = row;
 
 	*file_number = form->relfilenode;
 	return form->oid == ExtensionRelationId;
 }
 
 static bool
-is_ours(HeapTuple tuple, Oid *noted)
+is_ours(const void *row, Oid *noted)
 {
 	(void) noted;
-	return namestrcmp(&((Form_pg_extension) GETSTRUCT(tuple))->extname,
-	                  CATALOG_EXTENSION) == 0;
+	return strncmp(NameStr(((const FormData_pg_extension *) row)->extname),
+	               CATALOG_EXTENSION, NAMEDATALEN) == 0;
 }
 
 static Outside
@@ -213,11 +263,12 @@ read_catalogs(Oid database, Oid tablespace)
 	Oid number = compat_mapped_file(GetDatabasePath(database, tablespace),
 	                                RelationRelationId);
 
-	if (!find_row(compat_file(tablespace, database, number), RelationRelationId,
-	              snapshot, is_pg_extension, &number))
+	if (!find_row(compat_file(tablespace, database, number), snapshot,
+	              CLASS_TUPLE_SIZE, is_pg_extension, &number))
 		return OUTSIDE_UNKNOWN;
-	return find_row(compat_file(tablespace, database, number),
-	                ExtensionRelationId, snapshot, is_ours, &number)
+	return find_row(compat_file(tablespace, database, number), snapshot,
+	                offsetof(FormData_pg_extension, extname) + NAMEDATALEN,
+	                is_ours, &number)
 	           ? OUTSIDE_THERE
 	           : OUTSIDE_STRANGER;
 }

@@ -301,17 +301,19 @@ def test_a_visit_leaves_no_trace_in_statistics(
 ) -> None:
     """A database that nobody uses has no statistics, so autovacuum stays away from it.
 
-    A visit does not change that.
+    Nor do visits count in one that has the extension, though since PostgreSQL 18 whoever reads
+    a block of it makes an entry, with nothing in it.
     """
     cached, stranger, ours = quiet_server(cluster, broken_install(fault))
     with cached.server.connect() as connection:
-        assert has_statistics(connection, ours) is (fault != "")
         assert not has_statistics(connection, stranger)
-        assert connection.execute(
-            "select sum(xact_commit + xact_rollback + blks_read + blks_hit + sessions),"
-            " count(stats_reset) from pg_stat_database where datid = %s",
-            [stranger],
-        ).fetchone() == (0, 0)
+        counted = connection.execute(
+            "select sum(xact_commit + xact_rollback + blks_read + blks_hit + tup_returned"
+            " + tup_fetched + sessions)::int, count(stats_reset)"
+            " from pg_stat_database where datid = %s",
+            [ours],
+        ).fetchone()
+        assert (counted == (0, 0)) is (fault == "")
 
 
 # ---- snapshots
