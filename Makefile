@@ -8,6 +8,7 @@
 #	JOBS=n          so many tests at a time (one more than there are processors)
 #	TRACES=DIR      the streams of make bench-policy; see bench/policy/README.md
 #	RUNS="DIR ..."  the runs of make predictions
+#	TAP=NAME        make postgres-check: only TAP scripts whose name has this
 #	TIME=60 SEED=n  how long to fuzz; repeat one fuzz run
 
 SHELL := /bin/bash
@@ -55,7 +56,7 @@ help:
 	@echo 'make fault-matrix    what can go wrong with the cache file, as a table (bench/results/faults.txt)'
 	@echo 'make hostile         attacks on the server, its files and its users, told as stories (as root: all of them)'
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
-	@echo 'make postgres-check  PostgreSQL'"'"'s own tests with the cache on (PG_SRC=DIR, a source tree)'
+	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  beside each extension that Debian packages for 15; docs/reference/extensions.md anew'
 	@echo 'make hooks           run make check before every commit'
 	@echo 'make lock            write the requirements files anew (needs uv)'
@@ -149,7 +150,7 @@ postgres-check: venv-dev rooms
 	$(Q)test -n '$(PG_SRC)' || { echo 'Say where the sources are: make postgres-check PG_SRC=DIR'; exit 2; }
 	$(Q)major='$(or $(PG),$(shell sed -n "s/^PACKAGE_VERSION='\([0-9]*\).*/\1/p" '$(PG_SRC)/configure' 2>/dev/null))'; \
 		rm -rf out/postgres-check; \
-		'$(BIN)/pytest' -m postgres_check --pg-src='$(PG_SRC)' --pg-major="$$major"; code=$$?; \
+		'$(BIN)/pytest' -m postgres_check --pg-src='$(PG_SRC)' --pg-tap='$(TAP)' --pg-major="$$major"; code=$$?; \
 		cat out/postgres-check/*.txt; exit $$code
 
 # Debian's packages are fetched; one server for each.

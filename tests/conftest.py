@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the PostgreSQL major to test against",
     )
     parser.addoption("--pg-src", default="", help="a PostgreSQL source tree, for its own tests")
+    parser.addoption("--pg-tap", default="", help="of its TAP scripts those whose name has this")
 
 
 @pytest.hookimpl(optionalhook=True)

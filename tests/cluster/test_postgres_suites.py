@@ -1,4 +1,4 @@
-"""PostgreSQL's own regression and isolation tests give the same results with the cache on.
+"""PostgreSQL's own regression, isolation and TAP tests give the same results with the cache on.
 
 They need a source tree of the server's major, so they only run by
 `make postgres-check PG_SRC=DIR`.  Each suite runs twice against like servers, without and
@@ -6,6 +6,9 @@ with the extension (small buffers, every hit verified), and the lists of passed 
 compared.  The tree may be of another minor release, or of a server built with other
 options: a test that fails without the cache, too, must print the same with it.  What came
 out is written to out/postgres-check, where make shows it.
+
+The TAP suites (tests/support/tap.py) make their own servers, hundreds of them: standbys,
+restored, rewound and upgraded ones.  They need Perl's IPC::Run.
 """
 
 from __future__ import annotations
@@ -14,15 +17,19 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from pgflash.lab.account import reachable_install
+from pgflash.lab.leftovers import remove_tree
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from support.cached import assert_never_stale, create_cached
 from support.cluster import ClusterFactory
+from support.tap import Outcome, TapSuites, build_regress_library, has_perl_modules
 
 pytestmark = [pytest.mark.postgres_check, pytest.mark.timeout(3600)]
 
@@ -39,6 +46,9 @@ SETTINGS = {
     "synchronize_seqscans": "off",
     "max_worker_processes": "16",
 }
+
+#: Of the TAP suites, one that reads what it has written.
+CONTROL_SCRIPT = "recovery/027_stream_regress.pl"
 
 #: A line of a result: "test name ... ok 12 ms" up to PostgreSQL 15, TAP since 16.
 RESULT = re.compile(
@@ -123,17 +133,6 @@ def run_suite(server: Server, source: Path, suite: str) -> dict[str, bool]:
     return results
 
 
-def build_regress_library(install: PgInstall, work: Path) -> None:
-    """Compile the C functions that the regression tests call."""
-    subprocess.run(
-        [
-            *("gcc", "-O1", "-fPIC", "-shared", "-w", f"-I{install.includedir_server}"),
-            *(f"-I{work}", "-o", work / "regress.so", work / "regress.c"),
-        ],
-        check=True,
-    )
-
-
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_same_tests_pass_with_the_cache_and_without(
     cluster: ClusterFactory, pgflash_install: PgInstall, source: Path, suite: str
@@ -187,6 +186,89 @@ def test_the_same_tests_pass_with_the_cache_and_without(
     assert sum(without.values()) >= 0.9 * len(without), sorted(
         name for name, passed in without.items() if not passed
     )
+
+
+@pytest.fixture
+def work(pgflash_install: PgInstall) -> Iterator[Path]:
+    """Return a folder that the server's user can enter, for the TAP suites."""
+    assert has_perl_modules(), "the TAP suites need Perl's IPC::Run (Debian: libipc-run-perl)"
+    folder = Path(tempfile.mkdtemp(prefix="pgflash-tap-"))
+    folder.chmod(0o755)
+    yield folder
+    remove_tree(folder)
+
+
+def run_tap(
+    install: PgInstall, source: Path, folder: Path, *, cached: bool, only: str
+) -> dict[str, Outcome]:
+    """Run the TAP suites; keep what failed."""
+    suites = TapSuites(source, install, folder, cached=cached)
+    outcomes = suites.run(
+        [name for name in suites.scripts() if only in name], jobs=os.cpu_count() or 1
+    )
+    for name, outcome in outcomes.items():
+        if outcome.ended in {"failed", "hung"}:
+            suites.keep(name, out_folder() / ("with" if cached else "without"))
+    return outcomes
+
+
+@pytest.mark.timeout(8 * 3600)
+def test_the_tap_suites_say_the_same_with_the_cache_and_without(
+    request: pytest.FixtureRequest,
+    pg_install: PgInstall,
+    pgflash_install: PgInstall,
+    source: Path,
+    work: Path,
+) -> None:
+    only = request.config.getoption("--pg-tap")
+    plain = reachable_install(pg_install)
+    without = run_tap(plain, source, work / "without", cached=False, only=only)
+    own = pgflash_install.copy_to(work / "pg")
+    with_cache = run_tap(own, source, work / "with", cached=True, only=only)
+    unlike = {
+        name for name, outcome in without.items() if with_cache[name].says() != outcome.says()
+    }
+    ended = [outcome.ended.split(":")[0] for outcome in without.values()]
+    write_table(
+        "tap",
+        {
+            "sources, server": f"{source.name}, {pgflash_install.version}",
+            "scripts": len(without),
+            "passed without the cache": ended.count("passed"),
+            "skipped without the cache": ended.count("skipped"),
+            "tests passed without the cache": sum(one.passed for one in without.values()),
+            "tests passed with the cache": sum(one.passed for one in with_cache.values()),
+            "unlike with the cache": names(unlike),
+            "failed in both, alike": names(
+                name
+                for name, outcome in without.items()
+                if outcome.ended in {"failed", "hung"} and name not in unlike
+            ),
+            "servers with a cache": sum(one.served for one in with_cache.values()),
+            "stale": sum(one.stale for one in with_cache.values()),
+        },
+    )
+    assert not unlike, {name: (without[name], with_cache[name]) for name in unlike}
+    assert not any(one.stale for one in with_cache.values())
+    # Who was skipped, or hung, proves nothing.
+    assert ended.count("passed") >= 0.8 * len(ended)
+    assert all(
+        one.served for one in with_cache.values() if one.ended == "passed" and one.passed > 20
+    )
+
+
+def test_the_tap_suites_would_show_a_stale_block(
+    pgflash_install: PgInstall,
+    broken_install: Callable[[str], PgInstall],
+    source: Path,
+    work: Path,
+) -> None:
+    """A library that forgets to announce writes serves what is not in the file any more."""
+    assert pgflash_install.major == broken_install("WRITE").major
+    own = broken_install("WRITE").copy_to(work / "pg")
+    suites = TapSuites(source, own, work / "broken", cached=True)
+    outcomes = suites.run([CONTROL_SCRIPT], jobs=1)
+    assert outcomes[CONTROL_SCRIPT].stale > 0
 
 
 def printed_by(server: Server, suite: str, name: str) -> bytes | None:

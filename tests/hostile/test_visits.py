@@ -20,7 +20,7 @@ from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
-from support.patience import eventually, until
+from support.patience import PATIENCE_S, eventually, until
 from support.policies import comes_into_force, in_force
 from support.visitors import (
     has_statistics,
@@ -167,7 +167,7 @@ def test_a_visitor_that_hangs_delays_no_other_database(
         assert (
             eventually(
                 lambda: in_force(connection, "t") == "keep",
-                **({"seconds": CONTROL_S} if fault else {}),
+                seconds=CONTROL_S if fault else PATIENCE_S,
             )
         ) is (fault == "")
 
@@ -180,7 +180,7 @@ def test_a_visitor_is_asked_to_leave_when_its_time_is_over(
     cached = two_databases(cluster, broken_install(fault))
     with stopped_visitor(cached.server, "held") as pid:
         assert eventually(
-            lambda: is_asked_to_leave(pid), **({"seconds": CONTROL_S} if fault else {})
+            lambda: is_asked_to_leave(pid), seconds=CONTROL_S if fault else PATIENCE_S
         ) is (fault == "")
         resume(pid)
         until(lambda: is_gone(pid))

@@ -1,4 +1,4 @@
-"""PostgreSQL's TAP suites, run against private copies of an installation.
+"""PostgreSQL's TAP suites, run against a private copy of an installation.
 
 Each script makes servers as it likes: by initdb, from backups, by pg_upgrade.  To put a cache
 under each of them, the copy's `postgres` is a small script that adds pgflash and a cache file
@@ -82,6 +82,8 @@ CACHE_SETTINGS = {
 RESULT = re.compile(r"^(?P<word>not ok|ok) \d+(?P<name>.*)$", re.M)
 SKIPPED = re.compile(r"^1\.\.0 # SKIP\s*(?P<why>.*)$", re.M)
 
+DIFFERING = re.compile(r"^diff .* (\S+)$", re.M)
+
 #: What the log of a server says when a hit was not what its file holds.
 STALE = "differed between cache and"
 
@@ -94,14 +96,16 @@ class Outcome:
     ended: str
     passed: int
     failed: tuple[str, ...]
+    #: Of PostgreSQL's regression tests, which some scripts run: those that print other things.
+    differing: tuple[str, ...]
     seconds: float
     #: Servers that used their cache, and lines of their logs about stale blocks.
     served: int
     stale: int
 
-    def says(self) -> tuple[str, int, tuple[str, ...]]:
+    def says(self) -> tuple[str, int, tuple[str, ...], tuple[str, ...]]:
         """Return what is to be the same with the cache and without."""
-        return self.ended, self.passed, self.failed
+        return self.ended, self.passed, self.failed, self.differing
 
 
 def has_perl_modules() -> bool:
@@ -179,12 +183,12 @@ class TapSuites:
         )
         postgres.chmod(0o755)
 
-    def scripts(self, suites: Iterable[str]) -> list[str]:
+    def scripts(self) -> list[str]:
         """Return the names of all scripts: suite/script."""
         return [
             f"{suite}/{script.name}"
-            for suite in suites
-            for script in sorted((self._work / SUITES[suite] / "t").glob("*.pl"))
+            for suite, folder in SUITES.items()
+            for script in sorted((self._work / folder / "t").glob("*.pl"))
         ]
 
     def run(self, scripts: Iterable[str], *, jobs: int) -> dict[str, Outcome]:
@@ -227,6 +231,13 @@ class TapSuites:
             ended=ended,
             passed=sum(word == "ok" for word, _ in results),
             failed=tuple(what.strip(" -") for word, what in results if word != "ok"),
+            differing=tuple(
+                sorted(
+                    Path(name).stem
+                    for diffs in folder.rglob("regression.diffs")
+                    for name in DIFFERING.findall(diffs.read_text(errors="replace"))
+                )
+            ),
             seconds=time.monotonic() - begin,
             served=sum(log.count("pgflash: cache file") for log in logs),
             stale=sum(log.count(STALE) for log in logs),
@@ -234,6 +245,14 @@ class TapSuites:
         if ended == "passed" or ended.startswith("skipped"):
             shutil.rmtree(folder)
         return outcome
+
+    def keep(self, name: str, into: Path) -> None:
+        """Keep what a script that failed has left: its report, and its servers' logs."""
+        folder = self._work / "runs" / name.replace("/", "-").removesuffix(".pl")
+        for path in (*folder.glob("report.tap"), *folder.glob("errors"), *folder.rglob("*.log")):
+            kept = into / folder.name / path.relative_to(folder)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, kept)
 
     def _environment(self, folder: Path) -> Mapping[str, str]:
         """Return what the makefiles of the suites would set."""
