@@ -48,7 +48,7 @@ SETTINGS = {
 }
 
 #: Of the TAP suites, one that reads what it has written.
-CONTROL_SCRIPT = "recovery/027_stream_regress.pl"
+CONTROL_SCRIPT = "recovery/008_fsm_truncation.pl"
 
 #: A line of a result: "test name ... ok 12 ms" up to PostgreSQL 15, TAP since 16.
 RESULT = re.compile(
