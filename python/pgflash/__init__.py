@@ -1,3 +1,3 @@
 """pgflash: put flash where a PostgreSQL database waits for its storage, and prove the gain."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

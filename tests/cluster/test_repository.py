@@ -88,7 +88,7 @@ def test_a_snapshot_has_its_sections_and_says_what_is_missing(
         assert (None in (sections["database"].column("datname") or ())) is True
         (record,) = sections["server"].records()
         assert record["version_num"] == connection.info.server_version
-        assert record["extension_version"] == "0.1"
+        assert record["extension_version"] == SQL_VERSION
         names = missing(sections)
         for name, since in {"stat_io": 16, "checkpointer": 17}.items():
             assert (name in sections) == (server.install.major >= since)

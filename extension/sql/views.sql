@@ -1,7 +1,13 @@
--- pgflash 0.1: views and functions of the flash cache.
--- SPDX-License-Identifier: PostgreSQL
 
-\echo Use "CREATE EXTENSION pgflash" to load this file. \quit
+-- pgflash, what holds no data: functions, views, comments and rights.  An update drops
+-- and makes all of them: what is new is written here, and nowhere else.
+-- SPDX-License-Identifier: PostgreSQL
+--
+-- Whoever owns the schema may have put functions and operators there before.  They are
+-- looked at when the script runs, and a better match than PostgreSQL's own would be in the
+-- views for good, to be run by each superuser who reads them.  So nothing here is left to be
+-- found: every function and operator is called by its schema, with arguments of exactly its
+-- types.  tools/tidy.py and tests/hostile see to it.
 
 -- ---- pgflash_cache: one row ------------------------------------------------
 
@@ -278,41 +284,15 @@ COMMENT ON COLUMN pgflash_relations.policy IS 'The cache policy in force for the
 
 -- ---- pgflash_cache_policy: keep, none, default -----------------------------------
 
--- The relation's OID, which follows its renames; a dump holds its name.
-CREATE TYPE pgflash_relation_name;
-
-CREATE FUNCTION pgflash_relation_name_in(cstring) RETURNS pgflash_relation_name
-AS 'MODULE_PATHNAME', 'pgflash_relation_name_in'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
-
-CREATE FUNCTION pgflash_relation_name_out(pgflash_relation_name) RETURNS cstring
-AS 'MODULE_PATHNAME', 'pgflash_relation_name_out'
-LANGUAGE C STABLE STRICT PARALLEL SAFE;
-
-CREATE TYPE pgflash_relation_name (
-	INPUT = pgflash_relation_name_in,
-	OUTPUT = pgflash_relation_name_out,
-	INTERNALLENGTH = VARIABLE,
-	ALIGNMENT = int4,
-	STORAGE = plain
-);
-
 COMMENT ON TYPE pgflash_relation_name IS
 	'A relation by its OID, as text by its qualified name; in a dump it may be named before it is made.';
 COMMENT ON FUNCTION pgflash_relation_name_in(cstring) IS 'I/O';
 COMMENT ON FUNCTION pgflash_relation_name_out(pgflash_relation_name) IS 'I/O';
 
-CREATE TABLE pgflash_cache_policies (
-	relation pgflash_relation_name NOT NULL,
-	policy text NOT NULL CHECK (policy IN ('keep', 'none', 'default'))
-) USING heap;
-
 COMMENT ON TABLE pgflash_cache_policies IS
 	'What pgflash_set_cache_policy() was told. Part of dumps; change it by that function only.';
 COMMENT ON COLUMN pgflash_cache_policies.relation IS 'The table, index or materialized view.';
 COMMENT ON COLUMN pgflash_cache_policies.policy IS 'keep, none or default.';
-
-SELECT pg_catalog.pg_extension_config_dump('pgflash_cache_policies', '');
 
 CREATE FUNCTION pgflash_cache_policy_rows(
 	OUT relation regclass,
@@ -714,18 +694,8 @@ COMMENT ON COLUMN pgflash_wal.wastage_bytes IS
 	'Of the bytes written: those written again, since WAL is written in whole pages and the last one was not full (Oracle: redo wastage).';
 COMMENT ON COLUMN pgflash_wal.stats_since IS
 	'When counting began, in this view and in all of pgflash_io: the start of the server. A crash of one of its processes does not begin anew. Null if nothing is counted.';
--- ---- snapshots ------------------------------------------------------------------
 
-CREATE TABLE pgflash_snapshots (
-	snapshot_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-	taken_at timestamptz NOT NULL,
-	started_at timestamptz NOT NULL,
-	previous_id bigint,
-	took_ms real NOT NULL,
-	origin text NOT NULL,
-	server_version_num integer NOT NULL,
-	extension_version text NOT NULL
-) USING heap;
+-- ---- snapshots ------------------------------------------------------------------
 
 COMMENT ON TABLE pgflash_snapshots IS 'Snapshots of what the server had counted. Not part of dumps.';
 COMMENT ON COLUMN pgflash_snapshots.snapshot_id IS 'Number of the snapshot; a later one has a higher number.';
@@ -739,14 +709,6 @@ COMMENT ON COLUMN pgflash_snapshots.origin IS 'schedule or command.';
 COMMENT ON COLUMN pgflash_snapshots.server_version_num IS 'Version of the server, as in server_version_num.';
 COMMENT ON COLUMN pgflash_snapshots.extension_version IS 'Version of the extension.';
 
-CREATE TABLE pgflash_snapshot_sections (
-	snapshot_id bigint NOT NULL REFERENCES pgflash_snapshots ON DELETE CASCADE,
-	section text NOT NULL,
-	kind text NOT NULL CHECK (kind IN ('counter', 'gauge', 'delta')),
-	content jsonb NOT NULL,
-	PRIMARY KEY (snapshot_id, section)
-) USING heap WITH (toast_tuple_target = 256);
-
 COMMENT ON TABLE pgflash_snapshot_sections IS 'What the snapshots hold, by section.';
 COMMENT ON COLUMN pgflash_snapshot_sections.snapshot_id IS 'The snapshot.';
 COMMENT ON COLUMN pgflash_snapshot_sections.section IS 'Name of the section.';
@@ -755,24 +717,10 @@ COMMENT ON COLUMN pgflash_snapshot_sections.kind IS
 COMMENT ON COLUMN pgflash_snapshot_sections.content IS
 	'{"columns": [...], "rows": [[...], ...]}; docs/reference/snapshots.md lists the columns.';
 
-CREATE TABLE pgflash_snapshot_queries (
-	query_id bigint PRIMARY KEY,
-	query text NOT NULL,
-	used_at timestamptz NOT NULL DEFAULT now()
-) USING heap;
-
 COMMENT ON TABLE pgflash_snapshot_queries IS 'Texts of the statements that snapshots name.';
 COMMENT ON COLUMN pgflash_snapshot_queries.query_id IS 'As in pg_stat_statements.';
 COMMENT ON COLUMN pgflash_snapshot_queries.query IS 'The first 4000 characters.';
 COMMENT ON COLUMN pgflash_snapshot_queries.used_at IS 'When a snapshot last named it, to a day.';
-
--- What the next snapshot subtracts from; a crash empties it, and the counters with it.
-CREATE UNLOGGED TABLE pgflash_snapshot_last (
-	section text PRIMARY KEY,
-	snapshot_id bigint NOT NULL,
-	content bytea NOT NULL
-) USING heap;
-ALTER TABLE pgflash_snapshot_last ALTER COLUMN content SET STORAGE EXTERNAL;
 
 COMMENT ON TABLE pgflash_snapshot_last IS 'What the next snapshot subtracts from; of use to pgflash_snapshot() only.';
 
