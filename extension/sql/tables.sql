@@ -29,10 +29,10 @@ CREATE TYPE pgflash_relation_name (
 
 CREATE TABLE pgflash_cache_policies (
 	relation pgflash_relation_name NOT NULL,
-	policy text NOT NULL CHECK (policy IN ('keep', 'none', 'default'))
+	policy text NOT NULL CHECK (policy OPERATOR(pg_catalog.=) ANY (ARRAY['keep'::text, 'none'::text, 'default'::text]))
 ) USING heap;
 
-SELECT pg_catalog.pg_extension_config_dump('pgflash_cache_policies', '');
+SELECT pg_catalog.pg_extension_config_dump('pgflash_cache_policies'::pg_catalog.regclass, ''::text);
 
 -- ---- snapshots ------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ CREATE TABLE pgflash_snapshots (
 CREATE TABLE pgflash_snapshot_sections (
 	snapshot_id bigint NOT NULL REFERENCES pgflash_snapshots ON DELETE CASCADE,
 	section text NOT NULL,
-	kind text NOT NULL CHECK (kind IN ('counter', 'gauge', 'delta')),
+	kind text NOT NULL CHECK (kind OPERATOR(pg_catalog.=) ANY (ARRAY['counter'::text, 'gauge'::text, 'delta'::text])),
 	content jsonb NOT NULL,
 	PRIMARY KEY (snapshot_id, section)
 ) USING heap WITH (toast_tuple_target = 256);
@@ -58,7 +58,7 @@ CREATE TABLE pgflash_snapshot_sections (
 CREATE TABLE pgflash_snapshot_queries (
 	query_id bigint PRIMARY KEY,
 	query text NOT NULL,
-	used_at timestamptz NOT NULL DEFAULT now()
+	used_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 ) USING heap;
 
 -- What the next snapshot subtracts from; a crash empties it, and the counters with it.

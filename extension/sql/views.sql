@@ -260,11 +260,11 @@ SELECT
 	fork,
 	tablespace,
 	filenode,
-	sum(cached_blocks)::bigint AS cached_blocks,
-	sum(hits)::bigint AS hits,
-	sum(misses)::bigint AS misses,
-	sum(disk_read_time_ms) AS disk_read_time_ms,
-	min(policy) AS policy
+	pg_catalog.sum(cached_blocks)::bigint AS cached_blocks,
+	pg_catalog.sum(hits)::bigint AS hits,
+	pg_catalog.sum(misses)::bigint AS misses,
+	pg_catalog.sum(disk_read_time_ms) AS disk_read_time_ms,
+	pg_catalog.min(policy) AS policy
 FROM pgflash_relations_rows()
 GROUP BY relation, fork, tablespace, filenode;
 
@@ -401,7 +401,7 @@ SELECT
 	calls,
 	bytes,
 	time_ms,
-	time_ms / calls AS mean_ms,
+	time_ms OPERATOR(pg_catalog./) calls::double precision AS mean_ms,
 	told_calls,
 	worker_calls,
 	worker_time_ms
@@ -521,7 +521,7 @@ SELECT
 	r.database_oid,
 	r.relfilenumber,
 	r.fork,
-	CASE WHEN r.relfilenumber IS NULL THEN 'other' ELSE c.oid::regclass::text END AS relation,
+	CASE WHEN r.relfilenumber IS NULL THEN 'other'::text ELSE c.oid::pg_catalog.regclass::text END AS relation,
 	r.reads,
 	r.read_bytes,
 	r.read_time_ms,
@@ -540,11 +540,12 @@ SELECT
 	r.syncs,
 	r.sync_time_ms
 FROM pgflash_io_relation_rows() r
-LEFT JOIN pg_database d ON d.datname = current_database()
-LEFT JOIN pg_class c
-	ON pg_relation_filenode(c.oid) = r.relfilenumber
-	AND coalesce(nullif(c.reltablespace, 0), d.dattablespace) = r.tablespace_oid
-	AND CASE WHEN c.relisshared THEN 0 ELSE d.oid END = r.database_oid;
+LEFT JOIN pg_catalog.pg_database d ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+LEFT JOIN pg_catalog.pg_class c
+	ON pg_catalog.pg_relation_filenode(c.oid::pg_catalog.regclass) OPERATOR(pg_catalog.=) r.relfilenumber
+	AND CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) 0::oid THEN d.dattablespace ELSE c.reltablespace END
+		OPERATOR(pg_catalog.=) r.tablespace_oid
+	AND CASE WHEN c.relisshared THEN 0::oid ELSE d.oid END OPERATOR(pg_catalog.=) r.database_oid;
 
 COMMENT ON FUNCTION pgflash_io_relation_rows() IS
 	'What the view pgflash_io_relations shows, without names, and whether the file is gone. A relation that was dropped or rewritten stays until its place is needed.';
@@ -622,7 +623,7 @@ SELECT
 	r.syncs,
 	r.sync_time_ms
 FROM pgflash_io_tablespace_rows() r
-LEFT JOIN pg_tablespace t ON t.oid = r.tablespace_oid;
+LEFT JOIN pg_catalog.pg_tablespace t ON t.oid OPERATOR(pg_catalog.=) r.tablespace_oid;
 
 COMMENT ON FUNCTION pgflash_io_tablespace_rows() IS 'What the view pgflash_io_tablespaces shows, without names.';
 COMMENT ON VIEW pgflash_io_tablespaces IS
@@ -665,16 +666,18 @@ SELECT
 	r.writes,
 	r.write_bytes,
 	r.write_time_ms,
-	r.write_time_ms / nullif(r.writes, 0) AS write_mean_ms,
+	CASE WHEN r.writes OPERATOR(pg_catalog.<>) 0::bigint
+		THEN r.write_time_ms OPERATOR(pg_catalog./) r.writes::double precision END AS write_mean_ms,
 	r.syncs,
 	r.sync_time_ms,
-	r.sync_time_ms / nullif(r.syncs, 0) AS sync_mean_ms,
+	CASE WHEN r.syncs OPERATOR(pg_catalog.<>) 0::bigint
+		THEN r.sync_time_ms OPERATOR(pg_catalog./) r.syncs::double precision END AS sync_mean_ms,
 	w.wal_records,
 	w.wal_fpi,
 	w.wal_bytes,
 	r.wastage_bytes,
 	r.stats_since
-FROM pgflash_wal_row() r, pg_stat_wal w;
+FROM pgflash_wal_row() r, pg_catalog.pg_stat_wal w;
 
 COMMENT ON FUNCTION pgflash_wal_row() IS 'What the view pgflash_wal shows, but for the columns of pg_stat_wal.';
 COMMENT ON VIEW pgflash_wal IS
@@ -734,9 +737,15 @@ COMMENT ON FUNCTION pgflash_snapshot() IS
 CREATE FUNCTION pgflash_snapshot_drop(before timestamptz) RETURNS bigint
 LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
 BEGIN ATOMIC
-	DELETE FROM pgflash_snapshot_queries WHERE used_at < before - interval '1 day';
-	WITH dropped AS (DELETE FROM pgflash_snapshots WHERE taken_at < before RETURNING snapshot_id)
-	SELECT count(*) FROM dropped;
+	DELETE FROM pgflash_snapshot_queries
+		WHERE used_at OPERATOR(pg_catalog.<) (before OPERATOR(pg_catalog.-) interval '1 day');
+	-- Not left to the foreign key alone, which does nothing where triggers do not fire.
+	DELETE FROM pgflash_snapshot_sections s USING pgflash_snapshots h
+		WHERE h.snapshot_id OPERATOR(pg_catalog.=) s.snapshot_id AND h.taken_at OPERATOR(pg_catalog.<) before;
+	WITH dropped AS (
+		DELETE FROM pgflash_snapshots WHERE taken_at OPERATOR(pg_catalog.<) before RETURNING snapshot_id
+	)
+	SELECT pg_catalog.count(*) FROM dropped;
 END;
 
 COMMENT ON FUNCTION pgflash_snapshot_drop(timestamptz) IS
@@ -766,7 +775,10 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'pgflash_active_sessions_rows'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
-CREATE VIEW pgflash_active_sessions AS SELECT * FROM pgflash_active_sessions_rows('-infinity', 'infinity');
+CREATE VIEW pgflash_active_sessions AS SELECT * FROM pgflash_active_sessions_rows(
+	'-infinity'::timestamptz,
+	'infinity'::timestamptz
+);
 
 COMMENT ON FUNCTION pgflash_active_sessions_rows(timestamptz, timestamptz) IS
 	'What the view pgflash_active_sessions shows, of one period: from since to just before until.';

@@ -10,9 +10,9 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_type.h"
 #include "common/relpath.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -20,6 +20,7 @@
 #include "account.h"
 #include "compat.h"
 #include "preloaded.h"
+#include "row_type.h"
 
 PG_FUNCTION_INFO_V1(pgflash_io_rows);
 PG_FUNCTION_INFO_V1(pgflash_io_histogram_rows);
@@ -82,6 +83,12 @@ typedef struct Cell
 	AccountSum sum;
 } Cell;
 
+static const Oid cell_types[] = { TEXTOID, TEXTOID,  TEXTOID,   TEXTOID,
+	                              INT8OID, INT8OID,  FLOAT8OID, INT8OID,
+	                              INT8OID, FLOAT8OID };
+static const Oid histogram_types[] = { TEXTOID,   TEXTOID,   TEXTOID, TEXTOID,
+	                                   FLOAT8OID, FLOAT8OID, INT8OID };
+
 static void
 name_cell(const Cell *cell, Datum *values)
 {
@@ -95,8 +102,8 @@ static void
 put_cell(ReturnSetInfo *result, const Cell *cell)
 {
 	const AccountSum *sum = &cell->sum;
-	bool nulls[10] = { false };
-	Datum values[10];
+	bool nulls[lengthof(cell_types)] = { false };
+	Datum values[lengthof(cell_types)];
 
 	name_cell(cell, values);
 	values[4] = count(sum->calls);
@@ -112,8 +119,8 @@ put_cell(ReturnSetInfo *result, const Cell *cell)
 static void
 put_histogram(ReturnSetInfo *result, const Cell *cell)
 {
-	bool nulls[7] = { false };
-	Datum values[7];
+	bool nulls[lengthof(histogram_types)] = { false };
+	Datum values[lengthof(histogram_types)];
 
 	name_cell(cell, values);
 	for (int i = 0; i < ACCOUNT_BUCKETS; i++)
@@ -153,24 +160,30 @@ put_cells(ReturnSetInfo *result, void (*put_one)(ReturnSetInfo *, const Cell *))
 Datum
 pgflash_io_rows(PG_FUNCTION_ARGS)
 {
+	static const RowType type = ROW_TYPE(0, cell_types);
+
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
-	put_cells((ReturnSetInfo *) fcinfo->resultinfo, put_cell);
+	put_cells(row_type_rows(fcinfo, &type), put_cell);
 	return (Datum) 0;
 }
 
 Datum
 pgflash_io_histogram_rows(PG_FUNCTION_ARGS)
 {
+	static const RowType type = ROW_TYPE(0, histogram_types);
+
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
-	put_cells((ReturnSetInfo *) fcinfo->resultinfo, put_histogram);
+	put_cells(row_type_rows(fcinfo, &type), put_histogram);
 	return (Datum) 0;
 }
 
 /* ---- pgflash_io_relations, pgflash_io_tablespaces -------------------------------- */
 
 #define NUMBERS 17
+#define NUMBER_TYPES                                                           \
+	INT8OID, INT8OID, FLOAT8OID, INT8OID, FLOAT8OID, INT8OID, FLOAT8OID,       \
+		INT8OID, FLOAT8OID, INT8OID, INT8OID, FLOAT8OID, INT8OID, INT8OID,     \
+		FLOAT8OID, INT8OID, FLOAT8OID
 
 /* The numbers that both views have, in their order. */
 static void
@@ -215,6 +228,7 @@ has_calls(const AccountCount *kind)
 }
 
 #define RELATION_COLUMNS (5 + NUMBERS)
+#define RELATION_TYPES   OIDOID, OIDOID, OIDOID, TEXTOID, BOOLOID, NUMBER_TYPES
 
 /* The words for forks, made once for many rows. */
 static void
@@ -242,12 +256,15 @@ fill_relation(Datum *values, bool *nulls, const AccountRelation *of,
 Datum
 pgflash_io_relation_rows(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[] = { RELATION_TYPES };
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result;
 	Datum fork_words[MAX_FORKNUM + 1];
 	uint32 places;
 
+	StaticAssertStmt(lengthof(types) == RELATION_COLUMNS, "a type is missing");
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	if (!account_attached())
 		return (Datum) 0;
 
@@ -305,15 +322,18 @@ next_mark(void)
 Datum
 pgflash_io_relation_changes(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	int64 since = PG_ARGISNULL(0) ? 0 : PG_GETARG_INT64(0);
+	static const Oid types[] = { INT8OID, INT4OID, RELATION_TYPES };
+	static const RowType type = ROW_TYPE(1, types);
+	ReturnSetInfo *result;
+	int64 since;
 	int64 mark = next_mark();
 	Datum fork_words[MAX_FORKNUM + 1];
 	uint32 places;
 	bool told = false;
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
+	since = PG_ARGISNULL(0) ? 0 : PG_GETARG_INT64(0);
 	if (!account_attached())
 		return (Datum) 0;
 
@@ -343,10 +363,12 @@ pgflash_io_relation_changes(PG_FUNCTION_ARGS)
 Datum
 pgflash_io_tablespace_rows(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[] = { OIDOID, NUMBER_TYPES };
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result;
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	for (unsigned number = 0;
 	     account_attached() && number < ACCOUNT_TABLESPACES; number++)
 	{
@@ -369,14 +391,16 @@ pgflash_io_tablespace_rows(PG_FUNCTION_ARGS)
 Datum
 pgflash_wal_row(PG_FUNCTION_ARGS)
 {
+	static const Oid types[] = { INT8OID,   INT8OID, FLOAT8OID,     INT8OID,
+		                         FLOAT8OID, INT8OID, TIMESTAMPTZOID };
+	static const RowType type = ROW_TYPE(0, types);
 	TupleDesc row;
-	Datum values[7];
-	bool nulls[7] = { false };
+	Datum values[lengthof(types)];
+	bool nulls[lengthof(types)] = { false };
 	AccountWal wal;
 
 	preloaded_require();
-	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
+	row = row_type_row(fcinfo, &type);
 	if (!account_attached())
 		PG_RETURN_NULL();
 

@@ -10,8 +10,8 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
@@ -19,6 +19,7 @@
 #include "bridge_views.h"
 #include "compat.h"
 #include "preloaded.h"
+#include "row_type.h"
 
 PG_FUNCTION_INFO_V1(pgflash_cache_advice_rows);
 
@@ -86,12 +87,22 @@ fill(Row *row, const Advice *advice, int i)
 Datum
 pgflash_cache_advice_rows(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[COLUMNS] = {
+		[SIZE_FACTOR] = FLOAT8OID,        [SIZE_OF] = TEXTOID,
+		[SIZE_BYTES] = INT8OID,           [HIT_RATIO] = FLOAT8OID,
+		[DISK_READS_PER_S] = FLOAT8OID,   [DISK_READS_FACTOR] = FLOAT8OID,
+		[SAVED_MS_PER_S] = FLOAT8OID,     [REQUESTS_PER_S] = FLOAT8OID,
+		[DISK_READ_MEAN_MS] = FLOAT8OID,  [FLASH_READ_MEAN_MS] = FLOAT8OID,
+		[FLASH_READ_MEAN_FROM] = TEXTOID, [WINDOW_S] = FLOAT8OID,
+		[SAMPLE_RATE] = FLOAT8OID,        [SAMPLED_BLOCKS] = INT8OID,
+	};
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result;
 	uint32 slots = bridge_slot_count();
 	Advice advice;
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	if (!advice_read(slots > 0 ? slots : (uint64) NBuffers, &advice))
 		return (Datum) 0;
 

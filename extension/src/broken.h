@@ -57,6 +57,16 @@
 #define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */
 #define FC_BREAK_SEEK          32 /* who seeks a time skips none that is not older */
 
+#define FC_BREAK_RIGHTS                                                        \
+	33 /* our own work is done with all of a worker's rights */
+#define FC_BREAK_SETTINGS                                                      \
+	34 /* a worker takes the settings that a database's owner gave it */
+#define FC_BREAK_SQL_VERSION                                                   \
+	35                       /* views of another version of the SQL are read */
+#define FC_BREAK_ROW_TYPE 36 /* columns of SQL functions are not looked at */
+#define FC_BREAK_MEMBER   37 /* a table of our name is taken for ours */
+#define FC_BREAK_TRIGGERS 38 /* triggers on our tables fire when we write */
+
 #define FC_BREAK_ANEW 40 /* snapshots see that a row's counters began anew */
 #define FC_BREAK_LIFE 41 /* ... and that the server has started since */
 

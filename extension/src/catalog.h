@@ -11,10 +11,23 @@
 
 #define CATALOG_EXTENSION "pgflash"
 
+typedef struct CatalogExtension
+{
+	Oid oid; /* InvalidOid if it is not there; nor is the rest then */
+	Oid schema;
+	Oid owner;
+	bool is_current; /* its SQL is of the library's version */
+} CatalogExtension;
+
+extern CatalogExtension catalog_look(void);
+
 /* Its OID; InvalidOid if it is not there. */
 extern Oid catalog_extension(void);
 
 /* The schema that its objects are in; InvalidOid if it is not there. */
 extern Oid catalog_schema(void);
+
+/* A table of the extension; InvalidOid if it has none of this name. */
+extern Oid catalog_table(const char *name);
 
 #endif

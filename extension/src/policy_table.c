@@ -19,8 +19,10 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
+#include "catalog/pg_type.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -40,9 +42,7 @@
 Oid
 policy_table(void)
 {
-	Oid schema = catalog_schema();
-
-	return OidIsValid(schema) ? get_relname_relid(TABLE, schema) : InvalidOid;
+	return catalog_table(TABLE);
 }
 
 /* ---- walking the rows -------------------------------------------------------- */
@@ -54,11 +54,28 @@ typedef struct Walk
 	SysScanDesc scan;
 } Walk;
 
+/* A row is read and made by the places of its columns. */
+static void
+check_columns(Relation table)
+{
+	TupleDesc row = RelationGetDescr(table);
+
+	if (row->natts != COLUMNS ||
+	    TupleDescAttr(row, COLUMN_POLICY - 1)->atttypid != TEXTOID ||
+	    TupleDescAttr(row, COLUMN_RELATION - 1)->atttypid < FirstNormalObjectId)
+		ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+		                errmsg("the table \"%s\" has other columns than the "
+		                       "library of pgflash defines",
+		                       TABLE),
+		                errhint("Run ALTER EXTENSION pgflash UPDATE.")));
+}
+
 /* What is committed now, and what the own transaction has done. */
 static void
 walk_begin(Walk *walk, Oid table)
 {
 	walk->table = table_open(table, AccessShareLock);
+	check_columns(walk->table);
 	walk->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	walk->scan = systable_beginscan(walk->table, InvalidOid, false,
 	                                walk->snapshot, 0, NULL);
@@ -199,6 +216,7 @@ policy_table_set(Oid table, Oid relation, CachePolicy policy)
 
 	policy_table_forget(table, relation);
 	rows = table_open(table, NoLock);
+	check_columns(rows);
 	insert_row(rows, relation, policy);
 	table_close(rows, NoLock);
 	CommandCounterIncrement();

@@ -44,6 +44,7 @@
 #include "broken.h"
 #include "outside.h"
 #include "relation_policy.h"
+#include "rights.h"
 #include "shmem.h"
 #include "visits.h"
 
@@ -142,10 +143,14 @@ static void
 work(void)
 {
 	Visit result;
+	Rights before;
 
+	rights_settle();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
+	before = rights_as_monitor();
 	result = visit();
+	rights_back(before);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	visits_answer((VisitAnswer){ .word = (uint32) result });

@@ -23,8 +23,8 @@
 #include "catalog/catalog.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -34,6 +34,7 @@
 #include "compat.h"
 #include "preloaded.h"
 #include "relation_policy.h"
+#include "row_type.h"
 
 PG_FUNCTION_INFO_V1(pgflash_set_cache_policy);
 PG_FUNCTION_INFO_V1(pgflash_cache_policy_rows);
@@ -259,14 +260,16 @@ list_relation(ReturnSetInfo *result, Oid relation, const char *name,
 Datum
 pgflash_cache_policy_rows(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[LISTED_COLUMNS] = { REGCLASSOID, TEXTOID, TEXTOID,
+		                                       REGCLASSOID };
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result = row_type_rows(fcinfo, &type);
 	Oid table = require_table();
 	HTAB *relations = policy_plan_relations(table);
 	HASH_SEQ_STATUS walk;
 	PlannedRelation *planned;
 	ListCell *cell;
 
-	InitMaterializedSRF(fcinfo, 0);
 	hash_seq_init(&walk, relations);
 	while ((planned = hash_seq_search(&walk)) != NULL)
 	{

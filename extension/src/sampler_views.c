@@ -14,8 +14,8 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lwlock.h"
 #include "utils/acl.h"
@@ -28,6 +28,7 @@
 #include "broken.h"
 #include "compat.h"
 #include "preloaded.h"
+#include "row_type.h"
 #include "sampler.h"
 #include "wait_class.h"
 
@@ -261,12 +262,17 @@ put_session(ReturnSetInfo *result, Words *words, const SampleLook *look,
 Datum
 pgflash_active_sessions_rows(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[] = { INT8OID, TIMESTAMPTZOID, FLOAT8OID, INT4OID,
+		                         INT4OID, TEXTOID,        OIDOID,    OIDOID,
+		                         INT8OID, TIMESTAMPTZOID, TEXTOID,   TEXTOID,
+		                         TEXTOID, TEXTOID };
+	static const RowType type = ROW_TYPE(2, types);
+	ReturnSetInfo *result;
 	Reading reading;
 	Words *words;
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 
@@ -350,7 +356,11 @@ put_bucket(ReturnSetInfo *result, Words *words, const Bucket *bucket)
 Datum
 pgflash_sample_summary(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[] = { TIMESTAMPTZOID, TEXTOID, OIDOID,   OIDOID,
+		                         INT8OID,        TEXTOID, TEXTOID,  TEXTOID,
+		                         TEXTOID,        INT8OID, FLOAT8OID };
+	static const RowType type = ROW_TYPE(2, types);
+	ReturnSetInfo *result;
 	HASHCTL control = { .keysize = BUCKET_KEY_BYTES,
 		                .entrysize = sizeof(Bucket),
 		                .hcxt = CurrentMemoryContext };
@@ -362,7 +372,7 @@ pgflash_sample_summary(PG_FUNCTION_ARGS)
 	Words *words;
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 
@@ -415,12 +425,15 @@ put_minute(ReturnSetInfo *result, const Minute *minute)
 Datum
 pgflash_sample_minutes(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[] = { TIMESTAMPTZOID, INT8OID, FLOAT8OID,
+		                         FLOAT8OID,      INT8OID, FLOAT8OID };
+	static const RowType type = ROW_TYPE(2, types);
+	ReturnSetInfo *result;
 	Minute minute = { 0 };
 	Reading reading;
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 
@@ -497,13 +510,19 @@ add_client_cpu(Row *row)
 Datum
 pgflash_sampler_row(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[] = { BOOLOID,        INT4OID,        INT4OID,
+		                         INT8OID,        INT8OID,        FLOAT8OID,
+		                         TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID,
+		                         INT8OID,        INT8OID,        FLOAT8OID,
+		                         FLOAT8OID,      FLOAT8OID };
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result;
 	SamplerShared *shared = sampler_shared;
 	Row row = { 0 };
 	uint32 pid;
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 
@@ -544,11 +563,14 @@ put_cpu(ReturnSetInfo *result, const char *type, SamplerCpu *cpu)
 Datum
 pgflash_backend_cpu_rows(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[] = { TEXTOID, INT8OID, FLOAT8OID, FLOAT8OID,
+		                         FLOAT8OID };
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result;
 	SamplerShared *shared = sampler_shared;
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	if (sampler_ring == NULL)
 		return (Datum) 0;
 

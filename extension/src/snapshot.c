@@ -10,8 +10,12 @@
  * Two at once wait for one another, by a lock on the extension: not on the table, where a
  * vacuum would stand in the way.  DROP EXTENSION waits for it, too.
  *
- * It runs with the rights of the extension's owner, so that pg_monitor is enough; the
- * names of what is not PostgreSQL's own are qualified, and search_path leads nowhere else.
+ * It writes with the rights of the extension's owner, so that pg_monitor is enough to call
+ * it, and reads with those of pg_monitor (rights.c).  The names of what is not PostgreSQL's
+ * own are qualified, and search_path leads nowhere else.  Triggers that somebody put on
+ * the tables, with a right that was granted too freely, do not fire.
+ *
+ * The disk is the owner's: who is no superuser can take COMMANDS_A_DAY snapshots a day.
  *
  * Counters run from the start of the server, or from its last crash, which takes shared
  * memory and with it all counting down, but not the postmaster.  The moment is noted in
@@ -39,17 +43,22 @@
 #include "catalog.h"
 #include "compat.h"
 #include "preloaded.h"
+#include "rights.h"
 #include "shmem.h"
 #include "snapshot.h"
 
 PG_FUNCTION_INFO_V1(pgflash_snapshot);
 
-/* What a session may have set, and what would change or slow what we read. */
+/* By command, of all who are no superusers together; some 30 MB. */
+#define COMMANDS_A_DAY 1000
+
+/* What a session may have set, and what would change or slow what we read and write. */
 static const char *const settings[][2] = {
 	{ "search_path", "pg_catalog, pg_temp" },
 	{ "extra_float_digits", "1" },
 	{ "max_parallel_workers_per_gather", "0" },
 	{ "jit", "off" },
+	{ "session_replication_role", FC_BROKEN(TRIGGERS) ? "origin" : "replica" },
 };
 
 /* When counting began: the server's start, or that after a crash. */
@@ -83,7 +92,7 @@ static void
 set_settings(void)
 {
 	for (Size i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET,
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_SUSET,
 		                         PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
 		                         false);
 }
@@ -92,6 +101,7 @@ set_settings(void)
 static void
 take_turns(Snapshooting *now)
 {
+	CatalogExtension here;
 	Oid seen;
 
 	do
@@ -102,10 +112,32 @@ take_turns(Snapshooting *now)
 			        (errcode(ERRCODE_UNDEFINED_OBJECT),
 			         errmsg("the extension pgflash is not in this database")));
 		LockDatabaseObject(ExtensionRelationId, seen, 0, ShareRowExclusiveLock);
-	} while (seen != catalog_extension());
-	now->extension = seen;
+		here = catalog_look();
+	} while (seen != here.oid);
+	if (!here.is_current)
+		ereport(ERROR,
+		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		         errmsg("the extension pgflash in this database is of another "
+		                "version than the library"),
+		         errhint("Run ALTER EXTENSION pgflash UPDATE.")));
+	now->extension = here.oid;
 	now->schema =
-		psprintf("%s.", quote_identifier(get_namespace_name(catalog_schema())));
+		psprintf("%s.", quote_identifier(get_namespace_name(here.schema)));
+}
+
+/*
+ * Names are looked up with the rights of now, as pg_monitor need not have a right to the
+ * schema; what is found is run with its own.
+ */
+void
+snapshot_read(const char *query, int count, Oid *types, Datum *values)
+{
+	SPIPlanPtr plan = SPI_prepare(query, count, types);
+	Rights before = rights_as_monitor();
+
+	SPI_execute_plan(plan, values, NULL, true, 0);
+	rights_back(before);
+	SPI_freeplan(plan);
 }
 
 /* A column of the first row, which is a number or a time; 0 if there is none. */
@@ -137,6 +169,27 @@ find_previous(Snapshooting *now)
 		1, types, values, NULL, false, 1);
 	now->previous_id = read_number(1);
 	now->previous_at = read_number(2);
+}
+
+static void
+check_commands(const Snapshooting *now)
+{
+	if (superuser_arg(GetOuterUserId()))
+		return;
+	SPI_execute(psprintf("select count(*) from (select taken_at "
+	                     "from %spgflash_snapshots where origin = 'command' "
+	                     "order by snapshot_id desc limit %d) s "
+	                     "where taken_at > now() - interval '1 day'",
+	                     now->schema, COMMANDS_A_DAY),
+	            true, 1);
+	if (read_number(1) >= COMMANDS_A_DAY)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		     errmsg("too many snapshots have been taken by command"),
+		     errdetail("There were %d in the last 24 hours.", COMMANDS_A_DAY),
+		     errhint("Those of the schedule go on, and a superuser may take "
+		             "more.")));
 }
 
 static void
@@ -182,6 +235,8 @@ int64
 snapshot_take(const char *origin)
 {
 	Snapshooting now = { 0 };
+	bool by_command = strcmp(origin, "command") == 0;
+	Rights before;
 	int nest_level;
 	instr_time begin;
 
@@ -197,18 +252,22 @@ snapshot_take(const char *origin)
 
 	nest_level = NewGUCNestLevel();
 	set_settings();
+	before = rights_as_now();
 	take_turns(&now);
 
 	/* What waited its turn does not count; what was read before is no longer so. */
 	INSTR_TIME_SET_CURRENT(begin);
 	pgstat_clear_snapshot();
 	SPI_connect();
+	if (by_command)
+		check_commands(&now);
 	find_previous(&now);
 	now.taken_at = GetCurrentTimestamp();
 	insert_head(&now, origin);
 	snapshot_sections_write(&now);
 	note_time(&now, begin);
 	SPI_finish();
+	rights_back(before);
 	AtEOXact_GUC(true, nest_level);
 	return now.id;
 }

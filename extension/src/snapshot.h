@@ -29,6 +29,13 @@ typedef struct Snapshooting
 /* Take a snapshot in this database; its id.  In a transaction. */
 extern int64 snapshot_take(const char *origin);
 
+/*
+ * Read by SPI what is not a table of ours, with no more rights than that takes; the
+ * result is where SPI leaves it.
+ */
+extern void snapshot_read(const char *query, int count, Oid *types,
+                          Datum *values);
+
 /* Ask for its memory. */
 extern void snapshot_install(void);
 

@@ -37,7 +37,7 @@ execute(const Snapshooting *now, const char *query)
 	Datum values[] = { TimestampTzGetDatum(now->previous_at),
 		               TimestampTzGetDatum(now->taken_at) };
 
-	SPI_execute_with_args(query, 2, types, values, NULL, true, 0);
+	snapshot_read(query, lengthof(types), types, values);
 }
 
 /* The statements that are named; each once. */

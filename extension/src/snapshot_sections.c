@@ -132,7 +132,7 @@ keep_query(const Snapshooting *now, const void *what)
 	if (COMPAT_MAJOR < query->major_min)
 		return psprintf("PostgreSQL has it from version %d on",
 		                query->major_min);
-	SPI_execute(psprintf(query->query, now->schema), true, 0);
+	snapshot_read(psprintf(query->query, now->schema), 0, NULL, NULL);
 	initStringInfo(&text);
 	section_of_result(&text);
 	snapshot_section_keep(now, query->name, query->kind, text.data);
@@ -159,7 +159,7 @@ keep_server(const Snapshooting *now, const void *what)
 	StringInfoData text;
 
 	(void) what;
-	SPI_execute(
+	snapshot_read(
 		psprintf(
 			"select version() as version, "
 			"current_setting('server_version_num')::int as version_num, "
@@ -187,7 +187,7 @@ keep_server(const Snapshooting *now, const void *what)
 			"where backend_type = 'client backend') a",
 			now->extension, sysconf(_SC_NPROCESSORS_ONLN),
 			memory_limit_bytes(""), sysconf(_SC_PAGESIZE)),
-		true, 0);
+		0, NULL, NULL);
 	initStringInfo(&text);
 	section_of_result(&text);
 	snapshot_section_keep(now, "server", "gauge", text.data);

@@ -114,6 +114,25 @@ keep_section(const Snapshooting *now, const DeltaSet *set, uint32 count,
 	snapshot_section_keep(now, kind.section, "delta", text.data);
 }
 
+/* All that SPI has just read, as an object of texts by their ids. */
+static void
+insert_texts(const Snapshooting *now)
+{
+	bool is_null;
+	Oid types[] = { JSONBOID };
+	Datum texts[] = { SPI_getbinval(SPI_tuptable->vals[0],
+		                            SPI_tuptable->tupdesc, 1, &is_null) };
+
+	if (!is_null)
+		SPI_execute_with_args(
+			psprintf("insert into %spgflash_snapshot_queries "
+		             "(query_id, query) "
+		             "select key::bigint, value from jsonb_each_text($1) "
+		             "on conflict do nothing",
+		             now->schema),
+			1, types, texts, NULL, false, 0);
+}
+
 /* Known ones are marked as still in use once a day. */
 void
 snapshot_texts_keep(const Snapshooting *now, const int64 *ids, int count)
@@ -144,14 +163,12 @@ snapshot_texts_keep(const Snapshooting *now, const int64 *ids, int count)
 		1, types, arguments, NULL, false, 1);
 	if (SPI_processed == 0)
 		return;
-	SPI_execute_with_args(
-		psprintf("insert into %spgflash_snapshot_queries (query_id, query) "
-	             "select distinct on (queryid) queryid, left(query, %d) "
-	             "from %spg_stat_statements(true) "
-	             "where queryid = any($1) and query is not null "
-	             "on conflict do nothing",
-	             now->schema, TEXT_CHARACTERS_MAX, from),
-		1, types, arguments, NULL, false, 0);
+	snapshot_read(psprintf("select jsonb_object_agg(queryid, left(query, %d)) "
+	                       "from %spg_stat_statements(true) "
+	                       "where queryid = any($1) and query is not null",
+	                       TEXT_CHARACTERS_MAX, from),
+	              1, types, arguments);
+	insert_texts(now);
 }
 
 static void
@@ -179,8 +196,8 @@ snapshot_statements(const Snapshooting *now)
 		return "the extension pg_stat_statements is not in this database";
 
 	before = delta_kept(now, &kind, &follows);
-	SPI_execute(psprintf("select * from %spg_stat_statements(false)", from),
-	            true, 0);
+	snapshot_read(psprintf("select * from %spg_stat_statements(false)", from),
+	              0, NULL, NULL);
 	cumulative = delta_of_result(&kind);
 	delta_keep(now, cumulative);
 	if (!follows)

@@ -15,6 +15,9 @@
  * does not know, and again when a visitor finds the extension gone.  While there is
  * none it looks every LOOK_S.
  *
+ * The visitor has the rights of the extension's owner (rights.c), and where the SQL is of
+ * another version than the library it does nothing but say so.
+ *
  * On a standby nothing can be kept; the launcher says so, waits, and begins when the
  * standby is promoted.  A visitor that fails has said why in the log, and left nothing
  * behind; the next one comes at its time.
@@ -40,6 +43,7 @@
 
 #include "catalog.h"
 #include "outside.h"
+#include "rights.h"
 #include "settings.h"
 #include "snapshot.h"
 #include "visits.h"
@@ -83,6 +87,7 @@ typedef enum Answer
 {
 	ANSWER_FAILED,   /* it died */
 	ANSWER_STRANGER, /* the extension is not there */
+	ANSWER_OTHER,    /* its SQL is of another version than the library */
 	ANSWER_DONE
 } Answer;
 
@@ -146,18 +151,28 @@ end(void)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
-/* One piece of work in a transaction; false if the extension is not there. */
-static bool
+/*
+ * One piece of work in a transaction, where the extension is there.  Views of another
+ * version are not read: nobody knows what made them.
+ */
+static Answer
 carry_out(void (*work)(void), const char *doing)
 {
-	bool there;
+	CatalogExtension here;
 
 	begin(doing);
-	there = OidIsValid(catalog_extension());
-	if (there)
+	here = catalog_look();
+	if (here.is_current)
+	{
+		Rights before = rights_as_owner(here.owner);
+
 		work();
+		rights_back(before);
+	}
 	end();
-	return there;
+	if (here.is_current)
+		return ANSWER_DONE;
+	return OidIsValid(here.oid) ? ANSWER_OTHER : ANSWER_STRANGER;
 }
 
 static void
@@ -167,17 +182,15 @@ take(void)
 }
 
 static void
-answer(bool there)
+answer(Answer word)
 {
-	visits_answer((VisitAnswer){ .word = there ? ANSWER_DONE : ANSWER_STRANGER,
-	                             .number = newest_at });
+	visits_answer((VisitAnswer){ .word = word, .number = newest_at });
 }
 
 static void
 prepare(void)
 {
-	SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_USERSET,
-	                PGC_S_OVERRIDE);
+	rights_settle();
 	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_USERSET, PGC_S_OVERRIDE);
 }
 
@@ -191,23 +204,27 @@ work_look(void)
 static void
 work_take(void)
 {
-	bool there;
+	Answer word;
 
 	prepare();
-	there = carry_out(take, "taking a snapshot");
-	answer(there);
-	if (there && setting_snapshot_retention_min > 0)
+	word = carry_out(take, "taking a snapshot");
+	answer(word);
+	if (word == ANSWER_DONE && setting_snapshot_retention_min > 0)
 		(void) carry_out(drop_old, "dropping old snapshots");
 }
 
 static void
 work_name(void)
 {
+	Rights before;
+
 	prepare();
 	begin("naming files");
+	before = rights_as_monitor();
 	snapshot_names_answer();
+	rights_back(before);
 	end();
-	answer(true);
+	answer(ANSWER_DONE);
 }
 
 void
@@ -231,6 +248,21 @@ pgflash_snapshot_name_main(Datum database)
 
 /* ---- the launcher ------------------------------------------------------------------------ */
 
+static void
+say_other_version(Oid database)
+{
+	static Oid said_of;
+
+	if (said_of != database)
+		ereport(WARNING,
+		        (errmsg("pgflash: the extension in database %u is of another "
+		                "version than the library",
+		                database),
+		         errdetail("It keeps no snapshots until they are the same."),
+		         errhint("Run ALTER EXTENSION pgflash UPDATE there.")));
+	said_of = database;
+}
+
 static Answer
 send_visitor(const VisitKind *kind, Oid database, Oid owner,
              uint64 *newest_at_out)
@@ -251,7 +283,10 @@ send_visitor(const VisitKind *kind, Oid database, Oid owner,
 		complained = true;
 	}
 	*newest_at_out = said.number;
-	return (Answer) said.word;
+	if ((Answer) said.word != ANSWER_OTHER)
+		return (Answer) said.word;
+	say_other_version(database);
+	return ANSWER_STRANGER;
 }
 
 /* Could this database keep snapshots? */

@@ -16,7 +16,6 @@
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -24,9 +23,11 @@
 #include "bridge_devices.h"
 #include "bridge_runtime.h"
 #include "bridge_views.h"
+#include "broken.h"
 #include "classes.h"
 #include "compat.h"
 #include "preloaded.h"
+#include "row_type.h"
 #include "settings.h"
 
 PG_FUNCTION_INFO_V1(pgflash_cache_row);
@@ -293,48 +294,52 @@ column_keep_blocks(bool *null_out)
 static const struct
 {
 	const char *name;
+	Oid type;
 	Column value;
 } columns[] = {
-	{ "mode", column_mode },
-	{ "mode_reason", column_mode_reason },
-	{ "start_reason", column_start_reason },
-	{ "cache_file", column_cache_file },
-	{ "direct_io", column_direct_io },
-	{ "io_engine", column_io_engine },
-	{ "size_bytes", column_size_bytes },
-	{ "size_max_bytes", column_size_max_bytes },
-	{ "resize_progress", column_resize_progress },
-	{ "resize_reason", column_resize_reason },
-	{ "slots", column_slots },
-	{ "used_slots", column_used_slots },
-	{ "used_bytes", column_used_bytes },
-	{ "keep_blocks", column_keep_blocks },
-	{ "hit_ratio", column_hit_ratio },
-	{ "flash_read_mean_ms", column_flash_read_mean_ms },
-	{ "flash_write_mean_ms", column_flash_write_mean_ms },
-	{ "disk_read_mean_ms", column_disk_read_mean_ms },
-	{ "flash_read_histogram", column_flash_read_histogram },
-	{ "disk_read_histogram", column_disk_read_histogram },
-	{ "flash_write_bytes_day", column_flash_write_bytes_day },
-	{ "write_budget_left_bytes", column_write_budget_left_bytes },
-	{ "staging_blocks", column_staging_blocks },
-	{ "staging_used", column_staging_used },
-	{ "writer_running", column_writer_running },
-	{ "metadata_bytes", column_metadata_bytes },
-	{ "metadata_bytes_per_block", column_metadata_bytes_per_block },
+	{ "mode", TEXTOID, column_mode },
+	{ "mode_reason", TEXTOID, column_mode_reason },
+	{ "start_reason", TEXTOID, column_start_reason },
+	{ "cache_file", TEXTOID, column_cache_file },
+	{ "direct_io", BOOLOID, column_direct_io },
+	{ "io_engine", TEXTOID, column_io_engine },
+	{ "size_bytes", INT8OID, column_size_bytes },
+	{ "size_max_bytes", INT8OID, column_size_max_bytes },
+	{ "resize_progress", FLOAT8OID, column_resize_progress },
+	{ "resize_reason", TEXTOID, column_resize_reason },
+	{ "slots", INT8OID, column_slots },
+	{ "used_slots", INT8OID, column_used_slots },
+	{ "used_bytes", INT8OID, column_used_bytes },
+	{ "keep_blocks", INT8OID, column_keep_blocks },
+	{ "hit_ratio", FLOAT8OID, column_hit_ratio },
+	{ "flash_read_mean_ms", FLOAT8OID, column_flash_read_mean_ms },
+	{ "flash_write_mean_ms", FLOAT8OID, column_flash_write_mean_ms },
+	{ "disk_read_mean_ms", FLOAT8OID, column_disk_read_mean_ms },
+	{ "flash_read_histogram", INT8ARRAYOID, column_flash_read_histogram },
+	{ "disk_read_histogram", INT8ARRAYOID, column_disk_read_histogram },
+	{ "flash_write_bytes_day", INT8OID, column_flash_write_bytes_day },
+	{ "write_budget_left_bytes", INT8OID, column_write_budget_left_bytes },
+	{ "staging_blocks", INT8OID, column_staging_blocks },
+	{ "staging_used", INT8OID, column_staging_used },
+	{ "writer_running", BOOLOID, column_writer_running },
+	{ "metadata_bytes", INT8OID, column_metadata_bytes },
+	{ "metadata_bytes_per_block", FLOAT8OID, column_metadata_bytes_per_block },
 };
 
 static Datum
-column_value(const char *name, bool *null_out)
+column_value(const char *name, Oid *type_out, bool *null_out)
 {
 	uint64 counter;
 
 	*null_out = false;
 	for (size_t i = 0; i < lengthof(columns); i++)
 	{
-		if (strcmp(columns[i].name, name) == 0)
-			return columns[i].value(null_out);
+		if (strcmp(columns[i].name, name) != 0)
+			continue;
+		*type_out = columns[i].type;
+		return columns[i].value(null_out);
 	}
+	*type_out = INT8OID;
 	if (bridge_counter(name, &counter))
 		return Int64GetDatum((int64) counter);
 
@@ -354,14 +359,20 @@ pgflash_cache_row(PG_FUNCTION_ARGS)
 	bool *nulls;
 
 	preloaded_require();
-	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-
+	row = row_type_any(fcinfo);
 	values = palloc(sizeof(Datum) * (size_t) row->natts);
 	nulls = palloc(sizeof(bool) * (size_t) row->natts);
 	for (int i = 0; i < row->natts; i++)
-		values[i] =
-			column_value(NameStr(TupleDescAttr(row, i)->attname), &nulls[i]);
+	{
+		const char *name = NameStr(TupleDescAttr(row, i)->attname);
+		Oid type;
+
+		values[i] = column_value(name, &type, &nulls[i]);
+		if (TupleDescAttr(row, i)->atttypid != type && !FC_BROKEN(ROW_TYPE))
+			row_type_mismatch(fcinfo,
+			                  psprintf("Its column \"%s\" is not of type %s.",
+			                           name, format_type_be(type)));
+	}
 
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
 }
@@ -378,15 +389,20 @@ mean_or_null(double mean, bool *null_out)
 Datum
 pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[] = { TEXTOID,   TEXTOID,   TEXTOID, BOOLOID,
+		                         INT8OID,   INT8OID,   INT8OID, INT8OID,
+		                         FLOAT8OID, FLOAT8OID, INT8OID, INT8OID,
+		                         INT8OID,   INT8OID,   INT8OID };
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result;
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	for (uint32 i = 0; i < bridge_device_count(); i++)
 	{
 		BridgeDevice device;
-		Datum values[15];
-		bool nulls[15] = { false };
+		Datum values[lengthof(types)];
+		bool nulls[lengthof(types)] = { false };
 
 		bridge_device(i, &device);
 		values[0] = CStringGetTextDatum(device.cache_file);
@@ -411,13 +427,17 @@ pgflash_cache_devices_rows(PG_FUNCTION_ARGS)
 
 /* ---- pgflash_relations ----------------------------------------------------------- */
 
+static const Oid relation_types[] = { REGCLASSOID, TEXTOID,   OIDOID,
+	                                  OIDOID,      INT8OID,   INT8OID,
+	                                  INT8OID,     FLOAT8OID, TEXTOID };
+
 /* One segment file; the view adds them up. */
 static void
 add_relation(ReturnSetInfo *result, const BridgeFile *file)
 {
 	Oid relation = compat_relation_of_file(file->tablespace, file->relation);
-	Datum values[9];
-	bool nulls[9] = { false };
+	Datum values[lengthof(relation_types)];
+	bool nulls[lengthof(relation_types)] = { false };
 
 	/* Dropped, not committed yet, or of a relation that is being rewritten. */
 	nulls[0] = !OidIsValid(relation);
@@ -436,11 +456,12 @@ add_relation(ReturnSetInfo *result, const BridgeFile *file)
 Datum
 pgflash_relations_rows(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const RowType type = ROW_TYPE(0, relation_types);
+	ReturnSetInfo *result;
 	uint32 count = bridge_file_count();
 
 	preloaded_require();
-	InitMaterializedSRF(fcinfo, 0);
+	result = row_type_rows(fcinfo, &type);
 	for (uint32 i = 0; i < count; i++)
 	{
 		BridgeFile file;
@@ -505,17 +526,17 @@ pgflash_cache_clear(PG_FUNCTION_ARGS)
 Datum
 pgflash_cache_verify(PG_FUNCTION_ARGS)
 {
+	static const Oid types[] = { INT8OID, INT8OID };
+	static const RowType type = ROW_TYPE(0, types);
 	TupleDesc row;
-	Datum values[2];
-	bool nulls[2] = { false, false };
+	Datum values[lengthof(types)];
+	bool nulls[lengthof(types)] = { false };
 	uint32 slots;
 	int64 compared = 0;
 	int64 mismatched = 0;
 
 	require_superuser();
-	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-
+	row = row_type_row(fcinfo, &type);
 	slots = bridge_slot_count();
 	for (uint32 slot = 0; slot < slots; slot++)
 	{

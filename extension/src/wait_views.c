@@ -10,8 +10,8 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "storage/lock.h"
 #include "storage/lwlock.h"
 #include "utils/builtins.h"
@@ -19,6 +19,7 @@
 
 #include "bridge.h"
 #include "compat.h"
+#include "row_type.h"
 #include "wait_class.h"
 
 PG_FUNCTION_INFO_V1(pgflash_wait_class);
@@ -83,9 +84,10 @@ put_locks(ReturnSetInfo *result)
 Datum
 pgflash_wait_events_rows(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	static const Oid types[] = { TEXTOID, TEXTOID, TEXTOID };
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result = row_type_rows(fcinfo, &type);
 
-	InitMaterializedSRF(fcinfo, 0);
 	put_locks(result);
 	for (size_t i = 0; i < lengthof(numbered); i++)
 	{

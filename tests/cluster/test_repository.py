@@ -21,6 +21,7 @@ from pgflash.store import PgStore, open_store
 from support.cached import has_contrib
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, eventually
+from support.script import SQL_VERSION
 from support.sections import BY_HAND, number, relation_rows
 
 #: What differs between majors is tried on each of them, the rest on one.

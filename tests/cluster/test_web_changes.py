@@ -21,6 +21,7 @@ from pgflash.web import collector as collecting
 from support.cluster import ClusterFactory
 from support.patience import until
 from support.sampled import slept
+from support.script import SQL_VERSION
 from support.served import Served, served
 
 
@@ -156,14 +157,14 @@ def test_a_version_that_answers_otherwise_costs_only_what_it_does_not_tell(
         goes_on(page)
         with (
             changed(server, there, back),
-            changed(server, version.format("0.9"), version.format("0.1")),
+            changed(server, version.format("0.9"), version.format(SQL_VERSION)),
         ):
             with server.connect() as connection:
                 connection.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity "
                     "where application_name = 'pgflash'"
                 )
-            until(lambda: any("from version 0.1 to 0.9" in one for one in notices(page)))
+            until(lambda: any(f"from version {SQL_VERSION} to 0.9" in one for one in notices(page)))
             goes_on(page)
             assert page.collector.server is not None
             missing = page.collector.server.missing

@@ -8,7 +8,7 @@ import pytest
 
 from support.cluster import REPOSITORY
 
-SQL = (REPOSITORY / "extension/sql/pgflash--0.1.sql").read_text()
+SQL = (REPOSITORY / "extension/sql/views.sql").read_text()
 VIEWS = (REPOSITORY / "docs/reference/views.md").read_text()
 SETTINGS = (REPOSITORY / "docs/reference/settings.md").read_text()
 
