@@ -347,6 +347,40 @@ def root_names_no_file_of_others(source: Source) -> Iterator[str]:
             yield f"{node.lineno}: {node.func.attr}() of a file by its name"
 
 
+#: What of a script names nothing that is looked for: comments, bodies of C functions,
+#: the options of a type or a table, the names of functions that are made or granted.
+_SQL_APART = re.compile(
+    r"--[^\n]*|^\\[^\n]*|^COMMENT ON .*?;\n|^AS 'MODULE_PATHNAME', '\w+'$|^\t[A-Z]+ = [\w ]+,?$"
+    r"|WITH \([^)]*\)|interval '[^']*'|'(?:[^']|'')*'::|OPERATOR\(pg_catalog\.[^)]+\)",
+    re.S | re.M,
+)
+_SQL_LEFT_OPEN = {
+    "an operator without OPERATOR(pg_catalog...)": re.compile(r"[-+*/<>=~!@#%^&|]+"),
+    "a function without its schema": re.compile(
+        r"(?<![\w.\"])(?!pgflash_|pg_catalog\.|(?:TABLE|CHECK|KEY|ARRAY|ANY|AND|ON|IN|AS)\b)"
+        r"(?:\w+\.)?[a-z_]\w*\(",
+        re.I,
+    ),
+    "a word that stands for an operator": re.compile(
+        r"\b(?:NULLIF|IN \(|USING \(|NATURAL|DISTINCT FROM|BETWEEN|I?LIKE|SIMILAR|CASE (?!WHEN))",
+        re.I,
+    ),
+    "a literal without its type": re.compile(r"'"),
+}
+
+
+def sql_leaves_nothing_to_be_found(source: Source) -> Iterator[str]:
+    """Whoever owns the schema has put there what fits better than PostgreSQL's own."""
+    if source.path.parts[:2] != ("extension", "sql") or source.path.suffix != ".sql":
+        return
+    code = _SQL_APART.sub(lambda found: "\n" * found[0].count("\n"), source.text)
+    code = re.sub(r"\bcount\(\*\)|SELECT (?:\w\.)?\*", "", code)
+    for number, line in enumerate(code.splitlines(), start=1):
+        for what, pattern in _SQL_LEFT_OPEN.items():
+            if pattern.search(line):
+                yield f"{number}: {what}"
+
+
 RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
     only_the_bridge_knows_both_worlds,
@@ -365,6 +399,7 @@ RULES: tuple[Rule, ...] = (
     no_dependency_has_a_known_hole,
     pages_are_served_behind_the_door,
     root_names_no_file_of_others,
+    sql_leaves_nothing_to_be_found,
 )
 
 

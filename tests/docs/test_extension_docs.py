@@ -6,7 +6,9 @@ import re
 
 import pytest
 
+import pgflash
 from support.cluster import REPOSITORY
+from support.script import RELEASED, SOURCES, SQL_VERSION
 
 SQL = (REPOSITORY / "extension/sql/views.sql").read_text()
 VIEWS = (REPOSITORY / "docs/reference/views.md").read_text()
@@ -53,6 +55,17 @@ def test_every_function_for_people_is_documented() -> None:
     for name in functions:
         if not name.endswith(("_row", "_rows", "_in", "_out")):
             assert f"### {name}(" in VIEWS
+
+
+def test_a_release_has_one_version() -> None:
+    (heading,) = re.findall(r"\A# Changelog\n\n## (\S+)", (REPOSITORY / "CHANGELOG.md").read_text())
+    assert heading.rstrip(",") == pgflash.__version__
+    assert pgflash.__version__.rsplit(".", 1)[0] == SQL_VERSION
+
+
+def test_the_sql_of_a_release_is_not_changed() -> None:
+    script = "".join((SOURCES / name).read_text() for name in ("tables.sql", "views.sql"))
+    assert not RELEASED.exists() or RELEASED.read_text() == script
 
 
 def test_every_setting_is_documented_with_its_default() -> None:

@@ -76,6 +76,10 @@ BROKEN = {
         "extension/src/x.c",
         ESSAY + "long pages = sysconf(_SC_PHYS_PAGES);\n",
     ),
+    "sql_leaves_nothing_to_be_found": (
+        "extension/sql/views.sql",
+        "CREATE VIEW v AS SELECT a / b FROM t;\n",
+    ),
     "todos_have_an_issue": ("core/src/x.c", ESSAY + "/* TO" + "DO: later */\n"),
 }
 
@@ -117,8 +121,28 @@ def test_addresses_and_paths_of_a_machine_are_found(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "expression",
+    [
+        "a = b",
+        "now()",
+        "public.now()",
+        "nullif(a, b)",
+        "a IN (b, c)",
+        "a IS DISTINCT FROM b",
+        "pgflash_wait_class('x', a, b)",
+    ],
+)
+def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None:
+    assert complaints("extension/sql/views.sql", f"SELECT {expression} FROM t;\n")
+
+
+@pytest.mark.parametrize(
     ("path", "text"),
     [
+        (
+            "extension/sql/views.sql",
+            "SELECT pg_catalog.count(*), a OPERATOR(pg_catalog.=) 'x'::text -- a = b\n",
+        ),
         ("core/src/x.c", ESSAY + "#include <stdatomic.h>\n#include <string.h>\n"),
         ("core/src/x.c", ESSAY + '#include "fcache/cache.h"\n'),
         ("extension/src/bridge.c", ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n'),

@@ -176,7 +176,9 @@ def test_the_traps_are_worth_something(cluster: ClusterFactory, pgflash_install:
     trapped(server, PLACES["owner of the database"])
     with admin(server) as connection:
         connection.execute("create extension pgflash schema public version '0.1'")
-        read_everything(connection, "public")
+        # Not pgflash_io_relations, whose trap is stepped into a million times.
+        for view in ("pgflash_io", "pgflash_wal", "pgflash_active_sessions"):
+            connection.execute(f"select * from public.{view}").fetchall()
     assert f"{SPRUNG} by postgres" in server.log_text()
     assert is_superuser(server)
 

@@ -19,8 +19,13 @@ SQL_VERSION = re.findall(r"^default_version = '(.*)'$", _CONTROL, re.M)[0]
 #: Scripts that servers were given once, as they were but for comments.
 _BEFORE = REPOSITORY / "extension" / "test" / "sql"
 
-#: The versions that can be updated, oldest first.
-VERSIONS_BEFORE = sorted(path.stem.removeprefix("pgflash--") for path in _BEFORE.glob("*.sql"))
+#: The script of this version, once it is released.
+RELEASED = _BEFORE / f"pgflash--{SQL_VERSION}.sql"
+
+#: The versions that can be updated.
+VERSIONS_BEFORE = sorted(
+    path.stem.removeprefix("pgflash--") for path in _BEFORE.glob("*.sql") if path != RELEASED
+)
 
 
 def script_folder(install: PgInstall) -> Path:

@@ -1,0 +1,209 @@
+"""What the server's own workers run gives nobody their rights, whatever hangs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from pgflash.lab.postgres import PgInstall
+from pgflash.lab.server import Server
+from support.cluster import ClusterFactory
+from support.patience import until
+from support.traps import SPRUNG, as_user
+from support.world import Connection
+
+pytestmark = pytest.mark.extension
+
+BrokenInstall = Callable[[str], PgInstall]
+
+#: What a stranger's code does: it tries all ways to become a superuser.
+ESCAPE = f"""
+create function public.sprung() returns bool language plpgsql as $$
+declare
+	way text;
+begin
+	raise log '{SPRUNG} by %', current_user;
+	foreach way in array array['set role postgres', 'reset role',
+		'reset session authorization', 'alter role tenant superuser'] loop
+		begin
+			execute way;
+		exception when others then null;
+		end;
+	end loop;
+	return true;
+end $$
+"""
+
+
+def serve(cluster: ClusterFactory, install: PgInstall) -> Server:
+    """Return a server with a tenant's database app, where the extension is."""
+    server = cluster(
+        install=install, preload="pgflash", settings={"pgflash.snapshot_interval": "1s"}
+    )
+    with server.connect() as connection:
+        connection.execute("create role tenant login")
+        connection.execute("create database app owner tenant")
+    with as_user(server, "tenant", "app") as tenant:
+        tenant.execute(ESCAPE)
+    with server.connect("app") as connection:
+        connection.execute("create extension pgflash")
+    return server
+
+
+def look_now(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("select pg_reload_conf()")
+
+
+def is_superuser(connection: Connection) -> bool:
+    row = connection.execute("select rolsuper from pg_roles where rolname = 'tenant'").fetchone()
+    return row == (True,)
+
+
+def scheduled(connection: Connection) -> int:
+    row = connection.execute(
+        "select count(*) from pgflash_snapshots where origin = 'schedule'"
+    ).fetchone()
+    return int((row or (0,))[0])
+
+
+@pytest.mark.parametrize("fault", ["", "RIGHTS"])
+def test_what_a_view_calls_is_no_superuser_s(
+    cluster: ClusterFactory, broken_install: BrokenInstall, fault: str
+) -> None:
+    """A view of the extension calls a tenant's function, by a hole that nobody knows yet.
+
+    A superuser stands in for the hole.  The worker reads the view in each snapshot; the
+    function then runs, but as pg_monitor, and cannot become anybody else.
+    """
+    server = serve(cluster, broken_install(fault))
+    with server.connect("app") as connection:
+        connection.execute(
+            "create or replace view pgflash_sampler as "
+            "select r.* from pgflash_sampler_row() r where public.sprung()"
+        )
+        look_now(server)
+        until(lambda: scheduled(connection) > 1)
+        assert SPRUNG in server.log_text()
+        assert (f"{SPRUNG} by postgres" in server.log_text()) is (fault != "")
+        assert is_superuser(connection) is (fault != "")
+
+
+@pytest.mark.parametrize("fault", ["", "TRIGGERS"])
+def test_a_trigger_on_the_tables_does_not_fire(
+    cluster: ClusterFactory, broken_install: BrokenInstall, fault: str
+) -> None:
+    """A tenant was granted all on all tables of the schema, so he can make triggers on ours."""
+    server = serve(cluster, broken_install(fault))
+    with server.connect("app") as connection:
+        connection.execute("grant all on all tables in schema public to tenant")
+        with as_user(server, "tenant", "app") as tenant:
+            tenant.execute(
+                "create function fired() returns trigger language plpgsql as "
+                "$$ begin perform public.sprung(); return coalesce(new, old); end $$"
+            )
+            for table in ("snapshots", "snapshot_sections", "snapshot_queries", "snapshot_last"):
+                tenant.execute(
+                    f"create trigger t before insert or update or delete on pgflash_{table} "
+                    "for each row execute function fired()"
+                )
+        connection.execute("select pgflash_snapshot()")
+        look_now(server)
+        until(lambda: scheduled(connection) > 1)
+        # And when the old ones are dropped.
+        connection.execute("set session_replication_role = replica")
+        connection.execute("update pgflash_snapshots set taken_at = taken_at - interval '9 days'")
+        until(
+            lambda: (
+                connection.execute(
+                    "select 1 from pgflash_snapshots where taken_at < now() - interval '8 days'"
+                ).fetchone()
+                is None
+            )
+        )
+        assert (SPRUNG in server.log_text()) is (fault != "")
+        assert is_superuser(connection) is (fault != "")
+
+
+@pytest.mark.parametrize("fault", ["", "SETTINGS"])
+def test_settings_of_a_database_do_not_stop_snapshots(
+    cluster: ClusterFactory, broken_install: BrokenInstall, fault: str
+) -> None:
+    """The owner of the database gives it settings, with which a snapshot would fail."""
+    server = serve(cluster, broken_install(fault))
+    settings = {
+        "default_transaction_read_only": "on",
+        "default_transaction_isolation": "serializable",
+        "search_path": "public",
+        "role": "tenant",
+        "row_security": "off",
+        "statement_timeout": "1",
+        **({"transaction_timeout": "1"} if server.install.major >= 17 else {}),
+    }
+    with server.connect("app") as connection:
+        with as_user(server, "tenant", "app") as tenant:
+            for name, value in settings.items():
+                tenant.execute(f"alter database app set {name} = '{value}'")
+        look_now(server)
+        until(
+            lambda: (
+                scheduled(connection) > 1
+                or "read-only transaction" in server.log_text()
+                or "transaction timeout" in server.log_text()
+            )
+        )
+        assert (scheduled(connection) > 1) is (fault == "")
+
+
+@pytest.mark.parametrize("fault", ["", "MEMBER"])
+def test_a_table_of_our_name_is_not_ours(
+    cluster: ClusterFactory, broken_install: BrokenInstall, fault: str
+) -> None:
+    """The extension's table is missing, and a tenant has made one of its name."""
+    server = serve(cluster, broken_install(fault))
+    with server.connect("app") as connection:
+        connection.execute("alter extension pgflash drop table pgflash_cache_policies")
+        connection.execute("drop table pgflash_cache_policies")
+        with as_user(server, "tenant", "app") as tenant:
+            tenant.execute(
+                "create table pgflash_cache_policies (relation pgflash_relation_name, policy text)"
+            )
+            tenant.execute("create table t ()")
+            tenant.execute("insert into pgflash_cache_policies values ('public.t', 'none')")
+        try:
+            found = connection.execute("select policy from pgflash_cache_policy").fetchall()
+        except psycopg.errors.UndefinedTable:
+            found = []
+        assert found == ([("none",)] if fault else [])
+
+
+def test_who_may_take_snapshots_cannot_fill_the_disk(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    """A member of pg_monitor takes one snapshot after the other.
+
+    After a thousand in a day he is told to stop; the schedule goes on, and so may a superuser.
+    """
+    server = serve(cluster, pgflash_install)
+    with server.connect("app") as connection:
+        connection.execute("grant pg_monitor to tenant")
+        connection.execute(
+            "insert into pgflash_snapshots "
+            "(taken_at, started_at, took_ms, origin, server_version_num, extension_version) "
+            "select now() - interval '23 hours', now(), 0, 'command', 0, '' "
+            "from generate_series(1, 999)"
+        )
+        with as_user(server, "tenant", "app") as tenant:
+            tenant.execute("select pgflash_snapshot()")
+            with pytest.raises(psycopg.Error, match="too many snapshots") as refused:
+                tenant.execute("select pgflash_snapshot()")
+            assert "schedule go on" in str(refused.value.diag.message_hint)
+            connection.execute("select pgflash_snapshot()")
+            look_now(server)
+            until(lambda: scheduled(connection) > 1)
+            connection.execute(
+                "update pgflash_snapshots set taken_at = taken_at - interval '2 hours'"
+            )
+            tenant.execute("select pgflash_snapshot()")
