@@ -494,6 +494,7 @@ round_of_work(Schedule *schedule)
 			have_files_named();
 			return schedule->due;
 		case ANSWER_STRANGER:
+		case ANSWER_OTHER: /* told as a stranger */
 			schedule->said = InvalidOid;
 			break;
 		case ANSWER_FAILED:
