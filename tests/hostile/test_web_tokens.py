@@ -16,12 +16,14 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pgflash.errors import PgflashError
+from pgflash.web.security import FREE_TRIES
 from pgflash.web.tokens import default_file, token_of
 from support.patience import PATIENCE_S, until
 from support.serving import RIGHT, TOKEN, Serving, serving, stranger
@@ -51,7 +53,7 @@ def guessing(page: Serving) -> Iterator[list[int]]:
     thread = threading.Thread(target=guess)
     thread.start()
     try:
-        until(lambda: codes.count(429) >= 10)
+        until(lambda: len(codes) >= 10)
         yield codes
     finally:
         over.set()
@@ -64,14 +66,14 @@ def test_a_stranger_who_guesses_shuts_nobody_out(tmp_path: Path) -> None:
     Each right one opens meanwhile: that of Prometheus, that of who logs in, and the session that
     follows.  The log has a line about it, and no word that the stranger said.
     """
+    begun_s = time.monotonic()
     with serving(tmp_path) as page, guessing(page) as codes:
         for _ in range(30):
             assert page.ask("/metrics", headers=RIGHT)[0] == 200
             assert page.ask("/login", method="POST", body=form(TOKEN))[0] == 303
-        until(lambda: len(codes) > 200)
-        assert set(codes) == {401, 403, 429}
-        # Five at once and then one a second may be wrong and are not told to wait.
-        assert codes.count(429) > codes.count(401) + codes.count(403)
+        assert set(codes) <= {401, 403, 429}
+        not_told_to_wait = codes.count(401) + codes.count(403)
+        assert not_told_to_wait <= FREE_TRIES + time.monotonic() - begun_s
         said = [line for line in page.lines if "wrong" in line]
         assert said[0] == "pgflash: somebody brought a wrong token"
         assert "wrong-" not in page.log.read_text()
@@ -260,8 +262,7 @@ def test_what_strangers_do_wrong_is_a_line_a_minute(tmp_path: Path) -> None:
         said = page.log.read_bytes()
         assert b"\x1b" not in said
         assert b"Traceback" not in said
-        assert len(page.lines) < 12, page.lines
-        assert len(page.lines) == len(set(page.lines))
+        assert page.says_little(6), page.lines
         assert [line for line in page.lines if "Invalid HTTP request" in line]
         assert not [line for line in page.lines if "Exception" in line], page.lines
 
@@ -280,7 +281,7 @@ def test_memory_does_not_grow_with_what_strangers_try(tmp_path: Path) -> None:
                 page.ask("/metrics", headers={"Authorization": f"Bearer {word}"})
                 page.ask("/", headers={"Cookie": f"pgflash_{number}={word}", "Host": word[:200]})
 
-        trying(300)
+        trying(100)
         before = held()
-        trying(500)
-        assert held() < before + 4 * 2**20  # of twelve million bytes that were tried
+        trying(300)
+        assert held() < before + 4 * 2**20  # of seven million bytes that were tried

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ class Serving:
     port: int
     process: subprocess.Popen[bytes]
     log: Path
+    begun_s: float
 
     def ask(
         self,
@@ -57,6 +59,11 @@ class Serving:
         """What it has said so far."""
         return self.log.read_text().splitlines()
 
+    def says_little(self, things: int) -> bool:
+        """Tell whether so many things have a line a minute at most, beside what it begins with."""
+        minutes = 1 + (time.monotonic() - self.begun_s) // 60
+        return len(self.lines) <= 2 + things * minutes
+
 
 @contextlib.contextmanager
 def serving(
@@ -68,6 +75,7 @@ def serving(
 ) -> Iterator[Serving]:
     """Serve the page of a server that is not there; FILES are limits of descriptors."""
     log = base / "serve.log"
+    begun_s = time.monotonic()
     environment = {
         **{name: word for name, word in os.environ.items() if name != "PGFLASH_TOKEN"},
         "XDG_CONFIG_HOME": str(base / "config"),
@@ -84,7 +92,7 @@ def serving(
         try:
             until(lambda: "Ctrl-C" in log.read_text() or process.poll() is not None)
             (port,) = re.findall(r"http://[^ ]*:(\d+)/", log.read_text())
-            one = Serving(port=int(port), process=process, log=log)
+            one = Serving(port=int(port), process=process, log=log, begun_s=begun_s)
             until(lambda: one.ask("/health")[0] == 200)
             yield one
         finally:

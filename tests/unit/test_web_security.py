@@ -28,6 +28,12 @@ TOKEN = "0123456789abcdef-right"
 PAGES = ("/", "/live/samples", "/metrics")
 
 
+@pytest.fixture(autouse=True)
+def nobodys_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a token that is made kept here."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
 @pytest.fixture(scope="module")
 def open_page() -> Iterator[Served]:
     """A page on loopback, without a token."""
@@ -379,7 +385,6 @@ def test_the_command_refuses_in_one_sentence_each(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PGFLASH_TOKEN", raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
