@@ -229,16 +229,6 @@ end(Change *change, ssize_t result)
 	return result;
 }
 
-static ssize_t
-iov_bytes(const struct iovec *iov, int count)
-{
-	ssize_t size = 0;
-
-	for (int i = 0; i < count; i++)
-		size += (ssize_t) iov[i].iov_len;
-	return size;
-}
-
 /* A size that is none, or too large, may be anything. */
 static off_t
 bytes_of(size_t size)
@@ -255,12 +245,13 @@ library_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	return end(&change, pwrite(fd, buffer, size, offset));
 }
 
+/* Vectors are not looked into: only the kernel knows whether they can be. */
 static ssize_t
 library_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
 	Change change;
 
-	begin(&change, fd, offset, iov_bytes(iov, count));
+	begin(&change, fd, offset, ALL);
 	return end(&change, pwritev(fd, iov, count, offset));
 }
 
@@ -271,8 +262,7 @@ library_pwritev2(int fd, const struct iovec *iov, int count, off_t offset,
 	Change change;
 	off_t at = offset == -1 ? HERE : offset;
 
-	begin(&change, fd, (flags & RWF_APPEND) != 0 ? -1 : at,
-	      iov_bytes(iov, count));
+	begin(&change, fd, (flags & RWF_APPEND) != 0 ? -1 : at, ALL);
 	return end(&change, pwritev2(fd, iov, count, offset, flags));
 }
 
@@ -290,7 +280,7 @@ library_writev(int fd, const struct iovec *iov, int count)
 {
 	Change change;
 
-	begin(&change, fd, HERE, iov_bytes(iov, count));
+	begin(&change, fd, HERE, ALL);
 	return end(&change, writev(fd, iov, count));
 }
 
@@ -654,7 +644,7 @@ library_linkat(int from_directory, const char *from, int to_directory,
                const char *to, int flags)
 {
 	int before = errno;
-	bool is_open = from[0] == '\0' && (flags & AT_EMPTY_PATH) != 0;
+	bool is_open = (flags & AT_EMPTY_PATH) != 0 && from[0] == '\0';
 	int follow = (flags & AT_SYMLINK_FOLLOW) != 0 ? 0 : O_NOFOLLOW;
 	int probe = is_open
 	                ? from_directory
