@@ -30,11 +30,12 @@ from support.lives import (
     create_machine,
     create_standby_machine,
     have_map_cached,
+    library_out,
     lose_times_without_cache,
     not_mounted,
     visibility_map,
 )
-from support.warm import create_warm, path_of, start_again, until_cached
+from support.warm import crash, create_warm, memory_of, path_of, start_again, until_cached
 
 
 def come_back(machine: Machine) -> tuple[int, int, int]:
@@ -113,6 +114,43 @@ def test_a_deleted_row_stays_deleted_on_a_real_file_system(
         lose_times_without_cache(machine, not_mounted)
         assert come_back(machine) == (COUNTED - 1, COUNTED - 1, 0)
         cached.server.stop()
+
+
+# ---- the server is killed, and its memory waits for it
+
+
+def kill_and_lose_times(cluster: ClusterFactory, install: PgInstall) -> Machine:
+    """Return a server whose memory outlived a crash, three lives and their storage.
+
+    The volume loses its power where it is, and is mounted again; kernels before 6.8 do not
+    tell, and here nothing is mounted at all.  The machine runs on.
+    """
+    machine = create_machine(cluster, install, settings={"full_page_writes": "off"}, boots=False)
+    start_again(machine.cached)
+    crash(machine.cached)
+    with library_out(machine.cached):
+        machine.cached.start()
+        machine.cached.server.stop()
+    lose_times_without_cache(machine, library_out)
+    assert memory_of(machine.cached)
+    return machine
+
+
+@pytest.mark.extension
+def test_a_row_that_was_deleted_while_memory_waited_stays_deleted(
+    cluster: ClusterFactory, pgflash_install: PgInstall
+) -> None:
+    machine = kill_and_lose_times(cluster, pgflash_install)
+    assert come_back(machine) == (COUNTED - 1, COUNTED - 1, 0)
+
+
+def test_control_it_comes_back_if_memory_is_believed_whatever_was_written_since(
+    cluster: ClusterFactory, broken_install: Callable[[str], PgInstall]
+) -> None:
+    machine = kill_and_lose_times(cluster, broken_install("CHECKPOINT"))
+    by_index, _, mismatched = come_back(machine)
+    assert by_index == COUNTED
+    assert mismatched > 0
 
 
 # ---- a standby has one checkpoint for many lives

@@ -118,12 +118,13 @@ def create_machine(
     *,
     settings: Mapping[str, str] | None = None,
     prepare: Callable[[CachedServer], None] | None = None,
+    boots: bool = True,
 ) -> Machine:
     """Return a server that was shut down with its cache's map saved."""
     cached = create_warm(cluster, install, settings=settings)
     if prepare is not None:
         prepare(cached)
-    return _shut_down(cached, path_of(cached))
+    return _shut_down(cached, path_of(cached), boots=boots)
 
 
 def create_standby_machine(
@@ -137,7 +138,7 @@ def create_standby_machine(
     return primary, _shut_down(standby, path_of(standby))
 
 
-def _shut_down(cached: CachedServer, table: Path) -> Machine:
+def _shut_down(cached: CachedServer, table: Path, *, boots: bool = True) -> Machine:
     """Shut down, on a machine whose power cuts are modelled."""
     cached.server.stop()
     watched = [cached.server.data, cached.cache_file.parent]
@@ -146,7 +147,7 @@ def _shut_down(cached: CachedServer, table: Path) -> Machine:
     cached.preload_env = power.env
 
     def lose_power() -> None:
-        assert power.cut(cached.server, KeepsBytes()).pieces == 0
+        assert power.cut(cached.server, KeepsBytes(), boots=boots).pieces == 0
 
     assert start_again(cached).startswith("warm: from the map")
     have_map_cached(cached)

@@ -159,15 +159,26 @@ class PowerCut:
         path.write_bytes(content)
         os.chown(path, owner.st_uid, owner.st_gid)
 
-    def cut(self, server: Server, choice: random.Random, *, pieces: Sequence[int] = PIECES) -> Lost:
-        """Kill the server if it runs, lose what the dice say, in pieces of a size, boot."""
+    def cut(
+        self,
+        server: Server,
+        choice: random.Random,
+        *,
+        pieces: Sequence[int] = PIECES,
+        boots: bool = True,
+    ) -> Lost:
+        """Kill the server if it runs, lose what the dice say, in pieces of a size, boot.
+
+        Without a boot it is the storage that has lost its power, and not the machine.
+        """
         if server.running:
             kill_all(server)
         records = sorted(self._records(), key=lambda record: record.sequence)
         times = self._change_times()
         lost = self._lose(records, times, choice, pieces)
         self.forget()
-        self.boot(choice)
+        if boots:
+            self.boot(choice)
         self._write_times(times)
         return lost
 
