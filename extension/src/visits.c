@@ -85,27 +85,36 @@ set_settings(void)
 
 /* ---- shared memory --------------------------------------------------------------------- */
 
-/* Written by the visitor, and read when it is gone. */
-static VisitAnswer *answers;
+/*
+ * Written by the visitor, and read when it is gone.  One that a launcher left behind when
+ * it was started anew may write where another's answer is awaited, so it says whence.
+ */
+typedef struct Word
+{
+	Oid database;
+	VisitAnswer answer;
+} Word;
+
+static Word *words;
 
 static size_t
-answers_size_bytes(void)
+words_size_bytes(void)
 {
-	return VISITS_LAUNCHERS * VISITS_MAX * sizeof(VisitAnswer);
+	return VISITS_LAUNCHERS * VISITS_MAX * sizeof(Word);
 }
 
 static void
-start_answers(void *memory)
+start_words(void *memory)
 {
-	answers = memory;
+	words = memory;
 }
 
 void
 visits_install(void)
 {
 	static const SharedPart part = { .name = "pgflash visits",
-		                             .size_bytes = answers_size_bytes,
-		                             .start = start_answers };
+		                             .size_bytes = words_size_bytes,
+		                             .start = start_words };
 
 	shmem_add(&part);
 }
@@ -179,7 +188,7 @@ visits_begin(const VisitKind *kind, Oid database, Oid owner)
 	visit.luggage.answer =
 		(uint32) (kind->launcher * VISITS_MAX + (int) (place - visits));
 	visit.luggage.owner = owner;
-	answers[visit.luggage.answer] = (VisitAnswer){ 0 };
+	words[visit.luggage.answer] = (Word){ 0 };
 
 	/* All of max_worker_processes are in use: another time. */
 	if (!start(&visit, kind))
@@ -214,6 +223,15 @@ is_over(Visit *visit)
 	return false;
 }
 
+static VisitAnswer
+answer_of(const Visit *visit)
+{
+	const Word *word = &words[visit->luggage.answer];
+
+	return word->database == visit->database ? word->answer
+	                                         : (VisitAnswer){ 0 };
+}
+
 bool
 visits_over(Oid *database_out, VisitAnswer *answer_out)
 {
@@ -226,7 +244,7 @@ visits_over(Oid *database_out, VisitAnswer *answer_out)
 		pfree(visit->handle);
 		visit->handle = NULL;
 		*database_out = visit->database;
-		*answer_out = answers[visit->luggage.answer];
+		*answer_out = answer_of(visit);
 		return true;
 	}
 	return false;
@@ -385,7 +403,7 @@ luggage(void)
 void
 visits_answer(VisitAnswer answer)
 {
-	answers[luggage().answer] = answer;
+	words[luggage().answer] = (Word){ MyDatabaseId, answer };
 }
 
 /* First by an error, of which the log needs one line; who asks again must mean it. */
