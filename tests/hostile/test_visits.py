@@ -67,12 +67,15 @@ def test_a_lock_in_one_database_delays_no_policy_of_another(
 ) -> None:
     """The owner of a database keeps a catalog locked, as VACUUM FULL of it does.
 
-    He leaves the transaction open for as long as he likes.  The kept table of another database
-    gets its policy after each rewrite all the same.
+    He leaves the transaction open for as long as he likes, and calls for a visitor.  The kept
+    table of another database gets its policy after each rewrite all the same.
     """
     cached = two_databases(cluster, pgflash_install)
-    with locked(cached.server, "held", catalog):
-        rewrites_are_followed(cached)
+    with cached.server.connect("held") as caller:
+        caller.execute("begin; update t set v = 0 where id = 1; prepare transaction 'call'")
+        with locked(cached.server, "held", catalog):
+            caller.execute("commit prepared 'call'")
+            rewrites_are_followed(cached)
 
 
 @pytest.mark.extension
