@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -57,8 +58,9 @@ def test_a_restart_is_said_and_survived(server: Server, collector: Collector) ->
     assert collector.status.sentence
     server.start()
     until(lambda: collector.status.state == "live")
+    # Where the start takes long, it is lost for one reason after the other.
     states = [one["state"] for one in told(collector.ring, "status")]
-    assert states == ["live", "lost", "live"]
+    assert [state for state, _same in itertools.groupby(states)] == ["live", "lost", "live"]
     assert before is not None
     assert collector.server is not None
     assert collector.server.started_at > before.started_at
