@@ -11,7 +11,7 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import until
-from support.traps import SPRUNG, as_user
+from support.script_traps import SPRUNG, as_user
 from support.world import Connection
 
 pytestmark = pytest.mark.extension
