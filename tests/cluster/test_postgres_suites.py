@@ -29,7 +29,13 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from support.cached import assert_never_stale, create_cached
 from support.cluster import ClusterFactory
-from support.tap import Outcome, TapSuites, build_regress_library, has_perl_modules
+from support.tap import (
+    Outcome,
+    TapSuites,
+    build_regress_library,
+    end_leftovers,
+    has_perl_modules,
+)
 
 pytestmark = [pytest.mark.postgres_check, pytest.mark.timeout(3600)]
 
@@ -195,6 +201,7 @@ def work(pgflash_install: PgInstall) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="pgflash-tap-"))
     folder.chmod(0o755)
     yield folder
+    end_leftovers(folder)
     remove_tree(folder)
 
 

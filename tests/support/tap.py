@@ -126,6 +126,17 @@ def build_regress_library(install: PgInstall, work: Path) -> None:
     )
 
 
+def end_leftovers(folder: Path) -> None:
+    """End the servers that a script left behind below a folder."""
+    for process in processes():
+        try:
+            where = Path(f"/proc/{process.pid}/cwd").readlink()
+        except OSError:
+            continue
+        if where.is_relative_to(folder):
+            process.send(signal.SIGKILL)
+
+
 class TapSuites:
     """The suites of one source tree, for one installation with the cache or without."""
 
@@ -221,7 +232,7 @@ class TapSuites:
                 ended = "hung"
             else:
                 ended = "passed" if code == 0 else "failed"
-        self._end_leftovers(folder)
+        end_leftovers(folder)
         text = report.read_text(errors="replace")
         if skipped := SKIPPED.search(text):
             ended = f"skipped: {skipped['why']}"
@@ -282,14 +293,3 @@ class TapSuites:
             "GZIP_PROGRAM": "gzip",
             "LZ4": "",
         }
-
-    @staticmethod
-    def _end_leftovers(folder: Path) -> None:
-        """End the servers that a script left behind."""
-        for process in processes():
-            try:
-                where = Path(f"/proc/{process.pid}/cwd").readlink()
-            except OSError:
-                continue
-            if where.is_relative_to(folder):
-                process.send(signal.SIGKILL)
