@@ -451,10 +451,11 @@ enter(int fd, OpenFile *entry)
 	if (fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
 		return false;
 
-	/* Where that is dear, one that was written is not asked when it was. */
+	/* Where that is dear, one that was or is being written is not asked when it was. */
 	permit = fc_stamp_permit(&runtime.cache, &entry->file);
 	whole = files_stamps_at_once(fd, NULL, entry) ||
-	        fc_stamp_age(&runtime.cache, &permit) != FC_STAMP_PAST;
+	        (permit.number != FC_FILE_NONE &&
+	         fc_stamp_age(&runtime.cache, &permit) != FC_STAMP_PAST);
 	if (FC_BROKEN(DEAD_FILE))
 		return true;
 	if (!has_its_name(fd, entry, whole, &stamp, &gone))
