@@ -142,7 +142,7 @@ def test_the_commands_of_a_plan_are_shown_before_anybody_agrees(
     path = placed.plan(wal, name="commanded")
     for verb in ("apply", "undo"):
         text = said(capsys, 1, "plan", verb, str(path), "--dsn", placed.dsn)
-        assert f"Runs as {user} to stop the server: systemctl stop db; rm x\\r\\x1b[2K\n" in text
+        assert f"Runs as {user} to stop the server: systemctl stop db; rm x \\u001b[2K\n" in text
         assert f"Runs as {user} to start the server: start db\n" in text
         assert "nobody is there to be asked" in text
     noted = Startup(bindir="/b", config_directory="/d", start_command="start it otherwise")

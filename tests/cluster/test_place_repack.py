@@ -60,6 +60,7 @@ def repack_install() -> PgInstall:
     install = find_install(15)
     if not (install.pkglibdir / "pg_repack.so").exists():
         pytest.skip("PostgreSQL 15 is here without pg_repack: apt-get install postgresql-15-repack")
+    os.environ["PATH"] = f"{install.bindir}:{os.environ['PATH']}"
     return install
 
 

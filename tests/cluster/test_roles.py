@@ -35,7 +35,7 @@ LEAST = {
     "snapshot": "grant select on watching.pgflash_snapshots to {role};"
     "grant execute on function watching.pgflash_snapshot() to {role}",
     "snapshot --keep 8d": "grant select, delete on watching.pgflash_snapshots, "
-    "watching.pgflash_snapshot_queries to {role};"
+    "watching.pgflash_snapshot_sections, watching.pgflash_snapshot_queries to {role};"
     "grant execute on function watching.pgflash_snapshot(), "
     "watching.pgflash_snapshot_drop(timestamptz) to {role}",
     "snapshot --store FILE": "grant pg_read_all_stats to {role}",

@@ -53,7 +53,7 @@ class Turns(LoadScopeScheduling):  # type: ignore[misc]
 @cache
 def makes_its_own(file: str) -> bool:
     """Say whether each test of a file makes the servers that it needs."""
-    if not file.startswith(("tests/cluster/", "tests/crash/")):
+    if not file.startswith(("tests/cluster/", "tests/crash/", "tests/hostile/")):
         return False
     return 'scope="module"' not in (Path(__file__).parents[2] / file).read_text()
 

@@ -29,7 +29,7 @@ BLOCK_BYTES = 8192
 
 _NOW = "select pg_catalog.clock_timestamp()"
 _BUDGET = (
-    "select (setting::float8 * 1048576)::bigint from pg_catalog.pg_settings "
+    "select (setting::float8 * 1048576::float8)::bigint from pg_catalog.pg_settings "
     "where name = 'pgflash.write_budget'"
 )
 _CACHE = "select * from {schema}.pgflash_cache"
