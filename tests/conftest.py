@@ -18,7 +18,7 @@ import pytest
 
 from pgflash.collect import live
 from pgflash.lab.postgres import MAJORS, PgInstall
-from support.cluster import ClusterFactory, build_install, find_install
+from support.cluster import ClusterFactory, build_install, find_install, forget_used_data
 from support.patience import PATIENCE_S
 from support.turns import Turns, turn
 
@@ -58,6 +58,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Put the tests of a worker in the order of their turns."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: turn(item.nodeid))
+
+
+def pytest_sessionfinish() -> None:
+    """Remove what one test left to the next."""
+    forget_used_data()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -457,6 +457,27 @@ test_bucket(void)
 	end();
 }
 
+/* Killed at once, with what was saved up on record: blocks written in the next life. */
+static uint32_t
+written_after_savings(uint64_t broken)
+{
+	uint32_t blocks;
+
+	make_files();
+	fc_test_broken = broken;
+	budget = BUDGET;
+	begin();
+	MUST(put(1) == 1);
+	save();
+	MUST(put(400) == 400);
+	kill_life();
+	budget = BUDGET;
+	begin();
+	blocks = put(400);
+	end();
+	return blocks;
+}
+
 /* Started and killed for so long: blocks written. */
 static uint64_t
 written_by_the_killed(uint64_t broken, int seconds)
@@ -497,18 +518,7 @@ test_killed_again_and_again(void)
 	OK(written_by_the_killed(FC_BREAK_WEAR, 200) > 2 * (share + burst),
 	   "(control) without records it writes any amount");
 
-	/* Killed at once, with what was saved up on record. */
-	make_files();
-	budget = BUDGET;
-	begin();
-	MUST(put(1) == 1);
-	save();
-	MUST(put(400) == 400);
-	kill_life();
-	budget = BUDGET;
-	begin();
-	OK(put(400) == 0, "what was saved up is not had a second time");
-	end();
+	OK(written_after_savings(0) == 0, "what was saved up is not had a second time");
 
 	make_files();
 	budget = BUDGET;
@@ -519,18 +529,8 @@ test_killed_again_and_again(void)
 	OK(put(400) == 0, "nor by who is killed before there is a record of it");
 	end();
 
-	make_files();
-	fc_test_broken = FC_BREAK_WEAR_ENDED;
-	budget = BUDGET;
-	begin();
-	MUST(put(1) == 1);
-	save();
-	MUST(put(400) == 400);
-	kill_life();
-	budget = BUDGET;
-	begin();
-	OK(put(400) == 400, "(control) if being killed were an end it would be");
-	end();
+	OK(written_after_savings(FC_BREAK_WEAR_ENDED) == 400,
+	   "(control) if being killed were an end it would be");
 }
 
 /* ---- several files ------------------------------------------------------------- */

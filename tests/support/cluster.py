@@ -6,7 +6,8 @@ PostgreSQL installation, one for each major and, for negative controls, one for 
 deliberate fault (FC_BREAK), so that builds never clobber one another.
 
 initdb is run once a version and size of segments: the first server of a test is a copy of
-what it made.  Any other one is made anew, so no two servers of a test are the same cluster.
+what it made, in a folder of a test that has ended (see used_data.py).  Any other one is made
+anew, so no two servers of a test are the same cluster.
 Tests may run in several processes at once; what they share below build/ is made under a lock.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +30,7 @@ from pgflash.lab.account import make_server_dir, reachable_dir
 from pgflash.lab.leftovers import remove_tree
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
+from support.used_data import UsedData
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -72,11 +75,14 @@ def build_install(stock: PgInstall, *, fault: str = "", variant: str = "") -> Pg
     """
     name = "-".join(filter(None, (stock.version, variant, fault)))
     build = REPOSITORY / "build" / "extension" / name
-    install = stock.copy_to(reachable_dir(REPOSITORY / "build" / "pg") / name)
+    copies = reachable_dir(REPOSITORY / "build" / "pg")
+    install = stock.copy_to(copies / name.removesuffix(f"-{fault}"))
+    if fault:
+        install = install.copy_to(copies / name, linked=True)
     # One make at a time: all of them look after core, too.
     with _locked("make"):
         if fault:
-            _share_objects(build.with_name(stock.version), build)
+            _share_objects(build.with_name(stock.version), build, fault)
         done = _make("all", install, build, fault)
         # What is there is not written again: servers of others may be loading it.
         if done.returncode == 0 and not _is_installed(build, install):
@@ -117,12 +123,18 @@ def _is_installed(build: Path, install: PgInstall) -> bool:
     )
 
 
-def _share_objects(sound: Path, broken: Path) -> None:
-    """Give a build with a fault the objects of a sound one that know nothing of faults."""
+def _share_objects(sound: Path, broken: Path, fault: str) -> None:
+    """Give a build with a fault the objects of a sound one that know nothing of this fault."""
     (broken / "src").mkdir(parents=True, exist_ok=True)
-    for source in (REPOSITORY / "extension" / "src").glob("*.c"):
+    sources = REPOSITORY / "extension" / "src"
+    # By its name, or because they ask which one it is.
+    knows = re.compile(rf"FC_BROKEN\(\s*{fault}\s*\)|FC_BREAK(_{fault})?\b")
+    in_headers = any(
+        knows.search(path.read_text()) for path in sources.glob("*.h") if path.name != "broken.h"
+    )
+    for source in sources.glob("*.c"):
         built = sound / "src" / f"{source.stem}.o"
-        if built.exists() and "FC_BR" not in source.read_text():
+        if built.exists() and not in_headers and not knows.search(source.read_text()):
             # Not older than what make compares it with.
             shutil.copy2(built, broken / "src")
 
@@ -138,6 +150,10 @@ def _template(install: PgInstall, initdb_args: Sequence[str] = ()) -> Path:
             Server.create(install, new, initdb_args=initdb_args)
             new.rename(base)
     return base / "data"
+
+
+_used = UsedData()
+forget_used_data = _used.close
 
 
 class ClusterFactory:
@@ -175,14 +191,7 @@ class ClusterFactory:
             )
         else:
             make_server_dir(folder / "server")
-            # cp copies the owner, too.
-            subprocess.run(
-                [
-                    *("cp", "-a", "--reflink=auto"),
-                    *(_template(install, initdb_args), folder / "server" / "data"),
-                ],
-                check=True,
-            )
+            _used.take(_template(install, initdb_args), folder / "server" / "data")
             server = Server.open(install, folder / "server", settings=settings)
         self._servers.append((server, folder))
         if start:
@@ -206,6 +215,7 @@ class ClusterFactory:
         # All first: a standby lies in the folder of its primary.
         for server, _folder in self._servers:
             server.stop("immediate")
-        for _server, folder in self._servers:
+        for server, folder in self._servers:
+            _used.give_back(server.data)
             remove_tree(folder)
         self._servers.clear()

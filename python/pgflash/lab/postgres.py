@@ -115,9 +115,11 @@ class PgInstall:
                 digest.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
         return digest.hexdigest()[:16]
 
-    def copy_to(self, dest: Path) -> PgInstall:
+    def copy_to(self, dest: Path, *, linked: bool = False) -> PgInstall:
         """Return a private copy below DEST, made now unless one is there already.
 
+        LINKED files are the same ones under two names, on one file system: for copies that
+        programs change which remove a file before they write it, as install does.
         The copy is complete or absent: it is made under another name and renamed, so
         an interrupted copy is never taken for a good one.
         """
@@ -136,9 +138,9 @@ class PgInstall:
                 temporary = dest.with_name(f"{dest.name}.new")
                 shutil.rmtree(temporary, ignore_errors=True)
                 (temporary / package.name).mkdir(parents=True)
-                _copy(root, temporary / package.name)
+                _copy(root, temporary / package.name, linked=linked)
                 if libs.is_dir():
-                    _copy(libs, temporary)
+                    _copy(libs, temporary, linked=linked)
                 temporary.rename(dest)
         moved = dest / package.name / root.name
         return PgInstall.from_pg_config(moved / self.bindir.relative_to(root) / "pg_config")
@@ -184,7 +186,8 @@ def _library_path(libdir: Path) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": str(libdir)}
 
 
-def _copy(source: Path, into: Path) -> None:
-    """Copy a folder into another, sharing blocks where the file system can."""
-    subprocess.run(["cp", "-a", "--reflink=auto", source, into], check=True)
+def _copy(source: Path, into: Path, *, linked: bool) -> None:
+    """Copy a folder into another, sharing files, or blocks where the file system can."""
+    how = "--link" if linked else "--reflink=auto"
+    subprocess.run(["cp", "-a", how, source, into], check=True)
     os.utime(into / source.name)

@@ -12,8 +12,11 @@ by their hash.  See docs/decisions/0029.
 
 import base64
 import contextlib
+import errno
 import hashlib
+import os
 import re
+import stat
 import threading
 from collections import OrderedDict
 from dataclasses import replace
@@ -91,10 +94,8 @@ class Shelf:
     def _content(self, run_id: str, name: str, names: re.Pattern[str]) -> bytes:
         folder = self._store.folder(run_id)
         if names.fullmatch(name) and run_id in self._ids():
-            path = folder / name
             with contextlib.suppress(OSError):
-                if _is_plain(path) and path.stat().st_size <= PAGE_MAX_BYTES:
-                    return path.read_bytes()
+                return _read_plain(folder / name)
         raise NoSuchRunError("There is no such page of a run.")
 
     # ---- runs
@@ -110,7 +111,7 @@ class Shelf:
     def _stored(self, run_id: str, folder: Path) -> RunView:
         path = folder / RUN_FILE
         try:
-            facts = path.stat()
+            facts = path.lstat()
         except OSError:
             return RunView(id=run_id, state="not finished", why="it has no attempt")
         seen = (facts.st_mtime_ns, facts.st_size)
@@ -212,6 +213,15 @@ def _files(folder: Path) -> tuple[RunLink, ...]:
 
 def _names(folder: Path, names: re.Pattern[str]) -> list[str]:
     return [one.name for one in folder.iterdir() if names.fullmatch(one.name) and _is_plain(one)]
+
+
+def _read_plain(path: Path) -> bytes:
+    """Return the content of a file that is no link, nor too large, at the time it is opened."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > PAGE_MAX_BYTES:
+            raise OSError(errno.EINVAL, "no page", str(path))
+        return file.read(PAGE_MAX_BYTES)
 
 
 def _is_plain(path: Path) -> bool:

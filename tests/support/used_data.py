@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Data folders of tests that have ended, made new for the tests that follow.
+
+A data folder has a thousand files, of which a test changes some dozens.  A file that is as it
+was when the folder was handed out, change time included, needs no copy: only the others are
+written again.  This also spares file systems on which files are dear to remove and to make.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+from pgflash.lab.leftovers import forget_memory
+
+#: What a file is known by: its numbers, rights, size and times.
+Facts = tuple[int, ...]
+#: The facts of all files of a folder, by their paths in it.
+Notes = dict[str, Facts]
+
+KEPT_MAX = 2
+
+
+class UsedData:
+    """Hands out data folders that are as their template, and takes them back."""
+
+    def __init__(self) -> None:
+        """Begin without any; those that are kept stand in a folder of this process."""
+        self._shelf: Path | None = None
+        self._kept: list[tuple[Path, Path, Notes]] = []
+        self._out: dict[Path, tuple[Path, Notes]] = {}
+
+    def take(self, template: Path, data: Path) -> None:
+        """Make DATA, which there is not yet, a copy of the template, owners included."""
+        for number, (made_of, folder, notes) in enumerate(self._kept):
+            if made_of == template:
+                del self._kept[number]
+                _restore(template, folder, notes)
+                folder.rename(data)
+                break
+        else:
+            subprocess.run(["cp", "-a", "--reflink=auto", template, data], check=True)
+            notes = {name: _facts(data / name) for name in _files(template)}
+        self._out[data] = (template, notes)
+
+    def give_back(self, data: Path) -> None:
+        """Keep DATA for later, if it was handed out here; no server runs on it any more."""
+        template, notes = self._out.pop(data, (None, {}))
+        if template is None or len(self._kept) == KEPT_MAX or not _is_folder(data):
+            return
+        forget_memory(data)
+        if self._shelf is None:
+            self._shelf = Path(tempfile.mkdtemp(prefix="pgflash-test-data-"))
+        folder = Path(tempfile.mkdtemp(dir=self._shelf)) / "data"
+        data.rename(folder)
+        self._kept.append((template, folder, notes))
+
+    def close(self) -> None:
+        """Remove those that are kept."""
+        self._kept.clear()
+        if self._shelf is not None:
+            shutil.rmtree(self._shelf, ignore_errors=True)
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the paths of all files in a folder, relative to it."""
+    return [
+        os.path.relpath(os.path.join(path, name), folder)  # noqa: PTH118 - a thousand of them
+        for path, _folders, names in os.walk(folder)
+        for name in names
+    ]
+
+
+def _facts(path: Path) -> Facts:
+    one = path.lstat()
+    return (
+        *(one.st_dev, one.st_ino, one.st_mode, one.st_uid, one.st_gid, one.st_nlink),
+        *(one.st_size, one.st_mtime_ns, one.st_ctime_ns),
+    )
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _remove(path: Path) -> None:
+    if _is_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _restore(template: Path, folder: Path, notes: Notes, inside: str = ".") -> None:
+    """Make a folder, or what is INSIDE it, as its template again; notes are kept up to date."""
+    theirs, ours = template / inside, folder / inside
+    wanted = {entry.name: entry for entry in os.scandir(theirs)}
+    for entry in list(os.scandir(ours)):
+        there = wanted.get(entry.name)
+        if there is None or (there.is_dir() != entry.is_dir(follow_symlinks=False)):
+            _remove(Path(entry.path))
+    for name, there in wanted.items():
+        path = os.path.normpath(f"{inside}/{name}")
+        if there.is_dir():
+            (folder / path).mkdir(exist_ok=True)
+            _restore(template, folder, notes, path)
+        elif not (folder / path).exists() or notes.get(path) != _facts(folder / path):
+            _copy(template / path, folder / path)
+            notes[path] = _facts(folder / path)
+    _copy_rights(theirs, ours)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file over what there is, which stays the same file if that is all it is."""
+    if target.is_symlink() or (target.exists() and not _is_ours_alone(target)):
+        target.unlink()
+    shutil.copyfile(source, target)
+    _copy_rights(source, target)
+    shutil.copystat(source, target)
+
+
+def _copy_rights(source: Path, target: Path) -> None:
+    facts = source.stat()
+    there = target.stat()
+    if (facts.st_uid, facts.st_gid) != (there.st_uid, there.st_gid):
+        os.chown(target, facts.st_uid, facts.st_gid)
+    if facts.st_mode != there.st_mode:
+        target.chmod(stat.S_IMODE(facts.st_mode))
+
+
+def _is_ours_alone(path: Path) -> bool:
+    facts = path.lstat()
+    return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1
