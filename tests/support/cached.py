@@ -100,7 +100,7 @@ class CachedServer:
 
         def decided() -> bool:
             view = self.view()
-            return view["mode"] == "serve" or view["verify_mismatches"] > 0
+            return bool(view["mode"] == "serve" or view["verify_mismatches"])
 
         assert eventually(decided), self.server.log_text()[-3000:]
         self.assert_serving()

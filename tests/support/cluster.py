@@ -128,7 +128,7 @@ def _share_objects(sound: Path, broken: Path, fault: str) -> None:
     (broken / "src").mkdir(parents=True, exist_ok=True)
     sources = REPOSITORY / "extension" / "src"
     # By its name, or because they ask which one it is.
-    knows = re.compile(rf"FC_BROKEN\(\s*{fault}\s*\)|FC_BREAK(_{fault})?\b")
+    knows = re.compile(rf"FC_BROKEN\(\s*({fault}|NONE)\s*\)|FC_BREAK(_{fault})?\b")
     in_headers = any(
         knows.search(path.read_text()) for path in sources.glob("*.h") if path.name != "broken.h"
     )

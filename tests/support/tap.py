@@ -28,7 +28,7 @@ from pathlib import Path
 from pgflash.lab.account import as_server_user, make_server_dir, server_account
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.processes import die_with_driver, processes, spawn
+from pgflash.lab.processes import processes, spawn
 
 #: Where their scripts are in the sources.
 SUITES = {
@@ -215,14 +215,13 @@ class TapSuites:
         begin = time.monotonic()
         with report.open("w") as output, (folder / "errors").open("w") as errors:
             process = spawn(
-                [*die_with_driver("TERM"), "perl", "-I../../test/perl", f"t/{script}"],
+                [*as_server_user(with_driver="TERM"), "perl", "-I../../test/perl", f"t/{script}"],
                 cwd=self._work / SUITES[suite],
                 env=self._environment(folder),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,
-                **as_server_user(),
             )
             try:
                 code = process.wait(SCRIPT_S_MAX)

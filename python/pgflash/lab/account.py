@@ -17,7 +17,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pgflash.errors import PgflashError
 from pgflash.lab.postgres import PgInstall
@@ -55,12 +55,27 @@ def server_account() -> Account | None:
     )
 
 
-def as_server_user() -> dict[str, Any]:
-    """Return the Popen arguments that drop root, extra groups included."""
+def as_server_user(*, with_driver: str = "") -> list[str]:
+    """Return the words before a command that drop root, extra groups included.
+
+    WITH_DRIVER names the signal that the kernel sends the command when the driver ends.  It is
+    left to setpriv since Python, told to drop root itself, copies its own memory for each start.
+    """
     account = server_account()
-    if account is None:
-        return {}
-    return {"user": account.uid, "group": account.gid, "extra_groups": []}
+    if account is None and not with_driver:
+        return []
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        raise ServerError(
+            "setpriv is needed so that no server outlives its driver",
+            hint="Install the util-linux package.",
+        )
+    words = [setpriv]
+    if account is not None:
+        words += [f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
+    if with_driver:
+        words += ["--pdeathsig", with_driver]
+    return [*words, "--"]
 
 
 def make_server_dir(path: Path) -> Path:
@@ -75,7 +90,7 @@ def make_server_dir(path: Path) -> Path:
 
 def is_reachable(path: Path, *, mode: Literal["-r", "-x"] = "-r") -> bool:
     """Say whether the server's user can read (or enter, run) PATH."""
-    done = subprocess.run(["test", mode, path], check=False, **as_server_user())
+    done = subprocess.run([*as_server_user(), "test", mode, path], check=False)
     return done.returncode == 0
 
 

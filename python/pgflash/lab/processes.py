@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import threading
@@ -143,14 +142,3 @@ def spawn(argv: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any]: 
         return answer.result()
     except OSError as error:
         raise ServerError(f"could not run {argv[0]}: {error}") from error
-
-
-def die_with_driver(signal_name: str) -> list[str]:
-    """Return the words before a command that make the kernel end it with the driver."""
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        raise ServerError(
-            "setpriv is needed so that no server outlives its driver",
-            hint="Install the util-linux package.",
-        )
-    return [setpriv, "--pdeathsig", signal_name, "--"]

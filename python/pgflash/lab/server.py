@@ -46,7 +46,7 @@ from pgflash.lab.account import (
 )
 from pgflash.lab.leftovers import remove_data
 from pgflash.lab.postgres import PgInstall
-from pgflash.lab.processes import children, die_with_driver, servers_in, spawn
+from pgflash.lab.processes import children, servers_in, spawn
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class Server:
         with self.log_path.open("ab") as log_file:
             self._postmaster = spawn(
                 [
-                    *die_with_driver("QUIT"),
+                    *as_server_user(with_driver="QUIT"),
                     "env",
                     *(f"{name}={value}" for name, value in variables.items()),
                     self.install.program("postgres"),
@@ -177,7 +177,6 @@ class Server:
                 cwd=self.base,
                 env=_clean_environment(self.install),
                 start_new_session=True,
-                **as_server_user(),
             )
         _running.add(self)
         try:
@@ -368,7 +367,7 @@ class Server:
             **(extra_env or {}),
         }
         process: subprocess.Popen[str] = spawn(
-            [*die_with_driver("TERM"), program, *argv[1:]],
+            [*as_server_user(with_driver="TERM"), program, *argv[1:]],
             cwd=cwd or self.base,
             env=environment,
             stdin=stdin,
@@ -376,7 +375,6 @@ class Server:
             stderr=stderr,
             text=True,
             start_new_session=True,
-            **as_server_user(),
         )
         return process
 
