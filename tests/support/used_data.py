@@ -29,15 +29,15 @@ class UsedData:
     """Hands out data folders that are as their template, and takes them back."""
 
     def __init__(self) -> None:
-        """Begin without any; those that are kept stand in a folder of this process."""
-        self._shelf: Path | None = None
+        """Begin without any; those that are kept stand in folders of this process."""
+        self._shelves: dict[int, Path] = {}  # by the device of a file system
         self._kept: list[tuple[Path, Path, Notes]] = []
         self._out: dict[Path, tuple[Path, Notes]] = {}
 
     def take(self, template: Path, data: Path) -> None:
         """Make DATA, which there is not yet, a copy of the template, owners included."""
         for number, (made_of, folder, notes) in enumerate(self._kept):
-            if made_of == template:
+            if made_of == template and _device(folder) == _device(data.parent):
                 del self._kept[number]
                 _restore(template, folder, notes)
                 folder.rename(data)
@@ -48,22 +48,28 @@ class UsedData:
         self._out[data] = (template, notes)
 
     def give_back(self, data: Path) -> None:
-        """Keep DATA for later, if it was handed out here; no server runs on it any more."""
+        """Keep DATA for later, if it was handed out here; no server runs on it any more.
+
+        What is kept stands beside the test's folder, in which a server has a folder for its data.
+        """
         template, notes = self._out.pop(data, (None, {}))
         if template is None or len(self._kept) == KEPT_MAX or not _is_folder(data):
             return
         forget_memory(data)
-        if self._shelf is None:
-            self._shelf = Path(tempfile.mkdtemp(prefix="pgflash-test-data-"))
-        folder = Path(tempfile.mkdtemp(dir=self._shelf)) / "data"
+        device = _device(data)
+        if device not in self._shelves:
+            beside = data.parent.parent.parent
+            self._shelves[device] = Path(tempfile.mkdtemp(prefix="pgflash-data-", dir=beside))
+        folder = Path(tempfile.mkdtemp(dir=self._shelves[device])) / "data"
         data.rename(folder)
         self._kept.append((template, folder, notes))
 
     def close(self) -> None:
         """Remove those that are kept."""
         self._kept.clear()
-        if self._shelf is not None:
-            shutil.rmtree(self._shelf, ignore_errors=True)
+        for shelf in self._shelves.values():
+            shutil.rmtree(shelf, ignore_errors=True)
+        self._shelves.clear()
 
 
 def _files(folder: Path) -> list[str]:
@@ -81,6 +87,10 @@ def _facts(path: Path) -> Facts:
         *(one.st_dev, one.st_ino, one.st_mode, one.st_uid, one.st_gid, one.st_nlink),
         *(one.st_size, one.st_mtime_ns, one.st_ctime_ns),
     )
+
+
+def _device(path: Path) -> int:
+    return path.stat().st_dev
 
 
 def _is_folder(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -95,8 +96,8 @@ def test_a_used_folder_is_as_its_template(
     sound = tree(template)
     numbers = []
     for name in ("first", "second", "third"):
-        data = tmp_path / name / "data"
-        data.parent.mkdir()
+        data = tmp_path / name / "server" / "data"
+        data.parent.mkdir(parents=True)
         used.take(template, data)
         assert tree(data) == sound
         numbers.append(data.stat().st_ino)
@@ -117,9 +118,25 @@ def test_what_was_not_handed_out_stays(used: UsedData, tmp_path: Path) -> None:
 def test_a_file_with_a_second_name_is_not_written_to(
     used: UsedData, template: Path, tmp_path: Path
 ) -> None:
-    data = tmp_path / "data"
+    data = tmp_path / "test" / "server" / "data"
+    data.parent.mkdir(parents=True)
     used.take(template, data)
     two_names(data)
     used.give_back(data)
     used.take(template, data)
-    assert (tmp_path / "second").read_text() == "changed"
+    assert (data.parent / "second").read_text() == "changed"
+
+
+def test_each_file_system_has_its_own(used: UsedData, template: Path, tmp_path: Path) -> None:
+    memory = Path(os.environ.get("MEMDIR", "/dev/shm"))
+    sound = tree(template)
+    with tempfile.TemporaryDirectory(dir=memory) as elsewhere:
+        for base in (tmp_path, Path(elsewhere), tmp_path, Path(elsewhere)):
+            data = base / "test" / "server" / "data"
+            data.parent.mkdir(parents=True)
+            used.take(template, data)
+            assert tree(data) == sound
+            in_place(data)
+            used.give_back(data)
+            shutil.rmtree(base / "test")
+        assert list(memory.glob(f"{Path(elsewhere).name}/pgflash-data-*"))
