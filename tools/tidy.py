@@ -50,6 +50,9 @@ _POSTGRES_HEADER = re.compile(
     r"|^(access|catalog|commands|common|executor|lib|libpq|nodes|optimizer|parser|port|portability"
     r"|postmaster|replication|rewrite|storage|tcop|utils)/"
 )
+#: Rooms of the extension: all, and those whose code runs in any process at any instant.
+_ROOMS = {"account", "bridge", "hooks", "policy", "sampler", "server", "snapshot"}
+_ANYWHERE = {"account", "hooks"}
 _CORE_HEADER = re.compile(r"(^|/)fcache/")
 
 
@@ -62,14 +65,22 @@ def core_knows_no_postgres(source: Source) -> Iterator[str]:
 
 
 def only_the_bridge_knows_both_worlds(source: Source) -> Iterator[str]:
-    """Two vocabularies of errors, memory and locks meet in one place, bridge*.c."""
-    if source.room != "extension" or not source.is_c or source.path.stem.startswith("bridge"):
+    """Two vocabularies of errors, memory and locks meet in one place, src/bridge/."""
+    if source.path.parts[:2] != ("extension", "src") or source.path.parent.name == "bridge":
         return
     headers = list(source.includes())
     if any(_POSTGRES_HEADER.search(header) for _line, header in headers):
         for line, header in headers:
             if _CORE_HEADER.search(header):
                 yield f"{line}: includes core's {header} beside PostgreSQL's headers"
+
+
+def hooks_know_one_another_and_core(source: Source) -> Iterator[str]:
+    """What may run in any process at any instant rests on nothing that may not."""
+    if source.path.parts[:2] == ("extension", "src") and source.path.parent.name in _ANYWHERE:
+        for line, header in source.includes():
+            if not re.match(r"[\w/]+\.h$", header) or header.split("/")[0] in _ROOMS - _ANYWHERE:
+                yield f"{line}: includes {header}, which does not know where it runs"
 
 
 def versions_are_told_apart_in_one_place(source: Source) -> Iterator[str]:
@@ -384,6 +395,7 @@ def sql_leaves_nothing_to_be_found(source: Source) -> Iterator[str]:
 RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
     only_the_bridge_knows_both_worlds,
+    hooks_know_one_another_and_core,
     versions_are_told_apart_in_one_place,
     c_files_open_with_an_essay,
     python_files_open_with_a_docstring,

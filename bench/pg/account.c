@@ -32,10 +32,10 @@
 #include <unistd.h>
 
 #include "../measure.h"
-#include "account.h"
-#include "files.h"
-#include "hooks.h"
-#include "runtime.h"
+#include "account/account.h"
+#include "hooks/files.h"
+#include "hooks/hooks.h"
+#include "hooks/runtime.h"
 #include "settings.h"
 
 #define PATH "base/5/16384"

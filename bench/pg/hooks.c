@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #include "../measure.h"
-#include "advice.h"
-#include "files.h"
-#include "hooks.h"
-#include "runtime.h"
+#include "hooks/advice.h"
+#include "hooks/files.h"
+#include "hooks/hooks.h"
+#include "hooks/runtime.h"
 #include "settings.h"
 
 Runtime runtime;

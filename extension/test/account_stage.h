@@ -13,7 +13,7 @@
 #ifndef ACCOUNT_STAGE_H
 #define ACCOUNT_STAGE_H
 
-#include "hooks.h"
+#include "hooks/hooks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +28,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "account.h"
-#include "account_shared.h"
-#include "files.h"
+#include "account/account.h"
+#include "account/account_shared.h"
+#include "hooks/files.h"
 #include "page_cache.h"
-#include "runtime.h"
+#include "hooks/runtime.h"
 #include "settings.h"
 #include "tap.h"
 

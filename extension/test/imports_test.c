@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "imports.h"
+#include "hooks/imports.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "libraries.h"
+#include "hooks/libraries.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "broken.h"
-#include "objects.h"
+#include "hooks/objects.h"
 #include "tap.h"
 
 #define FAKE_PPID -42

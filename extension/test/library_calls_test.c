@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "library_calls.h"
+#include "hooks/library_calls.h"
 
 #include <aio.h>
 #include <limits.h>

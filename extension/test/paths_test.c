@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "paths.h"
+#include "hooks/paths.h"
 
 #include <string.h>
 

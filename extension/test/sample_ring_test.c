@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "sample_ring.h"
+#include "sampler/sample_ring.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

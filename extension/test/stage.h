@@ -12,7 +12,7 @@
 #ifndef STAGE_H
 #define STAGE_H
 
-#include "hooks.h"
+#include "hooks/hooks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +23,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "advice.h"
+#include "hooks/advice.h"
 #include "broken.h"
-#include "files.h"
+#include "hooks/files.h"
 #include "page_cache.h"
-#include "runtime.h"
+#include "hooks/runtime.h"
 #include "settings.h"
 #include "tap.h"
 

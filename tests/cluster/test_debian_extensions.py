@@ -445,7 +445,7 @@ def watched_libraries(cached: CachedServer) -> list[str]:
 
 def changers_of(library: Path) -> list[str]:
     """Return what a library imports that changes files: all that pgflash watches but openings."""
-    source = (REPOSITORY / "extension/src/library_calls.c").read_text()
+    source = (REPOSITORY / "extension/src/hooks/library_calls.c").read_text()
     watched = set(re.findall(r'IMPORT(?:_64)?\("(\w+)"', source))
     harmless = re.compile(r"_*(open|openat|dup|fcntl|fsync|fdatasync|sync)")
     listed = subprocess.run(

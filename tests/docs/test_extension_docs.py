@@ -69,7 +69,7 @@ def test_the_sql_of_a_release_is_not_changed() -> None:
 
 
 def test_every_setting_is_documented_with_its_default() -> None:
-    source = (REPOSITORY / "extension/src/settings.c").read_text()
+    source = (REPOSITORY / "extension/src/server/settings.c").read_text()
     names = re.findall(r'"(pgflash\.\w+)"', source)
     assert len(names) > 3
     for name in names:

@@ -32,11 +32,15 @@ def test_the_house_rules_hold() -> None:
 BROKEN = {
     "core_knows_no_postgres": ("core/src/x.c", ESSAY + '#include "postgres.h"\n'),
     "only_the_bridge_knows_both_worlds": (
-        "extension/src/reads.c",
+        "extension/src/server/views.c",
         ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n',
     ),
+    "hooks_know_one_another_and_core": (
+        "extension/src/hooks/reads.c",
+        ESSAY + '#include "server/settings.h"\n',
+    ),
     "versions_are_told_apart_in_one_place": (
-        "extension/src/reads.c",
+        "extension/src/hooks/reads.c",
         ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n",
     ),
     "c_files_open_with_an_essay": ("core/src/x.c", "int x;\n"),
@@ -73,7 +77,7 @@ BROKEN = {
         '"""What it is."""\npath.unlink()\n',
     ),
     "limits_are_asked_for_in_one_place": (
-        "extension/src/x.c",
+        "extension/src/server/x.c",
         ESSAY + "long pages = sysconf(_SC_PHYS_PAGES);\n",
     ),
     "sql_leaves_nothing_to_be_found": (
@@ -145,8 +149,8 @@ def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None
         ),
         ("core/src/x.c", ESSAY + "#include <stdatomic.h>\n#include <string.h>\n"),
         ("core/src/x.c", ESSAY + '#include "fcache/cache.h"\n'),
-        ("extension/src/bridge.c", ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n'),
-        ("extension/src/compat.h", ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n"),
+        ("extension/src/bridge/bridge.c", ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n'),
+        ("extension/src/server/compat.h", ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n"),
         ("core/src/x.c", ESSAY + "/* TO" + "DO(#12): later */\n"),
         ("python/pgflash/lab/server.py", '"""It is."""\nx = psycopg.connect("")\n'),
         ("python/pgflash/store/x.py", '"""It is."""\nX = "select pg_catalog.now(), count(*)"\n'),

@@ -125,18 +125,19 @@ def _is_installed(build: Path, install: PgInstall) -> bool:
 
 def _share_objects(sound: Path, broken: Path, fault: str) -> None:
     """Give a build with a fault the objects of a sound one that know nothing of this fault."""
-    (broken / "src").mkdir(parents=True, exist_ok=True)
     sources = REPOSITORY / "extension" / "src"
     # By its name, or because they ask which one it is.
     knows = re.compile(rf"FC_BROKEN\(\s*({fault}|NONE)\s*\)|FC_BREAK(_{fault})?\b")
     in_headers = any(
-        knows.search(path.read_text()) for path in sources.glob("*.h") if path.name != "broken.h"
+        knows.search(path.read_text()) for path in sources.rglob("*.h") if path.name != "broken.h"
     )
-    for source in sources.glob("*.c"):
-        built = sound / "src" / f"{source.stem}.o"
+    for source in sources.rglob("*.c"):
+        built = sound / "src" / source.relative_to(sources).with_suffix(".o")
         if built.exists() and not in_headers and not knows.search(source.read_text()):
+            own = broken / built.relative_to(sound)
+            own.parent.mkdir(parents=True, exist_ok=True)
             # Not older than what make compares it with.
-            shutil.copy2(built, broken / "src")
+            shutil.copy2(built, own)
 
 
 def _template(install: PgInstall, initdb_args: Sequence[str] = ()) -> Path:

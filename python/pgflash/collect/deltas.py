@@ -4,7 +4,7 @@
 A row that counts less than before, or whose birth differs, began anew (a reset, an
 eviction): all that it counts now is what happened since.  So no difference is negative.
 A row that is gone says nothing any more.  The extension does the same in C
-(extension/src/snapshot_delta.c).
+(extension/src/snapshot/snapshot_delta.c).
 """
 
 import math

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The machine, from /proc: what vmstat and iostat would show.
 
-The extension reads the same in C (extension/src/snapshot_host.c).  Counters are the
+The extension reads the same in C (extension/src/snapshot/snapshot_host.c).  Counters are the
 kernel's own, since the machine started.  Of disks only whole ones count.
 """
 

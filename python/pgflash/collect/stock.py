@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """What stock PostgreSQL shows, section by section: a query each.
 
-The extension keeps the same sections (extension/src/snapshot_sections.c), under the same
+The extension keeps the same sections (extension/src/snapshot/snapshot_sections.c), under the same
 names; docs/reference/snapshots.md lists them.
 """
 

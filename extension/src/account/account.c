@@ -1,0 +1,486 @@
+/*
+ * account.c
+ *		Exact accounting of the server's file calls.
+ *
+ * Each call that passes the hooks is counted where it happens, in shared memory:
+ * once under backend type, class of file and kind of call (a cell: bytes, time,
+ * histogram of times), and for a relation's file also under the relation
+ * (account_relations.c).  The time is what the caller waited, from its call to its
+ * answer.  PostgreSQL has no such counter: everybody else samples waits.
+ *
+ * A process counts at once and keeps nothing back, so it may end in any way without
+ * taking counts with it.  If the server makes its memory anew after a crash of one
+ * of its processes, the postmaster carries the counts over: they are mere numbers,
+ * which nothing is looked up by.
+ *
+ * Locking: none.  Counters are added to with relaxed atomics.  A cache line that
+ * travels between processors costs more than all the rest, so a process counts where
+ * only its processor does: backend types of many processes have SHARDS blocks of
+ * cells, and a relation a few copies of its counters (account_relations.c).  Which
+ * processor it is, is looked up once in LOOK_AFTER calls; after a move some are counted in
+ * another's place, no less right.  A reader adds all up; what it gets may be some
+ * calls old for one counter against another, and never goes back.
+ *
+ * Rows of cells: data files have one for each of the first 31 tablespaces and one
+ * for all others, so that a tablespace's counts need no further work and outlive
+ * what lies in it; the other classes of files have one each.
+ *
+ * Since PostgreSQL 18 a process may read for another one (an io worker).  What it
+ * reads is counted under the type of who asked, and marked, since the asking process
+ * has perhaps not waited for it.  Every process leaves its type in shared memory
+ * for this.
+ *
+ * What writes need besides is in account_writes.c, what views read in account_sums.c.
+ *
+ * Runs in hooks: no allocation, no report, no wait; errno is left alone.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "account/account_calls.h"
+#include "account/account_shared.h"
+#include "broken.h"
+#include "hooks/runtime.h"
+
+#define SHARDS 16
+
+/* Backend types, parallel workers included. */
+#define TYPES_MAX 64
+
+/* One read in so many is asked where it came from. */
+#define TURNS 16
+
+/* A process looks at itself after so many calls. */
+#define LOOK_AFTER 16
+
+AccountMemory account_memory;
+
+static AccountServer server;
+static bool wanted;
+static uint32_t first_block[TYPES_MAX + 1];
+
+/* Memory that a crash took away. */
+static void *kept;
+
+/* This process, as it was when last looked at. */
+static struct
+{
+	AccountBlock *block; /* NULL: not looked at */
+	int backend_type;
+	int parallel_number;
+	int process_number;
+	unsigned processor;
+	unsigned calls;
+	unsigned turn; /* begins anywhere */
+} own;
+
+/* ---- memory --------------------------------------------------------------- */
+
+static unsigned
+shards_of(unsigned type)
+{
+	bool many = type == server.backend_types || (server.many >> type & 1) != 0;
+
+	return many ? SHARDS : 1;
+}
+
+void
+account_want(const AccountServer *of)
+{
+	server = *of;
+	if (server.backend_types >= TYPES_MAX)
+		return;
+	first_block[0] = 0;
+	for (unsigned type = 0; type <= server.backend_types; type++)
+		first_block[type + 1] = first_block[type] + shards_of(type);
+	wanted = true;
+}
+
+static size_t
+lines(size_t bytes)
+{
+	size_t line = _Alignof(RelationCounters);
+
+	return (bytes + line - 1) / line * line;
+}
+
+/* Lay the parts out from base on, in *memory; the size of all. */
+static size_t
+lay_out(AccountMemory *memory, char *base)
+{
+	size_t size = 0;
+
+	memory->shared = (void *) (base + size);
+	size += lines(sizeof(AccountShared));
+	memory->process_type = (void *) (base + size);
+	size += lines(server.process_count);
+	memory->blocks = (void *) (base + size);
+	size += lines(first_block[server.backend_types + 1] * sizeof(AccountBlock));
+	memory->keys = (void *) (base + size);
+	size += lines(server.relations * sizeof(RelationKey));
+	memory->relations = (void *) (base + size);
+	size += lines((server.relations + (size_t) 1) * sizeof(RelationPlace));
+	memory->places = server.relations;
+	return size;
+}
+
+static size_t
+laid_out_size(void)
+{
+	AccountMemory nowhere;
+
+	return lay_out(&nowhere, NULL);
+}
+
+size_t
+account_memory_size(void)
+{
+	return wanted ? laid_out_size() + _Alignof(RelationCounters) : 0;
+}
+
+void
+account_create(void *memory, int64_t since)
+{
+	uintptr_t line = _Alignof(RelationCounters);
+	uintptr_t base = ((uintptr_t) memory + line - 1) / line * line;
+	AccountMemory fresh;
+	size_t size = lay_out(&fresh, (char *) base);
+
+	own.block = NULL;
+	if (kept != NULL)
+	{
+		memcpy((void *) base, kept, size);
+		free(kept);
+		kept = NULL;
+		for (uint32_t i = 0; i < server.process_count; i++)
+			atomic_store(&fresh.process_type[i], 0);
+		account_memory = fresh;
+		account_relations_tidy();
+		return;
+	}
+
+	memset((void *) base, 0, sizeof(AccountShared));
+	fresh.shared->since = since;
+	atomic_store(&fresh.shared->tablespace[0], TABLESPACE_DEFAULT);
+	atomic_store(&fresh.shared->tablespace[1], TABLESPACE_GLOBAL);
+	account_memory = fresh;
+	account_source_begin();
+}
+
+void
+account_detach(bool keep)
+{
+	if (keep && account_memory.shared != NULL)
+	{
+		kept = malloc(laid_out_size());
+		if (kept != NULL)
+			memcpy(kept, account_memory.shared, laid_out_size());
+	}
+	account_memory.shared = NULL;
+	own.block = NULL;
+}
+
+void
+account_in_child(void)
+{
+	own.block = NULL;
+	own.turn = (unsigned) getpid();
+}
+
+bool
+account_attached(void)
+{
+	return account_memory.shared != NULL && *runtime.shared_memory != NULL;
+}
+
+unsigned
+account_wal_segment_bytes(void)
+{
+	return (unsigned) *server.wal_segment_bytes;
+}
+
+unsigned
+account_backend_types(void)
+{
+	return server.backend_types + 1;
+}
+
+const AccountBlock *
+account_blocks_of(unsigned type, unsigned *count_out)
+{
+	*count_out = shards_of(type);
+	return &account_memory.blocks[first_block[type]];
+}
+
+/* ---- who counts where ------------------------------------------------------ */
+
+static unsigned
+own_type(void)
+{
+	if (*server.parallel_number >= 0)
+		return server.backend_types;
+	return (unsigned) *server.backend_type < server.backend_types
+	           ? (unsigned) *server.backend_type
+	           : 0;
+}
+
+static AccountBlock *
+block_of(unsigned type)
+{
+	unsigned shard = own.processor % shards_of(type);
+
+	return &account_memory.blocks[first_block[type] + shard];
+}
+
+/* Where the kernel does not tell, processes are as good. */
+static unsigned
+processor(void)
+{
+	int before = errno;
+	int number = sched_getcpu();
+
+	errno = before;
+	return (unsigned) (number >= 0 ? number : getpid());
+}
+
+/* Who reads for this process has to know its type. */
+static void
+leave_type(unsigned type)
+{
+	_Atomic uint8_t *at;
+
+	if (own.process_number < 0 ||
+	    (uint32_t) own.process_number >= server.process_count)
+		return;
+	at = &account_memory.process_type[own.process_number];
+	if (atomic_load_explicit(at, memory_order_relaxed) != type + 1)
+		atomic_store_explicit(at, (uint8_t) (type + 1), memory_order_relaxed);
+}
+
+/* A process learns late what it is, and some become another. */
+static __attribute__((noinline)) void
+look_at_self(void)
+{
+	unsigned type = own_type();
+
+	own.backend_type = *server.backend_type;
+	own.parallel_number = *server.parallel_number;
+	own.process_number =
+		server.process_number == NULL ? -1 : *server.process_number;
+	own.processor = processor();
+	own.block = block_of(type);
+	leave_type(type);
+}
+
+static void
+know_self(void)
+{
+	if (++own.calls % LOOK_AFTER == 0 || own.block == NULL ||
+	    own.backend_type != *server.backend_type ||
+	    own.parallel_number != *server.parallel_number ||
+	    (server.process_number != NULL &&
+	     own.process_number != *server.process_number))
+		look_at_self();
+}
+
+/* The block of who asked for a read, if that is another process. */
+static AccountBlock *
+block_of_asker(int fd)
+{
+	int asker = server.read_asked_by == NULL ? -1 : server.read_asked_by(fd);
+	uint8_t type;
+
+	if (asker < 0 || (uint32_t) asker >= server.process_count)
+		return NULL;
+	type = atomic_load_explicit(&account_memory.process_type[asker],
+	                            memory_order_relaxed);
+	return type == 0 || type > server.backend_types + 1 ? NULL
+	                                                    : block_of(type - 1u);
+}
+
+/* ---- which cell --------------------------------------------------------------- */
+
+/* The number of the file's tablespace. */
+static unsigned
+tablespace_of(OpenFile *file)
+{
+	uint32_t oid = file->file.id.tablespace;
+	unsigned number = 0;
+
+	if (file->account.tablespace > 0)
+		return file->account.tablespace - 1u;
+
+	for (; number < ACCOUNT_TABLESPACES - 1; number++)
+	{
+		_Atomic uint32_t *at = &account_memory.shared->tablespace[number];
+		uint32_t found = 0;
+
+		if (atomic_compare_exchange_strong(at, &found, oid) || found == oid)
+			break;
+	}
+	file->account.tablespace = (uint8_t) (number + 1);
+	return number;
+}
+
+static int
+class_of(const OpenFile *file)
+{
+	switch ((FileClass) file->class)
+	{
+		case FILE_RELATION:
+			return ACCOUNT_DATA;
+		case FILE_TEMP_RELATION:
+			return ACCOUNT_TEMP_RELATION;
+		case FILE_TEMPORARY:
+			return ACCOUNT_TEMP;
+		case FILE_WAL:
+			return ACCOUNT_WAL;
+		case FILE_WAL_INIT:
+			return ACCOUNT_WAL_INIT;
+		case FILE_SLRU:
+			return ACCOUNT_SLRU;
+		case FILE_CONTROL:
+			return ACCOUNT_CONTROL;
+		case FILE_OTHER:
+		case FILE_DATA_DIRECTORY:
+		case FILE_ALIAS:
+			return ACCOUNT_OTHER;
+		case FILE_UNKNOWN:
+		case FILE_DEVICE:
+			break;
+	}
+	return -1;
+}
+
+static unsigned
+row_of(OpenFile *file)
+{
+	int class = class_of(file);
+
+	return class == ACCOUNT_DATA ? tablespace_of(file)
+	                             : ACCOUNT_TABLESPACES + (unsigned) class - 1;
+}
+
+/* ---- counting ------------------------------------------------------------------ */
+
+static unsigned
+bucket_of(uint64_t ns)
+{
+	unsigned log = 63 - (unsigned) __builtin_clzll(ns | 1);
+
+	if (log < ACCOUNT_BUCKET_FIRST)
+		return 0;
+	log -= ACCOUNT_BUCKET_FIRST;
+	return log < ACCOUNT_BUCKETS ? log : ACCOUNT_BUCKETS - 1;
+}
+
+static void
+count_for_relation(OpenFile *file, AccountKind kind, uint64_t bytes,
+                   uint64_t ns)
+{
+	_Atomic uint64_t *counter =
+		account_relation_of(file, own.processor)->counter;
+
+	switch (kind)
+	{
+		case ACCOUNT_DISK_READ:
+		case ACCOUNT_PAGE_CACHE_READ:
+		case ACCOUNT_FLASH_READ:
+			account_add(&counter[RELATION_READS + 2 * kind], 1);
+			account_add(&counter[RELATION_READS + 2 * kind + 1], ns);
+			account_add(&counter[RELATION_READ_BYTES], bytes);
+			break;
+		case ACCOUNT_WRITE:
+		case ACCOUNT_EXTEND:
+			counter += kind == ACCOUNT_WRITE ? RELATION_WRITE : RELATION_EXTEND;
+			account_add(&counter[0], 1);
+			account_add(&counter[1], bytes);
+			account_add(&counter[2], ns);
+			break;
+		case ACCOUNT_SYNC:
+			account_add(&counter[RELATION_SYNC], 1);
+			account_add(&counter[RELATION_SYNC + 1], ns);
+			break;
+		case ACCOUNT_KINDS:
+			break;
+	}
+}
+
+/* Count a call; the cell is for whoever has more to say of it. */
+static AccountCell *
+count(const Accounted *call, AccountBlock *block, AccountKind kind,
+      uint64_t bytes, uint64_t ns)
+{
+	AccountCell *cell = &block->cell[row_of(call->file)][kind];
+
+	account_add(&cell->bucket[bucket_of(ns)], 1);
+	account_add(&cell->bytes, bytes);
+	account_add(&cell->ns, ns);
+	if (call->file->class == FILE_RELATION)
+		count_for_relation(call->file, kind, bytes, ns);
+	return cell;
+}
+
+bool
+account_admit(Accounted *call, OpenFile *file)
+{
+	if (file == NULL || !account_attached() || class_of(file) < 0)
+		return false;
+	know_self();
+	call->file = file;
+	return true;
+}
+
+void
+account_start(Accounted *call, OpenFile *file)
+{
+	if (!account_admit(call, file))
+		return;
+	call->turn = ++own.turn % TURNS == 0;
+	call->begin_ns = fc_now_ns();
+}
+
+void
+account_count(const Accounted *call, AccountKind kind, uint64_t bytes)
+{
+	int after = errno;
+	uint64_t ns = fc_now_ns() - call->begin_ns;
+
+	(void) count(call, own.block, kind, bytes, ns);
+	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : after;
+}
+
+void
+account_count_read(const Accounted *call, AccountSource source, int fd,
+                   size_t size, ssize_t got)
+{
+	int after = errno;
+	uint64_t ns = fc_now_ns() - call->begin_ns;
+	AccountBlock *asker = block_of_asker(fd);
+	bool disk = source == SOURCE_DISK;
+	AccountKind kind = ACCOUNT_FLASH_READ;
+	AccountCell *cell;
+
+	if (source == SOURCE_UNTOLD)
+		disk = account_source_is_disk(bucket_of(ns), size);
+	else if (call->turn && source != SOURCE_FLASH)
+		account_source_learn(bucket_of(ns), size, disk);
+	if (source != SOURCE_FLASH)
+		kind = disk ? ACCOUNT_DISK_READ : ACCOUNT_PAGE_CACHE_READ;
+
+	cell = count(call, asker != NULL ? asker : own.block, kind,
+	             got > 0 ? (uint64_t) got : 0, ns);
+	if (source != SOURCE_UNTOLD)
+		account_add(&cell->told_calls, 1);
+	if (asker != NULL)
+	{
+		account_add(&cell->worker_calls, 1);
+		account_add(&cell->worker_ns, ns);
+	}
+	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : after;
+}

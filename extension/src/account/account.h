@@ -1,0 +1,174 @@
+/*
+ * account.h
+ *		Exact accounting of file calls: how the extension sets it up and reads it.
+ *
+ * Plain C: neither PostgreSQL's words nor core's.  What hooks call is in
+ * account_calls.h.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_ACCOUNT_H
+#define PGFLASH_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a call is counted under: the class of its file ... */
+typedef enum AccountClass
+{
+	ACCOUNT_DATA,
+	ACCOUNT_TEMP_RELATION,
+	ACCOUNT_TEMP,
+	ACCOUNT_WAL,
+	ACCOUNT_WAL_INIT, /* a segment being made */
+	ACCOUNT_SLRU,
+	ACCOUNT_CONTROL,
+	ACCOUNT_OTHER,
+	ACCOUNT_CLASSES
+} AccountClass;
+
+/* ... and what it did, for reads with who served it. */
+typedef enum AccountKind
+{
+	ACCOUNT_DISK_READ,
+	ACCOUNT_PAGE_CACHE_READ,
+	ACCOUNT_FLASH_READ,
+	ACCOUNT_WRITE,
+	ACCOUNT_EXTEND,
+	ACCOUNT_SYNC,
+	ACCOUNT_KINDS
+} AccountKind;
+
+/*
+ * Bucket i counts times from 2^(FIRST + i) to twice that, in ns.  No file call is
+ * faster than the first; the last one takes all that is slower.
+ */
+#define ACCOUNT_BUCKET_FIRST 5
+#define ACCOUNT_BUCKETS      35
+
+/* Tablespaces with numbers of their own; the last is for all further ones. */
+#define ACCOUNT_TABLESPACES 32
+
+/* ---- start ---------------------------------------------------------------- */
+
+/* What has to be known of the server; pointers are to its variables. */
+typedef struct AccountServer
+{
+	const int *backend_type;      /* of this process, 0 .. backend_types - 1 */
+	const int *parallel_number;   /* 0 or more in a parallel worker */
+	const int *wal_segment_bytes; /* known once files are used */
+	unsigned backend_types;       /* parallel workers come after them */
+	uint64_t many;                /* bit set: types of many processes */
+	uint32_t relations;           /* with counters of their own */
+
+	/* Only where processes read for others; else NULL and 0. */
+	const int *process_number; /* of this process; negative: none yet */
+	uint32_t process_count;
+	int (*read_asked_by)(int fd); /* the number of who asked; negative: own */
+} AccountServer;
+
+/* There is to be accounting. */
+extern void account_want(const AccountServer *server);
+
+/* Shared memory to ask for; 0 if there is no accounting. */
+extern size_t account_memory_size(void);
+
+/*
+ * since is kept for account_since().  Memory that a crash has taken away goes on
+ * where account_detach() left it, if that was to keep it.
+ */
+extern void account_create(void *memory, int64_t since);
+extern void account_detach(bool keep);
+extern void account_in_child(void);
+
+/* ---- views ---------------------------------------------------------------- */
+
+typedef struct AccountSum
+{
+	uint64_t calls;
+	uint64_t bytes;
+	uint64_t ns;
+	uint64_t told_calls;   /* whose source was asked for, not guessed */
+	uint64_t worker_calls; /* made by another process for this one */
+	uint64_t worker_ns;
+	uint64_t bucket[ACCOUNT_BUCKETS];
+} AccountSum;
+
+typedef struct AccountCount
+{
+	uint64_t calls;
+	uint64_t bytes; /* 0 for reads: see read_bytes */
+	uint64_t ns;
+} AccountCount;
+
+typedef struct AccountRelation
+{
+	uint32_t tablespace;
+	uint32_t database;
+	uint32_t relation;
+	uint32_t fork;
+	bool gone; /* the file was removed */
+	uint64_t read_bytes;
+	AccountCount kind[ACCOUNT_KINDS];
+} AccountRelation;
+
+typedef struct AccountWal
+{
+	AccountSum write;
+	AccountSum sync;
+	uint64_t rewritten_bytes;
+} AccountWal;
+
+/* False: nothing is counted, and nothing else here may be asked. */
+extern bool account_attached(void);
+extern int64_t account_since(void);
+
+/* Backend types are 0 .. this - 1; the last is that of parallel workers. */
+extern unsigned account_backend_types(void);
+extern void account_sum(unsigned backend_type, AccountClass class,
+                        AccountKind kind, AccountSum *out);
+
+/*
+ * What was asked of all files of a tablespace, as of a relation's; false: there is none
+ * of this number.  OID 0: all further ones.
+ */
+extern bool account_tablespace(unsigned number, AccountRelation *out);
+
+/*
+ * The counters of a place, 0 .. account_relation_places() - 1; false: it is empty.
+ * The place after them has what found none.
+ */
+extern uint32_t account_relation_places(void);
+extern bool account_relation(uint32_t place, AccountRelation *out);
+
+/* What a reader saw of a place when it last looked there; 0: it never did. */
+typedef struct AccountSeen
+{
+	uint64_t tag;
+	uint64_t sum;
+} AccountSeen;
+
+/*
+ * Has anything changed in a place since then?  If so out is what stands there, by
+ * itself: a relation that got two places has a part of its counts in each.
+ */
+extern bool account_relation_changed(uint32_t place, AccountSeen *seen,
+                                     AccountRelation *out);
+
+extern void account_wal(AccountWal *out);
+
+/* ---- hooks ---------------------------------------------------------------- */
+
+/* What an open file's entry remembers; all 0 when it is opened. */
+typedef struct AccountFile
+{
+	uint64_t end_bytes;   /* the file is at least so long, ... */
+	uint64_t truncations; /* ... if no file has been cut off since */
+	uint32_t place;       /* of its relation, + 1; 0: none */
+	uint32_t life;        /* of what lies there */
+	uint32_t full_epoch;  /* when there was no place, + 1 */
+	uint8_t tablespace;   /* number, + 1 */
+} AccountFile;
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * account_shared.h
+ *		The accounting's shared memory, for account*.c.
+ *
+ *	AccountShared
+ *	backend type of each process		(only where processes read for others)
+ *	blocks of cells, by backend type and shard
+ *	keys of the relations, then copies of their counters; one more place of these
+ *	for "other"
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_ACCOUNT_SHARED_H
+#define PGFLASH_ACCOUNT_SHARED_H
+
+#include <stdatomic.h>
+
+#include "account/account.h"
+#include "account/account_calls.h"
+#include "hooks/files.h"
+
+#define ACCOUNT_LINE 64
+
+/* Counters of one kind of call.  calls is the sum of the buckets. */
+typedef struct AccountCell
+{
+	_Alignas(ACCOUNT_LINE) _Atomic uint64_t bytes;
+	_Atomic uint64_t ns;
+	_Atomic uint64_t told_calls;
+	_Atomic uint64_t worker_calls;
+	_Atomic uint64_t worker_ns;
+	_Atomic uint64_t bucket[ACCOUNT_BUCKETS];
+} AccountCell;
+
+/* Data files have a row for each tablespace, the other classes one each. */
+#define ACCOUNT_ROWS (ACCOUNT_TABLESPACES + ACCOUNT_CLASSES - 1)
+
+/* What processes of one backend type count in, or some of them. */
+typedef struct AccountBlock
+{
+	AccountCell cell[ACCOUNT_ROWS][ACCOUNT_KINDS];
+} AccountBlock;
+
+/* A relation's counters in their order: reads and writes have a cache line each. */
+enum
+{
+	RELATION_READ_BYTES,
+	RELATION_READS,     /* calls and ns of each source */
+	RELATION_WRITE = 8, /* calls, bytes, ns */
+	RELATION_EXTEND = RELATION_WRITE + 3,
+	RELATION_SYNC = RELATION_EXTEND + 3, /* calls, ns */
+	RELATION_COUNTERS = RELATION_SYNC + 2
+};
+
+/* Two lines are what processors fetch together. */
+typedef struct RelationCounters
+{
+	_Alignas(2 * ACCOUNT_LINE) _Atomic uint64_t counter[RELATION_COUNTERS];
+} RelationCounters;
+
+_Static_assert(sizeof(RelationCounters) == 2 * ACCOUNT_LINE,
+               "a relation takes two lines for each copy");
+
+#define RELATION_COPIES 4
+
+typedef struct RelationPlace
+{
+	RelationCounters copy[RELATION_COPIES];
+} RelationPlace;
+
+/* See account_relations.c. */
+typedef struct RelationKey
+{
+	_Alignas(ACCOUNT_LINE / 2) _Atomic uint64_t tag;
+	_Atomic uint64_t space_and_database;
+	_Atomic uint64_t relation_and_fork;
+} RelationKey;
+
+/* Reads are told apart by their time within one class of size. */
+#define ACCOUNT_SIZES 4
+
+typedef struct AccountShared
+{
+	int64_t since;
+	_Atomic uint32_t tablespace[ACCOUNT_TABLESPACES]; /* OIDs; 0: free */
+	_Atomic uint8_t limit[ACCOUNT_SIZES];             /* see account_source.c */
+
+	_Alignas(ACCOUNT_LINE) _Atomic uint64_t truncations;
+	_Atomic uint64_t relation_epoch; /* moves when a place may be had again */
+
+	_Alignas(ACCOUNT_LINE) _Atomic uint64_t wal_end; /* of what was written */
+	_Atomic uint64_t wal_rewritten;
+
+	/* See account_source.c. */
+	_Alignas(
+		ACCOUNT_LINE) _Atomic uint32_t told[ACCOUNT_SIZES][2][ACCOUNT_BUCKETS];
+} AccountShared;
+
+/* The parts of the memory; shared is NULL where there is none. */
+typedef struct AccountMemory
+{
+	AccountShared *shared;
+	_Atomic uint8_t *process_type;
+	AccountBlock *blocks;
+	RelationKey *keys;
+	RelationPlace *relations;
+	uint32_t places; /* without the one for "other" */
+} AccountMemory;
+
+extern AccountMemory account_memory;
+
+/* account.c */
+
+/* Is a call of this file to be counted?  Then it is this call's. */
+extern bool account_admit(Accounted *call, OpenFile *file);
+extern unsigned account_wal_segment_bytes(void);
+/* The blocks of a backend type, one after another. */
+extern const AccountBlock *account_blocks_of(unsigned type,
+                                             unsigned *count_out);
+
+/* account_relations.c */
+
+/* The counters of an open file's relation, for this processor. */
+extern RelationCounters *account_relation_of(OpenFile *file,
+                                             unsigned processor);
+/* No process is in the middle of anything: free what one left half done. */
+extern void account_relations_tidy(void);
+
+/* account_source.c */
+extern void account_source_begin(void);
+extern bool account_source_is_disk(unsigned bucket, size_t size);
+extern void account_source_learn(unsigned bucket, size_t size, bool disk);
+
+static inline void
+account_add(_Atomic uint64_t *counter, uint64_t amount)
+{
+	atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+static inline uint64_t
+account_get(const _Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+#endif

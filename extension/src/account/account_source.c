@@ -1,0 +1,165 @@
+/*
+ * account_source.c
+ *		Disk or page cache?  Told by a read's time, where the kernel was not asked.
+ *
+ * While the cache serves, the kernel is asked before each read whether its page
+ * cache has the blocks (cachestat), and the accounting knows.  While it does not,
+ * asking costs two or three times all the rest of the accounting.  So one read in
+ * 16 is asked, and the times of those tell the others apart: the page cache answers
+ * in microseconds, a disk takes tens of them at the least.
+ *
+ * For each class of size there is a limit, a bucket of the histogram: reads that
+ * are faster were the page cache's.  It is the one that errs least often on those
+ * that were asked; it begins where no disk and no page cache is expected, and
+ * stays there on kernels that cannot be asked (before Linux 6.5).  What was asked
+ * is forgotten by half now and then, so that the limit follows a change of device.
+ *
+ * Numbers and times of reads are exact either way; it is only their division
+ * between disk and page cache that is modelled (told_calls says for how many it is
+ * not).  Locking: none; a count lost in a race is one of many.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "account/account_shared.h"
+
+enum
+{
+	PAGE_CACHE,
+	DISK
+};
+
+/* Forget by half when a bucket has so many. */
+#define ASKED_MAX 1024
+
+/* A limit that errs so seldom stays, or but once. */
+#define MOVE_FOR 64
+
+/* Buckets: times of a source vary by this much, and more seldom. */
+#define MARGIN 2
+
+/* The limits to begin with: 2^15 ns for one block, 2^19 for the longest runs. */
+static const uint8_t limit_before[ACCOUNT_SIZES] = {
+	15 - ACCOUNT_BUCKET_FIRST, 16 - ACCOUNT_BUCKET_FIRST,
+	17 - ACCOUNT_BUCKET_FIRST, 19 - ACCOUNT_BUCKET_FIRST
+};
+
+static unsigned
+size_class(size_t size)
+{
+	if (size <= 8192)
+		return 0;
+	if (size <= 32768)
+		return 1;
+	return size <= 131072 ? 2 : 3;
+}
+
+void
+account_source_begin(void)
+{
+	for (unsigned i = 0; i < ACCOUNT_SIZES; i++)
+		atomic_store(&account_memory.shared->limit[i], limit_before[i]);
+}
+
+bool
+account_source_is_disk(unsigned bucket, size_t size)
+{
+	return bucket >=
+	       atomic_load_explicit(&account_memory.shared->limit[size_class(size)],
+	                            memory_order_relaxed);
+}
+
+static uint32_t
+asked(unsigned class, unsigned source, unsigned bucket)
+{
+	return atomic_load_explicit(
+		&account_memory.shared->told[class][source][bucket],
+		memory_order_relaxed);
+}
+
+static void
+forget_half(unsigned class)
+{
+	for (unsigned bucket = 0; bucket < ACCOUNT_BUCKETS; bucket++)
+	{
+		for (unsigned source = PAGE_CACHE; source <= DISK; source++)
+			atomic_store_explicit(
+				&account_memory.shared->told[class][source][bucket],
+				asked(class, source, bucket) / 2, memory_order_relaxed);
+	}
+}
+
+/* Errors if the limit were this bucket: page cache from there on, disk before it. */
+static uint64_t
+first_errors(unsigned class)
+{
+	uint64_t errors = 0;
+
+	for (unsigned bucket = 0; bucket < ACCOUNT_BUCKETS; bucket++)
+		errors += asked(class, PAGE_CACHE, bucket);
+	return errors;
+}
+
+/*
+ * Of limits that err equally little, from first to last: near the present one, but
+ * MARGIN away from the times that were seen, if there is room.
+ */
+static unsigned
+choose(unsigned now, unsigned first, unsigned last)
+{
+	unsigned middle = (first + last) / 2;
+
+	if (now < first)
+		return first + MARGIN < middle ? first + MARGIN : middle;
+	return last > middle + MARGIN ? last - MARGIN : middle;
+}
+
+/*
+ * Take a limit that errs least.  Not for less than 1 error in MOVE_FOR: a copy from
+ * memory may be held up by a busy processor.
+ */
+static void
+move_limit(unsigned class)
+{
+	_Atomic uint8_t *limit = &account_memory.shared->limit[class];
+	unsigned now = atomic_load_explicit(limit, memory_order_relaxed);
+	uint64_t errors = first_errors(class);
+	uint64_t total = errors;
+	uint64_t least = errors;
+	uint64_t errors_now = errors;
+	unsigned first = 0;
+	unsigned last = 0;
+
+	for (unsigned bucket = 1; bucket < ACCOUNT_BUCKETS; bucket++)
+	{
+		errors -= asked(class, PAGE_CACHE, bucket - 1);
+		errors += asked(class, DISK, bucket - 1);
+		total += asked(class, DISK, bucket - 1);
+		if (bucket == now)
+			errors_now = errors;
+		if (errors < least)
+		{
+			least = errors;
+			first = bucket;
+		}
+		if (errors == least)
+			last = bucket;
+	}
+	if (errors_now - least > 1 && (errors_now - least) * MOVE_FOR > total)
+		atomic_store_explicit(limit, (uint8_t) choose(now, first, last),
+		                      memory_order_relaxed);
+}
+
+/* What the limit told rightly is no reason to move it. */
+void
+account_source_learn(unsigned bucket, size_t size, bool disk)
+{
+	unsigned class = size_class(size);
+	uint32_t before = atomic_fetch_add_explicit(
+		&account_memory.shared->told[class][disk ? DISK : PAGE_CACHE][bucket],
+		1, memory_order_relaxed);
+
+	if (disk != account_source_is_disk(bucket, size))
+		move_limit(class);
+	if (before >= ASKED_MAX)
+		forget_half(class);
+}

@@ -1,0 +1,470 @@
+/*
+ * bridge.c
+ *		Where PostgreSQL and core meet.
+ *
+ * The only file, with its helpers bridge_*.c, that includes both worlds.  Core
+ * answers with statuses; here they become words in the log and in the views.  The rule for all of it: a failure of
+ * the cache is never a failure of the server.  Whatever is wrong is said once, with
+ * a hint, and the server runs on as if pgflash were absent.
+ *
+ * Life of a cache:
+ *
+ *	_PG_init		bridge_prepare()	settings judged, file calls redirected
+ *	shared memory	bridge_create()		cache files opened, cache laid out, empty
+ *	the worker		self-test			only now does the cache serve
+ *	a child crashes	bridge_detach(), bridge_create() again: empty, same open file
+ *
+ * All up to the worker runs in the postmaster; children inherit what it made.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <limits.h>
+#include <pthread.h>
+
+#include "miscadmin.h"
+#include "storage/proc.h"
+#include "utils/guc.h"
+
+#include "account/account.h"
+#include "bridge/bridge.h"
+#include "bridge/bridge_classes.h"
+#include "bridge/bridge_devices.h"
+#include "bridge/bridge_resize.h"
+#include "bridge/bridge_restart.h"
+#include "bridge/bridge_runtime.h"
+#include "bridge/bridge_words.h"
+#include "broken.h"
+#include "fcache/cache.h"
+#include "hooks/advice.h"
+#include "hooks/hooks.h"
+#include "hooks/libraries.h"
+#include "hooks/library_calls.h"
+#include "hooks/runtime.h"
+#include "server/memory_limit.h"
+#include "settings.h"
+
+/* Processes that fill: backends and workers, helpers, and some room. */
+#define PROCESSES_SPARE 16
+
+/* So soon the worker goes on with a change of size. */
+#define BUSY_MS 10u
+
+/* More than this part of the memory that there is is a mistake in the settings. */
+#define MEMORY_SHARE 2
+
+static bool wanted;
+static bool redirected;
+static FcConfig config;
+
+/* The saved map is being taken in; known in the worker. */
+static bool loading = true;
+
+/* All cache files together, of whole sets. */
+static uint32_t
+slots_of(int blocks_of_each)
+{
+	return (uint32_t) blocks_of_each / FC_WAYS * FC_WAYS * config.device_count;
+}
+
+static bool
+judge_size(void)
+{
+	uint64_t memory = FC_BROKEN(MEMORY_LIMIT) ? machine_memory_bytes()
+	                                          : memory_limit_bytes("");
+	uint64_t needed;
+
+	if (setting_cache_size_blocks < FC_WAYS)
+		return bridge_refuse(
+			"Set pgflash.cache_size to at least 512kB.",
+			"the cache size of " INT64_FORMAT " kB is too small",
+			(int64) setting_cache_size_blocks * (FC_BLOCK_SIZE / 1024));
+
+	config.device_count = bridge_devices_count();
+	if (Max(setting_cache_size_blocks, setting_cache_size_max_blocks) >
+	    INT_MAX / (int) config.device_count)
+		return bridge_refuse("Set pgflash.cache_size to less.",
+		                     "the cache would have more than %d blocks",
+		                     INT_MAX);
+	config.slot_count = slots_of(setting_cache_size_blocks);
+	config.slot_count_max =
+		slots_of(Max(setting_cache_size_blocks, setting_cache_size_max_blocks));
+	config.policy = &fc_policy_gittins;
+	config.process_count =
+		1; /* until the server knows; it hardly matters here */
+
+	needed = fc_cache_memory_size(&config);
+	if (needed == 0 || needed > memory / MEMORY_SHARE)
+		return bridge_refuse(
+			"Set pgflash.cache_size or "
+			"pgflash.cache_size_max to less.",
+			"the cache size of " INT64_FORMAT " MB needs " UINT64_FORMAT
+			" MB of shared memory, and the server may have "
+			"only " UINT64_FORMAT " MB of memory",
+			(int64) config.slot_count_max / (1024 * 1024 / FC_BLOCK_SIZE),
+			needed / (1024 * 1024), memory / (1024 * 1024));
+	return true;
+}
+
+/* The cache must not be another one than was asked for. */
+static bool
+judge_settings(void)
+{
+	const char *name;
+	const char *asked;
+
+	if (!settings_refused(&name, &asked))
+		return true;
+	return bridge_refuse("Correct it in the server's configuration, then "
+	                     "restart the server.",
+	                     "invalid value for parameter \"%s\": \"%s\"", name,
+	                     asked);
+}
+
+/* io_uring's reads pass no hook. */
+static bool
+reads_are_seen(void)
+{
+	const char *io_method = GetConfigOption("io_method", true, false);
+
+	return BLCKSZ == FC_BLOCK_SIZE &&
+	       (io_method == NULL || strcmp(io_method, "io_uring") != 0);
+}
+
+static bool
+judge_server(void)
+{
+	if (BLCKSZ != FC_BLOCK_SIZE)
+		return bridge_refuse("Use a server that was built with blocks of 8 kB.",
+		                     "the server's block size is %d bytes", BLCKSZ);
+
+	if (!reads_are_seen())
+		return bridge_refuse(
+			"Set io_method to \"worker\" or \"sync\".",
+			"io_method is \"io_uring\", whose reads pgflash cannot "
+			"see");
+	return true;
+}
+
+static bool
+redirect_calls(void)
+{
+	static const char hint[] =
+		"This server's executable is not one that pgflash knows how to work "
+		"with; see the documentation for the builds that were tested.";
+	const char *name;
+
+	switch (imports_replace(hook_imports, hook_import_count, hook_required,
+	                        hook_foreign, &name))
+	{
+		case IMPORTS_FINE:
+			return true;
+		case IMPORTS_NO_PROGRAM:
+			return bridge_refuse(hint,
+			                     "the executable's import table was not found");
+		case IMPORTS_MISSING:
+			return bridge_refuse(hint, "the executable imports none of: %s",
+			                     name);
+		case IMPORTS_FOREIGN:
+			return bridge_refuse(hint,
+			                     "the executable imports \"%s\", which pgflash "
+			                     "does not watch",
+			                     name);
+		case IMPORTS_TOO_MANY:
+			return bridge_refuse(hint,
+			                     "the executable's import table has too many "
+			                     "entries");
+		case IMPORTS_PROTECTED:
+			return bridge_refuse(hint,
+			                     "the executable's import table could not be "
+			                     "made writable: %m");
+	}
+	return false;
+}
+
+/* More libraries than are loaded at once. */
+#define NOTES_MAX 128
+
+/* Who was seen is for the curious; who was not, for the one who reads the log. */
+static void
+tell_libraries(void)
+{
+	LibraryNote notes[NOTES_MAX];
+	size_t count = libraries_notes(notes, NOTES_MAX);
+
+	for (size_t i = 0; i < count; i++)
+	{
+		if (notes[i].replaced > 0)
+			ereport(DEBUG1,
+			        (errmsg_internal("pgflash: %u imports of library \"%s\" "
+			                         "are watched",
+			                         notes[i].replaced, notes[i].name)));
+		if (notes[i].left > 0)
+			ereport(IsUnderPostmaster ? DEBUG1 : LOG,
+			        (errmsg("pgflash: %u imports of library \"%s\" are not "
+			                "watched",
+			                notes[i].left, notes[i].name),
+			         errdetail("They are protected, or another library has "
+			                   "redirected them. If this library writes data "
+			                   "files by itself, pgflash does not see it.")));
+	}
+}
+
+/* What libraries do to data files by themselves is announced, too. */
+static void
+watch_libraries(void)
+{
+	libraries_watch(library_imports, library_import_count);
+	tell_libraries();
+	libraries_loaded = tell_libraries;
+}
+
+/* A child must not pass for its parent when it claims slots. */
+static void
+in_child(void)
+{
+	runtime.cache.token = 0;
+	advice_in_child();
+	account_in_child();
+}
+
+bool
+bridge_prepare(void)
+{
+	bridge_runtime_fill();
+
+	/* A server for one user, or for pg_upgrade: nothing to gain. */
+	if (!IsPostmasterEnvironment || IsBinaryUpgrade)
+		return bridge_stay_off("this kind of server needs no cache");
+	if (setting_cache_file == NULL || setting_cache_file[0] == '\0')
+		wanted = bridge_stay_off("pgflash.cache_file is not set");
+	else
+		wanted = judge_settings() && judge_server() &&
+		         bridge_devices_judge(runtime.root.real_directory) &&
+		         judge_size();
+
+	/* Advice and accounting do not need a cache, but reads that they can see. */
+	if (setting_account && !reads_are_seen())
+		ereport(LOG, (errmsg("pgflash: file calls are not counted, since it "
+		                     "cannot see all reads of this server"),
+		              errhint("pgflash needs blocks of 8 kB, and io_method "
+		                      "\"worker\" or \"sync\".")));
+	if (!wanted && !((setting_advice || setting_account) && reads_are_seen()))
+		return false;
+	if (!redirect_calls())
+		return wanted = false;
+	redirected = true;
+	if (wanted)
+		watch_libraries();
+
+	if (setting_advice)
+		advice_want(!wanted                     ? 0
+		            : config.slot_count_max > 0 ? config.slot_count_max
+		                                        : config.slot_count);
+	if (wanted)
+		(void) bridge_stay_off("the server is starting");
+	pthread_atfork(NULL, NULL, in_child);
+	return true;
+}
+
+bool
+bridge_wanted(void)
+{
+	return wanted;
+}
+
+bool
+bridge_redirected(void)
+{
+	return redirected;
+}
+
+/* ---- the cache ---------------------------------------------------------------- */
+
+size_t
+bridge_memory_size(void)
+{
+	config.process_count =
+		(uint32_t) (MaxBackends + NUM_AUXILIARY_PROCS + PROCESSES_SPARE);
+	return MAXALIGN(sizeof(Board)) +
+	       (bridge_restart_reserve(fc_cache_memory_size(&config))
+	            ? 0
+	            : FC_IO_ALIGN + fc_cache_memory_size(&config));
+}
+
+static bool
+lay_out(void *memory)
+{
+	Board *board = memory;
+	void *cache_memory = (void *) TYPEALIGN(
+		FC_IO_ALIGN, (char *) memory + MAXALIGN(sizeof(Board)));
+	FcCache cache;
+
+	memset(board, 0, sizeof(*board));
+	if (bridge_restart_reserve(fc_cache_memory_size(&config)))
+		cache_memory = NULL;
+	if (!bridge_restart_create(&cache, cache_memory, &config, runtime.device))
+		return bridge_refuse("Check the memory of the machine.",
+		                     "the cache could not be laid out in memory");
+
+	fc_cache_close(&runtime.cache);
+	runtime.board = board;
+	runtime.cache = cache;
+	return true;
+}
+
+/* Bytes; 0 means any number, so what is less than one is one. */
+static uint64_t
+write_budget(void)
+{
+	uint64_t bytes = (uint64_t) (setting_write_budget_mb * 1024 * 1024);
+
+	return bytes == 0 && setting_write_budget_mb > 0 ? 1 : bytes;
+}
+
+/* Settings that core has to know, as they are now, and what they say of the disk. */
+static void
+tell_settings(void)
+{
+	runtime.cache.read_deadline_ns =
+		(uint64_t) setting_read_deadline_ms * 1000000;
+	fc_write_budget_set(&runtime.cache, write_budget());
+	if (!enableFsync && !FC_BROKEN(UNSYNCED))
+		fc_unsynced_set(&runtime.cache);
+}
+
+void
+bridge_create(void *memory, uint32_t wait_event)
+{
+	runtime.flash_read_event = wait_event;
+
+	/* After a crash the size may be another one than at the start. */
+	config.slot_count = bridge_resize_begin_with(&config);
+	if (!bridge_devices_open(config.slot_count / config.device_count) ||
+	    !lay_out(memory))
+	{
+		bridge_detach();
+		bridge_restart_release();
+
+		/* Not after a crash either: there would be no memory for it. */
+		wanted = false;
+		libraries_restore();
+		if (advice_memory_size() == 0 && !setting_account)
+			imports_restore();
+		return;
+	}
+
+	fc_wear_begin(&runtime.cache, write_budget());
+	tell_settings();
+	bridge_stay_off("");
+	ereport(
+		LOG,
+		(errmsg("pgflash: cache file \"%s\" is open: %u blocks, %s, %zu bytes "
+	            "of shared memory",
+	            setting_cache_file, fc_slot_count(&runtime.cache),
+	            bridge_devices_direct() ? "direct I/O" : "buffered I/O",
+	            fc_memory_size(&runtime.cache))));
+	if (!FC_BROKEN(NONE))
+		ereport(WARNING,
+		        (errmsg("pgflash negative control %d: this build serves "
+		                "stale blocks on purpose",
+		                FC_BREAK)));
+}
+
+void
+bridge_detach(void)
+{
+	runtime.cache.shared = NULL;
+	runtime.cache.token = 0;
+}
+
+void
+bridge_end(bool in_order)
+{
+	bridge_restart_end(&runtime.cache, in_order);
+}
+
+/* ---- the worker -------------------------------------------------------------------- */
+
+bool
+bridge_needs_self_test(void)
+{
+	return !atomic_load(&runtime.board->self_tested) &&
+	       fc_mode(&runtime.cache, NULL) != FC_OFFLINE;
+}
+
+static uint64_t calls_before[HOOK_CALL_COUNT];
+
+void
+bridge_self_test_begin(void)
+{
+	memcpy(calls_before, hook_calls, sizeof(calls_before));
+}
+
+const char *
+bridge_self_test_end(void)
+{
+	static const char *const names[HOOK_CALL_COUNT] = {
+		"open", "close", "pread", "pwrite", "ftruncate", "truncate", "unlink"
+	};
+
+	for (int i = 0; i < HOOK_CALL_COUNT; i++)
+	{
+		if (hook_calls[i] == calls_before[i])
+			return names[i];
+	}
+	return NULL;
+}
+
+void
+bridge_start_serving(void)
+{
+	FcReason reason;
+
+	fc_cache_audit(&runtime.cache);
+	atomic_store(&runtime.board->self_tested, true);
+
+	/* Unless somebody has chosen another mode meanwhile. */
+	(void) fc_mode(&runtime.cache, &reason);
+	if (reason == FC_REASON_STARTING)
+		(void) fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE);
+}
+
+void
+bridge_fail_self_test(const char *call)
+{
+	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_SELF_TEST);
+	bridge_words_self_test(call);
+}
+
+unsigned
+bridge_tick(void)
+{
+	unsigned again_ms;
+
+	tell_settings();
+	fc_sweep(&runtime.cache);
+	fc_wear_save(&runtime.cache);
+	again_ms = fc_devices_check(&runtime.cache);
+	bridge_words_tick();
+	bridge_devices_tick();
+	/* The map lies where the size changes. */
+	if (loading)
+		return 0;
+	return bridge_resize_tick(&config) ? Min(again_ms, BUSY_MS) : again_ms;
+}
+
+bool
+bridge_load(void)
+{
+	static bool begun;
+
+	loading = fc_map_load(&runtime.cache);
+	if (begun && !loading)
+		ereport(LOG, (errmsg("pgflash: the saved map is taken in: %u blocks "
+		                     "are cached",
+		                     fc_used_slots(&runtime.cache))));
+	begun = loading;
+	return loading;
+}

@@ -1,0 +1,135 @@
+/*
+ * bridge_memory.c
+ *		What the hooks share: the cache, advice and accounting in shared memory.
+ *
+ * They know nothing of PostgreSQL's shared memory (shmem.c) nor of the moment when it is
+ * known how many processes there may be: they are told here.  The cache starts last and
+ * ends first, since its end reads a file of the server's once more (bridge_restart.c),
+ * and that counts.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "utils/timestamp.h"
+
+#include "account/account.h"
+#include "bridge/bridge.h"
+#include "hooks/advice.h"
+#include "server/compat.h"
+#include "settings.h"
+#include "server/shmem.h"
+
+/* ---- accounting ------------------------------------------------------------------- */
+
+StaticAssertDecl(sizeof(BackendType) == sizeof(int),
+                 "the accounting reads a backend type as an int");
+StaticAssertDecl(COMPAT_BACKEND_TYPES < 64, "backend types are bits of a word");
+
+/* Once it is known how many processes there may be. */
+static void
+describe_server(void)
+{
+	AccountServer server = {
+		.backend_type = (const int *) &MyBackendType,
+		.parallel_number = &ParallelWorkerNumber,
+		.wal_segment_bytes = &wal_segment_size,
+		.backend_types = COMPAT_BACKEND_TYPES,
+		.many = UINT64CONST(1) << B_BACKEND,
+		.relations = (uint32) setting_account_relations,
+	};
+
+	if (COMPAT_READS_FOR_OTHERS)
+	{
+		server.process_number = compat_process_number;
+		server.process_count = (uint32) (MaxBackends + NUM_AUXILIARY_PROCS);
+		server.read_asked_by = compat_read_asked_by;
+	}
+	account_want(&server);
+}
+
+static void
+request_account(void)
+{
+	if (bridge_redirected())
+		describe_server();
+}
+
+static void
+start_account(void *memory)
+{
+	account_create(memory, GetCurrentTimestamp());
+}
+
+static void
+end_account(bool for_good)
+{
+	account_detach(!for_good);
+}
+
+/* ---- advice ------------------------------------------------------------------------- */
+
+static void
+end_advice(bool for_good)
+{
+	(void) for_good;
+	advice_detach();
+}
+
+/* ---- the cache ---------------------------------------------------------------------- */
+
+static void
+request_cache(void)
+{
+	compat_request_wait_event(BRIDGE_WAIT_EVENT);
+}
+
+/* Not wanted any more if it could not be opened before a crash. */
+static size_t
+cache_size_bytes(void)
+{
+	return bridge_wanted() ? bridge_memory_size() : 0;
+}
+
+static void
+start_cache(void *memory)
+{
+	bridge_create(memory, compat_wait_event(BRIDGE_WAIT_EVENT));
+}
+
+static void
+end_cache(bool for_good)
+{
+	/* Not for good is the end, too, of a postmaster that could not go on. */
+	if (for_good || proc_exit_inprogress)
+		bridge_end(for_good);
+	bridge_detach();
+}
+
+void
+bridge_memory_install(void)
+{
+	static const SharedPart account = { .name = "pgflash account",
+		                                .request = request_account,
+		                                .size_bytes = account_memory_size,
+		                                .start = start_account,
+		                                .end = end_account };
+	static const SharedPart advice = { .name = "pgflash advice",
+		                               .size_bytes = advice_memory_size,
+		                               .start = advice_create,
+		                               .end = end_advice };
+	static const SharedPart cache = { .name = "pgflash",
+		                              .request = request_cache,
+		                              .size_bytes = cache_size_bytes,
+		                              .start = start_cache,
+		                              .end = end_cache };
+
+	shmem_add(&account);
+	shmem_add(&advice);
+	shmem_add(&cache);
+}

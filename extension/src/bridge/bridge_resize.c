@@ -1,0 +1,220 @@
+/*
+ * bridge_resize.c
+ *		The size of the cache follows the setting.
+ *
+ * The worker does it, in steps short enough to answer a signal in between:
+ *
+ *	grow	room is reserved in all cache files first; only then core begins.
+ *			If there is none, all is as before, and said once.
+ *	shrink	core first; when nobody writes the slots that go any more, the files
+ *			are cut off, piece by piece.
+ *
+ * Nothing is remembered between steps but what lies in shared memory and in the
+ * size of the files, so a worker that was killed is followed by one that goes on.
+ * A file that is larger than core says it must be is cut off, whoever left it so.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "bridge/bridge_resize.h"
+#include "hooks/runtime.h"
+#include "settings.h"
+
+/* Core walks so many sets in a step: some tenths of a second on a slow device. */
+#define STEP_SETS 16
+
+/* ... and each cache file grows by so many slots: 256 MB. */
+#define STEP_SLOTS 32768
+
+/* ... and is cut off for so long. */
+#define CUT_NS 100000000ULL
+
+#define SLOTS_OF_MB (1024 * 1024 / FC_BLOCK_SIZE)
+
+/* What cannot be had is not asked for again until the setting changes. */
+static int refused_blocks = -1;
+
+static void
+refuse(int why)
+{
+	refused_blocks = setting_cache_size_blocks;
+	atomic_store(&runtime.board->resize_refused, why);
+}
+
+static bool
+is_open(const FcDevice *device)
+{
+	return device->ops != NULL && device->fd >= 0;
+}
+
+uint32_t
+bridge_resize_begin_with(const FcConfig *config)
+{
+	uint32_t each = config->slot_count_max / config->device_count;
+
+	if (setting_cache_size_blocks >= FC_WAYS &&
+	    (uint32_t) setting_cache_size_blocks < each)
+		each = (uint32_t) setting_cache_size_blocks / FC_WAYS * FC_WAYS;
+	for (uint32_t i = 0; i < config->device_count; i++)
+	{
+		uint32_t room;
+
+		if (!is_open(&runtime.device[i]))
+			continue;
+		room = fc_device_file_slots(&runtime.device[i]) / FC_WAYS * FC_WAYS;
+		if (room >= FC_WAYS && room < each)
+			each = room;
+	}
+	return each * config->device_count;
+}
+
+/* The setting, as slots of each file; 0 if it cannot be. */
+static uint32_t
+wanted_of_each(const FcConfig *config)
+{
+	uint32_t most = config->slot_count_max / config->device_count;
+
+	if (setting_cache_size_blocks == refused_blocks)
+		return 0;
+	atomic_store(&runtime.board->resize_refused, 0);
+	if (setting_cache_size_blocks >= FC_WAYS &&
+	    (uint32_t) setting_cache_size_blocks / FC_WAYS * FC_WAYS <= most)
+		return (uint32_t) setting_cache_size_blocks / FC_WAYS * FC_WAYS;
+
+	refuse(RESIZE_OUT_OF_RANGE);
+	ereport(WARNING,
+	        (errmsg("pgflash: the size of the cache stays as it is: "
+	                "pgflash.cache_size is out of range"),
+	         errdetail("Each cache file can have from 512 kB to %u MB while "
+	                   "the server runs.",
+	                   most / SLOTS_OF_MB),
+	         errhint("To make it larger, set pgflash.cache_size_max and "
+	                 "restart the server.")));
+	return 0;
+}
+
+/* Cut off what core needs no more, or some of it; true if there is more. */
+static bool
+trim_files(const FcConfig *config, uint32_t each)
+{
+	bool any_more = false;
+
+	for (uint32_t i = 0; i < config->device_count; i++)
+	{
+		FcDevice *device = &runtime.device[i];
+		bool more = false;
+
+		if (is_open(device) && fc_device_file_slots(device) > each &&
+		    fc_device_file_cut(device, each, CUT_NS, &more) != FC_DEVICE_FINE)
+			ereport(LOG,
+			        (errcode_for_file_access(),
+			         errmsg("pgflash could not cut off a cache file: %m")));
+		any_more |= more;
+	}
+	return any_more;
+}
+
+/* Reserve some more room.  True if all files have it; else there is more to do. */
+static bool
+extend_files(const FcConfig *config, uint32_t each, bool *failed_out)
+{
+	for (uint32_t i = 0; i < config->device_count; i++)
+	{
+		FcDevice *device = &runtime.device[i];
+		uint32_t have;
+
+		if (!is_open(device))
+			continue;
+		have = fc_device_file_slots(device);
+		if (have >= each)
+			continue;
+		if (fc_device_file_resize(device, Min(each, have + STEP_SLOTS)) !=
+		    FC_DEVICE_FINE)
+		{
+			*failed_out = true;
+			return false;
+		}
+		if (have + STEP_SLOTS < each)
+			return false;
+	}
+	return true;
+}
+
+/* Grow or shrink from now to the wanted size, or say why not. */
+static bool
+begin(const FcConfig *config, uint32_t now, uint32_t wanted)
+{
+	bool failed = false;
+
+	if (wanted > now && !extend_files(config, wanted, &failed))
+	{
+		int saved_errno = errno;
+
+		if (!failed)
+			return true;
+		refuse(saved_errno);
+		(void) trim_files(config, now);
+		errno = saved_errno;
+		ereport(WARNING,
+		        (errcode_for_file_access(),
+		         errmsg("pgflash: no room to grow the cache from %u to %u MB: "
+		                "%m",
+		                now * config->device_count / SLOTS_OF_MB,
+		                wanted * config->device_count / SLOTS_OF_MB),
+		         errdetail("The cache keeps its size."),
+		         errhint("Free some space on the flash device, then set "
+		                 "pgflash.cache_size anew.")));
+		return false;
+	}
+
+	if (fc_resize_begin(&runtime.cache, wanted * config->device_count) != FC_OK)
+		return false;
+	ereport(LOG, (errmsg("pgflash: the size of the cache changes from %u to %u "
+	                     "MB",
+	                     now * config->device_count / SLOTS_OF_MB,
+	                     wanted * config->device_count / SLOTS_OF_MB)));
+	return true;
+}
+
+const char *
+bridge_resize_reason(uint32_t each_max)
+{
+	int why = atomic_load(&runtime.board->resize_refused);
+
+	if (why == 0)
+		return NULL;
+	if (why == RESIZE_OUT_OF_RANGE)
+		return psprintf("pgflash.cache_size is out of range: each cache file "
+		                "can have from 512 kB to %u MB while the server runs; "
+		                "for more, set pgflash.cache_size_max and restart",
+		                each_max / SLOTS_OF_MB);
+	return psprintf("no room to grow: %s", strerror(why));
+}
+
+bool
+bridge_resize_tick(const FcConfig *config)
+{
+	FcSize size = fc_size(&runtime.cache);
+	uint32_t each = size.slots / config->device_count;
+	uint32_t wanted;
+
+	if (fc_mode(&runtime.cache, NULL) == FC_OFFLINE)
+		return false;
+	if (size.changing)
+	{
+		if (fc_resize_step(&runtime.cache, STEP_SETS))
+			return true;
+		(void) trim_files(config, each);
+		ereport(LOG, (errmsg("pgflash: the size of the cache is %u MB now",
+		                     size.slots / SLOTS_OF_MB)));
+		return true;
+	}
+
+	wanted = wanted_of_each(config);
+	if (wanted > each || (wanted != 0 && wanted < each))
+		return begin(config, each, wanted);
+	return trim_files(config, each);
+}

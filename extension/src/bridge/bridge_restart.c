@@ -1,0 +1,499 @@
+/*
+ * bridge_restart.c
+ *		What of the cache outlives the server, and whether it may be used again.
+ *
+ * The cache's memory is a POSIX shared memory object of its own, so that it is still
+ * there when the server was killed; core's revive.c says what of it counts then.
+ * Its name has the user and the data directory in it.  It is made with O_EXCL, for
+ * nobody else (0600), and its space is reserved at once: /dev/shm may be small (64 MB
+ * in a container), and a page that cannot be had later is a SIGBUS.  What is found
+ * under the name is used only if it is a plain object of ours that nobody else may
+ * write.  If there is no such memory to be had, the cache lies in PostgreSQL's, and
+ * is cold after a crash.
+ *
+ * The server and all its children share a lock (flock) on it, which is gone with the last
+ * of them: so who tidies up (pgflash memory remove) knows what is used, from whichever
+ * container.
+ *
+ * Nobody but us uses the memory: the cache files are locked by then, and the lock is
+ * held until the last child of a killed server is gone.
+ *
+ * A map may be read after the machine was started anew, so it is saved only if all that
+ * the server wrote is on disk: after a shutdown, of a server that has always synced.
+ * Flash would else keep what the disk has lost.  A server that is shut down in recovery
+ * need not have synced what it wrote since its last restartpoint: then we do.
+ *
+ * A map is believed only while the control file says, byte for byte, what it said when
+ * the map was saved, and memory only while it says what its server last wrote there.  Else
+ * the cluster has lived on without this cache: the flash was not mounted, or the library
+ * not loaded.  If that life lost its power, or a file system its last changes, what it
+ * wrote can be on disk without the time at which it was written, and no recovery need
+ * touch the file again: the stamps of stamps.c would not tell.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
+#include "miscadmin.h"
+#include "port.h"
+#include "storage/ipc.h"
+
+#include "bridge/bridge_mounts.h"
+#include "bridge/bridge_restart.h"
+#include "broken.h"
+#include "fcache/writer.h"
+#include "hooks/runtime.h"
+#include "settings.h"
+
+/* Some hundred blocks: a device that takes longer has stalled. */
+#define FLUSH_NS 5000000000ULL
+
+/* Nobody who is alive holds the lock for as long. */
+#define LOCK_TRIES   100
+#define LOCK_WAIT_US 10000L
+
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+
+static char name[64];
+static int fd = -1;
+static void *reserved;
+static size_t reserved_size;
+static bool reserved_is_zeros; /* made by us, and no cache laid out in it yet */
+
+/* A cache was begun in it. */
+static bool used;
+
+static FcStart start = FC_START_NOTHING;
+
+/* ---- who we are -------------------------------------------------------------- */
+
+/* Hexadecimal digits of the file, folded into two numbers. */
+static bool
+boot_id(uint64_t out[2])
+{
+	char text[64];
+	int boot_fd = open(BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
+	ssize_t length = boot_fd < 0 ? -1 : read(boot_fd, text, sizeof(text));
+	unsigned digits = 0;
+
+	if (boot_fd >= 0)
+		close(boot_fd);
+	out[0] = out[1] = 0;
+	for (ssize_t i = 0; i < length; i++)
+	{
+		const char *hex = "0123456789abcdef";
+		const char *digit = text[i] == '\0' ? NULL : strchr(hex, text[i]);
+
+		if (digit != NULL && digits < 32)
+		{
+			out[digits / 16] = out[digits / 16] << 4 | (uint64_t) (digit - hex);
+			digits++;
+		}
+	}
+	return digits == 32;
+}
+
+/* What the control file says; false if it is damaged. */
+static bool
+read_checkpoint(FcCheckpoint *checkpoint, DBState *state_out)
+{
+	bool whole;
+	ControlFileData *control = get_controlfile(DataDir, &whole);
+
+	*checkpoint = (FcCheckpoint){
+		.location = control->checkPoint,
+		.time = (int64_t) control->checkPointCopy.time,
+		.timeline = control->checkPointCopy.ThisTimeLineID,
+		.crc = (uint32_t) control->crc,
+	};
+	*state_out = control->state;
+	pfree(control);
+	return whole;
+}
+
+static bool
+know_identity(FcIdentity *identity)
+{
+	struct stat status;
+	DBState state;
+
+	if (stat(DataDir, &status) != 0 || !boot_id(identity->boot) ||
+	    !read_checkpoint(&identity->checkpoint, &state))
+		return false;
+	identity->system = GetSystemIdentifier();
+	identity->directory_device = (uint64_t) status.st_dev;
+	identity->directory_inode = (uint64_t) status.st_ino;
+	identity->boot[1] ^= bridge_mounts_id();
+	return true;
+}
+
+/* ---- memory that outlives the server --------------------------------------------- */
+
+static bool
+is_ours(const struct stat *status)
+{
+	return S_ISREG(status->st_mode) && status->st_uid == geteuid() &&
+	       (status->st_mode & 0777) == 0600 && status->st_nlink == 1;
+}
+
+static void
+not_reserved(const char *why)
+{
+	ereport(LOG,
+	        (errmsg("pgflash: the cache will be cold after a crash: %s", why)));
+}
+
+/*
+ * Keep the memory from being removed while it is used.  Who removes it has it for himself
+ * for a moment: what is gone by then has no link any more.
+ */
+static bool
+lock_memory(void)
+{
+	for (int i = 0; i < LOCK_TRIES; i++)
+	{
+		if (FC_BROKEN(MEMORY_LOCK) || flock(fd, LOCK_SH | LOCK_NB) == 0)
+			return true;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return false;
+		pg_usleep(LOCK_WAIT_US);
+	}
+	return false;
+}
+
+/* Map what has the name; false if there is nothing, or nothing of use. */
+static bool
+open_old(size_t size)
+{
+	struct stat status;
+
+	fd = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	if (!lock_memory() || fstat(fd, &status) != 0 || !is_ours(&status) ||
+	    (size_t) status.st_size != size)
+	{
+		start = FC_START_GEOMETRY;
+		close(fd);
+		fd = -1;
+
+		/* If it is not ours this fails, or is of no use to its owner either. */
+		(void) shm_unlink(name);
+		return false;
+	}
+	return true;
+}
+
+static bool
+make_new(size_t size)
+{
+	int error;
+
+	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return false;
+
+	/* Nobody removes what is empty still. */
+	(void) lock_memory();
+	do
+		error = posix_fallocate(fd, 0, (off_t) size);
+	while (error == EINTR);
+	if (error == 0)
+	{
+		reserved_is_zeros = true;
+		return true;
+	}
+
+	close(fd);
+	fd = -1;
+	(void) shm_unlink(name);
+	errno = error;
+	return false;
+}
+
+/* This was no server, or one that did not get so far. */
+static void
+drop_unused(int code, Datum argument)
+{
+	(void) code;
+	(void) argument;
+	if (!used)
+		bridge_restart_release();
+}
+
+bool
+bridge_restart_reserve(size_t size)
+{
+	struct stat status;
+
+	if (reserved != NULL || name[0] != '\0')
+		return reserved != NULL;
+	snprintf(name, sizeof(name), "-");
+	if (!setting_warm_restart)
+	{
+		start = FC_START_UNWANTED;
+		return false;
+	}
+	if (stat(DataDir, &status) != 0)
+		return false;
+	snprintf(name, sizeof(name), "/pgflash.%u.%llx.%llx", (unsigned) geteuid(),
+	         (unsigned long long) status.st_dev,
+	         (unsigned long long) status.st_ino);
+
+	if (!open_old(size))
+	{
+		if (!make_new(size))
+		{
+			not_reserved(strerror(errno));
+			return false;
+		}
+		on_proc_exit(drop_unused, (Datum) 0);
+	}
+	reserved = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (reserved == MAP_FAILED)
+	{
+		not_reserved(strerror(errno));
+		reserved = NULL;
+		close(fd);
+		fd = -1;
+		(void) shm_unlink(name);
+		return false;
+	}
+	reserved_size = size;
+	return true;
+}
+
+/* All zeros, with its space still reserved. */
+static bool
+empty_reserved(void)
+{
+	int error;
+
+	/* To reserve 350 MB, for a cache of 100 GB, takes some 50 ms. */
+	if (reserved_is_zeros)
+		return true;
+	if (ftruncate(fd, 0) != 0)
+		return false;
+	do
+		error = posix_fallocate(fd, 0, (off_t) reserved_size);
+	while (error == EINTR);
+	errno = error;
+	return error == 0;
+}
+
+/* ---- the cache ---------------------------------------------------------------------- */
+
+static const char *
+words(FcStart how)
+{
+	switch (how)
+	{
+		case FC_START_NOTHING:
+			return "cold: there was no earlier cache";
+		case FC_START_MEMORY:
+			return "warm: its memory outlived the server";
+		case FC_START_MAP:
+			return "warm: from the map that was saved at shutdown";
+		case FC_START_UNCLEAN:
+			return "cold: the server was not shut down, and the cache's "
+				   "memory is gone";
+		case FC_START_CHECKPOINT:
+			return "cold: the server has run without this cache since";
+		case FC_START_FORMAT:
+			return "cold: the cache is of another version of pgflash";
+		case FC_START_GEOMETRY:
+			return "cold: the size of the cache, or of its memory, has changed";
+		case FC_START_SYSTEM:
+			return "cold: the cache is another cluster's";
+		case FC_START_DIRECTORY:
+			return "cold: the cache is another data directory's";
+		case FC_START_BOOT:
+			return "cold: the machine was started, or a file system of the "
+				   "data mounted, since";
+		case FC_START_NONCE:
+			return "cold: the cache files are not those that were used last";
+		case FC_START_CORRUPT:
+			return "cold: the cache file's superblock or map is damaged";
+		case FC_START_OFFLINE:
+			return "cold: the cache was offline";
+		case FC_START_UNREADABLE:
+			return "cold: the operating system refused";
+		case FC_START_UNWANTED:
+			return "cold: pgflash.warm_restart is off";
+	}
+	return "?";
+}
+
+const char *
+bridge_restart_reason(void)
+{
+	return words(start);
+}
+
+/* An earlier life's cache, if it may be believed. */
+static bool
+revive(FcCache *cache, const FcConfig *config, FcDevice *devices,
+       const FcIdentity *identity, uint64_t life)
+{
+	FcStart how =
+		fc_cache_revive(cache, reserved, config, devices, identity, life);
+
+	/* What was found under the name before says more than "nothing". */
+	if (how != FC_START_NOTHING)
+		start = how;
+	return how == FC_START_MEMORY;
+}
+
+void
+bridge_restart_release(void)
+{
+	if (reserved == NULL)
+		return;
+	(void) munmap(reserved, reserved_size);
+	close(fd);
+	(void) shm_unlink(name);
+	reserved = NULL;
+	fd = -1;
+}
+
+/*
+ * A change in the same tick of the file system's clock as the server's last one would
+ * leave ctime as it is: let the tick pass.  File systems that keep whole seconds, or every
+ * other one, show it by having no others.
+ */
+static void
+let_tick_pass(void)
+{
+	struct stat status;
+	bool whole_seconds =
+		stat("global/pg_control", &status) != 0 || status.st_ctim.tv_nsec == 0;
+
+	pg_usleep(whole_seconds ? 2100000L : 20000L);
+}
+
+void
+bridge_restart_end(FcCache *cache, bool in_order)
+{
+	FcStatus saved = FC_SKIP;
+	FcCheckpoint checkpoint;
+	DBState state;
+
+	if (cache->shared == NULL)
+		return;
+	if (!setting_warm_restart)
+	{
+		/* Flash has worn all the same.  On a device that hangs this would wait. */
+		if (in_order && fc_writer_flush(cache, FLUSH_NS) == FC_OK)
+			fc_wear_end(cache);
+		return;
+	}
+
+	/* A mistake in pg_hba.conf, or a port that is taken, costs no warm cache. */
+	if (fc_map_leave(cache) == FC_OK)
+	{
+		fc_wear_end(cache);
+		bridge_restart_release();
+		return;
+	}
+
+	/* What is in memory outlives any other end. */
+	if (!in_order || !read_checkpoint(&checkpoint, &state) ||
+	    (state != DB_SHUTDOWNED && state != DB_SHUTDOWNED_IN_RECOVERY))
+		return;
+	if (fc_ring_info(cache).stood_in_ns >= STAND_IN_NS)
+		ereport(LOG,
+		        (errmsg("pgflash: what the last checkpoint wrote is not all "
+		                "cached: flash took too long")));
+
+	/*
+	 * The writer ended before the last checkpoint; the end of what that wrote is
+	 * staged.  On a device that does not take it we would wait for the map for ever.
+	 */
+	if (fc_mode(cache, NULL) != FC_OFFLINE &&
+	    fc_writer_flush(cache, FLUSH_NS) != FC_OK)
+	{
+		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
+		                     "last blocks could not be written")));
+		return;
+	}
+	fc_wear_end(cache);
+	let_tick_pass();
+	if (fc_unsynced(cache))
+	{
+		ereport(LOG,
+		        (errmsg("pgflash: the map of the cache is not saved: fsync "
+		                "was off"),
+		         errdetail("The cache will be cold if the machine is "
+		                   "started before the server.")));
+		return;
+	}
+	if (state == DB_SHUTDOWNED_IN_RECOVERY && !FC_BROKEN(RECOVERY_SYNC) &&
+	    !bridge_mounts_sync())
+	{
+		/* What was to be written may be lost, and then is not in the files. */
+		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
+		                     "data files could not be synced: %m"),
+		              errdetail("The cache will be cold.")));
+		bridge_restart_release();
+		return;
+	}
+	saved = fc_map_save(cache, &checkpoint);
+	if (saved == FC_FAILED)
+		ereport(LOG,
+		        (errmsg("pgflash: could not save the map of the cache: %m"),
+		         errdetail("The cache will be cold if the machine is "
+		                   "started before the server.")));
+	else
+		bridge_restart_release();
+}
+
+bool
+bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
+                      FcDevice *devices)
+{
+	FcIdentity identity = { 0 };
+	uint32_t count = config->device_count != 0 ? config->device_count : 1;
+	uint64_t life = fc_life_found(devices, count);
+	bool known = know_identity(&identity);
+	bool warm = memory == NULL && known &&
+	            revive(cache, config, devices, &identity, life);
+	uint64_t nonce = 0;
+
+	used = true;
+	if (!warm && memory == NULL)
+	{
+		if (!empty_reserved())
+			return false;
+		memory = reserved;
+	}
+	reserved_is_zeros = false;
+	if (!warm && fc_cache_create(cache, memory, config, devices) != FC_OK)
+		return false;
+	if (!warm && start != FC_START_UNWANTED)
+	{
+		FcStart map =
+			known ? fc_map_begin(cache, &identity) : FC_START_UNREADABLE;
+
+		/* Unless the memory that was found has said why not. */
+		if (map == FC_START_MAP || start <= FC_START_MAP)
+			start = map;
+	}
+
+	/* 0: of no life, so nothing of it will be used again. */
+	while (known && nonce == 0 && pg_strong_random(&nonce, sizeof(nonce)))
+		;
+	if (nonce == 0 || fc_life_begin(cache, &identity, nonce) != FC_OK)
+		not_reserved("the cache files could not be marked");
+	ereport(LOG, (errmsg("pgflash: the cache is %s", words(start))));
+	return true;
+}

@@ -1,0 +1,275 @@
+/*
+ * bridge_views.c
+ *		What the views and functions of SQL ask of the cache.
+ *
+ * Everything here may be called without a cache, and then says zero, or why there is none.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "bridge/bridge.h"
+#include "bridge/bridge_classes.h"
+#include "bridge/bridge_devices.h"
+#include "bridge/bridge_resize.h"
+#include "bridge/bridge_restart.h"
+#include "bridge/bridge_runtime.h"
+#include "bridge/bridge_views.h"
+#include "bridge/bridge_words.h"
+#include "fcache/cache.h"
+#include "fcache/writer.h"
+#include "hooks/advice.h"
+#include "hooks/hooks.h"
+#include "hooks/runtime.h"
+#include "hooks/verify.h"
+#include "server/background.h"
+
+/* ---- views ------------------------------------------------------------------------------ */
+
+const char *
+bridge_mode(const char **reason_out)
+{
+	FcReason reason;
+	FcMode mode;
+
+	if (!bridge_attached())
+	{
+		*reason_out = bridge_why_off();
+		return bridge_mode_word(FC_OFFLINE);
+	}
+	mode = fc_mode(&runtime.cache, &reason);
+	if (reason == FC_REASON_STARTING && background_missing("pgflash"))
+		*reason_out = "there is no background worker for the self-test: raise "
+					  "max_worker_processes";
+	else if (mode == FC_SERVE && background_missing("pgflash writer"))
+		*reason_out = "there is no background worker to write to flash: raise "
+					  "max_worker_processes";
+	else
+		*reason_out = bridge_reason_words(reason);
+	return bridge_mode_word(mode);
+}
+
+const char *
+bridge_start_reason(void)
+{
+	return bridge_restart_reason();
+}
+
+bool
+bridge_counter(const char *name, uint64_t *value_out)
+{
+	static const char *const names[FC_COUNTER_COUNT] = {
+#define FC_COUNTER(name, text) #name,
+#include "fcache/counters.def"
+#undef FC_COUNTER
+	};
+
+	for (int i = 0; i < FC_COUNTER_COUNT; i++)
+	{
+		if (strcmp(names[i], name) == 0)
+		{
+			*value_out = bridge_attached()
+			                 ? fc_counter(&runtime.cache, (FcCounter) i)
+			                 : 0;
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+bridge_histogram(BridgeTimer timer, BridgeHistogram *out)
+{
+	static const FcTimer timers[] = { [BRIDGE_FLASH_READ] = FC_TIME_FLASH_READ,
+		                              [BRIDGE_FLASH_WRITE] =
+		                                  FC_TIME_FLASH_WRITE,
+		                              [BRIDGE_DISK_READ] = FC_TIME_DISK_READ };
+	static FcHistogram histogram;
+
+	memset(&histogram, 0, sizeof(histogram));
+	if (bridge_attached())
+		fc_histogram(&runtime.cache, timers[timer], &histogram);
+	out->count = histogram.count;
+	out->mean_ms = histogram.count == 0 ? 0
+	                                    : (double) histogram.total_ns /
+	                                          (double) histogram.count / 1e6;
+	out->bucket = histogram.bucket;
+	out->bucket_count = FC_HISTOGRAM_BUCKETS;
+}
+
+bool
+bridge_direct_io(void)
+{
+	return bridge_devices_direct();
+}
+
+const char *
+bridge_io_engine(void)
+{
+	return fc_io_engine(&runtime.cache);
+}
+
+uint32_t
+bridge_slot_count(void)
+{
+	return bridge_attached() ? fc_slot_count(&runtime.cache) : 0;
+}
+
+BridgeStaging
+bridge_staging(void)
+{
+	BridgeStaging out = { 0 };
+
+	if (bridge_attached())
+	{
+		FcRingInfo info = fc_ring_info(&runtime.cache);
+
+		out.blocks = info.pages;
+		out.used = info.used;
+		out.writer_running = info.served;
+	}
+	return out;
+}
+
+BridgeSize
+bridge_size(void)
+{
+	FcSize size = { .done = 1 };
+
+	if (bridge_attached())
+		size = fc_size(&runtime.cache);
+	return (BridgeSize){ .slots = size.slots,
+		                 .slots_max = size.slots_max,
+		                 .changing = size.changing,
+		                 .done = size.done };
+}
+
+const char *
+bridge_size_reason(void)
+{
+	return bridge_attached()
+	           ? bridge_resize_reason(bridge_size().slots_max /
+	                                  fc_device_count(&runtime.cache))
+	           : NULL;
+}
+
+uint32_t
+bridge_used_slots(void)
+{
+	return bridge_attached() ? fc_used_slots(&runtime.cache) : 0;
+}
+
+size_t
+bridge_metadata_bytes(void)
+{
+	return bridge_attached()
+	           ? fc_memory_size(&runtime.cache) + advice_memory_size()
+	           : 0;
+}
+
+uint32_t
+bridge_file_count(void)
+{
+	return bridge_attached() ? fc_file_count(&runtime.cache) : 0;
+}
+
+bool
+bridge_file(uint32_t number, BridgeFile *out)
+{
+	FcFileInfo info;
+
+	if (!fc_file_info(&runtime.cache, number, &info))
+		return false;
+	out->tablespace = info.id.tablespace;
+	out->database = info.id.database;
+	out->relation = info.id.relation;
+	out->fork = paths_fork_name(info.id.fork);
+	out->cached_blocks = info.cached_blocks;
+	out->hits = info.hits;
+	out->misses = info.misses;
+	out->disk_read_ms = (double) info.disk_read_ns / 1e6;
+	out->policy = bridge_class_word((CachePolicy) info.file_class);
+	return true;
+}
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+const char *
+bridge_set_mode(const char *name)
+{
+	FcMode mode = FC_OFFLINE;
+
+	if (!bridge_attached())
+		return bridge_why_off();
+
+	for (; strcmp(bridge_mode_word(mode), name) != 0; mode--)
+	{
+		if (mode == FC_SERVE)
+			return "the modes are serve, passthrough and offline";
+	}
+
+	if (mode == FC_SERVE && bridge_needs_self_test())
+		return "the self-test has not passed yet";
+	if (fc_mode_set(&runtime.cache, mode,
+	                mode == FC_SERVE ? FC_REASON_NONE : FC_REASON_USER) !=
+	    FC_OK)
+		return "it stays offline until the server restarts";
+	return NULL;
+}
+
+void
+bridge_clear(void)
+{
+	if (bridge_attached())
+		fc_cache_clear(&runtime.cache);
+}
+
+/* A file that is gone has no block. */
+static ssize_t
+read_by_name(void *file, uint32_t block, void *page)
+{
+	char path[PATHS_MAX];
+	ssize_t got;
+	int fd;
+
+	paths_of_file(&runtime.root, *(const FcFileId *) file, path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -1;
+	got = pread(fd, page, FC_BLOCK_SIZE, (off_t) block * FC_BLOCK_SIZE);
+	close(fd);
+	return got;
+}
+
+BridgeVerdict
+bridge_verify_slot(uint32_t slot)
+{
+	static PGAlignedBlock cached;
+	FcFileId id;
+	FcTicket ticket;
+
+	if (!bridge_attached() ||
+	    fc_slot_read(&runtime.cache, slot, cached.data, &id, &ticket) != FC_OK)
+		return BRIDGE_NOTHING;
+
+	switch (verify_hit(read_by_name, &id, cached.data, &ticket))
+	{
+		case VERIFIED_SAME:
+			return BRIDGE_SAME;
+		case VERIFIED_DIFFERENT:
+			verify_report(id, &ticket);
+			return BRIDGE_DIFFERENT;
+		default:
+			return BRIDGE_NOTHING;
+	}
+}
+
+void
+bridge_verify_failed(void)
+{
+	if (bridge_attached())
+		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_MISMATCH);
+}

@@ -1,0 +1,257 @@
+/*
+ * bridge_words.c
+ *		What is said of the cache: why there is none, its mode, what went wrong.
+ *
+ * Core answers with statuses and counts what befalls it; hooks must not speak at all.  Here both
+ * become words, in the log (by the worker, each thing at its first time only) and in the views.
+ *
+ * What was said is remembered in the process that says it: in the worker, so a
+ * worker that is started again says it again.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "bridge/bridge_words.h"
+#include "fcache/cache.h"
+#include "hooks/runtime.h"
+#include "utils/timestamp.h"
+
+/* Why there is no cache; empty if there is one. */
+static char why_off[512] =
+	"the library is not loaded by shared_preload_libraries";
+
+/* What the worker has logged already. */
+typedef struct Said
+{
+	uint64_t counter[FC_COUNTER_COUNT];
+	uint64_t mismatches;
+	uint64_t foreign;
+	TimestampTz foreign_time;
+	FcMode mode;
+	FcReason reason;
+} Said;
+
+static Said said;
+
+/* ---- refusals -------------------------------------------------------------- */
+
+/* There is no cache, by nobody's fault. */
+bool
+bridge_stay_off(const char *why)
+{
+	snprintf(why_off, sizeof(why_off), "%s", why);
+	return false;
+}
+
+/* There is no cache, though one was asked for. */
+bool
+bridge_refuse(const char *hint, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why_off, sizeof(why_off), format, arguments);
+	va_end(arguments);
+
+	ereport(WARNING, (errmsg("pgflash is off: %s", why_off),
+	                  errdetail("The server runs without the flash cache."),
+	                  errhint("%s", hint)));
+	return false;
+}
+
+/* ---- words ----------------------------------------------------------------------- */
+
+const char *
+bridge_mode_word(FcMode mode)
+{
+	switch (mode)
+	{
+		case FC_SERVE:
+			return "serve";
+		case FC_PASSTHROUGH:
+			return "passthrough";
+		case FC_OFFLINE:
+			return "offline";
+	}
+	return "?";
+}
+
+const char *
+bridge_reason_words(FcReason reason)
+{
+	switch (reason)
+	{
+		case FC_REASON_STARTING:
+			return "the self-test has not run yet";
+		case FC_REASON_NONE:
+			return "working";
+		case FC_REASON_USER:
+			return "set by pgflash_cache_set_mode";
+		case FC_REASON_SELF_TEST:
+			return "the self-test failed: file calls do not pass pgflash";
+		case FC_REASON_READ_ERRORS:
+			return "too many reads of the cache file failed";
+		case FC_REASON_WRITE_ERRORS:
+			return "too many writes of the cache file failed";
+		case FC_REASON_CORRUPTION:
+			return "too many blocks came back from the cache file corrupt";
+		case FC_REASON_MISMATCH:
+			return "verification found a cached block unlike its file";
+		case FC_REASON_UNKNOWN_FILE:
+			return "a file was written that could not be identified";
+		case FC_REASON_HOST:
+			return "data files were moved, or written in a way that "
+				   "cannot be followed";
+	}
+	return "?";
+}
+
+static const char *
+reason_hint(FcReason reason)
+{
+	switch (reason)
+	{
+		case FC_REASON_READ_ERRORS:
+		case FC_REASON_WRITE_ERRORS:
+		case FC_REASON_CORRUPTION:
+			return "Check the flash device, then restart the server.";
+		case FC_REASON_MISMATCH:
+			return "Check the device of the data file, too. If it is healthy "
+				   "this is a bug in pgflash: please report it. A restart "
+				   "empties the cache.";
+		case FC_REASON_SELF_TEST:
+			return "Another library may have redirected the same calls; see "
+				   "shared_preload_libraries and LD_PRELOAD.";
+		case FC_REASON_HOST:
+			return "Leave the files of relations to PostgreSQL. The cache is "
+				   "back after a restart.";
+		case FC_REASON_UNKNOWN_FILE:
+			return "Check that /proc is mounted, then restart the server.";
+		default:
+			return NULL;
+	}
+}
+
+const char *
+bridge_why_off(void)
+{
+	return why_off;
+}
+
+/* ---- the log ---- */
+
+void
+bridge_words_self_test(const char *call)
+{
+	ereport(WARNING, (errmsg("pgflash self-test failed: %s", call),
+	                  errdetail("The server runs without the flash cache."),
+	                  errhint("%s", reason_hint(FC_REASON_SELF_TEST))));
+	(void) fc_mode(&runtime.cache, &said.reason);
+	said.mode = FC_OFFLINE;
+}
+
+static void
+say_mismatch(void)
+{
+	uint64_t now = atomic_load(&runtime.board->mismatches);
+	char path[PATHS_MAX];
+
+	if (now == said.mismatches)
+		return;
+	said.mismatches = now;
+	paths_of_file(&runtime.root, runtime.board->mismatch_id, path);
+	ereport(
+		WARNING,
+		(errmsg("pgflash: block %u of file \"%s\" differed between cache and "
+	            "file",
+	            runtime.board->mismatch_block, path),
+	     errdetail("The query got what the file holds.")));
+}
+
+/* At most once a minute: a program may go through all files. */
+static void
+say_foreign(void)
+{
+	uint64_t now = atomic_load(&runtime.board->foreign);
+	TimestampTz time = GetCurrentTimestamp();
+	char path[PATHS_MAX];
+
+	if (now == said.foreign ||
+	    !TimestampDifferenceExceeds(said.foreign_time, time, 60000))
+		return;
+	said.foreign = now;
+	said.foreign_time = time;
+	paths_of_file(&runtime.root, runtime.board->foreign_id, path);
+	ereport(
+		WARNING,
+		(errmsg("pgflash: file \"%s\" was changed without this server's "
+	            "knowledge",
+	            path),
+	     errdetail("What was cached of it has been dropped. Such changes are "
+	               "counted in pgflash_cache.foreign_changes."),
+	     errhint("Look for a program or an extension that writes data files, "
+	             "or changes their attributes, by itself.")));
+}
+
+/* Something that ought not to happen has happened: said at its first time. */
+static void
+say_first(FcCounter counter, const char *what, const char *hint)
+{
+	uint64_t now = fc_counter(&runtime.cache, counter);
+
+	if (now > 0 && said.counter[counter] == 0)
+		ereport(WARNING,
+		        (errmsg("pgflash: %s", what),
+		         errdetail("The queries read from disk instead. Further "
+		                   "cases are counted in pgflash_cache and not "
+		                   "logged."),
+		         errhint("%s", hint)));
+	said.counter[counter] = now;
+}
+
+static void
+say_mode(void)
+{
+	FcReason reason;
+	FcMode mode = fc_mode(&runtime.cache, &reason);
+
+	if (mode == said.mode && reason == said.reason)
+		return;
+	said.mode = mode;
+	said.reason = reason;
+
+	if (reason == FC_REASON_UNKNOWN_FILE)
+		ereport(WARNING,
+		        (errmsg("pgflash: file descriptor %d could not be "
+		                "identified: %s",
+		                atomic_load(&runtime.board->unknown_fd),
+		                strerror(atomic_load(&runtime.board->unknown_errno)))));
+
+	if (reason_hint(reason) != NULL)
+		ereport(WARNING,
+		        (errmsg("pgflash is %s now: %s", bridge_mode_word(mode),
+		                bridge_reason_words(reason)),
+		         errdetail("The server runs on without the flash "
+		                   "cache."),
+		         errhint("%s", reason_hint(reason))));
+	else
+		ereport(LOG,
+		        (errmsg("pgflash: mode is %s now: %s", bridge_mode_word(mode),
+		                bridge_reason_words(reason))));
+}
+
+void
+bridge_words_tick(void)
+{
+	say_first(FC_COUNT_flash_read_errors, "a read of the cache file failed",
+	          "Check the flash device.");
+	say_first(FC_COUNT_flash_write_errors, "a write of the cache file failed",
+	          "Check the flash device.");
+	say_first(FC_COUNT_corrupt_slots,
+	          "a block came back from the cache file corrupt",
+	          "Check the flash device.");
+	say_mismatch();
+	say_foreign();
+	say_mode();
+}

@@ -1,0 +1,191 @@
+/*
+ * announce.c
+ *		A change of a file, announced to the cache before and after the real call.
+ *
+ * A cached block must never outlive what it is a copy of.  So each call that changes a
+ * file is bracketed: the change is announced, the real call is made, and the change is
+ * announced to be over, whether the call worked or not, since a write that failed may
+ * have written something.  Announcing cannot fail and waits for nobody.  It happens in
+ * every mode but offline, and for every process: nobody bypasses it.
+ *
+ * A file under a foreign name (FILE_ALIAS): all files of its number are forgotten before
+ * and after, or the whole cache if the name does not even tell that.
+ * A descriptor that does not tell what it is takes the cache offline.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks/announce.h"
+
+#include <errno.h>
+
+#include "broken.h"
+#include "hooks/runtime.h"
+
+/* Negative control: what happens if changes stop while a device is bypassed. */
+static __attribute__((noinline)) bool
+something_is_bypassed(void)
+{
+	for (uint32_t i = 0; i < fc_device_count(&runtime.cache); i++)
+	{
+		FcDeviceInfo info;
+
+		fc_device_info(&runtime.cache, i, &info);
+		if (info.state == FC_DEVICE_STALLED)
+			return true;
+	}
+	return false;
+}
+
+OpenFile *
+announce_whom(int fd, OpenFile *spare)
+{
+	OpenFile *entry = files_entry(fd);
+
+	if (entry != NULL && entry->class != FILE_UNKNOWN &&
+	    entry->class != FILE_RELATION && entry->class != FILE_ALIAS)
+		return NULL;
+	if (!runtime_attached() || fc_mode(&runtime.cache, NULL) == FC_OFFLINE)
+		return NULL;
+	if (FC_BROKEN(BYPASSED) && something_is_bypassed())
+		return NULL;
+
+	if (entry == NULL || entry->class == FILE_UNKNOWN)
+	{
+		if (FC_BROKEN(UNKNOWN_FILE))
+			return NULL;
+		if (!files_identify(fd, spare, &entry))
+		{
+			atomic_store(&runtime.board->unknown_errno, errno);
+			atomic_store(&runtime.board->unknown_fd, fd);
+			(void) fc_mode_set(&runtime.cache, FC_OFFLINE,
+			                   FC_REASON_UNKNOWN_FILE);
+			return NULL;
+		}
+	}
+
+	return entry->class == FILE_RELATION || entry->class == FILE_ALIAS ? entry
+	                                                                   : NULL;
+}
+
+/*
+ * Bytes offset .. offset + size - 1 of the segment are about to change; size < 0:
+ * all from offset.  class is FILE_RELATION, or anything else for everything.
+ */
+static void
+begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
+      off_t size)
+{
+	uint64_t first = offset <= 0 ? 0 : (uint64_t) offset / FC_BLOCK_SIZE;
+	uint64_t end = runtime.segment_blocks;
+
+	if (class != FILE_RELATION)
+	{
+		announced->like = file->id;
+		announced->scope =
+			file->id.relation != 0 ? SCOPE_ALIKE : SCOPE_EVERYTHING;
+		if (announced->scope == SCOPE_ALIKE)
+			fc_file_retire_alike(&runtime.cache, &announced->like);
+		else
+			fc_change_all_begin(&runtime.cache);
+		return;
+	}
+
+	/* Nothing is read beyond a segment's end; a wild offset changes all of it. */
+	if (offset < 0 || first >= end)
+		first = 0;
+	else if (size >= 0 &&
+	         (uint64_t) size < (end - first) * FC_BLOCK_SIZE -
+	                               (uint64_t) offset % FC_BLOCK_SIZE)
+		end = ((uint64_t) offset + (uint64_t) size + FC_BLOCK_SIZE - 1) /
+		      FC_BLOCK_SIZE;
+	if (end <= first)
+		end = first + 1;
+
+	/* A reload may switch syncing off and on again before any worker looks. */
+	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
+		fc_unsynced_set(&runtime.cache);
+	announced->scope = SCOPE_BLOCKS;
+	announced->file = file;
+	files_wake(announced->fd, announced->path, file);
+	files_look_before(announced->fd, announced->path, file);
+	fc_change_begin(&runtime.cache, file, (uint32_t) first,
+	                (uint32_t) (end - first), &announced->change);
+}
+
+void
+announce_change(Announced *announced, OpenFile *entry, int fd, off_t offset,
+                off_t size)
+{
+	announced->fd = fd;
+	announced->path = NULL;
+	announced->entry = entry;
+	if (entry == NULL)
+		announced->scope = SCOPE_NOTHING;
+	else
+		begin(announced, entry->class, &entry->file, offset, size);
+}
+
+void
+announce_cut(Announced *announced, FcFile *file, const char *path, off_t length,
+             int flags)
+{
+	FilePlace place = { .class = FILE_ALIAS };
+
+	*announced = (Announced){ .fd = -1, .path = path };
+	if (!runtime_attached())
+		return;
+
+	if (path != NULL)
+		place = files_place(path, flags);
+	if (place.class != FILE_RELATION && place.class != FILE_ALIAS)
+		return;
+
+	*file = fc_file(place.id);
+	begin(announced, place.class, file, length, -1);
+}
+
+static void
+end(Announced *announced)
+{
+	FcStamp stamp;
+
+	if (FC_BROKEN(CHANGE_END))
+		return;
+	if (announced->scope == SCOPE_EVERYTHING)
+		fc_change_all_end(&runtime.cache);
+	if (announced->scope == SCOPE_ALIKE)
+		fc_file_retire_alike(&runtime.cache, &announced->like);
+	if (announced->scope != SCOPE_BLOCKS)
+		return;
+
+	fc_change_end(&runtime.cache, announced->file, &announced->change);
+	if (announced->change.permit.number != FC_FILE_NONE &&
+	    files_stamps_at_once(announced->fd, announced->path,
+	                         announced->entry) &&
+	    files_stamp(announced->fd, announced->path, &stamp))
+		files_hand_in(announced->file->id, &announced->change.permit, &stamp);
+}
+
+void
+announce_distrust(OpenFile *entry)
+{
+	if (entry == NULL)
+		return;
+
+	/* Not followed by its end: nothing of all this outlives the server. */
+	if (entry->class != FILE_RELATION)
+		fc_change_all_begin(&runtime.cache);
+	else
+		fc_file_distrust(&runtime.cache, &entry->file);
+}
+
+void
+announce_end(Announced *announced, OpenFile *entry, bool failed)
+{
+	int after = errno;
+
+	end(announced);
+	if (failed && after != EINTR && announced->scope != SCOPE_NOTHING)
+		announce_distrust(entry);
+	errno = after;
+}

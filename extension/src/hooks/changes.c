@@ -1,0 +1,336 @@
+/*
+ * changes.c
+ *		Every way in which the server changes what a file holds.
+ *
+ * Each call here is announced to the cache before and after the real one (announce.c):
+ *
+ *	pwrite, pwritev, write, writev, copy_file_range		the blocks written
+ *	posix_fallocate, fallocate							the blocks allocated
+ *	ftruncate, truncate									the blocks cut off
+ *	a failed write, fsync, fdatasync, sync_file_range	the whole file: the kernel may
+ *														have dropped what was written
+ *	a failed syncfs										all files
+ *
+ * A single block that was cached is refreshed after it was written.  Hint bits may
+ * be set in a page while it is written, so the page is copied first and the copy
+ * is what goes to the file and to the cache.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks/hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broken.h"
+#include "fcache/writer.h"
+#include "hooks/announce.h"
+#include "hooks/runtime.h"
+
+/* ---- writes ---------------------------------------------------------------- */
+
+/*
+ * Write one whole block that is cached, and refresh the cached copy.  Kept apart
+ * for its large frame.
+ */
+static __attribute__((noinline)) ssize_t
+write_and_refill(int fd, const void *buffer, off_t offset, Announced *announced,
+                 OpenFile *entry, int errno_before)
+{
+	_Alignas(FC_IO_ALIGN) unsigned char page[FC_BLOCK_SIZE];
+	ssize_t put;
+
+	memcpy(page, buffer, sizeof(page));
+	errno = errno_before;
+	put = pwrite(fd, page, sizeof(page), offset);
+	announce_end(announced, entry, put < 0);
+	if (put == FC_BLOCK_SIZE)
+	{
+		int after = errno;
+
+		fc_change_fill(&runtime.cache, &announced->change, page);
+		errno = after;
+	}
+	return put;
+}
+
+ssize_t
+changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
+{
+	int errno_before = errno;
+	OpenFile spare;
+	Announced announced;
+	OpenFile *entry = FC_BROKEN(WRITE) ? NULL : announce_whom(fd, &spare);
+	ssize_t put;
+
+	if (entry == NULL)
+	{
+		errno = errno_before;
+		return pwrite(fd, buffer, size, offset);
+	}
+
+	if (runtime_is_checkpointer() && !FC_BROKEN(STAND_IN))
+		fc_writer_stand_in(&runtime.cache, STAND_IN_NS);
+	announce_change(&announced, entry, fd, offset, (off_t) size);
+	if (announced.scope == SCOPE_BLOCKS && size == FC_BLOCK_SIZE &&
+	    offset % FC_BLOCK_SIZE == 0 && announced.change.was_cached &&
+	    fc_mode(&runtime.cache, NULL) == FC_SERVE && files_number(fd, entry))
+		return write_and_refill(fd, buffer, offset, &announced, entry,
+		                        errno_before);
+
+	errno = errno_before;
+	put = pwrite(fd, buffer, size, offset);
+	announce_end(&announced, entry, put < 0);
+	return put;
+}
+
+static off_t
+iov_size(const struct iovec *iov, int count)
+{
+	off_t size = 0;
+
+	for (int i = 0; i < count; i++)
+		size += (off_t) iov[i].iov_len;
+	return size;
+}
+
+ssize_t
+changes_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
+{
+	int errno_before = errno;
+	OpenFile spare;
+	Announced announced;
+	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : announce_whom(fd, &spare);
+	ssize_t put;
+
+	announce_change(&announced, entry, fd, offset, iov_size(iov, count));
+	errno = errno_before;
+	put = pwritev(fd, iov, count, offset);
+	announce_end(&announced, entry, put < 0);
+	return put;
+}
+
+/* Begin a write at the file's own position, which has to be asked for before. */
+static void
+begin_at_position(Announced *announced, OpenFile *entry, int fd, off_t size)
+{
+	int flags = entry == NULL ? 0 : fcntl(fd, F_GETFL);
+	off_t offset = entry == NULL ? 0 : lseek(fd, 0, SEEK_CUR);
+
+	/* Where an append lands is known only afterwards, or not at all. */
+	if (entry != NULL && (flags < 0 || (flags & O_APPEND) != 0 || offset < 0))
+	{
+		offset = 0;
+		size = -1;
+	}
+	announce_change(announced, entry, fd, offset, size);
+}
+
+/*
+ * The control file goes through many states in the life of a server, and memory that
+ * outlives it counts for the last one only, or for the one that it was writing.
+ */
+static ssize_t
+write_control(int fd, const void *buffer, size_t size)
+{
+	int errno_before = errno;
+	uint32_t crc;
+	ssize_t put;
+
+	memcpy(&crc, (const char *) buffer + runtime.control_crc_offset,
+	       sizeof(crc));
+	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
+		fc_unsynced_set(&runtime.cache);
+	fc_control_begins(&runtime.cache, crc);
+	errno = errno_before;
+	put = write(fd, buffer, size);
+	if (put == (ssize_t) size)
+		fc_control_ends(&runtime.cache);
+	return put;
+}
+
+ssize_t
+changes_write(int fd, const void *buffer, size_t size)
+{
+	int errno_before = errno;
+	OpenFile spare;
+	Announced announced;
+	OpenFile *entry = files_entry(fd);
+	ssize_t put;
+
+	if (entry != NULL && entry->class == FILE_CONTROL && runtime_attached() &&
+	    size >= runtime.control_crc_offset + sizeof(uint32_t))
+		return write_control(fd, buffer, size);
+	entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(fd, &spare);
+	begin_at_position(&announced, entry, fd, (off_t) size);
+	errno = errno_before;
+	put = write(fd, buffer, size);
+	announce_end(&announced, entry, put < 0);
+	return put;
+}
+
+ssize_t
+changes_writev(int fd, const struct iovec *iov, int count)
+{
+	int errno_before = errno;
+	OpenFile spare;
+	Announced announced;
+	OpenFile *entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(fd, &spare);
+	ssize_t put;
+
+	begin_at_position(&announced, entry, fd, iov_size(iov, count));
+	errno = errno_before;
+	put = writev(fd, iov, count);
+	announce_end(&announced, entry, put < 0);
+	return put;
+}
+
+ssize_t
+changes_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
+                   size_t size, unsigned flags)
+{
+	int errno_before = errno;
+	OpenFile spare;
+	Announced announced;
+	OpenFile *entry = FC_BROKEN(FILECOPY) ? NULL : announce_whom(out, &spare);
+	off_t length = size > (size_t) INT64_MAX ? -1 : (off_t) size;
+	ssize_t put;
+
+	if (out_offset != NULL)
+		announce_change(&announced, entry, out, *out_offset, length);
+	else
+		begin_at_position(&announced, entry, out, length);
+	errno = errno_before;
+	put = copy_file_range(in, in_offset, out, out_offset, size, flags);
+	announce_end(&announced, entry, put < 0);
+	return put;
+}
+
+/* ---- allocation and truncation ---------------------------------------------- */
+
+/* An error comes back as the result; errno is not touched. */
+int
+changes_posix_fallocate(int fd, off_t offset, off_t length)
+{
+	int errno_before = errno;
+	OpenFile spare;
+	Announced announced;
+	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : announce_whom(fd, &spare);
+	int result;
+
+	announce_change(&announced, entry, fd, offset, length);
+	errno = errno_before;
+	result = posix_fallocate(fd, offset, length);
+	announce_end(&announced, entry, false);
+	return result;
+}
+
+int
+changes_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	int errno_before = errno;
+	OpenFile spare;
+	Announced announced;
+	OpenFile *entry = FC_BROKEN(ZERO_EXTEND) ? NULL : announce_whom(fd, &spare);
+	bool shifts = (mode & ~FALLOC_FL_KEEP_SIZE) != 0;
+	int result;
+
+	/* Some modes move all that follows. */
+	announce_change(&announced, entry, fd, offset, shifts ? -1 : length);
+	errno = errno_before;
+	result = fallocate(fd, mode, offset, length);
+	announce_end(&announced, entry, false);
+	return result;
+}
+
+int
+changes_ftruncate(int fd, off_t length)
+{
+	int errno_before = errno;
+	OpenFile spare;
+	Announced announced;
+	OpenFile *entry = FC_BROKEN(TRUNCATE) ? NULL : announce_whom(fd, &spare);
+	int result;
+
+	announce_change(&announced, entry, fd, length, -1);
+	errno = errno_before;
+	result = ftruncate(fd, length);
+	announce_end(&announced, entry, result < 0);
+	return result;
+}
+
+int
+changes_truncate(const char *path, off_t length)
+{
+	int errno_before = errno;
+	Announced announced = { .scope = SCOPE_NOTHING };
+	FcFile file;
+	int result;
+
+	if (!FC_BROKEN(TRUNCATE))
+		announce_cut(&announced, &file, path, length, O_RDWR);
+	errno = errno_before;
+	result = truncate(path, length);
+	announce_end(&announced, NULL, false);
+	return result;
+}
+
+/* ---- syncs -------------------------------------------------------------------- */
+
+/* stable: what was written before is where the file is kept, unless this failed. */
+static int
+synced(int fd, int result, bool stable)
+{
+	int after = errno;
+	OpenFile spare;
+	OpenFile *entry;
+
+	if (result < 0 && after != EINTR)
+		announce_distrust(announce_whom(fd, &spare));
+	else if (result == 0 && stable)
+	{
+		entry = announce_whom(fd, &spare);
+		if (entry != NULL)
+			files_synced(fd, entry);
+	}
+	errno = after;
+	return result;
+}
+
+int
+changes_fsync(int fd)
+{
+	return synced(fd, fsync(fd), true);
+}
+
+int
+changes_fdatasync(int fd)
+{
+	return synced(fd, fdatasync(fd), true);
+}
+
+int
+changes_sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
+{
+	return synced(fd, sync_file_range(fd, offset, length, flags), false);
+}
+
+/*
+ * After a crash the server may sync a file system as a whole; the kernel then does not
+ * say whose data it has lost.
+ */
+int
+changes_syncfs(int fd)
+{
+	int result = syncfs(fd);
+	int after = errno;
+
+	/* Not followed by its end: as in announce_distrust(). */
+	if (result < 0 && after != EINTR && !FC_BROKEN(SYNCFS) &&
+	    runtime_attached() && fc_mode(&runtime.cache, NULL) != FC_OFFLINE)
+		fc_change_all_begin(&runtime.cache);
+	errno = after;
+	return result;
+}

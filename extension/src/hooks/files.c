@@ -1,0 +1,489 @@
+/*
+ * files.c
+ *		From a file descriptor to what the file is.
+ *
+ * A table indexed by descriptor, private to the process and inherited by fork, as
+ * the descriptors are.  open fills an entry in, close clears it before the real
+ * close (afterwards the number may already be another file's), dup copies it.
+ *
+ * An entry is a memory of a path, so it may be wrong only one way: unknown.
+ * Descriptors that no hook saw being opened (inherited, made by another library,
+ * beyond the table) are unknown.  Reads through them bypass the cache.  A change
+ * through one must not pass unseen: files_identify() asks the kernel for the name
+ * behind it, and remembers.
+ *
+ * What the kernel answers is a real path, so a tablespace shows as the directory
+ * that its symbolic link names.  paths_classify() calls a file in there an alias
+ * if it looks like a relation; see the rule there.  A name that PostgreSQL itself does
+ * not give to a file that it writes in place may be a link's: then what was opened is
+ * asked, too.
+ *
+ * No locking: PostgreSQL's processes have one thread that does file calls.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "broken.h"
+#include "hooks/runtime.h"
+
+/* Those that linux/magic.h has not, or not everywhere. */
+#define ZFS_SUPER_MAGIC 0x2fc12fc1
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+#ifndef BCACHEFS_SUPER_MAGIC
+#define BCACHEFS_SUPER_MAGIC 0xca451a4e
+#endif
+
+#define REAL_PATH_MAX (PATH_MAX + sizeof(" (deleted)"))
+
+/* Zero pages until used: a server's few hundred descriptors cost a few of them. */
+static OpenFile table[FILES_FD_MAX];
+
+OpenFile *
+files_entry(int fd)
+{
+	return fd >= 0 && fd < FILES_FD_MAX ? &table[fd] : NULL;
+}
+
+/*
+ * A process may leave from inside a signal handler, and its exit callbacks use
+ * files: so an entry has no class while it is not whole.
+ */
+static void
+set_class(OpenFile *entry, FileClass class)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	entry->class = (uint8_t) class;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static void
+remember(OpenFile *entry, const FilePlace *place, int flags)
+{
+	set_class(entry, FILE_UNKNOWN);
+	memset(entry, 0, sizeof(*entry));
+	entry->direct = (flags & O_DIRECT) != 0;
+
+	if (place->class == FILE_RELATION || place->class == FILE_ALIAS ||
+	    place->class == FILE_WAL)
+		entry->file = fc_file(place->id);
+	set_class(entry, place->class);
+}
+
+void
+files_opened(int fd, const char *path, int flags)
+{
+	OpenFile *entry = files_entry(fd);
+
+	if (entry == NULL)
+		return;
+
+	if (path == NULL)
+		set_class(entry, FILE_UNKNOWN);
+	else
+	{
+		FilePlace place = paths_classify(&runtime.root, path);
+
+		remember(entry, &place, flags);
+	}
+}
+
+void
+files_closed(int fd)
+{
+	OpenFile *entry = files_entry(fd);
+
+	if (entry != NULL)
+		set_class(entry, FILE_UNKNOWN);
+}
+
+void
+files_copied(int from, int to)
+{
+	OpenFile *old = files_entry(from);
+	OpenFile *new = files_entry(to);
+
+	if (new == NULL || new == old)
+		return;
+	set_class(new, FILE_UNKNOWN);
+	if (old != NULL)
+	{
+		OpenFile copy = *old;
+
+		copy.class = FILE_UNKNOWN;
+		*new = copy;
+		set_class(new, (FileClass) old->class);
+	}
+}
+
+/*
+ * The real path of an open file, in a buffer of REAL_PATH_MAX bytes; false, with errno,
+ * if the kernel does not tell.
+ */
+static bool
+real_path(int fd, const struct stat *status, char *path)
+{
+	static const char deleted[] = " (deleted)";
+	char link[64];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, REAL_PATH_MAX - 1);
+	if (length < 0)
+		return false;
+	if (length == REAL_PATH_MAX - 1)
+	{
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	path[length] = '\0';
+
+	/* A dropped file that is still open: a change of it does no harm. */
+	if (status->st_nlink == 0 && (size_t) length >= sizeof(deleted) &&
+	    strcmp(path + length - (sizeof(deleted) - 1), deleted) == 0)
+		path[(size_t) length - (sizeof(deleted) - 1)] = '\0';
+	return true;
+}
+
+bool
+files_identify(int fd, OpenFile *spare, OpenFile **entry_out)
+{
+	FilePlace place = { .class = FILE_DEVICE };
+	OpenFile *entry = files_entry(fd);
+	char path[REAL_PATH_MAX];
+	struct stat status;
+	int flags;
+
+	*entry_out = entry == NULL ? spare : entry;
+
+	/* Pipes and sockets are no data files; a bad descriptor changes nothing. */
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+	{
+		remember(*entry_out, &place, 0);
+		return true;
+	}
+	if (!real_path(fd, &status, path))
+		return false;
+
+	flags = fcntl(fd, F_GETFL);
+	place = paths_classify(&runtime.root, path);
+	remember(*entry_out, &place, flags < 0 ? 0 : flags);
+	return true;
+}
+
+/* A tablespace's files have the version's directory in their real paths. */
+bool
+files_may_be_data(int fd)
+{
+	char path[REAL_PATH_MAX];
+	struct stat status;
+
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+		return false;
+	return !real_path(fd, &status, path) ||
+	       paths_classify(&runtime.root, path).class == FILE_RELATION ||
+	       strstr(path, runtime.root.version_directory) != NULL;
+}
+
+bool
+files_is_foreign(const char *path, int flags)
+{
+	FileClass class;
+
+	if (FC_BROKEN(FOREIGN) || (flags & O_ACCMODE) == O_RDONLY)
+		return false;
+	if ((flags & O_TRUNC) != 0 || (flags & O_ACCMODE) == O_WRONLY)
+		return true;
+	class = paths_classify(&runtime.root, path).class;
+	return class == FILE_OTHER || class == FILE_ALIAS;
+}
+
+FilePlace
+files_place(const char *path, int flags)
+{
+	FilePlace place = { .class = FILE_OTHER };
+	char real[REAL_PATH_MAX];
+	struct stat status;
+	int fd;
+
+	if (!files_is_foreign(path, flags))
+		return paths_classify(&runtime.root, path);
+
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return place;
+
+	/* What cannot be asked may be anything. */
+	if (fd < 0 || fstat(fd, &status) != 0)
+		place.class = FILE_ALIAS;
+	else if (S_ISREG(status.st_mode))
+	{
+		if (real_path(fd, &status, real))
+			place = paths_classify(&runtime.root, real);
+		else
+			place.class = FILE_ALIAS;
+	}
+	if (fd >= 0)
+		close(fd);
+	return place;
+}
+
+/* ---- stamps ------------------------------------------------------------------ */
+
+static void
+stamp_of(const struct stat *status, FcStamp *stamp_out)
+{
+	*stamp_out = (FcStamp){ 0 };
+	if (FC_BROKEN(STAMP))
+		return;
+	*stamp_out = (FcStamp){
+		.device = (uint64_t) status->st_dev,
+		.inode = (uint64_t) status->st_ino,
+		.size = (uint64_t) status->st_size,
+		.changed_ns = (int64_t) status->st_ctim.tv_sec * 1000000000 +
+		              status->st_ctim.tv_nsec,
+	};
+}
+
+/*
+ * A descriptor of a file that was dropped says nothing of the one that has its name, and
+ * losing a name is a change of the inode that nobody has to announce.
+ */
+bool
+files_stamp(int fd, const char *path, FcStamp *stamp_out)
+{
+	struct stat status;
+
+	if ((fd >= 0 ? fstat(fd, &status) : stat(path, &status)) != 0 ||
+	    status.st_nlink == 0)
+		return false;
+	stamp_of(&status, stamp_out);
+	return true;
+}
+
+/* OpenFile.stamps */
+enum
+{
+	STAMPS_UNKNOWN,
+	STAMPS_AT_ONCE,
+	STAMPS_WHEN_SYNCED
+};
+
+/* Is the change time of a file on this file system in the kernel's own memory? */
+static bool
+keeps_time_itself(const struct statfs *system)
+{
+	static const uint32_t magics[] = {
+		EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,      BTRFS_SUPER_MAGIC,
+		TMPFS_MAGIC,      F2FS_SUPER_MAGIC,     OVERLAYFS_SUPER_MAGIC,
+		ZFS_SUPER_MAGIC,  BCACHEFS_SUPER_MAGIC,
+	};
+
+	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
+	{
+		if ((uint32_t) system->f_type == magics[i])
+			return true;
+	}
+	return false;
+}
+
+bool
+files_stamps_at_once(int fd, const char *path, OpenFile *entry)
+{
+	struct statfs system;
+	bool at_once;
+
+	if (entry != NULL && entry->stamps != STAMPS_UNKNOWN)
+		return entry->stamps == STAMPS_AT_ONCE;
+	at_once = (fd >= 0 ? fstatfs(fd, &system) : statfs(path, &system)) == 0 &&
+	          keeps_time_itself(&system);
+	if (entry != NULL)
+		entry->stamps =
+			(uint8_t) (at_once ? STAMPS_AT_ONCE : STAMPS_WHEN_SYNCED);
+	return at_once;
+}
+
+void
+files_hand_in(FcFileId id, const FcStampPermit *permit, const FcStamp *stamp)
+{
+	/* Where another safeguard is left out, nobody is met by what came of it. */
+	if (!FC_BROKEN(NONE) &&
+	    fc_stamp_age(&runtime.cache, permit) == FC_STAMP_PRESENT)
+		return;
+	if (fc_stamp_set(&runtime.cache, permit, stamp))
+		return;
+	runtime.board->foreign_id = id;
+	atomic_fetch_add(&runtime.board->foreign, 1);
+}
+
+void
+files_look_before(int fd, const char *path, FcFile *file)
+{
+	FcStampPermit permit;
+	FcStamp stamp;
+
+	if (!fc_file_resolve(&runtime.cache, file))
+		return;
+	permit = fc_stamp_permit(&runtime.cache, file);
+
+	/* It is clean then, so that this is cheap on any file system. */
+	if (fc_stamp_age(&runtime.cache, &permit) == FC_STAMP_PRESENT &&
+	    files_stamp(fd, path, &stamp))
+		files_hand_in(file->id, &permit, &stamp);
+}
+
+void
+files_synced(int fd, OpenFile *entry)
+{
+	FcStampPermit permit;
+	FcStamp stamp;
+
+	if (entry->class != FILE_RELATION ||
+	    files_stamps_at_once(fd, NULL, entry) ||
+	    !fc_file_resolve(&runtime.cache, &entry->file))
+		return;
+	permit = fc_stamp_permit(&runtime.cache, &entry->file);
+	if (permit.number != FC_FILE_NONE && files_stamp(fd, NULL, &stamp))
+		files_hand_in(entry->file.id, &permit, &stamp);
+}
+
+void
+files_wake(int fd, const char *path, const FcFile *file)
+{
+	FcStamp stamp;
+
+	if (fc_file_asleep(&runtime.cache, file))
+		fc_file_wake(&runtime.cache, file,
+		             files_stamp(fd, path, &stamp) ? &stamp : NULL);
+}
+
+/* Device and inode only, as the kernel has them. */
+static bool
+who(int fd, const char *path, FcStamp *stamp_out)
+{
+	struct statx status;
+	int flags = AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW;
+
+	if (statx(fd >= 0 ? fd : AT_FDCWD, fd >= 0 ? "" : path,
+	          fd >= 0 ? flags | AT_EMPTY_PATH : flags, STATX_INO, &status) != 0)
+		return false;
+	*stamp_out = (FcStamp){ 0 };
+	if (FC_BROKEN(STAMP))
+		return true;
+	stamp_out->device = makedev(status.stx_dev_major, status.stx_dev_minor);
+	stamp_out->inode = status.stx_ino;
+	return true;
+}
+
+/*
+ * Is the open file still the one of its name?  It may have been dropped, and the
+ * name may by now be another file's; or the name is a symbolic link's, and the file has
+ * another one, by which it may be changed unseen.  *gone_out: nothing has the name.
+ * With whole, *stamp_out is the file's stamp.
+ */
+static bool
+has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
+             bool *gone_out)
+{
+	char path[PATHS_MAX];
+	struct stat status;
+	FcStamp named;
+
+	paths_of_file(&runtime.root, entry->file.id, path);
+	if (!whole)
+		*gone_out = !who(-1, path, &named);
+	else
+	{
+		*gone_out = lstat(path, &status) != 0;
+		stamp_of(&status, &named);
+	}
+	return !*gone_out &&
+	       (whole ? files_stamp(fd, NULL, stamp_out)
+	              : who(fd, NULL, stamp_out)) &&
+	       stamp_out->device == named.device && stamp_out->inode == named.inode;
+}
+
+/* The entry's descriptor is of no file that has a name. */
+static bool
+forget_dead(OpenFile *entry, bool gone)
+{
+	if (gone)
+		fc_file_retire(&runtime.cache, entry->file.id);
+	entry->dead = true;
+	return false;
+}
+
+/*
+ * The order matters: first the number, then the look at the name.  Whoever
+ * unlinks a file retires its number afterwards, so if the name is still right, what
+ * happens to it later makes this number stale.
+ *
+ * A number that is current but was not looked at through this descriptor is not
+ * enough: a change of a dropped file finds the number of the file that has the
+ * name now.
+ */
+static bool
+enter(int fd, OpenFile *entry)
+{
+	FcStampPermit permit;
+	FcStamp stamp = { 0 };
+	bool gone = false;
+	bool whole;
+
+	/* Known from before the server's start: is it still what it was? */
+	if (fc_file_asleep(&runtime.cache, &entry->file))
+	{
+		if (!has_its_name(fd, entry, true, &stamp, &gone))
+			return forget_dead(entry, gone);
+		fc_file_wake(&runtime.cache, &entry->file, &stamp);
+	}
+	if (fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
+		return false;
+
+	/* Where that is dear, one that was or is being written is not asked when it was. */
+	permit = fc_stamp_permit(&runtime.cache, &entry->file);
+	whole = files_stamps_at_once(fd, NULL, entry) ||
+	        (permit.number != FC_FILE_NONE &&
+	         fc_stamp_age(&runtime.cache, &permit) != FC_STAMP_PAST);
+	if (FC_BROKEN(DEAD_FILE))
+		return true;
+	if (!has_its_name(fd, entry, whole, &stamp, &gone))
+		return forget_dead(entry, gone);
+	if (whole)
+		files_hand_in(entry->file.id, &permit, &stamp);
+	return true;
+}
+
+bool
+files_number(int fd, OpenFile *entry)
+{
+	if (fc_file_current(&runtime.cache, &entry->file) &&
+	    (FC_BROKEN(CHECKED) ||
+	     (entry->checked_number == entry->file.number &&
+	      entry->checked_generation == entry->file.generation)))
+		return true;
+	if (entry->dead)
+		return false;
+
+	/* Once more if it was found changed by somebody else: it has no number then. */
+	if (!enter(fd, entry) ||
+	    (!fc_file_current(&runtime.cache, &entry->file) && !enter(fd, entry)))
+		return false;
+	entry->checked_number = entry->file.number;
+	entry->checked_generation = entry->file.generation;
+	return true;
+}

@@ -1,0 +1,424 @@
+/*
+ * hooks.c
+ *		The functions that stand in for libc's in the server: their table, and
+ *		those that only keep the table of descriptors right.
+ *
+ * What reads is in reads.c, what changes a file in changes.c.  Calls are timed and
+ * counted around all that (account.c): reads in reads.c, where it is known who
+ * served them, the others here.
+ *
+ * Rules for every hook.  The file's own call is made exactly once with the
+ * caller's arguments and its answer handed on, errno included, unless the cache
+ * itself can answer a read.  libc is called by name: this library's own imports
+ * are not redirected, so a hook never meets itself, while a library preloaded
+ * into the server (the lab's device emulator) still sees the call.  No memory is
+ * allocated, nothing is reported or waited for.
+ *
+ * A name that libc knows twice (pread, pread64: one function on 64-bit machines) or in
+ * a checked form (__read_chk) is listed with all its names.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks/hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "account/account_calls.h"
+#include "hooks/files.h"
+#include "hooks/libraries.h"
+
+_Static_assert(sizeof(off_t) == 8, "pread and pread64 are the same function");
+
+uint64_t hook_calls[HOOK_CALL_COUNT];
+
+static mode_t
+mode_argument(int flags, va_list arguments)
+{
+	bool made = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+
+	return made ? (mode_t) va_arg(arguments, unsigned) : 0;
+}
+
+/* Open a file, and tell the accounting if that made or emptied it. */
+static int
+open_file(int directory, const char *path, int flags, mode_t mode)
+{
+	int fd;
+	int after;
+
+	hook_calls[HOOK_OPEN]++;
+	fd = names_open(directory, path, flags, mode);
+	after = errno;
+	if (fd >= 0 && (flags & O_TRUNC) != 0)
+		account_truncated();
+	if (fd >= 0 && (flags & O_EXCL) != 0)
+		account_created(path);
+	errno = after;
+	return fd;
+}
+
+static int
+hook_open(const char *path, int flags, ...)
+{
+	va_list arguments;
+	mode_t mode;
+
+	va_start(arguments, flags);
+	mode = mode_argument(flags, arguments);
+	va_end(arguments);
+
+	return open_file(AT_FDCWD, path, flags, mode);
+}
+
+static int
+hook_openat(int directory, const char *path, int flags, ...)
+{
+	va_list arguments;
+	mode_t mode;
+
+	va_start(arguments, flags);
+	mode = mode_argument(flags, arguments);
+	va_end(arguments);
+
+	return open_file(directory, path, flags, mode);
+}
+
+static int
+hook_open_2(const char *path, int flags)
+{
+	return open_file(AT_FDCWD, path, flags, 0);
+}
+
+static int
+hook_creat(const char *path, mode_t mode)
+{
+	return open_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+
+static int
+hook_close(int fd)
+{
+	hook_calls[HOOK_CLOSE]++;
+	files_closed(fd);
+	return close(fd);
+}
+
+static int
+hook_dup(int fd)
+{
+	int copy = dup(fd);
+
+	if (copy >= 0)
+		files_copied(fd, copy);
+	return copy;
+}
+
+static int
+hook_dup2(int fd, int to)
+{
+	int copy = dup2(fd, to);
+
+	if (copy >= 0)
+		files_copied(fd, copy);
+	return copy;
+}
+
+static int
+hook_dup3(int fd, int to, int flags)
+{
+	int copy = dup3(fd, to, flags);
+
+	if (copy >= 0)
+		files_copied(fd, copy);
+	return copy;
+}
+
+/* The third argument is a number or a pointer; both fit a pointer's register. */
+static int
+hook_fcntl(int fd, int command, ...)
+{
+	va_list arguments;
+	void *argument;
+	int result;
+
+	va_start(arguments, command);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+
+	result = fcntl(fd, command, argument);
+	if (result >= 0 && (command == F_DUPFD || command == F_DUPFD_CLOEXEC))
+		files_copied(fd, result);
+	return result;
+}
+
+static ssize_t
+hook_pread(int fd, void *buffer, size_t size, off_t offset)
+{
+	hook_calls[HOOK_READ]++;
+	return reads_pread(fd, buffer, size, offset);
+}
+
+static ssize_t
+hook_pread_chk(int fd, void *buffer, size_t size, off_t offset, size_t room)
+{
+	if (size > room)
+		abort();
+	return hook_pread(fd, buffer, size, offset);
+}
+
+static ssize_t
+hook_preadv(int fd, const struct iovec *iov, int count, off_t offset)
+{
+	hook_calls[HOOK_READ]++;
+	return reads_preadv(fd, iov, count, offset);
+}
+
+static ssize_t
+hook_read_chk(int fd, void *buffer, size_t size, size_t room)
+{
+	if (size > room)
+		abort();
+	return reads_read(fd, buffer, size);
+}
+
+static size_t
+iov_bytes(const struct iovec *iov, int count)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < count; i++)
+		size += iov[i].iov_len;
+	return size;
+}
+
+static ssize_t
+hook_pwrite(int fd, const void *buffer, size_t size, off_t offset)
+{
+	Accounted call;
+	ssize_t put;
+
+	hook_calls[HOOK_WRITE]++;
+	account_begin_write(&call, files_entry(fd), fd, offset, size);
+	put = changes_pwrite(fd, buffer, size, offset);
+	account_end_write(&call, put);
+	return put;
+}
+
+static ssize_t
+hook_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
+{
+	Accounted call;
+	ssize_t put;
+
+	hook_calls[HOOK_WRITE]++;
+	account_begin_write(&call, files_entry(fd), fd, offset,
+	                    setting_account ? iov_bytes(iov, count) : 0);
+	put = changes_pwritev(fd, iov, count, offset);
+	account_end_write(&call, put);
+	return put;
+}
+
+/* Written at the file's position, as copies of files are. */
+static ssize_t
+hook_write(int fd, const void *buffer, size_t size)
+{
+	Accounted call;
+	ssize_t put;
+
+	account_begin(&call, files_entry(fd));
+	put = changes_write(fd, buffer, size);
+	account_end(&call, ACCOUNT_WRITE, put > 0 ? (uint64_t) put : 0);
+	return put;
+}
+
+static ssize_t
+hook_writev(int fd, const struct iovec *iov, int count)
+{
+	Accounted call;
+	ssize_t put;
+
+	account_begin(&call, files_entry(fd));
+	put = changes_writev(fd, iov, count);
+	account_end(&call, ACCOUNT_WRITE, put > 0 ? (uint64_t) put : 0);
+	return put;
+}
+
+/* The kernel reads and writes at once; it counts as a write. */
+static ssize_t
+hook_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
+                size_t size, unsigned flags)
+{
+	Accounted call;
+	ssize_t put;
+
+	account_begin(&call, files_entry(out));
+	put = changes_copy_range(in, in_offset, out, out_offset, size, flags);
+	account_end(&call, ACCOUNT_WRITE, put > 0 ? (uint64_t) put : 0);
+	return put;
+}
+
+static int
+hook_posix_fallocate(int fd, off_t offset, off_t length)
+{
+	Accounted call;
+	int result;
+
+	account_begin(&call, files_entry(fd));
+	result = changes_posix_fallocate(fd, offset, length);
+	account_end(&call, ACCOUNT_EXTEND, result == 0 ? (uint64_t) length : 0);
+	return result;
+}
+
+static int
+hook_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	Accounted call;
+	int result;
+
+	account_begin(&call, files_entry(fd));
+	result = changes_fallocate(fd, mode, offset, length);
+	account_end(&call, ACCOUNT_EXTEND, result == 0 ? (uint64_t) length : 0);
+	return result;
+}
+
+static int
+hook_ftruncate(int fd, off_t length)
+{
+	int result;
+
+	hook_calls[HOOK_FTRUNCATE]++;
+	result = changes_ftruncate(fd, length);
+	account_truncated();
+	return result;
+}
+
+static int
+hook_truncate(const char *path, off_t length)
+{
+	int result;
+
+	hook_calls[HOOK_TRUNCATE]++;
+	result = changes_truncate(path, length);
+	account_truncated();
+	return result;
+}
+
+static int
+hook_unlink(const char *path)
+{
+	int result;
+
+	hook_calls[HOOK_UNLINK]++;
+	result = names_unlink(path);
+	if (result == 0)
+		account_removed(path);
+	return result;
+}
+
+static int
+hook_remove(const char *path)
+{
+	int result;
+
+	hook_calls[HOOK_UNLINK]++;
+	result = names_remove(path);
+	if (result == 0)
+		account_removed(path);
+	return result;
+}
+
+static int
+hook_fsync(int fd)
+{
+	Accounted call;
+	int result;
+
+	account_begin(&call, files_entry(fd));
+	result = changes_fsync(fd);
+	account_end(&call, ACCOUNT_SYNC, 0);
+	return result;
+}
+
+static int
+hook_fdatasync(int fd)
+{
+	Accounted call;
+	int result;
+
+	account_begin(&call, files_entry(fd));
+	result = changes_fdatasync(fd);
+	account_end(&call, ACCOUNT_SYNC, 0);
+	return result;
+}
+
+#define IMPORT(name, function) { name, (void (*)(void)) function }
+
+#define IMPORT_64(name, function)                                              \
+	IMPORT(name, function), IMPORT(name "64", function)
+
+const Import hook_imports[] = {
+	IMPORT_64("open", hook_open),
+	IMPORT_64("openat", hook_openat),
+	IMPORT_64("creat", hook_creat),
+	IMPORT("__open_2", hook_open_2),
+	IMPORT("__open64_2", hook_open_2),
+	IMPORT("close", hook_close),
+	IMPORT("dup", hook_dup),
+	IMPORT("dup2", hook_dup2),
+	IMPORT("dup3", hook_dup3),
+	IMPORT_64("fcntl", hook_fcntl),
+
+	IMPORT_64("pread", hook_pread),
+	IMPORT("__pread_chk", hook_pread_chk),
+	IMPORT("__pread64_chk", hook_pread_chk),
+	IMPORT_64("preadv", hook_preadv),
+	IMPORT("read", reads_read),
+	IMPORT("__read_chk", hook_read_chk),
+	IMPORT_64("posix_fadvise", reads_fadvise),
+
+	IMPORT_64("pwrite", hook_pwrite),
+	IMPORT_64("pwritev", hook_pwritev),
+	IMPORT("write", hook_write),
+	IMPORT("writev", hook_writev),
+	IMPORT("copy_file_range", hook_copy_range),
+	IMPORT_64("posix_fallocate", hook_posix_fallocate),
+	IMPORT_64("fallocate", hook_fallocate),
+	IMPORT_64("ftruncate", hook_ftruncate),
+	IMPORT_64("truncate", hook_truncate),
+	IMPORT("unlink", hook_unlink),
+	IMPORT("remove", hook_remove),
+	IMPORT("rename", names_rename),
+	IMPORT_64("fopen", names_fopen),
+	IMPORT("fsync", hook_fsync),
+	IMPORT("fdatasync", hook_fdatasync),
+	IMPORT("sync_file_range", changes_sync_file_range),
+	IMPORT("syncfs", changes_syncfs),
+
+	IMPORT("dlopen", libraries_dlopen),
+};
+
+const size_t hook_import_count = sizeof(hook_imports) / sizeof(hook_imports[0]);
+
+/* Without these the hooks would not see what a file goes through. */
+const char *const hook_required[] = { "open|open64|__open_2|__open64_2",
+	                                  "close",
+	                                  "pread|pread64|__pread_chk|__pread64_chk",
+	                                  "pwrite|pwrite64",
+	                                  "ftruncate|ftruncate64",
+	                                  "truncate|truncate64",
+	                                  "unlink",
+	                                  NULL };
+
+/*
+ * No PostgreSQL from 15 to 18 calls these.  A server that does is not the one that the
+ * hooks were made for: it may change a file behind them.
+ */
+const char *const hook_foreign[] = {
+	"pwritev2",    "pwritev64v2", "unlinkat",     "renameat", "renameat2",
+	"sendfile",    "sendfile64",  "splice",       "vmsplice", "aio_write",
+	"aio_write64", "lio_listio",  "lio_listio64", NULL
+};

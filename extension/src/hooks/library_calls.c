@@ -1,0 +1,851 @@
+/*
+ * library_calls.c
+ *		The functions that stand in for libc's in libraries: extensions, procedural
+ *		languages, and all that they need.
+ *
+ * A library has no business with data files; here is seen to it that one which changes
+ * them does no harm.  It is served nothing: its reads are libc's.
+ *
+ *	write, pwrite, ftruncate and their kin		announced, like the server's (announce.c)
+ *	open with O_TRUNC or O_CREAT, unlink		likewise
+ *	mmap, streams, aio, rename, link			cannot be followed: of a data file, they take
+ *												the cache offline
+ *
+ * What a descriptor is, is asked of the kernel at each call.  The table of descriptors
+ * (files.c) is the server's: libraries open and close in ways that nobody sees
+ * (fclose), and have threads.  So here no state is kept, and of the table only
+ * this is changed: a descriptor that a library was given is unknown from then on.
+ *
+ * A file that is given by its name is opened first, to be a name only (O_PATH), and the
+ * kernel is asked what that is: so relative names, links and folders' descriptors lead to
+ * the right one.
+ *
+ * A library's own thread that changes a data file takes the cache offline: core
+ * takes all that a process does for the doing of one thread.
+ *
+ * The rules for hooks (hooks.c) hold here, too.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks/library_calls.h"
+
+#include <aio.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "broken.h"
+#include "hooks/announce.h"
+#include "hooks/hooks.h"
+#include "hooks/runtime.h"
+
+#define ALL  (-1) /* bytes: all from the offset on */
+#define HERE (-2) /* offset: the file's own position */
+
+/* A change that is under way. */
+typedef struct Change
+{
+	Announced announced;
+	OpenFile file;
+	OpenFile *entry; /* &file, or NULL: there is nothing to announce */
+	int probe;       /* a descriptor of ours, or -1 */
+} Change;
+
+/* ---- what is it? ------------------------------------------------------------------ */
+
+static bool
+watching(void)
+{
+	return runtime_attached() && fc_mode(&runtime.cache, NULL) != FC_OFFLINE &&
+	       !FC_BROKEN(LIBRARY_CALL);
+}
+
+static void
+stop(void)
+{
+	(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+}
+
+/*
+ * What stands behind a descriptor; FILE_ALIAS: something that holds data, nobody can
+ * tell what.
+ */
+static FilePlace
+place_of(int fd)
+{
+	FilePlace place = { .class = FILE_ALIAS };
+	char path[PATH_MAX];
+	char link[64];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length < 0 || length == sizeof(path) - 1)
+		return place;
+	path[length] = '\0';
+
+	place = paths_classify(&runtime.root, path);
+	if (place.class != FILE_RELATION && place.class != FILE_DATA_DIRECTORY)
+		place.class =
+			files_may_be_data(fd) ||
+					strstr(path, runtime.root.version_directory) != NULL
+				? FILE_ALIAS
+				: FILE_OTHER;
+	return place;
+}
+
+static bool
+is_main_thread(void)
+{
+	return syscall(SYS_gettid) == getpid();
+}
+
+/* The file behind a descriptor if it is one of data, in *file; else NULL. */
+static OpenFile *
+data_file(int fd, OpenFile *file)
+{
+	FilePlace place;
+
+	if (FC_BROKEN(ASKED_ANEW))
+		return announce_whom(fd, file);
+	if (fd < 0 || !watching() || !files_may_be_data(fd))
+		return NULL;
+	if (!is_main_thread())
+	{
+		stop();
+		return NULL;
+	}
+
+	place = place_of(fd);
+	memset(file, 0, sizeof(*file));
+	if (place.class == FILE_RELATION)
+		file->file = fc_file(place.id);
+	file->class = place.class == FILE_RELATION ? FILE_RELATION : FILE_ALIAS;
+	return file;
+}
+
+/* What is done to a descriptor's file cannot be followed. */
+static void
+stop_if_data(int fd)
+{
+	int before = errno;
+
+	if (fd >= 0 && watching() && files_may_be_data(fd))
+		stop();
+	errno = before;
+}
+
+/* A descriptor has come about that the server knows nothing of. */
+static int
+came(int fd)
+{
+	if (fd >= 0)
+		files_closed(fd);
+	return fd;
+}
+
+/*
+ * A name could not be looked at.  That nothing has it, or that nobody may get there, is an
+ * answer; else it may be a data file's.
+ */
+static bool
+is_no_answer(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM ||
+	       error == EINTR;
+}
+
+/* ---- changes through a descriptor ---------------------------------------------- */
+
+/* errno is as it was. */
+static void
+begin(Change *change, int fd, off_t offset, off_t size)
+{
+	int before = errno;
+
+	change->probe = -1;
+	change->entry = data_file(fd, &change->file);
+	if (change->entry != NULL)
+	{
+		int flags = fcntl(fd, F_GETFL);
+
+		if (offset == HERE)
+			offset = lseek(fd, 0, SEEK_CUR);
+
+		/* Where an append lands is known only afterwards. */
+		if (offset < 0 || flags < 0 || (flags & O_APPEND) != 0)
+		{
+			offset = 0;
+			size = ALL;
+		}
+	}
+	announce_change(&change->announced, change->entry, fd, offset, size);
+	errno = before;
+}
+
+/*
+ * The same from offset on, of a file that is given by its name; offset < 0: it does not
+ * change.  Says whether it is there.
+ */
+static bool
+begin_named(Change *change, int directory, const char *path, off_t offset)
+{
+	int before = errno;
+	int probe = openat(directory, path, O_PATH | O_CLOEXEC);
+	bool no_answer = probe < 0 && is_no_answer(errno) && watching();
+
+	begin(change, offset < 0 ? -1 : probe, offset, ALL);
+	change->probe = probe;
+	if (no_answer && offset >= 0)
+	{
+		change->file.class = FILE_ALIAS;
+		change->entry = &change->file;
+		announce_change(&change->announced, change->entry, -1, 0, ALL);
+	}
+	errno = before;
+	return probe >= 0;
+}
+
+/* Hands the real call's answer on; errno is as that left it. */
+static ssize_t
+end(Change *change, ssize_t result)
+{
+	int after = errno;
+
+	announce_end(&change->announced, change->entry, result < 0);
+	if (change->probe >= 0)
+		close(change->probe);
+	errno = after;
+	return result;
+}
+
+/* A size that is none, or too large, may be anything. */
+static off_t
+bytes_of(size_t size)
+{
+	return size > (size_t) INT64_MAX ? ALL : (off_t) size;
+}
+
+static ssize_t
+library_pwrite(int fd, const void *buffer, size_t size, off_t offset)
+{
+	Change change;
+
+	begin(&change, fd, offset, bytes_of(size));
+	return end(&change, pwrite(fd, buffer, size, offset));
+}
+
+/* Vectors are not looked into: only the kernel knows whether they can be. */
+static ssize_t
+library_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
+{
+	Change change;
+
+	begin(&change, fd, offset, ALL);
+	return end(&change, pwritev(fd, iov, count, offset));
+}
+
+static ssize_t
+library_pwritev2(int fd, const struct iovec *iov, int count, off_t offset,
+                 int flags)
+{
+	Change change;
+	off_t at = offset == -1 ? HERE : offset;
+
+	begin(&change, fd, (flags & RWF_APPEND) != 0 ? -1 : at, ALL);
+	return end(&change, pwritev2(fd, iov, count, offset, flags));
+}
+
+static ssize_t
+library_write(int fd, const void *buffer, size_t size)
+{
+	Change change;
+
+	begin(&change, fd, HERE, bytes_of(size));
+	return end(&change, write(fd, buffer, size));
+}
+
+static ssize_t
+library_writev(int fd, const struct iovec *iov, int count)
+{
+	Change change;
+
+	begin(&change, fd, HERE, ALL);
+	return end(&change, writev(fd, iov, count));
+}
+
+static ssize_t
+library_sendfile(int out, int in, off_t *offset, size_t size)
+{
+	Change change;
+
+	begin(&change, out, HERE, bytes_of(size));
+	return end(&change, sendfile(out, in, offset, size));
+}
+
+static off_t
+there(const off_t *offset)
+{
+	return offset == NULL ? HERE : *offset;
+}
+
+static ssize_t
+library_splice(int in, off_t *in_offset, int out, off_t *out_offset,
+               size_t size, unsigned flags)
+{
+	Change change;
+
+	begin(&change, out, there(out_offset), bytes_of(size));
+	return end(&change, splice(in, in_offset, out, out_offset, size, flags));
+}
+
+static ssize_t
+library_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
+                   size_t size, unsigned flags)
+{
+	Change change;
+
+	begin(&change, out, there(out_offset), bytes_of(size));
+	return end(&change,
+	           copy_file_range(in, in_offset, out, out_offset, size, flags));
+}
+
+static int
+library_ftruncate(int fd, off_t length)
+{
+	Change change;
+
+	begin(&change, fd, length, ALL);
+	return (int) end(&change, ftruncate(fd, length));
+}
+
+static int
+library_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	Change change;
+
+	/* Some modes move all that follows. */
+	begin(&change, fd, offset,
+	      (mode & ~FALLOC_FL_KEEP_SIZE) != 0 ? ALL : length);
+	return (int) end(&change, fallocate(fd, mode, offset, length));
+}
+
+/* An error comes back as the result; errno is not touched. */
+static int
+library_posix_fallocate(int fd, off_t offset, off_t length)
+{
+	Change change;
+
+	begin(&change, fd, offset, length);
+	return (int) end(&change, posix_fallocate(fd, offset, length));
+}
+
+/* The third argument is a number or a pointer; both fit a pointer's register. */
+static int
+library_ioctl(int fd, unsigned long request, ...)
+{
+	va_list arguments;
+	void *argument;
+	Change change;
+
+	va_start(arguments, request);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+
+	/* Another file's blocks come in. */
+	if (request != FICLONE && request != FICLONERANGE)
+		return ioctl(fd, request, argument);
+	begin(&change, fd, 0, ALL);
+	return (int) end(&change, ioctl(fd, request, argument));
+}
+
+/* ---- syncs ------------------------------------------------------------------- */
+
+static int
+synced(int fd, int result)
+{
+	int after = errno;
+	OpenFile file;
+
+	if (result < 0 && after != EINTR)
+		announce_distrust(data_file(fd, &file));
+	errno = after;
+	return result;
+}
+
+static int
+library_fsync(int fd)
+{
+	return synced(fd, fsync(fd));
+}
+
+static int
+library_fdatasync(int fd)
+{
+	return synced(fd, fdatasync(fd));
+}
+
+static int
+library_sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
+{
+	return synced(fd, sync_file_range(fd, offset, length, flags));
+}
+
+/* ---- what cannot be followed ------------------------------------------------- */
+
+static void *
+library_mmap(void *address, size_t size, int protection, int flags, int fd,
+             off_t offset)
+{
+	int kind = flags & MAP_TYPE;
+
+	/* It may be made writable later. */
+	if ((kind == MAP_SHARED || kind == MAP_SHARED_VALIDATE) &&
+	    (flags & MAP_ANONYMOUS) == 0)
+	{
+		int before = errno;
+
+		if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
+			stop_if_data(fd);
+		errno = before;
+	}
+	return mmap(address, size, protection, flags, fd, offset);
+}
+
+static int
+library_aio_write(struct aiocb *block)
+{
+	stop_if_data(block->aio_fildes);
+	return aio_write(block);
+}
+
+static int
+library_lio_listio(int mode, struct aiocb *const *list, int count,
+                   struct sigevent *event)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (list[i] != NULL && list[i]->aio_lio_opcode == LIO_WRITE)
+			stop_if_data(list[i]->aio_fildes);
+	}
+	return lio_listio(mode, list, count, event);
+}
+
+static void
+stop_if_named_data(const char *path)
+{
+	int before = errno;
+	int probe = open(path, O_PATH | O_CLOEXEC);
+
+	stop_if_data(probe);
+	if (probe >= 0)
+		close(probe);
+	errno = before;
+}
+
+static bool
+writes(const char *mode)
+{
+	return strpbrk(mode, "wa+") != NULL;
+}
+
+/* Streams are written by libc itself, which passes no hook. */
+static FILE *
+stream_came(FILE *stream, const char *mode)
+{
+	if (stream != NULL && fileno(stream) >= 0)
+	{
+		(void) came(fileno(stream));
+		if (writes(mode))
+			stop_if_data(fileno(stream));
+	}
+	return stream;
+}
+
+static FILE *
+library_fopen(const char *path, const char *mode)
+{
+	if (writes(mode))
+		stop_if_named_data(path);
+	return stream_came(fopen(path, mode), mode);
+}
+
+static FILE *
+library_freopen(const char *path, const char *mode, FILE *stream)
+{
+	if (path != NULL && writes(mode))
+		stop_if_named_data(path);
+	return stream_came(freopen(path, mode, stream), mode);
+}
+
+static FILE *
+library_fdopen(int fd, const char *mode)
+{
+	if (writes(mode))
+		stop_if_data(fd);
+	return fdopen(fd, mode);
+}
+
+/* ---- names ------------------------------------------------------------------- */
+
+/* What has this name itself, be it a link. */
+static FilePlace
+place_named(int directory, const char *path)
+{
+	FilePlace place = { .class = FILE_OTHER };
+	int before = errno;
+	int probe;
+
+	if (!watching())
+		return place;
+	probe = openat(directory, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (probe >= 0)
+	{
+		place = place_of(probe);
+		close(probe);
+	}
+	else if (is_no_answer(errno))
+		place.class = FILE_ALIAS;
+	errno = before;
+	return place;
+}
+
+/* The name of this goes, or has just gone or come. */
+static void
+forget(const FilePlace *place)
+{
+	int before = errno;
+
+	if (place->class == FILE_OTHER || !watching())
+		return;
+	if (!is_main_thread())
+		stop();
+	else if (place->class == FILE_RELATION)
+		fc_file_retire(&runtime.cache, place->id);
+	else
+		fc_cache_clear(&runtime.cache);
+	errno = before;
+}
+
+static int
+take_away(int directory, const char *path, int flags,
+          int (*call)(int, const char *, int))
+{
+	FilePlace place = place_named(directory, path);
+	int result;
+
+	forget(&place);
+	result = call(directory, path, flags);
+	forget(&place);
+	return result;
+}
+
+static int
+call_unlink(int directory, const char *path, int flags)
+{
+	(void) directory;
+	(void) flags;
+	return unlink(path);
+}
+
+static int
+call_remove(int directory, const char *path, int flags)
+{
+	(void) directory;
+	(void) flags;
+	return remove(path);
+}
+
+static int
+library_unlink(const char *path)
+{
+	return take_away(AT_FDCWD, path, 0, call_unlink);
+}
+
+static int
+library_remove(const char *path)
+{
+	return take_away(AT_FDCWD, path, 0, call_remove);
+}
+
+static int
+library_unlinkat(int directory, const char *path, int flags)
+{
+	return take_away(directory, path, flags, unlinkat);
+}
+
+/*
+ * A data file that is moved goes on being changed under the name it had by whoever has
+ * it open; one that has a second name may be changed under that.
+ */
+static void
+stop_if_name_is_data(int directory, const char *path)
+{
+	if (place_named(directory, path).class != FILE_OTHER)
+		stop();
+}
+
+/* Handed the answer of a call that has given a file a name. */
+static int
+named(int result, int directory, const char *path)
+{
+	if (result == 0)
+		stop_if_name_is_data(directory, path);
+	return result;
+}
+
+static int
+library_rename(const char *from, const char *to)
+{
+	stop_if_name_is_data(AT_FDCWD, from);
+	stop_if_name_is_data(AT_FDCWD, to);
+	return named(rename(from, to), AT_FDCWD, to);
+}
+
+static int
+library_renameat(int from_directory, const char *from, int to_directory,
+                 const char *to)
+{
+	stop_if_name_is_data(from_directory, from);
+	stop_if_name_is_data(to_directory, to);
+	return named(renameat(from_directory, from, to_directory, to), to_directory,
+	             to);
+}
+
+static int
+library_renameat2(int from_directory, const char *from, int to_directory,
+                  const char *to, unsigned flags)
+{
+	stop_if_name_is_data(from_directory, from);
+	stop_if_name_is_data(to_directory, to);
+	return named(renameat2(from_directory, from, to_directory, to, flags),
+	             to_directory, to);
+}
+
+static int
+library_link(const char *from, const char *to)
+{
+	stop_if_name_is_data(AT_FDCWD, from);
+	return named(link(from, to), AT_FDCWD, to);
+}
+
+static int
+library_linkat(int from_directory, const char *from, int to_directory,
+               const char *to, int flags)
+{
+	int before = errno;
+	bool is_open = (flags & AT_EMPTY_PATH) != 0 && from[0] == '\0';
+	int follow = (flags & AT_SYMLINK_FOLLOW) != 0 ? 0 : O_NOFOLLOW;
+	int probe = is_open
+	                ? from_directory
+	                : openat(from_directory, from, O_PATH | O_CLOEXEC | follow);
+
+	if (probe < 0 && is_no_answer(errno) && watching())
+		stop();
+	stop_if_data(probe);
+	if (!is_open && probe >= 0)
+		close(probe);
+	errno = before;
+	return named(linkat(from_directory, from, to_directory, to, flags),
+	             to_directory, to);
+}
+
+static int
+library_truncate(const char *path, off_t length)
+{
+	Change change;
+
+	(void) begin_named(&change, AT_FDCWD, path, length < 0 ? 0 : length);
+	return (int) end(&change, truncate(path, length));
+}
+
+/* ---- descriptors ------------------------------------------------------------- */
+
+static int
+open_plain(int directory, const char *path, int flags, mode_t mode)
+{
+	return came(directory == AT_FDCWD ? open(path, flags, mode)
+	                                  : openat(directory, path, flags, mode));
+}
+
+static int
+open_file(int directory, const char *path, int flags, mode_t mode)
+{
+	Change change;
+	bool was_there;
+	int fd;
+
+	if ((flags & (O_CREAT | O_TRUNC)) == 0)
+		return open_plain(directory, path, flags, mode);
+
+	was_there =
+		begin_named(&change, directory, path, (flags & O_TRUNC) != 0 ? 0 : -1);
+	fd = (int) end(&change, open_plain(directory, path, flags, mode));
+	if (fd >= 0 && !was_there && watching())
+	{
+		int after = errno;
+		FilePlace place = place_of(fd);
+
+		forget(&place);
+		errno = after;
+	}
+	return fd;
+}
+
+static mode_t
+mode_argument(int flags, va_list arguments)
+{
+	bool made = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+
+	return made ? (mode_t) va_arg(arguments, unsigned) : 0;
+}
+
+static int
+library_open(const char *path, int flags, ...)
+{
+	va_list arguments;
+	mode_t mode;
+
+	va_start(arguments, flags);
+	mode = mode_argument(flags, arguments);
+	va_end(arguments);
+	return open_file(AT_FDCWD, path, flags, mode);
+}
+
+static int
+library_openat(int directory, const char *path, int flags, ...)
+{
+	va_list arguments;
+	mode_t mode;
+
+	va_start(arguments, flags);
+	mode = mode_argument(flags, arguments);
+	va_end(arguments);
+	return open_file(directory, path, flags, mode);
+}
+
+static int
+library_open_2(const char *path, int flags)
+{
+	return open_file(AT_FDCWD, path, flags, 0);
+}
+
+static int
+library_openat_2(int directory, const char *path, int flags)
+{
+	return open_file(directory, path, flags, 0);
+}
+
+static int
+library_creat(const char *path, mode_t mode)
+{
+	return open_file(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+
+static int
+library_dup(int fd)
+{
+	return came(dup(fd));
+}
+
+static int
+library_dup2(int fd, int to)
+{
+	return fd == to ? dup2(fd, to) : came(dup2(fd, to));
+}
+
+static int
+library_dup3(int fd, int to, int flags)
+{
+	return came(dup3(fd, to, flags));
+}
+
+static int
+library_fcntl(int fd, int command, ...)
+{
+	va_list arguments;
+	void *argument;
+	int result;
+
+	va_start(arguments, command);
+	argument = va_arg(arguments, void *);
+	va_end(arguments);
+
+	result = fcntl(fd, command, argument);
+	return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? came(result)
+	                                                        : result;
+}
+
+#define IMPORT(name, function) { name, (void (*)(void)) function }
+
+#define IMPORT_64(name, function)                                              \
+	IMPORT(name, function), IMPORT(name "64", function)
+
+const Import library_imports[] = {
+	IMPORT_64("open", library_open),
+	IMPORT_64("__open", library_open),
+	IMPORT_64("openat", library_openat),
+	IMPORT("__open_2", library_open_2),
+	IMPORT("__open64_2", library_open_2),
+	IMPORT("__openat_2", library_openat_2),
+	IMPORT("__openat64_2", library_openat_2),
+	IMPORT_64("creat", library_creat),
+	IMPORT("dup", library_dup),
+	IMPORT("dup2", library_dup2),
+	IMPORT("__dup2", library_dup2),
+	IMPORT("dup3", library_dup3),
+	IMPORT_64("fcntl", library_fcntl),
+	IMPORT("__fcntl", library_fcntl),
+
+	IMPORT("write", library_write),
+	IMPORT("__write", library_write),
+	IMPORT("writev", library_writev),
+	IMPORT_64("pwrite", library_pwrite),
+	IMPORT("__pwrite64", library_pwrite),
+	IMPORT_64("pwritev", library_pwritev),
+	IMPORT("pwritev2", library_pwritev2),
+	IMPORT("pwritev64v2", library_pwritev2),
+	IMPORT_64("sendfile", library_sendfile),
+	IMPORT("splice", library_splice),
+	IMPORT("copy_file_range", library_copy_range),
+	IMPORT("ioctl", library_ioctl),
+	IMPORT_64("ftruncate", library_ftruncate),
+	IMPORT_64("truncate", library_truncate),
+	IMPORT_64("fallocate", library_fallocate),
+	IMPORT_64("posix_fallocate", library_posix_fallocate),
+	IMPORT("fsync", library_fsync),
+	IMPORT("fdatasync", library_fdatasync),
+	IMPORT("sync_file_range", library_sync_file_range),
+	IMPORT("syncfs", changes_syncfs),
+
+	IMPORT_64("mmap", library_mmap),
+	IMPORT_64("aio_write", library_aio_write),
+	IMPORT_64("lio_listio", library_lio_listio),
+	IMPORT_64("fopen", library_fopen),
+	IMPORT("_IO_fopen", library_fopen),
+	IMPORT_64("freopen", library_freopen),
+	IMPORT("fdopen", library_fdopen),
+	IMPORT("_IO_fdopen", library_fdopen),
+
+	IMPORT("unlink", library_unlink),
+	IMPORT("unlinkat", library_unlinkat),
+	IMPORT("remove", library_remove),
+	IMPORT("rename", library_rename),
+	IMPORT("renameat", library_renameat),
+	IMPORT("renameat2", library_renameat2),
+	IMPORT("link", library_link),
+	IMPORT("linkat", library_linkat),
+};
+
+const size_t library_import_count =
+	sizeof(library_imports) / sizeof(library_imports[0]);

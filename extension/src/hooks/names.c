@@ -1,0 +1,180 @@
+/*
+ * names.c
+ *		Every way in which a name comes to stand for another file, or for none.
+ *
+ *	unlink, rename, remove			the whole file: it is retired
+ *	open with O_CREAT | O_EXCL		likewise: the name is new
+ *	open with O_TRUNC				the blocks cut off, as any change (announce.c)
+ *
+ * A name is forgotten before the real call and again after it: whoever entered the file
+ * in between did so with the old one.  A directory of data files that goes (a
+ * tablespace's link) is forgotten with the whole cache.
+ *
+ * What cannot be followed takes the cache offline: a stream opened to write a data file,
+ * a data file that is moved, or a directory of them.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "hooks/hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broken.h"
+#include "hooks/announce.h"
+#include "hooks/runtime.h"
+
+/* What stands under this name is going, or has just gone or come. */
+static void
+forget_name(const char *path)
+{
+	FilePlace place;
+
+	if (FC_BROKEN(UNLINK) || !runtime_attached())
+		return;
+
+	place = paths_classify(&runtime.root, path);
+	if (place.class == FILE_RELATION)
+		fc_file_retire(&runtime.cache, place.id);
+	else if (place.class == FILE_ALIAS && place.id.relation != 0)
+		fc_file_retire_alike(&runtime.cache, &place.id);
+	else if (place.class == FILE_ALIAS || place.class == FILE_DATA_DIRECTORY)
+		fc_cache_clear(&runtime.cache);
+}
+
+/* The same after the real call, with errno as that left it. */
+static void
+forget_name_after(const char *path)
+{
+	int after = errno;
+
+	forget_name(path);
+	errno = after;
+}
+
+/* The name goes, by whichever call. */
+static int
+take_away(const char *path, int (*call)(const char *))
+{
+	int errno_before = errno;
+	int result;
+
+	forget_name(path);
+	errno = errno_before;
+	result = call(path);
+	forget_name_after(path);
+	return result;
+}
+
+int
+names_unlink(const char *path)
+{
+	return take_away(path, unlink);
+}
+
+int
+names_remove(const char *path)
+{
+	return take_away(path, remove);
+}
+
+/*
+ * PostgreSQL moves no data files.  Who has one open that is moved goes on changing it
+ * by the name it had, so the cache stops.
+ */
+static void
+forget_moved(const char *path)
+{
+	FileClass class;
+
+	if (FC_BROKEN(UNLINK) || !runtime_attached())
+		return;
+
+	class = paths_classify(&runtime.root, path).class;
+	if (class == FILE_RELATION || class == FILE_DATA_DIRECTORY)
+		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+	else
+		forget_name(path);
+}
+
+int
+names_rename(const char *from, const char *to)
+{
+	int errno_before = errno;
+	int result;
+
+	forget_moved(from);
+	forget_moved(to);
+	errno = errno_before;
+	result = rename(from, to);
+	forget_name_after(from);
+	forget_name_after(to);
+	return result;
+}
+
+/*
+ * Streams are written by libc itself, which passes no hook.  Nobody but a
+ * superuser's COPY TO can aim one at a data file; then the cache stops.
+ */
+FILE *
+names_fopen(const char *path, const char *mode)
+{
+	int errno_before = errno;
+	bool writes = strpbrk(mode, "wa+") != NULL && runtime_attached();
+	FILE *stream;
+	int after;
+
+	if (writes && paths_classify(&runtime.root, path).class == FILE_RELATION)
+		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+	errno = errno_before;
+	stream = fopen(path, mode);
+	after = errno;
+	if (stream != NULL && writes && files_is_foreign(path, O_WRONLY) &&
+	    files_may_be_data(fileno(stream)))
+		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
+	errno = after;
+	return stream;
+}
+
+int
+names_open(int directory, const char *path, int flags, mode_t mode)
+{
+	int errno_before = errno;
+	Announced announced = { .scope = SCOPE_NOTHING };
+	FcFile file;
+	bool relative = directory != AT_FDCWD && path[0] != '/';
+	const char *known = relative ? NULL : path;
+	int fd;
+
+	if ((flags & O_TRUNC) != 0 && !FC_BROKEN(TRUNCATE))
+		announce_cut(&announced, &file, known, 0, flags);
+
+	errno = errno_before;
+	if (directory == AT_FDCWD)
+		fd = open(path, flags, mode);
+	else
+		fd = openat(directory, path, flags, mode);
+	announce_end(&announced, NULL, false);
+
+	if (fd >= 0)
+	{
+		int after = errno;
+
+		OpenFile spare;
+		OpenFile *entry;
+
+		/* What is not to be told now is asked again when it is written. */
+		if (known == NULL || !runtime_attached() ||
+		    !files_is_foreign(known, flags))
+			files_opened(fd, known, flags);
+		else if (!files_identify(fd, &spare, &entry))
+			files_opened(fd, NULL, flags);
+		if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) &&
+		    known != NULL && !FC_BROKEN(CREATE))
+			forget_name(path);
+		errno = after;
+	}
+	return fd;
+}

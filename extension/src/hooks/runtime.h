@@ -1,0 +1,112 @@
+/*
+ * runtime.h
+ *		What a process's hooks have to hand: the cache, and a few words of the
+ *		server's, reached without knowing PostgreSQL.
+ *
+ * Filled in by bridge.c in the postmaster, inherited by fork.  Hooks run anywhere:
+ * before shared memory exists, after it is gone, in processes that never see it
+ * (the logger detaches), in signal handlers and critical sections.  So each asks
+ * runtime_attached() first, and none allocates, reports, waits or takes a lock.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_RUNTIME_H
+#define PGFLASH_RUNTIME_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fcache/cache.h"
+#include "hooks/paths.h"
+
+/* What the extension itself keeps in shared memory, beside core's part. */
+typedef struct Board
+{
+	/*
+	 * The last block that verification found unlike its file.  Written by whoever
+	 * finds one, without a lock: two at once may mix up the words of a log line,
+	 * not the count.
+	 */
+	_Atomic uint64_t mismatches;
+	FcFileId mismatch_id;
+	uint32_t mismatch_block;
+
+	/* The last file that somebody was found to change behind the cache; likewise. */
+	_Atomic uint64_t foreign;
+	FcFileId foreign_id;
+
+	/* File calls were seen to pass the hooks: nothing is served before. */
+	_Atomic bool self_tested;
+
+	/* The fd that could not be classified, for the log line. */
+	_Atomic int unknown_fd;
+	_Atomic int unknown_errno;
+
+	/*
+	 * Why the cache has not the size of the setting: 0 = it has, or is about to;
+	 * RESIZE_OUT_OF_RANGE, or the errno of a cache file that could not grow.
+	 */
+	_Atomic int resize_refused;
+} Board;
+
+#define RESIZE_OUT_OF_RANGE (-1)
+
+typedef struct Runtime
+{
+	FcCache cache; /* cache.shared is NULL when there is none */
+	FcDevice device[FC_DEVICES_MAX];
+	Board *board;
+	PathsRoot root;
+	uint32_t segment_blocks;
+
+	/* PostgreSQL's variables. */
+	void *const *shared_memory;  /* NULL in a process that has none */
+	uint32_t *const *wait_event; /* where the current wait is shown */
+	const bool *is_walsender;
+	const int *backend_type;
+	int checkpointer_type; /* of the process that writes at a checkpoint */
+
+	/* Does it sync what it writes?  Where its control file has its CRC. */
+	const bool *syncs;
+	size_t control_crc_offset;
+
+	/* ... and what it thinks of a page that is said to be this block of a fork. */
+	bool (*page_valid)(void *page, uint32_t block);
+
+	uint32_t flash_read_event;
+} Runtime;
+
+extern Runtime runtime;
+
+/*
+ * What checkpoints may wait for flash in all, while there is no writer: at a shutdown
+ * it ends before the last one.  Nobody but the checkpointer ever waits.
+ */
+#define STAND_IN_NS 5000000000ULL
+
+static inline bool
+runtime_is_checkpointer(void)
+{
+	return *runtime.backend_type == runtime.checkpointer_type;
+}
+
+/* May this process touch the cache? */
+static inline bool
+runtime_attached(void)
+{
+	return runtime.cache.shared != NULL && *runtime.shared_memory != NULL;
+}
+
+/* Show a wait, and give back what was shown before. */
+static inline uint32_t
+runtime_wait(uint32_t event)
+{
+	volatile uint32_t *shown = *runtime.wait_event;
+	uint32_t before = *shown;
+
+	*shown = event;
+	return before;
+}
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * scans.h
+ *		Which reads of a file are a scan of it, and what a scan will read next.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_SCANS_H
+#define PGFLASH_SCANS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hooks/files.h"
+
+/* A run of blocks is read: is the descriptor in the middle of a scan by now? */
+extern bool scans_note(OpenFile *entry, uint32_t first, unsigned count);
+
+/*
+ * A scan was served from flash up to the block next: begin to fetch what comes
+ * then.
+ */
+extern void scans_read_ahead(OpenFile *entry, uint32_t next);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * policy_indexes.c
+ *		Indexes whose place another one takes: the row of one goes to the other.
+ *
+ * A row has its relation's OID, which outlives nearly all that is done to a relation.
+ * But REINDEX CONCURRENTLY, and ALTER TABLE where it changes an indexed column's type,
+ * build another index, which gets the old one's name and whose OID is another.  To
+ * the user it is the index it was.
+ *
+ * ALTER TABLE has the table for itself.  The indexes that it drops are noted while
+ * they have their names; when it is done, their rows go to the indexes that have these
+ * names on the same tables now.
+ *
+ * REINDEX CONCURRENTLY runs for long, and others may set policies at any moment.  It
+ * commits several times: once when the new indexes are made, and once when they
+ * have got the old ones' names.  At the first of these commits it holds locks that
+ * forbid to rename what it works on, and the table's indexes are noted.  At every
+ * later one is looked whose names others have got, and the rows move in that very
+ * transaction, under the lock that whoever sets a policy holds until his own commit.
+ * So what was set before the swap is moved by it, and who comes later sees the swap,
+ * and that the index he was told is no longer the one of its name.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/index.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "policy/relation_policy.h"
+
+static object_access_hook_type previous_access;
+static PolicyWatch *watch; /* of the innermost command that has one; or NULL */
+
+/* ---- which index has the place ---------------------------------------------------- */
+
+static bool
+is_index(Oid relation)
+{
+	char kind = get_rel_relkind(relation);
+
+	return kind == RELKIND_INDEX || kind == RELKIND_PARTITIONED_INDEX;
+}
+
+/* Not get_index_isvalid(), to which one that is gone is an error. */
+static bool
+is_valid(Oid index)
+{
+	HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	bool valid;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	valid = ((Form_pg_index) GETSTRUCT(tuple))->indisvalid;
+	ReleaseSysCache(tuple);
+	return valid;
+}
+
+void
+policy_index_note(Oid relation, PolicyIndex *noted)
+{
+	char *name = is_index(relation) ? get_rel_name(relation) : NULL;
+
+	*noted = (PolicyIndex){ .relation = relation };
+	if (name == NULL)
+		return;
+	noted->table = IndexGetRelation(relation, true);
+	noted->schema = get_rel_namespace(relation);
+	namestrcpy(&noted->name, name);
+}
+
+Oid
+policy_index_now(const PolicyIndex *noted)
+{
+	Oid now;
+
+	/* One whose place was taken is invalid, or gone; others were but renamed. */
+	if (!OidIsValid(noted->table) || is_valid(noted->relation))
+		return noted->relation;
+	now = get_relname_relid(NameStr(noted->name), noted->schema);
+	return OidIsValid(now) && is_index(now) &&
+	               IndexGetRelation(now, true) == noted->table
+	           ? now
+	           : noted->relation;
+}
+
+/* ---- what a command replaces -------------------------------------------------------- */
+
+/* Switch to memory that outlives the command's own commits. */
+static MemoryContext
+use_memory(void)
+{
+	if (watch->memory == NULL)
+		watch->memory = AllocSetContextCreate(
+			TopMemoryContext, "pgflash indexes", ALLOCSET_SMALL_SIZES);
+	return MemoryContextSwitchTo(watch->memory);
+}
+
+static void
+note(Oid index)
+{
+	MemoryContext before = use_memory();
+	PolicyIndex *noted = palloc(sizeof(PolicyIndex));
+
+	policy_index_note(index, noted);
+	watch->noted = lappend(watch->noted, noted);
+	MemoryContextSwitchTo(before);
+}
+
+static void
+note_created(Oid relation)
+{
+	MemoryContext before = use_memory();
+
+	watch->created = lappend_oid(watch->created, relation);
+	MemoryContextSwitchTo(before);
+}
+
+/* Here nobody can see yet what was created: not even of which table it is. */
+static void
+object_access(ObjectAccessType access, Oid class, Oid object, int column,
+              void *argument)
+{
+	if (previous_access != NULL)
+		previous_access(access, class, object, column, argument);
+	if (watch == NULL || class != RelationRelationId || column != 0)
+		return;
+	if (watch->concurrently && access == OAT_POST_CREATE)
+		note_created(object);
+	else if (!watch->concurrently && access == OAT_DROP && is_index(object))
+		note(object);
+}
+
+static void
+note_indexes_of(Oid table_number)
+{
+	Relation table = try_table_open(table_number, AccessShareLock);
+	List *indexes = table == NULL ? NIL : RelationGetIndexList(table);
+	ListCell *cell;
+
+	foreach (cell, indexes)
+		note(lfirst_oid(cell));
+	list_free(indexes);
+	if (table != NULL)
+		table_close(table, NoLock);
+}
+
+/* The tables with new indexes, one after the other: what was before is done. */
+static void
+note_tables(void)
+{
+	List *tables = NIL;
+	ListCell *cell;
+
+	foreach (cell, watch->created)
+	{
+		Oid table = IndexGetRelation(lfirst_oid(cell), true);
+
+		if (OidIsValid(table))
+			tables = list_append_unique_oid(tables, table);
+	}
+	list_free(watch->created);
+	list_free_deep(watch->noted);
+	watch->created = watch->noted = NIL;
+	foreach (cell, tables)
+		note_indexes_of(lfirst_oid(cell));
+	list_free(tables);
+}
+
+/* ---- and the rows follow -------------------------------------------------------------- */
+
+static void
+follow(void)
+{
+	ListCell *cell;
+
+	foreach (cell, watch->noted)
+	{
+		PolicyIndex *noted = lfirst(cell);
+		Oid now = policy_index_now(noted);
+		Oid rows = now == noted->relation ? InvalidOid : policy_table();
+
+		/*
+		 * With the table for itself, nobody else can be setting a policy of its
+		 * indexes, and without a row it needs no lock.
+		 */
+		if (!OidIsValid(rows) ||
+		    (!watch->concurrently && !policy_table_has(rows, noted->relation)))
+			continue;
+		policy_table_move(rows, noted->relation, now);
+		relation_policy_wake_at_commit(false);
+		noted->relation = now;
+	}
+}
+
+PolicyWatch *
+policy_indexes_begin(PolicyWatch *now)
+{
+	PolicyWatch *outer = watch;
+
+	watch = now;
+	return outer;
+}
+
+void
+policy_indexes_done(void)
+{
+	if (watch != NULL && !watch->concurrently)
+		follow();
+}
+
+void
+policy_indexes_end(PolicyWatch *outer)
+{
+	if (watch != NULL && watch->memory != NULL)
+		MemoryContextDelete(watch->memory);
+	watch = outer;
+}
+
+void
+policy_indexes_before_commit(void)
+{
+	if (watch == NULL || !watch->concurrently)
+		return;
+	if (watch->created != NIL)
+		note_tables();
+	else
+		follow();
+}
+
+void
+policy_indexes_install(void)
+{
+	previous_access = object_access_hook;
+	object_access_hook = object_access;
+}

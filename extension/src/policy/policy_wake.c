@@ -1,0 +1,172 @@
+/*
+ * policy_wake.c
+ *		Who is to be woken when policies, or the files that have one, may have changed.
+ *
+ * The launcher (policy_worker.c) sleeps most of the time.  Whoever commits a change that
+ * may have moved files leaves the database's OID here and wakes it; all of it in words of
+ * shared memory that are changed one by one, without a lock, since a commit must neither
+ * wait nor fail.  A wake-up too many costs a visit.
+ *
+ * While no database has a policy nobody has to be woken at all: that is known once all
+ * databases have been visited, and is over for good with the first policy.
+ *
+ * Without a cache there is no such memory, and every question is answered so that nothing
+ * happens.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/ipc.h"
+
+#include "policy/relation_policy.h"
+#include "server/shmem.h"
+
+/* Databases that can be woken between two looks; more make all be woken. */
+#define WOKEN_MAX 16
+
+/* Is there a policy in any database? */
+typedef enum Need
+{
+	NEED_UNKNOWN, /* not all have been visited since the server's start */
+	NEED_NO,
+	NEED_YES
+} Need;
+
+typedef struct WakeShared
+{
+	pid_t launcher; /* 0 = none; a signal too many does no harm */
+	pg_atomic_uint32 round;
+	pg_atomic_uint32 need;             /* a Need */
+	pg_atomic_uint32 woken[WOKEN_MAX]; /* databases; 0 = free */
+	pg_atomic_uint32 woken_all;
+	pg_atomic_uint32 list_wanted;
+} WakeShared;
+
+static WakeShared *shared;
+
+static size_t
+shared_size_bytes(void)
+{
+	return sizeof(WakeShared);
+}
+
+static void
+start_shared(void *memory)
+{
+	shared = memory;
+	shared->launcher = 0;
+	pg_atomic_init_u32(&shared->round, 0);
+	pg_atomic_init_u32(&shared->need, NEED_UNKNOWN);
+	for (int i = 0; i < WOKEN_MAX; i++)
+		pg_atomic_init_u32(&shared->woken[i], 0);
+	pg_atomic_init_u32(&shared->woken_all, 0);
+	pg_atomic_init_u32(&shared->list_wanted, 0);
+}
+
+void
+policy_wake_install(void)
+{
+	static const SharedPart part = { .name = "pgflash policy wake-ups",
+		                             .size_bytes = shared_size_bytes,
+		                             .start = start_shared };
+
+	shmem_add(&part);
+}
+
+/* ---- those who change something ------------------------------------------------------ */
+
+uint32_t
+policy_round(void)
+{
+	return shared == NULL ? 0 : pg_atomic_add_fetch_u32(&shared->round, 1);
+}
+
+bool
+policy_needed(void)
+{
+	return shared != NULL && pg_atomic_read_u32(&shared->need) != NEED_NO;
+}
+
+void
+policy_need(void)
+{
+	if (shared != NULL)
+		(void) pg_atomic_exchange_u32(&shared->need, NEED_YES);
+}
+
+static void
+note_woken(Oid database)
+{
+	for (int i = 0; i < WOKEN_MAX; i++)
+	{
+		uint32 seen = 0;
+
+		if (pg_atomic_compare_exchange_u32(&shared->woken[i], &seen,
+		                                   database) ||
+		    seen == database)
+			return;
+	}
+	pg_atomic_write_u32(&shared->woken_all, 1);
+}
+
+void
+policy_wake(Oid database)
+{
+	if (shared == NULL)
+		return;
+	if (OidIsValid(database))
+		note_woken(database);
+	else
+		pg_atomic_write_u32(&shared->list_wanted, 1);
+	if (shared->launcher != 0)
+		kill(shared->launcher, SIGUSR1);
+}
+
+/* ---- the launcher ---------------------------------------------------------------------- */
+
+static void
+forget_launcher(int code, Datum argument)
+{
+	(void) code;
+	(void) argument;
+	shared->launcher = 0;
+}
+
+void
+policy_wake_me(void)
+{
+	on_shmem_exit(forget_launcher, (Datum) 0);
+	shared->launcher = MyProcPid;
+}
+
+bool
+policy_list_wanted(void)
+{
+	return pg_atomic_exchange_u32(&shared->list_wanted, 0) != 0;
+}
+
+bool
+policy_take_woken(void (*wake)(Oid database))
+{
+	for (int i = 0; i < WOKEN_MAX; i++)
+	{
+		Oid database = pg_atomic_exchange_u32(&shared->woken[i], 0);
+
+		if (OidIsValid(database))
+			wake(database);
+	}
+	return pg_atomic_exchange_u32(&shared->woken_all, 0) != 0;
+}
+
+bool
+policy_need_not(void)
+{
+	uint32 unknown = NEED_UNKNOWN;
+
+	return pg_atomic_compare_exchange_u32(&shared->need, &unknown, NEED_NO);
+}

@@ -1,0 +1,505 @@
+/*
+ * policy_worker.c
+ *		Policies are in force, whatever happens: after a restart, a rewrite, a
+ *		restore, and on a standby.
+ *
+ * Policies lie in databases, and a process can read one database in its life: so a
+ * launcher sends visitors (visits.c) into those that have the extension; which do, it sees
+ * from outside (outside.c).  A visitor reads the rows, makes a plan (policy_plan.c),
+ * carries it out, and is gone.
+ *
+ * When a database is looked at:
+ *	- after the start of the server, each as soon as may be;
+ *	- woken by a commit that may have moved files (policy_wake.c): at once, but not
+ *	  twice within a second, or WOKEN_S_MAX with many databases;
+ *	- otherwise every LOOK_S;
+ *	- if it could not be read, or its visitor came back with nothing, after AGAIN_S, and
+ *	  each time that it happens again after twice as long.
+ * With many databases all of that gets slower, so that looks stay rarer than one a
+ * second.  All of it by a clock that nobody sets: if the server's is set back by an hour,
+ * a rewrite must not wait for an hour.
+ *
+ * The launcher sleeps between, and goes round: it waits for a visitor for a moment only, so
+ * no database delays another.  It begins as soon as databases can be read, so on a standby as
+ * well; there nothing is woken and nothing written, and the replay of a rewrite shows at the
+ * next look.
+ *
+ * A plan of a dropped database stays in core's memory until the launcher next reads
+ * the list.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "broken.h"
+#include "policy/relation_policy.h"
+#include "server/outside.h"
+#include "server/rights.h"
+#include "server/shmem.h"
+#include "server/visits.h"
+
+#define WOKEN_S_MAX  5
+#define LOOK_S       60
+#define LOOK_S_CROWD 600
+#define LIST_S       60
+
+/* Woken all the time, so many of them are visited a second. */
+#define WOKEN_VISITS 4
+
+/* A database whose catalogs or policies somebody has locked, or that got no visitor. */
+#define AGAIN_S 5
+
+/* A visit takes some milliseconds; more than this is somebody else's doing. */
+#define LIMIT_MS 20000
+
+PGDLLEXPORT void pgflash_policy_launcher_main(Datum argument);
+PGDLLEXPORT void pgflash_policy_visitor_main(Datum database);
+
+/* What a visitor has to say. */
+typedef enum Visit
+{
+	VISIT_FAILED,   /* it died, or could not do its work now */
+	VISIT_STRANGER, /* the extension is not there */
+	VISIT_DONE
+} Visit;
+
+/* Files without a place, as was logged. */
+static pg_atomic_uint32 *unplaced_said;
+
+/* ---- shared memory ----------------------------------------------------------------- */
+
+static size_t
+shared_size_bytes(void)
+{
+	return sizeof(*unplaced_said);
+}
+
+static void
+start_shared(void *memory)
+{
+	unplaced_said = memory;
+	pg_atomic_init_u32(unplaced_said, 0);
+}
+
+/* ---- the visitor ---------------------------------------------------------------------- */
+
+/* Files that cannot be told apart are said when their number changes. */
+static void
+say_unplaced(uint32 unplaced)
+{
+	if (pg_atomic_exchange_u32(unplaced_said, unplaced) != unplaced &&
+	    unplaced > 0)
+		ereport(WARNING,
+		        (errmsg("pgflash: %u files have no cache policy, since too "
+		                "many have one",
+		                unplaced),
+		         errdetail("A cache of this size can tell %u files apart.",
+		                   bridge_class_limit()),
+		         errhint("Set pgflash.cache_size to more.")));
+}
+
+static Visit
+carry_out(Oid table)
+{
+	uint32 unplaced;
+
+	if (!policy_plan_apply(policy_plan(table), &unplaced))
+		return VISIT_FAILED;
+	say_unplaced(unplaced);
+	return OidIsValid(table) ? VISIT_DONE : VISIT_STRANGER;
+}
+
+/* Never wait for the table: who holds it has a plan of his own to carry out. */
+static Visit
+visit(void)
+{
+	Oid table = policy_table();
+
+	if (!OidIsValid(table))
+		return carry_out(table);
+	if (!ConditionalLockRelationOid(table, RecoveryInProgress()
+	                                           ? AccessShareLock
+	                                           : POLICY_TABLE_LOCK) ||
+	    policy_table() != table)
+		return VISIT_FAILED;
+	if (!RecoveryInProgress())
+		policy_table_tidy(table);
+	if (policy_table_rows(table) != NIL)
+		policy_need();
+	return carry_out(table);
+}
+
+static void
+work(void)
+{
+	Visit result;
+	Rights before;
+
+	rights_settle();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	before = rights_as_monitor();
+	result = visit();
+	rights_back(before);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	visits_answer((VisitAnswer){ .word = (uint32) result });
+}
+
+void
+pgflash_policy_visitor_main(Datum database)
+{
+	visits_work(DatumGetObjectId(database), false, work);
+}
+
+/* ---- the launcher: what it knows of databases ------------------------------------------- */
+
+typedef struct Known
+{
+	Oid database; /* hash key */
+	int64 visited_ms;
+	int64 next_ms;
+	int failures; /* one after the other */
+	bool listed;
+	bool woken;    /* ... while a visitor was there */
+	bool answered; /* it was seen, or visited, at least once */
+} Known;
+
+static HTAB *known;
+
+static void
+know(Oid database)
+{
+	bool found;
+	Known *entry = hash_search(known, &database, HASH_ENTER, &found);
+
+	if (!found)
+	{
+		entry->visited_ms = 0;
+		entry->next_ms = visits_clock_ms();
+		entry->answered = false;
+		entry->failures = 0;
+		entry->woken = false;
+	}
+	entry->listed = true;
+}
+
+/* Databases that have policies in core and are in nobody's list any more. */
+static void
+forget_dropped(List *with_policies)
+{
+	ListCell *cell;
+
+	foreach (cell, with_policies)
+	{
+		Oid database = lfirst_oid(cell);
+		uint32 unplaced;
+
+		if (hash_search(known, &database, HASH_FIND, NULL) == NULL)
+			(void) bridge_class_replace(database, NULL, 0, policy_round(),
+			                            &unplaced);
+	}
+}
+
+static List *
+databases_with_policies(void)
+{
+	List *databases = NIL;
+	uint32_t database;
+
+	for (uint32_t place = 0; bridge_class_database_at(place, &database);
+	     place++)
+	{
+		if (database != 0)
+			databases = list_append_unique_oid(databases, database);
+	}
+	return databases;
+}
+
+static void
+take_list(List *databases, List *with_policies)
+{
+	ListCell *cell;
+	HASH_SEQ_STATUS walk;
+	Known *entry;
+
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+		entry->listed = false;
+	foreach (cell, databases)
+		know(((const ListedDatabase *) lfirst(cell))->oid);
+
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+	{
+		if (!entry->listed)
+			hash_search(known, &entry->database, HASH_REMOVE, NULL);
+	}
+	forget_dropped(with_policies);
+}
+
+/*
+ * First what core knows, then the list: a database that is made in between is not
+ * taken for one that was dropped.  In how many seconds to read it again.
+ */
+static int64
+read_list(void)
+{
+	List *with_policies;
+	List *databases;
+	bool had;
+
+	StartTransactionCommand();
+	with_policies = databases_with_policies();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	had = outside_databases(&databases);
+	PopActiveSnapshot();
+	if (had)
+		take_list(databases, with_policies);
+	CommitTransactionCommand();
+	return had ? LIST_S : AGAIN_S;
+}
+
+/* ---- the launcher: visits ------------------------------------------------------------------ */
+
+static void
+say_no_worker(Oid database)
+{
+	static bool said;
+
+	if (!said)
+		ereport(WARNING,
+		        (errmsg("pgflash: no background worker to be had to read the "
+		                "cache policies of database %u",
+		                database),
+		         errdetail("They are not in force until there is one. Further "
+		                   "cases are not logged."),
+		         errhint("You might need to increase "
+		                 "max_worker_processes.")));
+	said = true;
+}
+
+static bool
+send_visitor(Oid database, Oid owner)
+{
+	static const VisitKind kind = { VISITS_POLICIES, "pgflash policies",
+		                            "pgflash policy visitor",
+		                            "pgflash_policy_visitor_main", LIMIT_MS };
+	VisitSent sent = visits_begin(&kind, database, owner);
+
+	if (sent == VISIT_NO_WORKER)
+		say_no_worker(database);
+	return sent == VISIT_SENT;
+}
+
+/* If all have answered, and none has a policy, nobody has to be woken. */
+static void
+judge_need(void)
+{
+	HASH_SEQ_STATUS walk;
+	const Known *entry;
+	bool all = true;
+
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+		all = all && entry->answered;
+	if (all && policy_need_not())
+		ereport(DEBUG1,
+		        (errmsg_internal("pgflash: no database has a cache policy")));
+}
+
+/* Note how it went, and when to look there again. */
+static void
+conclude(Known *entry, Visit visit)
+{
+	/* At most one look in two seconds, however many databases there are. */
+	int64 crowd_s = 2 * hash_get_num_entries(known);
+	int64 pause_s = LOOK_S;
+
+	if (visit != VISIT_FAILED)
+	{
+		entry->answered = true;
+		entry->failures = 0;
+	}
+	else
+		pause_s = Min(LOOK_S, (int64) AGAIN_S << Min(entry->failures++, 8));
+	judge_need();
+	pause_s = Max(pause_s, Min(crowd_s, LOOK_S_CROWD));
+	entry->visited_ms = visits_clock_ms();
+	entry->next_ms = entry->visited_ms + pause_s * 1000;
+}
+
+/*
+ * Nothing there has a policy, as far as was seen.  Should core know of one, it has been
+ * dropped with the extension, or was made since: then somebody has to look again.
+ */
+static Visit
+forget_stranger(Oid database)
+{
+	uint32 unplaced;
+
+	if (!list_member_oid(databases_with_policies(), database))
+		return VISIT_STRANGER;
+	(void) bridge_class_replace(database, NULL, 0, policy_round(), &unplaced);
+	return VISIT_FAILED;
+}
+
+static void
+look_at(Known *entry)
+{
+	Oid owner = InvalidOid;
+
+	switch (FC_BROKEN(VISIT_STRANGERS) ? OUTSIDE_THERE
+	                                   : outside_look(entry->database, &owner))
+	{
+		case OUTSIDE_UNKNOWN:
+			conclude(entry, VISIT_FAILED);
+			break;
+		case OUTSIDE_STRANGER:
+			conclude(entry, forget_stranger(entry->database));
+			break;
+		case OUTSIDE_THERE:
+			/* It is concluded when the visitor is gone. */
+			if (send_visitor(entry->database, owner))
+				entry->next_ms = PG_INT64_MAX;
+			else
+				conclude(entry, VISIT_FAILED);
+			break;
+	}
+}
+
+static void
+wake(Known *entry)
+{
+	int64 pause_s = hash_get_num_entries(known) / WOKEN_VISITS;
+	int64 soon_ms =
+		entry->visited_ms + Max(1, Min(pause_s, WOKEN_S_MAX)) * 1000;
+
+	/* Who is there now may have read before. */
+	if (visits_inside(entry->database))
+		entry->woken = true;
+	else
+		entry->next_ms = Min(entry->next_ms, soon_ms);
+}
+
+/* Hear those who have come back. */
+static void
+take_answers(void)
+{
+	Oid database;
+	VisitAnswer answer;
+
+	while (visits_over(&database, &answer))
+	{
+		Known *entry = hash_search(known, &database, HASH_FIND, NULL);
+
+		if (entry == NULL)
+			continue;
+		conclude(entry, (Visit) answer.word);
+		if (entry->woken)
+			wake(entry);
+		entry->woken = false;
+	}
+}
+
+static void
+wake_database(Oid database)
+{
+	Known *entry = hash_search(known, &database, HASH_FIND, NULL);
+
+	if (entry != NULL)
+		wake(entry);
+}
+
+/* What was woken since the last look is due soon. */
+static void
+take_woken(void)
+{
+	HASH_SEQ_STATUS walk;
+	Known *entry;
+
+	if (!policy_take_woken(wake_database))
+		return;
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+		wake(entry);
+}
+
+/* The database that has been due for longest, or will be next. */
+static Known *
+next_due(void)
+{
+	HASH_SEQ_STATUS walk;
+	Known *entry;
+	Known *next = NULL;
+
+	hash_seq_init(&walk, known);
+	while ((entry = hash_seq_search(&walk)) != NULL)
+	{
+		if (next == NULL || entry->next_ms < next->next_ms)
+			next = entry;
+	}
+	return next;
+}
+
+void
+pgflash_policy_launcher_main(Datum argument)
+{
+	int64 list_next_ms = 0;
+	HASHCTL control = { .keysize = sizeof(Oid), .entrysize = sizeof(Known) };
+
+	(void) argument;
+	visits_launcher_begin();
+
+	known =
+		hash_create("pgflash databases", 64, &control, HASH_ELEM | HASH_BLOBS);
+	policy_wake_me();
+
+	while (!ShutdownRequestPending)
+	{
+		int64 now_ms = visits_clock_ms();
+		Known *next;
+
+		(void) visits_reload();
+		if (policy_list_wanted() || now_ms >= list_next_ms)
+			list_next_ms = now_ms + read_list() * 1000;
+		take_answers();
+		take_woken();
+
+		next = next_due();
+		if (visits_wait())
+			visits_sleep(list_next_ms - now_ms);
+		else if (next != NULL && next->next_ms <= now_ms)
+			look_at(next);
+		else
+			visits_sleep((next != NULL ? Min(next->next_ms, list_next_ms)
+			                           : list_next_ms) -
+			             now_ms);
+	}
+
+	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
+	proc_exit(1);
+}
+
+void
+policy_worker_register(void)
+{
+	static const SharedPart part = { .name = "pgflash policies",
+		                             .size_bytes = shared_size_bytes,
+		                             .start = start_shared };
+
+	shmem_add(&part);
+	policy_wake_install();
+	visits_register_launcher("pgflash policies",
+	                         "pgflash_policy_launcher_main");
+}

@@ -1,0 +1,156 @@
+/*
+ * relation_name.c
+ *		The type pgflash_relation_name: a relation in a row that outlives dump and
+ *		restore.
+ *
+ * A policy belongs to a relation, whatever its name becomes: so a row holds the
+ * relation's OID.  A dump holds rows as text, and OIDs mean nothing elsewhere: so
+ * the type's text is the relation's name, qualified, as it is at that moment.  This
+ * much regclass does, too.  But a dump loads rows before it makes indexes, and a
+ * regclass of an index that is not there yet is an error.  This type keeps such a
+ * name, and whoever looks at the row later finds the relation by it; the next visit
+ * of the worker (policy_worker.c) writes its OID into the row.
+ *
+ *	OID, no name	the relation of this database
+ *	no OID, name	what it will be, once there is a relation of that name
+ *	neither			a relation that is gone; written "-"
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "fmgr.h"
+#include "nodes/makefuncs.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/varlena.h"
+
+#include "policy/relation_policy.h"
+
+PG_FUNCTION_INFO_V1(pgflash_relation_name_in);
+PG_FUNCTION_INFO_V1(pgflash_relation_name_out);
+
+#define GONE "-"
+
+/* A varlena; lies in rows as it is. */
+typedef struct RelationName
+{
+	int32 length; /* varlena header */
+	Oid relation;
+	char name[FLEXIBLE_ARRAY_MEMBER]; /* with a zero byte at the end */
+} RelationName;
+
+static Datum
+make_value(Oid relation, const char *name)
+{
+	Size size = offsetof(RelationName, name) + strlen(name) + 1;
+	RelationName *value = palloc0(size);
+
+	SET_VARSIZE(value, size);
+	value->relation = relation;
+	strcpy(value->name, name);
+	return PointerGetDatum(value);
+}
+
+static RelationName *
+value_of(Datum datum)
+{
+	return (RelationName *) PG_DETOAST_DATUM(datum);
+}
+
+Datum
+relation_name_of(Oid relation)
+{
+	return make_value(relation, "");
+}
+
+Oid
+relation_name_number(Datum value)
+{
+	return value_of(value)->relation;
+}
+
+/*
+ * The relation of a qualified name, if there is one now.  Whoever looks at the rows need
+ * not have a right to all the schemas in them: so not as a name in a query is found.
+ */
+static Oid
+find_by_name(const char *name)
+{
+	RangeVar *parts = makeRangeVarFromNameList(
+		textToQualifiedNameList(cstring_to_text(name)));
+	Oid schema;
+
+	if (parts->schemaname == NULL)
+		ereport(ERROR,
+		        (errcode(ERRCODE_INVALID_NAME),
+		         errmsg("the name of relation \"%s\" has no schema", name)));
+	schema = get_namespace_oid(parts->schemaname, true);
+	return OidIsValid(schema) ? get_relname_relid(parts->relname, schema)
+	                          : InvalidOid;
+}
+
+NameState
+relation_name_look(Datum datum, Oid *relation_out)
+{
+	RelationName *value = value_of(datum);
+
+	*relation_out = value->relation;
+	if (OidIsValid(value->relation) &&
+	    SearchSysCacheExists1(RELOID, ObjectIdGetDatum(value->relation)))
+		return NAME_HOLDS;
+
+	*relation_out = InvalidOid;
+	if (OidIsValid(value->relation) || value->name[0] == '\0')
+		return NAME_GONE;
+
+	*relation_out = find_by_name(value->name);
+	return OidIsValid(*relation_out) ? NAME_FOUND : NAME_PENDING;
+}
+
+Datum
+pgflash_relation_name_in(PG_FUNCTION_ARGS)
+{
+	const char *name = PG_GETARG_CSTRING(0);
+	Oid relation;
+
+	/* A row is being loaded: commands that follow may make what it names. */
+	policy_need();
+
+	if (strcmp(name, GONE) == 0)
+		return make_value(InvalidOid, "");
+	relation = find_by_name(name);
+	return OidIsValid(relation) ? make_value(relation, "")
+	                            : make_value(InvalidOid, name);
+}
+
+char *
+relation_name_text(Oid relation)
+{
+	HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+	Form_pg_class form;
+	char *name;
+
+	if (!HeapTupleIsValid(tuple))
+		return NULL;
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	name = quote_qualified_identifier(get_namespace_name(form->relnamespace),
+	                                  NameStr(form->relname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+Datum
+pgflash_relation_name_out(PG_FUNCTION_ARGS)
+{
+	RelationName *value = value_of(PG_GETARG_DATUM(0));
+	char *name = OidIsValid(value->relation)
+	                 ? relation_name_text(value->relation)
+	                 : pstrdup(value->name);
+
+	PG_RETURN_CSTRING(name == NULL || name[0] == '\0' ? pstrdup(GONE) : name);
+}

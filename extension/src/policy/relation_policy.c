@@ -1,0 +1,291 @@
+/*
+ * relation_policy.c
+ *		keep, none and default for a relation: the SQL functions, and what happens
+ *		at a commit.
+ *
+ * pgflash_set_cache_policy() writes a row (policy_table.c) and nothing else, so a
+ * rollback, also to a savepoint, leaves nothing behind.  Before the commit the plan
+ * for the database is made (policy_plan.c), while catalogs can be read and an error
+ * can still abort; the commit carries it out.  So the cache follows the moment the
+ * change is true, and not before.
+ *
+ * Other commands change what a plan rests on (policy_commands.c).  A commit after
+ * such a command wakes the worker (policy_worker.c), which makes a new plan a
+ * moment later: a table's policy is not worth an error in somebody's ALTER TABLE.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/catalog.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "policy/relation_policy.h"
+#include "server/compat.h"
+#include "server/module.h"
+#include "server/row_type.h"
+
+PG_FUNCTION_INFO_V1(pgflash_set_cache_policy);
+PG_FUNCTION_INFO_V1(pgflash_cache_policy_rows);
+
+/* ---- the transaction ------------------------------------------------------------ */
+
+/* What the transaction's commit has to do. */
+static struct
+{
+	bool plan;         /* rows were changed */
+	bool wake;         /* the database's files may have changed */
+	bool wake_list;    /* the list of databases may have changed */
+	PolicyPlan *ready; /* made before the commit */
+} pending;
+
+static void
+commit_now(void)
+{
+	uint32 unplaced = 0;
+
+	if (pending.ready != NULL && !policy_plan_apply(pending.ready, &unplaced))
+		pending.wake = true;
+	if (unplaced > 0)
+		pending.wake = true; /* the worker has the words for it */
+	if (pending.wake && (pending.wake_list || policy_needed()))
+		policy_wake(MyDatabaseId);
+	if (pending.wake_list)
+		policy_wake(InvalidOid);
+}
+
+static void
+at_transaction(XactEvent event, void *argument)
+{
+	(void) argument;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			policy_indexes_before_commit();
+			if (pending.plan)
+			{
+				MemoryContext before =
+					MemoryContextSwitchTo(TopTransactionContext);
+
+				pending.ready = policy_plan(policy_table());
+				MemoryContextSwitchTo(before);
+			}
+			break;
+		case XACT_EVENT_COMMIT:
+			commit_now();
+			memset(&pending, 0, sizeof(pending));
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			/* COMMIT PREPARED, which may be another session's, wakes the worker. */
+			memset(&pending, 0, sizeof(pending));
+			break;
+		default:
+			break;
+	}
+}
+
+void
+relation_policy_wake_at_commit(bool list)
+{
+	pending.wake = true;
+	pending.wake_list |= list;
+}
+
+void
+relation_policy_install(void)
+{
+	RegisterXactCallback(at_transaction, NULL);
+}
+
+/* ---- pgflash_set_cache_policy ------------------------------------------------------------ */
+
+/* Is it of a kind that has, or whose partitions have, blocks in the cache? */
+static void
+check_kind(Relation relation)
+{
+	const char *name = RelationGetRelationName(relation);
+	char kind = relation->rd_rel->relkind;
+
+	if (kind == RELKIND_TOASTVALUE)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+		     errmsg("cannot set the cache policy of TOAST table \"%s\"", name),
+		     errhint("Set it for the table that it belongs to.")));
+	if (kind != RELKIND_RELATION && kind != RELKIND_INDEX &&
+	    kind != RELKIND_MATVIEW && kind != RELKIND_PARTITIONED_TABLE &&
+	    kind != RELKIND_PARTITIONED_INDEX)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+		     errmsg("\"%s\" is not a table, index, or materialized view", name),
+		     errdetail_relkind_not_supported(kind)));
+	if (relation->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+		        (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+		         errmsg("cannot set the cache policy of temporary relation "
+		                "\"%s\"",
+		                name),
+		         errdetail("Temporary relations are not cached.")));
+	if (IsSystemRelation(relation))
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+		                errmsg("permission denied: \"%s\" is a system catalog",
+		                       name)));
+}
+
+static void
+check_right(Oid relation, const Relation opened)
+{
+	if (!compat_relation_ownercheck(relation, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER,
+		               get_relkind_objtype(opened->rd_rel->relkind),
+		               RelationGetRelationName(opened));
+}
+
+/* Say early what the commit could not: that there is no room. */
+static void
+check_room(Oid table)
+{
+	PolicyPlan *plan = policy_plan(table);
+	uint32 limit = bridge_class_limit();
+	uint32 others = bridge_class_of_others(MyDatabaseId);
+
+	if (others > limit || plan->count > limit - others)
+		ereport(ERROR,
+		        (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		         errmsg("too many relations have a cache policy"),
+		         errdetail("%u files would have one, in all databases; a "
+		                   "cache of this size can tell %u apart.",
+		                   plan->count + others, limit),
+		         errhint("A table with a TOAST table counts as three files. "
+		                 "Set pgflash.cache_size to more.")));
+	pfree(plan->files);
+	pfree(plan);
+}
+
+static Oid
+require_table(void)
+{
+	Oid table = policy_table();
+
+	if (!OidIsValid(table))
+		ereport(ERROR,
+		        (errcode(ERRCODE_UNDEFINED_TABLE),
+		         errmsg("the table pgflash_cache_policies of the extension "
+		                "pgflash is missing"),
+		         errhint("Run ALTER EXTENSION pgflash UPDATE.")));
+	return table;
+}
+
+Datum
+pgflash_set_cache_policy(PG_FUNCTION_ARGS)
+{
+	CachePolicy policy = POLICY_DEFAULT;
+	PolicyIndex noted;
+	Oid relation;
+	Relation opened;
+	Oid table;
+
+	module_require_preloaded();
+	if (PG_ARGISNULL(0))
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+		                errmsg("the relation must not be null")));
+	relation = PG_GETARG_OID(0);
+	if (!PG_ARGISNULL(1))
+	{
+		char *word = text_to_cstring(PG_GETARG_TEXT_PP(1));
+
+		if (!bridge_class_of_word(word, &policy))
+			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			                errmsg("invalid cache policy \"%s\"", word),
+			                errhint("The cache policies are keep, none and "
+			                        "default.")));
+	}
+	PreventCommandIfReadOnly("pgflash_set_cache_policy()");
+	PreventCommandDuringRecovery("pgflash_set_cache_policy()");
+
+	/* By the name it was found by: locks show what has happened since. */
+	policy_index_note(relation, &noted);
+	opened = relation_open(relation, AccessShareLock);
+	check_right(relation, opened);
+	check_kind(opened);
+	relation_close(opened, NoLock);
+
+	table = require_table();
+	policy_need();
+	policy_table_lock(table);
+	relation = policy_index_now(&noted);
+	if (PG_ARGISNULL(1))
+		policy_table_forget(table, relation);
+	else
+		policy_table_set(table, relation, policy);
+	if (policy != POLICY_DEFAULT)
+		check_room(table);
+	pending.plan = true;
+	PG_RETURN_VOID();
+}
+
+/* ---- pgflash_cache_policy ------------------------------------------------------------------ */
+
+#define LISTED_COLUMNS 4
+
+static void
+list_relation(ReturnSetInfo *result, Oid relation, const char *name,
+              CachePolicy policy, Oid set_on)
+{
+	Datum values[LISTED_COLUMNS];
+	bool nulls[LISTED_COLUMNS] = { false };
+
+	nulls[0] = !OidIsValid(relation);
+	values[0] = ObjectIdGetDatum(relation);
+	values[1] = CStringGetTextDatum(name);
+	values[2] = CStringGetTextDatum(bridge_class_word(policy));
+	nulls[3] = !OidIsValid(set_on);
+	values[3] = ObjectIdGetDatum(set_on);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+Datum
+pgflash_cache_policy_rows(PG_FUNCTION_ARGS)
+{
+	static const Oid types[LISTED_COLUMNS] = { REGCLASSOID, TEXTOID, TEXTOID,
+		                                       REGCLASSOID };
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result = row_type_rows(fcinfo, &type);
+	Oid table = require_table();
+	HTAB *relations = policy_plan_relations(table);
+	HASH_SEQ_STATUS walk;
+	PlannedRelation *planned;
+	ListCell *cell;
+
+	hash_seq_init(&walk, relations);
+	while ((planned = hash_seq_search(&walk)) != NULL)
+	{
+		char *name = relation_name_text(planned->relation);
+
+		if (name != NULL)
+			list_relation(result, planned->relation, name, planned->policy,
+			              planned->set_on);
+	}
+	foreach (cell, policy_table_rows(table))
+	{
+		const PolicyRow *row = lfirst(cell);
+
+		if (!OidIsValid(row->relation))
+			list_relation(result, InvalidOid, row->name, row->policy,
+			              InvalidOid);
+	}
+	return (Datum) 0;
+}

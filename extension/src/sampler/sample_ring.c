@@ -1,0 +1,261 @@
+/*
+ * sample_ring.c
+ *		The ring in memory that the sampler writes and anybody reads.
+ *
+ * A look is a header and a record for each session that was doing something, in
+ * slots of 40 bytes one after the other.  Positions count slots from the beginning
+ * of time and never wrap (uint64); position p lies in slot p mod slot_count.
+ *
+ *	tail <= p < head	can be read
+ *	newest				position of the newest header
+ *	mark				of each part of the ring the first header that lies in it, and
+ *						the latest time of all looks before it: who seeks a time skips
+ *						parts.  A clock that was set back makes it skip less, never more.
+ *
+ * The writer first takes old looks out (tail), then writes, then makes the new look
+ * seen (head).  A reader copies a look and then sees whether tail went past it: what
+ * it copied may be torn then, is not used, and it goes on from the tail.
+ *
+ * Locking: none.  One writer (there is one sampler), any number of readers, who do
+ * not keep the writer waiting, nor it them.  Slots are read and written by relaxed
+ * atomics of 8 bytes; two fences order them against tail and head.
+ *
+ * Crash: a writer that is killed has the whole server begin anew, and a new ring.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "sampler/sample_ring.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "broken.h"
+
+#define WORDS (SAMPLE_SLOT_BYTES / 8)
+
+typedef struct Slot
+{
+	_Atomic uint64_t word[WORDS];
+} Slot;
+
+/* Parts of a ring.  4 kB for marks; a part of the default 16 MB is 3 s of 50 sessions. */
+#define PARTS 256
+
+typedef struct Mark
+{
+	_Atomic uint64_t position;
+	_Atomic int64_t latest;
+} Mark;
+
+struct SampleRing
+{
+	uint64_t slot_count;
+	uint64_t part_slots;
+	_Atomic uint64_t head;
+	_Atomic uint64_t tail;
+	_Atomic uint64_t newest;
+	_Atomic int64_t latest; /* of all times so far; the writer's */
+	Mark mark[PARTS];
+	Slot slot[];
+};
+
+_Static_assert(sizeof(SampleLook) == SAMPLE_SLOT_BYTES, "a look takes a slot");
+_Static_assert(sizeof(SampleRecord) == SAMPLE_SLOT_BYTES,
+               "a record takes a slot");
+_Static_assert(sizeof(Slot) == SAMPLE_SLOT_BYTES, "slots lie close");
+
+size_t
+sample_ring_memory_size(uint64_t slots)
+{
+	return offsetof(SampleRing, slot) + slots * sizeof(Slot);
+}
+
+SampleRing *
+sample_ring_create(void *memory, uint64_t slots)
+{
+	SampleRing *ring = memory;
+
+	ring->slot_count = slots;
+	ring->part_slots = slots / PARTS + 1;
+	return ring;
+}
+
+/* ---- slots --------------------------------------------------------------------- */
+
+static void
+store(SampleRing *ring, uint64_t position, const void *from)
+{
+	Slot *slot = &ring->slot[position % ring->slot_count];
+	uint64_t words[WORDS];
+
+	memcpy(words, from, sizeof(words));
+	for (int i = 0; i < WORDS; i++)
+		atomic_store_explicit(&slot->word[i], words[i], memory_order_relaxed);
+}
+
+static void
+load(const SampleRing *ring, uint64_t position, void *to)
+{
+	const Slot *slot = &ring->slot[position % ring->slot_count];
+	uint64_t words[WORDS];
+
+	for (int i = 0; i < WORDS; i++)
+		words[i] = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
+	memcpy(to, words, sizeof(words));
+}
+
+static uint64_t
+relaxed(const _Atomic uint64_t *number)
+{
+	return atomic_load_explicit(number, memory_order_relaxed);
+}
+
+/* ---- the writer ------------------------------------------------------------------ */
+
+/*
+ * Mark a look that is the first one in its part of the ring.  Who sees the position sees
+ * the time that belongs to it, or a later one of the next time round.
+ */
+static void
+mark(SampleRing *ring, uint64_t position, const SampleLook *look)
+{
+	uint64_t part = position / ring->part_slots;
+	int64_t latest = atomic_load_explicit(&ring->latest, memory_order_relaxed);
+
+	if (position > 0 && part != relaxed(&ring->newest) / ring->part_slots)
+	{
+		Mark *entry = &ring->mark[part % PARTS];
+
+		atomic_store_explicit(&entry->latest, latest, memory_order_relaxed);
+		atomic_store_explicit(&entry->position, position, memory_order_release);
+	}
+	if (look->at > latest)
+		atomic_store_explicit(&ring->latest, look->at, memory_order_relaxed);
+}
+
+void
+sample_ring_put(SampleRing *ring, const SampleLook *look,
+                const SampleRecord *records)
+{
+	uint64_t head = relaxed(&ring->head);
+	uint64_t tail = relaxed(&ring->tail);
+	uint64_t end = head + 1 + look->count;
+
+	/* Cannot be; a look less is better than a ring that is broken. */
+	if (2 * (1 + (uint64_t) look->count) > ring->slot_count)
+		return;
+	while (end - tail > ring->slot_count)
+	{
+		SampleLook oldest;
+
+		load(ring, tail, &oldest);
+		tail += 1 + oldest.count;
+	}
+	atomic_store_explicit(&ring->tail, tail, memory_order_relaxed);
+
+	/* Who sees any of what follows sees the tail. */
+	atomic_thread_fence(memory_order_release);
+	store(ring, head, look);
+	for (uint32_t i = 0; i < look->count; i++)
+		store(ring, head + 1 + i, &records[i]);
+	mark(ring, head, look);
+	atomic_store_explicit(&ring->head, end, memory_order_release);
+	atomic_store_explicit(&ring->newest, head, memory_order_release);
+}
+
+/* ---- readers ----------------------------------------------------------------------- */
+
+uint64_t
+sample_ring_slots(const SampleRing *ring)
+{
+	return ring->slot_count;
+}
+
+uint64_t
+sample_ring_used(const SampleRing *ring)
+{
+	uint64_t tail = relaxed(&ring->tail);
+
+	return atomic_load_explicit(&ring->head, memory_order_acquire) - tail;
+}
+
+SampleCursor
+sample_cursor(const SampleRing *ring)
+{
+	SampleCursor cursor = { .ring = ring };
+
+	cursor.end = atomic_load_explicit(&ring->head, memory_order_acquire);
+	cursor.at = relaxed(&ring->tail);
+	return cursor;
+}
+
+SampleCursor
+sample_cursor_since(const SampleRing *ring, int64_t since)
+{
+	SampleCursor cursor = sample_cursor(ring);
+
+	for (uint64_t part = cursor.at / ring->part_slots + 1;
+	     part <= cursor.end / ring->part_slots; part++)
+	{
+		const Mark *entry = &ring->mark[part % PARTS];
+		uint64_t position =
+			atomic_load_explicit(&entry->position, memory_order_acquire);
+
+		/* No look begins in this part, or it was marked after we began. */
+		if (position / ring->part_slots != part || position >= cursor.end)
+			continue;
+		if (!FC_BROKEN(SEEK) &&
+		    atomic_load_explicit(&entry->latest, memory_order_relaxed) >= since)
+			break;
+		cursor.at = position;
+	}
+	return cursor;
+}
+
+SampleCursor
+sample_cursor_newest(const SampleRing *ring)
+{
+	SampleCursor cursor = { .ring = ring };
+
+	/* In this order the newest look is below the head. */
+	cursor.at = atomic_load_explicit(&ring->newest, memory_order_acquire);
+	cursor.end = atomic_load_explicit(&ring->head, memory_order_acquire);
+	return cursor;
+}
+
+/* Is what was copied from the cursor's place what was written there? */
+static bool
+is_whole(SampleCursor *cursor)
+{
+	uint64_t tail;
+
+	if (FC_BROKEN(OVERWRITTEN))
+		return true;
+	atomic_thread_fence(memory_order_acquire);
+	tail = relaxed(&cursor->ring->tail);
+	if (cursor->at >= tail)
+		return true;
+	cursor->at = tail;
+	return false;
+}
+
+bool
+sample_cursor_next(SampleCursor *cursor, SampleLook *look,
+                   SampleRecord *records, uint32_t room)
+{
+	while (cursor->at < cursor->end)
+	{
+		load(cursor->ring, cursor->at, look);
+		if (!is_whole(cursor))
+			continue;
+		if (look->count > room) /* cannot be */
+			return false;
+		for (uint32_t i = 0; i < look->count; i++)
+			load(cursor->ring, cursor->at + 1 + i, &records[i]);
+		if (!is_whole(cursor))
+			continue;
+		cursor->at += 1 + look->count;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,258 @@
+/*
+ * sampler_cpu.c
+ *		What the server's processes use of processors, by type, from /proc.
+ *
+ * /proc/PID/stat has a process's time in user and system mode.  Reading it costs
+ * some microseconds, so each is read once a second at most, and not at all while the
+ * session idles.  What was added since the last reading is booked to the type.
+ *
+ * What a process uses between its last reading and its end is nowhere to be read,
+ * but the postmaster's own stat has the sum of all children that have ended.  What of
+ * that sum was not booked before is shown as "unattributed": short sessions, for the
+ * most part.  So the rows together are the server's whole time.
+ *
+ * Locking: none; the sampler alone writes.  The readings are kept in shared memory,
+ * so that a sampler that is started again goes on from them.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "storage/proc.h"
+
+#include "sampler/sampler.h"
+
+/* Fields of /proc/PID/stat after the name; see proc(5). */
+typedef struct Stat
+{
+	uint64 user_us;
+	uint64 system_us;
+	uint64 children_user_us;
+	uint64 children_system_us;
+	uint64 started;
+} Stat;
+
+#define FIELD_USER            11
+#define FIELD_SYSTEM          12
+#define FIELD_CHILDREN_USER   13
+#define FIELD_CHILDREN_SYSTEM 14
+#define FIELD_STARTED         19
+
+static uint64
+ticks_us(uint64 ticks)
+{
+	static uint64 tick_us;
+
+	if (tick_us == 0)
+		tick_us = UINT64CONST(1000000) / (uint64) sysconf(_SC_CLK_TCK);
+	return ticks * tick_us;
+}
+
+static bool
+parse(const char *text, Stat *stat)
+{
+	/* The name is in brackets, and may have brackets in it. */
+	const char *at = strrchr(text, ')');
+	uint64 fields[FIELD_STARTED + 1] = { 0 };
+
+	if (at == NULL || at[1] != ' ')
+		return false;
+	at += 2;
+	for (int i = 0; i <= FIELD_STARTED; i++)
+	{
+		fields[i] = strtoull(at, NULL, 10);
+		at = strchr(at, ' ');
+		if (at == NULL)
+			return false;
+		at++;
+	}
+	stat->user_us = ticks_us(fields[FIELD_USER]);
+	stat->system_us = ticks_us(fields[FIELD_SYSTEM]);
+	stat->children_user_us = ticks_us(fields[FIELD_CHILDREN_USER]);
+	stat->children_system_us = ticks_us(fields[FIELD_CHILDREN_SYSTEM]);
+	stat->started = fields[FIELD_STARTED];
+	return true;
+}
+
+/* No allocation, no report: the postmaster calls it, too. */
+static bool
+read_stat(pid_t pid, Stat *stat)
+{
+	char path[32];
+	char text[1024];
+	ssize_t got;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	got = read(fd, text, sizeof(text) - 1);
+	(void) close(fd);
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	return parse(text, stat);
+}
+
+/* By the postmaster, when there is nobody else: what it had used before. */
+void
+sampler_cpu_create(SamplerShared *shared)
+{
+	Stat stat;
+
+	shared->cpu_readable = read_stat(MyProcPid, &stat);
+	if (!shared->cpu_readable)
+		return;
+	shared->base_postmaster[0] = stat.user_us;
+	shared->base_postmaster[1] = stat.system_us;
+	shared->base_children[0] = stat.children_user_us;
+	shared->base_children[1] = stat.children_system_us;
+}
+
+/* ---- a look ------------------------------------------------------------------------ */
+
+static void
+add(SamplerCpu *cpu, uint64 user_us, uint64 system_us)
+{
+	pg_atomic_write_u64(&cpu->user_us,
+	                    pg_atomic_read_u64(&cpu->user_us) + user_us);
+	pg_atomic_write_u64(&cpu->system_us,
+	                    pg_atomic_read_u64(&cpu->system_us) + system_us);
+}
+
+static void
+grow(pg_atomic_uint64 *number, uint64 value)
+{
+	if (value > pg_atomic_read_u64(number))
+		pg_atomic_write_u64(number, value);
+}
+
+static uint64
+above(uint64 value, uint64 base)
+{
+	return value > base ? value - base : 0;
+}
+
+static void
+forget(SamplerProcess *process)
+{
+	add(&sampler_shared->exited, process->user_us, process->system_us);
+	process->pid = 0;
+}
+
+/*
+ * Book what a process has used since the last time.  The kernel scales ticks to the
+ * exact sum of both, so one of the two can shrink a little: it then counts nothing
+ * until it is past where it was.
+ */
+static void
+book(SamplerProcess *process, uint8 type, const Stat *stat)
+{
+	uint64 user = above(stat->user_us, process->user_us);
+	uint64 system = above(stat->system_us, process->system_us);
+
+	process->type = type;
+	process->user_us += user;
+	process->system_us += system;
+	add(&sampler_shared->cpu[type], user, system);
+}
+
+/* Is the process of this place there, and of which type?  It may be no session. */
+static SamplerPresence
+find(uint32 place, pid_t pid, SamplerSession *session)
+{
+	SamplerPresence presence = sampler_session(place, session);
+
+	if (presence != SAMPLER_ABSENT)
+		return presence;
+	session->idle = false;
+	session->state_start = 0;
+	return pid != 0 && sampler_type_of_worker(pid, &session->type)
+	           ? SAMPLER_PRESENT
+	           : SAMPLER_ABSENT;
+}
+
+static void
+look_at(uint32 place, uint32 *processes)
+{
+	SamplerProcess *process = &sampler_shared->process[place];
+	pid_t pid = ProcGlobal->allProcs[place].pid;
+	SamplerSession session;
+	SamplerPresence presence = find(place, pid, &session);
+	Stat stat;
+
+	if (presence == SAMPLER_CHANGING)
+		return;
+	if (process->pid != 0 &&
+	    (presence == SAMPLER_ABSENT || process->pid != pid))
+		forget(process);
+	if (presence == SAMPLER_ABSENT)
+		return;
+	processes[session.type]++;
+	if (process->pid == pid && session.idle &&
+	    session.state_start == process->state_start)
+		return;
+
+	if (!read_stat(pid, &stat))
+	{
+		if (process->pid != 0 && errno == ENOENT)
+			forget(process);
+		return;
+	}
+	if (process->pid != 0 && process->started != stat.started)
+		forget(process);
+	if (process->pid == 0)
+	{
+		process->pid = pid;
+		process->started = stat.started;
+		process->user_us = 0;
+		process->system_us = 0;
+	}
+	process->state_start = session.state_start;
+	book(process, session.type, &stat);
+}
+
+/*
+ * What children have used that were waited for before the look began: all of them had
+ * left the list of processes by then, so what was booked for them is in "exited".
+ */
+static void
+look_at_postmaster(const Stat *stat)
+{
+	SamplerShared *shared = sampler_shared;
+
+	pg_atomic_write_u32(&shared->postmaster.processes, 1);
+	grow(&shared->postmaster.user_us,
+	     above(stat->user_us, shared->base_postmaster[0]));
+	grow(&shared->postmaster.system_us,
+	     above(stat->system_us, shared->base_postmaster[1]));
+	grow(&shared->unattributed.user_us,
+	     above(stat->children_user_us,
+	           shared->base_children[0] +
+	               pg_atomic_read_u64(&shared->exited.user_us)));
+	grow(&shared->unattributed.system_us,
+	     above(stat->children_system_us,
+	           shared->base_children[1] +
+	               pg_atomic_read_u64(&shared->exited.system_us)));
+}
+
+void
+sampler_cpu_look(void)
+{
+	uint32 processes[SAMPLER_TYPES] = { 0 };
+	Stat postmaster;
+
+	if (!sampler_shared->cpu_readable || !read_stat(PostmasterPid, &postmaster))
+		return;
+	for (uint32 i = 0; i < sampler_process_count; i++)
+		look_at(i, processes);
+	for (int i = 0; i < SAMPLER_TYPES; i++)
+		pg_atomic_write_u32(&sampler_shared->cpu[i].processes, processes[i]);
+	look_at_postmaster(&postmaster);
+}

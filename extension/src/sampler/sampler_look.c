@@ -1,0 +1,261 @@
+/*
+ * sampler_look.c
+ *		One look at what all sessions are doing.
+ *
+ * pg_stat_activity copies every session's strings and searches the list of
+ * processes anew for each; that is too much to do ten times a second.  Everything
+ * wanted here lies in two arrays of shared memory: PGPROC has the wait event,
+ * PgBackendStatus has state, user, database and query id.  They are read where they
+ * are.
+ *
+ * Locking: none, but for the name of a background worker that is seen for the first
+ * time.  PgBackendStatus counts its changes, so that a reader knows when it has read
+ * in the middle of one; it then tries again, a few times.  The wait event is one
+ * word, read by itself, as pg_stat_activity does: state and event may be a moment
+ * apart.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/backend_status.h"
+#include "utils/memutils.h"
+#include "utils/wait_event.h"
+
+#include "sampler/sampler.h"
+#include "sampler/wait_class.h"
+#include "server/compat.h"
+
+/* A session that is being changed each time we look will be there the next time. */
+#define TRIES_MAX 8
+
+#define WAIT_CLASS_MASK 0xFF000000U
+
+/* The name of a background worker, found once in the life of the process. */
+typedef struct Known
+{
+	int pid;
+	TimestampTz start;
+	uint8 type;
+} Known;
+
+static PgBackendStatus *statuses;
+static Known *known;
+
+void
+sampler_look_begin(void)
+{
+	bool found;
+
+	/* PostgreSQL made it before anybody could be forked: this finds it. */
+	statuses = ShmemInitStruct(
+		"Backend Status Array",
+		mul_size(sizeof(PgBackendStatus), (Size) COMPAT_STATUS_SLOTS), &found);
+	if (!found)
+		elog(ERROR, "could not find the sessions in shared memory");
+	known = MemoryContextAllocZero(TopMemoryContext,
+	                               sizeof(Known) * sampler_process_count);
+}
+
+/* ---- types of processes ---------------------------------------------------------- */
+
+static uint8
+type_of_name(const char *name)
+{
+	uint32 names = pg_atomic_read_u32(&sampler_shared->names);
+
+	for (uint32 i = 0; i < names; i++)
+	{
+		if (strcmp(sampler_shared->name[i], name) == 0)
+			return (uint8) (SAMPLER_TYPE_NAMED + i);
+	}
+	if (names == SAMPLER_NAMES)
+		return SAMPLER_TYPE_WORKER;
+
+	snprintf(sampler_shared->name[names], BGW_MAXLEN, "%s", name);
+	pg_write_barrier();
+	pg_atomic_write_u32(&sampler_shared->names, names + 1);
+	return (uint8) (SAMPLER_TYPE_NAMED + names);
+}
+
+bool
+sampler_type_of_worker(int pid, uint8 *type)
+{
+	const char *name = GetBackgroundWorkerTypeByPid(pid);
+
+	if (name != NULL)
+		*type = type_of_name(name);
+	return name != NULL;
+}
+
+static uint8
+known_type(uint32 place, int pid, TimestampTz start)
+{
+	Known *entry = &known[place];
+
+	if (entry->pid != pid || entry->start != start)
+	{
+		entry->pid = pid;
+		entry->start = start;
+		entry->type = SAMPLER_TYPE_WORKER;
+		(void) sampler_type_of_worker(pid, &entry->type);
+	}
+	return entry->type;
+}
+
+const char *
+sampler_type_name(uint8 type)
+{
+	if (type < SAMPLER_TYPE_NAMED)
+		return GetBackendTypeDesc((BackendType) type);
+	return sampler_shared->name[type - SAMPLER_TYPE_NAMED];
+}
+
+bool
+sampler_type_is_foreground(uint8 type)
+{
+	return type == B_BACKEND || type == SAMPLER_TYPE_PARALLEL;
+}
+
+/* As pg_stat_activity names it; NULL where it shows none. */
+const char *
+sampler_state_name(uint8 state)
+{
+	if (state == COMPAT_STATE_STARTING)
+		return "starting";
+	switch (state)
+	{
+		case STATE_IDLE:
+			return "idle";
+		case STATE_RUNNING:
+			return "active";
+		case STATE_IDLEINTRANSACTION:
+			return "idle in transaction";
+		case STATE_FASTPATH:
+			return "fastpath function call";
+		case STATE_IDLEINTRANSACTION_ABORTED:
+			return "idle in transaction (aborted)";
+		case STATE_DISABLED:
+			return "disabled";
+		default:
+			return NULL;
+	}
+}
+
+/* ---- one session ------------------------------------------------------------------- */
+
+/*
+ * Has it nothing to do?  Where the state is not known (track_activities is off, or
+ * it is none of a client's processes) the wait event tells: waiting for whoever
+ * gives it work.
+ */
+static bool
+is_idle(uint8 type, uint8 state, uint32 wait_event)
+{
+	uint32 wait_type = wait_event & WAIT_CLASS_MASK;
+
+	if (state == STATE_IDLE || wait_type == PG_WAIT_ACTIVITY)
+		return true;
+	if (sampler_type_is_foreground(type))
+		return wait_event == WAIT_EVENT_CLIENT_READ &&
+		       (state == STATE_UNDEFINED || state == STATE_DISABLED ||
+		        state == COMPAT_STATE_STARTING);
+	return wait_event == WAIT_EVENT_CLIENT_READ ||
+	       wait_event == COMPAT_WAIT_EVENT_NO_WAL ||
+	       (wait_type == PG_WAIT_EXTENSION && state != STATE_RUNNING);
+}
+
+/* Copy what is wanted of a status. */
+static SamplerPresence
+read_status(volatile PgBackendStatus *status, SamplerSession *session,
+            BackendType *type, TimestampTz *start)
+{
+	for (int i = 0; i < TRIES_MAX; i++)
+	{
+		int before;
+		int after;
+
+		pgstat_begin_read_activity(status, before);
+		session->pid = status->st_procpid;
+		*type = status->st_backendType;
+		*start = status->st_proc_start_timestamp;
+		session->state = (uint8) status->st_state;
+		session->database = status->st_databaseid;
+		session->user = status->st_userid;
+		session->query_id = (int64) status->st_query_id;
+		session->query_start = status->st_activity_start_timestamp;
+		session->state_start = status->st_state_start_timestamp;
+		pgstat_end_read_activity(status, after);
+		if (pgstat_read_activity_complete(before, after))
+			return session->pid > 0 ? SAMPLER_PRESENT : SAMPLER_ABSENT;
+	}
+	return SAMPLER_CHANGING;
+}
+
+SamplerPresence
+sampler_session(uint32 place, SamplerSession *session)
+{
+	volatile PGPROC *proc = &ProcGlobal->allProcs[place];
+	volatile PGPROC *leader = proc->lockGroupLeader;
+	volatile PgBackendStatus *status;
+	BackendType type;
+	TimestampTz start;
+	int pid = proc->pid;
+	SamplerPresence presence;
+
+	status = pid == 0
+	             ? NULL
+	             : compat_status_of(statuses, place, (const PGPROC *) proc);
+	if (status == NULL)
+		return SAMPLER_ABSENT;
+	presence = read_status(status, session, &type, &start);
+	if (presence != SAMPLER_PRESENT)
+		return presence;
+	if (session->pid != pid)
+		return SAMPLER_ABSENT;
+
+	session->type =
+		type == B_BG_WORKER ? known_type(place, pid, start) : (uint8) type;
+	session->wait_event = proc->wait_event_info;
+	session->leader_pid = leader != NULL ? leader->pid : 0;
+	if (session->leader_pid == pid)
+		session->leader_pid = 0;
+	session->idle = is_idle(session->type, session->state, session->wait_event);
+	return SAMPLER_PRESENT;
+}
+
+uint32
+sampler_look(SampleRecord *records, uint32 *idle)
+{
+	uint32 count = 0;
+
+	*idle = 0;
+	for (uint32 i = 0; i < sampler_process_count; i++)
+	{
+		SamplerSession session;
+
+		if (sampler_session(i, &session) != SAMPLER_PRESENT)
+			continue;
+		if (session.idle)
+		{
+			(*idle)++;
+			continue;
+		}
+		records[count++] = (SampleRecord){
+			.pid = session.pid,
+			.leader_pid = session.leader_pid,
+			.database = session.database,
+			.user = session.user,
+			.wait_event = session.wait_event,
+			.backend_type = session.type,
+			.state = session.state,
+			.query_id = session.query_id,
+			.query_start = session.query_start,
+		};
+	}
+	return count;
+}

@@ -1,0 +1,122 @@
+/*
+ * advice_view.c
+ *		The SQL function behind the view pgflash_cache_advice.
+ *
+ * After Oracle's V$DB_CACHE_ADVICE: a row for each size.  What the curve gives is
+ * the hit ratio; disk reads and time saved follow from it with the measured rate of
+ * requests and the measured times of a read from disk and from flash.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "bridge/bridge_views.h"
+#include "hooks/advice.h"
+#include "server/compat.h"
+#include "server/module.h"
+#include "server/row_type.h"
+
+PG_FUNCTION_INFO_V1(pgflash_cache_advice_rows);
+
+#define BLOCK_BYTES 8192
+#define PRESENT_ROW 3 /* whose factor is 1 */
+
+enum
+{
+	SIZE_FACTOR,
+	SIZE_OF,
+	SIZE_BYTES,
+	HIT_RATIO,
+	DISK_READS_PER_S,
+	DISK_READS_FACTOR,
+	SAVED_MS_PER_S,
+	REQUESTS_PER_S,
+	DISK_READ_MEAN_MS,
+	FLASH_READ_MEAN_MS,
+	FLASH_READ_MEAN_FROM,
+	WINDOW_S,
+	SAMPLE_RATE,
+	SAMPLED_BLOCKS,
+	COLUMNS
+};
+
+typedef struct Row
+{
+	Datum values[COLUMNS];
+	bool nulls[COLUMNS];
+} Row;
+
+static void
+set(Row *row, int column, bool known, double value)
+{
+	row->nulls[column] = !known;
+	row->values[column] = Float8GetDatum(value);
+}
+
+static void
+fill(Row *row, const Advice *advice, int i)
+{
+	double hits = advice->hit_ratio[i];
+	double misses_now = 1 - advice->hit_ratio[PRESENT_ROW];
+	bool known = hits >= 0;
+	bool timed = advice->disk_read_ms > 0;
+
+	set(row, SIZE_FACTOR, true, advice->size_factor[i]);
+	row->values[SIZE_BYTES] =
+		Int64GetDatum((int64) (advice->size_blocks[i] * BLOCK_BYTES));
+	set(row, HIT_RATIO, known, hits);
+	set(row, DISK_READS_PER_S, known, advice->requests_per_second * (1 - hits));
+	set(row, DISK_READS_FACTOR, known && misses_now > 0,
+	    misses_now > 0 ? (1 - hits) / misses_now : 0);
+	set(row, SAVED_MS_PER_S, known && timed,
+	    advice->requests_per_second * hits *
+	        (advice->disk_read_ms - advice->flash_read_ms));
+	set(row, REQUESTS_PER_S, true, advice->requests_per_second);
+	set(row, DISK_READ_MEAN_MS, timed, advice->disk_read_ms);
+	set(row, FLASH_READ_MEAN_MS, true, advice->flash_read_ms);
+	set(row, WINDOW_S, true, advice->window_seconds);
+	set(row, SAMPLE_RATE, true, advice->sample_rate);
+	row->values[SAMPLED_BLOCKS] = Int64GetDatum(advice->sampled_blocks);
+}
+
+Datum
+pgflash_cache_advice_rows(PG_FUNCTION_ARGS)
+{
+	static const Oid types[COLUMNS] = {
+		[SIZE_FACTOR] = FLOAT8OID,        [SIZE_OF] = TEXTOID,
+		[SIZE_BYTES] = INT8OID,           [HIT_RATIO] = FLOAT8OID,
+		[DISK_READS_PER_S] = FLOAT8OID,   [DISK_READS_FACTOR] = FLOAT8OID,
+		[SAVED_MS_PER_S] = FLOAT8OID,     [REQUESTS_PER_S] = FLOAT8OID,
+		[DISK_READ_MEAN_MS] = FLOAT8OID,  [FLASH_READ_MEAN_MS] = FLOAT8OID,
+		[FLASH_READ_MEAN_FROM] = TEXTOID, [WINDOW_S] = FLOAT8OID,
+		[SAMPLE_RATE] = FLOAT8OID,        [SAMPLED_BLOCKS] = INT8OID,
+	};
+	static const RowType type = ROW_TYPE(0, types);
+	ReturnSetInfo *result;
+	uint32 slots = bridge_slot_count();
+	Advice advice;
+
+	module_require_preloaded();
+	result = row_type_rows(fcinfo, &type);
+	if (!advice_read(slots > 0 ? slots : (uint64) NBuffers, &advice))
+		return (Datum) 0;
+
+	for (int i = 0; i < ADVICE_ROWS; i++)
+	{
+		Row row = { 0 };
+
+		fill(&row, &advice, i);
+		row.values[SIZE_OF] =
+			CStringGetTextDatum(slots > 0 ? "cache" : "shared_buffers");
+		row.values[FLASH_READ_MEAN_FROM] =
+			CStringGetTextDatum(advice.flash_measured ? "measured" : "assumed");
+		tuplestore_putvalues(result->setResult, result->setDesc, row.values,
+		                     row.nulls);
+	}
+	return (Datum) 0;
+}

@@ -1,0 +1,97 @@
+/*
+ * catalog.c
+ *		The extension in the catalog of this database.
+ *
+ * It can be in any schema, and be moved to another one; a process of ours that finds
+ * no extension has come into a database of others.
+ *
+ * Who owns the schema can make tables there.  So what has one of our names is only
+ * ours if it is a member of the extension, and views are only read where the
+ * extension's SQL is of the library's own version, whose script made them.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "broken.h"
+#include "server/catalog.h"
+
+/* Not heap_getattr(): some builds' headers call what they lack. */
+static bool
+is_current(HeapTuple tuple, TupleDesc row)
+{
+	Datum values[Natts_pg_extension];
+	bool nulls[Natts_pg_extension];
+	int version = Anum_pg_extension_extversion - 1;
+
+	heap_deform_tuple(tuple, row, values, nulls);
+	return !nulls[version] && strcmp(TextDatumGetCString(values[version]),
+	                                 PGFLASH_SQL_VERSION) == 0;
+}
+
+CatalogExtension
+catalog_look(void)
+{
+	CatalogExtension found = { 0 };
+	Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber,
+	            F_NAMEEQ, CStringGetDatum(CATALOG_EXTENSION));
+	scan = systable_beginscan(extensions, ExtensionNameIndexId, true, NULL, 1,
+	                          &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_extension form = (Form_pg_extension) GETSTRUCT(tuple);
+
+		found.oid = form->oid;
+		found.schema = form->extnamespace;
+		found.owner = form->extowner;
+		found.is_current = FC_BROKEN(SQL_VERSION) ||
+		                   is_current(tuple, RelationGetDescr(extensions));
+	}
+	systable_endscan(scan);
+	table_close(extensions, AccessShareLock);
+	return found;
+}
+
+Oid
+catalog_extension(void)
+{
+	return catalog_look().oid;
+}
+
+Oid
+catalog_schema(void)
+{
+	return catalog_look().schema;
+}
+
+Oid
+catalog_table(const char *name)
+{
+	CatalogExtension here = catalog_look();
+	Oid table = OidIsValid(here.oid) ? get_relname_relid(name, here.schema)
+	                                 : InvalidOid;
+
+	if (!OidIsValid(table) || FC_BROKEN(MEMBER))
+		return table;
+	return getExtensionOfObject(RelationRelationId, table) == here.oid
+	           ? table
+	           : InvalidOid;
+}

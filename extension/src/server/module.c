@@ -1,0 +1,96 @@
+/*
+ * module.c
+ *		Start reading here: how the extension is put together.
+ *
+ * pgflash extends shared_buffers by a second level on flash, for a PostgreSQL that
+ * knows nothing of it.  PostgreSQL has no hook for its storage, so the library
+ * points entries of the server executable's own import table at functions of its
+ * own (imports.c): when the server calls pread(), it calls us.  All of that
+ * happens once, in the postmaster, before any child is forked.
+ *
+ * The rooms beside this one each have a README: what it is, who may call it, and what
+ * it must never do.  Two worlds meet in them.
+ *
+ *	libc and core only	hooks/, account/
+ *	PostgreSQL			server/, policy/, sampler/, snapshot/
+ *	both				bridge/
+ *
+ * A hook may run anywhere: in the postmaster, in a critical section, in a signal
+ * handler, in a process without shared memory.  So no hook allocates, reports,
+ * waits, or takes a lock of PostgreSQL's; what there is to say is said by the
+ * worker a second later.
+ *
+ * One law stands above all: the cache may always answer "miss".  Every failure in
+ * here ends with the query reading its block from disk.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+
+#include "bridge/bridge.h"
+#include "policy/relation_policy.h"
+#include "sampler/sampler.h"
+#include "server/background.h"
+#include "server/module.h"
+#include "settings.h"
+#include "server/shmem.h"
+#include "server/visits.h"
+#include "server/worker.h"
+#include "snapshot/snapshot.h"
+
+PG_MODULE_MAGIC;
+
+PGDLLEXPORT void _PG_init(void);
+
+/* Whoever calls an SQL function of ours loads the library, if the postmaster has not. */
+static bool preloaded = false;
+
+void
+module_require_preloaded(void)
+{
+	if (!preloaded)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		     errmsg("pgflash must be loaded by shared_preload_libraries"),
+		     errhint("Add pgflash to shared_preload_libraries and restart the "
+		             "server.")));
+}
+
+/* What only a cache needs. */
+static void
+install_cache(void)
+{
+	worker_register();
+	bridge_writer_register();
+	policy_worker_register();
+	policy_commands_install();
+	relation_policy_install();
+}
+
+void
+_PG_init(void)
+{
+	/* Loaded later, by a function call: too late to see every file call. */
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	preloaded = true;
+	settings_define();
+	shmem_install();
+	visits_install();
+	if (bridge_prepare())
+	{
+		bridge_memory_install();
+		if (bridge_wanted())
+			install_cache();
+	}
+
+	/* Last: where max_worker_processes are too few, the cache comes first. */
+	snapshot_worker_register();
+	sampler_install();
+	background_install();
+}

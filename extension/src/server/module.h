@@ -1,0 +1,16 @@
+/*
+ * module.h
+ *		Was the library loaded by shared_preload_libraries?
+ *
+ * If not there are no settings, no shared memory and no redirected file calls, and SQL
+ * functions have nothing to tell.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef PGFLASH_MODULE_H
+#define PGFLASH_MODULE_H
+
+/* Each SQL function begins with it: an error, unless it was. */
+extern void module_require_preloaded(void);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * rights.c
+ *		With whose rights our own work is done, and with which settings.
+ *
+ * A background worker begins as the bootstrap superuser.  Nothing that it runs is meant
+ * to be anybody else's; should a view of ours yet call what a stranger wrote, it had
+ * better not be with these rights.  So
+ *	- what only reads (views, functions, statistics) is done as pg_monitor;
+ *	- what writes our tables is done as the owner of the extension, who may have been
+ *	  a superuser once, and owns the tables and what hangs on them;
+ *	- all of it is a security-restricted operation, as an index build is: what runs in
+ *	  it cannot take another role.
+ *
+ * Triggers on our tables, which somebody can make who was granted all rights to all tables
+ * of a schema, do not fire: session_replication_role is replica.
+ *
+ * The owner of a database may give it settings (ALTER DATABASE ... SET), which a worker
+ * gets as every session does.  Those that would make its work fail or wait are set back;
+ * a role given so does not matter, as the worker chooses its own.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+#include "broken.h"
+#include "server/rights.h"
+
+static const char *const settings[][2] = {
+	{ "search_path", "pg_catalog, pg_temp" },
+	{ "default_transaction_isolation", "read committed" },
+	{ "default_transaction_read_only", "off" },
+	{ "default_transaction_deferrable", "off" },
+	{ "statement_timeout", "0" },
+	{ "transaction_timeout", "0" }, /* since 17 */
+	{ "row_security", "on" },
+	{ "session_replication_role", FC_BROKEN(TRIGGERS) ? "origin" : "replica" },
+};
+
+static Rights
+become(Oid user)
+{
+	Rights before;
+
+	GetUserIdAndSecContext(&before.user, &before.context);
+	if (!FC_BROKEN(RIGHTS))
+		SetUserIdAndSecContext(user, before.context |
+		                                 SECURITY_LOCAL_USERID_CHANGE |
+		                                 SECURITY_RESTRICTED_OPERATION);
+	return before;
+}
+
+Rights
+rights_as_owner(Oid owner)
+{
+	return become(owner);
+}
+
+Rights
+rights_as_monitor(void)
+{
+	return become(ROLE_PG_MONITOR);
+}
+
+Rights
+rights_as_now(void)
+{
+	return become(GetUserId());
+}
+
+void
+rights_back(Rights before)
+{
+	SetUserIdAndSecContext(before.user, before.context);
+}
+
+void
+rights_settle(void)
+{
+	for (Size i = 0; i < lengthof(settings) && !FC_BROKEN(SETTINGS); i++)
+	{
+		if (GetConfigOption(settings[i][0], true, false) != NULL)
+			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
+			                PGC_S_OVERRIDE);
+	}
+}

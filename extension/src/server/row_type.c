@@ -1,0 +1,88 @@
+/*
+ * row_type.c
+ *		Rows for SQL functions, whose columns are checked.
+ *
+ * A function of the library fills as many columns as it knows, and the SQL that declares
+ * it may be of another version: the library was replaced, and ALTER EXTENSION UPDATE
+ * was not run, or a dump of an older one was loaded.  PostgreSQL reads as many values
+ * as the declaration has columns, and a number where it says text as an address.  So who
+ * declares a function otherwise gets an error.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "broken.h"
+#include "server/row_type.h"
+
+void
+row_type_mismatch(FunctionCallInfo fcinfo, const char *detail)
+{
+	ereport(ERROR,
+	        (errcode(ERRCODE_DATATYPE_MISMATCH),
+	         errmsg("function \"%s\" is declared otherwise than the library "
+	                "of pgflash defines it",
+	                get_func_name(fcinfo->flinfo->fn_oid)),
+	         errdetail_internal("%s", detail),
+	         errhint("The extension's SQL is of another version than the "
+	                 "library: run ALTER EXTENSION pgflash UPDATE.")));
+}
+
+static void
+check(FunctionCallInfo fcinfo, TupleDesc row, const RowType *expected)
+{
+	if (FC_BROKEN(ROW_TYPE))
+		return;
+	if (fcinfo->nargs != expected->arguments)
+		row_type_mismatch(fcinfo, psprintf("It has %d arguments instead of %d.",
+		                                   fcinfo->nargs, expected->arguments));
+	if (row->natts != expected->count)
+		row_type_mismatch(fcinfo,
+		                  psprintf("It returns %d columns instead of %d.",
+		                           row->natts, expected->count));
+	for (int i = 0; i < row->natts; i++)
+	{
+		const FormData_pg_attribute *column = TupleDescAttr(row, i);
+
+		if (column->atttypid != expected->types[i])
+			row_type_mismatch(
+				fcinfo,
+				psprintf("Its column \"%s\" is of type %s instead of %s.",
+			             NameStr(column->attname),
+			             format_type_be(column->atttypid),
+			             format_type_be(expected->types[i])));
+	}
+}
+
+ReturnSetInfo *
+row_type_rows(FunctionCallInfo fcinfo, const RowType *expected)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	check(fcinfo, result->setDesc, expected);
+	return result;
+}
+
+TupleDesc
+row_type_any(FunctionCallInfo fcinfo)
+{
+	TupleDesc row;
+
+	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
+		row_type_mismatch(fcinfo, "It does not return a row.");
+	return row;
+}
+
+TupleDesc
+row_type_row(FunctionCallInfo fcinfo, const RowType *expected)
+{
+	TupleDesc row = row_type_any(fcinfo);
+
+	check(fcinfo, row, expected);
+	return row;
+}

@@ -1,0 +1,110 @@
+/*
+ * shmem.c
+ *		Our parts of PostgreSQL's shared memory.
+ *
+ * Whoever needs some adds a part while the library is being loaded: its size, and what
+ * to do with the memory.  It is asked for before shared memory is laid out
+ * (shmem_request_hook) and handed over when it is there (shmem_startup_hook), all of it
+ * in the postmaster; children inherit what was made of it.
+ *
+ * When a child crashes the postmaster gives the memory back and makes it anew, and the
+ * parts start again: what the dying processes left undone is nobody's worry then.
+ * Either way the memory is fresh from the operating system (mmap or shmget) and never
+ * handed out twice, so it is all zeros, which is what core wants of it.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#include "server/shmem.h"
+
+static shmem_request_hook_type previous_request_hook;
+static shmem_startup_hook_type previous_startup_hook;
+
+/* More than there are in the library. */
+#define PARTS_MAX 16
+
+static const SharedPart *parts[PARTS_MAX];
+static int part_count;
+
+void
+shmem_add(const SharedPart *part)
+{
+	if (part_count == PARTS_MAX)
+		elog(ERROR, "too many parts of shared memory");
+	parts[part_count++] = part;
+}
+
+static void
+request(void)
+{
+	if (previous_request_hook)
+		previous_request_hook();
+
+	for (int i = 0; i < part_count; i++)
+	{
+		if (parts[i]->request != NULL)
+			parts[i]->request();
+		RequestAddinShmemSpace(parts[i]->size_bytes());
+	}
+}
+
+/* NULL if it is not wanted, or there already. */
+static void *
+memory_of(const SharedPart *part)
+{
+	size_t size_bytes = part->size_bytes();
+	void *memory = NULL;
+	bool found = true;
+
+	if (size_bytes > 0)
+	{
+		LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+		memory = ShmemInitStruct(part->name, size_bytes, &found);
+		LWLockRelease(AddinShmemInitLock);
+	}
+
+	/* Found only where children are started another way than by fork. */
+	return found ? NULL : memory;
+}
+
+static void
+end(int code, Datum argument)
+{
+	(void) argument;
+	for (int i = part_count - 1; i >= 0; i--)
+	{
+		if (parts[i]->end != NULL)
+			parts[i]->end(code == 0);
+	}
+}
+
+static void
+startup(void)
+{
+	if (previous_startup_hook)
+		previous_startup_hook();
+
+	for (int i = 0; i < part_count; i++)
+	{
+		void *memory = memory_of(parts[i]);
+
+		if (memory != NULL)
+			parts[i]->start(memory);
+	}
+	on_shmem_exit(end, (Datum) 0);
+}
+
+void
+shmem_install(void)
+{
+	previous_request_hook = shmem_request_hook;
+	shmem_request_hook = request;
+	previous_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup;
+}

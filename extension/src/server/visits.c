@@ -1,0 +1,493 @@
+/*
+ * visits.c
+ *		Processes that go into one database for a moment, and who sends them.
+ *
+ * A process can be connected to one database in its life, and while it is, that
+ * database can be neither dropped nor copied.  So what has to be done in databases is
+ * done by two kinds of process: a launcher is connected to none and sends a visitor, which
+ * does its work and is gone.  Only databases with the extension are visited (outside.c).
+ *
+ * Nobody waits for a visitor:
+ *	- Who drops, copies or renames the database asks autovacuum's workers to leave, and so
+ *	  does who waits for a lock of theirs.  A visitor is marked as one of them in its
+ *	  PGPROC, as the process of the database's owner, and leaves at once when it is asked to.
+ *	- It gives up on a lock after LOCK_WAIT_MS, from the first that it takes on its way in:
+ *	  the settings that say so are in force before.
+ *	- It waits for no standby to have got what it commits, and for no safe snapshot.
+ *	- After its time its launcher asks it to leave.  Should it not, the launcher goes on
+ *	  without it.
+ *
+ * A visit leaves no trace in the database's statistics: entries of databases that nobody
+ * uses would bring autovacuum there.  Except that a visitor that writes is counted.
+ *
+ * What a visitor has to say goes through shared memory, by its place among those of its
+ * launcher; a visitor that died said nothing.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/wait_event.h"
+
+#include "broken.h"
+#include "server/background.h"
+#include "server/shmem.h"
+#include "server/visits.h"
+
+/* Less than deadlock_timeout: a visitor that waits has no time for anything else. */
+#define LOCK_WAIT_MS "500"
+
+/* Who is there for longer is not waited for any more. */
+#define LATE_MS 1000
+
+/* Who was asked to leave is asked again, and harder. */
+#define AGAIN_MS 1000
+
+/* While a visitor is out it is looked after so often, beside when it says that it goes. */
+#define LOOK_MS 200
+
+/*
+ * Whatever postgresql.conf, or the owner of the database, says.  A transaction of another
+ * kind could wait for those of others, or fail on a standby.
+ */
+static const char *const settings[][2] = {
+	{ "lock_timeout", FC_BROKEN(VISIT_LOCKS) ? "0" : LOCK_WAIT_MS },
+	{ "default_transaction_isolation", "read committed" },
+	{ "default_transaction_deferrable", "off" },
+	{ "synchronous_commit", "local" },
+};
+
+static void
+set(const char *name, const char *value)
+{
+	SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+static void
+set_settings(void)
+{
+	for (Size i = 0; i < lengthof(settings); i++)
+		set(settings[i][0], settings[i][1]);
+}
+
+/* ---- shared memory --------------------------------------------------------------------- */
+
+/*
+ * Written by the visitor, and read when it is gone.  One that a launcher left behind when
+ * it was started anew may write where another's answer is awaited, so it says whence.
+ */
+typedef struct Word
+{
+	Oid database;
+	VisitAnswer answer;
+} Word;
+
+static Word *words;
+
+static size_t
+words_size_bytes(void)
+{
+	return VISITS_LAUNCHERS * VISITS_MAX * sizeof(Word);
+}
+
+static void
+start_words(void *memory)
+{
+	words = memory;
+}
+
+void
+visits_install(void)
+{
+	static const SharedPart part = { .name = "pgflash visits",
+		                             .size_bytes = words_size_bytes,
+		                             .start = start_words };
+
+	shmem_add(&part);
+}
+
+/* ---- launchers: visits under way ------------------------------------------------------- */
+
+/* What a visitor is given. */
+typedef struct Luggage
+{
+	uint32 answer; /* the place of its answer */
+	Oid owner;     /* of the database */
+} Luggage;
+
+typedef struct Visit
+{
+	BackgroundWorkerHandle *handle; /* NULL: this place is free */
+	Oid database;
+	Luggage luggage;
+	int64 began_ms;
+	int64 leave_ms; /* when it is asked to leave, next */
+	bool asked;
+} Visit;
+
+/* Of this launcher. */
+static Visit visits[VISITS_MAX];
+
+static Visit *
+free_place(void)
+{
+	for (int place = 0; place < VISITS_MAX; place++)
+	{
+		if (visits[place].handle == NULL)
+			return &visits[place];
+	}
+	return NULL;
+}
+
+static bool
+start(Visit *visit, const VisitKind *kind)
+{
+	BackgroundWorker worker;
+	MemoryContext before;
+	bool started;
+
+	background_describe(&worker, kind->type, kind->function);
+	snprintf(worker.bgw_name, BGW_MAXLEN, "%s of database %u", kind->name,
+	         visit->database);
+	worker.bgw_flags |= BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_ConsistentState;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_main_arg = ObjectIdGetDatum(visit->database);
+	memcpy(worker.bgw_extra, &visit->luggage, sizeof(visit->luggage));
+	worker.bgw_notify_pid = MyProcPid;
+
+	/* The handle outlives whatever is done now. */
+	before = MemoryContextSwitchTo(TopMemoryContext);
+	started = RegisterDynamicBackgroundWorker(&worker, &visit->handle);
+	MemoryContextSwitchTo(before);
+	return started;
+}
+
+VisitSent
+visits_begin(const VisitKind *kind, Oid database, Oid owner)
+{
+	Visit *place = free_place();
+	Visit visit = { .database = database, .began_ms = visits_clock_ms() };
+
+	if (place == NULL || visits_inside(database))
+		return VISIT_NO_PLACE;
+	visit.leave_ms = visit.began_ms + kind->limit_ms;
+	visit.luggage.answer =
+		(uint32) (kind->launcher * VISITS_MAX + (int) (place - visits));
+	visit.luggage.owner = owner;
+	words[visit.luggage.answer] = (Word){ 0 };
+
+	/* All of max_worker_processes are in use: another time. */
+	if (!start(&visit, kind))
+		return VISIT_NO_WORKER;
+	*place = visit;
+	return VISIT_SENT;
+}
+
+/* Ask who has stayed for too long to leave; true if it is gone. */
+static bool
+is_over(Visit *visit)
+{
+	pid_t pid;
+	int64 now_ms = visits_clock_ms();
+
+	switch (GetBackgroundWorkerPid(visit->handle, &pid))
+	{
+		case BGWH_STOPPED:
+			return true;
+		case BGWH_POSTMASTER_DIED:
+			proc_exit(1);
+		case BGWH_NOT_YET_STARTED:
+		case BGWH_STARTED:
+			break;
+	}
+	if (now_ms >= visit->leave_ms && !FC_BROKEN(VISIT_LIMIT))
+	{
+		TerminateBackgroundWorker(visit->handle);
+		visit->asked = true;
+		visit->leave_ms = now_ms + AGAIN_MS;
+	}
+	return false;
+}
+
+static VisitAnswer
+answer_of(const Visit *visit)
+{
+	const Word *word = &words[visit->luggage.answer];
+
+	return word->database == visit->database ? word->answer
+	                                         : (VisitAnswer){ 0 };
+}
+
+bool
+visits_over(Oid *database_out, VisitAnswer *answer_out)
+{
+	for (int place = 0; place < VISITS_MAX; place++)
+	{
+		Visit *visit = &visits[place];
+
+		if (visit->handle == NULL || !is_over(visit))
+			continue;
+		pfree(visit->handle);
+		visit->handle = NULL;
+		*database_out = visit->database;
+		*answer_out = answer_of(visit);
+		return true;
+	}
+	return false;
+}
+
+bool
+visits_inside(Oid database)
+{
+	for (int place = 0; place < VISITS_MAX; place++)
+	{
+		if (visits[place].handle != NULL && visits[place].database == database)
+			return true;
+	}
+	return false;
+}
+
+bool
+visits_wait(void)
+{
+	int64 now_ms = visits_clock_ms();
+
+	for (int place = 0; place < VISITS_MAX; place++)
+	{
+		if (visits[place].handle != NULL &&
+		    (now_ms - visits[place].began_ms < LATE_MS ||
+		     FC_BROKEN(VISIT_LATE)))
+			return true;
+	}
+	return free_place() == NULL;
+}
+
+static bool
+any_under_way(void)
+{
+	for (int place = 0; place < VISITS_MAX; place++)
+	{
+		if (visits[place].handle != NULL)
+			return true;
+	}
+	return false;
+}
+
+static void
+doze(int64 wait_ms)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+	                 (long) Max(wait_ms, 0), PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* Was it asked to leave, and had its time to? */
+static bool
+is_stuck(Oid database)
+{
+	for (int place = 0; place < VISITS_MAX; place++)
+	{
+		const Visit *visit = &visits[place];
+
+		if (visit->handle != NULL && visit->database == database)
+			return visit->asked && visits_clock_ms() >= visit->leave_ms;
+	}
+	return false;
+}
+
+VisitSent
+visits_send(const VisitKind *kind, Oid database, Oid owner,
+            VisitAnswer *answer_out)
+{
+	VisitSent sent;
+	VisitAnswer answer;
+	Oid over;
+
+	*answer_out = (VisitAnswer){ 0 };
+
+	/* Those who were left behind. */
+	while (visits_over(&over, &answer))
+		;
+	sent = visits_begin(kind, database, owner);
+	while (visits_inside(database) && sent == VISIT_SENT &&
+	       !is_stuck(database) && !ShutdownRequestPending)
+	{
+		if (!visits_over(&over, &answer))
+			doze(LOOK_MS);
+		else if (over == database)
+			*answer_out = answer;
+	}
+	return sent;
+}
+
+/* ---- launchers ------------------------------------------------------------------------- */
+
+void
+visits_register_launcher(const char *name, const char *function)
+{
+	BackgroundWorker worker;
+
+	background_describe(&worker, name, function);
+	worker.bgw_flags |= BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_ConsistentState;
+	worker.bgw_restart_time = 5;
+	background_submit(&worker);
+}
+
+void
+visits_launcher_begin(void)
+{
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	set_settings();
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+}
+
+int64
+visits_clock_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void
+visits_sleep(int64 wait_ms)
+{
+	if (any_under_way())
+		wait_ms = Min(wait_ms, LOOK_MS);
+	/* Waiting for a visitor takes the latch's wake-ups, but not what they are about. */
+	if (ShutdownRequestPending || ConfigReloadPending)
+		return;
+	doze(wait_ms);
+}
+
+bool
+visits_reload(void)
+{
+	if (!ConfigReloadPending)
+		return false;
+	ConfigReloadPending = false;
+	ProcessConfigFile(PGC_SIGHUP);
+	return true;
+}
+
+/* ---- visitors ------------------------------------------------------------------------ */
+
+static Luggage
+luggage(void)
+{
+	Luggage given;
+
+	memcpy(&given, MyBgworkerEntry->bgw_extra, sizeof(given));
+	return given;
+}
+
+void
+visits_answer(VisitAnswer answer)
+{
+	words[luggage().answer] = (Word){ MyDatabaseId, answer };
+}
+
+/* First by an error, of which the log needs one line; who asks again must mean it. */
+static void
+leave(SIGNAL_ARGS)
+{
+	static volatile sig_atomic_t asked = false;
+
+	if (asked)
+		die(postgres_signal_arg);
+	else
+		StatementCancelHandler(postgres_signal_arg);
+	asked = true;
+}
+
+/*
+ * Others may ask us to leave as they ask autovacuum's workers, and the database's owner may
+ * end us, which DROP DATABASE ... WITH (FORCE) demands.  What we may do ourselves does not
+ * depend on it.  Nobody sees it before InitPostgres() puts us among the processes.
+ */
+static void
+give_way(void)
+{
+	if (!FC_BROKEN(VISIT_GIVES_WAY))
+		MyProc->statusFlags |= PROC_IS_AUTOVACUUM;
+	if (!FC_BROKEN(VISIT_OWNER))
+		MyProc->roleId = luggage().owner;
+}
+
+/* Comes after the end of the transaction, and before statistics are reported. */
+static void
+forget_database(int code, Datum argument)
+{
+	(void) code;
+	(void) argument;
+	MyDatabaseId = InvalidOid;
+}
+
+static void
+leave_no_trace(void)
+{
+	if (FC_BROKEN(VISIT_TRACE))
+		return;
+	set("track_counts", "off");
+	before_shmem_exit(forget_database, (Datum) 0);
+}
+
+/* Giving up is no error: the launcher will send another one. */
+static void
+end_early(Oid database)
+{
+	ErrorData *error;
+
+	MemoryContextSwitchTo(TopMemoryContext);
+	error = CopyErrorData();
+	if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
+	    error->sqlerrcode != ERRCODE_QUERY_CANCELED)
+		return;
+	FlushErrorState();
+	HOLD_INTERRUPTS();
+	ereport(LOG, (errmsg("pgflash: a visit of database %u ended early: %s",
+	                     database, error->message)));
+	proc_exit(0);
+}
+
+void
+visits_work(Oid database, bool counted, void (*work)(void))
+{
+	pqsignal(SIGTERM, leave);
+	set_settings();
+	give_way();
+	if (!counted)
+		leave_no_trace();
+	PG_TRY();
+	{
+		BackgroundWorkerUnblockSignals();
+		BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+		work();
+	}
+	PG_CATCH();
+	{
+		end_early(database);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	proc_exit(0);
+}

@@ -1,0 +1,137 @@
+/*
+ * worker.c
+ *		The background worker: self-test, housekeeping, log.
+ *
+ * The postmaster never uses PostgreSQL's own file layer, so whether the server's
+ * file calls really pass our hooks can only be seen in a child.  The worker is that
+ * child: it takes a probe file through everything a data file goes through, and
+ * only if each call passed a hook does it let the cache serve.  Until then, and if
+ * it never starts, the cache answers nothing.
+ *
+ * After that it wakes once a second to sweep up and to log what hooks could not, and more often while a
+ * device is bypassed, to ask whether it answers.
+ * It needs no database, so it runs during recovery and on a standby too.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "utils/guc.h"
+#include "utils/wait_event.h"
+
+#include "bridge/bridge.h"
+#include "bridge/bridge_classes.h"
+#include "bridge/bridge_runtime.h"
+#include "server/background.h"
+#include "settings.h"
+#include "server/worker.h"
+
+/* Beside the cluster's own files, where backups leave it out by its name. */
+#define PROBE_FILE "pgsql_tmp_pgflash_probe"
+
+PGDLLEXPORT void pgflash_worker_main(Datum argument);
+
+/* Take the probe file through its life.  NULL, or what went wrong. */
+static const char *
+probe(void)
+{
+	PGAlignedBlock written;
+	PGAlignedBlock got;
+	const char *unseen;
+	File file;
+	bool good;
+
+	memset(&written, 'p', sizeof(written));
+	memset(&got, 0, sizeof(got));
+	bridge_self_test_begin();
+
+	file = PathNameOpenFile(PROBE_FILE, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
+	if (file < 0)
+		return "the probe file could not be created";
+
+	good = FileWrite(file, written.data, BLCKSZ, 0,
+	                 WAIT_EVENT_DATA_FILE_WRITE) == BLCKSZ &&
+	       FileRead(file, got.data, BLCKSZ, 0, WAIT_EVENT_DATA_FILE_READ) ==
+	           BLCKSZ &&
+	       memcmp(written.data, got.data, BLCKSZ) == 0 &&
+	       FileTruncate(file, 0, WAIT_EVENT_DATA_FILE_TRUNCATE) == 0;
+	FileClose(file);
+	good = pg_truncate(PROBE_FILE, 0) == 0 && good;
+	good = durable_unlink(PROBE_FILE, LOG) == 0 && good;
+	if (!good)
+		return "the probe file could not be written, read and removed";
+
+	unseen = bridge_self_test_end();
+	return unseen == NULL ? NULL
+	                      : psprintf("%s() does not pass pgflash", unseen);
+}
+
+static void
+self_test(void)
+{
+	const char *problem = probe();
+
+	if (problem == NULL)
+		bridge_start_serving();
+	else
+		bridge_fail_self_test(problem);
+}
+
+void
+pgflash_worker_main(Datum argument)
+{
+	bool loading;
+
+	(void) argument;
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+
+	/* The cache was refused after we were registered: not to be started again. */
+	if (!bridge_attached())
+		proc_exit(0);
+
+	bridge_class_set_keep_share(setting_keep_share);
+	if (bridge_needs_self_test())
+		self_test();
+
+	while (!ShutdownRequestPending)
+	{
+		unsigned again_ms;
+
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			bridge_class_set_keep_share(setting_keep_share);
+		}
+
+		loading = bridge_load();
+		again_ms = bridge_tick();
+
+		(void) WaitLatch(MyLatch,
+		                 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+		                 loading ? 0 : (long) again_ms, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+
+	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
+	proc_exit(1);
+}
+
+void
+worker_register(void)
+{
+	background_register("pgflash", "pgflash_worker_main");
+}

@@ -1,0 +1,281 @@
+/*
+ * snapshot.c
+ *		Taking a snapshot: what the server has counted up to now, kept in tables.
+ *
+ * pgflash_snapshot() is one transaction: a head, its sections, and what the next
+ * snapshot will subtract from (snapshot_delta.c).  So a snapshot that fails halfway, or
+ * whose transaction is rolled back, leaves nothing behind, and the next one begins where
+ * the one before had ended.  Nobody's statistics are reset.
+ *
+ * Two at once wait for one another, by a lock on the extension: not on the table, where a
+ * vacuum would stand in the way.  DROP EXTENSION waits for it, too.
+ *
+ * It writes with the rights of the extension's owner, so that pg_monitor is enough to call
+ * it, and reads with those of pg_monitor (rights.c).  The names of what is not PostgreSQL's
+ * own are qualified, and search_path leads nowhere else.  Triggers that somebody put on
+ * the tables, with a right that was granted too freely, do not fire.
+ *
+ * The disk is the owner's: who is no superuser can take COMMANDS_A_DAY snapshots a day.
+ *
+ * Counters run from the start of the server, or from its last crash, which takes shared
+ * memory and with it all counting down, but not the postmaster.  The moment is noted in
+ * shared memory; snapshots with different ones have nothing to do with each other.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "portability/instr_time.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "broken.h"
+#include "server/catalog.h"
+#include "server/compat.h"
+#include "server/module.h"
+#include "server/rights.h"
+#include "server/shmem.h"
+#include "snapshot/snapshot.h"
+
+PG_FUNCTION_INFO_V1(pgflash_snapshot);
+
+/* By command, of all who are no superusers together; some 30 MB. */
+#define COMMANDS_A_DAY 1000
+
+/* What a session may have set, and what would change or slow what we read and write. */
+static const char *const settings[][2] = {
+	{ "search_path", "pg_catalog, pg_temp" },
+	{ "extra_float_digits", "1" },
+	{ "max_parallel_workers_per_gather", "0" },
+	{ "jit", "off" },
+	{ "session_replication_role", FC_BROKEN(TRIGGERS) ? "origin" : "replica" },
+};
+
+/* When counting began: the server's start, or that after a crash. */
+static TimestampTz *counting_since;
+
+static size_t
+counting_size_bytes(void)
+{
+	return sizeof(*counting_since);
+}
+
+/* Comes again after a crash, with memory that is new. */
+static void
+start_counting(void *memory)
+{
+	counting_since = memory;
+	*counting_since = GetCurrentTimestamp();
+}
+
+void
+snapshot_install(void)
+{
+	static const SharedPart part = { .name = "pgflash snapshots",
+		                             .size_bytes = counting_size_bytes,
+		                             .start = start_counting };
+
+	shmem_add(&part);
+}
+
+static void
+set_settings(void)
+{
+	for (Size i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_SUSET,
+		                         PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+		                         false);
+}
+
+/* No two snapshots of this database at once. */
+static void
+take_turns(Snapshooting *now)
+{
+	CatalogExtension here;
+	Oid seen;
+
+	do
+	{
+		seen = catalog_extension();
+		if (!OidIsValid(seen))
+			ereport(ERROR,
+			        (errcode(ERRCODE_UNDEFINED_OBJECT),
+			         errmsg("the extension pgflash is not in this database")));
+		LockDatabaseObject(ExtensionRelationId, seen, 0, ShareRowExclusiveLock);
+		here = catalog_look();
+	} while (seen != here.oid);
+	if (!here.is_current)
+		ereport(ERROR,
+		        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+		         errmsg("the extension pgflash in this database is of another "
+		                "version than the library"),
+		         errhint("Run ALTER EXTENSION pgflash UPDATE.")));
+	now->extension = here.oid;
+	now->schema =
+		psprintf("%s.", quote_identifier(get_namespace_name(here.schema)));
+}
+
+/*
+ * Names are looked up with the rights of now, as pg_monitor need not have a right to the
+ * schema; what is found is run with its own.
+ */
+void
+snapshot_read(const char *query, int count, Oid *types, Datum *values)
+{
+	SPIPlanPtr plan = SPI_prepare(query, count, types);
+	Rights before = rights_as_monitor();
+
+	SPI_execute_plan(plan, values, NULL, true, 0);
+	rights_back(before);
+	SPI_freeplan(plan);
+}
+
+/* A column of the first row, which is a number or a time; 0 if there is none. */
+static int64
+read_number(int column)
+{
+	bool is_null = true;
+	Datum value = 0;
+
+	if (SPI_processed > 0)
+		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
+		                      column, &is_null);
+	return is_null ? 0 : DatumGetInt64(value);
+}
+
+/* The newest snapshot, if counting has gone on since. */
+static void
+find_previous(Snapshooting *now)
+{
+	Oid types[] = { TIMESTAMPTZOID };
+	Datum values[] = { TimestampTzGetDatum(*counting_since) };
+
+	SPI_execute_with_args(
+		psprintf(
+			"select snapshot_id, taken_at from (select * "
+			"from %spgflash_snapshots order by snapshot_id desc limit 1) s "
+			"where started_at = $1 or %s",
+			now->schema, FC_BROKEN(LIFE) ? "true" : "false"),
+		1, types, values, NULL, false, 1);
+	now->previous_id = read_number(1);
+	now->previous_at = read_number(2);
+}
+
+static void
+check_commands(const Snapshooting *now)
+{
+	if (superuser_arg(GetOuterUserId()))
+		return;
+	SPI_execute(psprintf("select count(*) from (select taken_at "
+	                     "from %spgflash_snapshots where origin = 'command' "
+	                     "order by snapshot_id desc limit %d) s "
+	                     "where taken_at > now() - interval '1 day'",
+	                     now->schema, COMMANDS_A_DAY),
+	            true, 1);
+	if (read_number(1) >= COMMANDS_A_DAY)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+		     errmsg("too many snapshots have been taken by command"),
+		     errdetail("There were %d in the last 24 hours.", COMMANDS_A_DAY),
+		     errhint("Those of the schedule go on, and a superuser may take "
+		             "more.")));
+}
+
+static void
+insert_head(Snapshooting *now, const char *origin)
+{
+	Oid types[] = { TIMESTAMPTZOID, INT8OID, TEXTOID, OIDOID, TIMESTAMPTZOID };
+	Datum values[] = { TimestampTzGetDatum(*counting_since),
+		               Int64GetDatum(now->previous_id),
+		               CStringGetTextDatum(origin),
+		               ObjectIdGetDatum(now->extension),
+		               TimestampTzGetDatum(now->taken_at) };
+
+	SPI_execute_with_args(
+		psprintf("insert into %spgflash_snapshots (taken_at, started_at, "
+	             "previous_id, took_ms, origin, server_version_num, "
+	             "extension_version) "
+	             "select $5, $1, nullif($2, 0), 0, $3, "
+	             "current_setting('server_version_num')::int, extversion "
+	             "from pg_extension where oid = $4 returning snapshot_id",
+	             now->schema),
+		5, types, values, NULL, false, 0);
+	now->id = read_number(1);
+}
+
+static void
+note_time(const Snapshooting *now, instr_time begin)
+{
+	Oid types[] = { INT8OID, FLOAT8OID };
+	Datum values[2];
+	instr_time end;
+
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, begin);
+	values[0] = Int64GetDatum(now->id);
+	values[1] = Float8GetDatum(INSTR_TIME_GET_MILLISEC(end));
+	SPI_execute_with_args(psprintf("update %spgflash_snapshots "
+	                               "set took_ms = $2 where snapshot_id = $1",
+	                               now->schema),
+	                      2, types, values, NULL, false, 0);
+}
+
+int64
+snapshot_take(const char *origin)
+{
+	Snapshooting now = { 0 };
+	bool by_command = strcmp(origin, "command") == 0;
+	Rights before;
+	int nest_level;
+	instr_time begin;
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+		        (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+		         errmsg("a standby cannot keep snapshots, as it can write "
+		                "nothing"),
+		         errhint("Have them kept in a file: pgflash snapshot --store "
+		                 "FILE.")));
+	PreventCommandIfReadOnly("pgflash_snapshot()");
+	PreventCommandIfParallelMode("pgflash_snapshot()");
+
+	nest_level = NewGUCNestLevel();
+	set_settings();
+	before = rights_as_now();
+	take_turns(&now);
+
+	/* What waited its turn does not count; what was read before is no longer so. */
+	INSTR_TIME_SET_CURRENT(begin);
+	pgstat_clear_snapshot();
+	SPI_connect();
+	if (by_command)
+		check_commands(&now);
+	find_previous(&now);
+	now.taken_at = GetCurrentTimestamp();
+	insert_head(&now, origin);
+	snapshot_sections_write(&now);
+	note_time(&now, begin);
+	SPI_finish();
+	rights_back(before);
+	AtEOXact_GUC(true, nest_level);
+	return now.id;
+}
+
+Datum
+pgflash_snapshot(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	module_require_preloaded();
+	PG_RETURN_INT64(snapshot_take("command"));
+}

@@ -1,0 +1,299 @@
+/*
+ * snapshot_relations.c
+ *		File calls of relations since the snapshot before, with their names.
+ *
+ * The accounting (account_relations.c) knows files by number; what is kept is a name, as
+ * it is now, since VACUUM FULL, TRUNCATE and DROP give a relation other files or none.
+ * The name of a file is remembered with its numbers from one snapshot to the next, so
+ * what happened to a relation before it was dropped or rewritten is still told by its name
+ * when its file is gone.  A relation that was rewritten has two rows then, one for each
+ * file.
+ *
+ * The relations of other databases are named by who is there (snapshot_names.c), which
+ * the next snapshot learns; until then they are "file" and a number.
+ *
+ * What has no row of its own is in the row "other": all that tablespaces counted, less
+ * the rows.  So the rows add up to what the tablespaces say, whatever was forgotten.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "commands/dbcommands.h"
+#include "commands/tablespace.h"
+#include "common/relpath.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "account/account.h"
+#include "snapshot/snapshot.h"
+
+#define RELATIONS_MAX 200
+
+/* Names that are looked for ahead, lest the file be gone when it is among the first. */
+#define NAMES_AHEAD_MAX 1000
+
+enum
+{
+	KEY_TABLESPACE,
+	KEY_DATABASE,
+	KEY_FILE,
+	KEY_FORK,
+	KEYS
+};
+
+static const DeltaValue values[] = {
+	{ "reads", NULL, NULL, true },
+	{ "read_bytes", NULL, NULL, false },
+	{ "read_time_ms", NULL, NULL, true },
+	{ "disk_reads", NULL, NULL, true },
+	{ "disk_read_time_ms", NULL, NULL, false },
+	{ "page_cache_reads", NULL, NULL, false },
+	{ "page_cache_read_time_ms", NULL, NULL, false },
+	{ "flash_reads", NULL, NULL, false },
+	{ "flash_read_time_ms", NULL, NULL, false },
+	{ "writes", NULL, NULL, true },
+	{ "write_bytes", NULL, NULL, false },
+	{ "write_time_ms", NULL, NULL, true },
+	{ "extends", NULL, NULL, true },
+	{ "extend_bytes", NULL, NULL, false },
+	{ "extend_time_ms", NULL, NULL, false },
+	{ "syncs", NULL, NULL, false },
+	{ "sync_time_ms", NULL, NULL, false },
+};
+
+static const DeltaKind kind = {
+	.section = "relations",
+	.key_count = KEYS,
+	.values = values,
+	.value_count = lengthof(values),
+	.tag_size = sizeof(SnapshotName),
+	.limit = RELATIONS_MAX,
+};
+
+/* ---- names ------------------------------------------------------------------------ */
+
+/* Is it a file whose name can be known here? */
+static bool
+is_here(const DeltaRow *row)
+{
+	return !row->null_key && (row->key[KEY_DATABASE] == MyDatabaseId ||
+	                          row->key[KEY_DATABASE] == InvalidOid);
+}
+
+static SnapshotFile
+file_of(const DeltaRow *row)
+{
+	return (SnapshotFile){ .tablespace = (Oid) row->key[KEY_TABLESPACE],
+		                   .database = (Oid) row->key[KEY_DATABASE],
+		                   .number = (Oid) row->key[KEY_FILE] };
+}
+
+static void
+name_row(DeltaRow *row)
+{
+	SnapshotName *name = (SnapshotName *) row->tag;
+	SnapshotFile file = file_of(row);
+
+	if (is_here(row))
+		(void) snapshot_name_here(&file, name);
+	else if (!row->null_key && !snapshot_name_catalog(&file, name) &&
+	         name->relkind == '\0')
+		snapshot_name_elsewhere(&file, name);
+}
+
+static void
+name_rows(DeltaSet *chosen, uint32 chosen_count, DeltaSet *all)
+{
+	uint32 ahead = 0;
+
+	/* As it is called now, though it may have been named before. */
+	for (uint32 i = 0; i < chosen_count; i++)
+		name_row(&chosen->rows[i]);
+	for (uint32 i = 0; i < all->count && ahead < NAMES_AHEAD_MAX; i++)
+	{
+		DeltaRow *row = &all->rows[i];
+
+		if (((const SnapshotName *) row->tag)->relkind != '\0' || !is_here(row))
+			continue;
+		name_row(row);
+		ahead++;
+	}
+}
+
+/* ---- the section ---------------------------------------------------------------------- */
+
+static void
+add_names(StringInfo text, const DeltaRow *row)
+{
+	const SnapshotName *name = (const SnapshotName *) row->tag;
+	ForkNumber fork = (ForkNumber) row->key[KEY_FORK];
+	bool known = name->relkind != '\0';
+
+	/* Shared relations belong to no database. */
+	section_text(text, get_database_name((Oid) row->key[KEY_DATABASE]));
+	section_text(text, known ? NameStr(name->schema) : NULL);
+	section_text(text,
+	             known ? NameStr(name->relation)
+	                   : psprintf("file " INT64_FORMAT, row->key[KEY_FILE]));
+	section_text(text, known ? psprintf("%c", name->relkind) : NULL);
+	section_text(text, forkNames[fork]);
+	section_text(text, get_tablespace_name((Oid) row->key[KEY_TABLESPACE]));
+}
+
+static void
+add_values(StringInfo text, const DeltaRow *row)
+{
+	for (Size v = 0; v < lengthof(values); v++)
+		section_number(text, row->value[v]);
+}
+
+/* What all rows together have beyond these. */
+static void
+add_others(StringInfo text, const DeltaSet *set, uint32 count)
+{
+	DeltaRow others = { 0 };
+	double value[lengthof(values)] = { 0 };
+
+	others.value = value;
+	for (uint32 i = 0; i < set->count; i++)
+	{
+		/* The row of the totals has a null for a key; chosen rows stand first. */
+		double sign = set->rows[i].null_key ? 1 : i < count ? -1 : 0;
+
+		for (Size v = 0; v < lengthof(values); v++)
+			value[v] += sign * set->rows[i].value[v];
+	}
+
+	/* Calls go on while they are read: a little may be on one side only. */
+	for (Size v = 0; v < lengthof(values); v++)
+		value[v] = Max(value[v], 0);
+	section_row(text);
+	section_null(text);
+	section_null(text);
+	section_text(text, "other");
+	for (int i = 0; i < 3; i++)
+		section_null(text);
+	add_values(text, &others);
+}
+
+static void
+keep_section(const Snapshooting *now, const DeltaSet *set, uint32 count)
+{
+	enum
+	{
+		NAMES = 6
+	};
+	const char *columns[NAMES + lengthof(values)] = {
+		"database", "schema", "relation", "relkind", "fork", "tablespace"
+	};
+	StringInfoData text;
+
+	for (Size v = 0; v < lengthof(values); v++)
+		columns[NAMES + v] = values[v].name;
+	initStringInfo(&text);
+	section_begin(&text, columns, lengthof(columns));
+	for (uint32 i = 0; i < count; i++)
+	{
+		section_row(&text);
+		add_names(&text, &set->rows[i]);
+		add_values(&text, &set->rows[i]);
+	}
+	add_others(&text, set, count);
+	section_end(&text);
+	snapshot_section_keep(now, kind.section, "delta", text.data);
+}
+
+/* ---- the counters ----------------------------------------------------------------------- */
+
+#define NS_OF_MS 1000000.0
+
+/* Add what was counted to the values, in their order. */
+static void
+add_counts(double *value, uint64 read_bytes, const AccountCount *count)
+{
+	double *next = value + 3;
+
+	value[1] += (double) read_bytes;
+	for (int i = ACCOUNT_DISK_READ; i <= ACCOUNT_FLASH_READ; i++)
+	{
+		value[0] += (double) count[i].calls;
+		value[2] += (double) count[i].ns / NS_OF_MS;
+		*next++ += (double) count[i].calls;
+		*next++ += (double) count[i].ns / NS_OF_MS;
+	}
+	for (int i = ACCOUNT_WRITE; i <= ACCOUNT_EXTEND; i++)
+	{
+		*next++ += (double) count[i].calls;
+		*next++ += (double) count[i].bytes;
+		*next++ += (double) count[i].ns / NS_OF_MS;
+	}
+	*next++ += (double) count[ACCOUNT_SYNC].calls;
+	*next++ += (double) count[ACCOUNT_SYNC].ns / NS_OF_MS;
+	Assert(next == value + lengthof(values));
+}
+
+/* All tablespaces in one row, whose key is null. */
+static void
+read_totals(DeltaRow *row)
+{
+	row->null_key = true;
+	for (unsigned number = 0; number < ACCOUNT_TABLESPACES; number++)
+	{
+		AccountRelation of;
+
+		if (account_tablespace(number, &of))
+			add_counts(row->value, of.read_bytes, of.kind);
+	}
+}
+
+/* From the accounting itself: ten thousand rows of SQL would take most of the time. */
+static DeltaSet *
+read_counters(void)
+{
+	uint32 places = account_relation_places();
+	DeltaSet *set = delta_make(&kind, places + 1);
+
+	for (uint32 place = 0; place < places; place++)
+	{
+		AccountRelation of;
+		DeltaRow *row;
+
+		if (!account_relation(place, &of))
+			continue;
+		row = delta_add(set);
+		row->key[KEY_TABLESPACE] = of.tablespace;
+		row->key[KEY_DATABASE] = of.database;
+		row->key[KEY_FILE] = of.relation;
+		row->key[KEY_FORK] = Min(of.fork, MAX_FORKNUM);
+		add_counts(row->value, of.read_bytes, of.kind);
+	}
+
+	/* After the relations, so that it is not less than they are. */
+	read_totals(delta_add(set));
+	return set;
+}
+
+const char *
+snapshot_relations(const Snapshooting *now)
+{
+	bool follows;
+	const DeltaSet *before;
+	DeltaSet *cumulative;
+	DeltaSet *between;
+	DeltaRow others;
+	uint32 count;
+
+	if (!account_attached())
+		return "file calls are not counted (pgflash.account)";
+	before = delta_kept(now, &kind, &follows);
+	cumulative = read_counters();
+	between = delta_between(before, cumulative);
+	count = delta_choose(between, &others);
+	name_rows(between, count, cumulative);
+	delta_keep(now, cumulative);
+	if (!follows)
+		return "nothing to subtract: it is counted from this snapshot on";
+	keep_section(now, between, count);
+	return NULL;
+}

@@ -1,0 +1,211 @@
+/*
+ * snapshot_statements.c
+ *		Statements since the snapshot before, from pg_stat_statements.
+ *
+ * Columns are looked for by their names, since that extension renames them and may be
+ * older than the server.  Texts are kept once for each query id, in
+ * pgflash_snapshot_queries: pg_stat_statements reads a file for them, which is only done
+ * when there is a statement whose text is not known.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "snapshot/snapshot.h"
+
+#define STATEMENTS_MAX 100
+
+/* A statement may be megabytes long; its beginning must do. */
+#define TEXT_CHARACTERS_MAX 4000
+
+enum
+{
+	KEY_DATABASE,
+	KEY_USER,
+	KEY_QUERY,
+	KEY_TOPLEVEL,
+	KEYS
+};
+
+static const char *const keys[KEYS] = { "dbid", "userid", "queryid",
+	                                    "toplevel" };
+
+static const DeltaValue values[] = {
+	{ "calls", NULL, NULL, false },
+	{ "rows", NULL, NULL, false },
+	{ "plan_time_ms", "total_plan_time", NULL, false },
+	{ "exec_time_ms", "total_exec_time", NULL, true },
+	{ "shared_blocks_hit", "shared_blks_hit", NULL, false },
+	{ "shared_blocks_read", "shared_blks_read", NULL, true },
+	{ "shared_blocks_dirtied", "shared_blks_dirtied", NULL, false },
+	{ "shared_blocks_written", "shared_blks_written", NULL, false },
+	{ "temp_blocks_read", "temp_blks_read", NULL, false },
+	{ "temp_blocks_written", "temp_blks_written", NULL, true },
+	{ "read_time_ms", "shared_blk_read_time", "blk_read_time", false },
+	{ "write_time_ms", "shared_blk_write_time", "blk_write_time", false },
+	{ "wal_records", NULL, NULL, false },
+	{ "wal_fpi", NULL, NULL, false },
+	{ "wal_bytes", NULL, NULL, true },
+};
+
+static const DeltaKind kind = {
+	.section = "statements",
+	.keys = keys,
+	.key_count = KEYS,
+	.values = values,
+	.value_count = lengthof(values),
+	.birth = "stats_since",
+	.limit = STATEMENTS_MAX,
+};
+
+/* The schema of pg_stat_statements, quoted, with a dot; NULL if it is not there. */
+static const char *
+statements_schema(void)
+{
+	SPI_execute("select pg_catalog.quote_ident(n.nspname) || '.' "
+	            "from pg_catalog.pg_extension e "
+	            "join pg_catalog.pg_namespace n on n.oid = e.extnamespace "
+	            "where e.extname = 'pg_stat_statements'",
+	            true, 1);
+	return SPI_processed == 0
+	           ? NULL
+	           : SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+}
+
+static void
+add_row(StringInfo text, const DeltaRow *row, bool others)
+{
+	section_row(text);
+	for (int k = 0; k < KEY_TOPLEVEL; k++)
+	{
+		if (others || row->null_key)
+			section_null(text);
+		else
+			section_integer(text, row->key[k]);
+	}
+	if (others)
+		section_null(text);
+	else
+		section_integer(text, row->key[KEY_TOPLEVEL]);
+	for (Size v = 0; v < lengthof(values); v++)
+		section_number(text, row->value[v]);
+}
+
+static void
+keep_section(const Snapshooting *now, const DeltaSet *set, uint32 count,
+             const DeltaRow *others)
+{
+	const char *columns[KEYS + lengthof(values)] = { "database_oid", "user_oid",
+		                                             "query_id", "toplevel" };
+	StringInfoData text;
+
+	for (Size v = 0; v < lengthof(values); v++)
+		columns[KEYS + v] = values[v].name;
+	initStringInfo(&text);
+	section_begin(&text, columns, lengthof(columns));
+	for (uint32 i = 0; i < count; i++)
+		add_row(&text, &set->rows[i], false);
+	add_row(&text, others, true);
+	section_end(&text);
+	snapshot_section_keep(now, kind.section, "delta", text.data);
+}
+
+/* All that SPI has just read, as an object of texts by their ids. */
+static void
+insert_texts(const Snapshooting *now)
+{
+	bool is_null;
+	Oid types[] = { JSONBOID };
+	Datum texts[] = { SPI_getbinval(SPI_tuptable->vals[0],
+		                            SPI_tuptable->tupdesc, 1, &is_null) };
+
+	if (!is_null)
+		SPI_execute_with_args(
+			psprintf("insert into %spgflash_snapshot_queries "
+		             "(query_id, query) "
+		             "select key::bigint, value from jsonb_each_text($1) "
+		             "on conflict do nothing",
+		             now->schema),
+			1, types, texts, NULL, false, 0);
+}
+
+/* Known ones are marked as still in use once a day. */
+void
+snapshot_texts_keep(const Snapshooting *now, const int64 *ids, int count)
+{
+	const char *from = statements_schema();
+	Datum *numbers = palloc(Max(count, 1) * sizeof(Datum));
+	Oid types[] = { INT8ARRAYOID };
+	Datum arguments[1];
+
+	if (from == NULL)
+		return;
+	for (int i = 0; i < count; i++)
+		numbers[i] = Int64GetDatum(ids[i]);
+	arguments[0] =
+		PointerGetDatum(construct_array(numbers, count, INT8OID, sizeof(int64),
+	                                    FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+
+	SPI_execute_with_args(
+		psprintf("update %spgflash_snapshot_queries set used_at = now() "
+	             "where query_id = any($1) "
+	             "and used_at < now() - interval '1 day'",
+	             now->schema),
+		1, types, arguments, NULL, false, 0);
+	SPI_execute_with_args(
+		psprintf("select from unnest($1) as id where not exists "
+	             "(select from %spgflash_snapshot_queries where query_id = id)",
+	             now->schema),
+		1, types, arguments, NULL, false, 1);
+	if (SPI_processed == 0)
+		return;
+	snapshot_read(psprintf("select jsonb_object_agg(queryid, left(query, %d)) "
+	                       "from %spg_stat_statements(true) "
+	                       "where queryid = any($1) and query is not null",
+	                       TEXT_CHARACTERS_MAX, from),
+	              1, types, arguments);
+	insert_texts(now);
+}
+
+static void
+keep_texts(const Snapshooting *now, const DeltaSet *set, uint32 count)
+{
+	int64 *ids = palloc(Max(count, 1) * sizeof(int64));
+
+	for (uint32 i = 0; i < count; i++)
+		ids[i] = set->rows[i].key[KEY_QUERY];
+	snapshot_texts_keep(now, ids, (int) count);
+}
+
+const char *
+snapshot_statements(const Snapshooting *now)
+{
+	const char *from = statements_schema();
+	const DeltaSet *before;
+	bool follows;
+	DeltaSet *cumulative;
+	DeltaSet *between;
+	DeltaRow others;
+	uint32 count;
+
+	if (from == NULL)
+		return "the extension pg_stat_statements is not in this database";
+
+	before = delta_kept(now, &kind, &follows);
+	snapshot_read(psprintf("select * from %spg_stat_statements(false)", from),
+	              0, NULL, NULL);
+	cumulative = delta_of_result(&kind);
+	delta_keep(now, cumulative);
+	if (!follows)
+		return "nothing to subtract: it is counted from this snapshot on";
+
+	between = delta_between(before, cumulative);
+	count = delta_choose(between, &others);
+	keep_section(now, between, count, &others);
+	keep_texts(now, between, count);
+	return NULL;
+}

@@ -1,0 +1,569 @@
+/*
+ * snapshot_worker.c
+ *		Snapshots on a schedule, and an end to old ones.
+ *
+ * A launcher (visits.c) sends a visitor into the database that keeps the snapshots: every
+ * pgflash.snapshot_interval, at whole multiples of it, and once right after the server
+ * has started, since only what lies between two snapshots of one life of the server can
+ * be told.  The visitor takes a snapshot, then drops those that are older than
+ * pgflash.snapshot_retention, each in a transaction of its own: a disk that is full for
+ * the one may still have the other.  Then other visitors name the files of other
+ * databases that the snapshot met (snapshot_names.c).
+ *
+ * Which database: that of pgflash.snapshot_database, or else, of those that have the
+ * extension, the one with the newest snapshot, or the first that was made.  The launcher looks for it when it
+ * does not know, and again when a visitor finds the extension gone.  While there is
+ * none it looks every LOOK_S.
+ *
+ * The visitor has the rights of the extension's owner (rights.c), and where the SQL is of
+ * another version than the library it does nothing but say so.
+ *
+ * On a standby nothing can be kept; the launcher says so, waits, and begins when the
+ * standby is promoted.  A visitor that fails has said why in the log, and left nothing
+ * behind; the next one comes at its time.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "server/catalog.h"
+#include "server/outside.h"
+#include "server/rights.h"
+#include "settings.h"
+#include "server/visits.h"
+#include "snapshot/snapshot.h"
+
+/* How often databases are looked at while none is known that keeps snapshots. */
+#define LOOK_S 60
+
+/* A promotion is seen after this. */
+#define STANDBY_S 10
+
+/* A visitor that waits longer for a lock gives up: others may want to drop its database. */
+#define LOCK_TIMEOUT "3s"
+
+/* Who only looks, or asks for names, takes some milliseconds. */
+#define LOOK_LIMIT_MS 20000
+#define TAKE_LIMIT_MS 300000
+
+PGDLLEXPORT void pgflash_snapshot_launcher_main(Datum argument);
+PGDLLEXPORT void pgflash_snapshot_look_main(Datum database);
+PGDLLEXPORT void pgflash_snapshot_take_main(Datum database);
+PGDLLEXPORT void pgflash_snapshot_name_main(Datum database);
+
+#define VISITOR "pgflash snapshot visitor"
+
+/* Is the extension there, and when was its newest snapshot? */
+static const VisitKind visit_look = { VISITS_SNAPSHOTS, "pgflash snapshot",
+	                                  VISITOR, "pgflash_snapshot_look_main",
+	                                  LOOK_LIMIT_MS };
+
+static const VisitKind visit_take = { VISITS_SNAPSHOTS, "pgflash snapshot",
+	                                  VISITOR, "pgflash_snapshot_take_main",
+	                                  TAKE_LIMIT_MS };
+
+/* What are the files called that the last snapshot met? */
+static const VisitKind visit_name = { VISITS_SNAPSHOTS, "pgflash snapshot",
+	                                  VISITOR, "pgflash_snapshot_name_main",
+	                                  LOOK_LIMIT_MS };
+
+/* What a visitor has to say; the number is when its newest snapshot was, 0 = none. */
+typedef enum Answer
+{
+	ANSWER_FAILED,   /* it died */
+	ANSWER_STRANGER, /* the extension is not there */
+	ANSWER_OTHER,    /* its SQL is of another version than the library */
+	ANSWER_DONE
+} Answer;
+
+/* ---- the visitor ---------------------------------------------------------------------- */
+
+static const char *
+schema_now(void)
+{
+	return quote_identifier(get_namespace_name(catalog_schema()));
+}
+
+/* What the visitor has found out. */
+static uint64 newest_at;
+
+static void
+look(void)
+{
+	bool is_null = true;
+	Datum newest = 0;
+
+	SPI_connect();
+	SPI_execute(psprintf("select max(taken_at) from %s.pgflash_snapshots",
+	                     schema_now()),
+	            true, 1);
+	if (SPI_processed > 0)
+		newest = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
+		                       &is_null);
+	newest_at = is_null ? 0 : (uint64) DatumGetTimestampTz(newest);
+	SPI_finish();
+}
+
+static void
+drop_old(void)
+{
+	Oid types[] = { TIMESTAMPTZOID };
+	Datum values[] = { TimestampTzGetDatum(
+		GetCurrentTimestamp() -
+		(int64) setting_snapshot_retention_min * 60 * USECS_PER_SEC) };
+
+	SPI_connect();
+	SPI_execute_with_args(
+		psprintf("select %s.pgflash_snapshot_drop($1)", schema_now()), 1, types,
+		values, NULL, false, 0);
+	SPI_finish();
+}
+
+static void
+begin(const char *doing)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	pgstat_report_activity(STATE_RUNNING, doing);
+}
+
+static void
+end(void)
+{
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	pgstat_report_activity(STATE_IDLE, NULL);
+}
+
+/*
+ * One piece of work in a transaction, where the extension is there.  Views of another
+ * version are not read: nobody knows what made them.
+ */
+static Answer
+carry_out(void (*work)(void), const char *doing)
+{
+	CatalogExtension here;
+
+	begin(doing);
+	here = catalog_look();
+	if (here.is_current)
+	{
+		Rights before = rights_as_owner(here.owner);
+
+		work();
+		rights_back(before);
+	}
+	end();
+	if (here.is_current)
+		return ANSWER_DONE;
+	return OidIsValid(here.oid) ? ANSWER_OTHER : ANSWER_STRANGER;
+}
+
+static void
+take(void)
+{
+	(void) snapshot_take("schedule");
+}
+
+static void
+answer(Answer word)
+{
+	visits_answer((VisitAnswer){ .word = word, .number = newest_at });
+}
+
+static void
+prepare(void)
+{
+	rights_settle();
+	SetConfigOption("lock_timeout", LOCK_TIMEOUT, PGC_USERSET, PGC_S_OVERRIDE);
+}
+
+static void
+work_look(void)
+{
+	prepare();
+	answer(carry_out(look, "looking for snapshots"));
+}
+
+static void
+work_take(void)
+{
+	Answer word;
+
+	prepare();
+	word = carry_out(take, "taking a snapshot");
+	answer(word);
+	if (word == ANSWER_DONE && setting_snapshot_retention_min > 0)
+		(void) carry_out(drop_old, "dropping old snapshots");
+}
+
+static void
+work_name(void)
+{
+	Rights before;
+
+	prepare();
+	begin("naming files");
+	before = rights_as_monitor();
+	snapshot_names_answer();
+	rights_back(before);
+	end();
+	answer(ANSWER_DONE);
+}
+
+void
+pgflash_snapshot_look_main(Datum database)
+{
+	visits_work(DatumGetObjectId(database), false, work_look);
+}
+
+/* It writes, which autovacuum has to know. */
+void
+pgflash_snapshot_take_main(Datum database)
+{
+	visits_work(DatumGetObjectId(database), true, work_take);
+}
+
+void
+pgflash_snapshot_name_main(Datum database)
+{
+	visits_work(DatumGetObjectId(database), false, work_name);
+}
+
+/* ---- the launcher ------------------------------------------------------------------------ */
+
+static void
+say_other_version(Oid database)
+{
+	static Oid said_of;
+
+	if (said_of != database)
+		ereport(WARNING,
+		        (errmsg("pgflash: the extension in database %u is of another "
+		                "version than the library",
+		                database),
+		         errdetail("It keeps no snapshots until they are the same."),
+		         errhint("Run ALTER EXTENSION pgflash UPDATE there.")));
+	said_of = database;
+}
+
+static Answer
+send_visitor(const VisitKind *kind, Oid database, Oid owner,
+             uint64 *newest_at_out)
+{
+	VisitAnswer said;
+	static bool complained;
+
+	if (visits_send(kind, database, owner, &said) == VISIT_NO_WORKER)
+	{
+		if (!complained)
+			ereport(WARNING,
+			        (errmsg("pgflash: no background worker to be had to take a "
+			                "snapshot"),
+			         errdetail("There are none until there is one. Further "
+			                   "cases are not logged."),
+			         errhint("You might need to increase "
+			                 "max_worker_processes.")));
+		complained = true;
+	}
+	*newest_at_out = said.number;
+	if ((Answer) said.word != ANSWER_OTHER)
+		return (Answer) said.word;
+	say_other_version(database);
+	return ANSWER_STRANGER;
+}
+
+/* Could this database keep snapshots? */
+static bool
+is_candidate(const ListedDatabase *one)
+{
+	const char *wanted = setting_snapshot_database;
+
+	return wanted[0] != '\0' ? strcmp(NameStr(one->name), wanted) == 0
+	                         : !one->is_template;
+}
+
+static bool
+is_any(const ListedDatabase *one)
+{
+	(void) one;
+	return true;
+}
+
+/* Databases that can be connected to, in memory that stays; none if nobody can say. */
+static List *
+databases_that(bool (*suit)(const ListedDatabase *one))
+{
+	List *all = NIL;
+	List *found = NIL;
+	ListCell *cell;
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	(void) outside_databases(&all);
+	foreach (cell, all)
+	{
+		const ListedDatabase *one = lfirst(cell);
+		MemoryContext before;
+		ListedDatabase *copy;
+
+		if (!suit(one))
+			continue;
+		before = MemoryContextSwitchTo(TopMemoryContext);
+		copy = palloc(sizeof(ListedDatabase));
+		*copy = *one;
+		found = lappend(found, copy);
+		MemoryContextSwitchTo(before);
+	}
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(TopMemoryContext);
+	return found;
+}
+
+/* Are there snapshots, and since when?  Who has no extension is not visited. */
+static Answer
+look_into(Oid database, uint64 *newest_at_out)
+{
+	Oid owner;
+
+	switch (outside_look(database, &owner))
+	{
+		case OUTSIDE_STRANGER:
+			return ANSWER_STRANGER;
+		case OUTSIDE_THERE:
+			return send_visitor(&visit_look, database, owner, newest_at_out);
+		case OUTSIDE_UNKNOWN:
+			break;
+	}
+	return ANSWER_FAILED;
+}
+
+/*
+ * Look for the database that keeps snapshots; false if there is none, or nobody can say:
+ * that it was this one before, and cannot be looked into now, is no reason to begin anew
+ * elsewhere.
+ */
+static bool
+find_repository(Oid before, ListedDatabase *found_out)
+{
+	List *databases = databases_that(is_candidate);
+	bool found = false;
+	uint64 found_newest = 0;
+	ListCell *cell;
+
+	foreach (cell, databases)
+	{
+		const ListedDatabase *one = lfirst(cell);
+		uint64 newest = 0;
+		Answer said = ShutdownRequestPending ? ANSWER_FAILED
+		                                     : look_into(one->oid, &newest);
+
+		if (said == ANSWER_FAILED && one->oid == before)
+		{
+			found = false;
+			break;
+		}
+		if (said != ANSWER_DONE || (found && newest <= found_newest))
+			continue;
+		*found_out = *one;
+		found_newest = newest;
+		found = true;
+	}
+	list_free_deep(databases);
+	return found;
+}
+
+static TimestampTz
+later(TimestampTz from, int64 seconds)
+{
+	return from + seconds * USECS_PER_SEC;
+}
+
+/* The next whole multiple of the interval. */
+static TimestampTz
+next_time(TimestampTz now)
+{
+	int64 interval = (int64) setting_snapshot_interval_s * USECS_PER_SEC;
+
+	return (now / interval + 1) * interval;
+}
+
+static const ListedDatabase *
+find_listed(const List *databases, Oid database)
+{
+	ListCell *cell;
+
+	foreach (cell, databases)
+	{
+		const ListedDatabase *one = lfirst(cell);
+
+		if (one->oid == database)
+			return one;
+	}
+	return NULL;
+}
+
+/* Have those files named that the snapshot met in other databases. */
+static void
+have_files_named(void)
+{
+	List *databases = NIL;
+	Oid wanted = snapshot_names_wanted(InvalidOid);
+
+	if (OidIsValid(wanted))
+		databases = databases_that(is_any);
+	for (; OidIsValid(wanted) && !ShutdownRequestPending;
+	     wanted = snapshot_names_wanted(wanted))
+	{
+		const ListedDatabase *one = find_listed(databases, wanted);
+		uint64 newest;
+
+		if (one == NULL || send_visitor(&visit_name, wanted, one->owner,
+		                                &newest) != ANSWER_DONE)
+			snapshot_names_forget(wanted);
+	}
+	list_free_deep(databases);
+}
+
+/* What the launcher knows. */
+typedef struct Schedule
+{
+	Oid repository; /* InvalidOid: to be looked for */
+	Oid owner;      /* of that database, when it was found */
+	Oid said;       /* what the log says it is */
+	TimestampTz due;
+} Schedule;
+
+static void
+find(Schedule *schedule)
+{
+	ListedDatabase found;
+
+	if (!find_repository(schedule->said, &found))
+		return;
+	schedule->repository = found.oid;
+	schedule->owner = found.owner;
+	if (found.oid == schedule->said)
+		return;
+	ereport(LOG, (errmsg("pgflash: keeping snapshots in database \"%s\"",
+	                     NameStr(found.name))));
+	schedule->said = found.oid;
+	schedule->due = 0;
+}
+
+/* Do what is due; when to come again. */
+static TimestampTz
+round_of_work(Schedule *schedule)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	uint64 newest;
+
+	if (!OidIsValid(schedule->repository))
+		find(schedule);
+	if (!OidIsValid(schedule->repository))
+		return later(now, LOOK_S);
+	if (now < schedule->due)
+	{
+		/* After the clock was set back the next time has come nearer. */
+		schedule->due = Min(schedule->due, next_time(now));
+		return schedule->due;
+	}
+
+	schedule->due = next_time(now);
+	switch (send_visitor(&visit_take, schedule->repository, schedule->owner,
+	                     &newest))
+	{
+		case ANSWER_DONE:
+			have_files_named();
+			return schedule->due;
+		case ANSWER_STRANGER:
+		case ANSWER_OTHER: /* told as a stranger */
+			schedule->said = InvalidOid;
+			break;
+		case ANSWER_FAILED:
+			break; /* perhaps the database is gone */
+	}
+	schedule->repository = InvalidOid;
+	return Min(schedule->due, later(now, LOOK_S));
+}
+
+/* The settings may name another database, or another time. */
+static void
+take_settings(Schedule *schedule)
+{
+	schedule->repository = InvalidOid;
+	if (setting_snapshot_interval_s > 0)
+		schedule->due = Min(schedule->due, next_time(GetCurrentTimestamp()));
+}
+
+static bool
+on_standby(void)
+{
+	static bool said;
+
+	if (!RecoveryInProgress())
+		return false;
+	if (!said)
+		ereport(LOG, (errmsg("pgflash: no snapshots are taken on a standby")));
+	said = true;
+	return true;
+}
+
+void
+pgflash_snapshot_launcher_main(Datum argument)
+{
+	Schedule schedule = { 0 };
+
+	(void) argument;
+	visits_launcher_begin();
+	while (!ShutdownRequestPending)
+	{
+		TimestampTz now = GetCurrentTimestamp();
+		TimestampTz again;
+		TimestampTz after;
+
+		if (visits_reload())
+			take_settings(&schedule);
+		if (on_standby())
+			again = later(now, STANDBY_S);
+		else if (setting_snapshot_interval_s == 0)
+			again = later(now, LOOK_S);
+		else
+			again = round_of_work(&schedule);
+		after = GetCurrentTimestamp();
+		/* The clock was set back meanwhile: AGAIN is of another time. */
+		if (after < now)
+			continue;
+		if (again > now)
+			visits_sleep(TimestampDifferenceMilliseconds(after, again));
+	}
+
+	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
+	proc_exit(1);
+}
+
+void
+snapshot_worker_register(void)
+{
+	snapshot_install();
+	snapshot_names_install();
+	visits_register_launcher("pgflash snapshots",
+	                         "pgflash_snapshot_launcher_main");
+}
