@@ -6,6 +6,7 @@ Each case has one line in the log with a hint, and pgflash_cache says the same.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -364,6 +365,28 @@ def test_a_server_for_a_single_user_runs_without_the_cache(stopped: Server, flas
     assert done.returncode == 0
 
 
+def test_hooks_and_accounting_are_compiled_without_postgresql(
+    pg_install: PgInstall, tmp_path: Path
+) -> None:
+    lines = subprocess.run(
+        [
+            *("make", "-C", REPOSITORY / "extension", "all", "--dry-run", "--always-make"),
+            *(f"PG_CONFIG={pg_install.pg_config}", f"BUILD={tmp_path}"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
+    ).stdout.splitlines()
+    seen = {
+        found[1]: str(pg_install.includedir_server) in line
+        for line in lines
+        if (found := re.search(r" -o src/(\w+)/\w+\.o ", line))
+    }
+    rooms = {path.name for path in (REPOSITORY / "extension/src").iterdir() if path.is_dir()}
+    assert seen == {room: room not in {"hooks", "account"} for room in rooms}
+
+
 @pytest.mark.extension
 def test_a_library_that_takes_a_call_away_from_pgflash_is_found_out(
     stopped: Server, flash: Path
@@ -382,7 +405,7 @@ def test_a_library_that_takes_a_call_away_from_pgflash_is_found_out(
         #include "fmgr.h"
         #include <sys/uio.h>
         #include <unistd.h>
-        #include "imports.h"
+        #include "hooks/imports.h"
 
         __attribute__((visibility("default"))) const Pg_magic_struct *Pg_magic_func(void);
         PG_MODULE_MAGIC;

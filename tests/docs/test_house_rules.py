@@ -149,7 +149,10 @@ def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None
         ),
         ("core/src/x.c", ESSAY + "#include <stdatomic.h>\n#include <string.h>\n"),
         ("core/src/x.c", ESSAY + '#include "fcache/cache.h"\n'),
-        ("extension/src/bridge/bridge.c", ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n'),
+        (
+            "extension/src/bridge/bridge.c",
+            ESSAY + '#include "postgres.h"\n#include "fcache/cache.h"\n',
+        ),
         ("extension/src/server/compat.h", ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n"),
         ("core/src/x.c", ESSAY + "/* TO" + "DO(#12): later */\n"),
         ("python/pgflash/lab/server.py", '"""It is."""\nx = psycopg.connect("")\n'),
