@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,9 @@ from pgflash.lab.server import Server
 from support.cached import process_titles
 from support.patience import eventually, until
 from support.policies import Connection, make_table, prepare, set_policy
+
+#: A visitor that has waited for less is asleep until it gives up: LOCK_WAIT_MS of visits.c.
+ASLEEP_S_MAX = 0.4
 
 
 def oid_of(server: Server, database: str) -> int:
@@ -61,6 +65,17 @@ def _stop(pid: int) -> bool:
     return False
 
 
+def _waited_s(server: Server, pid: int) -> float | None:
+    """Return for how long a process has waited for a lock, or None if it does not."""
+    with server.connect() as connection:
+        row = connection.execute(
+            "select extract(epoch from clock_timestamp() - waitstart)::float8"
+            " from pg_locks where pid = %s and not granted and waitstart is not null",
+            [pid],
+        ).fetchone()
+    return None if row is None else float(row[0])
+
+
 def _state(pid: int) -> str:
     with suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text()
@@ -78,9 +93,15 @@ def stopped_visitor(server: Server, database: str) -> Iterator[int]:
 
     def catch() -> bool:
         for pid in visitors(server, number):
-            if _stop(pid):
+            asked_at = time.monotonic()
+            waited_s = _waited_s(server, pid)
+            if waited_s is None or not _stop(pid):
+                continue
+            # Still waiting then, asleep: elsewhere it may hold what the whole server needs.
+            if waited_s + time.monotonic() - asked_at < ASLEEP_S_MAX:
                 caught.append(pid)
                 return True
+            resume(pid)
         return False
 
     with server.connect(database) as connection:
