@@ -82,7 +82,7 @@ enum
 	FC_BREAK_WRITER_GONE = FC_BIT(38), /* a living writer is taken over */
 	FC_BREAK_TAKE_UP = FC_BIT(39),     /* a new writer forgets the dead one's */
 	FC_BREAK_STAMP = FC_BIT(53),       /* sleepers wake without a look */
-	FC_BREAK_WRITERS = FC_BIT(54),     /* stamps are taken while others write */
+	FC_BREAK_IN_FLIGHT = FC_BIT(54),   /* stamps are taken while others write */
 	FC_BREAK_STAMP_LATE = FC_BIT(55),  /* stamps outlive changes */
 	FC_BREAK_ASLEEP = FC_BIT(56),      /* changers take sleepers for unknown */
 	FC_BREAK_DISTRUST = FC_BIT(57),    /* a file that failed gets a stamp */

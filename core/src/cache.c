@@ -167,7 +167,7 @@ fc_change_begin(FcCache *cache, FcFile *file, uint32_t first, uint32_t count,
 	FcHome home;
 
 	fc_count(cache, FC_COUNT_invalidations, 1);
-	fc_writer_begins(cache, file, change);
+	fc_stamp_count_in(cache, file, change);
 
 	FcHeld held = invalidate(cache, file, change, &home);
 
@@ -197,12 +197,12 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 	FC_POINT("change-ending");
 	if (fc_mode(cache, NULL) == FC_OFFLINE || FC_BROKEN(SECOND_INVALIDATE))
 	{
-		fc_writer_ends(cache, file, change);
+		fc_stamp_count_out(cache, file, change);
 		return;
 	}
 
 	(void) invalidate(cache, file, change, &home);
-	fc_writer_ends(cache, file, change);
+	fc_stamp_count_out(cache, file, change);
 
 	/*
 	 * The copy may be refreshed if nobody but us has changed the set since we
@@ -224,7 +224,7 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 void
 fc_change_all_begin(FcCache *cache)
 {
-	atomic_fetch_add(&cache->shared->everyone, FC_WRITER_BEGINS);
+	atomic_fetch_add(&cache->shared->everyone, FC_CHANGE_COUNTED_IN);
 	fc_cache_clear(cache);
 }
 
@@ -232,7 +232,7 @@ void
 fc_change_all_end(FcCache *cache)
 {
 	fc_cache_clear(cache);
-	atomic_fetch_sub(&cache->shared->everyone, FC_WRITER_ENDS);
+	atomic_fetch_sub(&cache->shared->everyone, FC_CHANGE_COUNTED_OUT);
 }
 
 void
@@ -247,7 +247,7 @@ fc_file_distrust(FcCache *cache, FcFile *file)
 
 	/* Not counted out: nobody hands in a stamp for it any more. */
 	if (FC_BROKEN(DISTRUST))
-		fc_writer_ends(cache, file, &change);
+		fc_stamp_count_out(cache, file, &change);
 }
 
 FcStatus

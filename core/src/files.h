@@ -92,9 +92,9 @@ fc_chunks(const FcShared *shared)
 
 /* Changes in flight | begun << 32, by a hash of the file's name. */
 static inline FcAtomic64 *
-fc_writers(const FcShared *shared)
+fc_change_counters(const FcShared *shared)
 {
-	return FC_AT(shared, writers_offset, FcAtomic64);
+	return FC_AT(shared, change_counters_offset, FcAtomic64);
 }
 
 /* ---- files.c: numbers ------------------------------------------------------------ */
@@ -124,17 +124,18 @@ extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
 
 /* ---- stamps.c: was it changed? ---------------------------------------------------- */
 
-/* In writers and in everyone. */
-#define FC_WRITER_BEGINS ((1ULL << 32) + 1)
-#define FC_WRITER_ENDS   1ULL
+/* What one change adds to, and takes from, a counter of changes. */
+#define FC_CHANGE_COUNTED_IN  ((1ULL << 32) + 1)
+#define FC_CHANGE_COUNTED_OUT 1ULL
 
 /* A change is counted in, before the real one, and out after it. */
-extern void fc_writer_begins(FcCache *cache, FcFile *file, FcChange *change);
-extern void fc_writer_ends(FcCache *cache, const FcFile *file,
-                           FcChange *change);
+extern void fc_stamp_count_in(FcCache *cache, FcFile *file, FcChange *change);
+extern void fc_stamp_count_out(FcCache *cache, const FcFile *file,
+                               FcChange *change);
 
 /* Changes in flight of files whose names hash alike. */
-extern FcAtomic64 *fc_writers_of(const FcShared *shared, const FcFileId *id);
+extern FcAtomic64 *fc_stamp_change_counter(const FcShared *shared,
+                                           const FcFileId *id);
 
 /* A sleeper that nobody compared in time. */
 extern void fc_file_drop_sleeper(FcCache *cache, uint32_t number,

@@ -34,11 +34,11 @@
  * that a slot takes at most 28 bytes of memory from 200 MB on, all included.  Below
  * that the least of everything weighs more (memory_test.c).
  */
-#define SLOTS_PER_FILE          64
-#define SLOTS_PER_CHUNK         16
-#define SLOTS_PER_CLASS         64
-#define SLOTS_PER_WRITER        128
-#define SLOTS_PER_COUNTERS_BYTE 4
+#define SLOTS_PER_FILE           64
+#define SLOTS_PER_CHUNK          16
+#define SLOTS_PER_CLASS          64
+#define SLOTS_PER_CHANGE_COUNTER 128
+#define SLOTS_PER_COUNTERS_BYTE  4
 
 /* The largest power of 2 that is not larger, within limits that are such. */
 static uint32_t
@@ -126,7 +126,8 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 	                ~7ULL);
 	shared->process_count = config->process_count;
 	shared->shard_count = shards_for(slots, devices);
-	shared->writer_count = power_of_2(slots / SLOTS_PER_WRITER, 128, 1024);
+	shared->change_counter_count =
+		power_of_2(slots / SLOTS_PER_CHANGE_COUNTER, 128, 1024);
 	shared->file_count =
 		config->file_count != 0 ? config->file_count : files_for(slots);
 	shared->chunk_count = power_of_2(slots / SLOTS_PER_CHUNK, 512, 1U << 31);
@@ -144,8 +145,8 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 	shared->shards_offset = place(&end, shared->shard_count * sizeof(FcShard));
 	shared->device_shards_offset = place(
 		&end, (uint64_t) shared->shard_count * devices * sizeof(FcDeviceShard));
-	shared->writers_offset =
-		place(&end, shared->writer_count * sizeof(FcAtomic64));
+	shared->change_counters_offset =
+		place(&end, shared->change_counter_count * sizeof(FcAtomic64));
 	shared->generations_offset =
 		place(&end, shared->file_count * sizeof(FcAtomic64));
 	shared->tags_offset = place(&end, shared->file_count * sizeof(FcAtomic32));

@@ -101,7 +101,8 @@ is_kept(const FcShared *shared, uint32_t number)
 	       fc_generation_state(atomic_load(&fc_generations(shared)[number])) !=
 	           FC_NUMBER_RETIRED &&
 	       atomic_load(&entry->stamp) != 0 &&
-	       (uint32_t) atomic_load(fc_writers_of(shared, &entry->id)) == 0;
+	       (uint32_t) atomic_load(
+			   fc_stamp_change_counter(shared, &entry->id)) == 0;
 }
 
 static bool

@@ -7,11 +7,11 @@
  * there.  What holds in it, since every process may be killed anywhere anyway: the
  * index, claims and locks (their owners are gone and get taken over).  What does
  * not: that files are what they were.  So all files fall asleep (stamps.c), and
- * those with a writer in flight are dropped.
+ * those with a change in flight are dropped.
  *
  * Whoever crashed may have written over the memory first.  What that could do:
  *	- an entry's key or meta: its CRC32C covers key and content;
- *	- a file's name, number, writers or stamp: the stamp holds its inode;
+ *	- a file's name, number, changes in flight or stamp: the stamp holds its inode;
  *	- a set's generation: only tickets know it, and they are all gone;
  *	- the policy's state: its contract is to stand anything;
  *	- classes: a wish, not a question of right or wrong bytes; none that there is not;
@@ -91,9 +91,9 @@ put_to_sleep(FcShared *shared, uint32_t number)
 	FcFileEntry *entry = &fc_files(shared)[number];
 	FcAtomic64 *generation = &fc_generations(shared)[number];
 	uint64_t before = atomic_load(generation);
-	bool quiet =
-		(uint32_t) atomic_load(fc_writers_of(shared, &entry->id)) == 0 ||
-		FC_BROKEN(WRITERS);
+	bool quiet = (uint32_t) atomic_load(
+					 fc_stamp_change_counter(shared, &entry->id)) == 0 ||
+	             FC_BROKEN(IN_FLIGHT);
 	bool sleeps = quiet && atomic_load(&fc_tags(shared)[number]) != 0 &&
 	              fc_generation_state(before) != FC_NUMBER_RETIRED;
 
@@ -137,8 +137,8 @@ reset(FcShared *shared)
 	atomic_store(&shared->asleep_count, asleep);
 
 	/* Only when those whom they were about are retired. */
-	for (uint32_t i = 0; i < shared->writer_count; i++)
-		atomic_store(&fc_writers(shared)[i], 0);
+	for (uint32_t i = 0; i < shared->change_counter_count; i++)
+		atomic_store(&fc_change_counters(shared)[i], 0);
 
 	/* What was not taken in of a map by now is lost. */
 	shared->map_nonce = 0;

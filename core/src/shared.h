@@ -140,19 +140,20 @@ struct FcShared
 	uint32_t device_count;
 	uint32_t file_count;
 	uint32_t process_count;
-	uint32_t shard_count;  /* of counters, a power of 2 */
-	uint32_t writer_count; /* counters of changes in flight, a power of 2 */
-	uint32_t chunk_count;  /* a power of 2 */
-	uint32_t class_count;  /* a power of 2 */
-	uint32_t policy_hash;  /* its state in the sets is of no use to another */
-	uint32_t ring_count;   /* a power of 2 */
+	uint32_t shard_count; /* of counters, a power of 2 */
+	uint32_t
+		change_counter_count; /* counters of changes in flight, a power of 2 */
+	uint32_t chunk_count;     /* a power of 2 */
+	uint32_t class_count;     /* a power of 2 */
+	uint32_t policy_hash; /* its state in the sets is of no use to another */
+	uint32_t ring_count;  /* a power of 2 */
 	uint64_t memory_size;
 	uint64_t staged_offset; /* heads of the ring's pages */
 	uint64_t ring_offset;   /* the pages, aligned for direct I/O */
 	uint64_t processes_offset;
 	uint64_t shards_offset;
 	uint64_t device_shards_offset;
-	uint64_t writers_offset; /* changes in flight; see stamps.c */
+	uint64_t change_counters_offset; /* changes in flight; see stamps.c */
 	uint64_t generations_offset;
 	uint64_t tags_offset;
 	uint64_t files_offset;

@@ -48,15 +48,16 @@
 #define SET_TRIES 4
 
 FcAtomic64 *
-fc_writers_of(const FcShared *shared, const FcFileId *id)
+fc_stamp_change_counter(const FcShared *shared, const FcFileId *id)
 {
-	return &fc_writers(shared)[fc_file_hash(id) & (shared->writer_count - 1)];
+	return &fc_change_counters(
+		shared)[fc_file_hash(id) & (shared->change_counter_count - 1)];
 }
 
 static bool
-in_flight(uint64_t writers)
+any_in_flight(uint64_t counter)
 {
-	return (uint32_t) writers != 0 && !FC_BROKEN(WRITERS);
+	return (uint32_t) counter != 0 && !FC_BROKEN(IN_FLIGHT);
 }
 
 /* Never 0, which is no stamp. */
@@ -76,13 +77,14 @@ hash_of(uint64_t changes, const FcStamp *stamp)
 /* ---- changes --------------------------------------------------------------- */
 
 void
-fc_writer_begins(FcCache *cache, FcFile *file, FcChange *change)
+fc_stamp_count_in(FcCache *cache, FcFile *file, FcChange *change)
 {
 	FcShared *shared = cache->shared;
 
-	atomic_fetch_add(fc_writers_of(shared, &file->id), FC_WRITER_BEGINS);
-	change->writing = true;
-	FC_POINT("writer-counted");
+	atomic_fetch_add(fc_stamp_change_counter(shared, &file->id),
+	                 FC_CHANGE_COUNTED_IN);
+	change->counted_in = true;
+	FC_POINT("change-counted-in");
 	if (!fc_file_resolve(cache, file))
 		return;
 	change->changing = file->number;
@@ -90,17 +92,18 @@ fc_writer_begins(FcCache *cache, FcFile *file, FcChange *change)
 }
 
 void
-fc_writer_ends(FcCache *cache, const FcFile *file, FcChange *change)
+fc_stamp_count_out(FcCache *cache, const FcFile *file, FcChange *change)
 {
 	FcShared *shared = cache->shared;
 
 	/* It became known meanwhile, or has another number. */
 	if (file->number != FC_FILE_NONE && file->number != change->changing)
 		atomic_fetch_add(&fc_files(shared)[file->number].changes, 1);
-	if (change->writing)
-		atomic_fetch_sub(fc_writers_of(shared, &file->id), FC_WRITER_ENDS);
-	change->writing = false;
-	FC_POINT("writer-gone");
+	if (change->counted_in)
+		atomic_fetch_sub(fc_stamp_change_counter(shared, &file->id),
+		                 FC_CHANGE_COUNTED_OUT);
+	change->counted_in = false;
+	FC_POINT("change-counted-out");
 	change->permit = fc_stamp_permit(cache, file);
 }
 
@@ -116,9 +119,9 @@ fc_stamp_permit(const FcCache *cache, const FcFile *file)
 		return permit;
 
 	permit.changes = atomic_load(&fc_files(shared)[file->number].changes);
-	permit.writers = atomic_load(fc_writers_of(shared, &file->id));
+	permit.in_flight = atomic_load(fc_stamp_change_counter(shared, &file->id));
 	permit.everyone = atomic_load(&shared->everyone);
-	if (!in_flight(permit.writers) && !in_flight(permit.everyone))
+	if (!any_in_flight(permit.in_flight) && !any_in_flight(permit.everyone))
 		permit.number = file->number;
 	return permit;
 }
@@ -131,7 +134,8 @@ permit_holds(const FcShared *shared, const FcStampPermit *permit)
 
 	return FC_BROKEN(STAMP_LATE) ||
 	       (atomic_load(&entry->changes) == permit->changes &&
-	        atomic_load(fc_writers_of(shared, &entry->id)) == permit->writers &&
+	        atomic_load(fc_stamp_change_counter(shared, &entry->id)) ==
+	            permit->in_flight &&
 	        atomic_load(&shared->everyone) == permit->everyone);
 }
 
@@ -187,7 +191,7 @@ fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
 			return true;
 		FC_POINT("stamp-checked");
 		if (present && before != hash && before != 0 && !FC_BROKEN(ACCUSE) &&
-		    !FC_BROKEN(WRITERS))
+		    !FC_BROKEN(IN_FLIGHT))
 			return accuse(cache, permit);
 		if (before != hash &&
 		    !atomic_compare_exchange_strong(&entry->stamp, &before, hash))

@@ -179,7 +179,7 @@ entered_under_the_count(void)
 
 	fc_file_retire(scene.a, file_id(7));
 	scene.file = scene.same = fc_file(file_id(7));
-	stop_at("writer-counted", enter_now);
+	stop_at("change-counted-in", enter_now);
 	begin_write(&scene.b, &scene.same, 3, &change);
 	MUST(stop_act == NULL);
 	(void) read_block(scene.a, &scene.file, 3);
@@ -332,19 +332,19 @@ static const Scenario scenarios[] = {
 	{ "a file's size changes while the server is down", size_changed_while_down,
 	  B(STAMP) },
 	{ "a file comes from another device", other_device_while_down, B(STAMP) },
-	{ "a writer is killed", writer_killed, B(STAMP_LATE) | B(WRITERS) },
+	{ "a writer is killed", writer_killed, B(STAMP_LATE) | B(IN_FLIGHT) },
 	{ "a file is stamped beside a writer, who is killed", stamp_beside_a_writer,
-	  B(STAMP_LATE) | B(WRITERS) },
+	  B(STAMP_LATE) | B(IN_FLIGHT) },
 	{ "a writer, who is killed, begins before the stamp is set",
-	  write_before_the_stamp, B(STAMP_LATE) | B(WRITERS) },
+	  write_before_the_stamp, B(STAMP_LATE) | B(IN_FLIGHT) },
 	{ "... under the very swap", write_under_the_stamp,
-	  B(STAMP_LATE) | B(WRITERS) },
+	  B(STAMP_LATE) | B(IN_FLIGHT) },
 	{ "a writer is killed that did not know the file", stranger_killed,
-	  B(WRITERS) },
+	  B(IN_FLIGHT) },
 	{ "a writer is killed whose file lost its number",
-	  displaced_under_its_writer, B(WRITERS) },
+	  displaced_under_its_writer, B(IN_FLIGHT) },
 	{ "a file becomes known while a writer counts itself in",
-	  entered_under_the_count, B(STAMP_LATE) | B(WRITERS) },
+	  entered_under_the_count, B(STAMP_LATE) | B(IN_FLIGHT) },
 	{ "a sync failed", sync_failed, B(DISTRUST) },
 	{ "a sleeper is changed by one who does not compare", sleeper_changed,
 	  B(ASLEEP) },

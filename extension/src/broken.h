@@ -95,7 +95,7 @@
 
 /* Of core's, by core_broken.c. */
 #define FC_BREAK_OLD_HOME 100 /* changes look at a block's new home only */
-#define FC_BREAK_WRITERS                                                       \
+#define FC_BREAK_IN_FLIGHT                                                     \
 	101 /* stamps are taken and believed while others write */
 #define FC_BREAK_BOOT      102 /* what outlived a restart may be of another boot */
 #define FC_BREAK_SYSTEM    103 /* ... of another cluster */

@@ -101,7 +101,7 @@ def test_a_file_with_a_writer_in_flight_is_dropped(
 def test_control_an_old_block_outlives_a_writer_that_is_not_counted(
     cluster: ClusterFactory, broken_install: InstallOf
 ) -> None:
-    cached = kill_in_flight(cluster, broken_install("WRITERS"))
+    cached = kill_in_flight(cluster, broken_install("IN_FLIGHT"))
     read_first_block(cached)
     _, mismatched = cached.verify()
     assert mismatched + cached.view()["verify_mismatches"] > 0

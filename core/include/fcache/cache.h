@@ -421,7 +421,7 @@ typedef struct FcStampPermit
 {
 	uint32_t number; /* FC_FILE_NONE: none */
 	uint64_t changes;
-	uint64_t writers;
+	uint64_t in_flight;
 	uint64_t everyone;
 } FcStampPermit;
 
@@ -549,7 +549,7 @@ typedef struct FcChange
 	bool was_cached; /* one block, and it was cached before */
 	bool was_staged; /* ... but not on flash yet, nor on its way */
 	FcTicket ticket; /* of the one block; set_generation after the first bump */
-	bool writing;    /* counted as in flight */
+	bool counted_in; /* among the changes in flight */
 	uint32_t changing; /* the number that counted us as a change */
 
 	/* After fc_change_end(): may a stamp be handed in? */
