@@ -33,7 +33,7 @@
 
 #include "../measure.h"
 #include "account/account.h"
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 #include "hooks/hooks.h"
 #include "hooks/runtime.h"
 #include "settings.h"
@@ -333,7 +333,7 @@ main(void)
 	    mkdir("base", 0700) != 0 || mkdir("base/5", 0700) != 0)
 		return 1;
 	fd = names_open(AT_FDCWD, PATH, O_RDWR | O_CREAT, 0600);
-	if (fd < 0 || files_entry(fd)->class != FILE_RELATION)
+	if (fd < 0 || descriptors_entry(fd)->class != FILE_RELATION)
 		return 1;
 	make_memory();
 	company_calls = shared_pages(sizeof(*company_calls));

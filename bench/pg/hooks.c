@@ -21,7 +21,7 @@
 
 #include "../measure.h"
 #include "hooks/advice.h"
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 #include "hooks/hooks.h"
 #include "hooks/runtime.h"
 #include "settings.h"
@@ -91,7 +91,7 @@ hooked_open(void *context)
 	{
 		int opened = names_open(AT_FDCWD, path, O_RDWR, 0);
 
-		files_closed(opened);
+		descriptors_closed(opened);
 		close(opened);
 	}
 }
@@ -172,7 +172,7 @@ main(int argc, char **argv)
 	    mkdir("base", 0700) != 0 || mkdir("base/5", 0700) != 0)
 		return 1;
 	fd = names_open(AT_FDCWD, "base/5/16384", O_RDWR | O_CREAT, 0600);
-	if (fd < 0 || files_entry(fd)->class != FILE_RELATION)
+	if (fd < 0 || descriptors_entry(fd)->class != FILE_RELATION)
 		return 1;
 
 	if (json)

@@ -30,7 +30,7 @@
 
 #include "account/account.h"
 #include "account/account_shared.h"
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 #include "page_cache.h"
 #include "hooks/runtime.h"
 #include "settings.h"

@@ -559,7 +559,7 @@ test_stamps(void)
 
 	if (fstat(fd, &status) != 0)
 		abort();
-	OK(files_stamp(fd, NULL, &stamp) &&
+	OK(descriptors_stamp(fd, NULL, &stamp) &&
 	       stamp.inode == (uint64_t) status.st_ino &&
 	       stamp.device == (uint64_t) status.st_dev &&
 	       stamp.size == (uint64_t) status.st_size &&

@@ -690,7 +690,7 @@ test_descriptors(void)
 	Page page = page_of('b');
 	int copy = HOOK("dup", FdHook)(fd);
 
-	OK(files_entry(copy)->class == FILE_RELATION,
+	OK(descriptors_entry(copy)->class == FILE_RELATION,
 	   "a copy of a descriptor is what that is");
 	OK(changes_pwrite(copy, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
 	       reads_true(fd),
@@ -705,10 +705,11 @@ test_descriptors(void)
 	server_close(fd);
 
 	copy = server_open("pg_wal/000000010000000000000001", O_RDWR | O_CREAT);
-	OK(files_entry(copy)->class == FILE_WAL,
+	OK(descriptors_entry(copy)->class == FILE_WAL,
 	   "a descriptor used again is what it was opened for last");
 	server_close(copy);
-	OK(files_entry(copy)->class == FILE_UNKNOWN, "and unknown when closed");
+	OK(descriptors_entry(copy)->class == FILE_UNKNOWN,
+	   "and unknown when closed");
 }
 
 static void
@@ -718,18 +719,19 @@ test_unknown_descriptors(void)
 	Page page = page_of('b');
 	int unseen = open(PATH, O_RDWR);
 
-	OK(files_entry(unseen)->class == FILE_UNKNOWN,
+	OK(descriptors_entry(unseen)->class == FILE_UNKNOWN,
 	   "a descriptor that no hook saw being opened is unknown");
 	OK(changes_pwrite(unseen, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
 	       reads_true(fd),
 	   "UNKNOWN_FILE: a write through it is seen all the same");
-	OK(FC_BROKEN(UNKNOWN_FILE) || files_entry(unseen)->class == FILE_RELATION,
+	OK(FC_BROKEN(UNKNOWN_FILE) ||
+	       descriptors_entry(unseen)->class == FILE_RELATION,
 	   "and it is known from then on");
 	close(unseen);
-	files_closed(unseen);
+	descriptors_closed(unseen);
 
-	unseen = fcntl(open(PATH, O_RDWR), F_DUPFD, FILES_FD_MAX + 10);
-	if (unseen >= FILES_FD_MAX)
+	unseen = fcntl(open(PATH, O_RDWR), F_DUPFD, DESCRIPTORS_MAX + 10);
+	if (unseen >= DESCRIPTORS_MAX)
 	{
 		page = page_of('c');
 		OK(changes_pwrite(unseen, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
@@ -759,7 +761,7 @@ test_aliases(void)
 
 	snprintf(path, sizeof(path), "%s/../other/16384", runtime.root.directory);
 	alias = server_open(path, O_RDWR);
-	OK(files_entry(alias)->class == FILE_ALIAS,
+	OK(descriptors_entry(alias)->class == FILE_ALIAS,
 	   "a data file reached by another name is an alias");
 	OK(changes_pwrite(alias, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
 	       reads_true(fd),
@@ -781,9 +783,9 @@ test_pipes(void)
 
 	if (pipe(ends) != 0)
 		abort();
-	files_closed(ends[1]);
+	descriptors_closed(ends[1]);
 	OK(changes_write(ends[1], "x", 1) == 1 &&
-	       files_entry(ends[1])->class == FILE_DEVICE,
+	       descriptors_entry(ends[1])->class == FILE_DEVICE,
 	   "a pipe is no data file");
 	close(ends[0]);
 	close(ends[1]);
@@ -797,7 +799,7 @@ static void
 test_fill_during_a_change(void)
 {
 	int fd = cached_relation(PATH);
-	FcFile file = files_entry(fd)->file;
+	FcFile file = descriptors_entry(fd)->file;
 	FcTicket ticket;
 	Page page;
 

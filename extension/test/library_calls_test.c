@@ -325,7 +325,7 @@ test_descriptors_are_asked_for(void)
 	int own = plain_file();
 
 	/* The server's table says: no data file. */
-	files_closed(own);
+	descriptors_closed(own);
 	(void) changes_pwrite(own, &wrong, 100, 0);
 	close(own);
 	if (open(PATH, O_RDWR) != own)

@@ -202,15 +202,15 @@ next_is_true(const char *path, bool *alike)
 	plant(path, BLOCKS, 'a');
 	old = server_open(path, O_RDWR);
 	(void) server_read(old, &page, 0);
-	before = files_entry(old)->file;
+	before = descriptors_entry(old)->file;
 	names_unlink(path);
 	take_number(before.number);
 
 	plant(path, BLOCKS, 'n');
 	new = server_open(path, O_RDWR);
 	right = reads_true(new) && reads_true(new);
-	*alike = files_entry(new)->file.number != before.number &&
-	         files_entry(new)->file.generation == before.generation;
+	*alike = descriptors_entry(new)->file.number != before.number &&
+	         descriptors_entry(new)->file.generation == before.generation;
 	right = right &&
 	        changes_pwrite(old, &page, sizeof(page), 0) == FC_BLOCK_SIZE &&
 	        reads_true(new);

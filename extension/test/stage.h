@@ -25,7 +25,7 @@
 
 #include "hooks/advice.h"
 #include "broken.h"
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 #include "page_cache.h"
 #include "hooks/runtime.h"
 #include "settings.h"

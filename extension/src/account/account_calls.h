@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #include "account/account.h"
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 #include "settings.h"
 
 /* Who served a read. */

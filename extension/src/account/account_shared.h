@@ -17,7 +17,7 @@
 
 #include "account/account.h"
 #include "account/account_calls.h"
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 
 #define ACCOUNT_LINE 64
 

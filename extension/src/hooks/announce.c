@@ -39,7 +39,7 @@ something_is_bypassed(void)
 OpenFile *
 announce_whom(int fd, OpenFile *spare)
 {
-	OpenFile *entry = files_entry(fd);
+	OpenFile *entry = descriptors_entry(fd);
 
 	if (entry != NULL && entry->class != FILE_UNKNOWN &&
 	    entry->class != FILE_RELATION && entry->class != FILE_ALIAS)
@@ -53,7 +53,7 @@ announce_whom(int fd, OpenFile *spare)
 	{
 		if (FC_BROKEN(UNKNOWN_FILE))
 			return NULL;
-		if (!files_identify(fd, spare, &entry))
+		if (!descriptors_identify(fd, spare, &entry))
 		{
 			atomic_store(&runtime.board->unknown_errno, errno);
 			atomic_store(&runtime.board->unknown_fd, fd);
@@ -106,8 +106,8 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 		fc_unsynced_set(&runtime.cache);
 	announced->scope = SCOPE_BLOCKS;
 	announced->file = file;
-	files_wake(announced->fd, announced->path, file);
-	files_look_before(announced->fd, announced->path, file);
+	descriptors_wake(announced->fd, announced->path, file);
+	descriptors_look_before(announced->fd, announced->path, file);
 	fc_change_begin(&runtime.cache, file, (uint32_t) first,
 	                (uint32_t) (end - first), &announced->change);
 }
@@ -136,7 +136,7 @@ announce_cut(Announced *announced, FcFile *file, const char *path, off_t length,
 		return;
 
 	if (path != NULL)
-		place = files_place(path, flags);
+		place = descriptors_place(path, flags);
 	if (place.class != FILE_RELATION && place.class != FILE_ALIAS)
 		return;
 
@@ -160,10 +160,11 @@ end(Announced *announced)
 
 	fc_change_end(&runtime.cache, announced->file, &announced->change);
 	if (announced->change.permit.number != FC_FILE_NONE &&
-	    files_stamps_at_once(announced->fd, announced->path,
-	                         announced->entry) &&
-	    files_stamp(announced->fd, announced->path, &stamp))
-		files_hand_in(announced->file->id, &announced->change.permit, &stamp);
+	    descriptors_stamps_at_once(announced->fd, announced->path,
+	                               announced->entry) &&
+	    descriptors_stamp(announced->fd, announced->path, &stamp))
+		descriptors_hand_in(announced->file->id, &announced->change.permit,
+		                    &stamp);
 }
 
 void

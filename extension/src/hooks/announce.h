@@ -7,7 +7,7 @@
 #ifndef PGFLASH_ANNOUNCE_H
 #define PGFLASH_ANNOUNCE_H
 
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 
 typedef enum AnnouncedScope
 {

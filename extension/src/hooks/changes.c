@@ -76,7 +76,8 @@ changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	announce_change(&announced, entry, fd, offset, (off_t) size);
 	if (announced.scope == SCOPE_BLOCKS && size == FC_BLOCK_SIZE &&
 	    offset % FC_BLOCK_SIZE == 0 && announced.change.was_cached &&
-	    fc_mode(&runtime.cache, NULL) == FC_SERVE && files_number(fd, entry))
+	    fc_mode(&runtime.cache, NULL) == FC_SERVE &&
+	    descriptors_number(fd, entry))
 		return write_and_refill(fd, buffer, offset, &announced, entry,
 		                        errno_before);
 
@@ -157,7 +158,7 @@ changes_write(int fd, const void *buffer, size_t size)
 	int errno_before = errno;
 	OpenFile spare;
 	Announced announced;
-	OpenFile *entry = files_entry(fd);
+	OpenFile *entry = descriptors_entry(fd);
 	ssize_t put;
 
 	if (entry != NULL && entry->class == FILE_CONTROL && runtime_attached() &&
@@ -293,7 +294,7 @@ synced(int fd, int result, bool stable)
 	{
 		entry = announce_whom(fd, &spare);
 		if (entry != NULL)
-			files_synced(fd, entry);
+			descriptors_synced(fd, entry);
 	}
 	errno = after;
 	return result;

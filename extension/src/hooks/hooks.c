@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "account/account_calls.h"
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 #include "hooks/libraries.h"
 
 _Static_assert(sizeof(off_t) == 8, "pread and pread64 are the same function");
@@ -103,7 +103,7 @@ static int
 hook_close(int fd)
 {
 	hook_calls[HOOK_CLOSE]++;
-	files_closed(fd);
+	descriptors_closed(fd);
 	return close(fd);
 }
 
@@ -113,7 +113,7 @@ hook_dup(int fd)
 	int copy = dup(fd);
 
 	if (copy >= 0)
-		files_copied(fd, copy);
+		descriptors_copied(fd, copy);
 	return copy;
 }
 
@@ -123,7 +123,7 @@ hook_dup2(int fd, int to)
 	int copy = dup2(fd, to);
 
 	if (copy >= 0)
-		files_copied(fd, copy);
+		descriptors_copied(fd, copy);
 	return copy;
 }
 
@@ -133,7 +133,7 @@ hook_dup3(int fd, int to, int flags)
 	int copy = dup3(fd, to, flags);
 
 	if (copy >= 0)
-		files_copied(fd, copy);
+		descriptors_copied(fd, copy);
 	return copy;
 }
 
@@ -151,7 +151,7 @@ hook_fcntl(int fd, int command, ...)
 
 	result = fcntl(fd, command, argument);
 	if (result >= 0 && (command == F_DUPFD || command == F_DUPFD_CLOEXEC))
-		files_copied(fd, result);
+		descriptors_copied(fd, result);
 	return result;
 }
 
@@ -202,7 +202,7 @@ hook_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	ssize_t put;
 
 	hook_calls[HOOK_WRITE]++;
-	account_begin_write(&call, files_entry(fd), fd, offset, size);
+	account_begin_write(&call, descriptors_entry(fd), fd, offset, size);
 	put = changes_pwrite(fd, buffer, size, offset);
 	account_end_write(&call, put);
 	return put;
@@ -215,7 +215,7 @@ hook_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	ssize_t put;
 
 	hook_calls[HOOK_WRITE]++;
-	account_begin_write(&call, files_entry(fd), fd, offset,
+	account_begin_write(&call, descriptors_entry(fd), fd, offset,
 	                    setting_account ? iov_bytes(iov, count) : 0);
 	put = changes_pwritev(fd, iov, count, offset);
 	account_end_write(&call, put);
@@ -229,7 +229,7 @@ hook_write(int fd, const void *buffer, size_t size)
 	Accounted call;
 	ssize_t put;
 
-	account_begin(&call, files_entry(fd));
+	account_begin(&call, descriptors_entry(fd));
 	put = changes_write(fd, buffer, size);
 	account_end(&call, ACCOUNT_WRITE, put > 0 ? (uint64_t) put : 0);
 	return put;
@@ -241,7 +241,7 @@ hook_writev(int fd, const struct iovec *iov, int count)
 	Accounted call;
 	ssize_t put;
 
-	account_begin(&call, files_entry(fd));
+	account_begin(&call, descriptors_entry(fd));
 	put = changes_writev(fd, iov, count);
 	account_end(&call, ACCOUNT_WRITE, put > 0 ? (uint64_t) put : 0);
 	return put;
@@ -255,7 +255,7 @@ hook_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
 	Accounted call;
 	ssize_t put;
 
-	account_begin(&call, files_entry(out));
+	account_begin(&call, descriptors_entry(out));
 	put = changes_copy_range(in, in_offset, out, out_offset, size, flags);
 	account_end(&call, ACCOUNT_WRITE, put > 0 ? (uint64_t) put : 0);
 	return put;
@@ -267,7 +267,7 @@ hook_posix_fallocate(int fd, off_t offset, off_t length)
 	Accounted call;
 	int result;
 
-	account_begin(&call, files_entry(fd));
+	account_begin(&call, descriptors_entry(fd));
 	result = changes_posix_fallocate(fd, offset, length);
 	account_end(&call, ACCOUNT_EXTEND, result == 0 ? (uint64_t) length : 0);
 	return result;
@@ -279,7 +279,7 @@ hook_fallocate(int fd, int mode, off_t offset, off_t length)
 	Accounted call;
 	int result;
 
-	account_begin(&call, files_entry(fd));
+	account_begin(&call, descriptors_entry(fd));
 	result = changes_fallocate(fd, mode, offset, length);
 	account_end(&call, ACCOUNT_EXTEND, result == 0 ? (uint64_t) length : 0);
 	return result;
@@ -337,7 +337,7 @@ hook_fsync(int fd)
 	Accounted call;
 	int result;
 
-	account_begin(&call, files_entry(fd));
+	account_begin(&call, descriptors_entry(fd));
 	result = changes_fsync(fd);
 	account_end(&call, ACCOUNT_SYNC, 0);
 	return result;
@@ -349,7 +349,7 @@ hook_fdatasync(int fd)
 	Accounted call;
 	int result;
 
-	account_begin(&call, files_entry(fd));
+	account_begin(&call, descriptors_entry(fd));
 	result = changes_fdatasync(fd);
 	account_end(&call, ACCOUNT_SYNC, 0);
 	return result;

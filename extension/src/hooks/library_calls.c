@@ -12,7 +12,7 @@
  *												the cache offline
  *
  * What a descriptor is, is asked of the kernel at each call.  The table of descriptors
- * (files.c) is the server's: libraries open and close in ways that nobody sees
+ * (descriptors.c) is the server's: libraries open and close in ways that nobody sees
  * (fclose), and have threads.  So here no state is kept, and of the table only
  * this is changed: a descriptor that a library was given is unknown from then on.
  *
@@ -97,7 +97,7 @@ place_of(int fd)
 	place = paths_classify(&runtime.root, path);
 	if (place.class != FILE_RELATION && place.class != FILE_DATA_DIRECTORY)
 		place.class =
-			files_may_be_data(fd) ||
+			descriptors_may_be_data(fd) ||
 					strstr(path, runtime.root.version_directory) != NULL
 				? FILE_ALIAS
 				: FILE_OTHER;
@@ -118,7 +118,7 @@ data_file(int fd, OpenFile *file)
 
 	if (FC_BROKEN(ASKED_ANEW))
 		return announce_whom(fd, file);
-	if (fd < 0 || !watching() || !files_may_be_data(fd))
+	if (fd < 0 || !watching() || !descriptors_may_be_data(fd))
 		return NULL;
 	if (!is_main_thread())
 	{
@@ -140,7 +140,7 @@ stop_if_data(int fd)
 {
 	int before = errno;
 
-	if (fd >= 0 && watching() && files_may_be_data(fd))
+	if (fd >= 0 && watching() && descriptors_may_be_data(fd))
 		stop();
 	errno = before;
 }
@@ -150,7 +150,7 @@ static int
 came(int fd)
 {
 	if (fd >= 0)
-		files_closed(fd);
+		descriptors_closed(fd);
 	return fd;
 }
 

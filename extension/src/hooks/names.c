@@ -131,8 +131,8 @@ names_fopen(const char *path, const char *mode)
 	errno = errno_before;
 	stream = fopen(path, mode);
 	after = errno;
-	if (stream != NULL && writes && files_is_foreign(path, O_WRONLY) &&
-	    files_may_be_data(fileno(stream)))
+	if (stream != NULL && writes && descriptors_is_foreign(path, O_WRONLY) &&
+	    descriptors_may_be_data(fileno(stream)))
 		(void) fc_mode_set(&runtime.cache, FC_OFFLINE, FC_REASON_HOST);
 	errno = after;
 	return stream;
@@ -167,10 +167,10 @@ names_open(int directory, const char *path, int flags, mode_t mode)
 
 		/* What is not to be told now is asked again when it is written. */
 		if (known == NULL || !runtime_attached() ||
-		    !files_is_foreign(known, flags))
-			files_opened(fd, known, flags);
-		else if (!files_identify(fd, &spare, &entry))
-			files_opened(fd, NULL, flags);
+		    !descriptors_is_foreign(known, flags))
+			descriptors_opened(fd, known, flags);
+		else if (!descriptors_identify(fd, &spare, &entry))
+			descriptors_opened(fd, NULL, flags);
 		if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) &&
 		    known != NULL && !FC_BROKEN(CREATE))
 			forget_name(path);

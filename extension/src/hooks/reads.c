@@ -43,7 +43,7 @@
 #include "account/account_calls.h"
 #include "broken.h"
 #include "hooks/advice.h"
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 #include "hooks/runtime.h"
 #include "hooks/scans.h"
 #include "hooks/verify.h"
@@ -174,7 +174,7 @@ look_up(int fd, OpenFile *entry, uint32_t block, void *page, FcTicket *ticket)
 		fc_read(&runtime.cache, &entry->file, block, page, ticket);
 
 	/* Truncated meanwhile, perhaps: once more with the number of now. */
-	if (status == FC_STALE && files_number(fd, entry))
+	if (status == FC_STALE && descriptors_number(fd, entry))
 		status = fc_read(&runtime.cache, &entry->file, block, page, ticket);
 	runtime_wait(shown);
 	return status;
@@ -407,7 +407,7 @@ read_relation(const Call *call, OpenFile *entry)
 	}
 
 	advice_requested(entry->file.id, run.first, run.count);
-	if (!files_number(call->fd, entry))
+	if (!descriptors_number(call->fd, entry))
 		return bypass(call, errno_before);
 
 	runtime.cache.read_deadline_ns =
@@ -468,7 +468,7 @@ read_watched(const Call *call, const OpenFile *entry, bool account_turn)
 static OpenFile *
 relation_file(int fd)
 {
-	OpenFile *entry = files_entry(fd);
+	OpenFile *entry = descriptors_entry(fd);
 
 	return entry == NULL || entry->class != FILE_RELATION || entry->dead
 	           ? NULL
@@ -493,7 +493,7 @@ cached_file(int fd)
 static ssize_t
 read_call(Call *call)
 {
-	OpenFile *open_file = files_entry(call->fd);
+	OpenFile *open_file = descriptors_entry(call->fd);
 	OpenFile *entry = relation_file(call->fd);
 	AccountSource source = SOURCE_UNTOLD;
 	Accounted counted;
@@ -538,7 +538,7 @@ reads_read(int fd, void *buffer, size_t size)
 
 	if (cached_file(fd) != NULL)
 		fc_count(&runtime.cache, FC_COUNT_bypass_reads, 1);
-	account_begin(&counted, files_entry(fd));
+	account_begin(&counted, descriptors_entry(fd));
 	got = read(fd, buffer, size);
 	account_end_read(&counted, SOURCE_UNTOLD, fd, size, got);
 	return got;
@@ -561,7 +561,7 @@ reads_fadvise(int fd, off_t offset, off_t length, int advice)
 	    offset % FC_BLOCK_SIZE == 0 && length > 0 &&
 	    length <= (off_t) RUN_BLOCKS_MAX * FC_BLOCK_SIZE &&
 	    offset / FC_BLOCK_SIZE < runtime.segment_blocks &&
-	    files_number(fd, entry))
+	    descriptors_number(fd, entry))
 	{
 		count = (unsigned) ((length + FC_BLOCK_SIZE - 1) / FC_BLOCK_SIZE);
 		swallow = all_cached(entry, first, count);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 
 /* A run of blocks is read: is the descriptor in the middle of a scan by now? */
 extern bool scans_note(OpenFile *entry, uint32_t first, unsigned count);

@@ -1,6 +1,6 @@
 /*
- * files.c
- *		From a file descriptor to what the file is.
+ * descriptors.c
+ *		A table of the open file descriptors, and what the file behind each one is.
  *
  * A table indexed by descriptor, private to the process and inherited by fork, as
  * the descriptors are.  open fills an entry in, close clears it before the real
@@ -9,7 +9,7 @@
  * An entry is a memory of a path, so it may be wrong only one way: unknown.
  * Descriptors that no hook saw being opened (inherited, made by another library,
  * beyond the table) are unknown.  Reads through them bypass the cache.  A change
- * through one must not pass unseen: files_identify() asks the kernel for the name
+ * through one must not pass unseen: descriptors_identify() asks the kernel for the name
  * behind it, and remembers.
  *
  * What the kernel answers is a real path, so a tablespace shows as the directory
@@ -22,7 +22,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "hooks/files.h"
+#include "hooks/descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,12 +51,12 @@
 #define REAL_PATH_MAX (PATH_MAX + sizeof(" (deleted)"))
 
 /* Zero pages until used: a server's few hundred descriptors cost a few of them. */
-static OpenFile table[FILES_FD_MAX];
+static OpenFile table[DESCRIPTORS_MAX];
 
 OpenFile *
-files_entry(int fd)
+descriptors_entry(int fd)
 {
-	return fd >= 0 && fd < FILES_FD_MAX ? &table[fd] : NULL;
+	return fd >= 0 && fd < DESCRIPTORS_MAX ? &table[fd] : NULL;
 }
 
 /*
@@ -85,9 +85,9 @@ remember(OpenFile *entry, const FilePlace *place, int flags)
 }
 
 void
-files_opened(int fd, const char *path, int flags)
+descriptors_opened(int fd, const char *path, int flags)
 {
-	OpenFile *entry = files_entry(fd);
+	OpenFile *entry = descriptors_entry(fd);
 
 	if (entry == NULL)
 		return;
@@ -103,19 +103,19 @@ files_opened(int fd, const char *path, int flags)
 }
 
 void
-files_closed(int fd)
+descriptors_closed(int fd)
 {
-	OpenFile *entry = files_entry(fd);
+	OpenFile *entry = descriptors_entry(fd);
 
 	if (entry != NULL)
 		set_class(entry, FILE_UNKNOWN);
 }
 
 void
-files_copied(int from, int to)
+descriptors_copied(int from, int to)
 {
-	OpenFile *old = files_entry(from);
-	OpenFile *new = files_entry(to);
+	OpenFile *old = descriptors_entry(from);
+	OpenFile *new = descriptors_entry(to);
 
 	if (new == NULL || new == old)
 		return;
@@ -160,10 +160,10 @@ real_path(int fd, const struct stat *status, char *path)
 }
 
 bool
-files_identify(int fd, OpenFile *spare, OpenFile **entry_out)
+descriptors_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 {
 	FilePlace place = { .class = FILE_DEVICE };
-	OpenFile *entry = files_entry(fd);
+	OpenFile *entry = descriptors_entry(fd);
 	char path[REAL_PATH_MAX];
 	struct stat status;
 	int flags;
@@ -187,7 +187,7 @@ files_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 
 /* A tablespace's files have the version's directory in their real paths. */
 bool
-files_may_be_data(int fd)
+descriptors_may_be_data(int fd)
 {
 	char path[REAL_PATH_MAX];
 	struct stat status;
@@ -200,7 +200,7 @@ files_may_be_data(int fd)
 }
 
 bool
-files_is_foreign(const char *path, int flags)
+descriptors_is_foreign(const char *path, int flags)
 {
 	FileClass class;
 
@@ -213,14 +213,14 @@ files_is_foreign(const char *path, int flags)
 }
 
 FilePlace
-files_place(const char *path, int flags)
+descriptors_place(const char *path, int flags)
 {
 	FilePlace place = { .class = FILE_OTHER };
 	char real[REAL_PATH_MAX];
 	struct stat status;
 	int fd;
 
-	if (!files_is_foreign(path, flags))
+	if (!descriptors_is_foreign(path, flags))
 		return paths_classify(&runtime.root, path);
 
 	fd = open(path, O_PATH | O_CLOEXEC);
@@ -264,7 +264,7 @@ stamp_of(const struct stat *status, FcStamp *stamp_out)
  * losing a name is a change of the inode that nobody has to announce.
  */
 bool
-files_stamp(int fd, const char *path, FcStamp *stamp_out)
+descriptors_stamp(int fd, const char *path, FcStamp *stamp_out)
 {
 	struct stat status;
 
@@ -302,7 +302,7 @@ keeps_time_itself(const struct statfs *system)
 }
 
 bool
-files_stamps_at_once(int fd, const char *path, OpenFile *entry)
+descriptors_stamps_at_once(int fd, const char *path, OpenFile *entry)
 {
 	struct statfs system;
 	bool at_once;
@@ -318,7 +318,8 @@ files_stamps_at_once(int fd, const char *path, OpenFile *entry)
 }
 
 void
-files_hand_in(FcFileId id, const FcStampPermit *permit, const FcStamp *stamp)
+descriptors_hand_in(FcFileId id, const FcStampPermit *permit,
+                    const FcStamp *stamp)
 {
 	/* Where another safeguard is left out, nobody is met by what came of it. */
 	if (!FC_BROKEN(NONE) &&
@@ -331,7 +332,7 @@ files_hand_in(FcFileId id, const FcStampPermit *permit, const FcStamp *stamp)
 }
 
 void
-files_look_before(int fd, const char *path, FcFile *file)
+descriptors_look_before(int fd, const char *path, FcFile *file)
 {
 	FcStampPermit permit;
 	FcStamp stamp;
@@ -342,33 +343,33 @@ files_look_before(int fd, const char *path, FcFile *file)
 
 	/* It is clean then, so that this is cheap on any file system. */
 	if (fc_stamp_age(&runtime.cache, &permit) == FC_STAMP_PRESENT &&
-	    files_stamp(fd, path, &stamp))
-		files_hand_in(file->id, &permit, &stamp);
+	    descriptors_stamp(fd, path, &stamp))
+		descriptors_hand_in(file->id, &permit, &stamp);
 }
 
 void
-files_synced(int fd, OpenFile *entry)
+descriptors_synced(int fd, OpenFile *entry)
 {
 	FcStampPermit permit;
 	FcStamp stamp;
 
 	if (entry->class != FILE_RELATION ||
-	    files_stamps_at_once(fd, NULL, entry) ||
+	    descriptors_stamps_at_once(fd, NULL, entry) ||
 	    !fc_file_resolve(&runtime.cache, &entry->file))
 		return;
 	permit = fc_stamp_permit(&runtime.cache, &entry->file);
-	if (permit.number != FC_FILE_NONE && files_stamp(fd, NULL, &stamp))
-		files_hand_in(entry->file.id, &permit, &stamp);
+	if (permit.number != FC_FILE_NONE && descriptors_stamp(fd, NULL, &stamp))
+		descriptors_hand_in(entry->file.id, &permit, &stamp);
 }
 
 void
-files_wake(int fd, const char *path, const FcFile *file)
+descriptors_wake(int fd, const char *path, const FcFile *file)
 {
 	FcStamp stamp;
 
 	if (fc_file_asleep(&runtime.cache, file))
 		fc_file_wake(&runtime.cache, file,
-		             files_stamp(fd, path, &stamp) ? &stamp : NULL);
+		             descriptors_stamp(fd, path, &stamp) ? &stamp : NULL);
 }
 
 /* Device and inode only, as the kernel has them. */
@@ -412,7 +413,7 @@ has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
 		stamp_of(&status, &named);
 	}
 	return !*gone_out &&
-	       (whole ? files_stamp(fd, NULL, stamp_out)
+	       (whole ? descriptors_stamp(fd, NULL, stamp_out)
 	              : who(fd, NULL, stamp_out)) &&
 	       stamp_out->device == named.device && stamp_out->inode == named.inode;
 }
@@ -456,7 +457,7 @@ enter(int fd, OpenFile *entry)
 
 	/* Where that is dear, one that was or is being written is not asked when it was. */
 	permit = fc_stamp_permit(&runtime.cache, &entry->file);
-	whole = files_stamps_at_once(fd, NULL, entry) ||
+	whole = descriptors_stamps_at_once(fd, NULL, entry) ||
 	        (permit.number != FC_FILE_NONE &&
 	         fc_stamp_age(&runtime.cache, &permit) != FC_STAMP_PAST);
 	if (FC_BROKEN(DEAD_FILE))
@@ -464,12 +465,12 @@ enter(int fd, OpenFile *entry)
 	if (!has_its_name(fd, entry, whole, &stamp, &gone))
 		return forget_dead(entry, gone);
 	if (whole)
-		files_hand_in(entry->file.id, &permit, &stamp);
+		descriptors_hand_in(entry->file.id, &permit, &stamp);
 	return true;
 }
 
 bool
-files_number(int fd, OpenFile *entry)
+descriptors_number(int fd, OpenFile *entry)
 {
 	if (fc_file_current(&runtime.cache, &entry->file) &&
 	    (FC_BROKEN(CHECKED) ||
