@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "fcache/cache.h"
 #include "fcache/checksum.h"
 
 /* The Castagnoli polynomial with its bits in reverse, as the CRC runs. */
@@ -179,4 +180,10 @@ fc_crc32c(uint32_t crc, const void *data, size_t length)
 {
 	return has_hardware ? fc_crc32c_hardware(crc, data, length)
 	                    : fc_crc32c_portable(crc, data, length);
+}
+
+uint32_t
+fc_slot_checksum(uint64_t key, const void *page)
+{
+	return fc_crc32c(fc_crc32c(0, &key, sizeof(key)), page, FC_BLOCK_SIZE);
 }

@@ -4,15 +4,16 @@
  *
  * Processes add to one of a few shards, so that they do not fight for cache
  * lines; who wants a sum adds the shards up.  Sums are exact once everybody is
- * quiet, and never run backwards.  What is done to a device is counted for that
- * device (devices.c), and added to the cache's own counters here.
+ * quiet, and never run backwards.
+ *
+ * What is done to a device is counted for that device, in one line for each shard and
+ * device.  The cache's own flash counters are sums of these.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include <string.h>
-#include <time.h>
 
-#include "devices.h"
+#include "count.h"
 
 static FcShard *
 own_shard(FcCache *cache)
@@ -24,19 +25,6 @@ static void
 add(FcAtomic64 *counter, uint64_t amount)
 {
 	atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
-}
-
-uint64_t
-fc_now_ns(void)
-{
-	struct timespec now;
-
-#ifdef FC_TEST
-	if (fc_test_now_ns != 0)
-		return fc_test_now_ns += fc_test_tick_ns;
-#endif
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t) now.tv_sec * 1000000000ULL + (uint64_t) now.tv_nsec;
 }
 
 void
@@ -59,10 +47,76 @@ fc_time(FcCache *cache, FcTimer timer, uint64_t ns)
 	add(&shard->timer[timer].bucket[bucket], 1);
 }
 
+/* ---- of each device ---------------------------------------------------------- */
+
+static FcDeviceShard *
+shard_of(const FcShared *shared, uint32_t shard, uint32_t device)
+{
+	return &fc_device_shards(shared)[shard * shared->device_count + device];
+}
+
+void
+fc_count_device(FcCache *cache, uint32_t device, FcDeviceCounter counter,
+                uint64_t amount)
+{
+	FcDeviceShard *shard = shard_of(cache->shared, fc_own_shard(cache), device);
+
+	atomic_fetch_add_explicit(&shard->counter[counter], amount,
+	                          memory_order_relaxed);
+}
+
+uint64_t
+fc_device_counter(const FcShared *shared, uint32_t device,
+                  FcDeviceCounter counter)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < shared->shard_count; i++)
+		sum +=
+			atomic_load_explicit(&shard_of(shared, i, device)->counter[counter],
+		                         memory_order_relaxed);
+	return sum;
+}
+
+/* ---- sums ------------------------------------------------------------------------ */
+
+/* What all devices together add to one of the cache's counters. */
+static uint64_t
+sum_of_devices(const FcCache *cache, FcCounter counter)
+{
+	static const struct
+	{
+		FcCounter of_cache;
+		FcDeviceCounter of_device;
+		uint32_t times;
+	} sums[] = {
+		{ FC_COUNT_flash_reads, FC_DEVICE_READS, 1 },
+		{ FC_COUNT_flash_read_bytes, FC_DEVICE_READS_DONE, FC_BLOCK_SIZE },
+		{ FC_COUNT_flash_read_bytes, FC_DEVICE_READS_AHEAD, FC_BLOCK_SIZE },
+		{ FC_COUNT_flash_read_errors, FC_DEVICE_READ_ERRORS, 1 },
+		{ FC_COUNT_read_timeouts, FC_DEVICE_READ_TIMEOUTS, 1 },
+		{ FC_COUNT_flash_writes, FC_DEVICE_WRITES, 1 },
+		{ FC_COUNT_flash_write_bytes, FC_DEVICE_WRITES_DONE, FC_BLOCK_SIZE },
+		{ FC_COUNT_flash_write_errors, FC_DEVICE_WRITE_ERRORS, 1 },
+		{ FC_COUNT_corrupt_slots, FC_DEVICE_CORRUPT, 1 },
+	};
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
+	{
+		if (sums[i].of_cache != counter)
+			continue;
+		for (uint32_t j = 0; j < cache->shared->device_count; j++)
+			sum += fc_device_counter(cache->shared, j, sums[i].of_device) *
+			       sums[i].times;
+	}
+	return sum;
+}
+
 uint64_t
 fc_counter(const FcCache *cache, FcCounter counter)
 {
-	uint64_t sum = fc_devices_counter(cache, counter);
+	uint64_t sum = sum_of_devices(cache, counter);
 
 	for (uint32_t i = 0; i < cache->shared->shard_count; i++)
 		sum +=

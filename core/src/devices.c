@@ -7,9 +7,6 @@
  * share of the cache with it.  All 64 slots of a set lie in one file, side by
  * side.
  *
- * What each device has done is counted in the shards of count.c's kind, one line
- * for each shard and device.  The cache's own flash counters are sums of these.
- *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "devices.h"
@@ -17,6 +14,7 @@
 #include <errno.h>
 
 #include "budget.h"
+#include "count.h"
 #include "health.h"
 
 /* A division costs as much as the rest of a look-up's arithmetic. */
@@ -73,35 +71,7 @@ fc_outcome_of(ssize_t result)
 	return result == -EINTR ? FC_OUTCOME_INTERRUPTED : FC_OUTCOME_ERROR;
 }
 
-/* ---- counting ------------------------------------------------------------------ */
-
-static FcDeviceShard *
-shard_of(const FcShared *shared, uint32_t shard, uint32_t device)
-{
-	return &fc_device_shards(shared)[shard * shared->device_count + device];
-}
-
-static void
-count(FcCache *cache, uint32_t device, FcDeviceCounter counter, uint64_t amount)
-{
-	FcDeviceShard *shard = shard_of(cache->shared, fc_own_shard(cache), device);
-
-	atomic_fetch_add_explicit(&shard->counter[counter], amount,
-	                          memory_order_relaxed);
-}
-
-uint64_t
-fc_device_counter(const FcShared *shared, uint32_t device,
-                  FcDeviceCounter counter)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < shared->shard_count; i++)
-		sum +=
-			atomic_load_explicit(&shard_of(shared, i, device)->counter[counter],
-		                         memory_order_relaxed);
-	return sum;
-}
+/* ---- what each has done ------------------------------------------------------------------ */
 
 static uint32_t
 number_of(const FcCache *cache, const FcDevice *device)
@@ -115,19 +85,19 @@ fc_device_read_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 {
 	uint32_t number = number_of(cache, device);
 
-	count(cache, number, FC_DEVICE_READS, 1);
+	fc_count_device(cache, number, FC_DEVICE_READS, 1);
 	if (outcome == FC_OUTCOME_OK)
 	{
-		count(cache, number, FC_DEVICE_READS_DONE, 1);
-		count(cache, number, FC_DEVICE_READ_NS, ns);
+		fc_count_device(cache, number, FC_DEVICE_READS_DONE, 1);
+		fc_count_device(cache, number, FC_DEVICE_READ_NS, ns);
 		fc_time(cache, FC_TIME_FLASH_READ, ns);
 	}
 	else if (outcome == FC_OUTCOME_AHEAD)
-		count(cache, number, FC_DEVICE_READS_AHEAD, 1);
+		fc_count_device(cache, number, FC_DEVICE_READS_AHEAD, 1);
 	else if (outcome == FC_OUTCOME_ERROR)
-		count(cache, number, FC_DEVICE_READ_ERRORS, 1);
+		fc_count_device(cache, number, FC_DEVICE_READ_ERRORS, 1);
 	else if (outcome == FC_OUTCOME_TIMEOUT)
-		count(cache, number, FC_DEVICE_READ_TIMEOUTS, 1);
+		fc_count_device(cache, number, FC_DEVICE_READ_TIMEOUTS, 1);
 	fc_health_read_done(cache, number, ns, outcome);
 }
 
@@ -137,24 +107,24 @@ fc_device_write_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 {
 	uint32_t number = number_of(cache, device);
 
-	count(cache, number, FC_DEVICE_WRITES, 1);
+	fc_count_device(cache, number, FC_DEVICE_WRITES, 1);
 	if (outcome == FC_OUTCOME_OK)
 	{
-		count(cache, number, FC_DEVICE_WRITES_DONE, 1);
-		count(cache, number, FC_DEVICE_WRITE_NS, ns);
+		fc_count_device(cache, number, FC_DEVICE_WRITES_DONE, 1);
+		fc_count_device(cache, number, FC_DEVICE_WRITE_NS, ns);
 		fc_time(cache, FC_TIME_FLASH_WRITE, ns);
 		fc_budget_spend(cache);
 	}
 	else if (outcome == FC_OUTCOME_ERROR)
-		count(cache, number, FC_DEVICE_WRITE_ERRORS, 1);
+		fc_count_device(cache, number, FC_DEVICE_WRITE_ERRORS, 1);
 	fc_health_write_done(cache, number, ns, outcome);
 }
 
 void
 fc_slot_bypassed(FcCache *cache, uint32_t slot)
 {
-	count(cache, fc_slot_device(cache->shared, slot), FC_DEVICE_BYPASSED_READS,
-	      1);
+	fc_count_device(cache, fc_slot_device(cache->shared, slot),
+	                FC_DEVICE_BYPASSED_READS, 1);
 }
 
 void
@@ -162,40 +132,8 @@ fc_slot_corrupt(FcCache *cache, uint32_t slot)
 {
 	uint32_t number = fc_slot_device(cache->shared, slot);
 
-	count(cache, number, FC_DEVICE_CORRUPT, 1);
+	fc_count_device(cache, number, FC_DEVICE_CORRUPT, 1);
 	fc_health_corrupt(cache, number);
-}
-
-uint64_t
-fc_devices_counter(const FcCache *cache, FcCounter counter)
-{
-	static const struct
-	{
-		FcCounter of_cache;
-		FcDeviceCounter of_device;
-		uint32_t times;
-	} sums[] = {
-		{ FC_COUNT_flash_reads, FC_DEVICE_READS, 1 },
-		{ FC_COUNT_flash_read_bytes, FC_DEVICE_READS_DONE, FC_BLOCK_SIZE },
-		{ FC_COUNT_flash_read_bytes, FC_DEVICE_READS_AHEAD, FC_BLOCK_SIZE },
-		{ FC_COUNT_flash_read_errors, FC_DEVICE_READ_ERRORS, 1 },
-		{ FC_COUNT_read_timeouts, FC_DEVICE_READ_TIMEOUTS, 1 },
-		{ FC_COUNT_flash_writes, FC_DEVICE_WRITES, 1 },
-		{ FC_COUNT_flash_write_bytes, FC_DEVICE_WRITES_DONE, FC_BLOCK_SIZE },
-		{ FC_COUNT_flash_write_errors, FC_DEVICE_WRITE_ERRORS, 1 },
-		{ FC_COUNT_corrupt_slots, FC_DEVICE_CORRUPT, 1 },
-	};
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
-	{
-		if (sums[i].of_cache != counter)
-			continue;
-		for (uint32_t j = 0; j < cache->shared->device_count; j++)
-			sum += fc_device_counter(cache->shared, j, sums[i].of_device) *
-			       sums[i].times;
-	}
-	return sum;
 }
 
 uint32_t

@@ -9,35 +9,6 @@
 
 #include "shared.h"
 
-/* What is counted for each device. */
-typedef enum FcDeviceCounter
-{
-	FC_DEVICE_READS,       /* asked for */
-	FC_DEVICE_READS_DONE,  /* that gave a whole slot */
-	FC_DEVICE_READ_NS,     /* of those */
-	FC_DEVICE_READS_AHEAD, /* the same, but done before anybody waited */
-	FC_DEVICE_READ_ERRORS,
-	FC_DEVICE_READ_TIMEOUTS,
-	FC_DEVICE_WRITES,
-	FC_DEVICE_WRITES_DONE,
-	FC_DEVICE_WRITE_NS,
-	FC_DEVICE_WRITE_ERRORS,
-	FC_DEVICE_CORRUPT,
-	FC_DEVICE_BYPASSED_READS,
-	FC_DEVICE_COUNTER_COUNT
-} FcDeviceCounter;
-
-typedef struct FcDeviceShard
-{
-	FcAtomic64 counter[FC_DEVICE_COUNTER_COUNT];
-} __attribute__((aligned(64))) FcDeviceShard;
-
-static inline FcDeviceShard *
-fc_device_shards(const FcShared *shared)
-{
-	return FC_AT(shared, device_shards_offset, FcDeviceShard);
-}
-
 /* How a read or write of a slot ended. */
 typedef enum FcOutcome
 {
@@ -74,10 +45,6 @@ extern bool fc_set_takes(const FcCache *cache, uint32_t set);
 /* A cached block was read from disk, for its cache file is bypassed. */
 extern void fc_slot_bypassed(FcCache *cache, uint32_t slot);
 
-/* What a device has done so far. */
-extern uint64_t fc_device_counter(const FcShared *shared, uint32_t device,
-                                  FcDeviceCounter counter);
-
 /* Count what a device did, and what it says of its health. */
 extern void fc_device_read_done(FcCache *cache, const FcDevice *device,
                                 uint64_t ns, FcOutcome outcome);
@@ -86,8 +53,5 @@ extern void fc_device_write_done(FcCache *cache, const FcDevice *device,
 
 /* The slot's content did not match its CRC32C, though nobody was writing it. */
 extern void fc_slot_corrupt(FcCache *cache, uint32_t slot);
-
-/* What all devices together add to one of the cache's counters. */
-extern uint64_t fc_devices_counter(const FcCache *cache, FcCounter counter);
 
 #endif

@@ -363,6 +363,13 @@ fc_file_drop(FcCache *cache, uint32_t number, uint64_t generation)
 }
 
 void
+fc_file_drop_sleeper(FcCache *cache, uint32_t number, uint64_t generation)
+{
+	if (fc_file_drop(cache, number, generation))
+		fc_count(cache, FC_COUNT_files_dropped, 1);
+}
+
+void
 fc_file_retire(FcCache *cache, FcFileId id)
 {
 	uint64_t generation;

@@ -118,6 +118,10 @@ extern void fc_file_tag(FcShared *shared, uint32_t number);
  */
 extern bool fc_file_drop(FcCache *cache, uint32_t number, uint64_t generation);
 
+/* A sleeper that nobody compared in time. */
+extern void fc_file_drop_sleeper(FcCache *cache, uint32_t number,
+                                 uint64_t generation);
+
 /* Forget a range of a file's blocks, and every fill of it that is under way. */
 extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                                uint32_t count);
@@ -136,10 +140,6 @@ extern void fc_stamp_count_out(FcCache *cache, const FcFile *file,
 /* Changes in flight of files whose names hash alike. */
 extern FcAtomic64 *fc_stamp_change_counter(const FcShared *shared,
                                            const FcFileId *id);
-
-/* A sleeper that nobody compared in time. */
-extern void fc_file_drop_sleeper(FcCache *cache, uint32_t number,
-                                 uint64_t generation);
 
 /* ---- chunks.c: how much of it is cached ------------------------------------------- */
 

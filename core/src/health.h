@@ -35,6 +35,17 @@ fc_health_state(const FcShared *shared, uint32_t device)
 	return (FcDeviceState) atomic_load(&shared->health[device].state);
 }
 
+/* Is it left alone for a while? */
+static inline bool
+fc_health_bypassed(FcDeviceState state)
+{
+	return state == FC_DEVICE_STALLED || state == FC_DEVICE_SLOW;
+}
+
+/* Move a device from one state to another; false if it was not in the first. */
+extern bool fc_health_move(FcCache *cache, uint32_t device, FcDeviceState from,
+                           FcDeviceState to);
+
 /* What a device did, and how long it took. */
 extern void fc_health_read_done(FcCache *cache, uint32_t device, uint64_t ns,
                                 FcOutcome outcome);

@@ -1,33 +1,20 @@
 /*
  * layout.c
- *		Where everything lies in the memory of a cache, and a process's handle on it.
+ *		Where everything lies in the memory of a cache.
  *
  * The layout follows from the configuration alone, so that whoever comes upon memory
  * can tell whether it is a cache like the one that is wanted: the fields of FcShared
  * before mode_word are the layout, and are compared as bytes (revive.c).
  *
- * Creating a cache writes the head and nothing else: the rest is zeros, and zeros are
- * an empty cache (shared.h).  The process that creates it is alone.
- *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "budget.h"
 #include "classes.h"
+#include "count.h"
 #include "files.h"
-#include "flights.h"
-#include "geometry.h"
-#include "health.h"
-#include "probe.h"
 #include "process.h"
-#include "reader.h"
 #include "staging.h"
-#include "wear.h"
-
-/* A read that flash has not answered by then is the disk's, unless the host says so. */
-#define READ_DEADLINE_NS 50000000
 
 /*
  * What is shared by all slots has so many bytes for each of them, within limits: so
@@ -161,80 +148,4 @@ fc_lay_out(const FcConfig *config, FcShared *shared)
 		place(&end, (uint64_t) shared->set_count * shared->set_size);
 	shared->memory_size = end;
 	return true;
-}
-
-size_t
-fc_cache_memory_size(const FcConfig *config)
-{
-	FcShared shared;
-
-	return fc_lay_out(config, &shared) ? shared.memory_size : 0;
-}
-
-FcStatus
-fc_open_handle(FcCache *cache, FcShared *shared, const FcPolicy *policy,
-               FcDevice *devices)
-{
-	memset(cache, 0, sizeof(*cache));
-	cache->shared = shared;
-	cache->policy = policy;
-	cache->devices = devices;
-	cache->read_deadline_ns = READ_DEADLINE_NS;
-	cache->scratch = aligned_alloc(FC_IO_ALIGN, FC_BLOCK_SIZE);
-	return cache->scratch != NULL ? FC_OK : FC_FAILED;
-}
-
-FcStatus
-fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
-                FcDevice *devices)
-{
-	FcShared *shared = memory;
-	FcShared layout;
-	uint32_t sets = config->slot_count / FC_WAYS;
-
-	/* What holds a cache already is not zeros. */
-	if (!fc_lay_out(config, &layout) || (uintptr_t) memory % FC_IO_ALIGN != 0 ||
-	    shared->magic != 0)
-		return FC_INVALID;
-
-	/* What follows is zeros already. */
-	memcpy(memory, &layout, offsetof(FcShared, mode_word));
-	atomic_store(&shared->absent_epoch, 2); /* 0 means "not noted" */
-	atomic_store(&shared->mode_word,
-	             (uint64_t) FC_PASSTHROUGH | (FC_REASON_STARTING << 8));
-	for (uint32_t i = 0; devices != NULL && i < layout.device_count; i++)
-		if (devices[i].ops == NULL)
-			fc_health_absent(shared, i);
-	fc_budget_begin(shared);
-	atomic_store(&shared->geometry, fc_geometry_word(sets, sets));
-	atomic_store(&shared->room_sets, sets);
-	return fc_open_handle(cache, shared, config->policy, devices);
-}
-
-FcStatus
-fc_cache_attach(FcCache *cache, void *memory, const FcPolicy *policy,
-                FcDevice *devices)
-{
-	FcShared *shared = memory;
-
-	if (shared->magic != FC_MAGIC)
-		return FC_INVALID;
-	return fc_open_handle(cache, shared, policy, devices);
-}
-
-void
-fc_cache_close(FcCache *cache)
-{
-	fc_reader_close(cache);
-	fc_probe_close(cache);
-	fc_wear_close(cache);
-	fc_stand_in_close(cache);
-	free(cache->scratch);
-	cache->scratch = NULL;
-}
-
-size_t
-fc_memory_size(const FcCache *cache)
-{
-	return cache->shared->memory_size;
 }

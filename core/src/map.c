@@ -94,3 +94,18 @@ fc_map_transfer(int fd, void *buffer, size_t size, off_t offset, bool writes)
 	}
 	return true;
 }
+
+/* ---- may it be saved? ------------------------------------------------------------- */
+
+void
+fc_unsynced_set(FcCache *cache)
+{
+	if (!fc_unsynced(cache))
+		atomic_store(&cache->shared->unsynced, 1);
+}
+
+bool
+fc_unsynced(const FcCache *cache)
+{
+	return atomic_load(&cache->shared->unsynced) != 0;
+}

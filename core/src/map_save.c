@@ -211,19 +211,6 @@ all_answer(const FcShared *shared)
 	return true;
 }
 
-void
-fc_unsynced_set(FcCache *cache)
-{
-	if (!fc_unsynced(cache))
-		atomic_store(&cache->shared->unsynced, 1);
-}
-
-bool
-fc_unsynced(const FcCache *cache)
-{
-	return atomic_load(&cache->shared->unsynced) != 0;
-}
-
 FcStatus
 fc_map_save(FcCache *cache, const FcCheckpoint *checkpoint)
 {

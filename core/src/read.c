@@ -13,9 +13,6 @@
  * slots are read at once, and each is judged when it comes.  Meanwhile the processor
  * fetches the memory that they will be copied to.
  *
- * The CRC32C covers the key before the content, so that a slot written in the
- * wrong place, or left over from another block, does not pass.
- *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include <errno.h>
@@ -30,12 +27,6 @@
 #include "read.h"
 #include "reader.h"
 #include "staging.h"
-
-uint32_t
-fc_slot_checksum(uint64_t key, const void *page)
-{
-	return fc_crc32c(fc_crc32c(0, &key, sizeof(key)), page, FC_BLOCK_SIZE);
-}
 
 /* A block is looked up so often, if it moves from the ring to flash meanwhile. */
 #define LOOKS_MAX 3
@@ -458,35 +449,6 @@ fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
 }
 
 /* ---- all slots, one by one ------------------------------------------------------- */
-
-/* Where a whole slot is wanted. */
-typedef struct Target
-{
-	void *page;
-	bool read;
-} Target;
-
-static void
-take(void *context, unsigned index, const void *page, bool failed)
-{
-	Target *target = context;
-
-	(void) index;
-	(void) failed;
-	target->read = page != NULL;
-	if (page != NULL)
-		memcpy(target->page, page, FC_BLOCK_SIZE);
-}
-
-bool
-fc_slot_fetch(FcCache *cache, const FcSeen *seen, void *page)
-{
-	Target target = { .page = page };
-
-	if (fc_slot_usable(cache, seen->slot))
-		fc_reader_read(cache, seen, 1, take, NULL, &target);
-	return target.read;
-}
 
 FcStatus
 fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,

@@ -9,12 +9,6 @@
 
 #include "index.h"
 
-/* What an entry says of its block: the CRC32C of key and content. */
-extern uint32_t fc_slot_checksum(uint64_t key, const void *page);
-
-/* The bytes of an entry's slot as they are; false if they are not to be had. */
-extern bool fc_slot_fetch(FcCache *cache, const FcSeen *seen, void *page);
-
 /* The first half of fc_read(), also used by the replay tool. */
 extern FC_MUST_CHECK FcStatus fc_look_up(FcCache *cache, const FcFile *file,
                                          uint32_t block, FcTicket *ticket,

@@ -32,6 +32,7 @@
 #include "reader.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "devices.h"
@@ -533,6 +534,35 @@ fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
 	}
 	for (unsigned i = call.begun; i < call.count; i++)
 		deliver_one(context, call.todo[i], NULL, false);
+}
+
+/* Where a whole slot is wanted. */
+typedef struct Target
+{
+	void *page;
+	bool read;
+} Target;
+
+static void
+take_whole(void *context, unsigned index, const void *page, bool failed)
+{
+	Target *target = context;
+
+	(void) index;
+	(void) failed;
+	target->read = page != NULL;
+	if (page != NULL)
+		memcpy(target->page, page, FC_BLOCK_SIZE);
+}
+
+bool
+fc_slot_fetch(FcCache *cache, const FcSeen *seen, void *page)
+{
+	Target target = { .page = page };
+
+	if (fc_slot_usable(cache, seen->slot))
+		fc_reader_read(cache, seen, 1, take_whole, NULL, &target);
+	return target.read;
 }
 
 const char *

@@ -38,6 +38,9 @@ extern void fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
 extern FC_MUST_CHECK unsigned
 fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count);
 
+/* The bytes of an entry's slot as they are; false if they are not to be had. */
+extern bool fc_slot_fetch(FcCache *cache, const FcSeen *seen, void *page);
+
 /* Wait for what is still under way, and give the memory back. */
 extern void fc_reader_close(FcCache *cache);
 

@@ -42,34 +42,9 @@
 #include "geometry.h"
 #include "health.h"
 #include "process.h"
-#include "read.h"
+#include "fcache/checksum.h"
+#include "reader.h"
 #include "staging.h"
-
-uint32_t
-fc_slot_count(const FcCache *cache)
-{
-	return fc_geometry_sets(atomic_load(&cache->shared->geometry)) * FC_WAYS;
-}
-
-FcSize
-fc_size(const FcCache *cache)
-{
-	const FcShared *shared = cache->shared;
-	uint64_t geometry = atomic_load(&shared->geometry);
-	uint32_t sets = fc_geometry_new(geometry);
-	uint32_t room = atomic_load(&shared->room_sets);
-	bool moving = fc_geometry_moving(geometry);
-
-	return (FcSize){
-		.slots = sets * FC_WAYS,
-		.slots_max = shared->set_count * FC_WAYS,
-		.room_slots = room * FC_WAYS,
-		.changing = moving || room > sets,
-		.done = !moving ? 1
-		                : (double) atomic_load(&shared->walk_at) /
-		                      fc_geometry_old(geometry),
-	};
-}
 
 /* ---- one at a time -------------------------------------------------------- */
 

@@ -31,6 +31,7 @@
 
 #include "budget.h"
 #include "classes.h"
+#include "count.h"
 #include "files.h"
 #include "geometry.h"
 #include "health.h"

@@ -28,6 +28,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
+#include "fcache/checksum.h"
 #include "staging.h"
 
 #include <errno.h>

@@ -262,10 +262,3 @@ fc_file_wake(FcCache *cache, const FcFile *file, const FcStamp *stamp)
 		fc_count(cache, FC_COUNT_files_kept, 1);
 	}
 }
-
-void
-fc_file_drop_sleeper(FcCache *cache, uint32_t number, uint64_t generation)
-{
-	if (fc_file_drop(cache, number, generation))
-		fc_count(cache, FC_COUNT_files_dropped, 1);
-}

@@ -39,6 +39,7 @@
 #include <unistd.h>
 
 #include "budget.h"
+#include "count.h"
 #include "fcache/checksum.h"
 #include "health.h"
 #include "ondisk.h"

@@ -35,7 +35,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "devices.h"
+#include "count.h"
 #include "support.h"
 #include "tap.h"
 
@@ -421,7 +421,7 @@ be_writer(void)
 			fc_writer_run(writer, 5000000);
 		else if (fc_writer_begin(&worker.cache, &writer) != FC_OK)
 			nanosleep(&nap, NULL);
-		(void) fc_devices_check(&worker.cache);
+		(void) fc_bypass_check(&worker.cache);
 	}
 	if (writer != NULL)
 		(void) fc_writer_end(writer, FLUSH_NS);
@@ -608,7 +608,7 @@ wait_for_device(void)
 		fc_device_info(&worker.cache, 0, &info);
 		if (info.state == FC_DEVICE_IN_SERVICE)
 			return;
-		(void) fc_devices_check(&worker.cache);
+		(void) fc_bypass_check(&worker.cache);
 		nanosleep(&nap, NULL);
 	}
 }

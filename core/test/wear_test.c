@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "devices.h"
+#include "count.h"
 #include "ondisk.h"
 #include "support.h"
 #include "tap.h"

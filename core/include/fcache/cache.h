@@ -678,7 +678,7 @@ extern void fc_device_info(const FcCache *cache, uint32_t number,
  * milliseconds it wants to be called again.  Waits no longer
  * than a fifth of a second, unless there is no AIO.
  */
-extern unsigned fc_devices_check(FcCache *cache);
+extern unsigned fc_bypass_check(FcCache *cache);
 
 /* ---- write budget --------------------------------------------------------- */
 

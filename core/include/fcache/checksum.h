@@ -23,4 +23,10 @@ extern uint32_t fc_crc32c_hardware(uint32_t crc, const void *data,
                                    size_t length);
 extern int fc_crc32c_has_hardware(void);
 
+/*
+ * The checksum of a slot: of its block's key, then of the block, so that a slot that
+ * was written in the wrong place, or is left over from another block, does not pass.
+ */
+extern uint32_t fc_slot_checksum(uint64_t key, const void *page);
+
 #endif

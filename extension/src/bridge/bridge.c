@@ -446,7 +446,7 @@ bridge_tick(void)
 	tell_settings();
 	fc_sweep(&runtime.cache);
 	fc_wear_save(&runtime.cache);
-	again_ms = fc_devices_check(&runtime.cache);
+	again_ms = fc_bypass_check(&runtime.cache);
 	bridge_words_tick();
 	bridge_devices_tick();
 	/* The map lies where the size changes. */

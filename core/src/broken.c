@@ -1,0 +1,19 @@
+/*
+ * broken.c
+ *		What tests set: which safeguards are left out, and where a process stops.
+ *
+ * In the library that is shipped this file is empty; see broken.h.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "broken.h"
+
+#include <stddef.h>
+
+#ifdef FC_TEST
+uint64_t fc_test_broken;
+void (*fc_test_point)(const char *name);
+uint64_t fc_test_now_ns;
+uint64_t fc_test_tick_ns;
+void *const *fc_test_page;
+#endif

@@ -1,0 +1,97 @@
+/*
+ * fill.c
+ *		A fill: from the caller's page to the staging ring.
+ *
+ * Take a page of the ring, claim a way, copy the block, publish; the writer has it
+ * written to its slot later.  What has moved since the look-up that gave the ticket
+ * makes the fill fail: in the claim, or at the latest when it is published (claim.c).
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "fill.h"
+
+#include <errno.h>
+
+#include "budget.h"
+#include "devices.h"
+#include "map.h"
+#include "staging.h"
+
+static FcStatus
+fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
+{
+	uint64_t key = fc_key(ticket->file, ticket->block);
+	FcSeen claim;
+	uint32_t ref;
+
+	/* Spare the copy if the answer is known already. */
+	if (!FC_BROKEN(MODE_CHECK) &&
+	    atomic_load(&cache->shared->mode_word) != ticket->mode_word)
+	{
+		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
+		return FC_SKIP;
+	}
+	if (!fc_set_takes(cache, ticket->set))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_device, 1);
+		return FC_SKIP;
+	}
+	if (fc_map_expects(cache->shared, ticket->set))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_not_useful, 1);
+		return FC_SKIP;
+	}
+	if (!fc_budget_allows(cache))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_budget, 1);
+		return FC_SKIP;
+	}
+
+	/* First the page: without one, nothing is to make room. */
+	if ((cache->token == 0 && fc_process_begin(cache) != FC_OK) ||
+	    !fc_staging_take(cache, &ref))
+	{
+		fc_count(cache, FC_COUNT_insert_skip_writer_overloaded, 1);
+		return FC_SKIP;
+	}
+	FC_POINT("page-taken");
+	if (fc_index_claim(cache, ticket, &claim) != FC_OK)
+	{
+		fc_staging_free(cache->shared, ref);
+		return FC_SKIP;
+	}
+	FC_POINT("claimed");
+	fc_staging_put(cache, ref, key, claim.slot, page, update);
+	FC_POINT("block-copied");
+	if (fc_index_publish(cache, ticket, &claim, FC_STAGED, ref) != FC_OK)
+	{
+		fc_staging_free(cache->shared, ref);
+		return FC_SKIP;
+	}
+	FC_POINT("published");
+	fc_count(cache, FC_COUNT_inserts, 1);
+	fc_staging_hand_over(cache, ref);
+	return FC_OK;
+}
+
+static FcStatus
+fill(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
+{
+	int saved_errno = errno;
+	FcStatus status = fill_page(cache, ticket, page, update);
+
+	errno = saved_errno;
+	return status;
+}
+
+FcStatus
+fc_fill(FcCache *cache, const FcTicket *ticket, const void *page)
+{
+	return fill(cache, ticket, page, false);
+}
+
+FcStatus
+fc_fill_update(FcCache *cache, const FcTicket *ticket, const void *page)
+{
+	return fill(cache, ticket, page, true);
+}

@@ -1,0 +1,76 @@
+/*
+ * life.c
+ *		A life of the cache: from one start of its server to the next.
+ *
+ * All memory and every map is bound to a life of its cache files by a nonce, a
+ * random number drawn at each start.  Opening a cache file takes the nonce and the
+ * clean flag out of it: so whatever happens afterwards, what was saved is used once
+ * at most, and a copy of the file is of another life.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#include "shared.h"
+#include "superblock.h"
+
+uint64_t
+fc_life_found(const FcDevice *devices, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+	{
+		const FcLabel *label = &devices[i].label;
+
+		if (devices[i].ops == NULL || !label->whole || label->position != i ||
+		    label->count != count || label->nonce != devices[0].label.nonce)
+			return 0;
+	}
+	return devices[0].label.nonce;
+}
+
+FcStatus
+fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
+{
+	FcShared *shared = cache->shared;
+	uint32_t count = shared->device_count;
+
+	/* Until the end of this the memory is of no life. */
+	shared->nonce = 0;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		FcDevice *device = &cache->devices[i];
+		FcLabel label = { .slot_count = shared->set_count / count * FC_WAYS,
+			              .position = i,
+			              .count = count,
+			              .nonce = nonce,
+			              .identity = *identity };
+
+		/* One that is missing is missed at the next start: cold. */
+		if (device->ops == NULL)
+			continue;
+		if (!fc_label_write(device->fd, &label))
+			return FC_FAILED;
+		device->label = label;
+		device->label.whole = true;
+	}
+	shared->identity = *identity;
+	fc_control_begins(cache, identity->checkpoint.crc);
+	fc_control_ends(cache);
+	atomic_thread_fence(memory_order_seq_cst);
+	shared->nonce = nonce;
+	return FC_OK;
+}
+
+/* ---- the control file --------------------------------------------------------- */
+
+void
+fc_control_begins(FcCache *cache, uint32_t crc)
+{
+	atomic_store(&cache->shared->control_next, crc);
+}
+
+void
+fc_control_ends(FcCache *cache)
+{
+	FcShared *shared = cache->shared;
+
+	atomic_store(&shared->control, atomic_load(&shared->control_next));
+}
