@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fcache/checksum.h"
+#include "fcache/crc32c.h"
 #include "fcache/writer.h"
 #include "../measure.h"
 #include "index.h"
@@ -76,8 +76,8 @@ look_up_hit(void *context)
 	FcSeen seen;
 
 	for (int i = 0; i < CALLS; i++)
-		sink += (uint64_t) fc_look_up(&bench->cache, &bench->file,
-		                              bench->order[i], &ticket, &seen);
+		sink += (uint64_t) fc_read_look_up(&bench->cache, &bench->file,
+		                                   bench->order[i], &ticket, &seen);
 }
 
 static void
@@ -88,9 +88,9 @@ look_up_miss(void *context)
 	FcSeen seen;
 
 	for (int i = 0; i < CALLS; i++)
-		sink +=
-			(uint64_t) fc_look_up(&bench->cache, &bench->file,
-		                          bench->order[i] + 0x40000000, &ticket, &seen);
+		sink += (uint64_t) fc_read_look_up(&bench->cache, &bench->file,
+		                                   bench->order[i] + 0x40000000,
+		                                   &ticket, &seen);
 }
 
 static void
@@ -284,7 +284,7 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 
 	willing = fc_policy_gittins;
 	willing.choose = choose_always;
-	size = fc_cache_memory_size(&config);
+	size = fc_cache_memory_needed(&config);
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
@@ -306,8 +306,8 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	/* Past the size, so that every set is full. */
 	for (uint32_t block = 0; block < slots + slots / 2; block++)
 	{
-		if (fc_look_up(&bench->cache, &bench->file, block, &ticket, &seen) !=
-		    FC_MISS)
+		if (fc_read_look_up(&bench->cache, &bench->file, block, &ticket,
+		                    &seen) != FC_MISS)
 			continue;
 		if (path != NULL)
 		{
@@ -315,8 +315,8 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 			if (block % BATCH == BATCH - 1)
 				write_out(bench);
 		}
-		else if (fc_index_claim(&bench->cache, &ticket, &seen) == FC_OK)
-			must(fc_index_publish(&bench->cache, &ticket, &seen, FC_VALID, 0),
+		else if (fc_claim(&bench->cache, &ticket, &seen) == FC_OK)
+			must(fc_claim_publish(&bench->cache, &ticket, &seen, FC_VALID, 0),
 			     "publish");
 	}
 
@@ -327,8 +327,8 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	{
 		uint32_t block = (uint32_t) random() % (slots + slots / 2);
 
-		if (fc_look_up(&bench->cache, &bench->file, block, &ticket, &seen) !=
-		    FC_OK)
+		if (fc_read_look_up(&bench->cache, &bench->file, block, &ticket,
+		                    &seen) != FC_OK)
 			continue;
 		bench->order[i] = block;
 		bench->slots[i] = seen.slot;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "fcache/curve.h"
-#include "files.h"
+#include "file.h"
 #include "index.h"
 
 #define MB_SLOTS (1024U * 1024 / FC_BLOCK_SIZE)
@@ -26,7 +26,7 @@ show(unsigned mb)
 		(double) fc_curve_memory_size(fc_curve_tracked_for(config.slot_count));
 	FcShared shared;
 
-	if (!fc_lay_out(&config, &shared))
+	if (!fc_layout(&config, &shared))
 		return;
 
 	double all = (double) shared.memory_size + advice;

@@ -148,7 +148,7 @@ make(const char *directory)
 	FcConfig config = { .slot_count = slot_count,
 		                .process_count = 64,
 		                .policy = &fc_policy_gittins };
-	size_t size = fc_cache_memory_size(&config);
+	size_t size = fc_cache_memory_needed(&config);
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	char path[4096];
@@ -177,7 +177,7 @@ make(const char *directory)
 	/* To flash at once: what lies in the ring is no hit of flash. */
 	for (uint32_t block = 0; block < slot_count; block++)
 	{
-		if (fc_look_up(&cache, &file, block, &ticket, &seen) != FC_MISS)
+		if (fc_read_look_up(&cache, &file, block, &ticket, &seen) != FC_MISS)
 			continue;
 		(void) fc_fill(&cache, &ticket, page);
 		if (block % 16 == 0 && fc_writer_drain(writer, 5000000000) != FC_OK)
@@ -190,7 +190,7 @@ make(const char *directory)
 	{
 		uint32_t block = (uint32_t) random() % slot_count;
 
-		if (fc_look_up(&cache, &file, block, &ticket, &seen) != FC_OK)
+		if (fc_read_look_up(&cache, &file, block, &ticket, &seen) != FC_OK)
 			continue;
 		order[i] = block;
 		slots[i++] = seen.slot;

@@ -298,11 +298,11 @@ report_with(const char *of, int count, int nth)
 			keep_company(nth, self);
 	}
 	atomic_store(company_calls, 0);
-	begin_ns = fc_now_ns();
+	begin_ns = fc_clock_ns();
 	report(of);
 	printf("%-18s company: %.1f million calls a second\n", of,
 	       (double) atomic_load(company_calls) * 1e3 /
-	           (double) (fc_now_ns() - begin_ns));
+	           (double) (fc_clock_ns() - begin_ns));
 	for (int i = 0; i < count; i++)
 	{
 		kill(company[i], SIGKILL);

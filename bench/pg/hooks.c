@@ -144,7 +144,7 @@ make_cache(void)
 	FcConfig config = { .slot_count = 32768,
 		                .process_count = 16,
 		                .policy = &fc_policy_lfu };
-	size_t size = fc_cache_memory_size(&config);
+	size_t size = fc_cache_memory_needed(&config);
 
 	shared_memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);

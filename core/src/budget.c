@@ -62,7 +62,7 @@ burst_of(uint64_t bytes_per_day)
 uint64_t
 fc_budget_clock(const FcShared *shared)
 {
-	return fc_now_ns() + shared->budget.ahead_ns;
+	return fc_clock_ns() + shared->budget.ahead_ns;
 }
 
 void
@@ -76,13 +76,13 @@ fc_budget_begin(FcShared *shared)
 }
 
 void
-fc_write_budget_set(FcCache *cache, uint64_t bytes_per_day)
+fc_budget_set(FcCache *cache, uint64_t bytes_per_day)
 {
 	FcBudget *budget = &cache->shared->budget;
 
 	if (atomic_exchange(&budget->bytes_per_day, bytes_per_day) == bytes_per_day)
 		return;
-	atomic_store(&budget->poured_ns, fc_now_ns());
+	atomic_store(&budget->poured_ns, fc_clock_ns());
 	atomic_store(&budget->left, burst_of(bytes_per_day));
 }
 
@@ -90,7 +90,7 @@ fc_write_budget_set(FcCache *cache, uint64_t bytes_per_day)
 static void
 pour(FcBudget *budget, uint64_t bytes_per_day)
 {
-	uint64_t now = fc_now_ns();
+	uint64_t now = fc_clock_ns();
 	uint64_t before = atomic_load(&budget->poured_ns);
 	uint64_t bytes =
 		now > before ? share_of_day(bytes_per_day, now - before) : 0;
@@ -146,7 +146,7 @@ fc_budget_blocks(const FcShared *shared, uint64_t hour)
 }
 
 void
-fc_write_budget_info(const FcCache *cache, FcBudgetInfo *out)
+fc_budget_info(const FcCache *cache, FcBudgetInfo *out)
 {
 	const FcBudget *budget = &cache->shared->budget;
 	uint64_t now = fc_budget_clock(cache->shared);
@@ -191,9 +191,9 @@ fc_budget_go_on(FcShared *shared, const FcBudgetBefore *before)
 	uint64_t known =
 		before->known_ns < FC_WEAR_NS_MAX ? before->known_ns : FC_WEAR_NS_MAX;
 
-	budget->ahead_ns = before->clock_ns - fc_now_ns();
+	budget->ahead_ns = before->clock_ns - fc_clock_ns();
 	budget->begun_ns = before->clock_ns - known;
-	atomic_store(&budget->poured_ns, fc_now_ns());
+	atomic_store(&budget->poured_ns, fc_clock_ns());
 	atomic_store(&budget->left, before->left);
 	atomic_store(&budget->bytes_per_day, before->bytes_per_day);
 }

@@ -121,8 +121,8 @@ judge_speed(FcCache *cache, uint32_t device, uint64_t now_ns)
 	FcHealth *health = &shared->health[device];
 	uint64_t mean = mean_of_window(
 		&health->window,
-		fc_device_counter(shared, device, FC_DEVICE_READS_DONE),
-		fc_device_counter(shared, device, FC_DEVICE_READ_NS), now_ns);
+		fc_count_sum_of_device(shared, device, FC_DEVICE_READS_DONE),
+		fc_count_sum_of_device(shared, device, FC_DEVICE_READ_NS), now_ns);
 
 	if (mean > 0 && shared->disk_mean_ns > 0 &&
 	    SLOWER(mean, shared->disk_mean_ns))
@@ -156,10 +156,10 @@ note_state(FcCache *cache, uint32_t device, FcDeviceState state,
 	health->good_probes = 0;
 	health->probes_ns = 0;
 	if (state == FC_DEVICE_IN_SERVICE)
-		begin_window(&health->window,
-		             fc_device_counter(shared, device, FC_DEVICE_READS_DONE),
-		             fc_device_counter(shared, device, FC_DEVICE_READ_NS),
-		             now_ns);
+		begin_window(
+			&health->window,
+			fc_count_sum_of_device(shared, device, FC_DEVICE_READS_DONE),
+			fc_count_sum_of_device(shared, device, FC_DEVICE_READ_NS), now_ns);
 	if (fc_health_bypassed(state))
 	{
 		if (now_ns - health->noted_ns > FORGIVEN_NS)
@@ -205,7 +205,7 @@ is_fast(const FcShared *shared, FcHealth *health, uint64_t ns)
 	health->probes_ns = 0;
 	if (!fast)
 		health->probe_due_ns =
-			fc_now_ns() +
+			fc_clock_ns() +
 			wait_before_probes(FC_DEVICE_SLOW, health->times_bypassed);
 	return fast;
 }
@@ -260,7 +260,7 @@ fc_bypass_check(FcCache *cache)
 		return CHECK_MS;
 	follow_disk(shared);
 	for (uint32_t i = 0; i < shared->device_count; i++)
-		probes += check(cache, i, fc_now_ns());
+		probes += check(cache, i, fc_clock_ns());
 	fc_probe_collect(cache, probes, PROBE_WAIT_NS, probe_done);
 	for (uint32_t i = 0; i < shared->device_count; i++)
 		if (fc_health_bypassed(fc_health_state(shared, i)))

@@ -6,7 +6,7 @@
  * and zeros are an empty cache (shared.h).  The process that creates it is alone.
  *
  * read.c, fill.c and change.c say in which order things happen; index.c, claim.c,
- * files.c, reader.c, staging.c, writer.c and devices.c do them.  The order is the
+ * file.c, reader.c, staging.c, writer.c and devices.c do them.  The order is the
  * protocol:
  *
  *	read	note mode and generations, find the entry, read the slot, or the page
@@ -42,16 +42,16 @@
 /* ---- creating one, and taking part ------------------------------------------------ */
 
 size_t
-fc_cache_memory_size(const FcConfig *config)
+fc_cache_memory_needed(const FcConfig *config)
 {
 	FcShared shared;
 
-	return fc_lay_out(config, &shared) ? shared.memory_size : 0;
+	return fc_layout(config, &shared) ? shared.memory_size : 0;
 }
 
 FcStatus
-fc_open_handle(FcCache *cache, FcShared *shared, const FcPolicy *policy,
-               FcDevice *devices)
+fc_cache_open(FcCache *cache, FcShared *shared, const FcPolicy *policy,
+              FcDevice *devices)
 {
 	memset(cache, 0, sizeof(*cache));
 	cache->shared = shared;
@@ -71,7 +71,7 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	uint32_t sets = config->slot_count / FC_WAYS;
 
 	/* What holds a cache already is not zeros. */
-	if (!fc_lay_out(config, &layout) || (uintptr_t) memory % FC_IO_ALIGN != 0 ||
+	if (!fc_layout(config, &layout) || (uintptr_t) memory % FC_IO_ALIGN != 0 ||
 	    shared->magic != 0)
 		return FC_INVALID;
 
@@ -86,7 +86,7 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	fc_budget_begin(shared);
 	atomic_store(&shared->geometry, fc_geometry_word(sets, sets));
 	atomic_store(&shared->room_sets, sets);
-	return fc_open_handle(cache, shared, config->policy, devices);
+	return fc_cache_open(cache, shared, config->policy, devices);
 }
 
 FcStatus
@@ -97,7 +97,7 @@ fc_cache_attach(FcCache *cache, void *memory, const FcPolicy *policy,
 
 	if (shared->magic != FC_MAGIC)
 		return FC_INVALID;
-	return fc_open_handle(cache, shared, policy, devices);
+	return fc_cache_open(cache, shared, policy, devices);
 }
 
 void
@@ -112,7 +112,7 @@ fc_cache_close(FcCache *cache)
 }
 
 size_t
-fc_memory_size(const FcCache *cache)
+fc_cache_memory_size(const FcCache *cache)
 {
 	return cache->shared->memory_size;
 }
@@ -128,7 +128,7 @@ fc_cache_clear(FcCache *cache)
 }
 
 void
-fc_sweep(FcCache *cache)
+fc_cache_sweep(FcCache *cache)
 {
 	if (fc_mode(cache, NULL) != FC_OFFLINE)
 		fc_classes_sweep(cache);

@@ -8,11 +8,11 @@
  *	refresh		fill in what was written, if nobody else changed the set
  *
  * Why a fill that runs beside it can publish nothing stale is told in index.c; why
- * the search for the file comes after the real change, in files.c.
+ * the search for the file comes after the real change, in file.c.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "files.h"
+#include "file.h"
 #include "fill.h"
 #include "index.h"
 
@@ -78,7 +78,7 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 {
 	FcHome home;
 
-	/* The real change before the search for the file: see files.c. */
+	/* The real change before the search for the file: see file.c. */
 	atomic_thread_fence(memory_order_seq_cst);
 	FC_POINT("change-ending");
 	if (fc_mode(cache, NULL) == FC_OFFLINE || FC_BROKEN(SECOND_INVALIDATE))
@@ -122,7 +122,7 @@ fc_change_all_end(FcCache *cache)
 }
 
 void
-fc_file_distrust(FcCache *cache, FcFile *file)
+fc_change_distrust(FcCache *cache, FcFile *file)
 {
 	FcChange change;
 	FcHome home;

@@ -17,7 +17,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "classes.h"
-#include "files.h"
+#include "file.h"
 #include "geometry.h"
 #include "process.h"
 #include "staging.h"
@@ -52,7 +52,7 @@ policy_place(const FcShared *shared, uint32_t set_number)
 }
 
 void
-fc_index_touch(FcCache *cache, const FcSeen *seen)
+fc_claim_touch(FcCache *cache, const FcSeen *seen)
 {
 	FcPolicyPlace place = policy_place(cache->shared, seen->slot / FC_WAYS);
 
@@ -116,7 +116,7 @@ is_orphan(const FcCache *cache, uint64_t meta)
 	{
 		case FC_FILLING:
 		case FC_DOOMED:
-			return fc_owner_gone(cache, fc_meta_high(meta));
+			return fc_process_gone(cache, fc_meta_high(meta));
 		case FC_WRITING:
 		case FC_WRITING_DOOMED:
 			return FC_BROKEN(PIN);
@@ -126,7 +126,7 @@ is_orphan(const FcCache *cache, uint64_t meta)
 }
 
 bool
-fc_index_take_over(FcCache *cache, const FcSeen *seen)
+fc_claim_take_over(FcCache *cache, const FcSeen *seen)
 {
 	FcSet *set = fc_set_of_slot(cache->shared, seen->slot);
 	uint64_t meta = seen->meta;
@@ -155,7 +155,7 @@ free_orphans(FcCache *cache, uint32_t set_number, const Survey *survey)
 		FcSeen seen = { .slot = set_number * FC_WAYS + way,
 			            .meta = survey->meta[way] };
 
-		freed |= fc_index_take_over(cache, &seen);
+		freed |= fc_claim_take_over(cache, &seen);
 	}
 	return freed;
 }
@@ -224,7 +224,7 @@ evict(FcCache *cache, const FcPolicyPlace *place, unsigned way, uint64_t meta)
 	FcCandidate old = candidate_of(cache->shared, key);
 
 	cache->policy->evicted(place, way, &old);
-	fc_file_block_leaves(cache->shared, fc_key_file(key), (uint32_t) key);
+	fc_chunk_leave(cache->shared, fc_key_file(key), (uint32_t) key);
 	fc_count(cache, FC_COUNT_eviction_aged_out, 1);
 	if (fc_meta_state(meta) == FC_STAGED)
 		fc_staging_free(cache->shared, fc_meta_high(meta));
@@ -234,7 +234,7 @@ evict(FcCache *cache, const FcPolicyPlace *place, unsigned way, uint64_t meta)
 static void
 take_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 {
-	fc_file_block_enters(cache->shared, fc_key_file(key), (uint32_t) key);
+	fc_chunk_enter(cache->shared, fc_key_file(key), (uint32_t) key);
 	FC_POINT("claimed-old-key");
 	atomic_store(&set->key[way], key);
 	FC_POINT("claimed-new-key");
@@ -313,14 +313,14 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 }
 
 FcStatus
-fc_index_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
+fc_claim(FcCache *cache, const FcTicket *ticket, FcSeen *claim)
 {
 	return claim_way(cache, ticket, NULL, claim);
 }
 
 FcStatus
-fc_index_claim_move(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
-                    FcSeen *claim)
+fc_claim_move(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
+              FcSeen *claim)
 {
 	return claim_way(cache, ticket, from, claim);
 }
@@ -352,7 +352,7 @@ ticket_holds(FcCache *cache, const FcTicket *ticket, FcSet *set)
 }
 
 FcStatus
-fc_index_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
+fc_claim_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
                  FcState state, uint32_t high)
 {
 	FcSet *set = fc_set_of_slot(cache->shared, claim->slot);
@@ -362,7 +362,7 @@ fc_index_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
 
 	if (!ticket_holds(cache, ticket, set))
 	{
-		fc_index_abandon(cache, ticket, claim);
+		fc_claim_abandon(cache, ticket, claim);
 		return FC_SKIP;
 	}
 	FC_POINT("generations-compared");
@@ -371,12 +371,12 @@ fc_index_publish(FcCache *cache, const FcTicket *ticket, const FcSeen *claim,
 		return FC_OK;
 
 	fc_count(cache, FC_COUNT_insert_skip_modification, 1);
-	fc_index_abandon(cache, ticket, claim);
+	fc_claim_abandon(cache, ticket, claim);
 	return FC_SKIP;
 }
 
 void
-fc_index_abandon(FcCache *cache, const FcTicket *ticket, const FcSeen *claim)
+fc_claim_abandon(FcCache *cache, const FcTicket *ticket, const FcSeen *claim)
 {
 	FcSet *set = fc_set_of_slot(cache->shared, claim->slot);
 	unsigned way = claim->slot % FC_WAYS;
@@ -389,7 +389,7 @@ fc_index_abandon(FcCache *cache, const FcTicket *ticket, const FcSeen *claim)
 		if (atomic_compare_exchange_weak(&set->meta[way], &meta,
 		                                 fc_meta_next(meta, FC_EMPTY, 0)))
 		{
-			fc_file_block_leaves(cache->shared, ticket->file, ticket->block);
+			fc_chunk_leave(cache->shared, ticket->file, ticket->block);
 			return;
 		}
 	}

@@ -30,7 +30,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "classes.h"
-#include "files.h"
+#include "file.h"
 
 /* Files or classes looked through in one hold of the lock: some microseconds. */
 #define LOCK_BATCH 1024
@@ -142,10 +142,10 @@ fc_file_class_set(FcCache *cache, FcFileId id, FcClass class, uint32_t round)
 {
 	FcStatus status;
 
-	if (!fc_files_lock(cache))
+	if (!fc_file_lock(cache))
 		return FC_SKIP;
 	status = set_class(cache->shared, &id, class, round);
-	fc_files_unlock(cache);
+	fc_file_unlock(cache);
 	return status;
 }
 
@@ -180,7 +180,7 @@ fc_file_classes_forget(FcCache *cache, uint32_t database, uint32_t round)
 
 	for (uint32_t place = 0; place < shared->class_count;)
 	{
-		if (!fc_files_lock(cache))
+		if (!fc_file_lock(cache))
 			return false;
 		for (uint32_t i = 0; i < LOCK_BATCH && place < shared->class_count;
 		     i++, place++)
@@ -194,7 +194,7 @@ fc_file_classes_forget(FcCache *cache, uint32_t database, uint32_t round)
 			atomic_store(&shared->classes_changed, 1);
 			atomic_store(&entry->word, 0);
 		}
-		fc_files_unlock(cache);
+		fc_file_unlock(cache);
 	}
 	return true;
 }
@@ -234,7 +234,7 @@ fc_file_classes_apply(FcCache *cache)
 
 	for (uint32_t number = 0; number < shared->file_count;)
 	{
-		if (!fc_files_lock(cache))
+		if (!fc_file_lock(cache))
 		{
 			atomic_store(&shared->classes_changed, 1);
 			return false;
@@ -242,7 +242,7 @@ fc_file_classes_apply(FcCache *cache)
 		for (uint32_t i = 0; i < LOCK_BATCH && number < shared->file_count;
 		     i++, number++)
 			follow(shared, number);
-		fc_files_unlock(cache);
+		fc_file_unlock(cache);
 	}
 	return true;
 }

@@ -11,7 +11,7 @@
 #include "shared.h"
 
 uint64_t
-fc_now_ns(void)
+fc_clock_ns(void)
 {
 	struct timespec now;
 

@@ -35,7 +35,7 @@ fc_count(FcCache *cache, FcCounter counter, uint64_t amount)
 }
 
 void
-fc_time(FcCache *cache, FcTimer timer, uint64_t ns)
+fc_count_time(FcCache *cache, FcTimer timer, uint64_t ns)
 {
 	FcShard *shard = own_shard(cache);
 	uint64_t us = ns / 1000;
@@ -66,8 +66,8 @@ fc_count_device(FcCache *cache, uint32_t device, FcDeviceCounter counter,
 }
 
 uint64_t
-fc_device_counter(const FcShared *shared, uint32_t device,
-                  FcDeviceCounter counter)
+fc_count_sum_of_device(const FcShared *shared, uint32_t device,
+                       FcDeviceCounter counter)
 {
 	uint64_t sum = 0;
 
@@ -107,14 +107,14 @@ sum_of_devices(const FcCache *cache, FcCounter counter)
 		if (sums[i].of_cache != counter)
 			continue;
 		for (uint32_t j = 0; j < cache->shared->device_count; j++)
-			sum += fc_device_counter(cache->shared, j, sums[i].of_device) *
+			sum += fc_count_sum_of_device(cache->shared, j, sums[i].of_device) *
 			       sums[i].times;
 	}
 	return sum;
 }
 
 uint64_t
-fc_counter(const FcCache *cache, FcCounter counter)
+fc_count_sum(const FcCache *cache, FcCounter counter)
 {
 	uint64_t sum = sum_of_devices(cache, counter);
 
@@ -126,7 +126,7 @@ fc_counter(const FcCache *cache, FcCounter counter)
 }
 
 void
-fc_histogram(const FcCache *cache, FcTimer timer, FcHistogram *out)
+fc_count_histogram(const FcCache *cache, FcTimer timer, FcHistogram *out)
 {
 	memset(out, 0, sizeof(*out));
 	for (uint32_t i = 0; i < cache->shared->shard_count; i++)

@@ -42,7 +42,7 @@ extern void fc_count_device(FcCache *cache, uint32_t device,
                             FcDeviceCounter counter, uint64_t amount);
 
 /* What a device has done so far. */
-extern uint64_t fc_device_counter(const FcShared *shared, uint32_t device,
-                                  FcDeviceCounter counter);
+extern uint64_t fc_count_sum_of_device(const FcShared *shared, uint32_t device,
+                                       FcDeviceCounter counter);
 
 #endif

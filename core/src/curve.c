@@ -168,7 +168,7 @@ raise_bar(const FcCurve *curve)
 
 	if (rate < RATE_MIN)
 		return;
-	fc_curve_forget_below(curve, bar, 0);
+	fc_curve_stack_forget_below(curve, bar, 0);
 	atomic_store(&shared->bar, bar);
 
 	/* All that is left was in the sample all along. */
@@ -187,7 +187,7 @@ lower_bar(const FcCurve *curve)
 	uint32_t bar = atomic_load(&shared->bar);
 	uint64_t rate = rate_of(bar);
 
-	if (fc_curve_rank(curve, shared->frontier) == 0)
+	if (fc_curve_stack_rank(curve, shared->frontier) == 0)
 	{
 		shared->counted_bar = bar;
 		shared->frontier = 0;
@@ -258,7 +258,7 @@ pass_hour(const FcCurve *curve)
 {
 	FcCurveShared *shared = curve->shared;
 
-	fc_curve_forget_below(curve, 0, shared->hour[FC_CURVE_HOURS - 1]);
+	fc_curve_stack_forget_below(curve, 0, shared->hour[FC_CURVE_HOURS - 1]);
 	memmove(shared->hour + 1, shared->hour,
 	        (FC_CURVE_HOURS - 1) * sizeof(shared->hour[0]));
 	shared->hour[0] = shared->next;
@@ -379,13 +379,13 @@ static uint64_t
 distance_since(const FcCurve *curve, uint32_t position)
 {
 	FcCurveShared *shared = curve->shared;
-	uint64_t newer = shared->tracked - fc_curve_rank(curve, position) - 1;
+	uint64_t newer = shared->tracked - fc_curve_stack_rank(curve, position) - 1;
 	uint64_t older = 0;
 
 	if (position < shared->frontier)
 	{
 		uint64_t behind =
-			shared->tracked - fc_curve_rank(curve, shared->frontier);
+			shared->tracked - fc_curve_stack_rank(curve, shared->frontier);
 
 		older = newer - behind;
 		newer = behind;
@@ -404,15 +404,15 @@ note(const FcCurve *curve, uint64_t hash)
 	uint32_t place;
 
 	if (shared->next >= fc_curve_positions(curve))
-		fc_curve_renumber(curve);
+		fc_curve_stack_renumber(curve);
 
-	place = fc_curve_find(curve, name);
+	place = fc_curve_stack_find(curve, name);
 	if (fc_curve_places(curve)[place] == 0)
 	{
 		if (shared->tracked >= curve->tracked_max)
 		{
 			raise_bar(curve);
-			place = fc_curve_find(curve, name);
+			place = fc_curve_stack_find(curve, name);
 		}
 		if (shared->tracked >= curve->tracked_max ||
 		    !fc_curve_wants(curve, hash))
@@ -425,7 +425,7 @@ note(const FcCurve *curve, uint64_t hash)
 			fc_curve_position(curve, fc_curve_places(curve)[place]);
 
 		sum = &shared->distance[bucket_of(distance_since(curve, position))];
-		fc_curve_clear_bit(curve, position);
+		fc_curve_stack_clear_bit(curve, position);
 	}
 
 	if ((uint32_t) (hash >> 32) >= shared->counted_bar)
@@ -434,7 +434,7 @@ note(const FcCurve *curve, uint64_t hash)
 		*sum += weight;
 	}
 	fc_curve_places(curve)[place] = name | (shared->next & POSITION_MASK);
-	fc_curve_set_bit(curve, shared->next);
+	fc_curve_stack_set_bit(curve, shared->next);
 	shared->next++;
 }
 

@@ -31,7 +31,7 @@ count_bits(uint64_t x)
 }
 
 void
-fc_curve_set_bit(const FcCurve *curve, uint32_t position)
+fc_curve_stack_set_bit(const FcCurve *curve, uint32_t position)
 {
 	position &= fc_curve_positions(curve) - 1;
 	fc_curve_bits(curve)[position / 64] |= 1ULL << position % 64;
@@ -39,7 +39,7 @@ fc_curve_set_bit(const FcCurve *curve, uint32_t position)
 }
 
 void
-fc_curve_clear_bit(const FcCurve *curve, uint32_t position)
+fc_curve_stack_clear_bit(const FcCurve *curve, uint32_t position)
 {
 	position &= fc_curve_positions(curve) - 1;
 	fc_curve_bits(curve)[position / 64] &= ~(1ULL << position % 64);
@@ -48,7 +48,7 @@ fc_curve_clear_bit(const FcCurve *curve, uint32_t position)
 
 /* How many blocks have a position below this one? */
 uint32_t
-fc_curve_rank(const FcCurve *curve, uint32_t position)
+fc_curve_stack_rank(const FcCurve *curve, uint32_t position)
 {
 	const uint64_t *bits = fc_curve_bits(curve);
 	const uint64_t *groups = fc_curve_groups(curve);
@@ -72,7 +72,7 @@ fc_curve_rank(const FcCurve *curve, uint32_t position)
 
 /* Give out positions anew, from 0 on, in the same order. */
 void
-fc_curve_renumber(const FcCurve *curve)
+fc_curve_stack_renumber(const FcCurve *curve)
 {
 	FcCurveShared *shared = curve->shared;
 	uint64_t *places = fc_curve_places(curve);
@@ -81,21 +81,21 @@ fc_curve_renumber(const FcCurve *curve)
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (places[i] != 0)
-			places[i] =
-				(places[i] & ~POSITION_MASK) |
-				(fc_curve_rank(curve, fc_curve_position(curve, places[i])) &
-			     POSITION_MASK);
+			places[i] = (places[i] & ~POSITION_MASK) |
+			            (fc_curve_stack_rank(
+							 curve, fc_curve_position(curve, places[i])) &
+			             POSITION_MASK);
 	}
-	shared->frontier = fc_curve_rank(curve, shared->frontier);
+	shared->frontier = fc_curve_stack_rank(curve, shared->frontier);
 	for (int i = 0; i < FC_CURVE_HOURS; i++)
-		shared->hour[i] = fc_curve_rank(curve, shared->hour[i]);
+		shared->hour[i] = fc_curve_stack_rank(curve, shared->hour[i]);
 
 	shared->next = shared->tracked;
 	memset(fc_curve_bits(curve), 0,
 	       (size_t) ((char *) fc_curve_places(curve) -
 	                 (char *) fc_curve_bits(curve)));
 	for (uint32_t i = 0; i < shared->next; i++)
-		fc_curve_set_bit(curve, i);
+		fc_curve_stack_set_bit(curve, i);
 }
 
 /* ---- places ---------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ home_of(const FcCurve *curve, uint64_t place)
 
 /* The block's place, or the free one where it belongs. */
 uint32_t
-fc_curve_find(const FcCurve *curve, uint64_t name)
+fc_curve_stack_find(const FcCurve *curve, uint64_t name)
 {
 	const uint64_t *places = fc_curve_places(curve);
 	uint32_t mask = fc_curve_positions(curve) - 1;
@@ -131,7 +131,7 @@ forget(const FcCurve *curve, uint32_t place)
 	uint32_t hole = place;
 	uint32_t i = place;
 
-	fc_curve_clear_bit(curve, fc_curve_position(curve, places[place]));
+	fc_curve_stack_clear_bit(curve, fc_curve_position(curve, places[place]));
 	for (uint32_t probe = 0; probe < mask; probe++)
 	{
 		i = (i + 1) & mask;
@@ -149,7 +149,8 @@ forget(const FcCurve *curve, uint32_t place)
 
 /* Forget whose hash is below the bar, or whose position is. */
 void
-fc_curve_forget_below(const FcCurve *curve, uint32_t bar, uint32_t position)
+fc_curve_stack_forget_below(const FcCurve *curve, uint32_t bar,
+                            uint32_t position)
 {
 	const uint64_t *places = fc_curve_places(curve);
 

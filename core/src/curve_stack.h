@@ -110,20 +110,20 @@ fc_curve_name(uint64_t hash)
 	return (hash & ~POSITION_MASK) | USED_BIT;
 }
 
-extern void fc_curve_set_bit(const FcCurve *curve, uint32_t position);
-extern void fc_curve_clear_bit(const FcCurve *curve, uint32_t position);
+extern void fc_curve_stack_set_bit(const FcCurve *curve, uint32_t position);
+extern void fc_curve_stack_clear_bit(const FcCurve *curve, uint32_t position);
 
 /* How many blocks have a position below this one? */
-extern uint32_t fc_curve_rank(const FcCurve *curve, uint32_t position);
+extern uint32_t fc_curve_stack_rank(const FcCurve *curve, uint32_t position);
 
 /* Give out positions anew, from 0 on, in the same order. */
-extern void fc_curve_renumber(const FcCurve *curve);
+extern void fc_curve_stack_renumber(const FcCurve *curve);
 
 /* The block's place, or the free one where it belongs. */
-extern uint32_t fc_curve_find(const FcCurve *curve, uint64_t name);
+extern uint32_t fc_curve_stack_find(const FcCurve *curve, uint64_t name);
 
 /* Forget whose hash is below the bar, or whose position is. */
-extern void fc_curve_forget_below(const FcCurve *curve, uint32_t bar,
-                                  uint32_t position);
+extern void fc_curve_stack_forget_below(const FcCurve *curve, uint32_t bar,
+                                        uint32_t position);
 
 #endif

@@ -161,12 +161,12 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 	if (problem == FC_DEVICE_FINE && fchmod(fd, 0600) != 0)
 		problem = FC_DEVICE_CANNOT_WRITE;
 	if (problem == FC_DEVICE_FINE)
-		fc_label_read(fd, found);
+		fc_superblock_read(fd, found);
 	/*
 	 * The superblock first, and synced: killed while it reserves, or by a power
 	 * cut at any time, it leaves a file of ours and not one of nobody's zeros.
 	 */
-	if (problem == FC_DEVICE_FINE && !fc_label_write(fd, &fresh))
+	if (problem == FC_DEVICE_FINE && !fc_superblock_write(fd, &fresh))
 		problem = errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;
 	if (problem == FC_DEVICE_FINE)
 		problem = reserve(fd, &st, slot_count,
@@ -236,7 +236,7 @@ fc_device_file_cut(const FcDevice *device, uint32_t slot_count,
 {
 	off_t end = FC_SLOTS_OFFSET + (off_t) slot_count * FC_BLOCK_SIZE;
 	off_t piece = CUT_FIRST;
-	uint64_t begin = fc_now_ns();
+	uint64_t begin = fc_clock_ns();
 	struct stat st;
 
 	*more_out = false;
@@ -250,14 +250,14 @@ fc_device_file_cut(const FcDevice *device, uint32_t slot_count,
 		st.st_size = st.st_size - end > piece ? st.st_size - piece : end;
 		if (ftruncate(device->fd, st.st_size) != 0)
 			return FC_DEVICE_CANNOT_WRITE;
-		now = fc_now_ns();
+		now = fc_clock_ns();
 		if (now - start > CUT_LONG_NS)
 			piece = piece / 2 > CUT_MIN ? piece / 2 : CUT_MIN;
 		else if (now - start < CUT_SHORT_NS && piece < CUT_MAX)
 			piece *= 2;
 		*more_out = st.st_size > end && now - begin > time_ns;
 		nanosleep(&pause, NULL);
-		now = fc_now_ns();
+		now = fc_clock_ns();
 	}
 	return FC_DEVICE_FINE;
 }

@@ -25,14 +25,14 @@ device_of_set(const FcShared *shared, uint32_t set)
 }
 
 uint32_t
-fc_slot_device(const FcShared *shared, uint32_t slot)
+fc_devices_number_of_slot(const FcShared *shared, uint32_t slot)
 {
 	return device_of_set(shared, slot / FC_WAYS);
 }
 
 void
-fc_slot_place(const FcCache *cache, uint32_t slot, FcDevice **device_out,
-              off_t *offset_out)
+fc_devices_place_of_slot(const FcCache *cache, uint32_t slot,
+                         FcDevice **device_out, off_t *offset_out)
 {
 	uint32_t count = cache->shared->device_count;
 	uint32_t set = slot / FC_WAYS;
@@ -45,25 +45,25 @@ fc_slot_place(const FcCache *cache, uint32_t slot, FcDevice **device_out,
 }
 
 bool
-fc_set_usable(const FcCache *cache, uint32_t set)
+fc_devices_set_usable(const FcCache *cache, uint32_t set)
 {
 	return fc_health_usable(cache->shared, device_of_set(cache->shared, set));
 }
 
 bool
-fc_set_takes(const FcCache *cache, uint32_t set)
+fc_devices_take_set(const FcCache *cache, uint32_t set)
 {
 	return fc_health_takes(cache->shared, device_of_set(cache->shared, set));
 }
 
 bool
-fc_slot_usable(const FcCache *cache, uint32_t slot)
+fc_devices_slot_usable(const FcCache *cache, uint32_t slot)
 {
-	return fc_set_usable(cache, slot / FC_WAYS);
+	return fc_devices_set_usable(cache, slot / FC_WAYS);
 }
 
 FcOutcome
-fc_outcome_of(ssize_t result)
+fc_devices_outcome(ssize_t result)
 {
 	if (result == FC_BLOCK_SIZE)
 		return FC_OUTCOME_OK;
@@ -80,8 +80,8 @@ number_of(const FcCache *cache, const FcDevice *device)
 }
 
 void
-fc_device_read_done(FcCache *cache, const FcDevice *device, uint64_t ns,
-                    FcOutcome outcome)
+fc_devices_read_done(FcCache *cache, const FcDevice *device, uint64_t ns,
+                     FcOutcome outcome)
 {
 	uint32_t number = number_of(cache, device);
 
@@ -90,7 +90,7 @@ fc_device_read_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 	{
 		fc_count_device(cache, number, FC_DEVICE_READS_DONE, 1);
 		fc_count_device(cache, number, FC_DEVICE_READ_NS, ns);
-		fc_time(cache, FC_TIME_FLASH_READ, ns);
+		fc_count_time(cache, FC_TIME_FLASH_READ, ns);
 	}
 	else if (outcome == FC_OUTCOME_AHEAD)
 		fc_count_device(cache, number, FC_DEVICE_READS_AHEAD, 1);
@@ -102,8 +102,8 @@ fc_device_read_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 }
 
 void
-fc_device_write_done(FcCache *cache, const FcDevice *device, uint64_t ns,
-                     FcOutcome outcome)
+fc_devices_write_done(FcCache *cache, const FcDevice *device, uint64_t ns,
+                      FcOutcome outcome)
 {
 	uint32_t number = number_of(cache, device);
 
@@ -112,7 +112,7 @@ fc_device_write_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 	{
 		fc_count_device(cache, number, FC_DEVICE_WRITES_DONE, 1);
 		fc_count_device(cache, number, FC_DEVICE_WRITE_NS, ns);
-		fc_time(cache, FC_TIME_FLASH_WRITE, ns);
+		fc_count_time(cache, FC_TIME_FLASH_WRITE, ns);
 		fc_budget_spend(cache);
 	}
 	else if (outcome == FC_OUTCOME_ERROR)
@@ -121,51 +121,56 @@ fc_device_write_done(FcCache *cache, const FcDevice *device, uint64_t ns,
 }
 
 void
-fc_slot_bypassed(FcCache *cache, uint32_t slot)
+fc_devices_slot_bypassed(FcCache *cache, uint32_t slot)
 {
-	fc_count_device(cache, fc_slot_device(cache->shared, slot),
+	fc_count_device(cache, fc_devices_number_of_slot(cache->shared, slot),
 	                FC_DEVICE_BYPASSED_READS, 1);
 }
 
 void
-fc_slot_corrupt(FcCache *cache, uint32_t slot)
+fc_devices_slot_corrupt(FcCache *cache, uint32_t slot)
 {
-	uint32_t number = fc_slot_device(cache->shared, slot);
+	uint32_t number = fc_devices_number_of_slot(cache->shared, slot);
 
 	fc_count_device(cache, number, FC_DEVICE_CORRUPT, 1);
 	fc_health_corrupt(cache, number);
 }
 
 uint32_t
-fc_device_count(const FcCache *cache)
+fc_devices_count(const FcCache *cache)
 {
 	return cache->shared->device_count;
 }
 
 void
-fc_device_info(const FcCache *cache, uint32_t number, FcDeviceInfo *out)
+fc_devices_info(const FcCache *cache, uint32_t number, FcDeviceInfo *out)
 {
 	const FcShared *shared = cache->shared;
-	uint64_t reads = fc_device_counter(shared, number, FC_DEVICE_READS_DONE);
-	uint64_t ahead = fc_device_counter(shared, number, FC_DEVICE_READS_AHEAD);
-	uint64_t writes = fc_device_counter(shared, number, FC_DEVICE_WRITES_DONE);
+	uint64_t reads =
+		fc_count_sum_of_device(shared, number, FC_DEVICE_READS_DONE);
+	uint64_t ahead =
+		fc_count_sum_of_device(shared, number, FC_DEVICE_READS_AHEAD);
+	uint64_t writes =
+		fc_count_sum_of_device(shared, number, FC_DEVICE_WRITES_DONE);
 
 	*out = (FcDeviceInfo){
 		.state = fc_health_state(shared, number),
-		.reads = fc_device_counter(shared, number, FC_DEVICE_READS),
+		.reads = fc_count_sum_of_device(shared, number, FC_DEVICE_READS),
 		.read_bytes = (reads + ahead) * FC_BLOCK_SIZE,
 		.timed_reads = reads,
-		.read_ns = fc_device_counter(shared, number, FC_DEVICE_READ_NS),
-		.read_errors = fc_device_counter(shared, number, FC_DEVICE_READ_ERRORS),
+		.read_ns = fc_count_sum_of_device(shared, number, FC_DEVICE_READ_NS),
+		.read_errors =
+			fc_count_sum_of_device(shared, number, FC_DEVICE_READ_ERRORS),
 		.read_timeouts =
-			fc_device_counter(shared, number, FC_DEVICE_READ_TIMEOUTS),
-		.writes = fc_device_counter(shared, number, FC_DEVICE_WRITES),
+			fc_count_sum_of_device(shared, number, FC_DEVICE_READ_TIMEOUTS),
+		.writes = fc_count_sum_of_device(shared, number, FC_DEVICE_WRITES),
 		.write_bytes = writes * FC_BLOCK_SIZE,
-		.write_ns = fc_device_counter(shared, number, FC_DEVICE_WRITE_NS),
+		.write_ns = fc_count_sum_of_device(shared, number, FC_DEVICE_WRITE_NS),
 		.write_errors =
-			fc_device_counter(shared, number, FC_DEVICE_WRITE_ERRORS),
+			fc_count_sum_of_device(shared, number, FC_DEVICE_WRITE_ERRORS),
 		.bypassed_reads =
-			fc_device_counter(shared, number, FC_DEVICE_BYPASSED_READS),
-		.corrupt_slots = fc_device_counter(shared, number, FC_DEVICE_CORRUPT),
+			fc_count_sum_of_device(shared, number, FC_DEVICE_BYPASSED_READS),
+		.corrupt_slots =
+			fc_count_sum_of_device(shared, number, FC_DEVICE_CORRUPT),
 	};
 }

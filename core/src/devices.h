@@ -20,38 +20,39 @@ typedef enum FcOutcome
 } FcOutcome;
 
 /* What a transfer's result says. */
-extern FcOutcome fc_outcome_of(ssize_t result);
+extern FcOutcome fc_devices_outcome(ssize_t result);
 
 /* The number of the device that a slot lies on. */
-extern uint32_t fc_slot_device(const FcShared *shared, uint32_t slot);
+extern uint32_t fc_devices_number_of_slot(const FcShared *shared,
+                                          uint32_t slot);
 
 /* Where a slot lies. */
-extern void fc_slot_place(const FcCache *cache, uint32_t slot,
-                          FcDevice **device_out, off_t *offset_out);
+extern void fc_devices_place_of_slot(const FcCache *cache, uint32_t slot,
+                                     FcDevice **device_out, off_t *offset_out);
 
 /*
  * May the slot be read and written?  Not if its cache file is missing or out of
  * use; then it is never served and never filled, but changes are still announced
  * to its entry.
  */
-extern bool fc_slot_usable(const FcCache *cache, uint32_t slot);
+extern bool fc_devices_slot_usable(const FcCache *cache, uint32_t slot);
 
 /* The same for all slots of a set. */
-extern bool fc_set_usable(const FcCache *cache, uint32_t set);
+extern bool fc_devices_set_usable(const FcCache *cache, uint32_t set);
 
 /* May something be put there?  Not if its cache file is late with writes, either. */
-extern bool fc_set_takes(const FcCache *cache, uint32_t set);
+extern bool fc_devices_take_set(const FcCache *cache, uint32_t set);
 
 /* A cached block was read from disk, for its cache file is bypassed. */
-extern void fc_slot_bypassed(FcCache *cache, uint32_t slot);
+extern void fc_devices_slot_bypassed(FcCache *cache, uint32_t slot);
 
 /* Count what a device did, and what it says of its health. */
-extern void fc_device_read_done(FcCache *cache, const FcDevice *device,
-                                uint64_t ns, FcOutcome outcome);
-extern void fc_device_write_done(FcCache *cache, const FcDevice *device,
+extern void fc_devices_read_done(FcCache *cache, const FcDevice *device,
                                  uint64_t ns, FcOutcome outcome);
+extern void fc_devices_write_done(FcCache *cache, const FcDevice *device,
+                                  uint64_t ns, FcOutcome outcome);
 
 /* The slot's content did not match its CRC32C, though nobody was writing it. */
-extern void fc_slot_corrupt(FcCache *cache, uint32_t slot);
+extern void fc_devices_slot_corrupt(FcCache *cache, uint32_t slot);
 
 #endif

@@ -31,12 +31,12 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 		fc_count(cache, FC_COUNT_insert_skip_not_current, 1);
 		return FC_SKIP;
 	}
-	if (!fc_set_takes(cache, ticket->set))
+	if (!fc_devices_take_set(cache, ticket->set))
 	{
 		fc_count(cache, FC_COUNT_insert_skip_device, 1);
 		return FC_SKIP;
 	}
-	if (fc_map_expects(cache->shared, ticket->set))
+	if (fc_map_load_expects(cache->shared, ticket->set))
 	{
 		fc_count(cache, FC_COUNT_insert_skip_not_useful, 1);
 		return FC_SKIP;
@@ -55,7 +55,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 		return FC_SKIP;
 	}
 	FC_POINT("page-taken");
-	if (fc_index_claim(cache, ticket, &claim) != FC_OK)
+	if (fc_claim(cache, ticket, &claim) != FC_OK)
 	{
 		fc_staging_free(cache->shared, ref);
 		return FC_SKIP;
@@ -63,7 +63,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 	FC_POINT("claimed");
 	fc_staging_put(cache, ref, key, claim.slot, page, update);
 	FC_POINT("block-copied");
-	if (fc_index_publish(cache, ticket, &claim, FC_STAGED, ref) != FC_OK)
+	if (fc_claim_publish(cache, ticket, &claim, FC_STAGED, ref) != FC_OK)
 	{
 		fc_staging_free(cache->shared, ref);
 		return FC_SKIP;

@@ -32,7 +32,7 @@
 #include <time.h>
 
 #include "devices.h"
-#include "files.h"
+#include "file.h"
 #include "health.h"
 #include "process.h"
 #include "staging.h"
@@ -105,7 +105,7 @@ settle_entry(FcShared *shared, uint32_t slot, uint32_t ref, uint32_t crc,
 	if (written && entry_moves(shared, slot, ref, FC_WRITING, FC_VALID, crc))
 		return true;
 	if (!written && entry_moves(shared, slot, ref, FC_WRITING, FC_EMPTY, 0))
-		fc_file_block_leaves(shared, fc_key_file(key), (uint32_t) key);
+		fc_chunk_leave(shared, fc_key_file(key), (uint32_t) key);
 
 	/* It changed meanwhile; who doomed it has counted it out. */
 	(void) entry_moves(shared, slot, ref, FC_WRITING_DOOMED, FC_EMPTY, 0);
@@ -174,12 +174,12 @@ fc_flights_tidy(FcWriter *writer)
 		uint64_t word = atomic_load(&fc_staged_page(shared, number)->word);
 
 		if (fc_page_state(word) == FC_PAGE_TAKEN &&
-		    fc_owner_gone(writer->cache, fc_page_owner(word)))
+		    fc_process_gone(writer->cache, fc_page_owner(word)))
 			rescue_taken(shared, number, word);
 		else
 			fc_staging_mend(shared, number);
 	}
-	writer->tidied_ns = fc_now_ns();
+	writer->tidied_ns = fc_clock_ns();
 }
 
 /* ---- several devices --------------------------------------------------------------- */
@@ -221,7 +221,7 @@ static void
 look_at_devices(FcWriter *writer)
 {
 	FcShared *shared = writer->cache->shared;
-	uint64_t now = fc_now_ns();
+	uint64_t now = fc_clock_ns();
 	bool late[FC_DEVICES_MAX] = { false };
 
 	for (uint32_t i = 0; i < shared->device_count; i++)
@@ -233,7 +233,7 @@ look_at_devices(FcWriter *writer)
 		if (!flight->used)
 			continue;
 
-		uint32_t device = fc_slot_device(shared, flight->slot);
+		uint32_t device = fc_devices_number_of_slot(shared, flight->slot);
 
 		if (writer->room[device] > 0)
 			writer->room[device]--;
@@ -292,7 +292,7 @@ static bool
 may_go(const FcShared *shared, uint32_t number, const unsigned room[])
 {
 	uint32_t slot = atomic_load(&fc_staged_page(shared, number)->slot);
-	uint32_t device = fc_slot_device(shared, slot);
+	uint32_t device = fc_devices_number_of_slot(shared, slot);
 
 	return room == NULL || room[device] > 0 || !fc_health_takes(shared, device);
 }
@@ -302,7 +302,7 @@ static unsigned
 find_due(FcShared *shared, bool linger, const unsigned room[], Pick *picks,
          unsigned max)
 {
-	uint64_t now = fc_now_ns();
+	uint64_t now = fc_clock_ns();
 	unsigned count = 0;
 
 	for (uint32_t i = 0; i < shared->ring_count; i += 64)
@@ -352,7 +352,7 @@ drop_staged(FcCache *cache, uint32_t ref, uint32_t slot)
 
 	if (entry_moves(shared, slot, ref, FC_STAGED, FC_EMPTY, 0))
 	{
-		fc_file_block_leaves(shared, fc_key_file(key), (uint32_t) key);
+		fc_chunk_leave(shared, fc_key_file(key), (uint32_t) key);
 		fc_count(cache, FC_COUNT_insert_skip_device, 1);
 	}
 	fc_staging_free(shared, ref);
@@ -373,12 +373,12 @@ take_off(FcWriter *writer, uint32_t number)
 	if (fc_page_state(word) != FC_PAGE_STAGED)
 		return false;
 	FC_POINT("page-picked");
-	if (!fc_set_takes(cache, slot / FC_WAYS))
+	if (!fc_devices_take_set(cache, slot / FC_WAYS))
 	{
 		drop_staged(cache, ref, slot);
 		return false;
 	}
-	if (writer->room[fc_slot_device(shared, slot)] == 0)
+	if (writer->room[fc_devices_number_of_slot(shared, slot)] == 0)
 		return false;
 	if (!entry_moves(shared, slot, ref, FC_STAGED, FC_WRITING, ref))
 	{
@@ -407,10 +407,10 @@ take_off(FcWriter *writer, uint32_t number)
 	flight->transfer = (FcTransfer){ .write = true,
 		                             .page = fc_staged_bytes(shared, number),
 		                             .tag = flight };
-	fc_slot_place(cache, slot, &flight->transfer.device,
-	              &flight->transfer.offset);
+	fc_devices_place_of_slot(cache, slot, &flight->transfer.device,
+	                         &flight->transfer.offset);
 	writer->waiting[writer->waiting_count++] = &flight->transfer;
-	writer->room[fc_slot_device(shared, slot)]--;
+	writer->room[fc_devices_number_of_slot(shared, slot)]--;
 	writer->flying++;
 	return true;
 }
@@ -419,7 +419,7 @@ take_off(FcWriter *writer, uint32_t number)
 void
 fc_flights_submit(FcWriter *writer)
 {
-	uint64_t now = fc_now_ns();
+	uint64_t now = fc_clock_ns();
 	unsigned taken;
 
 	if (writer->waiting_count == 0)
@@ -471,9 +471,9 @@ land(FcWriter *writer, FcFlight *flight)
 	FcCache *cache = writer->cache;
 	bool written = flight->transfer.result == FC_BLOCK_SIZE;
 
-	fc_device_write_done(cache, flight->transfer.device,
-	                     fc_now_ns() - flight->start_ns,
-	                     fc_outcome_of(flight->transfer.result));
+	fc_devices_write_done(cache, flight->transfer.device,
+	                      fc_clock_ns() - flight->start_ns,
+	                      fc_devices_outcome(flight->transfer.result));
 	if (!written)
 		fc_count(cache, FC_COUNT_insert_skip_corrupt, 1);
 	FC_POINT("written");

@@ -7,13 +7,13 @@
 #include "geometry.h"
 
 uint32_t
-fc_slot_count(const FcCache *cache)
+fc_geometry_slot_count(const FcCache *cache)
 {
 	return fc_geometry_sets(atomic_load(&cache->shared->geometry)) * FC_WAYS;
 }
 
 FcSize
-fc_size(const FcCache *cache)
+fc_geometry_size(const FcCache *cache)
 {
 	const FcShared *shared = cache->shared;
 	uint64_t geometry = atomic_load(&shared->geometry);

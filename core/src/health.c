@@ -102,7 +102,7 @@ take_out_of_use(FcCache *cache, uint32_t device, FcDeviceState state,
 static bool
 too_many(FcFailures *failures, uint32_t max)
 {
-	uint64_t now = fc_now_ns();
+	uint64_t now = fc_clock_ns();
 
 	if (now - atomic_load(&failures->window_start_ns) > FAILURE_WINDOW_NS)
 	{

@@ -35,7 +35,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "devices.h"
-#include "files.h"
+#include "file.h"
 #include "geometry.h"
 #include "staging.h"
 
@@ -153,7 +153,7 @@ forget(FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
 	if (state == FC_STAGED)
 		fc_staging_free(shared, ref);
 	if (counted)
-		fc_file_block_leaves(shared, fc_key_file(key), (uint32_t) key);
+		fc_chunk_leave(shared, fc_key_file(key), (uint32_t) key);
 	return true;
 }
 
@@ -245,7 +245,7 @@ invalidate_in(FcCache *cache, uint64_t key, FcHome *home)
 	home->generation = atomic_fetch_add(&set->generation, 1) + 1;
 	FC_POINT("set-generation-moved");
 	if (FC_BROKEN(INVALIDATE) ||
-	    (FC_BROKEN(BYPASSED) && !fc_set_usable(cache, home->set)))
+	    (FC_BROKEN(BYPASSED) && !fc_devices_set_usable(cache, home->set)))
 		return FC_HELD_NOT;
 
 	/* Not relaxed: no look may come before the generation's move. */

@@ -175,31 +175,29 @@ extern void fc_index_clear(FcCache *cache);
  * Claim a way for the ticket's block.  On FC_OK the caller owns the slot and
  * must publish or abandon it.
  */
-extern FC_MUST_CHECK FcStatus fc_index_claim(FcCache *cache,
-                                             const FcTicket *ticket,
-                                             FcSeen *claim);
+extern FC_MUST_CHECK FcStatus fc_claim(FcCache *cache, const FcTicket *ticket,
+                                       FcSeen *claim);
 
 /* The same for a block that lies elsewhere and is to move into the ticket's set. */
-extern FC_MUST_CHECK FcStatus fc_index_claim_move(FcCache *cache,
-                                                  const FcTicket *ticket,
-                                                  const FcSeen *from,
-                                                  FcSeen *claim);
+extern FC_MUST_CHECK FcStatus fc_claim_move(FcCache *cache,
+                                            const FcTicket *ticket,
+                                            const FcSeen *from, FcSeen *claim);
 
 /*
  * Publish the claimed entry, unless anything changed since the ticket: VALID with
  * the CRC32C of what is in the slot, or STAGED with the reference of a page.
  */
-extern FC_MUST_CHECK FcStatus fc_index_publish(FcCache *cache,
+extern FC_MUST_CHECK FcStatus fc_claim_publish(FcCache *cache,
                                                const FcTicket *ticket,
                                                const FcSeen *claim,
                                                FcState state, uint32_t high);
-extern void fc_index_abandon(FcCache *cache, const FcTicket *ticket,
+extern void fc_claim_abandon(FcCache *cache, const FcTicket *ticket,
                              const FcSeen *claim);
 
 /* Is the owner of what is being filled here gone?  Then it is empty now. */
-extern bool fc_index_take_over(FcCache *cache, const FcSeen *seen);
+extern bool fc_claim_take_over(FcCache *cache, const FcSeen *seen);
 
 /* The policy hears of a hit. */
-extern void fc_index_touch(FcCache *cache, const FcSeen *seen);
+extern void fc_claim_touch(FcCache *cache, const FcSeen *seen);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "classes.h"
 #include "count.h"
-#include "files.h"
+#include "file.h"
 #include "process.h"
 #include "staging.h"
 
@@ -87,7 +87,7 @@ policy_hash(const FcPolicy *policy)
  * of then, what the first layout was given memory for.
  */
 bool
-fc_lay_out(const FcConfig *config, FcShared *shared)
+fc_layout(const FcConfig *config, FcShared *shared)
 {
 	uint64_t end = sizeof(FcShared);
 	uint32_t devices = config->device_count != 0 ? config->device_count : 1;

@@ -46,14 +46,14 @@ fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 		/* One that is missing is missed at the next start: cold. */
 		if (device->ops == NULL)
 			continue;
-		if (!fc_label_write(device->fd, &label))
+		if (!fc_superblock_write(device->fd, &label))
 			return FC_FAILED;
 		device->label = label;
 		device->label.whole = true;
 	}
 	shared->identity = *identity;
-	fc_control_begins(cache, identity->checkpoint.crc);
-	fc_control_ends(cache);
+	fc_life_control_begins(cache, identity->checkpoint.crc);
+	fc_life_control_ends(cache);
 	atomic_thread_fence(memory_order_seq_cst);
 	shared->nonce = nonce;
 	return FC_OK;
@@ -62,13 +62,13 @@ fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 /* ---- the control file --------------------------------------------------------- */
 
 void
-fc_control_begins(FcCache *cache, uint32_t crc)
+fc_life_control_begins(FcCache *cache, uint32_t crc)
 {
 	atomic_store(&cache->shared->control_next, crc);
 }
 
 void
-fc_control_ends(FcCache *cache)
+fc_life_control_ends(FcCache *cache)
 {
 	FcShared *shared = cache->shared;
 

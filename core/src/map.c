@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "fcache/checksum.h"
+#include "fcache/crc32c.h"
 #include "geometry.h"
 #include "index.h"
 
@@ -98,14 +98,14 @@ fc_map_transfer(int fd, void *buffer, size_t size, off_t offset, bool writes)
 /* ---- may it be saved? ------------------------------------------------------------- */
 
 void
-fc_unsynced_set(FcCache *cache)
+fc_map_unsynced_set(FcCache *cache)
 {
-	if (!fc_unsynced(cache))
+	if (!fc_map_unsynced(cache))
 		atomic_store(&cache->shared->unsynced, 1);
 }
 
 bool
-fc_unsynced(const FcCache *cache)
+fc_map_unsynced(const FcCache *cache)
 {
 	return atomic_load(&cache->shared->unsynced) != 0;
 }

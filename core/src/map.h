@@ -41,6 +41,6 @@ extern bool fc_map_transfer(int fd, void *buffer, size_t size, off_t offset,
                             bool writes);
 
 /* Has the saved map's record of this set yet to be looked at?  Then leave the set to it. */
-extern bool fc_map_expects(const FcShared *shared, uint32_t set_number);
+extern bool fc_map_load_expects(const FcShared *shared, uint32_t set_number);
 
 #endif

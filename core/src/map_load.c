@@ -2,7 +2,7 @@
  * map_load.c
  *		The map of an earlier life is taken in.
  *
- * At the start the files are taken in at once, asleep (stamps.c): from then on the
+ * At the start the files are taken in at once, asleep (stamp.c): from then on the
  * dictionary knows everything that the map knows, so whoever changes a file finds it.
  * The records follow in the background, while the cache serves.
  *
@@ -26,8 +26,8 @@
 #include <string.h>
 
 #include "classes.h"
-#include "fcache/checksum.h"
-#include "files.h"
+#include "fcache/crc32c.h"
+#include "file.h"
 #include "geometry.h"
 #include "index.h"
 #include "map.h"
@@ -192,7 +192,7 @@ judge(const FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 }
 
 FcStart
-fc_map_begin(FcCache *cache, const FcIdentity *identity)
+fc_map_load_begin(FcCache *cache, const FcIdentity *identity)
 {
 	uint32_t count = cache->shared->device_count;
 	uint64_t nonce = fc_life_found(cache->devices, count);
@@ -228,7 +228,7 @@ is_unused(const FcShared *shared)
  * A child that yet lives and does something now is seen by stamps and checksums.
  */
 FcStatus
-fc_map_leave(FcCache *cache)
+fc_map_load_leave(FcCache *cache)
 {
 	FcShared *shared = cache->shared;
 
@@ -242,7 +242,7 @@ fc_map_leave(FcCache *cache)
 		label.clean = true;
 		label.slot_count = shared->map_sets * FC_WAYS;
 		label.nonce = shared->map_nonce;
-		if (!fc_label_write(cache->devices[i].fd, &label))
+		if (!fc_superblock_write(cache->devices[i].fd, &label))
 			return FC_FAILED;
 	}
 	return FC_OK;
@@ -267,11 +267,11 @@ take_block(FcCache *cache, uint32_t set_number, unsigned way, uint64_t key,
 	    fc_index_set_of(shared, key) != set_number ||
 	    !atomic_compare_exchange_strong(&set->meta[way], &untouched, claimed))
 		return;
-	fc_file_block_enters(shared, number, (uint32_t) key);
+	fc_chunk_enter(shared, number, (uint32_t) key);
 	atomic_store(&set->key[way], key);
 	FC_POINT("record-claimed");
 
-	/* Asleep or awake, but with no range changed; see fc_file_wake(). */
+	/* Asleep or awake, but with no range changed; see fc_stamp_wake(). */
 	uint64_t generation = atomic_load(&fc_generations(shared)[number]);
 	bool stands = generation == FROM_MAP ||
 	              generation == FROM_MAP - FC_NUMBER_ASLEEP + FC_NUMBER_LIVE ||
@@ -291,7 +291,7 @@ take_block(FcCache *cache, uint32_t set_number, unsigned way, uint64_t key,
 	while (!atomic_compare_exchange_weak(&set->meta[way], &meta,
 	                                     fc_meta_next(meta, FC_EMPTY, 0)))
 		;
-	fc_file_block_leaves(shared, number, (uint32_t) key);
+	fc_chunk_leave(shared, number, (uint32_t) key);
 }
 
 static bool
@@ -329,7 +329,7 @@ take_record(FcCache *cache, uint32_t set_number, const FcDiskRecord *record)
 }
 
 bool
-fc_map_expects(const FcShared *shared, uint32_t set_number)
+fc_map_load_expects(const FcShared *shared, uint32_t set_number)
 {
 	uint32_t chunk;
 

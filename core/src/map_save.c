@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fcache/checksum.h"
-#include "files.h"
+#include "fcache/crc32c.h"
+#include "file.h"
 #include "geometry.h"
 #include "health.h"
 #include "index.h"
@@ -191,7 +191,7 @@ mark_clean(FcCache *cache, const FcCheckpoint *checkpoint)
 		label.slot_count = fc_map_sets_of_file(shared) * FC_WAYS;
 		label.nonce = shared->nonce;
 		label.identity.checkpoint = *checkpoint;
-		if (!fc_label_write(cache->devices[i].fd, &label))
+		if (!fc_superblock_write(cache->devices[i].fd, &label))
 			return false;
 	}
 	return true;
@@ -221,7 +221,8 @@ fc_map_save(FcCache *cache, const FcCheckpoint *checkpoint)
 
 	/* What is offline, or was written over by whoever crashed, is not to be kept. */
 	if (shared->nonce == 0 || fc_mode(cache, NULL) == FC_OFFLINE ||
-	    fc_unsynced(cache) || (uint32_t) atomic_load(&shared->everyone) != 0 ||
+	    fc_map_unsynced(cache) ||
+	    (uint32_t) atomic_load(&shared->everyone) != 0 ||
 	    !fc_blocks_counted(shared) || fc_geometry_moving(geometry) ||
 	    fc_map_record_size(shared) > FC_MAP_CHUNK)
 		return FC_SKIP;

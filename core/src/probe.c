@@ -96,9 +96,9 @@ fc_probe_begin(FcCache *cache, uint32_t device)
 	probe = &prober->probe[device];
 	transfer = &probe->transfer;
 	*transfer = (FcTransfer){ .page = prober->page[device], .tag = probe };
-	fc_slot_place(cache, choose_slot(cache, prober, device), &transfer->device,
-	              &transfer->offset);
-	probe->start_ns = fc_now_ns();
+	fc_devices_place_of_slot(cache, choose_slot(cache, prober, device),
+	                         &transfer->device, &transfer->offset);
+	probe->start_ns = fc_clock_ns();
 	probe->under_way = fc_queue_submit(&prober->queue, &transfer, 1) == 1;
 	return probe->under_way;
 }
@@ -111,7 +111,7 @@ collect_some(FcCache *cache, uint64_t timeout_ns, FcProbeDone *done)
 	FcTransfer *back[FC_DEVICES_MAX];
 	unsigned count = fc_queue_reap(&prober->queue, timeout_ns > 0, timeout_ns,
 	                               back, FC_DEVICES_MAX);
-	uint64_t now = fc_now_ns();
+	uint64_t now = fc_clock_ns();
 
 	for (unsigned i = 0; i < count; i++)
 	{
@@ -119,7 +119,7 @@ collect_some(FcCache *cache, uint64_t timeout_ns, FcProbeDone *done)
 
 		probe->under_way = false;
 		done(cache, (uint32_t) (probe - prober->probe), now - probe->start_ns,
-		     fc_outcome_of(probe->transfer.result));
+		     fc_devices_outcome(probe->transfer.result));
 	}
 	return count;
 }
@@ -128,7 +128,7 @@ void
 fc_probe_collect(FcCache *cache, unsigned new_ones, uint64_t timeout_ns,
                  FcProbeDone *done)
 {
-	uint64_t begin = fc_now_ns();
+	uint64_t begin = fc_clock_ns();
 	uint64_t waited = 0;
 	unsigned count;
 
@@ -142,7 +142,7 @@ fc_probe_collect(FcCache *cache, unsigned new_ones, uint64_t timeout_ns,
 	     new_ones -= count < new_ones ? count : new_ones)
 	{
 		count = collect_some(cache, timeout_ns - waited, done);
-		waited = fc_now_ns() - begin;
+		waited = fc_clock_ns() - begin;
 	}
 }
 

@@ -125,7 +125,7 @@ alive(uint64_t word)
 }
 
 bool
-fc_owner_gone(const FcCache *cache, uint32_t token)
+fc_process_gone(const FcCache *cache, uint32_t token)
 {
 	int saved_errno = errno;
 	uint32_t place = token & 0xffff;

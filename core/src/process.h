@@ -33,6 +33,6 @@ fc_processes(const FcShared *shared)
  * Is the owner with this token gone, or is it the caller itself, cut off in the
  * middle of something by a signal handler?  Either way nobody will go on.
  */
-extern bool fc_owner_gone(const FcCache *cache, uint32_t token);
+extern bool fc_process_gone(const FcCache *cache, uint32_t token);
 
 #endif

@@ -270,7 +270,7 @@ unsigned
 fc_queue_reap(FcQueue *queue, unsigned min, uint64_t timeout_ns,
               FcTransfer *done[], unsigned max)
 {
-	uint64_t begin = min > 0 ? fc_now_ns() : 0;
+	uint64_t begin = min > 0 ? fc_clock_ns() : 0;
 	uint64_t left = timeout_ns;
 	unsigned count = 0;
 
@@ -286,7 +286,7 @@ fc_queue_reap(FcQueue *queue, unsigned min, uint64_t timeout_ns,
 			break;
 
 		/* A signal, the limit, or a device that is asked again and again. */
-		uint64_t waited = fc_now_ns() - begin;
+		uint64_t waited = fc_clock_ns() - begin;
 
 		if (waited >= timeout_ns)
 			break;

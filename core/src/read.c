@@ -20,8 +20,8 @@
 
 #include "classes.h"
 #include "devices.h"
-#include "fcache/checksum.h"
-#include "files.h"
+#include "fcache/crc32c.h"
+#include "file.h"
 #include "geometry.h"
 #include "health.h"
 #include "read.h"
@@ -65,8 +65,8 @@ note_and_find(const FcShared *shared, const FcFile *file, uint32_t block,
 }
 
 FcStatus
-fc_look_up(FcCache *cache, const FcFile *file, uint32_t block, FcTicket *ticket,
-           FcSeen *seen)
+fc_read_look_up(FcCache *cache, const FcFile *file, uint32_t block,
+                FcTicket *ticket, FcSeen *seen)
 {
 	FcShared *shared = cache->shared;
 	uint64_t mode_word = atomic_load(&shared->mode_word);
@@ -152,13 +152,12 @@ static bool
 checksum_right(FcCache *cache, uint64_t key, const FcSeen *seen,
                const void *page)
 {
-	if (FC_BROKEN(CRC) ||
-	    fc_slot_checksum(key, page) == fc_meta_high(seen->meta))
+	if (FC_BROKEN(CRC) || fc_crc32c_slot(key, page) == fc_meta_high(seen->meta))
 		return true;
 
 	/* Torn by a fill meanwhile, or really corrupt? */
 	if (fc_index_drop(cache->shared, key, seen))
-		fc_slot_corrupt(cache, seen->slot);
+		fc_devices_slot_corrupt(cache, seen->slot);
 	return false;
 }
 
@@ -169,7 +168,7 @@ hit(Run *run, FcTicket *ticket, const FcSeen *seen)
 	ticket->slot = seen->slot;
 	ticket->meta = seen->meta;
 	ticket->crc = seen->crc;
-	fc_index_touch(run->cache, seen);
+	fc_claim_touch(run->cache, seen);
 	run->hits++;
 	run->staged_hits += fc_meta_staged(seen->meta);
 }
@@ -227,10 +226,10 @@ find_block(Run *run, uint32_t block, unsigned i)
 
 	for (int look = 1;; look++)
 	{
-		*status = fc_look_up(cache, run->file, block, ticket, seen);
-		if (*status == FC_OK && !fc_slot_usable(cache, seen->slot))
+		*status = fc_read_look_up(cache, run->file, block, ticket, seen);
+		if (*status == FC_OK && !fc_devices_slot_usable(cache, seen->slot))
 		{
-			fc_slot_bypassed(cache, seen->slot);
+			fc_devices_slot_bypassed(cache, seen->slot);
 			*status = FC_MISS;
 		}
 		if (*status == FC_MISS)
@@ -331,7 +330,7 @@ find_run(Run *run, uint32_t first, unsigned count)
 
 		if (!note_and_find(cache->shared, run->file, first + i, mode_word,
 		                   &run->ticket[i], seen) ||
-		    !fc_slot_usable(cache, seen->slot))
+		    !fc_devices_slot_usable(cache, seen->slot))
 			return false;
 		if (fc_meta_staged(seen->meta))
 			staged[staged_count++] = (uint8_t) i;
@@ -381,7 +380,7 @@ fc_read(FcCache *cache, const FcFile *file, uint32_t block, void *page,
 /* ---- after a hit --------------------------------------------------------------- */
 
 bool
-fc_hit_holds(const FcCache *cache, const FcTicket *ticket)
+fc_read_hit_holds(const FcCache *cache, const FcTicket *ticket)
 {
 	FcSeen seen = { .slot = ticket->slot,
 		            .meta = ticket->meta,
@@ -394,7 +393,7 @@ fc_hit_holds(const FcCache *cache, const FcTicket *ticket)
 }
 
 void
-fc_hit_drop(FcCache *cache, const FcTicket *ticket)
+fc_read_hit_drop(FcCache *cache, const FcTicket *ticket)
 {
 	FcSeen seen = { .slot = ticket->slot,
 		            .meta = ticket->meta,
@@ -405,13 +404,13 @@ fc_hit_drop(FcCache *cache, const FcTicket *ticket)
 }
 
 bool
-fc_cached(const FcCache *cache, const FcFile *file, uint32_t block)
+fc_read_would_hit(const FcCache *cache, const FcFile *file, uint32_t block)
 {
 	FcSeen seen;
 
 	return may_serve(cache, file) &&
 	       fc_index_find(cache->shared, fc_key(file->number, block), &seen) &&
-	       fc_slot_usable(cache, seen.slot);
+	       fc_devices_slot_usable(cache, seen.slot);
 }
 
 /* ---- before it ------------------------------------------------------------------- */
@@ -433,7 +432,7 @@ fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
 		if (!fc_index_find(cache->shared, fc_key(file->number, i),
 		                   &seen[found]) ||
 		    fc_meta_staged(seen[found].meta) ||
-		    !fc_slot_usable(cache, seen[found].slot))
+		    !fc_devices_slot_usable(cache, seen[found].slot))
 			continue;
 		block[found++] = i;
 	}
@@ -451,7 +450,7 @@ fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
 /* ---- all slots, one by one ------------------------------------------------------- */
 
 FcStatus
-fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
+fc_read_slot(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
              FcTicket *ticket)
 {
 	FcShared *shared = cache->shared;
@@ -487,7 +486,7 @@ fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 
 	bool read = fc_meta_staged(seen.meta)
 	                ? fc_staging_read(cache, key, &seen, page)
-	                : fc_slot_fetch(cache, &seen, page);
+	                : fc_reader_slot(cache, &seen, page);
 
 	ticket->crc = seen.crc;
 	errno = saved_errno;
@@ -499,12 +498,12 @@ fc_slot_read(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 }
 
 void
-fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
-             uint64_t bytes, uint64_t ns)
+fc_read_disk_done(FcCache *cache, const FcFile *file, uint32_t blocks,
+                  uint64_t bytes, uint64_t ns)
 {
 	fc_count(cache, FC_COUNT_disk_reads, blocks > 0 ? 1 : 0);
 	fc_count(cache, FC_COUNT_disk_read_bytes, bytes);
-	fc_time(cache, FC_TIME_DISK_READ, ns);
+	fc_count_time(cache, FC_TIME_DISK_READ, ns);
 	fc_health_disk_read(cache, ns);
 	if (fc_file_current(cache, file))
 		atomic_fetch_add_explicit(

@@ -10,9 +10,10 @@
 #include "index.h"
 
 /* The first half of fc_read(), also used by the replay tool. */
-extern FC_MUST_CHECK FcStatus fc_look_up(FcCache *cache, const FcFile *file,
-                                         uint32_t block, FcTicket *ticket,
-                                         FcSeen *seen);
+extern FC_MUST_CHECK FcStatus fc_read_look_up(FcCache *cache,
+                                              const FcFile *file,
+                                              uint32_t block, FcTicket *ticket,
+                                              FcSeen *seen);
 
 /*
  * fc_read() for blocks side by side, each with its page, ticket and answer.  Their

@@ -129,8 +129,8 @@ take_place(FcCache *cache, const FcSeen *seen, uint64_t now_ns)
 	place->start_ns = now_ns;
 	place->transfer = (FcTransfer){ .page = reader->page[place - reader->place],
 		                            .tag = place };
-	fc_slot_place(cache, seen->slot, &place->transfer.device,
-	              &place->transfer.offset);
+	fc_devices_place_of_slot(cache, seen->slot, &place->transfer.device,
+	                         &place->transfer.offset);
 	return place;
 }
 
@@ -150,7 +150,7 @@ submit(FcReader *reader, FcTransfer *transfer[], unsigned count)
 static FcOutcome
 outcome_of(FcCache *cache, const Place *place)
 {
-	FcOutcome outcome = fc_outcome_of(place->transfer.result);
+	FcOutcome outcome = fc_devices_outcome(place->transfer.result);
 
 	/* The cache has shrunk, and its file with it: nobody's fault either. */
 	if (outcome == FC_OUTCOME_ERROR &&
@@ -171,7 +171,7 @@ kept_place_done(FcCache *cache, const Place *place)
 
 	if (outcome == FC_OUTCOME_OK)
 		outcome = FC_OUTCOME_AHEAD;
-	fc_device_read_done(cache, place->transfer.device, 0, outcome);
+	fc_devices_read_done(cache, place->transfer.device, 0, outcome);
 	if (outcome == FC_OUTCOME_AHEAD)
 		reader->come |= bit_of(reader, place);
 	else
@@ -268,7 +268,7 @@ fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count)
 {
 	FcReader *reader = take_reader(cache);
 	FcTransfer *transfer[PAGES];
-	uint64_t now_ns = fc_now_ns();
+	uint64_t now_ns = fc_clock_ns();
 	unsigned wanted = 0;
 	unsigned i = 0;
 
@@ -397,8 +397,8 @@ deliver(Call *call, Place *place)
 {
 	FcOutcome outcome = outcome_of(call->cache, place);
 
-	fc_device_read_done(call->cache, place->transfer.device,
-	                    call->now_ns - place->start_ns, outcome);
+	fc_devices_read_done(call->cache, place->transfer.device,
+	                     call->now_ns - place->start_ns, outcome);
 	call->waited_for--;
 	if (outcome == FC_OUTCOME_OK)
 		call->deliver(call->context, place->index, place->transfer.page, false);
@@ -429,7 +429,7 @@ fetch_reads(Call *call)
 	unsigned count = fc_queue_reap(&reader->queue, wanted_now(call),
 	                               call->end_ns - call->now_ns, done, PAGES);
 
-	call->now_ns = fc_now_ns();
+	call->now_ns = fc_clock_ns();
 	for (unsigned i = 0; i < count; i++)
 	{
 		Place *place = done[i]->tag;
@@ -461,8 +461,8 @@ abandon_reads(Call *call)
 		if (((reader->free | reader->kept) >> i & 1) != 0 ||
 		    place->call != reader->call)
 			continue;
-		fc_device_read_done(call->cache, place->transfer.device,
-		                    call->now_ns - since_ns, FC_OUTCOME_TIMEOUT);
+		fc_devices_read_done(call->cache, place->transfer.device,
+		                     call->now_ns - since_ns, FC_OUTCOME_TIMEOUT);
 		call->waited_for--;
 		call->deliver(call->context, place->index, NULL, false);
 		if (FC_BROKEN(LOST_PAGE))
@@ -509,7 +509,7 @@ void
 fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
                FcDeliver *deliver_one, FcMeanwhile *meanwhile, void *context)
 {
-	uint64_t now_ns = fc_now_ns();
+	uint64_t now_ns = fc_clock_ns();
 	Call call;
 
 	FC_ASSERT(count <= FC_RUN_BLOCKS_MAX);
@@ -556,17 +556,17 @@ take_whole(void *context, unsigned index, const void *page, bool failed)
 }
 
 bool
-fc_slot_fetch(FcCache *cache, const FcSeen *seen, void *page)
+fc_reader_slot(FcCache *cache, const FcSeen *seen, void *page)
 {
 	Target target = { .page = page };
 
-	if (fc_slot_usable(cache, seen->slot))
+	if (fc_devices_slot_usable(cache, seen->slot))
 		fc_reader_read(cache, seen, 1, take_whole, NULL, &target);
 	return target.read;
 }
 
 const char *
-fc_io_engine(FcCache *cache)
+fc_reader_engine(FcCache *cache)
 {
 	int saved_errno = errno;
 	FcReader *reader = take_reader(cache);

@@ -39,7 +39,7 @@ extern FC_MUST_CHECK unsigned
 fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count);
 
 /* The bytes of an entry's slot as they are; false if they are not to be had. */
-extern bool fc_slot_fetch(FcCache *cache, const FcSeen *seen, void *page);
+extern bool fc_reader_slot(FcCache *cache, const FcSeen *seen, void *page);
 
 /* Wait for what is still under way, and give the memory back. */
 extern void fc_reader_close(FcCache *cache);

@@ -38,11 +38,11 @@
 #include <errno.h>
 
 #include "budget.h"
-#include "files.h"
+#include "file.h"
 #include "geometry.h"
 #include "health.h"
 #include "process.h"
-#include "fcache/checksum.h"
+#include "fcache/crc32c.h"
 #include "reader.h"
 #include "staging.h"
 
@@ -58,7 +58,7 @@ lock_resizer(FcCache *cache)
 		return false;
 	if (atomic_compare_exchange_strong(lock, &owner, cache->token))
 		return true;
-	return fc_owner_gone(cache, owner) &&
+	return fc_process_gone(cache, owner) &&
 	       atomic_compare_exchange_strong(lock, &owner, cache->token);
 }
 
@@ -79,19 +79,19 @@ fetch(FcCache *cache, uint64_t key, FcSeen *seen)
 	if (fc_meta_staged(seen->meta))
 		return fc_staging_read(cache, key, seen, cache->scratch);
 	seen->crc = fc_meta_high(seen->meta);
-	return fc_slot_fetch(cache, seen, cache->scratch) &&
-	       fc_slot_checksum(key, cache->scratch) == seen->crc;
+	return fc_reader_slot(cache, seen, cache->scratch) &&
+	       fc_crc32c_slot(key, cache->scratch) == seen->crc;
 }
 
 /* Who moves blocks may wait: it writes the scratch block to the slot itself. */
 static bool
 write_slot(FcCache *cache, uint32_t slot)
 {
-	uint64_t start = fc_now_ns();
+	uint64_t start = fc_clock_ns();
 	FcDevice *device;
 	off_t offset;
 
-	fc_slot_place(cache, slot, &device, &offset);
+	fc_devices_place_of_slot(cache, slot, &device, &offset);
 
 	ssize_t put =
 		device->ops->write(device, cache->scratch, FC_BLOCK_SIZE, offset);
@@ -99,7 +99,7 @@ write_slot(FcCache *cache, uint32_t slot)
 	                    : put < 0 && errno == EINTR ? FC_OUTCOME_INTERRUPTED
 	                                                : FC_OUTCOME_ERROR;
 
-	fc_device_write_done(cache, device, fc_now_ns() - start, outcome);
+	fc_devices_write_done(cache, device, fc_clock_ns() - start, outcome);
 	return outcome == FC_OUTCOME_OK;
 }
 
@@ -118,7 +118,7 @@ note_ticket(FcCache *cache, uint64_t key, FcTicket *ticket)
 	ticket->set_generation =
 		atomic_load(&fc_set(shared, ticket->set)->generation);
 	return fc_generation_state(ticket->file_generation) != FC_NUMBER_RETIRED &&
-	       fc_set_takes(cache, ticket->set) && fc_budget_allows(cache);
+	       fc_devices_take_set(cache, ticket->set) && fc_budget_allows(cache);
 }
 
 /*
@@ -139,7 +139,7 @@ copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
 		return false;
 	FC_POINT("move-noted");
 	if (!fc_index_holds(cache->shared, key, &seen) ||
-	    fc_index_claim_move(cache, &ticket, &seen, &claim) != FC_OK)
+	    fc_claim_move(cache, &ticket, &seen, &claim) != FC_OK)
 		return false;
 	FC_POINT("move-claimed");
 
@@ -149,13 +149,13 @@ copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
 	if (!good ||
 	    (!FC_BROKEN(MOVE_LOOK) && !fc_index_holds(cache->shared, key, &seen)))
 	{
-		fc_index_abandon(cache, &ticket, &claim);
+		fc_claim_abandon(cache, &ticket, &claim);
 		return false;
 	}
 	FC_POINT("move-looked");
 	if (FC_BROKEN(MOVE_TICKET))
 		(void) note_ticket(cache, key, &ticket);
-	return fc_index_publish(cache, &ticket, &claim, FC_VALID, seen.crc) ==
+	return fc_claim_publish(cache, &ticket, &claim, FC_VALID, seen.crc) ==
 	       FC_OK;
 }
 
@@ -265,7 +265,7 @@ set_is_quiet(FcCache *cache, uint32_t number)
 			            .meta = atomic_load(&set->meta[way]) };
 
 		if (fc_meta_state(seen.meta) != FC_EMPTY &&
-		    !fc_index_take_over(cache, &seen))
+		    !fc_claim_take_over(cache, &seen))
 			return false;
 	}
 	return true;
@@ -302,7 +302,7 @@ fc_resize_begin(FcCache *cache, uint32_t slot_count)
 		return FC_SKIP;
 
 	FcStatus status = FC_SKIP;
-	FcSize size = fc_size(cache);
+	FcSize size = fc_geometry_size(cache);
 
 	if (!size.changing)
 	{
@@ -327,7 +327,7 @@ fc_resize_step(FcCache *cache, uint32_t sets)
 	FcShared *shared = cache->shared;
 	uint32_t budget = sets;
 
-	if (!fc_size(cache).changing || fc_mode(cache, NULL) == FC_OFFLINE)
+	if (!fc_geometry_size(cache).changing || fc_mode(cache, NULL) == FC_OFFLINE)
 		return false;
 	if (!lock_resizer(cache))
 		return true;
@@ -340,5 +340,5 @@ fc_resize_step(FcCache *cache, uint32_t sets)
 	if (!fc_geometry_moving(geometry))
 		drain(cache, fc_geometry_new(geometry), &budget);
 	unlock_resizer(cache);
-	return fc_size(cache).changing;
+	return fc_geometry_size(cache).changing;
 }

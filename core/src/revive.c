@@ -6,7 +6,7 @@
  * were, and if the cache's memory lies where it outlives the server it is still
  * there.  What holds in it, since every process may be killed anywhere anyway: the
  * index, claims and locks (their owners are gone and get taken over).  What does
- * not: that files are what they were.  So all files fall asleep (stamps.c), and
+ * not: that files are what they were.  So all files fall asleep (stamp.c), and
  * those with a change in flight are dropped.
  *
  * Whoever crashed may have written over the memory first.  What that could do:
@@ -18,7 +18,7 @@
  *	- the staging ring: emptied, what was on its way to flash is lost;
  *	- the head: compared with what a new one would be;
  *	- the write budget, and what was written: the cache files say it again (wear.c);
- *	- counters of what is cached, keys beyond all tables: fc_cache_audit().
+ *	- counters of what is cached, keys beyond all tables: fc_revive_audit().
  * The audit looks at every entry once, before anything is served.  Until it is over
  * nobody believes the counters, and a change of a range walks the index.
  *
@@ -32,7 +32,7 @@
 #include "budget.h"
 #include "classes.h"
 #include "count.h"
-#include "files.h"
+#include "file.h"
 #include "geometry.h"
 #include "health.h"
 #include "process.h"
@@ -152,20 +152,20 @@ reset(FcShared *shared)
 }
 
 FcStart
-fc_cache_revive(FcCache *cache, void *memory, const FcConfig *config,
-                FcDevice *devices, const FcIdentity *identity, uint64_t nonce)
+fc_revive(FcCache *cache, void *memory, const FcConfig *config,
+          FcDevice *devices, const FcIdentity *identity, uint64_t nonce)
 {
 	FcShared *shared = memory;
 	FcShared layout;
 	FcStart start;
 
-	if (!fc_lay_out(config, &layout))
+	if (!fc_layout(config, &layout))
 		return FC_START_GEOMETRY;
 	start =
 		judge(shared, &layout, config->slot_count / FC_WAYS, identity, nonce);
 	if (start != FC_START_MEMORY)
 		return start;
-	if (fc_open_handle(cache, shared, config->policy, devices) != FC_OK)
+	if (fc_cache_open(cache, shared, config->policy, devices) != FC_OK)
 		return FC_START_UNREADABLE;
 	reset(shared);
 	for (uint32_t i = 0; i < layout.device_count; i++)
@@ -206,7 +206,7 @@ audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
 			return;
 		if (state == FC_VALID && is_possible(shared, set_number, key))
 		{
-			fc_file_block_enters(shared, fc_key_file(key), (uint32_t) key);
+			fc_chunk_enter(shared, fc_key_file(key), (uint32_t) key);
 			return;
 		}
 
@@ -215,7 +215,7 @@ audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
 		 * what was on its way to flash got lost.
 		 */
 		if ((state == FC_FILLING || state == FC_DOOMED) &&
-		    !fc_owner_gone(cache, fc_meta_high(meta)))
+		    !fc_process_gone(cache, fc_meta_high(meta)))
 			return;
 		FC_POINT("entry-audited");
 		if (atomic_compare_exchange_strong(&set->meta[way], &meta,
@@ -225,7 +225,7 @@ audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
 }
 
 void
-fc_cache_audit(FcCache *cache)
+fc_revive_audit(FcCache *cache)
 {
 	FcShared *shared = cache->shared;
 
@@ -239,7 +239,7 @@ fc_cache_audit(FcCache *cache)
 		atomic_store(&fc_files(shared)[number].cached_blocks, 0);
 		atomic_store(&fc_files(shared)[number].high, 0);
 	}
-	for (uint32_t i = 0; i < fc_slot_count(cache) / FC_WAYS; i++)
+	for (uint32_t i = 0; i < fc_geometry_slot_count(cache) / FC_WAYS; i++)
 	{
 		for (unsigned way = 0; way < FC_WAYS; way++)
 			audit_entry(cache, i, way);

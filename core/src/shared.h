@@ -6,7 +6,7 @@
  * it out (layout.c).  Behind the head lie arrays, each with a header of its own:
  *
  *	FcShared | staging ring | processes | counters, by device, too | changes in
- *	flight | generations, tags and lines of files, chunks (files.h) | classes |
+ *	flight | generations, tags and lines of files, chunks (file.h) | classes |
  *	policy | sets (index.h)
  *
  * They name each other by offset and number, never by pointer: the same bytes
@@ -153,7 +153,7 @@ struct FcShared
 	uint64_t processes_offset;
 	uint64_t shards_offset;
 	uint64_t device_shards_offset;
-	uint64_t change_counters_offset; /* changes in flight; see stamps.c */
+	uint64_t change_counters_offset; /* changes in flight; see stamp.c */
 	uint64_t generations_offset;
 	uint64_t tags_offset;
 	uint64_t files_offset;
@@ -183,7 +183,7 @@ struct FcShared
 	FcAtomic32 control_next; /* ... that is being written */
 	uint32_t map_sets;       /* of each of its files */
 	FcAtomic32 map_next;     /* the part of it that is next */
-	FcAtomic32 unsynced;     /* see fc_unsynced_set() */
+	FcAtomic32 unsynced;     /* see fc_map_unsynced_set() */
 
 	FcAtomic32 classes_used;      /* a class other than the default was set */
 	FcAtomic32 classes_changed;   /* ... and numbers' copies do not know yet */
@@ -245,10 +245,10 @@ fc_word_mode(uint64_t mode_word)
 /* ---- layout.c ------------------------------------------------------------ */
 
 /* Sizes and offsets of everything; false if the config cannot work. */
-extern bool fc_lay_out(const FcConfig *config, FcShared *shared);
-extern FC_MUST_CHECK FcStatus fc_open_handle(FcCache *cache, FcShared *shared,
-                                             const FcPolicy *policy,
-                                             FcDevice *devices);
+extern bool fc_layout(const FcConfig *config, FcShared *shared);
+extern FC_MUST_CHECK FcStatus fc_cache_open(FcCache *cache, FcShared *shared,
+                                            const FcPolicy *policy,
+                                            FcDevice *devices);
 
 /* ---- mode.c -------------------------------------------------------------- */
 

@@ -28,7 +28,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "fcache/checksum.h"
+#include "fcache/crc32c.h"
 #include "staging.h"
 
 #include <errno.h>
@@ -244,11 +244,12 @@ fc_staging_put(FcCache *cache, uint32_t ref, uint64_t key, uint32_t slot,
 
 	/* The caller's page may change while we look at it: the copy may not. */
 	memcpy(copy, page, FC_BLOCK_SIZE);
-	atomic_store_explicit(&head->crc, fc_slot_checksum(key, copy),
+	atomic_store_explicit(&head->crc, fc_crc32c_slot(key, copy),
 	                      memory_order_relaxed);
 	atomic_store_explicit(&head->slot, slot, memory_order_relaxed);
 	atomic_store_explicit(&head->update, update, memory_order_relaxed);
-	atomic_store_explicit(&head->staged_ns, fc_now_ns(), memory_order_relaxed);
+	atomic_store_explicit(&head->staged_ns, fc_clock_ns(),
+	                      memory_order_relaxed);
 }
 
 void
@@ -308,5 +309,5 @@ fc_staging_read(const FcCache *cache, uint64_t key, FcSeen *seen, void *page)
 	seen->crc = atomic_load_explicit(&head->crc, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	return fc_page_is(atomic_load(&head->word), ref) &&
-	       (FC_BROKEN(CRC) || fc_slot_checksum(key, page) == seen->crc);
+	       (FC_BROKEN(CRC) || fc_crc32c_slot(key, page) == seen->crc);
 }

@@ -5,7 +5,7 @@
  * At a shutdown the host ends its writer before the last checkpoint, which writes
  * every changed block.  The ring takes the first of them; the rest would be gone from
  * the cache, just those that were used last.  So the process that does it, which may
- * wait, calls fc_writer_stand_in() before each change.  If the ring is full then, and
+ * wait, calls fc_stand_in() before each change.  If the ring is full then, and
  * nobody is the writer, it signs as the writer, writes with the writer's own hands
  * (flights.c) until the ring is half empty, waits for what it has begun, and signs off.
  *
@@ -128,7 +128,7 @@ static void
 write_out(FcWriter *writer, uint64_t limit_ns)
 {
 	FcShared *shared = writer->cache->shared;
-	uint64_t begin = fc_now_ns();
+	uint64_t begin = fc_clock_ns();
 	uint64_t now = begin;
 	uint64_t written = begin; /* then, the last time */
 
@@ -151,7 +151,7 @@ write_out(FcWriter *writer, uint64_t limit_ns)
 		if (flying == 0)
 			break;
 		fc_flights_finish(writer, 1, FC_FLIGHTS_BUSY_NS);
-		now = fc_now_ns();
+		now = fc_clock_ns();
 		if (writer->flying < flying)
 			written = now;
 		if (!FC_BROKEN(STAND_IN_LIMIT) &&
@@ -166,7 +166,7 @@ write_out(FcWriter *writer, uint64_t limit_ns)
 }
 
 void
-fc_writer_stand_in(FcCache *cache, uint64_t limit_ns)
+fc_stand_in(FcCache *cache, uint64_t limit_ns)
 {
 	FcShared *shared = cache->shared;
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "fcache/cache.h"
-#include "fcache/checksum.h"
+#include "fcache/crc32c.h"
 #include "ondisk.h"
 
 /* Aligned, and as long as a write to flash has to be with O_DIRECT. */
@@ -27,7 +27,7 @@ crc_of(const FcDiskSuperblock *superblock)
 }
 
 void
-fc_label_read(int fd, FcLabel *label)
+fc_superblock_read(int fd, FcLabel *label)
 {
 	SuperblockPage page;
 	FcDiskSuperblock disk;
@@ -61,7 +61,7 @@ fc_label_read(int fd, FcLabel *label)
 }
 
 bool
-fc_label_write(int fd, const FcLabel *label)
+fc_superblock_write(int fd, const FcLabel *label)
 {
 	SuperblockPage page = { { 0 } };
 	FcDiskSuperblock disk = {

@@ -40,7 +40,7 @@
 
 #include "budget.h"
 #include "count.h"
-#include "fcache/checksum.h"
+#include "fcache/crc32c.h"
 #include "health.h"
 #include "ondisk.h"
 #include "queue.h"
@@ -96,7 +96,7 @@ inode_of(int fd)
 static uint64_t
 age_of(const FcShared *shared, const FcDiskWear *wear)
 {
-	uint64_t now = fc_now_ns();
+	uint64_t now = fc_clock_ns();
 	uint64_t boot = shared->identity.boot[0];
 
 	if (wear->boot == 0 || boot == 0)
@@ -226,7 +226,7 @@ blocks_before(const FcDevice *device, uint64_t hour)
 static uint64_t
 slots_written(const FcShared *shared, uint32_t number)
 {
-	return fc_device_counter(shared, number, FC_DEVICE_WRITES_DONE);
+	return fc_count_sum_of_device(shared, number, FC_DEVICE_WRITES_DONE);
 }
 
 /* Blocks written to the file in an hour: before, and its share of what came since. */
@@ -313,7 +313,7 @@ fc_wear_begin(FcCache *cache, uint64_t bytes_per_day)
 	for (uint32_t i = 0; i < shared->device_count; i++)
 		take_hours(shared, &found[i], &cache->devices[i].wear);
 
-	fc_write_budget_set(cache, bytes_per_day);
+	fc_budget_set(cache, bytes_per_day);
 
 	/* From here on it has not ended; and it is killed before the next one, perhaps. */
 	for (uint32_t i = 0; i < shared->device_count; i++)
@@ -412,7 +412,7 @@ void
 fc_wear_save(FcCache *cache)
 {
 	FcWearWriter *writer = writer_of(cache);
-	uint64_t now = fc_now_ns();
+	uint64_t now = fc_clock_ns();
 
 	if (writer == NULL)
 		return;

@@ -83,7 +83,8 @@ fc_writer_begin(FcCache *cache, FcWriter **writer_out)
 
 	if (cache->token == 0 && fc_process_begin(cache) != FC_OK)
 		return FC_FULL;
-	if (before != 0 && !FC_BROKEN(WRITER_GONE) && !fc_owner_gone(cache, before))
+	if (before != 0 && !FC_BROKEN(WRITER_GONE) &&
+	    !fc_process_gone(cache, before))
 		return FC_FULL;
 	writer = calloc(1, sizeof(*writer));
 	if (writer == NULL)
@@ -110,7 +111,7 @@ fc_writer_begin(FcCache *cache, FcWriter **writer_out)
 void
 fc_writer_run(FcWriter *writer, uint64_t timeout_ns)
 {
-	if (fc_now_ns() - writer->tidied_ns >= FC_FLIGHTS_TIDY_NS)
+	if (fc_clock_ns() - writer->tidied_ns >= FC_FLIGHTS_TIDY_NS)
 		fc_flights_tidy(writer);
 	if (writer->flying > 0)
 		fc_flights_finish(writer, 0, 0);
@@ -141,12 +142,12 @@ is_dry(const FcShared *shared)
 FcStatus
 fc_writer_drain(FcWriter *writer, uint64_t timeout_ns)
 {
-	uint64_t begin = fc_now_ns();
+	uint64_t begin = fc_clock_ns();
 
 	fc_flights_tidy(writer);
 	while (!is_dry(writer->cache->shared))
 	{
-		uint64_t waited = fc_now_ns() - begin;
+		uint64_t waited = fc_clock_ns() - begin;
 
 		if (waited > timeout_ns || fc_mode(writer->cache, NULL) == FC_OFFLINE)
 			return FC_FAILED;
@@ -160,10 +161,10 @@ FcStatus
 fc_writer_end(FcWriter *writer, uint64_t timeout_ns)
 {
 	FcShared *shared = writer->cache->shared;
-	uint64_t begin = fc_now_ns();
+	uint64_t begin = fc_clock_ns();
 	uint32_t mine = writer->cache->token;
 
-	while (writer->flying > 0 && fc_now_ns() - begin <= timeout_ns)
+	while (writer->flying > 0 && fc_clock_ns() - begin <= timeout_ns)
 	{
 		fc_flights_submit(writer);
 		fc_flights_finish(writer, 1, FC_FLIGHTS_BUSY_NS);
@@ -192,7 +193,7 @@ fc_writer_flush(FcCache *cache, uint64_t timeout_ns)
 }
 
 FcRingInfo
-fc_ring_info(const FcCache *cache)
+fc_writer_ring_info(const FcCache *cache)
 {
 	FcShared *shared = cache->shared;
 	uint32_t writer = atomic_load(&shared->ring_writer);
@@ -201,7 +202,7 @@ fc_ring_info(const FcCache *cache)
 		.pages = shared->ring_count,
 		.used = fc_staging_used(shared),
 		.served = writer != 0 &&
-		          (writer == cache->token || !fc_owner_gone(cache, writer)),
+		          (writer == cache->token || !fc_process_gone(cache, writer)),
 		.stood_in_ns = (uint64_t) atomic_load(&shared->ring_stood_in_us) * 1000,
 	};
 }

@@ -47,7 +47,7 @@ serves(Rig *rig, const FcFile *file, uint32_t block, uint64_t version)
 UNUSED static uint64_t
 count_of(const Rig *rig, FcCounter counter)
 {
-	return fc_counter(&rig->cache, counter);
+	return fc_count_sum(&rig->cache, counter);
 }
 
 #endif

@@ -23,7 +23,7 @@ begin(uint64_t bytes_per_day)
 	rig_open(&rig, 4096, 64);
 	file = fc_file(file_id(7));
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
-	fc_write_budget_set(&rig.cache, bytes_per_day);
+	fc_budget_set(&rig.cache, bytes_per_day);
 }
 
 static void
@@ -51,7 +51,7 @@ put(uint32_t block)
 static uint64_t
 written(void)
 {
-	return fc_counter(&rig.cache, FC_COUNT_flash_write_bytes);
+	return fc_count_sum(&rig.cache, FC_COUNT_flash_write_bytes);
 }
 
 /*
@@ -104,7 +104,7 @@ test_holds(Random *random)
 	OK(written() > hour * 95 / 100, "the share is used: %llu kB of %llu",
 	   (unsigned long long) written() / 1024,
 	   (unsigned long long) (hour + burst) / 1024);
-	OK(fc_counter(&rig.cache, FC_COUNT_insert_skip_budget) > 1000,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_insert_skip_budget) > 1000,
 	   "what is beyond it is skipped, and counted");
 	end();
 
@@ -137,9 +137,9 @@ test_unlimited(void)
 	begin(0);
 	for (uint32_t block = 0; block < 1000; block++)
 		(void) put(block);
-	OK(fc_counter(&rig.cache, FC_COUNT_insert_skip_budget) == 0,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_insert_skip_budget) == 0,
 	   "without a budget nothing is skipped");
-	fc_write_budget_info(&rig.cache, &info);
+	fc_budget_info(&rig.cache, &info);
 	OK(info.bytes_per_day == 0 && info.day_bytes == written() &&
 	       info.day_bytes > 0,
 	   "but what is written is summed up");
@@ -156,15 +156,15 @@ test_changed(void)
 		(void) put(block);
 	before = written();
 	OK(before <= 9 * FC_BLOCK_SIZE, "a small budget is soon used up");
-	fc_write_budget_set(&rig.cache, MB);
+	fc_budget_set(&rig.cache, MB);
 	(void) put(200);
 	OK(written() == before, "setting it again fills no bucket");
-	fc_write_budget_set(&rig.cache, 1000000 * MB);
+	fc_budget_set(&rig.cache, 1000000 * MB);
 	for (uint32_t block = 300; block < 400; block++)
 		(void) put(block);
 	OK(written() == before + 100 * FC_BLOCK_SIZE,
 	   "another budget counts at once");
-	fc_write_budget_set(&rig.cache, MB);
+	fc_budget_set(&rig.cache, MB);
 	for (uint32_t block = 500; block < 600; block++)
 		(void) put(block);
 	OK(written() <= before + 109 * FC_BLOCK_SIZE, "a smaller one, too");
@@ -201,7 +201,7 @@ test_day(void)
 	begin(day_budget);
 	for (uint32_t block = 0; block < 100; block++)
 		(void) put(block);
-	fc_write_budget_info(&rig.cache, &info);
+	fc_budget_info(&rig.cache, &info);
 	OK(info.day_bytes == 100 * FC_BLOCK_SIZE &&
 	       info.left_today_bytes == day_budget - 100 * FC_BLOCK_SIZE,
 	   "what is left of the day's budget is what was not written");
@@ -210,16 +210,16 @@ test_day(void)
 	fc_test_now_ns += 10 * HOUR;
 	for (uint32_t block = 200; block < 250; block++)
 		(void) put(block);
-	fc_write_budget_info(&rig.cache, &info);
+	fc_budget_info(&rig.cache, &info);
 	OK(info.day_bytes == 150 * FC_BLOCK_SIZE && info.day_ns == 10 * HOUR,
 	   "10 hours later it is still of this day");
 	fc_test_now_ns += 14 * HOUR;
-	fc_write_budget_info(&rig.cache, &info);
+	fc_budget_info(&rig.cache, &info);
 	OK(info.day_bytes == 50 * FC_BLOCK_SIZE &&
 	       info.day_ns == 23 * HOUR + 17 * MINUTE,
 	   "after 24 hours it is not");
 	fc_test_now_ns += 48 * HOUR;
-	fc_write_budget_info(&rig.cache, &info);
+	fc_budget_info(&rig.cache, &info);
 	OK(info.day_bytes == 0, "nor is the rest, days later");
 	end();
 }

@@ -27,7 +27,8 @@ test_read_and_fill(void)
 	OK(fc_fill(&rig.cache, &ticket, &page) == FC_OK, "a miss can be filled");
 	OK(serves(&rig, &file, 3, 1), "and then hits, byte for byte");
 	OK(look(&rig, &file, 4) == FC_MISS, "its neighbour misses");
-	OK(fc_cached(&rig.cache, &file, 3) && !fc_cached(&rig.cache, &file, 4),
+	OK(fc_read_would_hit(&rig.cache, &file, 3) &&
+	       !fc_read_would_hit(&rig.cache, &file, 4),
 	   "and so the hint says");
 
 	OK(fc_read(&rig.cache, &file, 3, odd + 1, &ticket) == FC_OK &&
@@ -55,9 +56,9 @@ test_read_and_fill(void)
 	OK(fc_file_info(&rig.cache, file.number, &info) && info.hits == 3 &&
 	       info.misses == 4 && info.cached_blocks == 2,
 	   "for the file too");
-	OK(fc_used_slots(&rig.cache) == 2, "two slots are used");
+	OK(fc_file_used_slots(&rig.cache) == 2, "two slots are used");
 
-	fc_disk_read(&rig.cache, &file, 2, 16384, 1000);
+	fc_read_disk_done(&rig.cache, &file, 2, 16384, 1000);
 	OK(fc_file_info(&rig.cache, file.number, &info) &&
 	       info.disk_read_ns == 1000 &&
 	       count_of(&rig, FC_COUNT_disk_reads) == 1 &&
@@ -80,28 +81,30 @@ test_hits_can_be_verified(void)
 
 	FcTicket hit = ticket;
 
-	OK(fc_hit_holds(&rig.cache, &hit), "a hit holds");
-	OK(fc_slot_read(&rig.cache, hit.slot, &back, &id, &ticket) == FC_OK &&
+	OK(fc_read_hit_holds(&rig.cache, &hit), "a hit holds");
+	OK(fc_read_slot(&rig.cache, hit.slot, &back, &id, &ticket) == FC_OK &&
 	       id.relation == 7 && ticket.block == 3 && page_is(&back, 7, 3, 1),
 	   "its slot tells the block and can be read");
-	OK(fc_slot_read(&rig.cache, (hit.slot + 1) % 256, &back, &id, &ticket) ==
+	OK(fc_read_slot(&rig.cache, (hit.slot + 1) % 256, &back, &id, &ticket) ==
 	       FC_MISS,
 	   "an empty slot cannot");
 
 	change_blocks(&rig.cache, &file, 3, 1);
-	OK(!fc_hit_holds(&rig.cache, &hit), "after a change it does not hold");
-	OK(put(&rig, &file, 3) == FC_OK && !fc_hit_holds(&rig.cache, &hit),
+	OK(!fc_read_hit_holds(&rig.cache, &hit), "after a change it does not hold");
+	OK(put(&rig, &file, 3) == FC_OK && !fc_read_hit_holds(&rig.cache, &hit),
 	   "nor after the block was filled again");
-	fc_hit_drop(&rig.cache, &hit);
-	OK(fc_cached(&rig.cache, &file, 3), "dropping an old hit drops nothing");
+	fc_read_hit_drop(&rig.cache, &hit);
+	OK(fc_read_would_hit(&rig.cache, &file, 3),
+	   "dropping an old hit drops nothing");
 	MUST(look(&rig, &file, 3) == FC_OK);
-	fc_hit_drop(&rig.cache, &ticket);
-	OK(!fc_cached(&rig.cache, &file, 3), "dropping a hit drops its entry");
+	fc_read_hit_drop(&rig.cache, &ticket);
+	OK(!fc_read_would_hit(&rig.cache, &file, 3),
+	   "dropping a hit drops its entry");
 
 	MUST(put(&rig, &file, 3) == FC_OK && look(&rig, &file, 3) == FC_OK);
 	hit = ticket;
 	change_blocks(&rig.cache, &file, 500, FC_BLOCKS_ALL);
-	OK(!fc_hit_holds(&rig.cache, &hit),
+	OK(!fc_read_hit_holds(&rig.cache, &hit),
 	   "a hit does not hold once the file was truncated");
 	rig_close(&rig);
 }
@@ -134,29 +137,29 @@ test_slots_can_be_read(void)
 		{
 			case 0:
 				rig.flash.read_fault = FAULT_FLIP;
-				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				OK(fc_read_slot(&rig.cache, slot, &back, &id, &ticket) ==
 				           FC_MISS &&
 				       count_of(&rig, FC_COUNT_corrupt_slots) == 1 &&
-				       !fc_cached(&rig.cache, &acting_on, 3),
+				       !fc_read_would_hit(&rig.cache, &acting_on, 3),
 				   "a corrupt slot is found by reading it, and dropped");
 				break;
 			case 1:
 				rig.flash.read_fault = FAULT_EIO;
-				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				OK(fc_read_slot(&rig.cache, slot, &back, &id, &ticket) ==
 				       FC_MISS,
 				   "a slot that cannot be read tells nothing");
 				fc_cache_clear(&rig.cache);
 				break;
 			case 2:
 				rig.flash.on_read = write_block_3;
-				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				OK(fc_read_slot(&rig.cache, slot, &back, &id, &ticket) ==
 				       FC_MISS,
 				   "nor does one whose block changes meanwhile");
 				break;
 			case 3:
 				MUST(fc_mode_set(&rig.cache, FC_PASSTHROUGH, FC_REASON_USER) ==
 				     FC_OK);
-				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				OK(fc_read_slot(&rig.cache, slot, &back, &id, &ticket) ==
 				           FC_OK &&
 				       page_is(&back, 7, 3, 1),
 				   "a warm slot can be verified in passthrough");
@@ -168,7 +171,7 @@ test_slots_can_be_read(void)
 				/* As by a process killed in fc_file_retire(). */
 				atomic_fetch_add(
 					&fc_generations(rig.cache.shared)[acting_on.number], 1);
-				OK(fc_slot_read(&rig.cache, slot, &back, &id, &ticket) ==
+				OK(fc_read_slot(&rig.cache, slot, &back, &id, &ticket) ==
 				       FC_MISS,
 				   "nor does a block of a retired file");
 				break;
@@ -243,7 +246,7 @@ test_eviction(void)
 	OK(cached == FC_WAYS && wrong == 0, "and holds as many as it has slots");
 	OK(count_of(&rig, FC_COUNT_eviction_aged_out) == 1000 - FC_WAYS,
 	   "the others aged out");
-	OK(fc_used_slots(&rig.cache) == FC_WAYS, "all slots are used");
+	OK(fc_file_used_slots(&rig.cache) == FC_WAYS, "all slots are used");
 	rig_close(&rig);
 }
 
@@ -262,7 +265,7 @@ test_write_and_refresh(void)
 	fc_change_end(&rig.cache, &file, &change);
 	page_make(&page, 7, 3, 2);
 	OK(fc_change_fill(&rig.cache, &change, &page) == FC_SKIP &&
-	       !fc_cached(&rig.cache, &file, 3),
+	       !fc_read_would_hit(&rig.cache, &file, 3),
 	   "a block that was not cached is not put in by a write");
 
 	MUST(put(&rig, &file, 3) == FC_OK);
@@ -288,7 +291,7 @@ test_write_and_refresh(void)
 	fc_change_begin(&rig.cache, &file, 3, 1, &change);
 	MUST(put(&rig, &file, 3) == FC_OK);
 	fc_change_end(&rig.cache, &file, &change);
-	OK(!fc_cached(&rig.cache, &file, 3), "a fill meanwhile is dropped");
+	OK(!fc_read_would_hit(&rig.cache, &file, 3), "a fill meanwhile is dropped");
 	page_make(&page, 7, 3, 3);
 	OK(fc_change_fill(&rig.cache, &change, &page) == FC_SKIP,
 	   "and gives no right to refresh");
@@ -328,11 +331,11 @@ test_ranges(void)
 			MUST(put(&rig, &file, block) == FC_OK);
 		fc_change_begin(&rig.cache, &file, 300, counts[i], &change);
 		for (uint32_t block = 300; block < 300 + counts[i]; block++)
-			wrong += fc_cached(&rig.cache, &file, block);
+			wrong += fc_read_would_hit(&rig.cache, &file, block);
 		fc_change_end(&rig.cache, &file, &change);
 		MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
 		for (uint32_t block = 0; block < 1000; block++)
-			wrong += fc_cached(&rig.cache, &file, block) ==
+			wrong += fc_read_would_hit(&rig.cache, &file, block) ==
 			         (block >= 300 && block < 300 + counts[i]);
 		OK(wrong == 0, "a change of %u blocks drops them, and only them",
 		   counts[i]);
@@ -375,7 +378,7 @@ test_old_tickets(void)
 	OK(fc_fill(&rig.cache, &old, &page) == FC_SKIP &&
 	       count_of(&rig, FC_COUNT_insert_skip_not_current) == 2,
 	   "nor one of before the cache was cleared");
-	OK(fc_used_slots(&rig.cache) == 0, "the cache is empty");
+	OK(fc_file_used_slots(&rig.cache) == 0, "the cache is empty");
 	rig_close(&rig);
 }
 
@@ -391,7 +394,7 @@ test_modes(void)
 		                .policy = &fc_policy_lfu };
 
 	memory_device_open(&rig.flash, 64);
-	rig.memory_size = fc_cache_memory_size(&config);
+	rig.memory_size = fc_cache_memory_needed(&config);
 	rig.memory = shared_memory(rig.memory_size);
 	MUST(fc_cache_create(&rig.cache, rig.memory, &config, &rig.flash.device) ==
 	     FC_OK);
@@ -412,7 +415,8 @@ test_modes(void)
 	FcTicket old = ticket;
 
 	MUST(fc_mode_set(&rig.cache, FC_PASSTHROUGH, FC_REASON_USER) == FC_OK);
-	OK(look(&rig, &file, 3) == FC_OFF && !fc_cached(&rig.cache, &file, 3),
+	OK(look(&rig, &file, 3) == FC_OFF &&
+	       !fc_read_would_hit(&rig.cache, &file, 3),
 	   "passthrough serves nothing");
 	OK(fc_fill(&rig.cache, &old, &page) == FC_SKIP, "fills nothing");
 	fc_change_begin(&rig.cache, &file, 4, 1, &change);
@@ -441,7 +445,7 @@ test_modes(void)
 
 	FcFileId id;
 
-	OK(fc_slot_read(&rig.cache, 0, &back, &id, &ticket) == FC_OFF,
+	OK(fc_read_slot(&rig.cache, 0, &back, &id, &ticket) == FC_OFF,
 	   "nor verified");
 	rig_close(&rig);
 }
@@ -478,7 +482,7 @@ test_configs(void)
 	bool refused = true;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		refused &= fc_cache_memory_size(&bad[i]) == 0 &&
+		refused &= fc_cache_memory_needed(&bad[i]) == 0 &&
 		           fc_cache_create(&cache, memory, &bad[i], NULL) == FC_INVALID;
 	OK(refused, "a config that cannot work is refused");
 	OK(fc_cache_attach(&cache, memory, &fc_policy_lfu, NULL) == FC_INVALID,

@@ -86,7 +86,7 @@ cached_of(const FcFile *file, uint32_t blocks)
 	uint32_t cached = 0;
 
 	for (uint32_t block = 0; block < blocks; block++)
-		cached += fc_cached(&rig.cache, file, block);
+		cached += fc_read_would_hit(&rig.cache, file, block);
 	return cached;
 }
 
@@ -202,7 +202,7 @@ leave_one_by_one(bool by_share, uint32_t left[FILLS])
 		IGNORE(touch(&other, fill % 100));
 		left[fill] = 0;
 		for (uint32_t block = 0; block < 20; block++)
-			left[fill] |= (uint32_t) fc_cached(&rig.cache, &kept, block)
+			left[fill] |= (uint32_t) fc_read_would_hit(&rig.cache, &kept, block)
 			              << block;
 	}
 	rig_close(&rig);
@@ -238,12 +238,12 @@ test_over_the_share_stays_while_nobody_wants_room(void)
 	touch_all(&kept, 20);
 	touch_all(&other, FC_WAYS - 20);
 	MUST(cached_of(&other, FC_WAYS - 20) == FC_WAYS - 20);
-	evicted = fc_counter(&rig.cache, FC_COUNT_eviction_aged_out);
+	evicted = fc_count_sum(&rig.cache, FC_COUNT_eviction_aged_out);
 	fc_keep_share_set(&rig.cache, 0);
 	for (int round = 0; round < 50; round++)
 		touch_all(&other, FC_WAYS - 20);
 	OK(cached_of(&kept, 20) == 20 &&
-	       fc_counter(&rig.cache, FC_COUNT_eviction_aged_out) == evicted,
+	       fc_count_sum(&rig.cache, FC_COUNT_eviction_aged_out) == evicted,
 	   "where all others are cached none has to go, share or not");
 	rig_close(&rig);
 }
@@ -259,7 +259,7 @@ test_the_policy_does_not_keep_keep_out(void)
 	open_rig(FC_WAYS, 50);
 	touch_all(&other, FC_WAYS);
 	touch_all(&other, FC_WAYS + 1);
-	OK(!fc_cached(&rig.cache, &other, FC_WAYS),
+	OK(!fc_read_would_hit(&rig.cache, &other, FC_WAYS),
 	   "a policy that admits nobody admits no other");
 	touch_all(&kept, FC_WAYS);
 	OK(cached_of(&kept, FC_WAYS) == FC_WAYS / 2,
@@ -278,17 +278,17 @@ test_none_is_not_cached(void)
 	open_rig(4 * FC_WAYS, 50);
 	touch_all(&other, 10);
 	MUST(cached_of(&other, 10) == 10);
-	misses = fc_counter(&rig.cache, FC_COUNT_misses);
+	misses = fc_count_sum(&rig.cache, FC_COUNT_misses);
 	set_class(OTHER, FC_CLASS_NONE);
 	OK(cached_of(&other, 10) == 0, "what a file of class none had is not used");
 	OK(touch(&other, 0) == FC_OFF && touch(&other, 50) == FC_OFF,
 	   "it is not looked up");
-	OK(fc_counter(&rig.cache, FC_COUNT_bypass_reads) == 2 &&
-	       fc_counter(&rig.cache, FC_COUNT_misses) == misses,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_bypass_reads) == 2 &&
+	       fc_count_sum(&rig.cache, FC_COUNT_misses) == misses,
 	   "which counts as bypassed, not as missed");
 
-	fc_sweep(&rig.cache);
-	OK(fc_used_slots(&rig.cache) == 0, "housekeeping drops what it had");
+	fc_cache_sweep(&rig.cache);
+	OK(fc_file_used_slots(&rig.cache) == 0, "housekeeping drops what it had");
 	OK(touch(&other, 0) == FC_OFF, "also with a number entered again");
 
 	set_class(OTHER, FC_CLASS_DEFAULT);
@@ -306,10 +306,10 @@ test_a_fill_under_way_comes_to_nothing(void)
 	open_rig(4 * FC_WAYS, 50);
 	MUST(fc_read(&rig.cache, &other, 3, &page, &ticket) == FC_MISS);
 	set_class(OTHER, FC_CLASS_NONE);
-	fc_sweep(&rig.cache);
+	fc_cache_sweep(&rig.cache);
 	page_make(&page, OTHER, 3, 1);
 	OK(fc_fill(&rig.cache, &ticket, &page) == FC_SKIP &&
-	       fc_used_slots(&rig.cache) == 0,
+	       fc_file_used_slots(&rig.cache) == 0,
 	   "a fill that began before the file became none is not published");
 	rig_close(&rig);
 }
@@ -324,8 +324,8 @@ test_none_is_found_out_if_broken(void)
 	OK(touch(&other, 50) == FC_MISS,
 	   "negative control: without CLASS_NONE it is looked up and filled");
 	fc_test_broken = FC_BREAK_CLASS_DROP;
-	fc_sweep(&rig.cache);
-	OK(fc_used_slots(&rig.cache) == 11,
+	fc_cache_sweep(&rig.cache);
+	OK(fc_file_used_slots(&rig.cache) == 11,
 	   "negative control: without CLASS_DROP it keeps its slots");
 	fc_test_broken = 0;
 	rig_close(&rig);
@@ -372,7 +372,7 @@ test_classes_reach_numbers(void)
 	   "until it is applied, to all forks");
 	MUST(fc_file_class_set(&rig.cache, file_id(KEPT), FC_CLASS_KEEP, ROUND) ==
 	     FC_OK);
-	fc_sweep(&rig.cache);
+	fc_cache_sweep(&rig.cache);
 	OK(class_of(KEPT, 0) == FC_CLASS_KEEP, "which housekeeping does as well");
 
 	fc_test_broken = FC_BREAK_CLASS_ENTER;
@@ -397,7 +397,7 @@ test_a_number_given_to_another_file_has_that_ones_class(void)
 	}
 	for (uint32_t relation = 100; relation < 155; relation++)
 		fc_file_retire(&rig.cache, file_id(relation));
-	fc_sweep(&rig.cache);
+	fc_cache_sweep(&rig.cache);
 
 	bool clean = true;
 
@@ -462,7 +462,7 @@ test_a_lock_that_is_not_to_be_had(void)
 
 	open_rig(4 * FC_WAYS, 50);
 	rig_attach(&rig, &holder);
-	MUST(fc_files_lock(&holder));
+	MUST(fc_file_lock(&holder));
 	OK(fc_file_class_set(&rig.cache, file_id(KEPT), FC_CLASS_NONE, ROUND) ==
 	       FC_SKIP,
 	   "a lock that another holds is waited for a short while only");
@@ -470,7 +470,7 @@ test_a_lock_that_is_not_to_be_had(void)
 	OK(!fc_file_classes_apply(&rig.cache) &&
 	       atomic_load(&rig.cache.shared->classes_changed) == 1,
 	   "and what could not be done stays to be done");
-	fc_files_unlock(&holder);
+	fc_file_unlock(&holder);
 	rig_detach(&holder);
 	rig_close(&rig);
 }

@@ -382,7 +382,7 @@ work(void)
 	else if (dice < 962)
 		recreate_file(file);
 	else if (dice < 970)
-		fc_sweep(&worker.cache);
+		fc_cache_sweep(&worker.cache);
 	else if (dice < 973)
 		change_mode();
 	else
@@ -503,7 +503,7 @@ look_after_workers(void)
 static void
 stop_workers(void)
 {
-	uint64_t deadline = fc_now_ns() + 20000000000ULL;
+	uint64_t deadline = fc_clock_ns() + 20000000000ULL;
 	struct timespec nap = { .tv_nsec = 2000000 };
 
 	atomic_store(&disk->stop, 1);
@@ -517,7 +517,7 @@ stop_workers(void)
 			i++;
 			continue;
 		}
-		if (fc_now_ns() > deadline)
+		if (fc_clock_ns() > deadline)
 			kill(pid_of[i], SIGKILL);
 		nanosleep(&nap, NULL);
 	}
@@ -527,7 +527,7 @@ static bool
 some_read_ahead(void)
 {
 	return !flash.direct ||
-	       fc_device_counter(memory, 0, FC_DEVICE_READS_AHEAD) > 0;
+	       fc_count_sum_of_device(memory, 0, FC_DEVICE_READS_AHEAD) > 0;
 }
 
 /* A busy machine gets more time to show what there is to be seen. */
@@ -536,22 +536,22 @@ enough(uint64_t end, unsigned died)
 {
 	FcCache cache = { .shared = memory };
 
-	return fc_now_ns() > end + 120000000000ULL ||
+	return fc_clock_ns() > end + 120000000000ULL ||
 	       (atomic_load(&disk->compared) > HITS_WANTED &&
 	        atomic_load(&disk->runs) > 0 && some_read_ahead() && died > 0 &&
-	        fc_counter(&cache, FC_COUNT_takeovers) > 0);
+	        fc_count_sum(&cache, FC_COUNT_takeovers) > 0);
 }
 
 /* Let them work for a while, or until a wrong page was seen. */
 static unsigned
 hammer(Random *random, long seconds)
 {
-	uint64_t end = fc_now_ns() + (uint64_t) seconds * 1000000000ULL;
+	uint64_t end = fc_clock_ns() + (uint64_t) seconds * 1000000000ULL;
 	unsigned died = 0;
 
 	for (int i = 0; i < WORKERS; i++)
 		start_worker(i);
-	while ((fc_now_ns() < end || (deadly && !enough(end, died))) &&
+	while ((fc_clock_ns() < end || (deadly && !enough(end, died))) &&
 	       atomic_load(&disk->wrong) == 0)
 	{
 		struct timespec nap = { .tv_nsec = 1 + random_below(random, 8000000) };
@@ -576,7 +576,7 @@ open_world(const char *path, uint32_t numbers)
 	FcCache cache;
 
 	disk = shared_memory(sizeof(*disk));
-	memory = shared_memory(fc_cache_memory_size(&config));
+	memory = shared_memory(fc_cache_memory_needed(&config));
 	unlink(path);
 	MUST(fc_device_file_open(&flash, path, SLOTS, 0) == FC_DEVICE_FINE);
 	MUST(fc_cache_create(&cache, memory, &config, &flash) == FC_OK);
@@ -605,7 +605,7 @@ wait_for_device(void)
 
 	for (int tries = 0; tries < 6000; tries++)
 	{
-		fc_device_info(&worker.cache, 0, &info);
+		fc_devices_info(&worker.cache, 0, &info);
 		if (info.state == FC_DEVICE_IN_SERVICE)
 			return;
 		(void) fc_bypass_check(&worker.cache);
@@ -683,9 +683,9 @@ test_soak(const char *path, uint64_t seed, long seconds)
 		"# %u processes killed; %lu times one died or stopped at a point; %lu "
 		"takeovers, %lu clears, %lu corrupt slots\n",
 		died, (unsigned long) atomic_load(&disk->suicides),
-		(unsigned long) fc_counter(&cache, FC_COUNT_takeovers),
-		(unsigned long) fc_counter(&cache, FC_COUNT_clears),
-		(unsigned long) fc_counter(&cache, FC_COUNT_corrupt_slots));
+		(unsigned long) fc_count_sum(&cache, FC_COUNT_takeovers),
+		(unsigned long) fc_count_sum(&cache, FC_COUNT_clears),
+		(unsigned long) fc_count_sum(&cache, FC_COUNT_corrupt_slots));
 	if (!OK(atomic_load(&disk->wrong) == 0, "no wrong page (SOAK_SEED=%lu)",
 	        (unsigned long) seed))
 		printf("# wrong: %u; version %lu, not %lu\n", atomic_load(&disk->wrong),
@@ -696,7 +696,7 @@ test_soak(const char *path, uint64_t seed, long seconds)
 	OK(atomic_load(&disk->runs) > 0, "and runs: %lu of %d blocks",
 	   (unsigned long) atomic_load(&disk->runs), RUN);
 	OK(some_read_ahead(), "some blocks had been read ahead");
-	OK(died > 0 && fc_counter(&cache, FC_COUNT_takeovers) > 0,
+	OK(died > 0 && fc_count_sum(&cache, FC_COUNT_takeovers) > 0,
 	   "some died in the middle of something");
 	OK(fc_mode(&cache, NULL) != FC_OFFLINE, "the cache is still on line");
 	check_what_is_left();
@@ -725,7 +725,7 @@ test_controls(const char *path, uint64_t seed)
 	for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++)
 	{
 		Random random = { .state = seed };
-		uint64_t start = fc_now_ns();
+		uint64_t start = fc_clock_ns();
 
 		next_seed = seed * 1000 + 500;
 		open_world(path, 16);
@@ -734,7 +734,7 @@ test_controls(const char *path, uint64_t seed)
 		fc_test_broken = 0;
 		OK(atomic_load(&disk->wrong) > 0,
 		   "control: without %s a wrong page is seen", controls[i].name);
-		printf("# after %.1f s\n", (double) (fc_now_ns() - start) / 1e9);
+		printf("# after %.1f s\n", (double) (fc_clock_ns() - start) / 1e9);
 		close_world(path);
 	}
 }

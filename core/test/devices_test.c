@@ -40,7 +40,7 @@ begin(uint32_t count, uint32_t missing)
 		if (i == missing)
 			devices[i].ops = NULL;
 	}
-	memory_size = fc_cache_memory_size(&config);
+	memory_size = fc_cache_memory_needed(&config);
 	memory = shared_memory(memory_size);
 	MUST(fc_cache_create(&cache, memory, &config, devices) == FC_OK);
 	MUST(fc_mode_set(&cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
@@ -97,7 +97,7 @@ blocks_of_device(uint32_t device)
 
 	for (uint32_t block = 0; block < BLOCKS; block++)
 		count += fc_index_set_of(cache.shared, fc_key(file.number, block)) %
-		             fc_device_count(&cache) ==
+		             fc_devices_count(&cache) ==
 		         device;
 	return count;
 }
@@ -121,7 +121,7 @@ test_places(void)
 			FcDevice *device;
 			off_t offset;
 
-			fc_slot_place(&cache, slot, &device, &offset);
+			fc_devices_place_of_slot(&cache, slot, &device, &offset);
 
 			uint32_t number = (uint32_t) (device - devices);
 			uint32_t place =
@@ -156,7 +156,7 @@ test_striped(void)
 	{
 		uint64_t own = blocks_of_device(i);
 
-		fc_device_info(&cache, i, &info[i]);
+		fc_devices_info(&cache, i, &info[i]);
 		even = even && own > BLOCKS / 8;
 		counted = counted && info[i].writes == own &&
 		          info[i].write_bytes == own * FC_BLOCK_SIZE &&
@@ -167,8 +167,8 @@ test_striped(void)
 	}
 	OK(even, "each device has its share");
 	OK(counted, "what each has done is counted for it");
-	OK(fc_counter(&cache, FC_COUNT_flash_writes) == writes &&
-	       fc_counter(&cache, FC_COUNT_flash_read_bytes) ==
+	OK(fc_count_sum(&cache, FC_COUNT_flash_writes) == writes &&
+	       fc_count_sum(&cache, FC_COUNT_flash_read_bytes) ==
 	           BLOCKS * FC_BLOCK_SIZE,
 	   "the cache's counters are the sums");
 	end(4);
@@ -187,9 +187,9 @@ test_missing(void)
 
 	OK(fill_all() == others && hits() == others,
 	   "without one device its share is missing, and nothing else");
-	OK(fc_counter(&cache, FC_COUNT_insert_skip_device) == BLOCKS - others,
+	OK(fc_count_sum(&cache, FC_COUNT_insert_skip_device) == BLOCKS - others,
 	   "fills that are not made for it are counted");
-	fc_device_info(&cache, 2, &info);
+	fc_devices_info(&cache, 2, &info);
 	OK(info.state == FC_DEVICE_ABSENT && info.reads == 0 && info.writes == 0,
 	   "the missing one is never asked");
 	OK(fc_mode(&cache, NULL) == FC_SERVE, "the cache serves");
@@ -239,7 +239,7 @@ test_dies(void)
 		flash[1].read_fault = deaths[i].read;
 		flash[1].write_fault = deaths[i].write;
 		read_often();
-		fc_device_info(&cache, 1, &info);
+		fc_devices_info(&cache, 1, &info);
 		OK(info.state == deaths[i].state, "a device that %s is out of use",
 		   deaths[i].name);
 		OK(hits() == others && fc_mode(&cache, NULL) == FC_SERVE,
@@ -319,9 +319,9 @@ test_hangs(void)
 
 	FcDeviceInfo info;
 
-	fc_device_info(&cache, 3, &info);
+	fc_devices_info(&cache, 3, &info);
 	OK(info.read_timeouts == own &&
-	       fc_counter(&cache, FC_COUNT_read_timeouts) == own,
+	       fc_count_sum(&cache, FC_COUNT_read_timeouts) == own,
 	   "its timeouts are counted for it");
 	end(4);
 }
@@ -330,7 +330,7 @@ static unsigned
 device_of(uint32_t block)
 {
 	return fc_index_set_of(cache.shared, fc_key(file.number, block)) %
-	       fc_device_count(&cache);
+	       fc_devices_count(&cache);
 }
 
 /* How many blocks that belong on this device are cached? */
@@ -340,7 +340,8 @@ cached_on(unsigned device)
 	unsigned count = 0;
 
 	for (uint32_t block = 0; block < BLOCKS; block++)
-		count += device_of(block) == device && fc_cached(&cache, &file, block);
+		count += device_of(block) == device &&
+		         fc_read_would_hit(&cache, &file, block);
 	return count;
 }
 
@@ -350,7 +351,7 @@ put_all(FcWriter *writer)
 {
 	for (uint32_t block = 0; block < BLOCKS; block++)
 	{
-		if (!fc_cached(&cache, &file, block) &&
+		if (!fc_read_would_hit(&cache, &file, block) &&
 		    fc_read(&cache, &file, block, &page, &ticket) == FC_MISS)
 		{
 			page_make(&page, 7, block, 1);
@@ -424,9 +425,9 @@ test_config(void)
 		                .policy = &fc_policy_lfu };
 
 	config.device_count = 17;
-	OK(fc_cache_memory_size(&config) == 0, "17 devices are too many");
+	OK(fc_cache_memory_needed(&config) == 0, "17 devices are too many");
 	config.device_count = 3;
-	OK(fc_cache_memory_size(&config) == 0,
+	OK(fc_cache_memory_needed(&config) == 0,
 	   "devices that would not be of equal size are refused");
 }
 

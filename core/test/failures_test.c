@@ -35,7 +35,8 @@ test_single_faults(void)
 		OK(count_of(&rig, FC_COUNT_insert_skip_corrupt) == (fault < FAULT_FLIP),
 		   "write fault %s: the block is dropped if the device says so",
 		   names[fault]);
-		OK(!fc_cached(&rig.cache, &file, 3) && fc_used_slots(&rig.cache) == 0,
+		OK(!fc_read_would_hit(&rig.cache, &file, 3) &&
+		       fc_file_used_slots(&rig.cache) == 0,
 		   "write fault %s: the slot is free again", names[fault]);
 		OK(count_of(&rig, FC_COUNT_flash_write_errors) ==
 		           (fault == FAULT_EIO || fault == FAULT_SHORT) &&
@@ -211,7 +212,7 @@ test_seldom_failures(void)
 	{
 		/* As if an hour went by after every 20. */
 		if (block % 20 == 0)
-			atomic_store(start, fc_now_ns() - 3601000000000ULL);
+			atomic_store(start, fc_clock_ns() - 3601000000000ULL);
 		(void) put(&rig, &file, block);
 		IGNORE(look(&rig, &file, block));
 	}
@@ -244,7 +245,7 @@ test_errno(void)
 	MUST(fc_fill(&rig.cache, &ticket, &page) == FC_OK);
 	IGNORE(look(&rig, &file, 6));
 	fc_file_retire(&rig.cache, file.id);
-	fc_sweep(&rig.cache);
+	fc_cache_sweep(&rig.cache);
 	fc_cache_clear(&rig.cache);
 	OK(errno == ENOTTY, "errno is left as it was found by every call");
 	rig_close(&rig);

@@ -487,7 +487,7 @@ test_files_that_move(void)
 	fc_file_retire(scene.a, found.id);
 	MUST(stop_act == NULL);
 	found = fc_file(found.id);
-	OK(!fc_file_resolve(scene.a, &found) && fc_used_slots(scene.a) == 0,
+	OK(!fc_file_resolve(scene.a, &found) && fc_file_used_slots(scene.a) == 0,
 	   "a file that is truncated while it is retired is retired");
 
 	stop_at("number-given", retire_file);

@@ -38,7 +38,7 @@ state_of(unsigned device)
 {
 	FcDeviceInfo info;
 
-	fc_device_info(&cache, device, &info);
+	fc_devices_info(&cache, device, &info);
 	return info.state;
 }
 
@@ -47,7 +47,7 @@ bypassed_reads(unsigned device)
 {
 	FcDeviceInfo info;
 
-	fc_device_info(&cache, device, &info);
+	fc_devices_info(&cache, device, &info);
 	return info.bypassed_reads;
 }
 
@@ -159,7 +159,7 @@ begin(void)
 		keepers_devices[i].state = &keepers_flash[i];
 		read_takes_ns[i] = MS / 10;
 	}
-	memory_size = fc_cache_memory_size(&config);
+	memory_size = fc_cache_memory_needed(&config);
 	memory = shared_memory(memory_size);
 	MUST(fc_cache_create(&cache, memory, &config, devices) == FC_OK);
 	MUST(fc_cache_attach(&keeper, memory, &fc_policy_lfu, keepers_devices) ==
@@ -206,7 +206,7 @@ static void
 disk_takes(uint64_t ns)
 {
 	for (int i = 0; i < 64; i++)
-		fc_disk_read(&cache, &file, 1, FC_BLOCK_SIZE, ns);
+		fc_read_disk_done(&cache, &file, 1, FC_BLOCK_SIZE, ns);
 	(void) fc_bypass_check(&keeper);
 }
 
@@ -264,7 +264,7 @@ test_stall(void)
 	run_into_stall();
 	OK(state_of(1) == FC_DEVICE_STALLED,
 	   "the first late read opens the breaker");
-	OK(fc_counter(&cache, FC_COUNT_read_timeouts) == 1, "and is counted");
+	OK(fc_count_sum(&cache, FC_COUNT_read_timeouts) == 1, "and is counted");
 
 	tally = use_all();
 	OK(tally.hits[1] == 0 && tally.misses[0] + tally.misses[2] == 0,
@@ -272,7 +272,7 @@ test_stall(void)
 	OK(flash[1].deferred_count == 1, "nobody asks it any more");
 	OK(bypassed_reads(1) == tally.misses[1] && bypassed_reads(0) == 0,
 	   "reads of what it holds are counted as bypassed");
-	OK(fc_counter(&cache, FC_COUNT_insert_skip_device) > 0,
+	OK(fc_count_sum(&cache, FC_COUNT_insert_skip_device) > 0,
 	   "and nothing is put there");
 
 	housekeep(10 * SECOND);
@@ -361,7 +361,7 @@ test_busy_machine(void)
 	begin();
 	stall();
 	run_into_deadline(100 * MS);
-	OK(fc_counter(&cache, FC_COUNT_read_timeouts) == 1 &&
+	OK(fc_count_sum(&cache, FC_COUNT_read_timeouts) == 1 &&
 	       state_of(1) == FC_DEVICE_IN_SERVICE,
 	   "who wakes up long after the deadline cannot blame the device");
 	recover();
@@ -457,8 +457,8 @@ test_not_slow(void)
 	{
 		(void) use_all();
 		for (int j = 0; j < 200; j++)
-			fc_disk_read(&cache, &file, 1, FC_BLOCK_SIZE,
-			             j % 3 == 0 ? MS : 5000);
+			fc_read_disk_done(&cache, &file, 1, FC_BLOCK_SIZE,
+			                  j % 3 == 0 ? MS : 5000);
 		(void) fc_bypass_check(&keeper);
 	}
 	OK(state_of(1) == FC_DEVICE_IN_SERVICE,

@@ -24,7 +24,7 @@ ticket_for(uint32_t block)
 	FcTicket ticket;
 	FcSeen seen;
 
-	IGNORE(fc_look_up(&rig.cache, &file, block, &ticket, &seen));
+	IGNORE(fc_read_look_up(&rig.cache, &file, block, &ticket, &seen));
 	return ticket;
 }
 
@@ -52,7 +52,7 @@ claim(FcCache *cache, uint32_t block, FcTicket *ticket)
 	FcSeen seen;
 
 	*ticket = ticket_for(block);
-	MUST(fc_index_claim(cache, ticket, &seen) == FC_OK);
+	MUST(fc_claim(cache, ticket, &seen) == FC_OK);
 	return seen;
 }
 
@@ -62,7 +62,7 @@ publish(uint32_t block, uint32_t crc)
 	FcTicket ticket;
 	FcSeen seen = claim(&rig.cache, block, &ticket);
 
-	MUST(fc_index_publish(&rig.cache, &ticket, &seen, FC_VALID, crc) == FC_OK);
+	MUST(fc_claim_publish(&rig.cache, &ticket, &seen, FC_VALID, crc) == FC_OK);
 	return seen;
 }
 
@@ -84,7 +84,7 @@ test_life_of_an_entry(void)
 	   "it is signed by its owner");
 	OK(!fc_index_find(rig.cache.shared, key_of(3), &found),
 	   "what is being filled is not found");
-	OK(fc_index_publish(&rig.cache, &ticket, &seen, FC_VALID, 0xdeadbeef) ==
+	OK(fc_claim_publish(&rig.cache, &ticket, &seen, FC_VALID, 0xdeadbeef) ==
 	       FC_OK,
 	   "it is published");
 	OK(fc_index_find(rig.cache.shared, key_of(3), &found) &&
@@ -109,11 +109,11 @@ test_life_of_an_entry(void)
 	   "invalidating nothing moves the generation too");
 
 	ticket = ticket_for(3);
-	MUST(fc_index_claim(&rig.cache, &ticket, &seen) == FC_OK);
+	MUST(fc_claim(&rig.cache, &ticket, &seen) == FC_OK);
 	OK(seen.slot == found.slot, "a block comes back to the way it had");
-	fc_index_abandon(&rig.cache, &ticket, &seen);
+	fc_claim_abandon(&rig.cache, &ticket, &seen);
 	OK(state_of(seen.slot) == FC_EMPTY, "an abandoned claim is empty");
-	OK(fc_used_slots(&rig.cache) == 0, "and counts for nothing");
+	OK(fc_file_used_slots(&rig.cache) == 0, "and counts for nothing");
 	rig_close(&rig);
 }
 
@@ -205,10 +205,10 @@ test_doom(void)
 
 	/* As if the generations had come out right: the doom alone is enough. */
 	ticket.set_generation = home.generation;
-	OK(fc_index_publish(&other, &ticket, &seen, FC_VALID, 1) == FC_SKIP &&
+	OK(fc_claim_publish(&other, &ticket, &seen, FC_VALID, 1) == FC_SKIP &&
 	       state_of(seen.slot) == FC_EMPTY,
 	   "a doomed fill is not published");
-	OK(fc_counter(&rig.cache, FC_COUNT_insert_skip_modification) == 1,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_insert_skip_modification) == 1,
 	   "and counted");
 	rig_detach(&other);
 	rig_close(&rig);
@@ -229,23 +229,24 @@ test_busy_sets(void)
 	for (uint32_t block = 0; block < FC_WAYS; block++)
 		(void) claim(&other, block, &ticket);
 	late = ticket_for(100);
-	OK(fc_index_claim(&rig.cache, &late, &seen) == FC_SKIP &&
-	       fc_counter(&rig.cache, FC_COUNT_insert_skip_writer_overloaded) == 1,
+	OK(fc_claim(&rig.cache, &late, &seen) == FC_SKIP &&
+	       fc_count_sum(&rig.cache, FC_COUNT_insert_skip_writer_overloaded) ==
+	           1,
 	   "a set full of fills takes no other");
-	OK(fc_counter(&rig.cache, FC_COUNT_takeovers) == 0,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_takeovers) == 0,
 	   "nothing is taken from the living");
 
 	fc_process_end(&other);
-	OK(fc_index_claim(&rig.cache, &late, &seen) == FC_OK,
+	OK(fc_claim(&rig.cache, &late, &seen) == FC_OK,
 	   "what the dead held is taken over");
-	OK(fc_counter(&rig.cache, FC_COUNT_takeovers) == FC_WAYS, "all of it");
+	OK(fc_count_sum(&rig.cache, FC_COUNT_takeovers) == FC_WAYS, "all of it");
 
 	/* The dead one was only slow: its slot is not its own any more. */
 	FcSeen stale = { .slot = seen.slot, .meta = 0 };
 
 	stale.meta = fc_meta_next(0, FC_FILLING, 0xffff0001);
 	late.block = 0;
-	fc_index_abandon(&rig.cache, &late, &stale);
+	fc_claim_abandon(&rig.cache, &late, &stale);
 	OK(atomic_load(meta_of(seen.slot)) == seen.meta,
 	   "who lost a claim cannot abandon its successor's");
 	fc_cache_close(&other);
@@ -323,7 +324,8 @@ test_walks(void)
 	for (uint32_t block = 0; block < 50; block++)
 		publish(block, block);
 	fc_index_invalidate_file(&rig.cache, other.number, 0, UINT32_MAX);
-	OK(fc_used_slots(&rig.cache) == 50, "another file's blocks are left alone");
+	OK(fc_file_used_slots(&rig.cache) == 50,
+	   "another file's blocks are left alone");
 	fc_index_invalidate_file(&rig.cache, file.number, 10, 20);
 
 	unsigned wrong = 0;
@@ -332,10 +334,10 @@ test_walks(void)
 		wrong += fc_index_find(rig.cache.shared, key_of(block), &seen) ==
 		         (block >= 10 && block < 20);
 	OK(wrong == 0, "a range is dropped by a walk, and nothing else");
-	OK(fc_counter(&rig.cache, FC_COUNT_eviction_invalidated) == 10,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_eviction_invalidated) == 10,
 	   "and counted");
 	fc_index_clear(&rig.cache);
-	OK(fc_used_slots(&rig.cache) == 0, "a clear drops everything");
+	OK(fc_file_used_slots(&rig.cache) == 0, "a clear drops everything");
 	rig_close(&rig);
 }
 

@@ -328,7 +328,7 @@ refill_with_same_checksum(void)
 
 	uint32_t wanted = checksum_for(3, &scene.other);
 
-	for (uint32_t block = 100; fc_used_slots(&scene.b) < SLOTS; block++)
+	for (uint32_t block = 100; fc_file_used_slots(&scene.b) < SLOTS; block++)
 		cache_block(&scene.b, &scene.same, block);
 	told_way = seen.slot % FC_WAYS;
 	MUST(fc_read(&scene.b, &scene.same, 4, &scene.other, &ticket) == FC_MISS);
@@ -521,7 +521,7 @@ test_claim_always_lost(void)
 	take_ticket(scene.a, &scene.file, 3);
 	stop_at("way-chosen", fill_another_block);
 	OK(fc_fill(scene.a, &scene.ticket, &scene.page) == FC_SKIP &&
-	       fc_counter(scene.a, FC_COUNT_insert_skip_writer_overloaded) == 1,
+	       fc_count_sum(scene.a, FC_COUNT_insert_skip_writer_overloaded) == 1,
 	   "a claim that is always lost is given up, and counted");
 	stop_act = NULL;
 	scene_close();

@@ -65,8 +65,8 @@ enter(FcCache *cache, FcFile *file)
 	{
 		FcStampPermit permit;
 
-		if (fc_file_asleep(cache, file))
-			fc_file_wake(cache, file, &scene.inode);
+		if (fc_stamp_asleep(cache, file))
+			fc_stamp_wake(cache, file, &scene.inode);
 		MUST(fc_file_enter(cache, file) == FC_OK);
 		permit = fc_stamp_permit(cache, file);
 		scene.accused += !fc_stamp_set(cache, &permit, &scene.inode);
@@ -108,8 +108,8 @@ look_before(FcCache *cache, FcFile *file)
 {
 	FcStampPermit permit;
 
-	if (fc_file_asleep(cache, file))
-		fc_file_wake(cache, file, &scene.inode);
+	if (fc_stamp_asleep(cache, file))
+		fc_stamp_wake(cache, file, &scene.inode);
 	if (!fc_file_resolve(cache, file))
 		return;
 	permit = fc_stamp_permit(cache, file);
@@ -164,12 +164,12 @@ static FcStart
 revive_as(const FcIdentity *identity, uint64_t nonce)
 {
 	FcCache revived;
-	FcStart start = fc_cache_revive(&revived, scene.rig.memory, &config,
-	                                &scene.rig.flash.device, identity, nonce);
+	FcStart start = fc_revive(&revived, scene.rig.memory, &config,
+	                          &scene.rig.flash.device, identity, nonce);
 
 	if (start != FC_START_MEMORY)
 		return start;
-	fc_cache_audit(&revived);
+	fc_revive_audit(&revived);
 	MUST(fc_mode_set(&revived, FC_SERVE, FC_REASON_NONE) == FC_OK);
 	free(scene.rig.cache.scratch);
 	scene.rig.cache = revived;

@@ -52,10 +52,10 @@ begin_as(const FcIdentity *identity)
 
 	memset(&life, 0, sizeof(life));
 	MUST(fc_device_file_open(&life.device, path, SLOTS, 0) == FC_DEVICE_FINE);
-	life.memory = shared_memory(fc_cache_memory_size(&config));
+	life.memory = shared_memory(fc_cache_memory_needed(&config));
 	MUST(fc_cache_create(&life.cache, life.memory, &config, &life.device) ==
 	     FC_OK);
-	life.start = fc_map_begin(&life.cache, identity);
+	life.start = fc_map_load_begin(&life.cache, identity);
 	MUST(fc_life_begin(&life.cache, identity, ++nonce) == FC_OK);
 	MUST(fc_process_begin(&life.cache) == FC_OK);
 	MUST(fc_mode_set(&life.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
@@ -80,13 +80,13 @@ kill_life(void)
 {
 	life.device.ops->close(&life.device);
 	fc_cache_close(&life.cache);
-	munmap(life.memory, fc_cache_memory_size(&config));
+	munmap(life.memory, fc_cache_memory_needed(&config));
 }
 
 UNUSED static void
 flush(void)
 {
-	if (fc_ring_info(&life.cache).used > 0)
+	if (fc_writer_ring_info(&life.cache).used > 0)
 		MUST(fc_writer_flush(&life.cache, 10000000000ULL) == FC_OK);
 }
 
@@ -103,8 +103,8 @@ enter(void)
 {
 	FcStampPermit permit;
 
-	if (fc_file_asleep(&life.cache, &file))
-		fc_file_wake(&life.cache, &file, &inode);
+	if (fc_stamp_asleep(&life.cache, &file))
+		fc_stamp_wake(&life.cache, &file, &inode);
 	MUST(fc_file_enter(&life.cache, &file) == FC_OK);
 	permit = fc_stamp_permit(&life.cache, &file);
 	(void) fc_stamp_set(&life.cache, &permit, &inode);
@@ -135,7 +135,8 @@ read_all(FcStatus wanted)
 	for (uint32_t block = 0; block < BLOCKS; block++)
 	{
 		count += read_block(block) == wanted;
-		if (fc_ring_info(&life.cache).used == fc_ring_info(&life.cache).pages)
+		if (fc_writer_ring_info(&life.cache).used ==
+		    fc_writer_ring_info(&life.cache).pages)
 			flush();
 	}
 	flush();
@@ -147,8 +148,8 @@ change(uint32_t first, uint32_t count)
 {
 	FcChange change;
 
-	if (fc_file_asleep(&life.cache, &file))
-		fc_file_wake(&life.cache, &file, &inode);
+	if (fc_stamp_asleep(&life.cache, &file))
+		fc_stamp_wake(&life.cache, &file, &inode);
 	fc_change_begin(&life.cache, &file, first, count, &change);
 	for (uint32_t i = first; i < BLOCKS && i - first < count; i++)
 		disk[i]++;

@@ -124,7 +124,7 @@ test_reads_meanwhile(void)
 	begin();
 	MUST(read_all(FC_MISS) == BLOCKS);
 	load();
-	OK(fc_used_slots(&life.cache) == BLOCKS && read_all(FC_OK) == BLOCKS,
+	OK(fc_file_used_slots(&life.cache) == BLOCKS && read_all(FC_OK) == BLOCKS,
 	   "and what the map has is not cached twice");
 	kill_life();
 }
@@ -140,7 +140,7 @@ test_fills_of_changed_sets(void)
 	MUST(read_all(FC_MISS) == BLOCKS);
 	OK(read_all(FC_OK) == BLOCKS, "sets that were changed are filled at once");
 	load();
-	OK(fc_used_slots(&life.cache) == BLOCKS && read_all(FC_OK) == BLOCKS,
+	OK(fc_file_used_slots(&life.cache) == BLOCKS && read_all(FC_OK) == BLOCKS,
 	   "and the map adds nothing to them");
 	kill_life();
 }
@@ -154,7 +154,7 @@ test_numbers_of_this_life(void)
 	(void) unlink(path);
 	begin();
 	(void) read_all(FC_MISS);
-	fc_file_distrust(&life.cache, &file);
+	fc_change_distrust(&life.cache, &file);
 	(void) read_all(FC_MISS);
 	MUST(read_all(FC_OK) == BLOCKS);
 	end();
@@ -165,7 +165,7 @@ test_numbers_of_this_life(void)
 	for (uint32_t i = 0; i < BLOCKS; i++)
 		disk[i]++;
 	load();
-	OK(fc_used_slots(&life.cache) == 0,
+	OK(fc_file_used_slots(&life.cache) == 0,
 	   "blocks of a file that failed are not taken in for its next number");
 	wrong = read_all(FC_FAILED);
 	OK(wrong == 0, "so none is wrong");
@@ -186,7 +186,7 @@ wrong_of_a_map_before_the_last(uint64_t broken)
 	load();
 	change_all();
 	enter();
-	MUST(fc_used_slots(&life.cache) == 0);
+	MUST(fc_file_used_slots(&life.cache) == 0);
 	end();
 	begin();
 	MUST(life.start == FC_START_MAP);

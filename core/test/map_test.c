@@ -24,12 +24,12 @@ test_saved_and_found(void)
 	end();
 
 	begin();
-	OK(life.start == FC_START_MAP && fc_used_slots(&life.cache) == 0,
+	OK(life.start == FC_START_MAP && fc_file_used_slots(&life.cache) == 0,
 	   "the next start finds the map, and takes no blocks in yet");
 	load();
-	OK(fc_used_slots(&life.cache) == BLOCKS, "then it does");
+	OK(fc_file_used_slots(&life.cache) == BLOCKS, "then it does");
 	OK(read_all(FC_OK) == BLOCKS, "all blocks are hits, and true");
-	OK(fc_counter(&life.cache, FC_COUNT_files_kept) == 1,
+	OK(fc_count_sum(&life.cache, FC_COUNT_files_kept) == 1,
 	   "their file was compared");
 	change(5, 1);
 	OK(read_block(5) == FC_MISS && read_block(5) == FC_OK,
@@ -62,13 +62,13 @@ test_found_twice_by_one_process(void)
 	MUST(fc_device_file_open(&device, path, SLOTS, 0) == FC_DEVICE_FINE);
 	for (int time = 0; time < 2; time++)
 	{
-		memory = shared_memory(fc_cache_memory_size(&config));
+		memory = shared_memory(fc_cache_memory_needed(&config));
 		MUST(fc_cache_create(&cache, memory, &config, &device) == FC_OK);
-		OK(fc_map_begin(&cache, &home) ==
+		OK(fc_map_load_begin(&cache, &home) ==
 		       (time == 0 ? FC_START_MAP : FC_START_UNCLEAN),
 		   "a map is found once (time %d) by one process", time + 1);
 		fc_cache_close(&cache);
-		munmap(memory, fc_cache_memory_size(&config));
+		munmap(memory, fc_cache_memory_needed(&config));
 	}
 	device.ops->close(&device);
 }
@@ -179,7 +179,7 @@ test_not_ours(void)
 	load();
 	disk[3]++;
 	OK(read_all(FC_FAILED) == 0 &&
-	       fc_counter(&life.cache, FC_COUNT_files_dropped) == 1,
+	       fc_count_sum(&life.cache, FC_COUNT_files_dropped) == 1,
 	   "of a file that was changed meanwhile nothing counts");
 	kill_life();
 }
@@ -216,7 +216,7 @@ test_every_byte_of_a_superblock(void)
 
 	save_full();
 	fd = open(path, O_RDWR);
-	fc_label_read(fd, &label);
+	fc_superblock_read(fd, &label);
 	MUST(label.whole && label.clean);
 	for (off_t at = 0; at < (off_t) sizeof(FcDiskSuperblock); at++)
 	{
@@ -225,7 +225,7 @@ test_every_byte_of_a_superblock(void)
 		MUST(pread(fd, &byte, 1, at) == 1);
 		byte ^= 1;
 		MUST(pwrite(fd, &byte, 1, at) == 1);
-		fc_label_read(fd, &label);
+		fc_superblock_read(fd, &label);
 		believed += label.whole;
 		byte ^= 1;
 		MUST(pwrite(fd, &byte, 1, at) == 1);
@@ -269,7 +269,7 @@ test_life_that_comes_to_nothing(void)
 
 	(void) unlink(path);
 	begin_alone();
-	OK(fc_map_leave(&life.cache) == FC_SKIP,
+	OK(fc_map_load_leave(&life.cache) == FC_SKIP,
 	   "a life that found no map leaves none");
 	kill_life();
 	begin();
@@ -277,10 +277,11 @@ test_life_that_comes_to_nothing(void)
 	end();
 
 	begin_alone();
-	OK(fc_map_leave(&life.cache) == FC_OK, "one that nobody used leaves it");
+	OK(fc_map_load_leave(&life.cache) == FC_OK,
+	   "one that nobody used leaves it");
 	kill_life();
 	begin_alone();
-	OK(life.start == FC_START_MAP && fc_map_leave(&life.cache) == FC_OK,
+	OK(life.start == FC_START_MAP && fc_map_load_leave(&life.cache) == FC_OK,
 	   "... to the next, which may come to nothing, too");
 	kill_life();
 	begin();
@@ -290,22 +291,23 @@ test_life_that_comes_to_nothing(void)
 	end();
 
 	begin();
-	OK(fc_map_leave(&life.cache) == FC_SKIP,
+	OK(fc_map_load_leave(&life.cache) == FC_SKIP,
 	   "one in which a process took part leaves nothing");
 	end();
 	begin_alone();
 	fc_change_begin(&life.cache, &file, 3, 1, &change_of);
 	fc_change_end(&life.cache, &file, &change_of);
-	OK(fc_map_leave(&life.cache) == FC_SKIP, "... nor one that changed a file");
+	OK(fc_map_load_leave(&life.cache) == FC_SKIP,
+	   "... nor one that changed a file");
 	end();
 	begin_alone();
 	fc_change_all_begin(&life.cache);
 	fc_change_all_end(&life.cache);
-	OK(fc_map_leave(&life.cache) == FC_SKIP, "... or any file");
+	OK(fc_map_load_leave(&life.cache) == FC_SKIP, "... or any file");
 	end();
 	begin_alone();
 	MUST(fc_mode_set(&life.cache, FC_OFFLINE, FC_REASON_HOST) == FC_OK);
-	OK(fc_map_leave(&life.cache) == FC_SKIP,
+	OK(fc_map_load_leave(&life.cache) == FC_SKIP,
 	   "... nor one whose changes may have gone by unseen");
 	kill_life();
 	begin();
@@ -314,7 +316,8 @@ test_life_that_comes_to_nothing(void)
 	begin();
 	load();
 	atomic_store(&fc_processes(life.cache.shared)[life.cache.process].word, 0);
-	OK(fc_map_leave(&life.cache) == FC_SKIP, "... or has begun to take it in");
+	OK(fc_map_load_leave(&life.cache) == FC_SKIP,
+	   "... or has begun to take it in");
 	kill_life();
 }
 
@@ -333,7 +336,7 @@ test_ring_begins_empty(void)
 	/* A device that has stalled: a block stays in the ring. */
 	change(5, 1);
 	(void) read_block(5);
-	MUST(fc_ring_info(&life.cache).used == 1);
+	MUST(fc_writer_ring_info(&life.cache).used == 1);
 	MUST(fc_map_save(&life.cache, &home.checkpoint) == FC_OK);
 	kill_life();
 
@@ -345,7 +348,7 @@ test_ring_begins_empty(void)
 	   used);
 	load();
 	OK(read_block(5) == FC_MISS &&
-	       fc_counter(&life.cache, FC_COUNT_corrupt_slots) == 0,
+	       fc_count_sum(&life.cache, FC_COUNT_corrupt_slots) == 0,
 	   "what had not got to flash is not there");
 	kill_life();
 }
@@ -392,9 +395,9 @@ test_what_is_not_saved(void)
 	OK(fc_map_save(&life.cache, &home.checkpoint) == FC_SKIP,
 	   "... of memory that has yet to be audited");
 	atomic_store(&life.cache.shared->audit_wanted, 0);
-	MUST(!fc_unsynced(&life.cache));
-	fc_unsynced_set(&life.cache);
-	OK(fc_unsynced(&life.cache) &&
+	MUST(!fc_map_unsynced(&life.cache));
+	fc_map_unsynced_set(&life.cache);
+	OK(fc_map_unsynced(&life.cache) &&
 	       fc_map_save(&life.cache, &home.checkpoint) == FC_SKIP,
 	   "... of files that were not synced");
 	atomic_store(&life.cache.shared->unsynced, 0);
@@ -422,7 +425,7 @@ test_file_in_flight(void)
 	fc_change_begin(&life.cache, &file, 5, 1, &change);
 	end();
 	begin();
-	OK(life.start == FC_START_MAP && !fc_file_asleep(&life.cache, &file),
+	OK(life.start == FC_START_MAP && !fc_stamp_asleep(&life.cache, &file),
 	   "a file with a change in flight is not in the map");
 	kill_life();
 }
@@ -446,7 +449,7 @@ test_torn_records(void)
 	close(fd);
 	begin();
 	load();
-	OK(life.start == FC_START_MAP && fc_used_slots(&life.cache) < BLOCKS &&
+	OK(life.start == FC_START_MAP && fc_file_used_slots(&life.cache) < BLOCKS &&
 	       read_all(FC_FAILED) == 0,
 	   "records that are torn are left out");
 	kill_life();

@@ -25,7 +25,7 @@ memory_of(uint32_t slots, uint32_t devices)
 		                .process_count = 200,
 		                .policy = &fc_policy_gittins };
 
-	return fc_cache_memory_size(&config) +
+	return fc_cache_memory_needed(&config) +
 	       fc_curve_memory_size(fc_curve_tracked_for(slots));
 }
 
@@ -78,8 +78,8 @@ test_costs(void)
 	FcConfig large = small;
 
 	growing.slot_count_max = large.slot_count = 4096 * MB_SLOTS;
-	OK(fc_cache_memory_size(&growing) == fc_cache_memory_size(&large) &&
-	       fc_cache_memory_size(&growing) > fc_cache_memory_size(&small),
+	OK(fc_cache_memory_needed(&growing) == fc_cache_memory_needed(&large) &&
+	       fc_cache_memory_needed(&growing) > fc_cache_memory_needed(&small),
 	   "a cache that may grow takes the memory of the largest size");
 }
 
@@ -91,7 +91,7 @@ test_nothing_behind(void)
 		                .file_count = 64,
 		                .process_count = 2,
 		                .policy = &fc_policy_lfu };
-	size_t size = fc_cache_memory_size(&config);
+	size_t size = fc_cache_memory_needed(&config);
 	size_t allocated = (size + 2 * FC_IO_ALIGN - 1) / FC_IO_ALIGN * FC_IO_ALIGN;
 	unsigned char *memory = aligned_alloc(FC_IO_ALIGN, allocated);
 	MemoryDevice flash;
@@ -102,8 +102,9 @@ test_nothing_behind(void)
 	memset(memory, 0, size);
 	memory_device_open(&flash, 64);
 	MUST(fc_cache_create(&cache, memory, &config, &flash.device) == FC_OK);
-	OK(fc_memory_size(&cache) == size && memory[size] == 0xa5 &&
-	       fc_slot_count(&cache) == 64 && fc_used_slots(&cache) == 0,
+	OK(fc_cache_memory_size(&cache) == size && memory[size] == 0xa5 &&
+	       fc_geometry_slot_count(&cache) == 64 &&
+	       fc_file_used_slots(&cache) == 0,
 	   "a new cache is empty and keeps to its size");
 
 	FcCache again;
@@ -140,10 +141,10 @@ test_creation_writes_the_head_only(void)
 	FcConfig config = { .slot_count = 100U << 17, /* of 8 KB: 100 GB */
 		                .process_count = 1000,
 		                .policy = &fc_policy_lfu };
-	size_t size = fc_cache_memory_size(&config);
+	size_t size = fc_cache_memory_needed(&config);
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	uint64_t start = fc_now_ns();
+	uint64_t start = fc_clock_ns();
 	MemoryDevice flash;
 	FcCache cache;
 
@@ -151,7 +152,7 @@ test_creation_writes_the_head_only(void)
 	memory_device_open(&flash, FC_WAYS);
 	MUST(fc_cache_create(&cache, memory, &config, &flash.device) == FC_OK);
 	printf("# %.2f ms for a cache of 100 GB, %zu bytes of memory\n",
-	       (double) (fc_now_ns() - start) / 1e6, size);
+	       (double) (fc_clock_ns() - start) / 1e6, size);
 	OK(resident_pages(memory, size) <= 2,
 	   "making a cache of 100 GB writes the head of its memory");
 
@@ -159,7 +160,7 @@ test_creation_writes_the_head_only(void)
 
 	OK(fc_mode_set(&cache, FC_SERVE, FC_REASON_NONE) == FC_OK &&
 	       fc_file_enter(&cache, &file) == FC_OK && file.number != 0 &&
-	       !fc_cached(&cache, &file, 0),
+	       !fc_read_would_hit(&cache, &file, 0),
 	   "the untouched rest is an empty dictionary and an empty index");
 	fc_cache_close(&cache);
 	munmap(memory, size);

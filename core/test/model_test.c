@@ -624,7 +624,7 @@ step_of(Process *me)
 	else if (dice < 96)
 		do_mode(me);
 	else if (dice < 98)
-		fc_sweep(&me->cache);
+		fc_cache_sweep(&me->cache);
 	else
 		do_cut_off(me);
 }
@@ -744,12 +744,12 @@ test_fuzz(uint64_t seed, long seconds)
 	uint64_t steps = 0;
 	uint64_t hits = 0;
 	uint64_t episodes = 0;
-	uint64_t end = fc_now_ns() + (uint64_t) seconds * 1000000000ULL;
+	uint64_t end = fc_clock_ns() + (uint64_t) seconds * 1000000000ULL;
 	bool wrong = false;
 
 	/* One episode may have few hits, and a busy machine gets no further in that time. */
 	while (!wrong &&
-	       (fc_now_ns() < end || (hits <= steps / 50 && episodes < 100)))
+	       (fc_clock_ns() < end || (hits <= steps / 50 && episodes < 100)))
 	{
 		wrong = episode(seed + episodes, &steps, &hits);
 		episodes++;

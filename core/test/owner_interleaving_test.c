@@ -252,15 +252,15 @@ fill_the_ring(FcCache *cache)
 	(void) read_block(cache, &scene.file, 3);
 	for (uint32_t block = 100; block < 131; block++)
 		(void) read_block(cache, &scene.file, block);
-	MUST(fc_ring_info(cache).used == fc_ring_info(cache).pages);
+	MUST(fc_writer_ring_info(cache).used == fc_writer_ring_info(cache).pages);
 }
 
 /* It signs on by itself. */
 static bool
 stand_in(FcCache *cache)
 {
-	fc_writer_stand_in(cache, STAND_IN_NS);
-	return fc_ring_info(cache).used < fc_ring_info(cache).pages;
+	fc_stand_in(cache, STAND_IN_NS);
+	return fc_writer_ring_info(cache).used < fc_writer_ring_info(cache).pages;
 }
 
 static bool
@@ -315,7 +315,7 @@ stand_in_stopped(void)
 static void
 stand_in_again(void)
 {
-	fc_writer_stand_in(scene.a, STAND_IN_NS);
+	fc_stand_in(scene.a, STAND_IN_NS);
 }
 
 static bool
@@ -327,8 +327,8 @@ stand_in_within_stand_in(void)
 	{
 		fill_the_ring(scene.a);
 		stop_at(stand_in_points[i], stand_in_again);
-		fc_writer_stand_in(scene.a, STAND_IN_NS);
-		wrong |= fc_ring_info(scene.a).served || stuck_after(scene.a);
+		fc_stand_in(scene.a, STAND_IN_NS);
+		wrong |= fc_writer_ring_info(scene.a).served || stuck_after(scene.a);
 	}
 	return wrong;
 }

@@ -111,7 +111,7 @@ test_begin_and_end(void)
 	   "the place of one that ended is free");
 
 	fc_process_end(&other[2]);
-	OK(!fc_owner_gone(&other[0], other[PLACES].token),
+	OK(!fc_process_gone(&other[0], other[PLACES].token),
 	   "ending twice does not end the successor");
 	rig_close(&rig);
 }
@@ -127,21 +127,22 @@ test_the_living_and_the_dead(void)
 
 	pid_t child = start_child(&rig, NULL, &token);
 
-	OK(!fc_owner_gone(&rig.cache, token), "a process that waits is not gone");
+	OK(!fc_process_gone(&rig.cache, token), "a process that waits is not gone");
 	MUST(kill(child, SIGSTOP) == 0);
-	OK(!fc_owner_gone(&rig.cache, token), "nor is one that is stopped");
+	OK(!fc_process_gone(&rig.cache, token), "nor is one that is stopped");
 	make_zombie(child);
 	errno = ENOTTY;
-	OK(fc_owner_gone(&rig.cache, token), "a killed process is, even unburied");
+	OK(fc_process_gone(&rig.cache, token),
+	   "a killed process is, even unburied");
 	OK(errno == ENOTTY, "errno is left as it was found");
 	MUST(waitpid(child, NULL, 0) == child);
-	OK(fc_owner_gone(&rig.cache, token), "and so it is once buried");
+	OK(fc_process_gone(&rig.cache, token), "and so it is once buried");
 
 	fc_test_broken = FC_BREAK_TAKEOVER;
-	OK(!fc_owner_gone(&rig.cache, token), "control: unless nobody looks");
+	OK(!fc_process_gone(&rig.cache, token), "control: unless nobody looks");
 	fc_test_broken = 0;
 
-	OK(fc_owner_gone(&rig.cache, rig.cache.token),
+	OK(fc_process_gone(&rig.cache, rig.cache.token),
 	   "oneself is gone: nobody will go on with what was cut off");
 	rig_close(&rig);
 }
@@ -162,7 +163,7 @@ test_places_of_the_dead(void)
 	late = unbegun(&rig);
 	OK(fc_process_begin(&late) == FC_OK && late.process == (token[1] & 0xffff),
 	   "the place of a dead process is taken again");
-	OK(late.token != token[1] && fc_owner_gone(&late, token[1]),
+	OK(late.token != token[1] && fc_process_gone(&late, token[1]),
 	   "under another token: what the dead one held is not the new one's");
 
 	FcCache later = unbegun(&rig);
@@ -186,10 +187,10 @@ test_odd_names(void)
 
 	pid_t child = start_child(&rig, "x) Z 1 (y) Z", &token);
 
-	OK(!fc_owner_gone(&rig.cache, token),
+	OK(!fc_process_gone(&rig.cache, token),
 	   "a process may call itself what it likes");
 	make_zombie(child);
-	OK(fc_owner_gone(&rig.cache, token), "and is gone all the same");
+	OK(fc_process_gone(&rig.cache, token), "and is gone all the same");
 	MUST(waitpid(child, NULL, 0) == child);
 	rig_close(&rig);
 }
@@ -204,12 +205,12 @@ test_pid_that_came_again(void)
 	MUST(fc_process_begin(&rig.cache) == FC_OK);
 	other = unbegun(&rig);
 	MUST(fc_process_begin(&other) == FC_OK);
-	OK(!fc_owner_gone(&rig.cache, other.token), "a pid with its start time");
+	OK(!fc_process_gone(&rig.cache, other.token), "a pid with its start time");
 
 	FcProcess *place = &fc_processes(rig.cache.shared)[other.process];
 
 	atomic_fetch_sub(&place->word, 1ULL << 16); /* its start time */
-	OK(fc_owner_gone(&rig.cache, other.token),
+	OK(fc_process_gone(&rig.cache, other.token),
 	   "a living pid with another start time is another process");
 	rig_close(&rig);
 }
@@ -234,7 +235,7 @@ test_hidden_processes(void)
 		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
 		    mount("none", "/proc", "tmpfs", 0, NULL) != 0)
 			_exit(2);
-		_exit(fc_owner_gone(&rig.cache, token) ? 1 : 0);
+		_exit(fc_process_gone(&rig.cache, token) ? 1 : 0);
 	}
 	MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
 	if (WEXITSTATUS(status) == 2)

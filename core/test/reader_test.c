@@ -29,7 +29,7 @@ static FcStatus status[FC_RUN_BLOCKS_MAX];
 static uint64_t
 count_of(FcCounter counter)
 {
-	return fc_counter(&rig.cache, counter);
+	return fc_count_sum(&rig.cache, counter);
 }
 
 static void
@@ -66,8 +66,8 @@ read_whole(unsigned count)
 	if (!fc_read_run(&rig.cache, &file, 0, count, page, ticket))
 		return 0;
 	for (unsigned i = 0; i < count; i++)
-		right +=
-			page_is(&pages[i], 7, i, 1) && fc_hit_holds(&rig.cache, &ticket[i]);
+		right += page_is(&pages[i], 7, i, 1) &&
+		         fc_read_hit_holds(&rig.cache, &ticket[i]);
 	return right;
 }
 
@@ -129,7 +129,7 @@ test_runs(void)
 	/* In the middle of the run: dropped, its neighbours not. */
 	rig.flash.read_fault = FAULT_EIO;
 	OK(read_run(20) == 19 && status[0] == FC_MISS, "one that fails misses");
-	OK(!fc_cached(&rig.cache, &file, 0), "and is dropped");
+	OK(!fc_read_would_hit(&rig.cache, &file, 0), "and is dropped");
 	rig.flash.read_fault = FAULT_SHORT;
 	OK(read_run(20) == 18 && status[1] == FC_MISS, "so does a short one");
 	rig.flash.read_fault = FAULT_FLIP;
@@ -161,13 +161,13 @@ test_late(void)
 {
 	begin(BLOCKS);
 
-	uint64_t start = fc_now_ns();
+	uint64_t start = fc_clock_ns();
 
 	rig.flash.holds = true;
 	errno = ENOTTY;
 
 	OK(read_run(1) == 0 && status[0] == FC_MISS &&
-	       fc_now_ns() - start >= DEADLINE_NS,
+	       fc_clock_ns() - start >= DEADLINE_NS,
 	   "a device that hangs costs the deadline");
 	OK(errno == ENOTTY, "errno is left as it was found");
 	OK(count_of(FC_COUNT_read_timeouts) == 1 &&
@@ -175,7 +175,7 @@ test_late(void)
 	       count_of(FC_COUNT_misses) == BLOCKS + 1,
 	   "a miss and a timeout are counted, and no error");
 	take_back();
-	OK(fc_cached(&rig.cache, &file, 0), "the block stays cached");
+	OK(fc_read_would_hit(&rig.cache, &file, 0), "the block stays cached");
 
 	read_disk(0);
 	rig.flash.holds = false;
@@ -214,11 +214,11 @@ test_all_pages_lost(void)
 	OK(rig.flash.deferred_count == FC_QUEUE_DEPTH_READER,
 	   "the pages are the device's");
 
-	uint64_t start = fc_now_ns();
+	uint64_t start = fc_clock_ns();
 
 	/* No more than it may have to wait for the processor. */
 	rig.cache.read_deadline_ns = 60000 * MS;
-	OK(read_run(40) == 0 && fc_now_ns() - start < 60000 * MS &&
+	OK(read_run(40) == 0 && fc_clock_ns() - start < 60000 * MS &&
 	       rig.flash.deferred_count == FC_QUEUE_DEPTH_READER,
 	   "without pages nothing is read, and nobody waits");
 	OK(count_of(FC_COUNT_read_timeouts) == FC_QUEUE_DEPTH_READER,
@@ -339,7 +339,8 @@ test_late_page_comes_with_another(void)
 	       page_is(&pages[1], 7, 1, 1) && rig.flash.deferred_count == 0,
 	   "a late page comes while another is waited for");
 	OK(count_of(FC_COUNT_corrupt_slots) == 0 &&
-	       fc_cached(&rig.cache, &file, 0) && fc_cached(&rig.cache, &file, 1),
+	       fc_read_would_hit(&rig.cache, &file, 0) &&
+	       fc_read_would_hit(&rig.cache, &file, 1),
 	   "and is taken for no other");
 	rig_close(&rig);
 }
@@ -364,7 +365,7 @@ others_are_taken_before(void)
 	rig.cache.read_deadline_ns = 400000000;
 	rig.flash.stuck = 1;
 	MUST(read_run(16) == 15);
-	fc_device_info(&rig.cache, 0, &info);
+	fc_devices_info(&rig.cache, 0, &info);
 	rig_close(&rig);
 	return info.timed_reads == 15 && info.read_ns / 15 < 200000000;
 }
@@ -422,7 +423,7 @@ test_whole_runs(void)
 
 	rig.flash.read_fault = FAULT_FLIP;
 	OK(read_whole(20) == 0, "with one block bad, the run is not served");
-	OK(read_whole(20) == 0 && !fc_cached(&rig.cache, &file, 0),
+	OK(read_whole(20) == 0 && !fc_read_would_hit(&rig.cache, &file, 0),
 	   "and the block is gone");
 	rig_close(&rig);
 }
@@ -543,8 +544,8 @@ test_ahead_and_hung(void)
 	OK(fc_read_ahead(&rig.cache, &file, 0, 24) == 24 &&
 	       fc_read_ahead(&rig.cache, &file, 24, 24) == 24,
 	   "a device that hangs does not get all pages");
-	start = fc_now_ns();
-	OK(read_singly(0, 1) == 0 && fc_now_ns() - start >= DEADLINE_NS &&
+	start = fc_clock_ns();
+	OK(read_singly(0, 1) == 0 && fc_clock_ns() - start >= DEADLINE_NS &&
 	       count_of(FC_COUNT_read_timeouts) == 1,
 	   "who wants one waits for its time, and no longer");
 	take_back();
@@ -552,7 +553,7 @@ test_ahead_and_hung(void)
 	OK(read_singly(0, BLOCKS) == BLOCKS, "when it answers, all is as it was");
 
 	/* Nobody comes for them, in no time however busy the machine is. */
-	fc_test_now_ns = fc_now_ns();
+	fc_test_now_ns = fc_clock_ns();
 	IGNORE(fc_read_ahead(&rig.cache, &file, 0, 24));
 	OK(read_singly(50, 1) == 1 && fc_read_ahead(&rig.cache, &file, 60, 8) == 60,
 	   "what was read ahead for nobody stays for a while");
@@ -617,7 +618,7 @@ begin_with_file(FcDevice *device)
 
 	MUST(fc_device_file_open(device, path, 1024, 0) == FC_DEVICE_FINE);
 	device->direct = true; /* for AIO, wherever this runs */
-	rig.memory_size = fc_cache_memory_size(&config);
+	rig.memory_size = fc_cache_memory_needed(&config);
 	rig.memory = shared_memory(rig.memory_size);
 	MUST(fc_cache_create(&rig.cache, rig.memory, &config, device) == FC_OK);
 	MUST(fc_mode_set(&rig.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);

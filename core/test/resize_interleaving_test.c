@@ -253,7 +253,7 @@ open_world(Actor *actor, unsigned actors)
 		read_block(&rig.cache, true);
 		if (!world.staged)
 			rig_flush(&rig);
-		MUST(fc_cached(&rig.cache, &file, world.block));
+		MUST(fc_read_would_hit(&rig.cache, &file, world.block));
 	}
 	for (unsigned i = 0; i < actors; i++)
 		join(&actor[i].cache, i + 1);
@@ -285,8 +285,8 @@ close_world(void)
 	if (!all_at_home(other.shared))
 		world.wrong = true;
 	look_everywhere(&other);
-	if (fc_counter(&other, FC_COUNT_flash_read_errors) != 0 ||
-	    fc_counter(&other, FC_COUNT_corrupt_slots) != 0)
+	if (fc_count_sum(&other, FC_COUNT_flash_read_errors) != 0 ||
+	    fc_count_sum(&other, FC_COUNT_corrupt_slots) != 0)
 		world.wrong = true;
 	fc_test_broken = broken;
 	leave(&other, PLACES - 1, false);

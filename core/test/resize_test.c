@@ -108,10 +108,11 @@ test_grow(void)
 		put(block);
 
 	uint32_t before = count_hits(800);
-	uint64_t inserts = fc_counter(&rig.cache, FC_COUNT_inserts);
+	uint64_t inserts = fc_count_sum(&rig.cache, FC_COUNT_inserts);
 
 	MUST(before > 700);
-	OK(fc_slot_count(&rig.cache) == 1024, "a cache begins with its size");
+	OK(fc_geometry_slot_count(&rig.cache) == 1024,
+	   "a cache begins with its size");
 	MUST(fc_resize_begin(&rig.cache, 2048) == FC_OK);
 	MUST(fc_resize_step(&rig.cache, 1024 / FC_WAYS / 2));
 	OK(count_hits(800) == before, "every block is found while it grows");
@@ -119,15 +120,15 @@ test_grow(void)
 		;
 
 	uint32_t after = count_hits(800);
-	uint64_t moved = fc_counter(&rig.cache, FC_COUNT_moved_blocks);
+	uint64_t moved = fc_count_sum(&rig.cache, FC_COUNT_moved_blocks);
 
-	OK(fc_slot_count(&rig.cache) == 2048, "it grows to twice that");
+	OK(fc_geometry_slot_count(&rig.cache) == 2048, "it grows to twice that");
 	OK(after == before, "and keeps every block: %u of %u", after, before);
 	OK(moved > before * 4 / 10 && moved < before * 6 / 10,
 	   "of which half had to move: %u of %u", (unsigned) moved, before);
-	OK(fc_counter(&rig.cache, FC_COUNT_inserts) == inserts,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_inserts) == inserts,
 	   "which is not counted as inserts");
-	OK(all_at_home(rig.cache.shared) && fc_used_slots(&rig.cache) == after,
+	OK(all_at_home(rig.cache.shared) && fc_file_used_slots(&rig.cache) == after,
 	   "each is where it belongs, once");
 
 	for (uint32_t block = 0; block < 1900; block++)
@@ -150,12 +151,12 @@ test_shrink(void)
 
 	uint32_t after = count_hits(1000);
 
-	OK(fc_slot_count(&rig.cache) == 1024 &&
-	       fc_size(&rig.cache).room_slots == 1024,
+	OK(fc_geometry_slot_count(&rig.cache) == 1024 &&
+	       fc_geometry_size(&rig.cache).room_slots == 1024,
 	   "it shrinks to half, and says what room it needs");
 	OK(before > 990 && after > before * 9 / 10,
 	   "what fits stays: %u of %u blocks", after, before);
-	OK(all_at_home(rig.cache.shared) && fc_used_slots(&rig.cache) == after,
+	OK(all_at_home(rig.cache.shared) && fc_file_used_slots(&rig.cache) == after,
 	   "each is where it belongs, once");
 
 	/* Twice as much as will fit. */
@@ -184,13 +185,13 @@ test_layout_is_of_the_maximum(void)
 	uint32_t others = 0;
 
 	config.slot_count = most;
-	MUST(fc_lay_out(&config, &all));
+	MUST(fc_layout(&config, &all));
 	for (uint32_t slots = FC_WAYS; slots < most; slots *= 2)
 	{
 		FcShared layout;
 
 		config.slot_count = slots;
-		MUST(fc_lay_out(&config, &layout));
+		MUST(fc_layout(&config, &layout));
 		others += memcmp(&layout, &all, sizeof(all)) != 0;
 	}
 	OK(others == 0, "memory is laid out alike whatever the size of now");
@@ -208,19 +209,21 @@ test_limits(void)
 	OK(fc_resize_begin(&rig.cache, 128) == FC_SKIP,
 	   "a second change waits for the first one");
 
-	FcSize size = fc_size(&rig.cache);
+	FcSize size = fc_geometry_size(&rig.cache);
 
 	OK(size.changing && size.slots == 256 && size.slots_max == 256 &&
 	       size.room_slots == 256 && size.done == 0,
 	   "the size says what it is about to be");
 	MUST(fc_resize_step(&rig.cache, 1));
-	OK(fc_size(&rig.cache).done == 0.5, "and how far it has come");
-	OK(!fc_resize_step(&rig.cache, 1) && !fc_size(&rig.cache).changing &&
+	OK(fc_geometry_size(&rig.cache).done == 0.5, "and how far it has come");
+	OK(!fc_resize_step(&rig.cache, 1) &&
+	       !fc_geometry_size(&rig.cache).changing &&
 	       fc_resize_begin(&rig.cache, 128) == FC_OK,
 	   "when it is over, another one may begin");
 
 	MUST(fc_mode_set(&rig.cache, FC_OFFLINE, FC_REASON_USER) == FC_OK);
-	OK(!fc_resize_step(&rig.cache, 10) && fc_size(&rig.cache).changing &&
+	OK(!fc_resize_step(&rig.cache, 10) &&
+	       fc_geometry_size(&rig.cache).changing &&
 	       fc_resize_begin(&rig.cache, 256) == FC_OFF,
 	   "offline nothing moves any more");
 	rig_close(&rig);
@@ -241,25 +244,27 @@ test_drain(void)
 	while (fc_index_set_of(rig.cache.shared, fc_key(file.number, block)) < 2)
 		block++;
 	MUST(fc_read(&filler, &file, block, &page, &ticket) == FC_MISS);
-	MUST(fc_index_claim(&filler, &ticket, &claim) == FC_OK);
+	MUST(fc_claim(&filler, &ticket, &claim) == FC_OK);
 	MUST(fc_resize_begin(&rig.cache, 128) == FC_OK);
 	for (int i = 0; i < 10; i++)
 		(void) fc_resize_step(&rig.cache, 10);
-	OK(fc_size(&rig.cache).changing &&
-	       fc_size(&rig.cache).room_slots >= claim.slot &&
-	       fc_size(&rig.cache).slots == 128,
+	OK(fc_geometry_size(&rig.cache).changing &&
+	       fc_geometry_size(&rig.cache).room_slots >= claim.slot &&
+	       fc_geometry_size(&rig.cache).slots == 128,
 	   "room is kept for a slot that is being written");
-	OK(fc_index_publish(&filler, &ticket, &claim, FC_VALID, 0) == FC_SKIP,
+	OK(fc_claim_publish(&filler, &ticket, &claim, FC_VALID, 0) == FC_SKIP,
 	   "whose fill comes to nothing");
-	OK(!fc_resize_step(&rig.cache, 10) && fc_size(&rig.cache).room_slots == 128,
+	OK(!fc_resize_step(&rig.cache, 10) &&
+	       fc_geometry_size(&rig.cache).room_slots == 128,
 	   "and then given back");
 
 	resize_to(&rig.cache, 256);
 	MUST(fc_read(&filler, &file, block, &page, &ticket) == FC_MISS);
-	MUST(fc_index_claim(&filler, &ticket, &claim) == FC_OK);
+	MUST(fc_claim(&filler, &ticket, &claim) == FC_OK);
 	fc_process_end(&filler);
 	resize_to(&rig.cache, 128);
-	OK(fc_size(&rig.cache).room_slots == 128, "nobody waits for the dead");
+	OK(fc_geometry_size(&rig.cache).room_slots == 128,
+	   "nobody waits for the dead");
 	fc_cache_close(&filler);
 	rig_close(&rig);
 }
@@ -306,7 +311,7 @@ writes_land_in_the_file(void)
 	for (int i = 0; i < 10; i++)
 		(void) fc_resize_step(&rig.cache, 10);
 	end = FC_SLOTS_OFFSET +
-	      (off_t) fc_size(&rig.cache).room_slots * FC_BLOCK_SIZE;
+	      (off_t) fc_geometry_size(&rig.cache).room_slots * FC_BLOCK_SIZE;
 	in_file = rig.slow.deferred[0].asked.offset < end;
 
 	/* Then it lands, and the room is given back. */
@@ -314,7 +319,7 @@ writes_land_in_the_file(void)
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	MUST(fc_writer_end(writer, 0) == FC_OK);
 	MUST(!fc_resize_step(&rig.cache, 10) &&
-	     fc_size(&rig.cache).room_slots == 2 * FC_WAYS);
+	     fc_geometry_size(&rig.cache).room_slots == 2 * FC_WAYS);
 	rig_detach(&writing);
 	rig_close(&rig);
 	return in_file;
@@ -347,13 +352,15 @@ test_stalls(void)
 	atomic_store(&health->state, FC_DEVICE_STALLED);
 	for (int i = 0; i < 5; i++)
 		MUST(fc_resize_step(&rig.cache, 100));
-	OK(fc_size(&rig.cache).changing && fc_size(&rig.cache).done == 0,
+	OK(fc_geometry_size(&rig.cache).changing &&
+	       fc_geometry_size(&rig.cache).done == 0,
 	   "while the device stalls nothing moves");
 	atomic_store(&health->state, FC_DEVICE_IN_SERVICE);
 	atomic_store(&health->writes_late, 1);
 	for (int i = 0; i < 5; i++)
 		MUST(fc_resize_step(&rig.cache, 100));
-	OK(fc_size(&rig.cache).changing && fc_size(&rig.cache).done == 0,
+	OK(fc_geometry_size(&rig.cache).changing &&
+	       fc_geometry_size(&rig.cache).done == 0,
 	   "nor while it is late with writes");
 	OK(atomic_load(&rig.cache.shared->mode_word) == epoch,
 	   "and what others read meanwhile counts");

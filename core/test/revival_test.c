@@ -18,23 +18,23 @@ test_untouched_files_stay(void)
 	scene_open();
 	write_block(scene.a, &scene.file, 4);
 	(void) read_block(scene.a, &scene.file, 4);
-	counted = fc_counter(scene.a, FC_COUNT_hits);
+	counted = fc_count_sum(scene.a, FC_COUNT_hits);
 	MUST(counted > 0);
 	restart();
-	OK(fc_counter(scene.a, FC_COUNT_hits) == 0, "counters begin anew");
-	OK(fc_file_asleep(scene.a, &file), "after a crash a file is asleep");
+	OK(fc_count_sum(scene.a, FC_COUNT_hits) == 0, "counters begin anew");
+	OK(fc_stamp_asleep(scene.a, &file), "after a crash a file is asleep");
 	OK(is_hit(scene.a, &file, 3) && is_hit(scene.a, &file, 4),
 	   "one that is as it was is warm");
-	OK(fc_counter(scene.a, FC_COUNT_files_kept) == 1 &&
-	       fc_counter(scene.a, FC_COUNT_files_dropped) == 0 &&
-	       !fc_file_asleep(scene.a, &file),
+	OK(fc_count_sum(scene.a, FC_COUNT_files_kept) == 1 &&
+	       fc_count_sum(scene.a, FC_COUNT_files_dropped) == 0 &&
+	       !fc_stamp_asleep(scene.a, &file),
 	   "and awake, and counted as kept");
-	MUST(!fc_unsynced(scene.a));
-	fc_unsynced_set(scene.a);
+	MUST(!fc_map_unsynced(scene.a));
+	fc_map_unsynced_set(scene.a);
 	restart();
 	file = fc_file(file_id(7));
 	OK(is_hit(scene.a, &file, 3), "after two crashes, too");
-	OK(fc_unsynced(scene.a), "what was not synced once is remembered");
+	OK(fc_map_unsynced(scene.a), "what was not synced once is remembered");
 	restart();
 	restart();
 	file = fc_file(file_id(7));
@@ -54,16 +54,16 @@ test_dropped_files_leave_nothing(void)
 	real_write(3);
 	restart();
 	OK(!is_hit(scene.a, &file, 3) &&
-	       fc_counter(scene.a, FC_COUNT_files_dropped) == 1,
+	       fc_count_sum(scene.a, FC_COUNT_files_dropped) == 1,
 	   "a file that was changed is dropped, and counted");
-	OK(fc_used_slots(scene.a) == 0, "its slots are free");
+	OK(fc_file_used_slots(scene.a) == 0, "its slots are free");
 	(void) read_block(scene.a, &file, 3);
 	OK(is_hit(scene.a, &file, 3), "and it is cached again");
 
 	restart();
 	file = fc_file(file_id(7));
-	fc_file_wake(scene.a, &file, NULL);
-	OK(!fc_file_asleep(scene.a, &file) && fc_used_slots(scene.a) == 0,
+	fc_stamp_wake(scene.a, &file, NULL);
+	OK(!fc_stamp_asleep(scene.a, &file) && fc_file_used_slots(scene.a) == 0,
 	   "a file that could not be asked is dropped, too");
 	scene_close();
 }
@@ -74,7 +74,7 @@ static FcFile changer;
 static void
 wake_and_cut_off(void)
 {
-	fc_file_wake(&scene.b, &changer, &scene.inode);
+	fc_stamp_wake(&scene.b, &changer, &scene.inode);
 	change_blocks(&scene.b, &changer, 0, FC_BLOCKS_ALL);
 	MUST(fc_file_resolve(&scene.b, &changer));
 }
@@ -82,7 +82,7 @@ wake_and_cut_off(void)
 static void
 wake_and_retire(void)
 {
-	fc_file_wake(&scene.b, &changer, &scene.inode);
+	fc_stamp_wake(&scene.b, &changer, &scene.inode);
 	fc_file_retire(&scene.b, changer.id);
 }
 
@@ -96,7 +96,7 @@ test_files_that_two_wake(void)
 	restart();
 	changer = late;
 	stop_at("sleeper-compared", wake_and_cut_off);
-	fc_file_wake(scene.a, &late, &scene.inode);
+	fc_stamp_wake(scene.a, &late, &scene.inode);
 	OK(stop_act == NULL && fc_file_current(scene.a, &changer),
 	   "a file that was woken and cut off meanwhile stays as it is");
 	scene_close();
@@ -104,7 +104,7 @@ test_files_that_two_wake(void)
 	scene_open();
 	restart();
 	stop_at("sleeper-compared", wake_and_retire);
-	fc_file_wake(scene.a, &late, &scene.inode);
+	fc_stamp_wake(scene.a, &late, &scene.inode);
 	OK(stop_act == NULL && !fc_file_resolve(scene.a, &late),
 	   "one that was woken and retired stays so");
 	scene_close();
@@ -112,7 +112,7 @@ test_files_that_two_wake(void)
 	scene_open();
 	begin_write(scene.a, &scene.file, 4, &change);
 	restart();
-	OK(!fc_file_asleep(scene.a, &late),
+	OK(!fc_stamp_asleep(scene.a, &late),
 	   "one with a change in flight is not even asleep");
 	scene_close();
 }
@@ -144,19 +144,19 @@ test_memory_that_is_not_ours(void)
 	other.checkpoint.crc = 9;
 	OK(revive_as(&other, 77) == FC_START_CHECKPOINT,
 	   "memory of a cluster that has lived on without it");
-	fc_control_begins(scene.a, 9);
+	fc_life_control_begins(scene.a, 9);
 	OK(revive_as(&other, 77) == FC_START_MEMORY &&
 	       revive_as(&home, 77) == FC_START_MEMORY,
 	   "it may have been killed before it wrote that down, or after");
-	fc_control_ends(scene.a);
+	fc_life_control_ends(scene.a);
 	OK(revive_as(&home, 77) == FC_START_CHECKPOINT &&
 	       revive_as(&other, 77) == FC_START_MEMORY,
 	   "once it has, it stands there");
 	fc_test_broken = FC_BREAK_CHECKPOINT;
 	OK(revive_as(&home, 77) == FC_START_MEMORY, "... as is compared");
 	fc_test_broken = 0;
-	fc_control_begins(scene.a, home.checkpoint.crc);
-	fc_control_ends(scene.a);
+	fc_life_control_begins(scene.a, home.checkpoint.crc);
+	fc_life_control_ends(scene.a);
 	OK(revive_as(&home, 78) == FC_START_NONCE,
 	   "memory of another life of the cache file");
 	OK(revive_as(&home, 0) == FC_START_NONCE, "no number is no life");
@@ -200,7 +200,7 @@ test_audit_drops_impossible_entries(void)
 	       fc_meta_state(atomic_load(&set->meta[61])) == FC_EMPTY &&
 	       fc_meta_state(atomic_load(&set->meta[62])) == FC_EMPTY,
 	   "entries of impossible files or owners are emptied");
-	OK(is_hit(scene.a, &file, 3) && fc_used_slots(scene.a) == 1,
+	OK(is_hit(scene.a, &file, 3) && fc_file_used_slots(scene.a) == 1,
 	   "what is possible stays, and is counted");
 	scene_close();
 }
@@ -267,11 +267,10 @@ test_audit_leaves_no_pin(void)
 	meta = &fc_set(scene.a->shared, seen.slot / FC_WAYS)
 	            ->meta[seen.slot % FC_WAYS];
 	atomic_store(meta, fc_meta_as(seen.meta, FC_WRITING, fc_page_ref(1, 1)));
-	MUST(fc_cache_revive(&revived, scene.rig.memory, &config,
-	                     &scene.rig.flash.device, &home,
-	                     77) == FC_START_MEMORY);
+	MUST(fc_revive(&revived, scene.rig.memory, &config, &scene.rig.flash.device,
+	               &home, 77) == FC_START_MEMORY);
 	stop_at("entry-audited", change_pinned);
-	fc_cache_audit(&revived);
+	fc_revive_audit(&revived);
 	MUST(stop_act == NULL);
 	OK(fc_meta_state(atomic_load(meta)) == FC_EMPTY,
 	   "what was being written is empty, though it changed under the audit");
@@ -288,19 +287,19 @@ test_health_begins_anew(void)
 	scene_open();
 	shared = scene.a->shared;
 	for (int i = 0; i < 1000; i++)
-		fc_disk_read(scene.a, &scene.file, 1, FC_BLOCK_SIZE, 900000);
+		fc_read_disk_done(scene.a, &scene.file, 1, FC_BLOCK_SIZE, 900000);
 	(void) fc_bypass_check(scene.a);
 	MUST(shared->disk_mean_ns == 900000);
-	MUST(fc_counter(scene.a, FC_COUNT_flash_writes) > 0);
+	MUST(fc_count_sum(scene.a, FC_COUNT_flash_writes) > 0);
 	restart();
-	OK(fc_counter(scene.a, FC_COUNT_flash_writes) == 0 &&
-	       fc_counter(scene.a, FC_COUNT_flash_read_bytes) == 0,
+	OK(fc_count_sum(scene.a, FC_COUNT_flash_writes) == 0 &&
+	       fc_count_sum(scene.a, FC_COUNT_flash_read_bytes) == 0,
 	   "counters of devices begin anew");
 	(void) fc_bypass_check(scene.a);
 	OK(shared->disk_mean_ns == 0, "nothing is known of the disk: %lu",
 	   (unsigned long) shared->disk_mean_ns);
 	for (int i = 0; i < 64; i++)
-		fc_disk_read(scene.a, &scene.file, 1, FC_BLOCK_SIZE, 700000);
+		fc_read_disk_done(scene.a, &scene.file, 1, FC_BLOCK_SIZE, 700000);
 	(void) fc_bypass_check(scene.a);
 	OK(shared->disk_mean_ns == 700000, "until it is read: %lu",
 	   (unsigned long) shared->disk_mean_ns);

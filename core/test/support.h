@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "classes.h"
-#include "fcache/checksum.h"
+#include "fcache/crc32c.h"
 #include "fcache/writer.h"
-#include "files.h"
+#include "file.h"
 #include "geometry.h"
 #include "index.h"
 #include "process.h"
@@ -214,7 +214,7 @@ deferred_start(FcDevice *device, FcTransfer *transfer)
 	MUST(i < FC_QUEUE_DEPTH_MAX);
 	flash->deferred[i].transfer = transfer;
 	flash->deferred[i].asked = *transfer;
-	flash->deferred[i].start_ns = fc_now_ns();
+	flash->deferred[i].start_ns = fc_clock_ns();
 	if (flash->deferred_most < flash->deferred_count)
 		flash->deferred_most = flash->deferred_count;
 }
@@ -238,7 +238,7 @@ deferred_finished(FcDevice *device)
 	unsigned i = flash->last_first ? flash->deferred_count - 1 : flash->stuck;
 
 	if (flash->holds || flash->deferred_count <= flash->stuck ||
-	    fc_now_ns() - flash->deferred[i].start_ns < flash->delay_us * 1000ULL)
+	    fc_clock_ns() - flash->deferred[i].start_ns < flash->delay_us * 1000ULL)
 		return NULL;
 
 	FcTransfer *transfer = flash->deferred[i].transfer;
@@ -313,7 +313,7 @@ rig_open_with(Rig *rig, const FcConfig *config)
 	rig->slow = rig->flash;
 	rig->slow.device.state = &rig->slow;
 	memory_device_defer(&rig->slow);
-	rig->memory_size = fc_cache_memory_size(config);
+	rig->memory_size = fc_cache_memory_needed(config);
 	rig->memory = shared_memory(rig->memory_size);
 	MUST(fc_cache_create(&rig->cache, rig->memory, config,
 	                     &rig->flash.device) == FC_OK);

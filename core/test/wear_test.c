@@ -55,7 +55,7 @@ begin_with(uint32_t files, uint32_t slots)
 	for (uint32_t i = 0; i < files; i++)
 		MUST(fc_device_file_open(&life.device[i], named[i], slots, 0) ==
 		     FC_DEVICE_FINE);
-	life.memory = shared_memory(fc_cache_memory_size(&life.config));
+	life.memory = shared_memory(fc_cache_memory_needed(&life.config));
 	MUST(fc_cache_create(&life.cache, life.memory, &life.config, life.device) ==
 	     FC_OK);
 	MUST(fc_life_begin(&life.cache, &home, ++nonce) == FC_OK);
@@ -76,7 +76,7 @@ kill_life(void)
 	fc_cache_close(&life.cache);
 	for (uint32_t i = 0; i < life.config.device_count; i++)
 		life.device[i].ops->close(&life.device[i]);
-	munmap(life.memory, fc_cache_memory_size(&life.config));
+	munmap(life.memory, fc_cache_memory_needed(&life.config));
 }
 
 static void
@@ -126,7 +126,7 @@ info(void)
 {
 	FcBudgetInfo out;
 
-	fc_write_budget_info(&life.cache, &out);
+	fc_budget_info(&life.cache, &out);
 	return out;
 }
 
@@ -543,7 +543,7 @@ test_files(void)
 	make_files();
 	begin_with(2, SLOTS);
 	MUST(put(200) == 200);
-	of_first = fc_device_counter(life.cache.shared, 0, FC_DEVICE_WRITES_DONE);
+	of_first = fc_count_sum_of_device(life.cache.shared, 0, FC_DEVICE_WRITES_DONE);
 	MUST(of_first > 0 && of_first < 200);
 	end();
 	named[0] = path[1];
@@ -607,20 +607,20 @@ test_wild(void)
 	begin();
 	home.boot[0] = boot;
 	budget = BUDGET;
-	fc_write_budget_set(&life.cache, budget);
+	fc_budget_set(&life.cache, budget);
 	MUST(put(100) == 100);
 	save();
 	wild = &life.cache.shared->budget;
 	memset(wild, 0xff, sizeof(*wild));
 	atomic_store(&wild->left, INT64_MIN);
-	MUST(fc_cache_revive(&revived, life.memory, &life.config, life.device,
+	MUST(fc_revive(&revived, life.memory, &life.config, life.device,
 	                     &home, life.cache.shared->nonce) == FC_START_MEMORY);
 	fc_cache_close(&life.cache);
 	life.cache = revived;
 	fc_wear_begin(&life.cache, budget);
 	OK(day_blocks() == 100, "memory that somebody wrote over is not believed");
 	fc_test_now_ns += 10 * SECOND;
-	fc_cache_audit(&life.cache);
+	fc_revive_audit(&life.cache);
 	MUST(fc_process_begin(&life.cache) == FC_OK);
 	MUST(fc_mode_set(&life.cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
 	OK(put(100) >= 10, "nor does it close the budget for ever");

@@ -87,14 +87,14 @@ state_of(uint32_t device)
 {
 	FcDeviceInfo info;
 
-	fc_device_info(&rig.cache, device, &info);
+	fc_devices_info(&rig.cache, device, &info);
 	return info.state;
 }
 
 static uint64_t
 count_of(FcCounter counter)
 {
-	return fc_counter(&rig.cache, counter);
+	return fc_count_sum(&rig.cache, counter);
 }
 
 /* ---- the ring ---------------------------------------------------------------- */
@@ -119,12 +119,12 @@ test_staged(void)
 	OK(serves(3, 1) && rig.flash.reads == 0 &&
 	       count_of(FC_COUNT_staged_hits) == 1 && count_of(FC_COUNT_hits) == 1,
 	   "and is a hit at once, off the ring");
-	OK(count_of(FC_COUNT_inserts) == 1 && fc_used_slots(&rig.cache) == 1 &&
-	       fc_ring_info(&rig.cache).used == 1,
+	OK(count_of(FC_COUNT_inserts) == 1 && fc_file_used_slots(&rig.cache) == 1 &&
+	       fc_writer_ring_info(&rig.cache).used == 1,
 	   "counted as what it is");
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	OK(rig.slow.writes == 1 && count_of(FC_COUNT_flash_writes) == 1 &&
-	       fc_ring_info(&rig.cache).used == 0,
+	       fc_writer_ring_info(&rig.cache).used == 0,
 	   "the writer writes it once, and its page is free");
 	OK(serves(3, 1) && rig.flash.reads == 1 &&
 	       count_of(FC_COUNT_staged_hits) == 1,
@@ -141,7 +141,7 @@ test_full(void)
 	OK(put(100) == FC_SKIP &&
 	       count_of(FC_COUNT_insert_skip_writer_overloaded) == 1,
 	   "a full ring takes no more, and that is counted");
-	OK(fc_ring_info(&rig.cache).used == ring, "it says that it is full");
+	OK(fc_writer_ring_info(&rig.cache).used == ring, "it says that it is full");
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	for (uint32_t block = 200; block < 200 + 256; block++)
 	{
@@ -170,7 +170,7 @@ test_nobody_writes(void)
 	MUST(put(3) == FC_OK);
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
-	OK(!fc_ring_info(&rig.cache).served, "without a writer");
+	OK(!fc_writer_ring_info(&rig.cache).served, "without a writer");
 	for (uint32_t block = 100; block < 100 + 2 * ring; block++)
 		IGNORE(put(block));
 	OK(serves(3, 1) && serves(100, 1) && count_of(FC_COUNT_inserts) == 1 + ring,
@@ -180,7 +180,7 @@ test_nobody_writes(void)
 	   "and nothing stale");
 	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
-	OK(serves(100, 2) && fc_ring_info(&rig.cache).used == 0,
+	OK(serves(100, 2) && fc_writer_ring_info(&rig.cache).used == 0,
 	   "the next writer goes on");
 	end();
 }
@@ -271,12 +271,13 @@ test_failures(void)
 		MUST(put(3) == FC_OK && put(4) == FC_OK);
 		rig.slow.write_fault = cases[i].fault;
 		MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
-		OK(serves(3, 1) + serves(4, 1) == 1 && fc_used_slots(&rig.cache) == 1 &&
+		OK(serves(3, 1) + serves(4, 1) == 1 &&
+		       fc_file_used_slots(&rig.cache) == 1 &&
 		       count_of(FC_COUNT_insert_skip_corrupt) == 1,
 		   "%s: that block is gone, and the other one is not", cases[i].name);
 		OK(count_of(FC_COUNT_flash_write_errors) == cases[i].counted,
 		   "%s: counted as the device's fault if it is one", cases[i].name);
-		OK(fc_ring_info(&rig.cache).used == 0, "%s: no page is lost",
+		OK(fc_writer_ring_info(&rig.cache).used == 0, "%s: no page is lost",
 		   cases[i].name);
 		end();
 	}
@@ -352,7 +353,7 @@ checkpoint(uint32_t first, uint32_t end_block, uint64_t version)
 
 	for (uint32_t block = first; block < end_block; block++)
 	{
-		fc_writer_stand_in(&rig.cache, LIMIT);
+		fc_stand_in(&rig.cache, LIMIT);
 		cached += update(block, version) == FC_OK;
 	}
 	return cached;
@@ -366,7 +367,8 @@ test_stand_in(void)
 	begin_without_writer(200);
 	OK(checkpoint(0, 200, 2) == 200 && rig.slow.deferred_most > 1,
 	   "without a writer, who changes blocks writes them, many at once");
-	OK(!fc_ring_info(&rig.cache).served, "and is not the writer any more then");
+	OK(!fc_writer_ring_info(&rig.cache).served,
+	   "and is not the writer any more then");
 	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	for (uint32_t block = 0; block < 200; block++)
@@ -377,11 +379,11 @@ test_stand_in(void)
 		MUST(update(block, 3) == FC_OK);
 	rig.slow.writes = 0;
 	errno = ENOTTY;
-	fc_writer_stand_in(&rig.cache, LIMIT);
+	fc_stand_in(&rig.cache, LIMIT);
 	OK(rig.slow.writes == 0 && update(100, 3) == FC_SKIP,
 	   "while there is a writer, nobody stands in for it");
 	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
-	fc_writer_stand_in(&rig.cache, LIMIT);
+	fc_stand_in(&rig.cache, LIMIT);
 	OK(rig.slow.writes > 0 && update(101, 3) == FC_OK && errno == ENOTTY,
 	   "and errno is left as it was found");
 	end_without_writer();
@@ -413,9 +415,10 @@ test_stand_in_slow(void)
 	rig.slow.delay_us = 600000;
 	cached = checkpoint(0, 200, 2);
 	OK(cached > ring && cached < 150 &&
-	       fc_ring_info(&rig.cache).stood_in_ns >= LIMIT,
+	       fc_writer_ring_info(&rig.cache).stood_in_ns >= LIMIT,
 	   "a slow device: blocks are written until the limit is reached");
-	OK(fc_ring_info(&rig.cache).stood_in_ns <= LIMIT + SECOND + SECOND / 10,
+	OK(fc_writer_ring_info(&rig.cache).stood_in_ns <=
+	       LIMIT + SECOND + SECOND / 10,
 	   "which is kept");
 	OK(checkpoint(0, 200, 3) <= ring && !serves(199, 2) && !serves(199, 1),
 	   "then what the ring cannot take is gone");
@@ -423,7 +426,7 @@ test_stand_in_slow(void)
 	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	MUST(fc_writer_end(writer, FLUSH_NS) == FC_OK);
-	OK(fc_ring_info(&rig.cache).stood_in_ns == 0,
+	OK(fc_writer_ring_info(&rig.cache).stood_in_ns == 0,
 	   "when a writer has begun, the limit begins anew");
 	fc_test_now_ns = 0;
 	fc_test_tick_ns = 0;
@@ -447,8 +450,8 @@ test_stand_in_hangs(void)
 	   "who waited stays the writer of what is under way");
 	OK(serves(3, 2) && !serves(150, 1), "nothing stale is served");
 	rig.slow.holds = false;
-	fc_writer_stand_in(&rig.cache, LIMIT);
-	OK(!fc_ring_info(&rig.cache).served && serves(3, 2) &&
+	fc_stand_in(&rig.cache, LIMIT);
+	OK(!fc_writer_ring_info(&rig.cache).served && serves(3, 2) &&
 	       fc_writer_flush(&writing, FLUSH_NS) == FC_OK,
 	   "until the device has answered: then another one may be");
 	fc_test_now_ns = 0;
@@ -519,10 +522,10 @@ start_writer(void)
 static bool
 wait_until(FcAtomic32 *word, uint32_t value)
 {
-	uint64_t deadline = fc_now_ns() + FLUSH_NS;
+	uint64_t deadline = fc_clock_ns() + FLUSH_NS;
 	struct timespec nap = { .tv_nsec = MS };
 
-	while (atomic_load(word) != value && fc_now_ns() < deadline)
+	while (atomic_load(word) != value && fc_clock_ns() < deadline)
 		nanosleep(&nap, NULL);
 	return atomic_load(word) == value;
 }
@@ -541,9 +544,9 @@ test_rest(void)
 	for (uint32_t block = 0; block < 5; block++)
 	{
 		MUST(put(block) == FC_OK);
-		deadline = fc_now_ns() + FLUSH_NS;
+		deadline = fc_clock_ns() + FLUSH_NS;
 		while (count_of(FC_COUNT_flash_writes) <= block &&
-		       fc_now_ns() < deadline)
+		       fc_clock_ns() < deadline)
 			nanosleep(&nap, NULL);
 		MUST(wait_until(&rig.cache.shared->ring_rest, FC_WRITER_SLEEPS));
 	}

@@ -190,7 +190,7 @@ make_cache(uint32_t blocks, const FcPolicy *policy)
 		                .file_count = 1024,
 		                .process_count = 1,
 		                .policy = policy };
-	size_t size = fc_cache_memory_size(&config);
+	size_t size = fc_cache_memory_needed(&config);
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	FcCache cache;
@@ -207,8 +207,8 @@ put(FcCache *cache, const FcTicket *ticket, uint32_t request)
 {
 	FcSeen claim;
 
-	if (fc_index_claim(cache, ticket, &claim) != FC_OK ||
-	    fc_index_publish(cache, ticket, &claim, FC_VALID, 0) != FC_OK)
+	if (fc_claim(cache, ticket, &claim) != FC_OK ||
+	    fc_claim_publish(cache, ticket, &claim, FC_VALID, 0) != FC_OK)
 		return;
 	fc_count(cache, FC_COUNT_inserts, 1);
 	if (slot_writes != NULL)
@@ -222,10 +222,10 @@ play_read(FcCache *cache, FcFile *file, uint32_t block, Totals *totals)
 	FcSeen seen;
 
 	totals->reads++;
-	switch (fc_look_up(cache, file, block, &ticket, &seen))
+	switch (fc_read_look_up(cache, file, block, &ticket, &seen))
 	{
 		case FC_OK:
-			fc_index_touch(cache, &seen);
+			fc_claim_touch(cache, &seen);
 			return;
 		case FC_MISS:
 			totals->read_misses++;
@@ -294,8 +294,8 @@ main(int argc, char **argv)
 		fail("could not write", options.slot_writes);
 
 	uint64_t requested = totals.reads + totals.writes;
-	uint64_t updates = fc_counter(&cache, FC_COUNT_updates);
-	uint64_t fills = fc_counter(&cache, FC_COUNT_inserts) - updates;
+	uint64_t updates = fc_count_sum(&cache, FC_COUNT_updates);
+	uint64_t fills = fc_count_sum(&cache, FC_COUNT_inserts) - updates;
 
 	printf(options.json
 	           ? "{\"blocks\": %" PRIu32 ", \"reads\": %" PRIu64
@@ -307,7 +307,7 @@ main(int argc, char **argv)
 	             "\nupdates         %" PRIu64 "\nevictions       %" PRIu64
 	             "\nns_per_request  %.1f\n",
 	       options.blocks, totals.reads, totals.read_misses, fills, updates,
-	       fc_counter(&cache, FC_COUNT_eviction_aged_out),
+	       fc_count_sum(&cache, FC_COUNT_eviction_aged_out),
 	       requested > 0 ? seconds * 1e9 / (double) requested : 0.0);
 	return 0;
 }

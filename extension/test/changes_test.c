@@ -363,10 +363,10 @@ begin_another_life(void)
 	if (fc_writer_flush(&runtime.cache, 1000000000) != FC_OK)
 		abort();
 	fc_process_end(&runtime.cache);
-	if (fc_cache_revive(&runtime.cache, server_memory, &cache_config,
-	                    &cache_device, &identity, 1) != FC_START_MEMORY)
+	if (fc_revive(&runtime.cache, server_memory, &cache_config, &cache_device,
+	              &identity, 1) != FC_START_MEMORY)
 		abort();
-	fc_cache_audit(&runtime.cache);
+	fc_revive_audit(&runtime.cache);
 	if (fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE) != FC_OK)
 		abort();
 }

@@ -312,7 +312,7 @@ block_is_cached(uint32_t block)
 	FcFile file = fc_file((FcFileId){ 1663, 5, 16384, 0, 0 });
 
 	return fc_file_enter(&runtime.cache, &file) == FC_OK &&
-	       fc_cached(&runtime.cache, &file, block);
+	       fc_read_would_hit(&runtime.cache, &file, block);
 }
 
 UNUSED static bool

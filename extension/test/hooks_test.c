@@ -213,14 +213,14 @@ block_ms_at_most(int fd, unsigned blocks, Advice *advice)
 		abort();
 	advice_create(memory);
 	(void) advice_read(SLOTS, advice); /* its clock begins */
-	begin = fc_now_ns();
+	begin = fc_clock_ns();
 	for (int i = 0; i < 100; i++)
 	{
 		if (reads_pread(fd, pages, blocks * FC_BLOCK_SIZE, 0) !=
 		    (ssize_t) (blocks * FC_BLOCK_SIZE))
 			abort();
 	}
-	ns = fc_now_ns() - begin;
+	ns = fc_clock_ns() - begin;
 	(void) advice_read(SLOTS, advice);
 	advice_detach();
 	return (double) ns / 100 / blocks / 1e6;
@@ -326,7 +326,7 @@ test_failed_write(void)
 	   "a write that fails hands the error on");
 	if (fc_file_enter(&runtime.cache, &file) != FC_OK)
 		abort();
-	OK(FC_BROKEN(WRITE) || !fc_cached(&runtime.cache, &file, 0),
+	OK(FC_BROKEN(WRITE) || !fc_read_would_hit(&runtime.cache, &file, 0),
 	   "and every block of the file is forgotten, also those it did not write");
 	server_close(fd);
 	server_close(reader);

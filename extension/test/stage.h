@@ -89,7 +89,7 @@ server_close(int fd)
 UNUSED static uint64_t
 counter(FcCounter which)
 {
-	return fc_counter(&runtime.cache, which);
+	return fc_count_sum(&runtime.cache, which);
 }
 
 UNUSED static bool
@@ -158,7 +158,7 @@ static const FcConfig cache_config = { .slot_count = SLOTS,
 UNUSED static void
 set_up_cache(void)
 {
-	size_t size = fc_cache_memory_size(&cache_config);
+	size_t size = fc_cache_memory_needed(&cache_config);
 
 	/* Zeros, from the beginning of a page on; a child gets a copy. */
 	server_memory = mmap(NULL, size, PROT_READ | PROT_WRITE,

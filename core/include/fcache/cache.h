@@ -178,10 +178,10 @@ typedef struct FcCache
 	FcWearWriter *wear;        /* the same */
 } FcCache;
 
-extern size_t fc_cache_memory_size(const FcConfig *config);
+extern size_t fc_cache_memory_needed(const FcConfig *config);
 
 /*
- * Lay an empty cache into memory (aligned to FC_IO_ALIGN, fc_cache_memory_size()
+ * Lay an empty cache into memory (aligned to FC_IO_ALIGN, fc_cache_memory_needed()
  * bytes, all of them zero: only the head is written) and fill in the handle.  The
  * mode is passthrough for FC_REASON_STARTING until the host says
  * fc_mode_set(FC_SERVE).  FC_INVALID if the config cannot work, or the memory is
@@ -195,7 +195,7 @@ extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
 /*
  * Begin a life of the cache: say whose it is, in its cache files and then in memory,
  * with a random number that no other life has.  Once, after fc_cache_create() or
- * fc_cache_revive(), by the only process; without it nothing outlives the server.
+ * fc_revive(), by the only process; without it nothing outlives the server.
  */
 extern FC_MUST_CHECK FcStatus fc_life_begin(FcCache *cache,
                                             const FcIdentity *identity,
@@ -215,16 +215,16 @@ extern FC_MUST_CHECK FcStatus fc_map_save(FcCache *cache,
  * What the files hold may be lost with the machine, since their host does not always
  * sync them: no map is saved in this life, nor in one that goes on with its memory.
  */
-extern void fc_unsynced_set(FcCache *cache);
-extern bool fc_unsynced(const FcCache *cache);
+extern void fc_map_unsynced_set(FcCache *cache);
+extern bool fc_map_unsynced(const FcCache *cache);
 
 /*
  * After fc_cache_create(), before fc_life_begin(): take in the map that the cache files
  * hold, if it is of the same cluster, at the same checkpoint, and clean.  FC_START_MAP,
  * or why not.
  */
-extern FC_MUST_CHECK FcStart fc_map_begin(FcCache *cache,
-                                          const FcIdentity *identity);
+extern FC_MUST_CHECK FcStart fc_map_load_begin(FcCache *cache,
+                                               const FcIdentity *identity);
 
 /* Take in the next part of the map; false: that was all.  By one process. */
 extern bool fc_map_load(FcCache *cache);
@@ -234,14 +234,14 @@ extern bool fc_map_load(FcCache *cache);
  * leave the map that it found to the next one.  FC_SKIP: there was none, or somebody
  * may have used the cache, or changed a file.
  */
-extern FC_MUST_CHECK FcStatus fc_map_leave(FcCache *cache);
+extern FC_MUST_CHECK FcStatus fc_map_load_leave(FcCache *cache);
 
 /*
  * The cluster's control file is about to get a content of this CRC; it has got it.  What
  * outlives the server counts only for what it wrote itself.
  */
-extern void fc_control_begins(FcCache *cache, uint32_t crc);
-extern void fc_control_ends(FcCache *cache);
+extern void fc_life_control_begins(FcCache *cache, uint32_t crc);
+extern void fc_life_control_ends(FcCache *cache);
 
 /* The life that all cache files were last used in; 0: none, or not all the same. */
 extern uint64_t fc_life_found(const FcDevice *devices, uint32_t count);
@@ -250,20 +250,20 @@ extern uint64_t fc_life_found(const FcDevice *devices, uint32_t count);
  * Go on with memory in which a cache lies whose processes are all gone, by
  * whatever end.  FC_START_MEMORY, or why not; then the memory is as it was.
  * Afterwards the cache is as after fc_cache_create(), but for its blocks: its
- * files are asleep (see fc_file_wake()), and fc_cache_audit() has to come before
+ * files are asleep (see fc_stamp_wake()), and fc_revive_audit() has to come before
  * FC_SERVE.
  */
-extern FC_MUST_CHECK FcStart fc_cache_revive(FcCache *cache, void *memory,
-                                             const FcConfig *config,
-                                             FcDevice *devices,
-                                             const FcIdentity *identity,
-                                             uint64_t nonce);
+extern FC_MUST_CHECK FcStart fc_revive(FcCache *cache, void *memory,
+                                       const FcConfig *config,
+                                       FcDevice *devices,
+                                       const FcIdentity *identity,
+                                       uint64_t nonce);
 
 /*
  * Look through the memory of a revived cache, whose last user may have been
  * running wild.  Takes a while; changes may go on, nothing is served yet.
  */
-extern void fc_cache_audit(FcCache *cache);
+extern void fc_revive_audit(FcCache *cache);
 
 /* Fill in a handle on memory that another process laid out. */
 extern FC_MUST_CHECK FcStatus fc_cache_attach(FcCache *cache, void *memory,
@@ -297,7 +297,7 @@ extern void fc_cache_clear(FcCache *cache);
  * Housekeeping, to be called about once a second by one process.  Returns at once
  * when there is nothing to do.
  */
-extern void fc_sweep(FcCache *cache);
+extern void fc_cache_sweep(FcCache *cache);
 
 /* ---- size -------------------------------------------------------------- */
 
@@ -310,7 +310,7 @@ typedef struct FcSize
 	double done;         /* of the change, 0 to 1 */
 } FcSize;
 
-extern FcSize fc_size(const FcCache *cache);
+extern FcSize fc_geometry_size(const FcCache *cache);
 
 /*
  * Begin to change the size, to a multiple of FC_WAYS for each device, up to the
@@ -371,7 +371,7 @@ extern void fc_file_retire_alike(FcCache *cache, const FcFileId *like);
  * tablespace, database and relation of the id.  round (24 bits) marks the entry
  * for fc_file_classes_forget().  FC_FULL: no place for another class that is not
  * the default; FC_SKIP: the lock could not be had, try again.  Takes effect with
- * fc_file_classes_apply(), or the next fc_sweep().
+ * fc_file_classes_apply(), or the next fc_cache_sweep().
  */
 extern FC_MUST_CHECK FcStatus fc_file_class_set(FcCache *cache, FcFileId id,
                                                 FcClass class, uint32_t round);
@@ -402,11 +402,11 @@ extern uint64_t fc_keep_blocks(const FcCache *cache);
 /* ---- files of an earlier life --------------------------------------------- */
 
 /*
- * A cache may be older than the server that uses it (fc_cache_revive(), a saved
+ * A cache may be older than the server that uses it (fc_revive(), a saved
  * map).  What it knows of a file counts only if nobody changed the file meanwhile,
  * and what says so is its inode: each change moves ctime.  So after each change,
  * and when a file becomes known, the host hands core a stamp; a file of an earlier
- * life is asleep until its stamp has been compared.  See src/stamps.c.
+ * life is asleep until its stamp has been compared.  See src/stamp.c.
  */
 typedef struct FcStamp
 {
@@ -426,7 +426,7 @@ typedef struct FcStampPermit
 } FcStampPermit;
 
 /* Is the file known from an earlier life, and was not compared yet? */
-extern bool fc_file_asleep(const FcCache *cache, const FcFile *file);
+extern bool fc_stamp_asleep(const FcCache *cache, const FcFile *file);
 
 /*
  * Compare: its blocks count from now on if the stamp is the one it fell asleep
@@ -434,8 +434,8 @@ extern bool fc_file_asleep(const FcCache *cache, const FcFile *file);
  * file is read through the cache, and before it is changed: core drops what is
  * still asleep at a change, or at fc_file_enter().
  */
-extern void fc_file_wake(FcCache *cache, const FcFile *file,
-                         const FcStamp *stamp);
+extern void fc_stamp_wake(FcCache *cache, const FcFile *file,
+                          const FcStamp *stamp);
 
 /*
  * May a stamp of this file be handed in?  Not while somebody changes it.  After a
@@ -521,13 +521,14 @@ extern uint32_t fc_read_ahead(FcCache *cache, const FcFile *file,
                               uint32_t first, unsigned count);
 
 /* Does the entry that served this hit still stand, unchanged? */
-extern bool fc_hit_holds(const FcCache *cache, const FcTicket *ticket);
+extern bool fc_read_hit_holds(const FcCache *cache, const FcTicket *ticket);
 
 /* Drop the entry that served this hit (a verified mismatch). */
-extern void fc_hit_drop(FcCache *cache, const FcTicket *ticket);
+extern void fc_read_hit_drop(FcCache *cache, const FcTicket *ticket);
 
 /* Is the block cached right now?  A hint: no I/O, not counted. */
-extern bool fc_cached(const FcCache *cache, const FcFile *file, uint32_t block);
+extern bool fc_read_would_hit(const FcCache *cache, const FcFile *file,
+                              uint32_t block);
 
 /*
  * Put a block into the cache: page is what the real read, begun after fc_read()
@@ -579,7 +580,7 @@ extern void fc_change_all_end(FcCache *cache);
  * it will hold when its pages leave memory, is anyone's guess.  Its blocks go, and
  * it will be cold at the next start whatever happens until then.
  */
-extern void fc_file_distrust(FcCache *cache, FcFile *file);
+extern void fc_change_distrust(FcCache *cache, FcFile *file);
 
 /*
  * After fc_change_end() of one whole block that was written from page: refresh
@@ -618,18 +619,21 @@ typedef struct FcHistogram
 } FcHistogram;
 
 extern void fc_count(FcCache *cache, FcCounter counter, uint64_t amount);
-extern void fc_time(FcCache *cache, FcTimer timer, uint64_t ns);
+extern void fc_count_time(FcCache *cache, FcTimer timer, uint64_t ns);
 
 /* One read of the disk for this file: counters, timer and the file's own sums. */
-extern void fc_disk_read(FcCache *cache, const FcFile *file, uint32_t blocks,
-                         uint64_t bytes, uint64_t ns);
+extern void fc_read_disk_done(FcCache *cache, const FcFile *file,
+                              uint32_t blocks, uint64_t bytes, uint64_t ns);
 
-extern uint64_t fc_counter(const FcCache *cache, FcCounter counter);
-extern void fc_histogram(const FcCache *cache, FcTimer timer, FcHistogram *out);
+extern uint64_t fc_count_sum(const FcCache *cache, FcCounter counter);
+extern void fc_count_histogram(const FcCache *cache, FcTimer timer,
+                               FcHistogram *out);
 
-extern size_t fc_memory_size(const FcCache *cache);  /* bytes, all included */
-extern uint32_t fc_slot_count(const FcCache *cache); /* that may be in use */
-extern uint32_t fc_used_slots(const FcCache *cache);
+extern size_t
+fc_cache_memory_size(const FcCache *cache); /* bytes, all included */
+extern uint32_t
+fc_geometry_slot_count(const FcCache *cache); /* that may be in use */
+extern uint32_t fc_file_used_slots(const FcCache *cache);
 extern uint32_t fc_file_count(const FcCache *cache);
 
 /* ---- devices ------------------------------------------------------------ */
@@ -647,7 +651,7 @@ typedef enum FcDeviceState
 } FcDeviceState;
 
 /* How the process reads flash: "aio", or "plain" where that cannot be had. */
-extern const char *fc_io_engine(FcCache *cache);
+extern const char *fc_reader_engine(FcCache *cache);
 
 /* What a device has done since the cache was created. */
 typedef struct FcDeviceInfo
@@ -668,12 +672,12 @@ typedef struct FcDeviceInfo
 	uint64_t bypassed_reads; /* of cached blocks: from disk instead */
 } FcDeviceInfo;
 
-extern uint32_t fc_device_count(const FcCache *cache);
-extern void fc_device_info(const FcCache *cache, uint32_t number,
-                           FcDeviceInfo *out);
+extern uint32_t fc_devices_count(const FcCache *cache);
+extern void fc_devices_info(const FcCache *cache, uint32_t number,
+                            FcDeviceInfo *out);
 
 /*
- * Housekeeping of devices, by the process that calls fc_sweep(): bypass the slow
+ * Housekeeping of devices, by the process that calls fc_cache_sweep(): bypass the slow
  * ones, probe the bypassed ones, take back who answers.  Says after how many
  * milliseconds it wants to be called again.  Waits no longer
  * than a fifth of a second, unless there is no AIO.
@@ -683,12 +687,12 @@ extern unsigned fc_bypass_check(FcCache *cache);
 /* ---- write budget --------------------------------------------------------- */
 
 /* From now on so many bytes a day may be written to flash; 0: any number. */
-extern void fc_write_budget_set(FcCache *cache, uint64_t bytes_per_day);
+extern void fc_budget_set(FcCache *cache, uint64_t bytes_per_day);
 
 /*
  * What was written to flash, and what of the budget was used, outlives restarts: each
  * cache file keeps what was written to itself.  begin: after fc_life_begin(), by the
- * only process, with the budget as it is now; save: about once a second, by the one that calls fc_sweep(); end: by the
+ * only process, with the budget as it is now; save: about once a second, by the one that calls fc_cache_sweep(); end: by the
  * last process, when all is written.
  */
 extern void fc_wear_begin(FcCache *cache, uint64_t bytes_per_day);
@@ -704,7 +708,7 @@ typedef struct FcBudgetInfo
 	uint64_t day_ns;           /* ... of which so much is known */
 } FcBudgetInfo;
 
-extern void fc_write_budget_info(const FcCache *cache, FcBudgetInfo *out);
+extern void fc_budget_info(const FcCache *cache, FcBudgetInfo *out);
 
 /* The live file with this number; false if there is none. */
 extern bool fc_file_info(const FcCache *cache, uint32_t number,
@@ -714,11 +718,11 @@ extern bool fc_file_info(const FcCache *cache, uint32_t number,
  * The block in a slot, read back and checked against its CRC32C: to verify the
  * whole cache slot by slot.  FC_MISS: the slot is empty or changed meanwhile.
  */
-extern FC_MUST_CHECK FcStatus fc_slot_read(FcCache *cache, uint32_t slot,
+extern FC_MUST_CHECK FcStatus fc_read_slot(FcCache *cache, uint32_t slot,
                                            void *page, FcFileId *id_out,
                                            FcTicket *ticket);
 
-/* Monotonic time in nanoseconds, for fc_time() and fc_disk_read(). */
-extern uint64_t fc_now_ns(void);
+/* Monotonic time in nanoseconds, for fc_count_time() and fc_read_disk_done(). */
+extern uint64_t fc_clock_ns(void);
 
 #endif

@@ -64,7 +64,7 @@ extern FC_MUST_CHECK FcStatus fc_writer_flush(FcCache *cache,
  * not answer; after that it does nothing.  Allocates nothing, leaves
  * errno alone, and may be called where nothing may fail.
  */
-extern void fc_writer_stand_in(FcCache *cache, uint64_t limit_ns);
+extern void fc_stand_in(FcCache *cache, uint64_t limit_ns);
 
 /* What there is to say of the ring. */
 typedef struct FcRingInfo
@@ -76,6 +76,6 @@ typedef struct FcRingInfo
 		stood_in_ns; /* by others, since it began; they gave up: for ever */
 } FcRingInfo;
 
-extern FcRingInfo fc_ring_info(const FcCache *cache);
+extern FcRingInfo fc_writer_ring_info(const FcCache *cache);
 
 #endif

@@ -442,14 +442,14 @@ account_start(Accounted *call, OpenFile *file)
 	if (!account_admit(call, file))
 		return;
 	call->turn = ++own.turn % TURNS == 0;
-	call->begin_ns = fc_now_ns();
+	call->begin_ns = fc_clock_ns();
 }
 
 void
 account_count(const Accounted *call, AccountKind kind, uint64_t bytes)
 {
 	int after = errno;
-	uint64_t ns = fc_now_ns() - call->begin_ns;
+	uint64_t ns = fc_clock_ns() - call->begin_ns;
 
 	(void) count(call, own.block, kind, bytes, ns);
 	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : after;
@@ -460,7 +460,7 @@ account_count_read(const Accounted *call, AccountSource source, int fd,
                    size_t size, ssize_t got)
 {
 	int after = errno;
-	uint64_t ns = fc_now_ns() - call->begin_ns;
+	uint64_t ns = fc_clock_ns() - call->begin_ns;
 	AccountBlock *asker = block_of_asker(fd);
 	bool disk = source == SOURCE_DISK;
 	AccountKind kind = ACCOUNT_FLASH_READ;

@@ -53,7 +53,7 @@ account_start_write(Accounted *call, OpenFile *file, int fd, off_t offset,
 		(file->class == FILE_RELATION || file->class == FILE_TEMP_RELATION) &&
 		begins_at_end(&file->account, fd, offset, size);
 	errno = FC_BROKEN(ACCOUNT_ERRNO) ? EDOM : before;
-	call->begin_ns = fc_now_ns();
+	call->begin_ns = fc_clock_ns();
 }
 
 static void

@@ -94,7 +94,7 @@ judge_size(void)
 	config.process_count =
 		1; /* until the server knows; it hardly matters here */
 
-	needed = fc_cache_memory_size(&config);
+	needed = fc_cache_memory_needed(&config);
 	if (needed == 0 || needed > memory / MEMORY_SHARE)
 		return bridge_refuse(
 			"Set pgflash.cache_size or "
@@ -288,9 +288,9 @@ bridge_memory_size(void)
 	config.process_count =
 		(uint32_t) (MaxBackends + NUM_AUXILIARY_PROCS + PROCESSES_SPARE);
 	return MAXALIGN(sizeof(Board)) +
-	       (bridge_restart_reserve(fc_cache_memory_size(&config))
+	       (bridge_restart_reserve(fc_cache_memory_needed(&config))
 	            ? 0
-	            : FC_IO_ALIGN + fc_cache_memory_size(&config));
+	            : FC_IO_ALIGN + fc_cache_memory_needed(&config));
 }
 
 static bool
@@ -302,7 +302,7 @@ lay_out(void *memory)
 	FcCache cache;
 
 	memset(board, 0, sizeof(*board));
-	if (bridge_restart_reserve(fc_cache_memory_size(&config)))
+	if (bridge_restart_reserve(fc_cache_memory_needed(&config)))
 		cache_memory = NULL;
 	if (!bridge_restart_create(&cache, cache_memory, &config, runtime.device))
 		return bridge_refuse("Check the memory of the machine.",
@@ -329,9 +329,9 @@ tell_settings(void)
 {
 	runtime.cache.read_deadline_ns =
 		(uint64_t) setting_read_deadline_ms * 1000000;
-	fc_write_budget_set(&runtime.cache, write_budget());
+	fc_budget_set(&runtime.cache, write_budget());
 	if (!enableFsync && !FC_BROKEN(UNSYNCED))
-		fc_unsynced_set(&runtime.cache);
+		fc_map_unsynced_set(&runtime.cache);
 }
 
 void
@@ -362,9 +362,9 @@ bridge_create(void *memory, uint32_t wait_event)
 		LOG,
 		(errmsg("pgflash: cache file \"%s\" is open: %u blocks, %s, %zu bytes "
 	            "of shared memory",
-	            setting_cache_file, fc_slot_count(&runtime.cache),
+	            setting_cache_file, fc_geometry_slot_count(&runtime.cache),
 	            bridge_devices_direct() ? "direct I/O" : "buffered I/O",
-	            fc_memory_size(&runtime.cache))));
+	            fc_cache_memory_size(&runtime.cache))));
 	if (!FC_BROKEN(NONE))
 		ereport(WARNING,
 		        (errmsg("pgflash negative control %d: this build serves "
@@ -422,7 +422,7 @@ bridge_start_serving(void)
 {
 	FcReason reason;
 
-	fc_cache_audit(&runtime.cache);
+	fc_revive_audit(&runtime.cache);
 	atomic_store(&runtime.board->self_tested, true);
 
 	/* Unless somebody has chosen another mode meanwhile. */
@@ -444,7 +444,7 @@ bridge_tick(void)
 	unsigned again_ms;
 
 	tell_settings();
-	fc_sweep(&runtime.cache);
+	fc_cache_sweep(&runtime.cache);
 	fc_wear_save(&runtime.cache);
 	again_ms = fc_bypass_check(&runtime.cache);
 	bridge_words_tick();
@@ -464,7 +464,7 @@ bridge_load(void)
 	if (begun && !loading)
 		ereport(LOG, (errmsg("pgflash: the saved map is taken in: %u blocks "
 		                     "are cached",
-		                     fc_used_slots(&runtime.cache))));
+		                     fc_file_used_slots(&runtime.cache))));
 	begun = loading;
 	return loading;
 }

@@ -398,7 +398,7 @@ bridge_devices_tick(void)
 	{
 		FcDeviceInfo info;
 
-		fc_device_info(&runtime.cache, i, &info);
+		fc_devices_info(&runtime.cache, i, &info);
 		if (info.state == said[i])
 			continue;
 		said[i] = info.state;
@@ -412,7 +412,7 @@ bridge_devices_tick(void)
 uint32_t
 bridge_device_count(void)
 {
-	return bridge_attached() ? fc_device_count(&runtime.cache) : 0;
+	return bridge_attached() ? fc_devices_count(&runtime.cache) : 0;
 }
 
 static double
@@ -426,7 +426,7 @@ bridge_device(uint32_t number, BridgeDevice *out)
 {
 	FcDeviceInfo info;
 
-	fc_device_info(&runtime.cache, number, &info);
+	fc_devices_info(&runtime.cache, number, &info);
 	*out = (BridgeDevice){
 		.cache_file = path[number],
 		.state = state_name(info.state),
@@ -454,7 +454,7 @@ bridge_writes(BridgeWrites *out)
 
 	if (!bridge_attached())
 		return false;
-	fc_write_budget_info(&runtime.cache, &info);
+	fc_budget_info(&runtime.cache, &info);
 	*out = (BridgeWrites){ .limited = info.bytes_per_day > 0,
 		                   .left_today_bytes = info.left_today_bytes,
 		                   .day_bytes = info.day_bytes,

@@ -197,7 +197,7 @@ bridge_resize_reason(uint32_t each_max)
 bool
 bridge_resize_tick(const FcConfig *config)
 {
-	FcSize size = fc_size(&runtime.cache);
+	FcSize size = fc_geometry_size(&runtime.cache);
 	uint32_t each = size.slots / config->device_count;
 	uint32_t wanted;
 

@@ -28,7 +28,7 @@
  * the cluster has lived on without this cache: the flash was not mounted, or the library
  * not loaded.  If that life lost its power, or a file system its last changes, what it
  * wrote can be on disk without the time at which it was written, and no recovery need
- * touch the file again: the stamps of stamps.c would not tell.
+ * touch the file again: the stamps of stamp.c would not tell.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -345,8 +345,7 @@ static bool
 revive(FcCache *cache, const FcConfig *config, FcDevice *devices,
        const FcIdentity *identity, uint64_t life)
 {
-	FcStart how =
-		fc_cache_revive(cache, reserved, config, devices, identity, life);
+	FcStart how = fc_revive(cache, reserved, config, devices, identity, life);
 
 	/* What was found under the name before says more than "nothing". */
 	if (how != FC_START_NOTHING)
@@ -399,7 +398,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	}
 
 	/* A mistake in pg_hba.conf, or a port that is taken, costs no warm cache. */
-	if (fc_map_leave(cache) == FC_OK)
+	if (fc_map_load_leave(cache) == FC_OK)
 	{
 		fc_wear_end(cache);
 		bridge_restart_release();
@@ -410,7 +409,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	if (!in_order || !read_checkpoint(&checkpoint, &state) ||
 	    (state != DB_SHUTDOWNED && state != DB_SHUTDOWNED_IN_RECOVERY))
 		return;
-	if (fc_ring_info(cache).stood_in_ns >= STAND_IN_NS)
+	if (fc_writer_ring_info(cache).stood_in_ns >= STAND_IN_NS)
 		ereport(LOG,
 		        (errmsg("pgflash: what the last checkpoint wrote is not all "
 		                "cached: flash took too long")));
@@ -428,7 +427,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	}
 	fc_wear_end(cache);
 	let_tick_pass();
-	if (fc_unsynced(cache))
+	if (fc_map_unsynced(cache))
 	{
 		ereport(LOG,
 		        (errmsg("pgflash: the map of the cache is not saved: fsync "
@@ -482,7 +481,7 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 	if (!warm && start != FC_START_UNWANTED)
 	{
 		FcStart map =
-			known ? fc_map_begin(cache, &identity) : FC_START_UNREADABLE;
+			known ? fc_map_load_begin(cache, &identity) : FC_START_UNREADABLE;
 
 		/* Unless the memory that was found has said why not. */
 		if (map == FC_START_MAP || start <= FC_START_MAP)

@@ -72,7 +72,7 @@ bridge_counter(const char *name, uint64_t *value_out)
 		if (strcmp(names[i], name) == 0)
 		{
 			*value_out = bridge_attached()
-			                 ? fc_counter(&runtime.cache, (FcCounter) i)
+			                 ? fc_count_sum(&runtime.cache, (FcCounter) i)
 			                 : 0;
 			return true;
 		}
@@ -91,7 +91,7 @@ bridge_histogram(BridgeTimer timer, BridgeHistogram *out)
 
 	memset(&histogram, 0, sizeof(histogram));
 	if (bridge_attached())
-		fc_histogram(&runtime.cache, timers[timer], &histogram);
+		fc_count_histogram(&runtime.cache, timers[timer], &histogram);
 	out->count = histogram.count;
 	out->mean_ms = histogram.count == 0 ? 0
 	                                    : (double) histogram.total_ns /
@@ -109,13 +109,13 @@ bridge_direct_io(void)
 const char *
 bridge_io_engine(void)
 {
-	return fc_io_engine(&runtime.cache);
+	return fc_reader_engine(&runtime.cache);
 }
 
 uint32_t
 bridge_slot_count(void)
 {
-	return bridge_attached() ? fc_slot_count(&runtime.cache) : 0;
+	return bridge_attached() ? fc_geometry_slot_count(&runtime.cache) : 0;
 }
 
 BridgeStaging
@@ -125,7 +125,7 @@ bridge_staging(void)
 
 	if (bridge_attached())
 	{
-		FcRingInfo info = fc_ring_info(&runtime.cache);
+		FcRingInfo info = fc_writer_ring_info(&runtime.cache);
 
 		out.blocks = info.pages;
 		out.used = info.used;
@@ -140,7 +140,7 @@ bridge_size(void)
 	FcSize size = { .done = 1 };
 
 	if (bridge_attached())
-		size = fc_size(&runtime.cache);
+		size = fc_geometry_size(&runtime.cache);
 	return (BridgeSize){ .slots = size.slots,
 		                 .slots_max = size.slots_max,
 		                 .changing = size.changing,
@@ -152,21 +152,21 @@ bridge_size_reason(void)
 {
 	return bridge_attached()
 	           ? bridge_resize_reason(bridge_size().slots_max /
-	                                  fc_device_count(&runtime.cache))
+	                                  fc_devices_count(&runtime.cache))
 	           : NULL;
 }
 
 uint32_t
 bridge_used_slots(void)
 {
-	return bridge_attached() ? fc_used_slots(&runtime.cache) : 0;
+	return bridge_attached() ? fc_file_used_slots(&runtime.cache) : 0;
 }
 
 size_t
 bridge_metadata_bytes(void)
 {
 	return bridge_attached()
-	           ? fc_memory_size(&runtime.cache) + advice_memory_size()
+	           ? fc_cache_memory_size(&runtime.cache) + advice_memory_size()
 	           : 0;
 }
 
@@ -252,7 +252,7 @@ bridge_verify_slot(uint32_t slot)
 	FcTicket ticket;
 
 	if (!bridge_attached() ||
-	    fc_slot_read(&runtime.cache, slot, cached.data, &id, &ticket) != FC_OK)
+	    fc_read_slot(&runtime.cache, slot, cached.data, &id, &ticket) != FC_OK)
 		return BRIDGE_NOTHING;
 
 	switch (verify_hit(read_by_name, &id, cached.data, &ticket))

@@ -198,7 +198,7 @@ say_foreign(void)
 static void
 say_first(FcCounter counter, const char *what, const char *hint)
 {
-	uint64_t now = fc_counter(&runtime.cache, counter);
+	uint64_t now = fc_count_sum(&runtime.cache, counter);
 
 	if (now > 0 && said.counter[counter] == 0)
 		ereport(WARNING,

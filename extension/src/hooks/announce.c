@@ -25,11 +25,11 @@
 static __attribute__((noinline)) bool
 something_is_bypassed(void)
 {
-	for (uint32_t i = 0; i < fc_device_count(&runtime.cache); i++)
+	for (uint32_t i = 0; i < fc_devices_count(&runtime.cache); i++)
 	{
 		FcDeviceInfo info;
 
-		fc_device_info(&runtime.cache, i, &info);
+		fc_devices_info(&runtime.cache, i, &info);
 		if (info.state == FC_DEVICE_STALLED)
 			return true;
 	}
@@ -103,7 +103,7 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 
 	/* A reload may switch syncing off and on again before any worker looks. */
 	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
-		fc_unsynced_set(&runtime.cache);
+		fc_map_unsynced_set(&runtime.cache);
 	announced->scope = SCOPE_BLOCKS;
 	announced->file = file;
 	descriptors_wake(announced->fd, announced->path, file);
@@ -177,7 +177,7 @@ announce_distrust(OpenFile *entry)
 	if (entry->class != FILE_RELATION)
 		fc_change_all_begin(&runtime.cache);
 	else
-		fc_file_distrust(&runtime.cache, &entry->file);
+		fc_change_distrust(&runtime.cache, &entry->file);
 }
 
 void

@@ -72,7 +72,7 @@ changes_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	}
 
 	if (runtime_is_checkpointer() && !FC_BROKEN(STAND_IN))
-		fc_writer_stand_in(&runtime.cache, STAND_IN_NS);
+		fc_stand_in(&runtime.cache, STAND_IN_NS);
 	announce_change(&announced, entry, fd, offset, (off_t) size);
 	if (announced.scope == SCOPE_BLOCKS && size == FC_BLOCK_SIZE &&
 	    offset % FC_BLOCK_SIZE == 0 && announced.change.was_cached &&
@@ -143,12 +143,12 @@ write_control(int fd, const void *buffer, size_t size)
 	memcpy(&crc, (const char *) buffer + runtime.control_crc_offset,
 	       sizeof(crc));
 	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
-		fc_unsynced_set(&runtime.cache);
-	fc_control_begins(&runtime.cache, crc);
+		fc_map_unsynced_set(&runtime.cache);
+	fc_life_control_begins(&runtime.cache, crc);
 	errno = errno_before;
 	put = write(fd, buffer, size);
 	if (put == (ssize_t) size)
-		fc_control_ends(&runtime.cache);
+		fc_life_control_ends(&runtime.cache);
 	return put;
 }
 

@@ -367,9 +367,9 @@ descriptors_wake(int fd, const char *path, const FcFile *file)
 {
 	FcStamp stamp;
 
-	if (fc_file_asleep(&runtime.cache, file))
-		fc_file_wake(&runtime.cache, file,
-		             descriptors_stamp(fd, path, &stamp) ? &stamp : NULL);
+	if (fc_stamp_asleep(&runtime.cache, file))
+		fc_stamp_wake(&runtime.cache, file,
+		              descriptors_stamp(fd, path, &stamp) ? &stamp : NULL);
 }
 
 /* Device and inode only, as the kernel has them. */
@@ -446,11 +446,11 @@ enter(int fd, OpenFile *entry)
 	bool whole;
 
 	/* Known from before the server's start: is it still what it was? */
-	if (fc_file_asleep(&runtime.cache, &entry->file))
+	if (fc_stamp_asleep(&runtime.cache, &entry->file))
 	{
 		if (!has_its_name(fd, entry, true, &stamp, &gone))
 			return forget_dead(entry, gone);
-		fc_file_wake(&runtime.cache, &entry->file, &stamp);
+		fc_stamp_wake(&runtime.cache, &entry->file, &stamp);
 	}
 	if (fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
 		return false;

@@ -226,7 +226,7 @@ static ssize_t
 read_disk(const Call *call, const OpenFile *entry, const Run *run,
           int errno_before)
 {
-	uint64_t begin = fc_now_ns();
+	uint64_t begin = fc_clock_ns();
 	uint64_t ns;
 	ssize_t got;
 	int after;
@@ -234,9 +234,9 @@ read_disk(const Call *call, const OpenFile *entry, const Run *run,
 	errno = errno_before;
 	got = real_read(call);
 	after = errno;
-	ns = fc_now_ns() - begin;
-	fc_disk_read(&runtime.cache, &entry->file, run->count,
-	             got > 0 ? (uint64_t) got : 0, ns);
+	ns = fc_clock_ns() - begin;
+	fc_read_disk_done(&runtime.cache, &entry->file, run->count,
+	                  got > 0 ? (uint64_t) got : 0, ns);
 	advice_disk_read(run->count, ns);
 	errno = after;
 	return got;
@@ -272,10 +272,10 @@ read_block(const Call *call, OpenFile *entry, const Run *run, bool bulk,
            int errno_before)
 {
 	FcTicket ticket;
-	uint64_t begin = fc_now_ns();
+	uint64_t begin = fc_clock_ns();
 	FcStatus status =
 		look_up(call->fd, entry, run->first, run->page[0], &ticket);
-	uint64_t ns = fc_now_ns() - begin;
+	uint64_t ns = fc_clock_ns() - begin;
 	ssize_t got;
 
 	if (status == FC_OK && hit_stands(call->fd, entry, run->page[0], &ticket))
@@ -301,7 +301,7 @@ all_cached(const OpenFile *entry, uint32_t first, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
 	{
-		if (!fc_cached(&runtime.cache, &entry->file, first + i))
+		if (!fc_read_would_hit(&runtime.cache, &entry->file, first + i))
 			return false;
 	}
 	return true;
@@ -316,10 +316,10 @@ read_run_from_flash(int fd, OpenFile *entry, const Run *run)
 {
 	FcTicket ticket[RUN_BLOCKS_MAX];
 	uint32_t shown = runtime_wait(runtime.flash_read_event);
-	uint64_t begin = fc_now_ns();
+	uint64_t begin = fc_clock_ns();
 	bool whole = fc_read_run(&runtime.cache, &entry->file, run->first,
 	                         run->count, run->page, ticket);
-	uint64_t ns = fc_now_ns() - begin;
+	uint64_t ns = fc_clock_ns() - begin;
 
 	runtime_wait(shown);
 	for (unsigned i = 0; whole && i < run->count; i++)
@@ -342,7 +342,7 @@ read_run_and_fill(const Call *call, OpenFile *entry, const Run *run,
 		uint32_t block = run->first + i;
 
 		/* What is cached is read along, but not looked up or filled. */
-		missed[i] = !fc_cached(&runtime.cache, &entry->file, block) &&
+		missed[i] = !fc_read_would_hit(&runtime.cache, &entry->file, block) &&
 		            look_up(call->fd, entry, block, run->page[i], &ticket[i]) ==
 		                FC_MISS;
 	}
@@ -452,14 +452,14 @@ read_watched(const Call *call, const OpenFile *entry, bool account_turn)
 	}
 
 	advice_note(entry->file.id, run.first, run.count);
-	begin = fc_now_ns();
+	begin = fc_clock_ns();
 	errno = errno_before;
 	got = real_read(call);
 	after = errno;
 	if (turn)
 	{
 		advice_count(run.count, ADVICE_TURNS);
-		advice_disk_read(run.count, fc_now_ns() - begin);
+		advice_disk_read(run.count, fc_clock_ns() - begin);
 	}
 	errno = after;
 	return got;

@@ -66,20 +66,20 @@ verify_hit(VerifyRead *read, void *file, const void *page,
 		if (look->got == FC_BLOCK_SIZE &&
 		    memcmp(look->page, page, FC_BLOCK_SIZE) == 0)
 			return VERIFIED_SAME;
-		if (!fc_hit_holds(&runtime.cache, ticket))
+		if (!fc_read_hit_holds(&runtime.cache, ticket))
 			return VERIFIED_CHANGED;
 		if (FC_BROKEN(SECOND_LOOK) ||
 		    (i > 0 && same(look, &looks[(i - 1) % 2])))
 			return VERIFIED_DIFFERENT;
 	}
-	fc_hit_drop(&runtime.cache, ticket);
+	fc_read_hit_drop(&runtime.cache, ticket);
 	return VERIFIED_UNSTEADY;
 }
 
 void
 verify_report(FcFileId id, const FcTicket *ticket)
 {
-	fc_hit_drop(&runtime.cache, ticket);
+	fc_read_hit_drop(&runtime.cache, ticket);
 	fc_count(&runtime.cache, FC_COUNT_verify_mismatches, 1);
 	runtime.board->mismatch_id = id;
 	runtime.board->mismatch_block = ticket->block;

@@ -1,14 +1,14 @@
 /*
- * files.h
+ * file.h
  *		The lines of the file dictionary, and what the rest of core may do with them.
  *
- * files.c gives numbers out and takes them back, stamps.c tells whether a file was
- * changed, chunks.c counts what is cached of it.
+ * file.c gives numbers out and takes them back, stamp.c tells whether a file was
+ * changed, chunk.c counts what is cached of it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#ifndef FCACHE_FILES_H
-#define FCACHE_FILES_H
+#ifndef FCACHE_FILE_H
+#define FCACHE_FILE_H
 
 #include "shared.h"
 
@@ -33,7 +33,7 @@ typedef struct FcFileEntry
 	FcAtomic64 hits;
 	FcAtomic64 misses;
 	FcAtomic64 disk_read_ns;
-	FcAtomic64 changes; /* begun so far, over all uses; see stamps.c */
+	FcAtomic64 changes; /* begun so far, over all uses; see stamp.c */
 	FcAtomic64 stamp;   /* 0 = none */
 } FcFileEntry;
 
@@ -63,7 +63,7 @@ fc_generation_next(uint64_t generation, uint64_t state)
 /* A file lies within this many places of its hash, or has no number. */
 #define FC_FILE_PROBES 256
 
-/* Blocks that share a counter of what is cached of them; see chunks.c. */
+/* Blocks that share a counter of what is cached of them; see chunk.c. */
 #define FC_CHUNK_BLOCKS 1024
 
 static inline FcAtomic64 *
@@ -97,11 +97,11 @@ fc_change_counters(const FcShared *shared)
 	return FC_AT(shared, change_counters_offset, FcAtomic64);
 }
 
-/* ---- files.c: numbers ------------------------------------------------------------ */
+/* ---- file.c: numbers ------------------------------------------------------------ */
 
 /* The file lock; false if it cannot be had soon. */
-extern bool fc_files_lock(FcCache *cache);
-extern void fc_files_unlock(FcCache *cache);
+extern bool fc_file_lock(FcCache *cache);
+extern void fc_file_unlock(FcCache *cache);
 
 /* The number of a file that is live or asleep, with its generation. */
 extern uint32_t fc_file_find(const FcShared *shared, const FcFileId *id,
@@ -126,7 +126,7 @@ extern void fc_file_drop_sleeper(FcCache *cache, uint32_t number,
 extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                                uint32_t count);
 
-/* ---- stamps.c: was it changed? ---------------------------------------------------- */
+/* ---- stamp.c: was it changed? ---------------------------------------------------- */
 
 /* What one change adds to, and takes from, a counter of changes. */
 #define FC_CHANGE_COUNTED_IN  ((1ULL << 32) + 1)
@@ -141,17 +141,17 @@ extern void fc_stamp_count_out(FcCache *cache, const FcFile *file,
 extern FcAtomic64 *fc_stamp_change_counter(const FcShared *shared,
                                            const FcFileId *id);
 
-/* ---- chunks.c: how much of it is cached ------------------------------------------- */
+/* ---- chunk.c: how much of it is cached ------------------------------------------- */
 
 /* How many of the blocks around this one are, or may be, in the index. */
 extern FcAtomic32 *fc_chunk_of(const FcShared *shared, uint32_t number,
                                uint32_t block);
 
 /* A block of a file is claimed for, or has left, the index. */
-extern void fc_file_block_enters(const FcShared *shared, uint32_t number,
-                                 uint32_t block);
-extern void fc_file_block_leaves(const FcShared *shared, uint32_t number,
-                                 uint32_t block);
+extern void fc_chunk_enter(const FcShared *shared, uint32_t number,
+                           uint32_t block);
+extern void fc_chunk_leave(const FcShared *shared, uint32_t number,
+                           uint32_t block);
 
 /*
  * To be asked before a block is made to leave: is it to be counted?  An audit that

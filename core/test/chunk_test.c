@@ -1,5 +1,5 @@
 /*
- * chunks_test.c
+ * chunk_test.c
  *		What of a file is cached: counters of chunks, and the ranges that go by them.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -112,13 +112,13 @@ test_chunks(Random *random)
 				/* A claim that is left lying, as by a process cut off. */
 				if (fc_file_enter(&rig.cache, of) == FC_OK &&
 				    fc_read(&rig.cache, of, block, &page, &ticket) == FC_MISS)
-					IGNORE(fc_index_claim(&rig.cache, &ticket, &claim));
+					IGNORE(fc_claim(&rig.cache, &ticket, &claim));
 				break;
 			case 4:
 				rig.flash.write_fault = FAULT_EIO;
 				if (one_in(random, 300))
 					fc_cache_clear(&rig.cache);
-				else if (fc_counter(&rig.cache, FC_COUNT_flash_write_errors) <
+				else if (fc_count_sum(&rig.cache, FC_COUNT_flash_write_errors) <
 				         20)
 					(void) rig_put(&rig, of, block);
 				rig.flash.write_fault = FAULT_NONE;
@@ -157,16 +157,16 @@ test_invalidation_walks_what_is_cached(void)
 
 	MUST(rig_put(&rig, &file, 0) && rig_put(&rig, &file, 100000000));
 
-	uint64_t start = fc_now_ns();
+	uint64_t start = fc_clock_ns();
 
 	fc_change_begin(&rig.cache, &file, 0, FC_BLOCKS_ALL, &change);
 
-	uint64_t took = fc_now_ns() - start;
+	uint64_t took = fc_clock_ns() - start;
 
 	fc_change_end(&rig.cache, &file, &change);
 	printf("# %.1f ms for two cached blocks of a file of 763 GB\n",
 	       (double) took / 1e6);
-	OK(fc_used_slots(&rig.cache) == 0, "both are forgotten");
+	OK(fc_file_used_slots(&rig.cache) == 0, "both are forgotten");
 	OK(took < 5000000000ULL, "without walking a hundred million blocks");
 
 	/* Spread over more chunks than there are slots: the index is walked. */
@@ -186,8 +186,9 @@ test_invalidation_walks_what_is_cached(void)
 	unsigned wrong = 0;
 
 	for (uint32_t i = 0; i < 200; i++)
-		wrong += fc_cached(&rig.cache, &file, i * FC_CHUNK_BLOCKS + i) !=
-		         (i < 5 || i >= 105);
+		wrong +=
+			fc_read_would_hit(&rig.cache, &file, i * FC_CHUNK_BLOCKS + i) !=
+			(i < 5 || i >= 105);
 	OK(wrong == 0, "a range of many chunks goes, and nothing beside it");
 	rig_close(&rig);
 }
@@ -211,19 +212,20 @@ test_ends_of_ranges(void)
 	unsigned wrong = 0;
 
 	for (int i = 0; i < 6; i++)
-		wrong += fc_cached(&rig.cache, &file, blocks[i]) != (blocks[i] < 1024);
+		wrong += fc_read_would_hit(&rig.cache, &file, blocks[i]) !=
+		         (blocks[i] < 1024);
 	OK(wrong == 0,
 	   "a range that would end past the last block goes to the end");
 
 	MUST(rig_put(&rig, &file, 1024) && rig_put(&rig, &file, UINT32_MAX - 2));
 	change_blocks(&rig.cache, &file, 1023, 1);
-	OK(!fc_cached(&rig.cache, &file, 1023) &&
-	       fc_cached(&rig.cache, &file, 1024),
+	OK(!fc_read_would_hit(&rig.cache, &file, 1023) &&
+	       fc_read_would_hit(&rig.cache, &file, 1024),
 	   "one block is one block at the border of a chunk");
 	change_blocks(&rig.cache, &file, UINT32_MAX - 2, FC_BLOCKS_ALL);
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
-	OK(!fc_cached(&rig.cache, &file, UINT32_MAX - 2) &&
-	       fc_cached(&rig.cache, &file, 1024),
+	OK(!fc_read_would_hit(&rig.cache, &file, UINT32_MAX - 2) &&
+	       fc_read_would_hit(&rig.cache, &file, 1024),
 	   "the last block of all can be cut off");
 	rig_close(&rig);
 }
@@ -242,7 +244,7 @@ test_no_such_block(void)
 	OK(!rig_put(&rig, &file, UINT32_MAX), "no file has a block 2^32 - 1");
 	change_blocks(&rig.cache, &file, 100, FC_BLOCKS_ALL);
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
-	OK(!fc_cached(&rig.cache, &file, 500),
+	OK(!fc_read_would_hit(&rig.cache, &file, 500),
 	   "and asking for it does not hide the others from a truncation");
 	rig_close(&rig);
 }

@@ -1,5 +1,5 @@
 /*
- * files_test.c
+ * file_test.c
  *		The dictionary: numbers given, retired, displaced, and the lock over them.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -96,7 +96,7 @@ test_retire(void)
 	OK(!fc_file_resolve(&rig.cache, &held), "a retired file is unknown");
 	OK(!fc_file_info(&rig.cache, file.number, &info),
 	   "a retired number tells nothing");
-	OK(fc_used_slots(&rig.cache) == 0, "its blocks are gone");
+	OK(fc_file_used_slots(&rig.cache) == 0, "its blocks are gone");
 
 	uint64_t generation = generation_of(&rig, file.number);
 
@@ -139,12 +139,12 @@ test_truncate(void)
 	unsigned wrong = 0;
 
 	for (uint32_t block = 0; block < 300; block++)
-		wrong += fc_cached(&rig.cache, &held, block) != (block < 100);
+		wrong += fc_read_would_hit(&rig.cache, &held, block) != (block < 100);
 	OK(wrong == 0, "what is cut off is forgotten, and nothing else");
 
 	change_blocks(&rig.cache, &writer, 0, FC_BLOCKS_ALL);
 	OK(writer.number == file.number, "truncation to zero never renumbers");
-	OK(fc_used_slots(&rig.cache) == 0, "and forgets everything");
+	OK(fc_file_used_slots(&rig.cache) == 0, "and forgets everything");
 	rig_close(&rig);
 }
 
@@ -199,7 +199,7 @@ test_displacement(void)
 	}
 
 	OK(fc_file_enter(&rig.cache, &late) == FC_OK &&
-	       fc_counter(&rig.cache, FC_COUNT_file_displacements) == 1,
+	       fc_count_sum(&rig.cache, FC_COUNT_file_displacements) == 1,
 	   "a full table makes room for one file, and counts it");
 	OK(late.number == file[17].number &&
 	       !fc_file_current(&rig.cache, &file[17]),
@@ -207,16 +207,17 @@ test_displacement(void)
 	for (uint32_t i = 0; i < NUMBERS; i++)
 	{
 		displaced += !fc_file_current(&rig.cache, &file[i]);
-		others += i != 17 && fc_cached(&rig.cache, &file[i], 1);
+		others += i != 17 && fc_read_would_hit(&rig.cache, &file[i], 1);
 	}
 	OK(displaced == 1 && others == NUMBERS - 1, "no other file loses anything");
-	OK(!fc_cached(&rig.cache, &late, 0), "its block is not the new file's");
+	OK(!fc_read_would_hit(&rig.cache, &late, 0),
+	   "its block is not the new file's");
 
 	/* Nobody has read from the new one either: it is the next to go. */
 	late = entered(&rig, 1001);
 	OK(late.number == file[17].number, "who has no block at all goes first");
-	OK(fc_counter(&rig.cache, FC_COUNT_clears) == 0 &&
-	       fc_counter(&rig.cache, FC_COUNT_file_shortages) == 0,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_clears) == 0 &&
+	       fc_count_sum(&rig.cache, FC_COUNT_file_shortages) == 0,
 	   "and the cache is never cleared for it");
 	rig_close(&rig);
 }
@@ -278,8 +279,8 @@ hit_ratio_of_hot_files(uint64_t *displacements)
 		}
 	}
 	MUST(wrong == 0);
-	*displacements = fc_counter(&rig.cache, FC_COUNT_file_displacements);
-	MUST(fc_counter(&rig.cache, FC_COUNT_clears) == 0);
+	*displacements = fc_count_sum(&rig.cache, FC_COUNT_file_displacements);
+	MUST(fc_count_sum(&rig.cache, FC_COUNT_clears) == 0);
 	rig_close(&rig);
 	return (double) hits / reads;
 }
@@ -313,7 +314,7 @@ test_retired_numbers_are_free(void)
 		fc_file_retire(&rig.cache, file[i].id);
 	for (uint32_t i = 0; i < NUMBERS / 2; i++)
 		(void) entered(&rig, 1000 + i);
-	OK(fc_counter(&rig.cache, FC_COUNT_file_displacements) == 0,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_file_displacements) == 0,
 	   "numbers that were retired are taken before anybody is displaced");
 
 	bool current = true;
@@ -357,23 +358,23 @@ test_numbers_of_pending_fills(void)
 	FcFile file = entered(&rig, 7);
 
 	MUST(fc_read(&filler, &file, 3, &page, &ticket) == FC_MISS);
-	MUST(fc_index_claim(&filler, &ticket, &claim) == FC_OK);
+	MUST(fc_claim(&filler, &ticket, &claim) == FC_OK);
 
 	FcFile next = entered(&rig, 8);
 
 	OK(next.number == file.number,
 	   "a number is given again while a fill of it is pending");
-	OK(fc_index_publish(&filler, &ticket, &claim, FC_VALID, 0) == FC_SKIP &&
-	       fc_used_slots(&rig.cache) == 0,
+	OK(fc_claim_publish(&filler, &ticket, &claim, FC_VALID, 0) == FC_SKIP &&
+	       fc_file_used_slots(&rig.cache) == 0,
 	   "the fill comes to nothing, and is counted off");
 
 	/* A filler that dies leaves the count too high, which costs a look. */
 	MUST(fc_read(&filler, &next, 3, &page, &ticket) == FC_MISS);
-	MUST(fc_index_claim(&filler, &ticket, &claim) == FC_OK);
+	MUST(fc_claim(&filler, &ticket, &claim) == FC_OK);
 	fc_process_end(&filler);
 	file = entered(&rig, 7);
 	OK(file.number == next.number && rig_put(&rig, &file, 3) &&
-	       fc_used_slots(&rig.cache) >= 1,
+	       fc_file_used_slots(&rig.cache) >= 1,
 	   "nor does one that is gone keep it");
 	fc_cache_close(&filler);
 	rig_close(&rig);
@@ -396,10 +397,10 @@ test_number_of_a_dead_retirer(void)
 
 	FcFile next = entered(&rig, 8);
 
-	OK(next.number == file.number && !fc_cached(&rig.cache, &next, 3) &&
-	       fc_used_slots(&rig.cache) == 0,
+	OK(next.number == file.number && !fc_read_would_hit(&rig.cache, &next, 3) &&
+	       fc_file_used_slots(&rig.cache) == 0,
 	   "a number whose retirer was killed is emptied by who needs it");
-	OK(fc_counter(&rig.cache, FC_COUNT_file_displacements) == 0,
+	OK(fc_count_sum(&rig.cache, FC_COUNT_file_displacements) == 0,
 	   "which displaces nobody");
 	rig_close(&rig);
 }
@@ -510,7 +511,7 @@ test_lock_of_the_living(void)
 	OK(fc_file_enter(&rig.cache, &file) == FC_FULL,
 	   "who cannot have the lock goes on without");
 	OK(atomic_load(&rig.cache.shared->file_lock) == holder.token &&
-	       fc_counter(&rig.cache, FC_COUNT_file_shortages) == 1,
+	       fc_count_sum(&rig.cache, FC_COUNT_file_shortages) == 1,
 	   "the lock of the living is respected, and the file counted");
 	atomic_store(&rig.cache.shared->file_lock, 0);
 	rig_detach(&holder);

@@ -1,5 +1,5 @@
 /*
- * stamps.c
+ * stamp.c
  *		Did anybody change a file while no server was looking?
  *
  * The kernel notes every change of a file in its inode: ctime cannot be set back,
@@ -35,14 +35,14 @@
  * A change of nobody knows what is counted for everyone.  A file about which the
  * kernel reported an error stays counted as in flight for good.
  *
- * Asleep files: see fc_file_wake().  Whoever changes one compares first, so a
+ * Asleep files: see fc_stamp_wake().  Whoever changes one compares first, so a
  * sleeper never counts as unknown.  All steps from sleep are a compare-and-swap of
  * the generation: a reader that compares when a writer has woken the file and
  * changed it loses, and finds it awake.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "files.h"
+#include "file.h"
 
 /* Others who stamp the same file at once; the last of them will do. */
 #define SET_TRIES 4
@@ -205,7 +205,7 @@ fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
 /* ---- files of an earlier life ------------------------------------------------ */
 
 bool
-fc_file_asleep(const FcCache *cache, const FcFile *file)
+fc_stamp_asleep(const FcCache *cache, const FcFile *file)
 {
 	const FcShared *shared = cache->shared;
 	uint64_t epoch;
@@ -234,7 +234,7 @@ is_as_it_was(const FcShared *shared, uint32_t number, const FcStamp *stamp)
 }
 
 void
-fc_file_wake(FcCache *cache, const FcFile *file, const FcStamp *stamp)
+fc_stamp_wake(FcCache *cache, const FcFile *file, const FcStamp *stamp)
 {
 	FcShared *shared = cache->shared;
 	uint64_t generation;

@@ -1,5 +1,5 @@
 /*
- * files.c
+ * file.c
  *		The file dictionary: which number stands for which segment file.
  *
  * Entries of the index name a file by number.  The dictionary gives numbers out,
@@ -13,7 +13,7 @@
  * number and freeing one hold the file lock.
  *
  * Life of a number: free (tag 0, retired), live (tag set), retired (tag set),
- * free again; and asleep between two lives of the cache (stamps.c).  The step to
+ * free again; and asleep between two lives of the cache (stamp.c).  The step to
  * retired is one swap, so it is whole wherever a process is killed, and every
  * handle on the number is stale from that moment.  Number 0 is never given, so
  * that no key is 0.
@@ -46,7 +46,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "files.h"
+#include "file.h"
 #include "classes.h"
 #include "geometry.h"
 #include "index.h"
@@ -202,7 +202,7 @@ fc_file_resolve(FcCache *cache, FcFile *file)
 /* ---- the file lock ------------------------------------------------------- */
 
 bool
-fc_files_lock(FcCache *cache)
+fc_file_lock(FcCache *cache)
 {
 	FcAtomic32 *lock = &cache->shared->file_lock;
 
@@ -219,7 +219,7 @@ fc_files_lock(FcCache *cache)
 		/* Own token: a signal handler cut off our own critical section. */
 		if (owner == cache->token || spin == LOCK_SPINS - 1)
 		{
-			if (fc_owner_gone(cache, owner) &&
+			if (fc_process_gone(cache, owner) &&
 			    atomic_compare_exchange_strong(lock, &owner, cache->token))
 			{
 				fc_count(cache, FC_COUNT_takeovers, 1);
@@ -234,7 +234,7 @@ fc_files_lock(FcCache *cache)
 }
 
 void
-fc_files_unlock(FcCache *cache)
+fc_file_unlock(FcCache *cache)
 {
 	uint32_t mine = cache->token;
 
@@ -282,7 +282,7 @@ forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 
 		/* More to look for than there is to look at: walk the index. */
 		probed += chunk_end - block;
-		if (probed > fc_slot_count(cache))
+		if (probed > fc_geometry_slot_count(cache))
 		{
 			fc_index_invalidate_file(cache, number, block, last);
 			return;
@@ -330,11 +330,11 @@ free_number(FcCache *cache, uint32_t number, uint64_t generation, bool cached)
 		forget(cache, number, 0, FC_BLOCKS_ALL);
 	FC_POINT("number-forgotten");
 
-	if (!fc_files_lock(cache))
+	if (!fc_file_lock(cache))
 		return;
 	if (atomic_load(&fc_generations(shared)[number]) == generation)
 		atomic_store(&fc_tags(shared)[number], 0);
-	fc_files_unlock(cache);
+	fc_file_unlock(cache);
 }
 
 bool
@@ -552,7 +552,7 @@ try_to_enter(FcCache *cache, const FcFileId *id, uint64_t hash)
 	FcShared *shared = cache->shared;
 	uint64_t generation;
 
-	if (!fc_files_lock(cache))
+	if (!fc_file_lock(cache))
 		return FC_SKIP;
 
 	/* Somebody else may have entered it while we waited. */
@@ -567,7 +567,7 @@ try_to_enter(FcCache *cache, const FcFileId *id, uint64_t hash)
 			FC_POINT("number-given");
 		}
 	}
-	fc_files_unlock(cache);
+	fc_file_unlock(cache);
 	return number != FC_FILE_NONE ? FC_OK : FC_FULL;
 }
 
@@ -632,11 +632,12 @@ fc_file_count(const FcCache *cache)
 }
 
 uint32_t
-fc_used_slots(const FcCache *cache)
+fc_file_used_slots(const FcCache *cache)
 {
 	uint64_t used = 0;
 
 	for (uint32_t number = 0; number < cache->shared->file_count; number++)
 		used += atomic_load(&fc_files(cache->shared)[number].cached_blocks);
-	return used > fc_slot_count(cache) ? fc_slot_count(cache) : (uint32_t) used;
+	return used > fc_geometry_slot_count(cache) ? fc_geometry_slot_count(cache)
+	                                            : (uint32_t) used;
 }

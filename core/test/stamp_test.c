@@ -1,5 +1,5 @@
 /*
- * stamps_test.c
+ * stamp_test.c
  *		Files that outlive the server: whose blocks count in the next life?
  *
  * Each scenario says whether a wrong block came out after the restart (lives.h).  It is
@@ -191,7 +191,7 @@ entered_under_the_count(void)
 static bool
 sync_failed(void)
 {
-	fc_file_distrust(scene.a, &scene.file);
+	fc_change_distrust(scene.a, &scene.file);
 	(void) read_block(scene.a, &scene.file, 3);
 	write_block(scene.a, &scene.file, 4);
 	(void) read_block(scene.a, &scene.file, 4);
@@ -236,7 +236,7 @@ woken_by_two(void)
 	restart();
 	reader_saw = scene.inode;
 	stop_at("sleeper-found", write_meanwhile);
-	fc_file_wake(scene.a, &file, &reader_saw);
+	fc_stamp_wake(scene.a, &file, &reader_saw);
 	MUST(stop_act == NULL);
 	return read_block(scene.a, &file, 3);
 }
@@ -249,7 +249,7 @@ sleeper_cut_off(void)
 	FcChange change;
 
 	restart();
-	fc_file_wake(scene.a, &file, &scene.inode);
+	fc_stamp_wake(scene.a, &file, &scene.inode);
 	fc_change_begin(scene.a, &file, 0, FC_BLOCKS_ALL, &change);
 	real_write(3);
 	fc_change_end(scene.a, &file, &change);
@@ -305,7 +305,7 @@ counters_written_over(void)
 	for (uint32_t i = 0; i < shared->chunk_count; i++)
 		atomic_store(&fc_chunks(shared)[i], 0);
 	restart();
-	fc_file_wake(scene.a, &file, &scene.inode);
+	fc_stamp_wake(scene.a, &file, &scene.inode);
 	fc_change_begin(scene.a, &file, 0, FC_BLOCKS_ALL, &change);
 	real_write(3);
 	fc_change_end(scene.a, &file, &change);
@@ -426,7 +426,8 @@ test_only_strangers_are_accused(void)
 	fc_file_retire(scene.a, file_id(7));
 	scene.inode.inode++;
 	enter(scene.a, &scene.file);
-	OK(scene.accused == 0 && fc_counter(scene.a, FC_COUNT_foreign_changes) == 0,
+	OK(scene.accused == 0 &&
+	       fc_count_sum(scene.a, FC_COUNT_foreign_changes) == 0,
 	   "who announces his changes is not accused");
 	scene_close();
 
@@ -435,7 +436,7 @@ test_only_strangers_are_accused(void)
 	real_write(3);
 	look_before(scene.a, &scene.file);
 	OK(scene.accused == 1 &&
-	       fc_counter(scene.a, FC_COUNT_foreign_changes) == 1 &&
+	       fc_count_sum(scene.a, FC_COUNT_foreign_changes) == 1 &&
 	       !fc_file_current(scene.a, &scene.file),
 	   "who does not is, and the file has lost its number");
 	(void) read_block(scene.a, &scene.file, 3);

@@ -1,5 +1,5 @@
 /*
- * chunks.c
+ * chunk.c
  *		How much of each file is in the index, so that what is not need not be
  *		looked for.
  *
@@ -11,12 +11,12 @@
  * compare-and-swap made it leave: they may be too high (a process was killed, or
  * files share one), never too low.
  *
- * In memory that outlived a crash they may be anything.  Until fc_cache_audit() has
+ * In memory that outlived a crash they may be anything.  Until fc_revive_audit() has
  * counted again (revive.c) nobody believes them and nobody counts down.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "files.h"
+#include "file.h"
 
 FcAtomic32 *
 fc_chunk_of(const FcShared *shared, uint32_t number, uint32_t block)
@@ -28,7 +28,7 @@ fc_chunk_of(const FcShared *shared, uint32_t number, uint32_t block)
 }
 
 void
-fc_file_block_enters(const FcShared *shared, uint32_t number, uint32_t block)
+fc_chunk_enter(const FcShared *shared, uint32_t number, uint32_t block)
 {
 	FcFileEntry *entry = &fc_files(shared)[number];
 	uint32_t high = atomic_load(&entry->high);
@@ -43,12 +43,12 @@ fc_file_block_enters(const FcShared *shared, uint32_t number, uint32_t block)
 }
 
 void
-fc_file_block_leaves(const FcShared *shared, uint32_t number, uint32_t block)
+fc_chunk_leave(const FcShared *shared, uint32_t number, uint32_t block)
 {
 	if (FC_BROKEN(CHUNKS))
 		return;
 	atomic_fetch_sub(fc_chunk_of(shared, number, block), 1);
 
-	/* The line may have been given to another file since: see files.c. */
+	/* The line may have been given to another file since: see file.c. */
 	atomic_fetch_sub(&fc_files(shared)[number].cached_blocks, 1);
 }

@@ -1,5 +1,5 @@
 /*
- * checksum.h
+ * crc32c.h
  *		CRC32C (Castagnoli), the checksum of every slot.
  *
  * Uses the processor's instruction where there is one and a table otherwise;
@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#ifndef FCACHE_CHECKSUM_H
-#define FCACHE_CHECKSUM_H
+#ifndef FCACHE_CRC32C_H
+#define FCACHE_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +27,6 @@ extern int fc_crc32c_has_hardware(void);
  * The checksum of a slot: of its block's key, then of the block, so that a slot that
  * was written in the wrong place, or is left over from another block, does not pass.
  */
-extern uint32_t fc_slot_checksum(uint64_t key, const void *page);
+extern uint32_t fc_crc32c_slot(uint64_t key, const void *page);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * checksum_test.c
+ * crc32c_test.c
  *		CRC32C: the vectors of RFC 3720, and three implementations in agreement.
  *
  * The third is the definition itself, bit by bit, written here.

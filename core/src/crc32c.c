@@ -1,5 +1,5 @@
 /*
- * checksum.c
+ * crc32c.c
  *		CRC32C of a block, as fast as the processor allows.
  *
  * The instruction takes 3 cycles and can be started every cycle, so three lanes
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "fcache/cache.h"
-#include "fcache/checksum.h"
+#include "fcache/crc32c.h"
 
 /* The Castagnoli polynomial with its bits in reverse, as the CRC runs. */
 #define POLYNOMIAL 0x82f63b78U
@@ -183,7 +183,7 @@ fc_crc32c(uint32_t crc, const void *data, size_t length)
 }
 
 uint32_t
-fc_slot_checksum(uint64_t key, const void *page)
+fc_crc32c_slot(uint64_t key, const void *page)
 {
 	return fc_crc32c(fc_crc32c(0, &key, sizeof(key)), page, FC_BLOCK_SIZE);
 }
