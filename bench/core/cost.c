@@ -257,15 +257,15 @@ stage(Bench *bench)
  * measured is a fill.
  */
 static unsigned
-choose_always(const FcPolicyPlace *place, const FcCandidate *candidate,
+choose_always(const FcReplacementPlace *place, const FcCandidate *candidate,
               uint64_t usable)
 {
-	unsigned way = fc_policy_gittins.choose(place, candidate, usable);
+	unsigned way = fc_replacement_gittins.choose(place, candidate, usable);
 
 	return way != FC_WAY_NONE ? way : (unsigned) __builtin_ctzll(usable);
 }
 
-static FcPolicy willing;
+static FcReplacement willing;
 
 /* ---- running ---------------------------------------------------------------- */
 
@@ -276,13 +276,13 @@ make(Bench *bench, uint32_t blocks, const char *path, uint64_t *memory_size)
 	uint32_t slots = (blocks + FC_WAYS - 1) / FC_WAYS * FC_WAYS;
 	FcConfig config = { .slot_count = slots,
 		                .process_count = 64,
-		                .policy = &willing };
+		                .replacement = &willing };
 	size_t size;
 	void *memory;
 	FcTicket ticket;
 	FcSeen seen;
 
-	willing = fc_policy_gittins;
+	willing = fc_replacement_gittins;
 	willing.choose = choose_always;
 	size = fc_cache_memory_needed(&config);
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,

@@ -20,7 +20,7 @@ show(unsigned mb)
 {
 	FcConfig config = { .slot_count = mb * MB_SLOTS,
 		                .process_count = 200,
-		                .policy = &fc_policy_gittins };
+		                .replacement = &fc_replacement_gittins };
 	double slots = config.slot_count;
 	double advice =
 		(double) fc_curve_memory_size(fc_curve_tracked_for(config.slot_count));
@@ -31,7 +31,7 @@ show(unsigned mb)
 
 	double all = (double) shared.memory_size + advice;
 	double sets = (double) (shared.memory_size - shared.sets_offset);
-	double policy = (double) (shared.sets_offset - shared.policy_offset);
+	double policy = (double) (shared.sets_offset - shared.replacement_offset);
 	double files = (double) (shared.chunks_offset - shared.generations_offset);
 	double ring = (double) (shared.processes_offset - shared.staged_offset);
 

@@ -147,7 +147,7 @@ make(const char *directory)
 	uint32_t slot_count = (BLOCKS + FC_WAYS - 1) / FC_WAYS * FC_WAYS;
 	FcConfig config = { .slot_count = slot_count,
 		                .process_count = 64,
-		                .policy = &fc_policy_gittins };
+		                .replacement = &fc_replacement_gittins };
 	size_t size = fc_cache_memory_needed(&config);
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);

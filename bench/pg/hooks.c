@@ -143,7 +143,7 @@ make_cache(void)
 {
 	FcConfig config = { .slot_count = 32768,
 		                .process_count = 16,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 	size_t size = fc_cache_memory_needed(&config);
 
 	shared_memory = mmap(NULL, size, PROT_READ | PROT_WRITE,

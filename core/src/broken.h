@@ -46,13 +46,13 @@ enum
 	FC_BREAK_EVERY_WAY = FC_BIT(16), /* changes drop one copy of a block */
 	FC_BREAK_REFRESH = FC_BIT(17),   /* writers refresh what others changed */
 	FC_BREAK_CHUNKS = FC_BIT(18), /* what is cached of a file is not counted */
-	FC_BREAK_LOOK_AGAIN = FC_BIT(19), /* changes look at a moving entry once */
-	FC_BREAK_KEEP = FC_BIT(20),       /* keep protects nothing */
-	FC_BREAK_KEEP_SHARE = FC_BIT(21), /* ... or everything, without a limit */
-	FC_BREAK_CLASS_NONE = FC_BIT(22), /* files of class none are looked up */
-	FC_BREAK_CLASS_DROP = FC_BIT(23), /* ... and keep the blocks they have */
-	FC_BREAK_CLASS_ENTER =
-		FC_BIT(24),                /* new numbers do not ask for their class */
+	FC_BREAK_LOOK_AGAIN = FC_BIT(19),  /* changes look at a moving entry once */
+	FC_BREAK_KEEP = FC_BIT(20),        /* keep protects nothing */
+	FC_BREAK_KEEP_SHARE = FC_BIT(21),  /* ... or everything, without a limit */
+	FC_BREAK_POLICY_NONE = FC_BIT(22), /* files of policy none are looked up */
+	FC_BREAK_POLICY_DROP = FC_BIT(23), /* ... and keep the blocks they have */
+	FC_BREAK_POLICY_ENTER =
+		FC_BIT(24),                /* new numbers do not ask for their policy */
 	FC_BREAK_FEWEST = FC_BIT(25),  /* who comes first in line is displaced */
 	FC_BREAK_RECOUNT = FC_BIT(26), /* a new number's blocks count from 0 */
 	FC_BREAK_COUNT_FIRST =
@@ -104,7 +104,7 @@ enum
 	FC_BREAK_CHECKPOINT = FC_BIT(28), /* a map is used in whatever state */
 	FC_BREAK_ACCUSE = FC_BIT(29), /* who changes files behind us is not met */
 
-	/* ... and these are of classes, which the tests of wear have none of. */
+	/* ... and these are of cache policies, which the tests of wear have none of. */
 	FC_BREAK_WEAR = FC_BIT(20),        /* each start is a new day */
 	FC_BREAK_WEAR_CRC = FC_BIT(21),    /* a torn record is believed */
 	FC_BREAK_WEAR_PLACES = FC_BIT(22), /* a record is written over the last */

@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "budget.h"
-#include "classes.h"
+#include "cache_policy.h"
 #include "flights.h"
 #include "geometry.h"
 #include "health.h"
@@ -50,12 +50,12 @@ fc_cache_memory_needed(const FcConfig *config)
 }
 
 FcStatus
-fc_cache_open(FcCache *cache, FcShared *shared, const FcPolicy *policy,
-              FcDevice *devices)
+fc_cache_open(FcCache *cache, FcShared *shared,
+              const FcReplacement *replacement, FcDevice *devices)
 {
 	memset(cache, 0, sizeof(*cache));
 	cache->shared = shared;
-	cache->policy = policy;
+	cache->replacement = replacement;
 	cache->devices = devices;
 	cache->read_deadline_ns = READ_DEADLINE_NS;
 	cache->scratch = aligned_alloc(FC_IO_ALIGN, FC_BLOCK_SIZE);
@@ -86,18 +86,18 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	fc_budget_begin(shared);
 	atomic_store(&shared->geometry, fc_geometry_word(sets, sets));
 	atomic_store(&shared->room_sets, sets);
-	return fc_cache_open(cache, shared, config->policy, devices);
+	return fc_cache_open(cache, shared, config->replacement, devices);
 }
 
 FcStatus
-fc_cache_attach(FcCache *cache, void *memory, const FcPolicy *policy,
+fc_cache_attach(FcCache *cache, void *memory, const FcReplacement *replacement,
                 FcDevice *devices)
 {
 	FcShared *shared = memory;
 
 	if (shared->magic != FC_MAGIC)
 		return FC_INVALID;
-	return fc_cache_open(cache, shared, policy, devices);
+	return fc_cache_open(cache, shared, replacement, devices);
 }
 
 void
@@ -131,5 +131,5 @@ void
 fc_cache_sweep(FcCache *cache)
 {
 	if (fc_mode(cache, NULL) != FC_OFFLINE)
-		fc_classes_sweep(cache);
+		fc_cache_policy_sweep(cache);
 }

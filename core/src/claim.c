@@ -3,7 +3,7 @@
  *		Who gets a way of a set: from the claim of a filler to its publication.
  *
  * A filler looks the set over, and takes the way that held the same block before, or
- * a free one, or the one that the policy gives for it, or none.  The claim is one
+ * a free one, or the one that the replacement policy gives for it, or none.  The claim is one
  * compare-and-swap; then the old block leaves, the key is written, and when the block
  * has been copied the entry is published, if all that the ticket noted still stands
  * (see index.c for why).  Who cannot publish empties the entry again.
@@ -16,7 +16,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "classes.h"
+#include "cache_policy.h"
 #include "file.h"
 #include "geometry.h"
 #include "process.h"
@@ -25,7 +25,7 @@
 /* A claim lost to other processes this often counts as "writer overloaded". */
 #define CLAIM_TRIES 4
 
-/* ---- the policy ------------------------------------------------------------- */
+/* ---- the replacement policy ------------------------------------------------------------- */
 
 static FcCandidate
 candidate_of(const FcShared *shared, uint64_t key)
@@ -40,12 +40,12 @@ candidate_of(const FcShared *shared, uint64_t key)
 	};
 }
 
-static FcPolicyPlace
-policy_place(const FcShared *shared, uint32_t set_number)
+static FcReplacementPlace
+replacement_place(const FcShared *shared, uint32_t set_number)
 {
-	return (FcPolicyPlace){
-		.set = fc_set(shared, set_number)->policy_state,
-		.shared = FC_AT(shared, policy_offset, void),
+	return (FcReplacementPlace){
+		.set = fc_set(shared, set_number)->replacement_state,
+		.shared = FC_AT(shared, replacement_offset, void),
 		.set_number = set_number,
 		.set_count = fc_geometry_new(atomic_load(&shared->geometry)),
 	};
@@ -54,9 +54,10 @@ policy_place(const FcShared *shared, uint32_t set_number)
 void
 fc_claim_touch(FcCache *cache, const FcSeen *seen)
 {
-	FcPolicyPlace place = policy_place(cache->shared, seen->slot / FC_WAYS);
+	FcReplacementPlace place =
+		replacement_place(cache->shared, seen->slot / FC_WAYS);
 
-	cache->policy->touched(&place, seen->slot % FC_WAYS);
+	cache->replacement->touched(&place, seen->slot % FC_WAYS);
 }
 
 /* ---- the set as it is ------------------------------------------------------- */
@@ -184,7 +185,7 @@ any_of(uint64_t ways, uint32_t chance)
 
 /* The way to use, or FC_WAY_NONE with the reason counted. */
 static unsigned
-choose_way(FcCache *cache, const FcPolicyPlace *place, uint64_t key,
+choose_way(FcCache *cache, const FcReplacementPlace *place, uint64_t key,
            const FcCandidate *candidate, const Survey *survey)
 {
 	if (survey->same_way != FC_WAY_NONE)
@@ -200,14 +201,14 @@ choose_way(FcCache *cache, const FcPolicyPlace *place, uint64_t key,
 	}
 
 	bool must;
-	uint64_t usable =
-		fc_class_usable(cache->shared, fc_set(cache->shared, place->set_number),
-	                    fc_key_file(key), survey->usable, &must);
+	uint64_t usable = fc_cache_policy_usable(
+		cache->shared, fc_set(cache->shared, place->set_number),
+		fc_key_file(key), survey->usable, &must);
 	unsigned way = usable == 0
 	                   ? FC_WAY_NONE
-	                   : cache->policy->choose(place, candidate, usable);
+	                   : cache->replacement->choose(place, candidate, usable);
 
-	/* The policy would rather not; then it is all the same who goes. */
+	/* The replacement policy would rather not; then it is all the same who goes. */
 	if (way == FC_WAY_NONE && must)
 		way = any_of(usable, candidate->fingerprint);
 	if (way == FC_WAY_NONE)
@@ -217,13 +218,14 @@ choose_way(FcCache *cache, const FcPolicyPlace *place, uint64_t key,
 
 /* The block that lay in the way leaves. */
 static void
-evict(FcCache *cache, const FcPolicyPlace *place, unsigned way, uint64_t meta)
+evict(FcCache *cache, const FcReplacementPlace *place, unsigned way,
+      uint64_t meta)
 {
 	FcSet *set = fc_set(cache->shared, place->set_number);
 	uint64_t key = atomic_load(&set->key[way]);
 	FcCandidate old = candidate_of(cache->shared, key);
 
-	cache->policy->evicted(place, way, &old);
+	cache->replacement->evicted(place, way, &old);
 	fc_chunk_leave(cache->shared, fc_key_file(key), (uint32_t) key);
 	fc_count(cache, FC_COUNT_eviction_aged_out, 1);
 	if (fc_meta_state(meta) == FC_STAGED)
@@ -247,15 +249,16 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 {
 	uint64_t key = fc_key(ticket->file, ticket->block);
 	FcSet *set = fc_set(cache->shared, ticket->set);
-	FcPolicyPlace place = policy_place(cache->shared, ticket->set);
+	FcReplacementPlace place = replacement_place(cache->shared, ticket->set);
 	FcCandidate candidate = candidate_of(cache->shared, key);
 	bool told = false;
 
 	if (from != NULL)
 	{
-		FcPolicyPlace old = policy_place(cache->shared, from->slot / FC_WAYS);
+		FcReplacementPlace old =
+			replacement_place(cache->shared, from->slot / FC_WAYS);
 
-		cache->policy->moves(&old, from->slot % FC_WAYS, &candidate);
+		cache->replacement->moves(&old, from->slot % FC_WAYS, &candidate);
 		told = true;
 	}
 
@@ -282,7 +285,7 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 		/* An emptied way of its own is no miss: a change emptied it. */
 		if (!told && survey.same_way == FC_WAY_NONE)
 		{
-			cache->policy->missed(&place, &candidate);
+			cache->replacement->missed(&place, &candidate);
 			told = true;
 		}
 
@@ -303,7 +306,7 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 		if (fc_meta_state(meta) != FC_EMPTY)
 			evict(cache, &place, way, meta);
 		if (way != survey.same_way)
-			cache->policy->filled(&place, way, &candidate);
+			cache->replacement->filled(&place, way, &candidate);
 		take_way(cache, set, way, key);
 		return FC_OK;
 	}

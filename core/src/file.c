@@ -47,7 +47,7 @@
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "file.h"
-#include "classes.h"
+#include "cache_policy.h"
 #include "geometry.h"
 #include "index.h"
 #include "process.h"
@@ -469,9 +469,9 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 
 	/* No permit of an earlier use holds. */
 	atomic_fetch_add(&entry->changes, 1);
-	atomic_store(&entry->file_class, FC_BROKEN(CLASS_ENTER)
-	                                     ? FC_CLASS_DEFAULT
-	                                     : fc_class_of(shared, id));
+	atomic_store(&entry->cache_policy, FC_BROKEN(POLICY_ENTER)
+	                                       ? FC_CACHE_POLICY_DEFAULT
+	                                       : fc_cache_policy_of(shared, id));
 	FC_POINT("number-written");
 
 	/* Odd already if an earlier owner of the lock died in between. */
@@ -616,7 +616,7 @@ fc_file_info(const FcCache *cache, uint32_t number, FcFileInfo *out)
 	out->misses = atomic_load(&entry->misses);
 	out->disk_read_ns = atomic_load(&entry->disk_read_ns);
 	out->cached_blocks = atomic_load(&entry->cached_blocks);
-	out->file_class = (FcClass) atomic_load(&entry->file_class);
+	out->cache_policy = (FcCachePolicy) atomic_load(&entry->cache_policy);
 	atomic_thread_fence(memory_order_seq_cst);
 
 	/* A truncation moves the generation and leaves the name: that is fine. */

@@ -28,7 +28,7 @@ typedef struct FcFileEntry
 	FcFileId id; /* changes only while retired and under the lock */
 	FcAtomic32 cached_blocks; /* over all uses of the number */
 	FcAtomic32 high;          /* one past the highest block ever cached */
-	FcAtomic32 file_class;    /* an FcClass; see classes.c */
+	FcAtomic32 cache_policy;  /* an FcCachePolicy; see cache_policy.c */
 	FcAtomic32 stamped;       /* what changes was when the stamp was set */
 	FcAtomic64 hits;
 	FcAtomic64 misses;

@@ -93,13 +93,13 @@ fc_key_file(uint64_t key)
 	return (uint32_t) (key >> 32);
 }
 
-/* A set: 64 entries and the policy's state behind them. */
+/* A set: 64 entries and the replacement policy's state behind them. */
 typedef struct FcSet
 {
 	FcAtomic64 generation; /* + 1 at every change of a block of this set */
 	FcAtomic64 key[FC_WAYS];
 	FcAtomic64 meta[FC_WAYS];
-	char policy_state[];
+	char replacement_state[];
 } FcSet;
 
 static inline FcSet *
@@ -197,7 +197,7 @@ extern void fc_claim_abandon(FcCache *cache, const FcTicket *ticket,
 /* Is the owner of what is being filled here gone?  Then it is empty now. */
 extern bool fc_claim_take_over(FcCache *cache, const FcSeen *seen);
 
-/* The policy hears of a hit. */
+/* The replacement policy hears of a hit. */
 extern void fc_claim_touch(FcCache *cache, const FcSeen *seen);
 
 #endif

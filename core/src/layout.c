@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "classes.h"
+#include "cache_policy.h"
 #include "count.h"
 #include "file.h"
 #include "process.h"
@@ -23,7 +23,7 @@
  */
 #define SLOTS_PER_FILE           64
 #define SLOTS_PER_CHUNK          16
-#define SLOTS_PER_CLASS          64
+#define SLOTS_PER_CACHE_POLICY   64
 #define SLOTS_PER_CHANGE_COUNTER 128
 #define SLOTS_PER_COUNTERS_BYTE  4
 
@@ -72,12 +72,12 @@ place(uint64_t *end, uint64_t size)
 
 /* FNV-1a, of the policy's name and the sizes of its states. */
 static uint32_t
-policy_hash(const FcPolicy *policy)
+replacement_hash(const FcReplacement *replacement)
 {
-	uint32_t hash = 2166136261U ^ (uint32_t) policy->set_state_size ^
-	                (uint32_t) policy->shared_state_size << 12;
+	uint32_t hash = 2166136261U ^ (uint32_t) replacement->set_state_size ^
+	                (uint32_t) replacement->shared_state_size << 12;
 
-	for (const char *c = policy->name; *c != '\0'; c++)
+	for (const char *c = replacement->name; *c != '\0'; c++)
 		hash = (hash ^ (unsigned char) *c) * 16777619U;
 	return hash;
 }
@@ -97,7 +97,7 @@ fc_layout(const FcConfig *config, FcShared *shared)
 	if (config->slot_count < FC_WAYS || devices > FC_DEVICES_MAX ||
 	    config->slot_count % (FC_WAYS * devices) != 0 ||
 	    slots < config->slot_count || slots % (FC_WAYS * devices) != 0 ||
-	    config->policy == NULL || config->process_count == 0 ||
+	    config->replacement == NULL || config->process_count == 0 ||
 	    config->process_count > 0xffff ||
 	    (config->file_count & (config->file_count - 1)) != 0 ||
 	    config->file_count == 1 || config->ring_pages > FC_RING_MAX ||
@@ -109,7 +109,7 @@ fc_layout(const FcConfig *config, FcShared *shared)
 	shared->set_count = slots / FC_WAYS;
 	shared->device_count = devices;
 	shared->set_size =
-		(uint32_t) ((sizeof(FcSet) + config->policy->set_state_size + 7) &
+		(uint32_t) ((sizeof(FcSet) + config->replacement->set_state_size + 7) &
 	                ~7ULL);
 	shared->process_count = config->process_count;
 	shared->shard_count = shards_for(slots, devices);
@@ -118,8 +118,9 @@ fc_layout(const FcConfig *config, FcShared *shared)
 	shared->file_count =
 		config->file_count != 0 ? config->file_count : files_for(slots);
 	shared->chunk_count = power_of_2(slots / SLOTS_PER_CHUNK, 512, 1U << 31);
-	shared->class_count = power_of_2(slots / SLOTS_PER_CLASS, 256, 65536);
-	shared->policy_hash = policy_hash(config->policy);
+	shared->cache_policy_count =
+		power_of_2(slots / SLOTS_PER_CACHE_POLICY, 256, 65536);
+	shared->replacement_hash = replacement_hash(config->replacement);
 
 	shared->ring_count = config->ring_pages != 0 ? config->ring_pages
 	                                             : fc_staging_pages_for(slots);
@@ -141,9 +142,10 @@ fc_layout(const FcConfig *config, FcShared *shared)
 		place(&end, shared->file_count * sizeof(FcFileEntry));
 	shared->chunks_offset =
 		place(&end, shared->chunk_count * sizeof(FcAtomic32));
-	shared->classes_offset =
-		place(&end, shared->class_count * sizeof(FcClassEntry));
-	shared->policy_offset = place(&end, config->policy->shared_state_size);
+	shared->cache_policies_offset =
+		place(&end, shared->cache_policy_count * sizeof(FcCachePolicyEntry));
+	shared->replacement_offset =
+		place(&end, config->replacement->shared_state_size);
 	shared->sets_offset =
 		place(&end, (uint64_t) shared->set_count * shared->set_size);
 	shared->memory_size = end;

@@ -54,17 +54,17 @@ fc_map_files_begin(const FcShared *shared)
 }
 
 uint64_t
-fc_map_files_size(uint32_t count, uint64_t policy_size)
+fc_map_files_size(uint32_t count, uint64_t replacement_size)
 {
 	return round_up(sizeof(FcDiskFiles) +
-	                (uint64_t) count * sizeof(FcDiskFile) + policy_size);
+	                (uint64_t) count * sizeof(FcDiskFile) + replacement_size);
 }
 
-/* What the policy keeps for all sets; the sets come next in memory. */
+/* What the replacement policy keeps for all sets; the sets come next in memory. */
 uint64_t
-fc_map_policy_size(const FcShared *shared)
+fc_map_replacement_size(const FcShared *shared)
 {
-	return shared->sets_offset - shared->policy_offset;
+	return shared->sets_offset - shared->replacement_offset;
 }
 
 uint32_t

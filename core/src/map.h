@@ -30,11 +30,11 @@ extern uint32_t fc_map_sets_of_file(const FcShared *shared);
 extern off_t fc_map_records_begin(const FcShared *shared);
 extern off_t fc_map_files_begin(const FcShared *shared);
 
-/* Bytes of so many files, with the policy's state behind them. */
-extern uint64_t fc_map_files_size(uint32_t count, uint64_t policy_size);
+/* Bytes of so many files, with the replacement policy's state behind them. */
+extern uint64_t fc_map_files_size(uint32_t count, uint64_t replacement_size);
 
-/* What the policy keeps for all sets. */
-extern uint64_t fc_map_policy_size(const FcShared *shared);
+/* What the replacement policy keeps for all sets. */
+extern uint64_t fc_map_replacement_size(const FcShared *shared);
 
 /* All of a piece, or not at all. */
 extern bool fc_map_transfer(int fd, void *buffer, size_t size, off_t offset,

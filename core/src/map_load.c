@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "classes.h"
+#include "cache_policy.h"
 #include "fcache/crc32c.h"
 #include "file.h"
 #include "geometry.h"
@@ -62,7 +62,7 @@ take_file(FcShared *shared, const FcDiskFile *line)
 	atomic_store(&entry->changes, line->changes);
 	atomic_store(&entry->stamp, line->stamp);
 	atomic_store(&entry->stamped, (uint32_t) line->changes);
-	atomic_store(&entry->file_class, fc_class_of(shared, &id));
+	atomic_store(&entry->cache_policy, fc_cache_policy_of(shared, &id));
 	atomic_store(&fc_generations(shared)[number], FROM_MAP);
 	fc_file_tag(shared, number);
 	return true;
@@ -74,12 +74,12 @@ is_laid_out_alike(const FcShared *shared, const FcDiskFiles *files)
 {
 	if (FC_BROKEN(GEOMETRY))
 		return files->record_size == fc_map_record_size(shared) &&
-		       files->policy_size <= fc_map_policy_size(shared);
-	return files->policy_hash == shared->policy_hash &&
+		       files->replacement_size <= fc_map_replacement_size(shared);
+	return files->replacement_hash == shared->replacement_hash &&
 	       files->file_count == shared->file_count &&
 	       files->set_count == shared->set_count &&
 	       files->record_size == fc_map_record_size(shared) &&
-	       files->policy_size == fc_map_policy_size(shared);
+	       files->replacement_size == fc_map_replacement_size(shared);
 }
 
 static FcStart
@@ -117,14 +117,14 @@ take_files(FcCache *cache, uint64_t nonce)
 	}
 
 	start = FC_START_CORRUPT;
-	size = fc_map_files_size(files->count, files->policy_size);
+	size = fc_map_files_size(files->count, files->replacement_size);
 	free(files);
 	files = aligned_alloc(FC_IO_ALIGN, size);
 	if (files != NULL &&
 	    fc_map_transfer(cache->devices[0].fd, files, size,
 	                    fc_map_files_begin(shared), false) &&
 	    judge_files(shared, files, nonce) == FC_START_MAP &&
-	    fc_map_files_size(files->count, files->policy_size) == size &&
+	    fc_map_files_size(files->count, files->replacement_size) == size &&
 	    files->crc ==
 	        fc_crc32c(0, &files->nonce, size - offsetof(FcDiskFiles, nonce)))
 	{
@@ -132,8 +132,8 @@ take_files(FcCache *cache, uint64_t nonce)
 
 		for (uint32_t i = 0; i < files->count; i++)
 			taken += take_file(shared, &line[i]);
-		memcpy(FC_AT(shared, policy_offset, char), line + files->count,
-		       files->policy_size);
+		memcpy(FC_AT(shared, replacement_offset, char), line + files->count,
+		       files->replacement_size);
 		atomic_store(&shared->asleep_count, taken);
 		shared->map_sets = fc_map_sets_of_file(shared);
 		shared->map_nonce = nonce;
@@ -319,7 +319,8 @@ take_record(FcCache *cache, uint32_t set_number, const FcDiskRecord *record)
 		return;
 
 	if (is_untouched(set))
-		memcpy(set->policy_state, record + 1, shared->set_size - sizeof(FcSet));
+		memcpy(set->replacement_state, record + 1,
+		       shared->set_size - sizeof(FcSet));
 	for (unsigned way = 0; way < FC_WAYS; way++)
 	{
 		if (record->valid & (1ULL << way))

@@ -51,7 +51,8 @@ make_record(const FcShared *shared, uint32_t set_number, FcDiskRecord *record)
 		return false;
 	record->nonce = shared->nonce;
 	record->set = set_number;
-	memcpy(record + 1, set->policy_state, shared->set_size - sizeof(FcSet));
+	memcpy(record + 1, set->replacement_state,
+	       shared->set_size - sizeof(FcSet));
 	record->crc = fc_map_record_crc(record, size);
 	return true;
 }
@@ -109,7 +110,7 @@ static bool
 save_files(const FcCache *cache)
 {
 	const FcShared *shared = cache->shared;
-	uint64_t state = fc_map_policy_size(shared);
+	uint64_t state = fc_map_replacement_size(shared);
 	uint32_t count = 0;
 
 	for (uint32_t number = 1; number < shared->file_count; number++)
@@ -122,12 +123,12 @@ save_files(const FcCache *cache)
 		return false;
 	memset(files, 0, size);
 	files->nonce = shared->nonce;
-	files->policy_hash = shared->policy_hash;
+	files->replacement_hash = shared->replacement_hash;
 	files->file_count = shared->file_count;
 	files->set_count = shared->set_count;
 	files->record_size = fc_map_record_size(shared);
 	files->count = count;
-	files->policy_size = state;
+	files->replacement_size = state;
 
 	FcDiskFile *line = (FcDiskFile *) (void *) (files + 1);
 
@@ -146,7 +147,7 @@ save_files(const FcCache *cache)
 			                    .stamp = atomic_load(&entry->stamp) };
 		count--;
 	}
-	memcpy(line, FC_AT(shared, policy_offset, char), state);
+	memcpy(line, FC_AT(shared, replacement_offset, char), state);
 	files->crc =
 		fc_crc32c(0, &files->nonce, size - offsetof(FcDiskFiles, nonce));
 
@@ -170,7 +171,7 @@ reserve(const FcCache *cache, uint32_t device)
 
 	if (device == 0)
 		end += (off_t) fc_map_files_size(shared->file_count,
-		                                 fc_map_policy_size(shared));
+		                                 fc_map_replacement_size(shared));
 	do
 		error = posix_fallocate(cache->devices[device].fd, from, end - from);
 	while (error == EINTR);

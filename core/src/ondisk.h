@@ -67,7 +67,7 @@ typedef struct FcDiskWear
 _Static_assert(sizeof(FcDiskWear) == 272, "the record has no holes");
 
 /*
- * The map, behind the slots: a record for each set of the file, the policy's state of
+ * The map, behind the slots: a record for each set of the file, the replacement policy's state of
  * the set behind it, as many as fit in each 1 MB.
  */
 typedef struct FcDiskRecord
@@ -85,14 +85,15 @@ _Static_assert(sizeof(FcDiskRecord) == 792, "a record has no holes");
 /* In the first file, behind its records: the files that have blocks. */
 typedef struct FcDiskFiles
 {
-	uint32_t crc;   /* CRC32C of the fields after it, and of what is behind */
-	uint32_t count; /* lines behind it; then the policy's own state */
+	uint32_t crc; /* CRC32C of the fields after it, and of what is behind */
+	uint32_t
+		count; /* lines behind it; then the replacement policy's own state */
 	uint64_t nonce;
-	uint32_t policy_hash;
+	uint32_t replacement_hash;
 	uint32_t file_count;  /* numbers */
 	uint32_t set_count;   /* at most: homes depend on it */
-	uint32_t record_size; /* bytes, the policy's state included */
-	uint64_t policy_size;
+	uint32_t record_size; /* bytes, the replacement policy's state included */
+	uint64_t replacement_size;
 } FcDiskFiles;
 
 _Static_assert(sizeof(FcDiskFiles) == 40, "the head has no holes");

@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "classes.h"
+#include "cache_policy.h"
 #include "devices.h"
 #include "fcache/crc32c.h"
 #include "file.h"
@@ -42,7 +42,8 @@ static bool
 may_serve(const FcCache *cache, const FcFile *file)
 {
 	return fc_mode(cache, NULL) == FC_SERVE && fc_file_current(cache, file) &&
-	       fc_class_of_file(cache->shared, file->number) != FC_CLASS_NONE;
+	       fc_cache_policy_of_file(cache->shared, file->number) !=
+	           FC_CACHE_POLICY_NONE;
 }
 
 /* Note what must not have moved when the block is served, or filled; find its entry. */
@@ -78,8 +79,8 @@ fc_read_look_up(FcCache *cache, const FcFile *file, uint32_t block,
 		return FC_OFF;
 	if (!fc_file_current(cache, file))
 		return FC_STALE;
-	if (!FC_BROKEN(CLASS_NONE) &&
-	    fc_class_of_file(shared, file->number) == FC_CLASS_NONE)
+	if (!FC_BROKEN(POLICY_NONE) &&
+	    fc_cache_policy_of_file(shared, file->number) == FC_CACHE_POLICY_NONE)
 	{
 		fc_count(cache, FC_COUNT_bypass_reads, 1);
 		return FC_OFF;

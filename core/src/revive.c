@@ -13,8 +13,8 @@
  *	- an entry's key or meta: its CRC32C covers key and content;
  *	- a file's name, number, changes in flight or stamp: the stamp holds its inode;
  *	- a set's generation: only tickets know it, and they are all gone;
- *	- the policy's state: its contract is to stand anything;
- *	- classes: a wish, not a question of right or wrong bytes; none that there is not;
+ *	- the replacement policy's state: its contract is to stand anything;
+ *	- cache policies: a wish, not a question of right or wrong bytes; none that there is not;
  *	- the staging ring: emptied, what was on its way to flash is lost;
  *	- the head: compared with what a new one would be;
  *	- the write budget, and what was written: the cache files say it again (wear.c);
@@ -30,7 +30,7 @@
 #include <string.h>
 
 #include "budget.h"
-#include "classes.h"
+#include "cache_policy.h"
 #include "count.h"
 #include "file.h"
 #include "geometry.h"
@@ -104,7 +104,7 @@ put_to_sleep(FcShared *shared, uint32_t number)
 	atomic_store(&entry->hits, 0);
 	atomic_store(&entry->misses, 0);
 	atomic_store(&entry->disk_read_ns, 0);
-	atomic_store(&entry->file_class, fc_class_of(shared, &entry->id));
+	atomic_store(&entry->cache_policy, fc_cache_policy_of(shared, &entry->id));
 	return sleeps;
 }
 
@@ -165,7 +165,7 @@ fc_revive(FcCache *cache, void *memory, const FcConfig *config,
 		judge(shared, &layout, config->slot_count / FC_WAYS, identity, nonce);
 	if (start != FC_START_MEMORY)
 		return start;
-	if (fc_cache_open(cache, shared, config->policy, devices) != FC_OK)
+	if (fc_cache_open(cache, shared, config->replacement, devices) != FC_OK)
 		return FC_START_UNREADABLE;
 	reset(shared);
 	for (uint32_t i = 0; i < layout.device_count; i++)

@@ -6,14 +6,14 @@
  * it out (layout.c).  Behind the head lie arrays, each with a header of its own:
  *
  *	FcShared | staging ring | processes | counters, by device, too | changes in
- *	flight | generations, tags and lines of files, chunks (file.h) | classes |
- *	policy | sets (index.h)
+ *	flight | generations, tags and lines of files, chunks (file.h) | cache policies |
+ *	replacement | sets (index.h)
  *
  * They name each other by offset and number, never by pointer: the same bytes
  * are valid wherever a process has mapped them.  All zeros is an empty cache, so
  * that making one of 100 GB touches one page and takes no time: no key is 0, since
  * file numbers begin at 1; an entry of zeros is empty, a file's generation of 0
- * was never used, and every policy begins with a state of zeros.
+ * was never used, and every replacement policy begins with a state of zeros.
  *
  * The order of all shared accesses is sequentially consistent unless a line
  * says otherwise.  The protocol rests on one argument, used again and again:
@@ -144,8 +144,9 @@ struct FcShared
 	uint32_t
 		change_counter_count; /* counters of changes in flight, a power of 2 */
 	uint32_t chunk_count;     /* a power of 2 */
-	uint32_t class_count;     /* a power of 2 */
-	uint32_t policy_hash; /* its state in the sets is of no use to another */
+	uint32_t cache_policy_count; /* a power of 2 */
+	uint32_t
+		replacement_hash; /* its state in the sets is of no use to another */
 	uint32_t ring_count;  /* a power of 2 */
 	uint64_t memory_size;
 	uint64_t staged_offset; /* heads of the ring's pages */
@@ -158,8 +159,8 @@ struct FcShared
 	uint64_t tags_offset;
 	uint64_t files_offset;
 	uint64_t chunks_offset;
-	uint64_t classes_offset;
-	uint64_t policy_offset; /* what the policy keeps for all sets */
+	uint64_t cache_policies_offset;
+	uint64_t replacement_offset; /* what replacement keeps for all sets */
 	uint64_t sets_offset;
 
 	/* mode | reason << 8 | epoch << 16; one word, so that it moves as one */
@@ -185,9 +186,11 @@ struct FcShared
 	FcAtomic32 map_next;     /* the part of it that is next */
 	FcAtomic32 unsynced;     /* see fc_map_unsynced_set() */
 
-	FcAtomic32 classes_used;      /* a class other than the default was set */
-	FcAtomic32 classes_changed;   /* ... and numbers' copies do not know yet */
-	FcAtomic32 class_drop_wanted; /* a file of class none may have blocks */
+	FcAtomic32 cache_policies_used; /* one other than the default was set */
+	FcAtomic32
+		cache_policies_changed; /* ... and numbers' copies do not know yet */
+	FcAtomic32
+		cache_policy_drop_wanted; /* a file of policy none may have blocks */
 	FcAtomic32 keep_ways;         /* of a set, for keep: its share */
 
 	FcHealth health[FC_DEVICES_MAX] __attribute__((aligned(64)));
@@ -247,7 +250,7 @@ fc_word_mode(uint64_t mode_word)
 /* Sizes and offsets of everything; false if the config cannot work. */
 extern bool fc_layout(const FcConfig *config, FcShared *shared);
 extern FC_MUST_CHECK FcStatus fc_cache_open(FcCache *cache, FcShared *shared,
-                                            const FcPolicy *policy,
+                                            const FcReplacement *replacement,
                                             FcDevice *devices);
 
 /* ---- mode.c -------------------------------------------------------------- */

@@ -184,11 +184,11 @@ static void
 test_fills_refused(void)
 {
 	Rig rig;
-	FcPolicy picky = fc_policy_lfu;
+	FcReplacement picky = fc_replacement_lfu;
 	FcConfig config = { .slot_count = FC_WAYS,
 		                .file_count = 64,
 		                .process_count = 2,
-		                .policy = &picky };
+		                .replacement = &picky };
 	FcCache other[2];
 
 	picky.choose = choose_nobody;
@@ -391,7 +391,7 @@ test_modes(void)
 	FcReason reason;
 	FcConfig config = { .slot_count = 64,
 		                .process_count = 4,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 
 	memory_device_open(&rig.flash, 64);
 	rig.memory_size = fc_cache_memory_needed(&config);
@@ -454,28 +454,38 @@ static void
 test_configs(void)
 {
 	static const FcConfig bad[] = {
-		{ .slot_count = 0, .process_count = 1, .policy = &fc_policy_lfu },
-		{ .slot_count = 63, .process_count = 1, .policy = &fc_policy_lfu },
-		{ .slot_count = 65, .process_count = 1, .policy = &fc_policy_lfu },
-		{ .slot_count = 64, .process_count = 0, .policy = &fc_policy_lfu },
-		{ .slot_count = 64, .process_count = 65536, .policy = &fc_policy_lfu },
+		{ .slot_count = 0,
+		  .process_count = 1,
+		  .replacement = &fc_replacement_lfu },
+		{ .slot_count = 63,
+		  .process_count = 1,
+		  .replacement = &fc_replacement_lfu },
+		{ .slot_count = 65,
+		  .process_count = 1,
+		  .replacement = &fc_replacement_lfu },
+		{ .slot_count = 64,
+		  .process_count = 0,
+		  .replacement = &fc_replacement_lfu },
+		{ .slot_count = 64,
+		  .process_count = 65536,
+		  .replacement = &fc_replacement_lfu },
 		{ .slot_count = 64, .process_count = 1 },
 		{ .slot_count = 64,
 		  .file_count = 12,
 		  .process_count = 1,
-		  .policy = &fc_policy_lfu },
+		  .replacement = &fc_replacement_lfu },
 		{ .slot_count = 64,
 		  .file_count = 1,
 		  .process_count = 1,
-		  .policy = &fc_policy_lfu },
+		  .replacement = &fc_replacement_lfu },
 		{ .slot_count = 64,
 		  .ring_pages = 12,
 		  .process_count = 1,
-		  .policy = &fc_policy_lfu },
+		  .replacement = &fc_replacement_lfu },
 		{ .slot_count = 64,
 		  .ring_pages = 2048,
 		  .process_count = 1,
-		  .policy = &fc_policy_lfu },
+		  .replacement = &fc_replacement_lfu },
 	};
 	static char memory[64] __attribute__((aligned(64)));
 	FcCache cache;
@@ -485,7 +495,7 @@ test_configs(void)
 		refused &= fc_cache_memory_needed(&bad[i]) == 0 &&
 		           fc_cache_create(&cache, memory, &bad[i], NULL) == FC_INVALID;
 	OK(refused, "a config that cannot work is refused");
-	OK(fc_cache_attach(&cache, memory, &fc_policy_lfu, NULL) == FC_INVALID,
+	OK(fc_cache_attach(&cache, memory, &fc_replacement_lfu, NULL) == FC_INVALID,
 	   "memory that holds no cache is refused");
 }
 

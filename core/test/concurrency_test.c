@@ -437,8 +437,8 @@ be_worker(int number, uint64_t seed)
 	worker.random.state = seed;
 	for (uint32_t i = 0; i < FILES; i++)
 		worker.file[i] = fc_file(file_id(i));
-	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_gittins, &flash) ==
-	     FC_OK);
+	MUST(fc_cache_attach(&worker.cache, memory, &fc_replacement_gittins,
+	                     &flash) == FC_OK);
 	fc_test_point = on_point;
 	if (number == 0)
 		be_writer();
@@ -572,7 +572,7 @@ open_world(const char *path, uint32_t numbers)
 	FcConfig config = { .slot_count = SLOTS,
 		                .file_count = numbers,
 		                .process_count = 64,
-		                .policy = &fc_policy_gittins };
+		                .replacement = &fc_replacement_gittins };
 	FcCache cache;
 
 	disk = shared_memory(sizeof(*disk));
@@ -622,8 +622,8 @@ check_what_is_left(void)
 	FcWriter *writer;
 
 	memset(&worker, 0, sizeof(worker));
-	MUST(fc_cache_attach(&worker.cache, memory, &fc_policy_gittins, &flash) ==
-	     FC_OK);
+	MUST(fc_cache_attach(&worker.cache, memory, &fc_replacement_gittins,
+	                     &flash) == FC_OK);
 	(void) fc_mode_set(&worker.cache, FC_SERVE, FC_REASON_NONE);
 	wait_for_device();
 	MUST(fc_writer_begin(&worker.cache, &writer) == FC_OK);

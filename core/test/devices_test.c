@@ -31,7 +31,7 @@ begin(uint32_t count, uint32_t missing)
 	FcConfig config = { .slot_count = count * SLOTS,
 		                .device_count = count,
 		                .process_count = 8,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 
 	for (uint32_t i = 0; i < count; i++)
 	{
@@ -422,7 +422,7 @@ test_config(void)
 {
 	FcConfig config = { .slot_count = 2 * SLOTS,
 		                .process_count = 8,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 
 	config.device_count = 17;
 	OK(fc_cache_memory_needed(&config) == 0, "17 devices are too many");

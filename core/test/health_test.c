@@ -146,7 +146,7 @@ begin(void)
 		                .device_count = DEVICES,
 		                .file_count = 64,
 		                .process_count = 16,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 
 	fc_test_now_ns = 1000 * SECOND;
 	for (unsigned i = 0; i < DEVICES; i++)
@@ -162,8 +162,8 @@ begin(void)
 	memory_size = fc_cache_memory_needed(&config);
 	memory = shared_memory(memory_size);
 	MUST(fc_cache_create(&cache, memory, &config, devices) == FC_OK);
-	MUST(fc_cache_attach(&keeper, memory, &fc_policy_lfu, keepers_devices) ==
-	     FC_OK);
+	MUST(fc_cache_attach(&keeper, memory, &fc_replacement_lfu,
+	                     keepers_devices) == FC_OK);
 	MUST(fc_mode_set(&cache, FC_SERVE, FC_REASON_NONE) == FC_OK);
 	file = fc_file(file_id(7));
 	MUST(fc_file_enter(&cache, &file) == FC_OK);

@@ -41,7 +41,7 @@ static Scene scene;
 static const FcConfig config = { .slot_count = SLOTS,
 	                             .file_count = 64,
 	                             .process_count = 8,
-	                             .policy = &fc_policy_lfu };
+	                             .replacement = &fc_replacement_lfu };
 
 /* Change the file: someone, anyhow. */
 static void

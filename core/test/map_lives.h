@@ -28,7 +28,7 @@ static const FcIdentity home = {
 static const FcConfig config = { .slot_count = SLOTS,
 	                             .file_count = 64,
 	                             .process_count = 8,
-	                             .policy = &fc_policy_lfu };
+	                             .replacement = &fc_replacement_lfu };
 
 static char path[200];
 

@@ -23,7 +23,7 @@ memory_of(uint32_t slots, uint32_t devices)
 	FcConfig config = { .slot_count = slots,
 		                .device_count = devices,
 		                .process_count = 200,
-		                .policy = &fc_policy_gittins };
+		                .replacement = &fc_replacement_gittins };
 
 	return fc_cache_memory_needed(&config) +
 	       fc_curve_memory_size(fc_curve_tracked_for(slots));
@@ -73,7 +73,7 @@ test_costs(void)
 	/* Memory is laid out for the maximum, and only what is used is touched. */
 	FcConfig small = { .slot_count = 1024 * MB_SLOTS,
 		               .process_count = 200,
-		               .policy = &fc_policy_gittins };
+		               .replacement = &fc_replacement_gittins };
 	FcConfig growing = small;
 	FcConfig large = small;
 
@@ -90,7 +90,7 @@ test_nothing_behind(void)
 	FcConfig config = { .slot_count = 64,
 		                .file_count = 64,
 		                .process_count = 2,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 	size_t size = fc_cache_memory_needed(&config);
 	size_t allocated = (size + 2 * FC_IO_ALIGN - 1) / FC_IO_ALIGN * FC_IO_ALIGN;
 	unsigned char *memory = aligned_alloc(FC_IO_ALIGN, allocated);
@@ -140,7 +140,7 @@ test_creation_writes_the_head_only(void)
 {
 	FcConfig config = { .slot_count = 100U << 17, /* of 8 KB: 100 GB */
 		                .process_count = 1000,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 	size_t size = fc_cache_memory_needed(&config);
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -682,7 +682,7 @@ open_world(uint64_t seed)
 		.file_count = 4U << random_below(&world.random, 4),
 		.ring_pages = 8U << random_below(&world.random, 3),
 		.process_count = PROCESSES + 1,
-		.policy = &fc_policy_gittins,
+		.replacement = &fc_replacement_gittins,
 	};
 
 	rig_open_with(&world.rig, &config);
@@ -696,7 +696,7 @@ open_world(uint64_t seed)
 		Process *process = &world.process[i];
 
 		MUST(fc_cache_attach(&process->cache, world.rig.memory,
-		                     &fc_policy_gittins,
+		                     &fc_replacement_gittins,
 		                     &world.rig.flash.device) == FC_OK);
 		process->drops = -1;
 		die(process);

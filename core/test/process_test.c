@@ -21,7 +21,7 @@ open_rig(Rig *rig)
 	FcConfig config = { .slot_count = FC_WAYS,
 		                .file_count = 64,
 		                .process_count = PLACES,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 
 	rig_open_with(rig, &config);
 }

@@ -614,7 +614,7 @@ begin_with_file(FcDevice *device)
 	FcConfig config = { .slot_count = 1024,
 		                .file_count = 64,
 		                .process_count = 16,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 
 	MUST(fc_device_file_open(device, path, 1024, 0) == FC_DEVICE_FINE);
 	device->direct = true; /* for AIO, wherever this runs */

@@ -184,7 +184,7 @@ static void
 join(FcCache *cache, uint32_t place)
 {
 	if (handle[place].scratch == NULL)
-		MUST(fc_cache_attach(&handle[place], rig.memory, &fc_policy_lfu,
+		MUST(fc_cache_attach(&handle[place], rig.memory, &fc_replacement_lfu,
 		                     &rig.flash.device) == FC_OK);
 	*cache = handle[place];
 	atomic_store(&fc_processes(cache->shared)[place].word,
@@ -221,7 +221,7 @@ open_world(Actor *actor, unsigned actors)
 		                .slot_count_max = 4 * FC_WAYS,
 		                .file_count = 4,
 		                .process_count = 8,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 	uint64_t broken = fc_test_broken;
 
 	fc_test_broken = 0;

@@ -17,7 +17,7 @@ open_sized(uint32_t slots, uint32_t slots_max)
 		                .slot_count_max = slots_max,
 		                .file_count = 4,
 		                .process_count = 8,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 
 	rig_open_with(&rig, &config);
 	file = fc_file(file_id(7));
@@ -180,7 +180,7 @@ test_layout_is_of_the_maximum(void)
 	const uint32_t most = 1U << 22;
 	FcConfig config = { .slot_count_max = most,
 		                .process_count = 8,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 	FcShared all;
 	uint32_t others = 0;
 
@@ -300,7 +300,7 @@ writes_land_in_the_file(void)
 	bool in_file;
 
 	stage_beyond(2);
-	MUST(fc_cache_attach(&writing, rig.memory, &fc_policy_lfu,
+	MUST(fc_cache_attach(&writing, rig.memory, &fc_replacement_lfu,
 	                     &rig.slow.device) == FC_OK);
 	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
 	rig.slow.holds = true;

@@ -205,7 +205,7 @@ test_audit_drops_impossible_entries(void)
 	scene_close();
 }
 
-/* Numbers of the ring's, of files' and of the table of classes may be any. */
+/* Numbers of the ring's, of files' and of the table of cache policies may be any. */
 static void
 test_numbers_written_over(void)
 {
@@ -220,10 +220,10 @@ test_numbers_written_over(void)
 	for (uint32_t i = 0; i < shared->ring_count; i++)
 		atomic_store(&fc_staged_page(shared, i)->slot, UINT32_MAX);
 	for (uint32_t i = 0; i < shared->file_count; i++)
-		atomic_store(&fc_files(shared)[i].file_class, 77);
-	for (uint32_t i = 0; i < shared->class_count; i++)
-		atomic_store(&fc_classes(shared)[i].word, 0xffffffff);
-	atomic_store(&shared->classes_used, 1);
+		atomic_store(&fc_files(shared)[i].cache_policy, 77);
+	for (uint32_t i = 0; i < shared->cache_policy_count; i++)
+		atomic_store(&fc_cache_policies(shared)[i].word, 0xffffffff);
+	atomic_store(&shared->cache_policies_used, 1);
 	restart();
 
 	/* Killed when it has got a page, and nothing is in it yet. */
@@ -236,7 +236,8 @@ test_numbers_written_over(void)
 	MUST(fc_writer_end(writer, 0) == FC_OK);
 	enter(scene.a, &file);
 	MUST(fc_file_info(scene.a, file.number, &info));
-	OK(info.file_class <= FC_CLASS_NONE, "a class is one that there is");
+	OK(info.cache_policy <= FC_CACHE_POLICY_NONE,
+	   "a cache policy is one that there is");
 	scene_close();
 }
 

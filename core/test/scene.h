@@ -60,21 +60,21 @@ cut_here(void)
 static unsigned told_way;
 
 static void
-told_touched(const FcPolicyPlace *place, unsigned way)
+told_touched(const FcReplacementPlace *place, unsigned way)
 {
 	(void) place;
 	(void) way;
 }
 
 static void
-told_missed(const FcPolicyPlace *place, FcCandidate *candidate)
+told_missed(const FcReplacementPlace *place, FcCandidate *candidate)
 {
 	(void) place;
 	(void) candidate;
 }
 
 static unsigned
-told_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
+told_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
             uint64_t usable)
 {
 	(void) place;
@@ -84,7 +84,7 @@ told_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
 }
 
 static void
-told_moved(const FcPolicyPlace *place, unsigned way,
+told_moved(const FcReplacementPlace *place, unsigned way,
            const FcCandidate *candidate)
 {
 	(void) place;
@@ -93,14 +93,15 @@ told_moved(const FcPolicyPlace *place, unsigned way,
 }
 
 static void
-told_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
+told_moves(const FcReplacementPlace *place, unsigned way,
+           FcCandidate *candidate)
 {
 	(void) place;
 	(void) way;
 	(void) candidate;
 }
 
-static const FcPolicy told_policy = {
+static const FcReplacement told_policy = {
 	.name = "told",
 	.touched = told_touched,
 	.missed = told_missed,
@@ -118,7 +119,7 @@ scene_open(uint32_t files)
 	FcConfig config = { .slot_count = SLOTS,
 		                .file_count = files,
 		                .process_count = 8,
-		                .policy = &told_policy };
+		                .replacement = &told_policy };
 
 	memset(&scene, 0, sizeof(scene));
 	told_way = 0;

@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "classes.h"
+#include "cache_policy.h"
 #include "fcache/crc32c.h"
 #include "fcache/writer.h"
 #include "file.h"
@@ -326,7 +326,7 @@ rig_open(Rig *rig, uint32_t slots, uint32_t files)
 	FcConfig config = { .slot_count = slots,
 		                .file_count = files,
 		                .process_count = 16,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 
 	rig_open_with(rig, &config);
 }
@@ -335,7 +335,7 @@ rig_open(Rig *rig, uint32_t slots, uint32_t files)
 UNUSED static void
 rig_attach(Rig *rig, FcCache *other)
 {
-	MUST(fc_cache_attach(other, rig->memory, &fc_policy_lfu,
+	MUST(fc_cache_attach(other, rig->memory, &fc_replacement_lfu,
 	                     &rig->flash.device) == FC_OK);
 	MUST(fc_process_begin(other) == FC_OK);
 }
@@ -438,7 +438,7 @@ rig_put(Rig *rig, const FcFile *file, uint32_t block)
 
 /* A policy's choice that keeps every block out. */
 UNUSED static unsigned
-choose_nobody(const FcPolicyPlace *place, const FcCandidate *candidate,
+choose_nobody(const FcReplacementPlace *place, const FcCandidate *candidate,
               uint64_t usable)
 {
 	(void) place;

@@ -51,7 +51,7 @@ begin_with(uint32_t files, uint32_t slots)
 		                      .device_count = files,
 		                      .file_count = 64,
 		                      .process_count = 8,
-		                      .policy = &fc_policy_lfu };
+		                      .replacement = &fc_replacement_lfu };
 	for (uint32_t i = 0; i < files; i++)
 		MUST(fc_device_file_open(&life.device[i], named[i], slots, 0) ==
 		     FC_DEVICE_FINE);

@@ -30,12 +30,12 @@ begin(void)
 		                .file_count = 64,
 		                .ring_pages = ring,
 		                .process_count = 16,
-		                .policy = &fc_policy_lfu };
+		                .replacement = &fc_replacement_lfu };
 
 	rig_open_with(&rig, &config);
 	file = fc_file(file_id(7));
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
-	MUST(fc_cache_attach(&writing, rig.memory, &fc_policy_lfu,
+	MUST(fc_cache_attach(&writing, rig.memory, &fc_replacement_lfu,
 	                     &rig.slow.device) == FC_OK);
 	MUST(fc_writer_begin(&writing, &writer) == FC_OK);
 }

@@ -41,7 +41,7 @@ typedef struct Options
 	bool reads_only;
 	bool json;
 	uint32_t blocks;
-	const FcPolicy *policy;
+	const FcReplacement *replacement;
 	const char *slot_writes;
 } Options;
 
@@ -79,10 +79,11 @@ misuse(const char *what, const char *argument)
 	exit(2);
 }
 
-static const FcPolicy *
+static const FcReplacement *
 policy_named(const char *name)
 {
-	const FcPolicy *const known[] = { &fc_policy_gittins, &fc_policy_lfu };
+	const FcReplacement *const known[] = { &fc_replacement_gittins,
+		                                   &fc_replacement_lfu };
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 	{
@@ -96,7 +97,7 @@ policy_named(const char *name)
 static Options
 parse(int argc, char **argv)
 {
-	Options options = { .policy = &fc_policy_gittins };
+	Options options = { .replacement = &fc_replacement_gittins };
 
 	for (int i = 1; i < argc; i++)
 	{
@@ -134,7 +135,7 @@ parse(int argc, char **argv)
 		else if (strcmp(arg, "--slot-writes") == 0)
 			options.slot_writes = value;
 		else if (strcmp(arg, "--policy") == 0)
-			options.policy = policy_named(value);
+			options.replacement = policy_named(value);
 		else if (strcmp(arg, "--blocks") == 0)
 		{
 			char *end;
@@ -183,13 +184,13 @@ load(const char *path, size_t unit, size_t *count)
 }
 
 static FcCache
-make_cache(uint32_t blocks, const FcPolicy *policy)
+make_cache(uint32_t blocks, const FcReplacement *replacement)
 {
 	/* All classes' files are there at once. */
 	FcConfig config = { .slot_count = blocks,
 		                .file_count = 1024,
 		                .process_count = 1,
-		                .policy = policy };
+		                .replacement = replacement };
 	size_t size = fc_cache_memory_needed(&config);
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 	                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -261,7 +262,7 @@ main(int argc, char **argv)
 	uint32_t *requests = load(options.trace, sizeof(uint32_t), &count);
 	uint8_t *classes =
 		options.classes == NULL ? NULL : load(options.classes, 1, &class_count);
-	FcCache cache = make_cache(options.blocks, options.policy);
+	FcCache cache = make_cache(options.blocks, options.replacement);
 	FcFile files[256];
 	Totals totals = { 0 };
 

@@ -153,7 +153,7 @@ static FcDevice cache_device;
 static const FcConfig cache_config = { .slot_count = SLOTS,
 	                                   .ring_pages = 64,
 	                                   .process_count = 8,
-	                                   .policy = &fc_policy_lfu };
+	                                   .replacement = &fc_replacement_lfu };
 
 UNUSED static void
 set_up_cache(void)

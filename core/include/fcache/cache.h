@@ -40,7 +40,7 @@
 #include <stdint.h>
 
 #include "fcache/device.h"
-#include "fcache/policy.h"
+#include "fcache/replacement.h"
 #include "fcache/status.h"
 
 #define FC_BLOCK_SIZE 8192
@@ -79,18 +79,18 @@ typedef struct FcFile
 		absent_epoch; /* the dictionary held no such file then; 0 = unknown */
 } FcFile;
 
-/* What the host wants of a relation; see fc_file_class_set(). */
-typedef enum FcClass
+/* What the host wants of a relation; see fc_cache_policy_set(). */
+typedef enum FcCachePolicy
 {
-	FC_CLASS_DEFAULT,
-	FC_CLASS_KEEP, /* evicted only for others of the class, up to a share */
-	FC_CLASS_NONE  /* not looked up, not filled */
-} FcClass;
+	FC_CACHE_POLICY_DEFAULT,
+	FC_CACHE_POLICY_KEEP, /* evicted only for others that are kept, up to a share */
+	FC_CACHE_POLICY_NONE /* not looked up, not filled */
+} FcCachePolicy;
 
 typedef struct FcFileInfo
 {
 	FcFileId id;
-	FcClass file_class;
+	FcCachePolicy cache_policy;
 	uint64_t hits;
 	uint64_t misses;
 	uint64_t disk_read_ns;
@@ -132,7 +132,7 @@ typedef struct FcConfig
 	uint32_t file_count;     /* a power of 2; 0 = chosen from slot_count */
 	uint32_t ring_pages;     /* the same */
 	uint32_t process_count;  /* processes that may fill at the same time */
-	const FcPolicy *policy;
+	const FcReplacement *replacement;
 } FcConfig;
 
 /* How the cache began: with the blocks of an earlier life, or why without. */
@@ -164,7 +164,7 @@ typedef struct FcWearWriter FcWearWriter; /* see src/wear.c */
 typedef struct FcCache
 {
 	FcShared *shared;
-	const FcPolicy *policy;
+	const FcReplacement *replacement;
 	FcDevice *devices; /* as many as the config said */
 	uint32_t process;  /* own number in the process table */
 	uint32_t token;    /* own name as an owner; 0 = not begun */
@@ -267,7 +267,7 @@ extern void fc_revive_audit(FcCache *cache);
 
 /* Fill in a handle on memory that another process laid out. */
 extern FC_MUST_CHECK FcStatus fc_cache_attach(FcCache *cache, void *memory,
-                                              const FcPolicy *policy,
+                                              const FcReplacement *replacement,
                                               FcDevice *devices);
 
 /* Give back what the handle has of the process's own. */
@@ -364,40 +364,41 @@ extern void fc_file_retire(FcCache *cache, FcFileId id);
  */
 extern void fc_file_retire_alike(FcCache *cache, const FcFileId *like);
 
-/* ---- classes ----------------------------------------------------------- */
+/* ---- cache policies ----------------------------------------------------------- */
 
 /*
- * Set the class of a relation, whether it has file numbers or not: all forks of
+ * Set the cache policy of a relation, whether it has file numbers or not: all forks of
  * tablespace, database and relation of the id.  round (24 bits) marks the entry
- * for fc_file_classes_forget().  FC_FULL: no place for another class that is not
+ * for fc_cache_policy_forget().  FC_FULL: no place for another one that is not
  * the default; FC_SKIP: the lock could not be had, try again.  Takes effect with
- * fc_file_classes_apply(), or the next fc_cache_sweep().
+ * fc_cache_policy_apply(), or the next fc_cache_sweep().
  */
-extern FC_MUST_CHECK FcStatus fc_file_class_set(FcCache *cache, FcFileId id,
-                                                FcClass class, uint32_t round);
+extern FC_MUST_CHECK FcStatus fc_cache_policy_set(FcCache *cache, FcFileId id,
+                                                  FcCachePolicy policy,
+                                                  uint32_t round);
 
 /*
- * All relations of the database have the default class again, but those set in
+ * All relations of the database have the default policy again, but those set in
  * this round.  False: the lock could not be had, try again.
  */
-extern bool fc_file_classes_forget(FcCache *cache, uint32_t database,
+extern bool fc_cache_policy_forget(FcCache *cache, uint32_t database,
                                    uint32_t round);
 
 /* Make what was set take effect; false as above. */
-extern bool fc_file_classes_apply(FcCache *cache);
+extern bool fc_cache_policy_apply(FcCache *cache);
 
-/* The class at a place of the table (default: free); false beyond its end. */
-extern bool fc_file_class_info(const FcCache *cache, uint32_t place,
-                               FcFileId *id_out, FcClass *class_out);
+/* The policy at a place of the table (default: free); false beyond its end. */
+extern bool fc_cache_policy_info(const FcCache *cache, uint32_t place,
+                                 FcFileId *id_out, FcCachePolicy *policy_out);
 
 /* Relations that surely find a place: half of the table. */
-extern uint32_t fc_file_class_count(const FcCache *cache);
+extern uint32_t fc_cache_policy_count(const FcCache *cache);
 
 /* The share of the cache that keep may hold against others, in percent. */
-extern void fc_keep_share_set(FcCache *cache, unsigned percent);
+extern void fc_cache_policy_set_keep_share(FcCache *cache, unsigned percent);
 
-/* Cached blocks of files of class keep. */
-extern uint64_t fc_keep_blocks(const FcCache *cache);
+/* Cached blocks of files that are kept. */
+extern uint64_t fc_cache_policy_keep_blocks(const FcCache *cache);
 
 /* ---- files of an earlier life --------------------------------------------- */
 
@@ -488,7 +489,7 @@ typedef struct FcTicket
  * FC_MISS	page may be overwritten with anything; read the file, then
  *			fc_fill() may be called with the ticket.
  * FC_STALE	the handle's number is not (or no longer) the file's.
- * FC_OFF	the mode is not serve, or the file is of class none.
+ * FC_OFF	the mode is not serve, or the file has the cache policy none.
  * FC_INVALID	no file has such a block.
  */
 extern FC_MUST_CHECK FcStatus fc_read(FcCache *cache, const FcFile *file,

@@ -29,7 +29,7 @@
 
 #include "account/account.h"
 #include "bridge/bridge.h"
-#include "bridge/bridge_classes.h"
+#include "bridge/bridge_cache_policy.h"
 #include "bridge/bridge_devices.h"
 #include "bridge/bridge_resize.h"
 #include "bridge/bridge_restart.h"
@@ -90,7 +90,7 @@ judge_size(void)
 	config.slot_count = slots_of(setting_cache_size_blocks);
 	config.slot_count_max =
 		slots_of(Max(setting_cache_size_blocks, setting_cache_size_max_blocks));
-	config.policy = &fc_policy_gittins;
+	config.replacement = &fc_replacement_gittins;
 	config.process_count =
 		1; /* until the server knows; it hardly matters here */
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "bridge/bridge.h"
-#include "bridge/bridge_classes.h"
+#include "bridge/bridge_cache_policy.h"
 #include "bridge/bridge_devices.h"
 #include "bridge/bridge_resize.h"
 #include "bridge/bridge_restart.h"
@@ -191,7 +191,7 @@ bridge_file(uint32_t number, BridgeFile *out)
 	out->hits = info.hits;
 	out->misses = info.misses;
 	out->disk_read_ms = (double) info.disk_read_ns / 1e6;
-	out->policy = bridge_class_word((CachePolicy) info.file_class);
+	out->policy = bridge_cache_policy_word((CachePolicy) info.cache_policy);
 	return true;
 }
 

@@ -110,15 +110,15 @@ add_file(PolicyPlan *plan, Oid tablespace, Oid relfilenumber,
 	if (plan->count == plan->limit)
 	{
 		plan->limit *= 2;
-		plan->files = repalloc(plan->files, plan->limit * sizeof(ClassedFile));
+		plan->files = repalloc(plan->files, plan->limit * sizeof(PolicyFile));
 	}
 	plan->files[plan->count++] =
-		(ClassedFile){ .tablespace = OidIsValid(tablespace)
-		                                 ? tablespace
-		                                 : MyDatabaseTableSpace,
-		               .database = MyDatabaseId,
-		               .relation = relfilenumber,
-		               .policy = policy };
+		(PolicyFile){ .tablespace = OidIsValid(tablespace)
+		                                ? tablespace
+		                                : MyDatabaseTableSpace,
+		              .database = MyDatabaseId,
+		              .relation = relfilenumber,
+		              .policy = policy };
 }
 
 /* The relation's own file; its TOAST table, if it has one. */
@@ -169,7 +169,7 @@ policy_plan(Oid table)
 
 	plan->count = 0;
 	plan->limit = 64;
-	plan->files = palloc(plan->limit * sizeof(ClassedFile));
+	plan->files = palloc(plan->limit * sizeof(PolicyFile));
 
 	hash_seq_init(&walk, relations);
 	while ((planned = hash_seq_search(&walk)) != NULL)
@@ -191,6 +191,6 @@ policy_plan(Oid table)
 bool
 policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out)
 {
-	return bridge_class_replace(MyDatabaseId, plan->files, plan->count,
-	                            policy_round(), unplaced_out);
+	return bridge_cache_policy_replace(MyDatabaseId, plan->files, plan->count,
+	                                   policy_round(), unplaced_out);
 }

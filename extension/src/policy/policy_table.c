@@ -107,8 +107,8 @@ walk_next(Walk *walk, Met *met)
 
 		/* The table's constraints see to it that this never happens. */
 		if (null[COLUMN_RELATION - 1] || null[COLUMN_POLICY - 1] ||
-		    !bridge_class_of_word(TextDatumGetCString(value[COLUMN_POLICY - 1]),
-		                          &met->policy))
+		    !bridge_cache_policy_of_word(
+				TextDatumGetCString(value[COLUMN_POLICY - 1]), &met->policy))
 			continue;
 		met->tuple = tuple;
 		met->value = value[COLUMN_RELATION - 1];
@@ -179,7 +179,8 @@ insert_row(Relation table, Oid relation, CachePolicy policy)
 	HeapTuple tuple;
 
 	values[COLUMN_RELATION - 1] = relation_name_of(relation);
-	values[COLUMN_POLICY - 1] = CStringGetTextDatum(bridge_class_word(policy));
+	values[COLUMN_POLICY - 1] =
+		CStringGetTextDatum(bridge_cache_policy_word(policy));
 	tuple = heap_form_tuple(RelationGetDescr(table), values, nulls);
 	CatalogTupleInsert(table, tuple);
 	heap_freetuple(tuple);

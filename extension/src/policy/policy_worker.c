@@ -104,7 +104,7 @@ say_unplaced(uint32 unplaced)
 		                "many have one",
 		                unplaced),
 		         errdetail("A cache of this size can tell %u files apart.",
-		                   bridge_class_limit()),
+		                   bridge_cache_policy_limit()),
 		         errhint("Set pgflash.cache_size to more.")));
 }
 
@@ -206,8 +206,8 @@ forget_dropped(List *with_policies)
 		uint32 unplaced;
 
 		if (hash_search(known, &database, HASH_FIND, NULL) == NULL)
-			(void) bridge_class_replace(database, NULL, 0, policy_round(),
-			                            &unplaced);
+			(void) bridge_cache_policy_replace(database, NULL, 0,
+			                                   policy_round(), &unplaced);
 	}
 }
 
@@ -217,7 +217,7 @@ databases_with_policies(void)
 	List *databases = NIL;
 	uint32_t database;
 
-	for (uint32_t place = 0; bridge_class_database_at(place, &database);
+	for (uint32_t place = 0; bridge_cache_policy_database_at(place, &database);
 	     place++)
 	{
 		if (database != 0)
@@ -350,7 +350,8 @@ forget_stranger(Oid database)
 
 	if (!list_member_oid(databases_with_policies(), database))
 		return VISIT_STRANGER;
-	(void) bridge_class_replace(database, NULL, 0, policy_round(), &unplaced);
+	(void) bridge_cache_policy_replace(database, NULL, 0, policy_round(),
+	                                   &unplaced);
 	return VISIT_FAILED;
 }
 

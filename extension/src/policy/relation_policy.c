@@ -159,8 +159,8 @@ static void
 check_room(Oid table)
 {
 	PolicyPlan *plan = policy_plan(table);
-	uint32 limit = bridge_class_limit();
-	uint32 others = bridge_class_of_others(MyDatabaseId);
+	uint32 limit = bridge_cache_policy_limit();
+	uint32 others = bridge_cache_policy_of_others(MyDatabaseId);
 
 	if (others > limit || plan->count > limit - others)
 		ereport(ERROR,
@@ -207,7 +207,7 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	{
 		char *word = text_to_cstring(PG_GETARG_TEXT_PP(1));
 
-		if (!bridge_class_of_word(word, &policy))
+		if (!bridge_cache_policy_of_word(word, &policy))
 			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			                errmsg("invalid cache policy \"%s\"", word),
 			                errhint("The cache policies are keep, none and "
@@ -251,7 +251,7 @@ list_relation(ReturnSetInfo *result, Oid relation, const char *name,
 	nulls[0] = !OidIsValid(relation);
 	values[0] = ObjectIdGetDatum(relation);
 	values[1] = CStringGetTextDatum(name);
-	values[2] = CStringGetTextDatum(bridge_class_word(policy));
+	values[2] = CStringGetTextDatum(bridge_cache_policy_word(policy));
 	nulls[3] = !OidIsValid(set_on);
 	values[3] = ObjectIdGetDatum(set_on);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);

@@ -15,7 +15,7 @@
 #include "utils/hsearch.h"
 #include "utils/relcache.h"
 
-#include "bridge/bridge_classes.h"
+#include "bridge/bridge_cache_policy.h"
 
 /* ---- relation_name.c: a relation in a row that outlives dump and restore ---- */
 
@@ -91,7 +91,7 @@ extern HTAB *policy_plan_relations(Oid table);
 /* All files that have a policy other than default, TOAST included. */
 typedef struct PolicyPlan
 {
-	ClassedFile *files;
+	PolicyFile *files;
 	uint32 count;
 	uint32 limit; /* of files; allocated */
 } PolicyPlan;

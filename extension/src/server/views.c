@@ -20,7 +20,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "bridge/bridge_classes.h"
+#include "bridge/bridge_cache_policy.h"
 #include "bridge/bridge_devices.h"
 #include "bridge/bridge_runtime.h"
 #include "bridge/bridge_views.h"
@@ -288,7 +288,7 @@ static Datum
 column_keep_blocks(bool *null_out)
 {
 	(void) null_out;
-	return Int64GetDatum((int64) bridge_class_keep_blocks());
+	return Int64GetDatum((int64) bridge_cache_policy_keep_blocks());
 }
 
 static const struct

@@ -30,7 +30,7 @@
 #include "utils/wait_event.h"
 
 #include "bridge/bridge.h"
-#include "bridge/bridge_classes.h"
+#include "bridge/bridge_cache_policy.h"
 #include "bridge/bridge_runtime.h"
 #include "server/background.h"
 #include "settings.h"
@@ -101,7 +101,7 @@ pgflash_worker_main(Datum argument)
 	if (!bridge_attached())
 		proc_exit(0);
 
-	bridge_class_set_keep_share(setting_keep_share);
+	bridge_cache_policy_set_keep_share(setting_keep_share);
 	if (bridge_needs_self_test())
 		self_test();
 
@@ -114,7 +114,7 @@ pgflash_worker_main(Datum argument)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
-			bridge_class_set_keep_share(setting_keep_share);
+			bridge_cache_policy_set_keep_share(setting_keep_share);
 		}
 
 		loading = bridge_load();

@@ -1,5 +1,5 @@
 /*
- * policy_lfu_test.c
+ * replacement_lfu_test.c
  *		LFU: who goes, who stays, what the ghost remembers, and that no state,
  *		however torn, leads out of bounds.
  *
@@ -9,7 +9,7 @@
 #include "tap.h"
 
 static uint64_t state[64];
-static const FcPolicyPlace place = { .set = state, .set_count = 1 };
+static const FcReplacementPlace place = { .set = state, .set_count = 1 };
 
 static FcCandidate
 candidate(uint32_t number)
@@ -22,7 +22,7 @@ fill(unsigned way, uint32_t number)
 {
 	FcCandidate new = candidate(number);
 
-	fc_policy_lfu.filled(&place, way, &new);
+	fc_replacement_lfu.filled(&place, way, &new);
 }
 
 static void
@@ -30,14 +30,14 @@ evict(unsigned way, uint32_t number)
 {
 	FcCandidate old = candidate(number);
 
-	fc_policy_lfu.evicted(&place, way, &old);
+	fc_replacement_lfu.evicted(&place, way, &old);
 }
 
 static void
 touch(unsigned way, unsigned times)
 {
 	while (times-- > 0)
-		fc_policy_lfu.touched(&place, way);
+		fc_replacement_lfu.touched(&place, way);
 }
 
 static unsigned
@@ -45,16 +45,16 @@ choose(uint64_t usable)
 {
 	FcCandidate new = candidate(9999);
 
-	return fc_policy_lfu.choose(&place, &new, usable);
+	return fc_replacement_lfu.choose(&place, &new, usable);
 }
 
 static void
 begin(void)
 {
-	MUST(fc_policy_lfu.set_state_size <= sizeof(state));
-	MUST(fc_policy_lfu.set_state_size % 8 == 0);
+	MUST(fc_replacement_lfu.set_state_size <= sizeof(state));
+	MUST(fc_replacement_lfu.set_state_size % 8 == 0);
 	memset(state, 0xa5, sizeof(state));
-	memset(state, 0, fc_policy_lfu.set_state_size);
+	memset(state, 0, fc_replacement_lfu.set_state_size);
 }
 
 static void
@@ -72,7 +72,7 @@ test_choice(void)
 	OK(choose(~0ULL) == 40, "who was read least goes");
 	touch(40, 5);
 	OK(choose(~0ULL) == 0, "a block that is read again stays");
-	OK(state[fc_policy_lfu.set_state_size / 8] == 0xa5a5a5a5a5a5a5a5ULL,
+	OK(state[fc_replacement_lfu.set_state_size / 8] == 0xa5a5a5a5a5a5a5a5ULL,
 	   "nothing is written behind the state");
 }
 
@@ -137,7 +137,7 @@ test_torn_states(Random *random)
 
 		if (round % 100 == 0)
 			begin();
-		for (unsigned i = 0; i < fc_policy_lfu.set_state_size / 8; i++)
+		for (unsigned i = 0; i < fc_replacement_lfu.set_state_size / 8; i++)
 		{
 			if (one_in(random, 8))
 				state[i] = random_next(random);
@@ -155,7 +155,7 @@ test_torn_states(Random *random)
 		touch(random_below(random, FC_WAYS), random_below(random, 3));
 	}
 	OK(wrong == 0, "the choice is a usable way, whatever the state holds");
-	OK(state[fc_policy_lfu.set_state_size / 8] == 0xa5a5a5a5a5a5a5a5ULL,
+	OK(state[fc_replacement_lfu.set_state_size / 8] == 0xa5a5a5a5a5a5a5a5ULL,
 	   "nothing is written behind the state");
 }
 

@@ -1,7 +1,7 @@
 /*
- * bridge_classes.c
- *		Core's classes of relations, as PostgreSQL's side of the extension asks for
- *		them.
+ * bridge_cache_policy.c
+ *		Core's cache policies of relations, as PostgreSQL's side of the extension
+ *		asks for them.
  *
  * Core is told file by file, under a lock that it waits for only a short while;
  * here a whole database is told at once, with some patience.  May run in a
@@ -9,7 +9,7 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "bridge/bridge_classes.h"
+#include "bridge/bridge_cache_policy.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -24,19 +24,19 @@ static const char *const words[] = {
 	[POLICY_DEFAULT] = "default", [POLICY_KEEP] = "keep", [POLICY_NONE] = "none"
 };
 
-_Static_assert((int) POLICY_DEFAULT == (int) FC_CLASS_DEFAULT &&
-                   (int) POLICY_KEEP == (int) FC_CLASS_KEEP &&
-                   (int) POLICY_NONE == (int) FC_CLASS_NONE,
+_Static_assert((int) POLICY_DEFAULT == (int) FC_CACHE_POLICY_DEFAULT &&
+                   (int) POLICY_KEEP == (int) FC_CACHE_POLICY_KEEP &&
+                   (int) POLICY_NONE == (int) FC_CACHE_POLICY_NONE,
                "two names for the same, in two worlds");
 
 const char *
-bridge_class_word(CachePolicy policy)
+bridge_cache_policy_word(CachePolicy policy)
 {
 	return words[policy];
 }
 
 bool
-bridge_class_of_word(const char *word, CachePolicy *policy_out)
+bridge_cache_policy_of_word(const char *word, CachePolicy *policy_out)
 {
 	for (int policy = POLICY_DEFAULT; policy <= POLICY_NONE; policy++)
 	{
@@ -60,8 +60,9 @@ patient(int *tries)
 }
 
 bool
-bridge_class_replace(uint32_t database, const ClassedFile *files,
-                     uint32_t count, uint32_t round, uint32_t *unplaced_out)
+bridge_cache_policy_replace(uint32_t database, const PolicyFile *files,
+                            uint32_t count, uint32_t round,
+                            uint32_t *unplaced_out)
 {
 	FcCache *cache = &runtime.cache;
 	int tries = 0;
@@ -77,8 +78,9 @@ bridge_class_replace(uint32_t database, const ClassedFile *files,
 			            .relation = files[i].relation };
 		FcStatus status;
 
-		while ((status = fc_file_class_set(cache, id, (FcClass) files[i].policy,
-		                                   round)) == FC_SKIP)
+		while ((status = fc_cache_policy_set(cache, id,
+		                                     (FcCachePolicy) files[i].policy,
+		                                     round)) == FC_SKIP)
 		{
 			if (!patient(&tries))
 				return false;
@@ -86,8 +88,8 @@ bridge_class_replace(uint32_t database, const ClassedFile *files,
 		*unplaced_out += status == FC_FULL;
 	}
 
-	while (!fc_file_classes_forget(cache, database, round) ||
-	       !fc_file_classes_apply(cache))
+	while (!fc_cache_policy_forget(cache, database, round) ||
+	       !fc_cache_policy_apply(cache))
 	{
 		if (!patient(&tries))
 			return false;
@@ -96,49 +98,49 @@ bridge_class_replace(uint32_t database, const ClassedFile *files,
 }
 
 uint32_t
-bridge_class_of_others(uint32_t database)
+bridge_cache_policy_of_others(uint32_t database)
 {
 	FcFileId id;
-	FcClass class;
+	FcCachePolicy policy;
 	uint32_t count = 0;
 
 	if (!runtime_attached())
 		return 0;
 	for (uint32_t place = 0;
-	     fc_file_class_info(&runtime.cache, place, &id, &class); place++)
-		count += class != FC_CLASS_DEFAULT && id.database != database;
+	     fc_cache_policy_info(&runtime.cache, place, &id, &policy); place++)
+		count += policy != FC_CACHE_POLICY_DEFAULT && id.database != database;
 	return count;
 }
 
 uint32_t
-bridge_class_limit(void)
+bridge_cache_policy_limit(void)
 {
-	return runtime_attached() ? fc_file_class_count(&runtime.cache)
+	return runtime_attached() ? fc_cache_policy_count(&runtime.cache)
 	                          : UINT32_MAX;
 }
 
 bool
-bridge_class_database_at(uint32_t place, uint32_t *database_out)
+bridge_cache_policy_database_at(uint32_t place, uint32_t *database_out)
 {
 	FcFileId id;
-	FcClass class;
+	FcCachePolicy policy;
 
 	if (!runtime_attached() ||
-	    !fc_file_class_info(&runtime.cache, place, &id, &class))
+	    !fc_cache_policy_info(&runtime.cache, place, &id, &policy))
 		return false;
-	*database_out = class == FC_CLASS_DEFAULT ? 0 : id.database;
+	*database_out = policy == FC_CACHE_POLICY_DEFAULT ? 0 : id.database;
 	return true;
 }
 
 void
-bridge_class_set_keep_share(int percent)
+bridge_cache_policy_set_keep_share(int percent)
 {
 	if (runtime_attached())
-		fc_keep_share_set(&runtime.cache, (unsigned) percent);
+		fc_cache_policy_set_keep_share(&runtime.cache, (unsigned) percent);
 }
 
 uint64_t
-bridge_class_keep_blocks(void)
+bridge_cache_policy_keep_blocks(void)
 {
-	return runtime_attached() ? fc_keep_blocks(&runtime.cache) : 0;
+	return runtime_attached() ? fc_cache_policy_keep_blocks(&runtime.cache) : 0;
 }

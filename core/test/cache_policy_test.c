@@ -1,6 +1,6 @@
 /*
- * classes_test.c
- *		keep, none, default: what may evict what, the share, and how classes reach
+ * cache_policy_test.c
+ *		keep, none, default: what may evict what, the share, and how policies reach
  *		the numbers of files.
  *
  * The cache has one set or a few, so that which blocks compete is plain.
@@ -17,7 +17,7 @@
 static Rig rig;
 static FcFile kept;
 static FcFile other;
-static const FcPolicy *policy;
+static const FcReplacement *replacement;
 
 static FcFile
 enter(uint32_t relation)
@@ -29,11 +29,11 @@ enter(uint32_t relation)
 }
 
 static void
-set_class(uint32_t relation, FcClass class)
+set_policy(uint32_t relation, FcCachePolicy policy)
 {
-	MUST(fc_file_class_set(&rig.cache, file_id(relation), class, ROUND) ==
+	MUST(fc_cache_policy_set(&rig.cache, file_id(relation), policy, ROUND) ==
 	     FC_OK);
-	MUST(fc_file_classes_apply(&rig.cache));
+	MUST(fc_cache_policy_apply(&rig.cache));
 }
 
 static void
@@ -42,13 +42,13 @@ open_rig(uint32_t slots, unsigned share)
 	FcConfig config = { .slot_count = slots,
 		                .file_count = 64,
 		                .process_count = 16,
-		                .policy = policy };
+		                .replacement = replacement };
 
 	rig_open_with(&rig, &config);
-	fc_keep_share_set(&rig.cache, share);
+	fc_cache_policy_set_keep_share(&rig.cache, share);
 	kept = enter(KEPT);
 	other = enter(OTHER);
-	set_class(KEPT, FC_CLASS_KEEP);
+	set_policy(KEPT, FC_CACHE_POLICY_KEEP);
 }
 
 /* Read a block through the cache, filling it if it misses; the answer. */
@@ -111,7 +111,7 @@ static void
 test_others_do_not_evict_keep(void)
 {
 	OK(kept_after_pressure() == 20,
-	   "blocks of class keep stay, however much others are read");
+	   "blocks of policy keep stay, however much others are read");
 	fc_test_broken = FC_BREAK_KEEP;
 	OK(kept_after_pressure() < 20, "negative control: without KEEP they go");
 	fc_test_broken = 0;
@@ -128,7 +128,8 @@ test_keep_takes_its_share(void)
 	OK(cached_of(&kept, FC_WAYS / 2) == FC_WAYS / 2,
 	   "keep takes slots of others, read more often, up to its share");
 	OK(cached_of(&other, FC_WAYS) == FC_WAYS / 2, "and leaves them the rest");
-	OK(fc_keep_blocks(&rig.cache) == FC_WAYS / 2, "the sum says so, too");
+	OK(fc_cache_policy_keep_blocks(&rig.cache) == FC_WAYS / 2,
+	   "the sum says so, too");
 	rig_close(&rig);
 }
 
@@ -193,9 +194,9 @@ leave_one_by_one(bool by_share, uint32_t left[FILLS])
 	}
 	MUST(cached_of(&kept, 20) == 20);
 	if (by_share)
-		fc_keep_share_set(&rig.cache, 0);
+		fc_cache_policy_set_keep_share(&rig.cache, 0);
 	else
-		set_class(KEPT, FC_CLASS_DEFAULT);
+		set_policy(KEPT, FC_CACHE_POLICY_DEFAULT);
 
 	for (uint32_t fill = 0; fill < FILLS; fill++)
 	{
@@ -212,11 +213,11 @@ static void
 test_over_the_share_is_as_any_other(void)
 {
 	uint32_t by_share[FILLS];
-	uint32_t by_class[FILLS];
+	uint32_t by_policy[FILLS];
 
 	leave_one_by_one(true, by_share);
-	leave_one_by_one(false, by_class);
-	OK(memcmp(by_share, by_class, sizeof(by_share)) == 0,
+	leave_one_by_one(false, by_policy);
+	OK(memcmp(by_share, by_policy, sizeof(by_share)) == 0,
 	   "without a share the same blocks go at the same moments as without the "
 	   "policy");
 	OK(__builtin_popcount(by_share[FILLS - 1]) < 10,
@@ -239,7 +240,7 @@ test_over_the_share_stays_while_nobody_wants_room(void)
 	touch_all(&other, FC_WAYS - 20);
 	MUST(cached_of(&other, FC_WAYS - 20) == FC_WAYS - 20);
 	evicted = fc_count_sum(&rig.cache, FC_COUNT_eviction_aged_out);
-	fc_keep_share_set(&rig.cache, 0);
+	fc_cache_policy_set_keep_share(&rig.cache, 0);
 	for (int round = 0; round < 50; round++)
 		touch_all(&other, FC_WAYS - 20);
 	OK(cached_of(&kept, 20) == 20 &&
@@ -249,23 +250,23 @@ test_over_the_share_stays_while_nobody_wants_room(void)
 }
 
 static void
-test_the_policy_does_not_keep_keep_out(void)
+test_replacement_does_not_keep_keep_out(void)
 {
-	FcPolicy unwilling = *policy;
-	const FcPolicy *before = policy;
+	FcReplacement unwilling = *replacement;
+	const FcReplacement *before = replacement;
 
 	unwilling.choose = choose_nobody;
-	policy = &unwilling;
+	replacement = &unwilling;
 	open_rig(FC_WAYS, 50);
 	touch_all(&other, FC_WAYS);
 	touch_all(&other, FC_WAYS + 1);
 	OK(!fc_read_would_hit(&rig.cache, &other, FC_WAYS),
-	   "a policy that admits nobody admits no other");
+	   "a replacement policy that admits nobody admits no other");
 	touch_all(&kept, FC_WAYS);
 	OK(cached_of(&kept, FC_WAYS) == FC_WAYS / 2,
 	   "but keep comes in up to its share, and no further");
 	rig_close(&rig);
-	policy = before;
+	replacement = before;
 }
 
 /* ---- none -------------------------------------------------------------------- */
@@ -279,8 +280,9 @@ test_none_is_not_cached(void)
 	touch_all(&other, 10);
 	MUST(cached_of(&other, 10) == 10);
 	misses = fc_count_sum(&rig.cache, FC_COUNT_misses);
-	set_class(OTHER, FC_CLASS_NONE);
-	OK(cached_of(&other, 10) == 0, "what a file of class none had is not used");
+	set_policy(OTHER, FC_CACHE_POLICY_NONE);
+	OK(cached_of(&other, 10) == 0,
+	   "what a file of policy none had is not used");
 	OK(touch(&other, 0) == FC_OFF && touch(&other, 50) == FC_OFF,
 	   "it is not looked up");
 	OK(fc_count_sum(&rig.cache, FC_COUNT_bypass_reads) == 2 &&
@@ -291,7 +293,7 @@ test_none_is_not_cached(void)
 	OK(fc_file_used_slots(&rig.cache) == 0, "housekeeping drops what it had");
 	OK(touch(&other, 0) == FC_OFF, "also with a number entered again");
 
-	set_class(OTHER, FC_CLASS_DEFAULT);
+	set_policy(OTHER, FC_CACHE_POLICY_DEFAULT);
 	OK(touch(&other, 0) == FC_MISS && touch(&other, 0) == FC_OK,
 	   "back to default it is cached as ever");
 	rig_close(&rig);
@@ -305,7 +307,7 @@ test_a_fill_under_way_comes_to_nothing(void)
 
 	open_rig(4 * FC_WAYS, 50);
 	MUST(fc_read(&rig.cache, &other, 3, &page, &ticket) == FC_MISS);
-	set_class(OTHER, FC_CLASS_NONE);
+	set_policy(OTHER, FC_CACHE_POLICY_NONE);
 	fc_cache_sweep(&rig.cache);
 	page_make(&page, OTHER, 3, 1);
 	OK(fc_fill(&rig.cache, &ticket, &page) == FC_SKIP &&
@@ -319,22 +321,22 @@ test_none_is_found_out_if_broken(void)
 {
 	open_rig(4 * FC_WAYS, 50);
 	touch_all(&other, 10);
-	set_class(OTHER, FC_CLASS_NONE);
-	fc_test_broken = FC_BREAK_CLASS_NONE;
+	set_policy(OTHER, FC_CACHE_POLICY_NONE);
+	fc_test_broken = FC_BREAK_POLICY_NONE;
 	OK(touch(&other, 50) == FC_MISS,
-	   "negative control: without CLASS_NONE it is looked up and filled");
-	fc_test_broken = FC_BREAK_CLASS_DROP;
+	   "negative control: without POLICY_NONE it is looked up and filled");
+	fc_test_broken = FC_BREAK_POLICY_DROP;
 	fc_cache_sweep(&rig.cache);
 	OK(fc_file_used_slots(&rig.cache) == 11,
-	   "negative control: without CLASS_DROP it keeps its slots");
+	   "negative control: without POLICY_DROP it keeps its slots");
 	fc_test_broken = 0;
 	rig_close(&rig);
 }
 
-/* ---- classes and numbers ---------------------------------------------------------- */
+/* ---- policies and numbers ---------------------------------------------------------- */
 
-static FcClass
-class_of(uint32_t relation, uint32_t fork)
+static FcCachePolicy
+policy_of(uint32_t relation, uint32_t fork)
 {
 	FcFileId id = file_id(relation);
 	FcFile file;
@@ -344,56 +346,59 @@ class_of(uint32_t relation, uint32_t fork)
 	file = fc_file(id);
 	MUST(fc_file_enter(&rig.cache, &file) == FC_OK);
 	MUST(fc_file_info(&rig.cache, file.number, &info));
-	return info.file_class;
+	return info.cache_policy;
 }
 
 static void
-test_classes_reach_numbers(void)
+test_policies_reach_numbers(void)
 {
 	open_rig(4 * FC_WAYS, 50);
-	OK(class_of(KEPT, 0) == FC_CLASS_KEEP && class_of(OTHER, 0) == 0,
-	   "a number has the class of its relation, or the default");
-	OK(class_of(KEPT, 1) == FC_CLASS_KEEP, "a fork entered later has it, too");
+	OK(policy_of(KEPT, 0) == FC_CACHE_POLICY_KEEP && policy_of(OTHER, 0) == 0,
+	   "a number has the policy of its relation, or the default");
+	OK(policy_of(KEPT, 1) == FC_CACHE_POLICY_KEEP,
+	   "a fork entered later has it, too");
 
-	MUST(fc_file_class_set(&rig.cache, file_id(99), FC_CLASS_NONE, ROUND) ==
-	     FC_OK);
-	OK(class_of(99, 0) == FC_CLASS_NONE,
-	   "so has a relation whose class was set before the cache met it");
+	MUST(fc_cache_policy_set(&rig.cache, file_id(99), FC_CACHE_POLICY_NONE,
+	                         ROUND) == FC_OK);
+	OK(policy_of(99, 0) == FC_CACHE_POLICY_NONE,
+	   "so has a relation whose policy was set before the cache met it");
 
 	fc_file_retire(&rig.cache, file_id(KEPT));
-	OK(class_of(KEPT, 0) == FC_CLASS_KEEP,
+	OK(policy_of(KEPT, 0) == FC_CACHE_POLICY_KEEP,
 	   "and one whose number was retired and given anew");
 
-	MUST(fc_file_class_set(&rig.cache, file_id(KEPT), FC_CLASS_NONE, ROUND) ==
-	     FC_OK);
-	OK(class_of(KEPT, 0) == FC_CLASS_KEEP, "what is set waits");
-	MUST(fc_file_classes_apply(&rig.cache));
-	OK(class_of(KEPT, 0) == FC_CLASS_NONE && class_of(KEPT, 1) == FC_CLASS_NONE,
+	MUST(fc_cache_policy_set(&rig.cache, file_id(KEPT), FC_CACHE_POLICY_NONE,
+	                         ROUND) == FC_OK);
+	OK(policy_of(KEPT, 0) == FC_CACHE_POLICY_KEEP, "what is set waits");
+	MUST(fc_cache_policy_apply(&rig.cache));
+	OK(policy_of(KEPT, 0) == FC_CACHE_POLICY_NONE &&
+	       policy_of(KEPT, 1) == FC_CACHE_POLICY_NONE,
 	   "until it is applied, to all forks");
-	MUST(fc_file_class_set(&rig.cache, file_id(KEPT), FC_CLASS_KEEP, ROUND) ==
-	     FC_OK);
+	MUST(fc_cache_policy_set(&rig.cache, file_id(KEPT), FC_CACHE_POLICY_KEEP,
+	                         ROUND) == FC_OK);
 	fc_cache_sweep(&rig.cache);
-	OK(class_of(KEPT, 0) == FC_CLASS_KEEP, "which housekeeping does as well");
+	OK(policy_of(KEPT, 0) == FC_CACHE_POLICY_KEEP,
+	   "which housekeeping does as well");
 
-	fc_test_broken = FC_BREAK_CLASS_ENTER;
-	MUST(fc_file_class_set(&rig.cache, file_id(98), FC_CLASS_NONE, ROUND) ==
-	     FC_OK);
-	OK(class_of(98, 0) == FC_CLASS_DEFAULT,
-	   "negative control: without CLASS_ENTER a new number does not know");
+	fc_test_broken = FC_BREAK_POLICY_ENTER;
+	MUST(fc_cache_policy_set(&rig.cache, file_id(98), FC_CACHE_POLICY_NONE,
+	                         ROUND) == FC_OK);
+	OK(policy_of(98, 0) == FC_CACHE_POLICY_DEFAULT,
+	   "negative control: without POLICY_ENTER a new number does not know");
 	fc_test_broken = 0;
 	rig_close(&rig);
 }
 
 static void
-test_a_number_given_to_another_file_has_that_ones_class(void)
+test_a_number_given_to_another_file_has_that_ones_policy(void)
 {
 	open_rig(4 * FC_WAYS, 50);
 
 	/* Of 64 numbers 0 is never given: nearly all go, and come again. */
 	for (uint32_t relation = 100; relation < 155; relation++)
 	{
-		set_class(relation, FC_CLASS_KEEP);
-		MUST(class_of(relation, 0) == FC_CLASS_KEEP);
+		set_policy(relation, FC_CACHE_POLICY_KEEP);
+		MUST(policy_of(relation, 0) == FC_CACHE_POLICY_KEEP);
 	}
 	for (uint32_t relation = 100; relation < 155; relation++)
 		fc_file_retire(&rig.cache, file_id(relation));
@@ -402,8 +407,8 @@ test_a_number_given_to_another_file_has_that_ones_class(void)
 	bool clean = true;
 
 	for (uint32_t relation = 200; relation < 255; relation++)
-		clean = class_of(relation, 0) == FC_CLASS_DEFAULT && clean;
-	OK(clean, "numbers used again have the class of the new file");
+		clean = policy_of(relation, 0) == FC_CACHE_POLICY_DEFAULT && clean;
+	OK(clean, "numbers used again have the policy of the new file");
 	rig_close(&rig);
 }
 
@@ -414,17 +419,17 @@ test_forgetting(void)
 
 	open_rig(4 * FC_WAYS, 50);
 	elsewhere.database = 6;
-	MUST(fc_file_class_set(&rig.cache, elsewhere, FC_CLASS_NONE, ROUND) ==
-	     FC_OK);
-	MUST(fc_file_class_set(&rig.cache, file_id(OTHER), FC_CLASS_KEEP,
-	                       ROUND + 1) == FC_OK);
-	OK(fc_file_classes_forget(&rig.cache, 5, ROUND + 1) &&
-	       fc_file_classes_apply(&rig.cache),
-	   "classes of a database are forgotten, but those of this round");
-	OK(class_of(KEPT, 0) == FC_CLASS_DEFAULT &&
-	       class_of(OTHER, 0) == FC_CLASS_KEEP,
+	MUST(fc_cache_policy_set(&rig.cache, elsewhere, FC_CACHE_POLICY_NONE,
+	                         ROUND) == FC_OK);
+	MUST(fc_cache_policy_set(&rig.cache, file_id(OTHER), FC_CACHE_POLICY_KEEP,
+	                         ROUND + 1) == FC_OK);
+	OK(fc_cache_policy_forget(&rig.cache, 5, ROUND + 1) &&
+	       fc_cache_policy_apply(&rig.cache),
+	   "policies of a database are forgotten, but those of this round");
+	OK(policy_of(KEPT, 0) == FC_CACHE_POLICY_DEFAULT &&
+	       policy_of(OTHER, 0) == FC_CACHE_POLICY_KEEP,
 	   "and so they are");
-	OK(fc_class_of(rig.cache.shared, &elsewhere) == FC_CLASS_NONE,
+	OK(fc_cache_policy_of(rig.cache.shared, &elsewhere) == FC_CACHE_POLICY_NONE,
 	   "another database keeps its own");
 	rig_close(&rig);
 }
@@ -437,20 +442,20 @@ test_a_full_table(void)
 
 	open_rig(4 * FC_WAYS, 50);
 	while (status == FC_OK && relation < 100000)
-		status = fc_file_class_set(&rig.cache, file_id(relation++),
-		                           FC_CLASS_KEEP, ROUND);
+		status = fc_cache_policy_set(&rig.cache, file_id(relation++),
+		                             FC_CACHE_POLICY_KEEP, ROUND);
 	OK(status == FC_FULL, "the table can be full");
-	OK(relation - 1000 > fc_file_class_count(&rig.cache),
+	OK(relation - 1000 > fc_cache_policy_count(&rig.cache),
 	   "but not before as many are set as it says (%u)", relation - 1000);
-	OK(fc_file_class_set(&rig.cache, file_id(relation - 1), FC_CLASS_DEFAULT,
-	                     ROUND) == FC_OK,
+	OK(fc_cache_policy_set(&rig.cache, file_id(relation - 1),
+	                       FC_CACHE_POLICY_DEFAULT, ROUND) == FC_OK,
 	   "the default needs no place");
-	OK(fc_file_class_set(&rig.cache, file_id(1000), FC_CLASS_NONE, ROUND) ==
-	       FC_OK,
+	OK(fc_cache_policy_set(&rig.cache, file_id(1000), FC_CACHE_POLICY_NONE,
+	                       ROUND) == FC_OK,
 	   "who has a place can change");
-	OK(fc_file_classes_forget(&rig.cache, 5, ROUND + 1) &&
-	       fc_file_class_set(&rig.cache, file_id(relation - 1), FC_CLASS_KEEP,
-	                         ROUND + 1) == FC_OK,
+	OK(fc_cache_policy_forget(&rig.cache, 5, ROUND + 1) &&
+	       fc_cache_policy_set(&rig.cache, file_id(relation - 1),
+	                           FC_CACHE_POLICY_KEEP, ROUND + 1) == FC_OK,
 	   "and room comes back");
 	rig_close(&rig);
 }
@@ -463,43 +468,43 @@ test_a_lock_that_is_not_to_be_had(void)
 	open_rig(4 * FC_WAYS, 50);
 	rig_attach(&rig, &holder);
 	MUST(fc_file_lock(&holder));
-	OK(fc_file_class_set(&rig.cache, file_id(KEPT), FC_CLASS_NONE, ROUND) ==
-	       FC_SKIP,
+	OK(fc_cache_policy_set(&rig.cache, file_id(KEPT), FC_CACHE_POLICY_NONE,
+	                       ROUND) == FC_SKIP,
 	   "a lock that another holds is waited for a short while only");
-	atomic_store(&rig.cache.shared->classes_changed, 1);
-	OK(!fc_file_classes_apply(&rig.cache) &&
-	       atomic_load(&rig.cache.shared->classes_changed) == 1,
+	atomic_store(&rig.cache.shared->cache_policies_changed, 1);
+	OK(!fc_cache_policy_apply(&rig.cache) &&
+	       atomic_load(&rig.cache.shared->cache_policies_changed) == 1,
 	   "and what could not be done stays to be done");
 	fc_file_unlock(&holder);
 	rig_detach(&holder);
 	rig_close(&rig);
 }
 
-/* The rules are the mechanism's: they hold whatever the policy prefers. */
+/* The rules are the mechanism's: they hold whatever the replacement policy prefers. */
 static void
-test_who_evicts_whom(const FcPolicy *whose)
+test_who_evicts_whom(const FcReplacement *whose)
 {
-	printf("# with the policy %s\n", whose->name);
-	policy = whose;
+	printf("# with replacement by %s\n", whose->name);
+	replacement = whose;
 	test_others_do_not_evict_keep();
 	test_keep_takes_its_share();
 	test_keep_does_not_starve_the_rest();
 	test_keep_beyond_its_share_competes();
 	test_over_the_share_is_as_any_other();
 	test_over_the_share_stays_while_nobody_wants_room();
-	test_the_policy_does_not_keep_keep_out();
+	test_replacement_does_not_keep_keep_out();
 }
 
 int
 main(void)
 {
-	test_who_evicts_whom(&fc_policy_lfu);
-	test_who_evicts_whom(&fc_policy_gittins);
+	test_who_evicts_whom(&fc_replacement_lfu);
+	test_who_evicts_whom(&fc_replacement_gittins);
 	test_none_is_not_cached();
 	test_a_fill_under_way_comes_to_nothing();
 	test_none_is_found_out_if_broken();
-	test_classes_reach_numbers();
-	test_a_number_given_to_another_file_has_that_ones_class();
+	test_policies_reach_numbers();
+	test_a_number_given_to_another_file_has_that_ones_policy();
 	test_forgetting();
 	test_a_full_table();
 	test_a_lock_that_is_not_to_be_had();

@@ -1,5 +1,5 @@
 /*
- * policy_gittins.c
+ * replacement_gittins.c
  *		The block that is expected to earn least for the room it takes goes.
  *
  * Below shared_buffers neither recency nor frequency can be trusted: what was read
@@ -39,7 +39,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "fcache/policy.h"
+#include "fcache/replacement.h"
 
 #define COUNT_BITS 3
 #define COUNTS     (1 << COUNT_BITS) /* reads of a block beyond the first one */
@@ -320,7 +320,7 @@ typedef struct Known
 
 /* Is the set watched? */
 static bool
-watched(const FcPolicyPlace *place, Known *known)
+watched(const FcReplacementPlace *place, Known *known)
 {
 	uint32_t every = (place->set_count + WATCHED - 1) / WATCHED;
 	uint32_t which = place->set_number / every;
@@ -360,7 +360,7 @@ add(uint32_t evidence[ROWS][AGES], unsigned block, unsigned now,
 
 /* One of all the blocks that a watched set holds or remembers, chosen at random. */
 static void
-look(const FcPolicyPlace *place, const Known *known, unsigned now)
+look(const FcReplacementPlace *place, const Known *known, unsigned now)
 {
 	const GittinsSet *set = place->set;
 	Gittins *all = place->shared;
@@ -399,7 +399,7 @@ do_chores(Gittins *all)
 
 /* A read of the set: its clock moves, and somebody has to do the chores. */
 static void
-tick(const FcPolicyPlace *place)
+tick(const FcReplacementPlace *place)
 {
 	GittinsSet *set = place->set;
 	Known known;
@@ -435,7 +435,7 @@ print_of(uint32_t fingerprint)
 }
 
 static void
-remember(const FcPolicyPlace *place, uint32_t fingerprint, unsigned block)
+remember(const FcReplacementPlace *place, uint32_t fingerprint, unsigned block)
 {
 	GittinsSet *set = place->set;
 	Gittins *all = place->shared;
@@ -457,7 +457,7 @@ remember(const FcPolicyPlace *place, uint32_t fingerprint, unsigned block)
 
 /* Take the block out of the ghost; false = it is not remembered. */
 static bool
-recall(const FcPolicyPlace *place, const FcCandidate *candidate,
+recall(const FcReplacementPlace *place, const FcCandidate *candidate,
        unsigned *count)
 {
 	const uint64_t ones = 0x0101010101010101ULL;
@@ -511,7 +511,7 @@ block_now(const GittinsSet *set, unsigned class)
 }
 
 static void
-gittins_touched(const FcPolicyPlace *place, unsigned way)
+gittins_touched(const FcReplacementPlace *place, unsigned way)
 {
 	GittinsSet *set = place->set;
 
@@ -528,7 +528,7 @@ gittins_touched(const FcPolicyPlace *place, unsigned way)
 }
 
 static void
-gittins_missed(const FcPolicyPlace *place, FcCandidate *candidate)
+gittins_missed(const FcReplacementPlace *place, FcCandidate *candidate)
 {
 	unsigned count;
 
@@ -539,7 +539,8 @@ gittins_missed(const FcPolicyPlace *place, FcCandidate *candidate)
 }
 
 static void
-gittins_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
+gittins_moves(const FcReplacementPlace *place, unsigned way,
+              FcCandidate *candidate)
 {
 	const GittinsSet *set = place->set;
 
@@ -547,7 +548,7 @@ gittins_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
 }
 
 static unsigned
-gittins_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
+gittins_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
                uint64_t usable)
 {
 	const GittinsSet *set = place->set;
@@ -575,7 +576,7 @@ gittins_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
 }
 
 static void
-gittins_evicted(const FcPolicyPlace *place, unsigned way,
+gittins_evicted(const FcReplacementPlace *place, unsigned way,
                 const FcCandidate *old)
 {
 	const GittinsSet *set = place->set;
@@ -584,7 +585,7 @@ gittins_evicted(const FcPolicyPlace *place, unsigned way,
 }
 
 static void
-gittins_filled(const FcPolicyPlace *place, unsigned way,
+gittins_filled(const FcReplacementPlace *place, unsigned way,
                const FcCandidate *candidate)
 {
 	GittinsSet *set = place->set;
@@ -594,7 +595,7 @@ gittins_filled(const FcPolicyPlace *place, unsigned way,
 	                            group_of(place->shared, candidate->relation)));
 }
 
-const FcPolicy fc_policy_gittins = {
+const FcReplacement fc_replacement_gittins = {
 	.name = "gittins",
 	.set_state_size = sizeof(GittinsSet),
 	.shared_state_size = sizeof(Gittins),

@@ -1,5 +1,5 @@
 /*
- * policy.h
+ * replacement.h
  *		Which block of a set has to go, and is the new one worth the write.
  *
  * The mechanism (claim.c) calls a policy through this table.  A policy sees one
@@ -21,8 +21,8 @@
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#ifndef FCACHE_POLICY_H
-#define FCACHE_POLICY_H
+#ifndef FCACHE_REPLACEMENT_H
+#define FCACHE_REPLACEMENT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,53 +39,53 @@ typedef struct FcCandidate
 } FcCandidate;
 
 /* The set an event happens in. */
-typedef struct FcPolicyPlace
+typedef struct FcReplacementPlace
 {
 	void *set;    /* the set's own state */
 	void *shared; /* the state of all sets */
 	uint32_t set_number;
 	uint32_t set_count;
-} FcPolicyPlace;
+} FcReplacementPlace;
 
-typedef struct FcPolicy
+typedef struct FcReplacement
 {
 	const char *name;
 	size_t set_state_size;    /* bytes per set, a multiple of 8 */
 	size_t shared_state_size; /* bytes, a multiple of 8 */
 
 	/* A read was served from this way. */
-	void (*touched)(const FcPolicyPlace *place, unsigned way);
+	void (*touched)(const FcReplacementPlace *place, unsigned way);
 
 	/* A read found the candidate nowhere; once for each miss. */
-	void (*missed)(const FcPolicyPlace *place, FcCandidate *candidate);
+	void (*missed)(const FcReplacementPlace *place, FcCandidate *candidate);
 
 	/*
 	 * No way is free for the candidate: the way that goes, one of the bits in
 	 * usable (never 0), or FC_WAY_NONE = do not fill.
 	 */
-	unsigned (*choose)(const FcPolicyPlace *place, const FcCandidate *candidate,
-	                   uint64_t usable);
+	unsigned (*choose)(const FcReplacementPlace *place,
+	                   const FcCandidate *candidate, uint64_t usable);
 
 	/*
 	 * The block in this way is going to another set, as the cache changes its
 	 * size: no read, but otherwise as missed().
 	 */
-	void (*moves)(const FcPolicyPlace *place, unsigned way,
+	void (*moves)(const FcReplacementPlace *place, unsigned way,
 	              FcCandidate *candidate);
 
 	/* The block in this way makes room for another one. */
-	void (*evicted)(const FcPolicyPlace *place, unsigned way,
+	void (*evicted)(const FcReplacementPlace *place, unsigned way,
 	                const FcCandidate *old);
 
 	/* The candidate takes this way. */
-	void (*filled)(const FcPolicyPlace *place, unsigned way,
+	void (*filled)(const FcReplacementPlace *place, unsigned way,
 	               const FcCandidate *candidate);
-} FcPolicy;
+} FcReplacement;
 
-/* The block that earns least for the room it takes goes; see policy_gittins.c. */
-extern const FcPolicy fc_policy_gittins;
+/* The block that earns least for the room it takes goes; see replacement_gittins.c. */
+extern const FcReplacement fc_replacement_gittins;
 
 /* LFU with ageing and a ghost that remembers frequencies: to compare with. */
-extern const FcPolicy fc_policy_lfu;
+extern const FcReplacement fc_replacement_lfu;
 
 #endif

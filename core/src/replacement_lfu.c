@@ -1,5 +1,5 @@
 /*
- * policy_lfu.c
+ * replacement_lfu.c
  *		Least frequently used, with ageing and a ghost.
  *
  * Below shared_buffers recency says little: what was read a moment ago is in
@@ -15,12 +15,12 @@
  *
  * Counts are bytes written without a lock; a lost increment is a lost increment.
  *
- * Not what is shipped (policy_gittins.c is), but what it has to beat, and simple
+ * Not what is shipped (replacement_gittins.c is), but what it has to beat, and simple
  * enough to be foreseen by tests.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#include "fcache/policy.h"
+#include "fcache/replacement.h"
 
 #define COUNT_MAX  15
 #define GHOST_SIZE (2 * FC_WAYS)
@@ -69,7 +69,7 @@ tick(LfuSet *set, unsigned way)
 }
 
 static void
-lfu_touched(const FcPolicyPlace *place, unsigned way)
+lfu_touched(const FcReplacementPlace *place, unsigned way)
 {
 	LfuSet *set = place->set;
 
@@ -79,14 +79,14 @@ lfu_touched(const FcPolicyPlace *place, unsigned way)
 }
 
 static void
-lfu_missed(const FcPolicyPlace *place, FcCandidate *candidate)
+lfu_missed(const FcReplacementPlace *place, FcCandidate *candidate)
 {
 	(void) place;
 	(void) candidate;
 }
 
 static void
-lfu_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
+lfu_moves(const FcReplacementPlace *place, unsigned way, FcCandidate *candidate)
 {
 	(void) place;
 	(void) way;
@@ -94,7 +94,7 @@ lfu_moves(const FcPolicyPlace *place, unsigned way, FcCandidate *candidate)
 }
 
 static unsigned
-lfu_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
+lfu_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
            uint64_t usable)
 {
 	const LfuSet *set = place->set;
@@ -122,7 +122,7 @@ lfu_choose(const FcPolicyPlace *place, const FcCandidate *candidate,
 }
 
 static void
-lfu_filled(const FcPolicyPlace *place, unsigned way,
+lfu_filled(const FcReplacementPlace *place, unsigned way,
            const FcCandidate *candidate)
 {
 	LfuSet *set = place->set;
@@ -143,7 +143,8 @@ lfu_filled(const FcPolicyPlace *place, unsigned way,
 }
 
 static void
-lfu_evicted(const FcPolicyPlace *place, unsigned way, const FcCandidate *old)
+lfu_evicted(const FcReplacementPlace *place, unsigned way,
+            const FcCandidate *old)
 {
 	LfuSet *set = place->set;
 	unsigned at = set->ghost_at % GHOST_SIZE;
@@ -152,7 +153,7 @@ lfu_evicted(const FcPolicyPlace *place, unsigned way, const FcCandidate *old)
 	set->ghost_at = (uint16_t) ((at + 1) % GHOST_SIZE);
 }
 
-const FcPolicy fc_policy_lfu = {
+const FcReplacement fc_replacement_lfu = {
 	.name = "lfu",
 	.set_state_size = sizeof(LfuSet),
 	.touched = lfu_touched,

@@ -1,5 +1,5 @@
 /*
- * policy_gittins_test.c
+ * replacement_gittins_test.c
  *		What the policy learns: frequency where that pays, recency where that does,
  *		loops, scans, relations; and that no state, however torn, leads out of
  *		bounds.
@@ -14,7 +14,7 @@
 #define SETS_MAX 8
 #define NO_BLOCK UINT32_MAX
 
-static const FcPolicy *const policy = &fc_policy_gittins;
+static const FcReplacement *const policy = &fc_replacement_gittins;
 static uint64_t set_state[SETS_MAX][64];
 static uint64_t shared_state[16384];
 
@@ -56,13 +56,13 @@ candidate(uint32_t block, uint8_t relation)
 		                  .relation = relation };
 }
 
-static FcPolicyPlace
+static FcReplacementPlace
 place(uint32_t set, uint32_t sets)
 {
-	return (FcPolicyPlace){ .set = set_state[set],
-		                    .shared = shared_state,
-		                    .set_number = set,
-		                    .set_count = sets };
+	return (FcReplacementPlace){ .set = set_state[set],
+		                         .shared = shared_state,
+		                         .set_number = set,
+		                         .set_count = sets };
 }
 
 /* One read, as the index plays it; true = hit. */
@@ -70,7 +70,7 @@ static bool
 read_block(uint32_t block, uint8_t relation)
 {
 	uint32_t set = (uint32_t) (fc_mix(block) >> 32) % cache.sets;
-	FcPolicyPlace at = place(set, cache.sets);
+	FcReplacementPlace at = place(set, cache.sets);
 	FcCandidate new = candidate(block, relation);
 	uint32_t *key = cache.key[set];
 	unsigned free = FC_WAY_NONE;
@@ -127,7 +127,7 @@ test_new_states(void)
 		(void) read_block(block, 0);
 	OK(cache.fills == FC_WAYS, "an empty set takes what comes");
 
-	FcPolicyPlace at = place(0, 1);
+	FcReplacementPlace at = place(0, 1);
 	FcCandidate new = candidate(FC_WAYS, 0);
 
 	policy->missed(&at, &new);
@@ -257,8 +257,8 @@ static void
 test_watched_sets(void)
 {
 	static uint64_t before[sizeof(shared_state) / 8];
-	FcPolicyPlace watched = place(0, 1U << 20);
-	FcPolicyPlace other = place(1, 1U << 20);
+	FcReplacementPlace watched = place(0, 1U << 20);
+	FcReplacementPlace other = place(1, 1U << 20);
 
 	begin(2);
 	policy->touched(&watched, 3);
@@ -288,7 +288,7 @@ test_torn_states(Random *random)
 	begin(1);
 	for (int round = 0; round < 20000; round++)
 	{
-		FcPolicyPlace at = place(0, 1);
+		FcReplacementPlace at = place(0, 1);
 		FcCandidate new = candidate(random_below(random, 1000),
 		                            (uint8_t) random_below(random, 256));
 		uint64_t usable =
