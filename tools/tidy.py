@@ -64,6 +64,79 @@ def core_knows_no_postgres(source: Source) -> Iterator[str]:
                 yield f"{line}: includes PostgreSQL's {header}"
 
 
+#: The files of core/src from the top floor to the ground: each calls those of lower floors only.
+_CORE_FLOORS = (
+    {"change"},
+    {"fill", "read", "resize", "revive"},
+    {"cache", "claim", "map_load", "map_save"},
+    {"stamp"},
+    {"cache_policy", "file"},
+    {"bypass", "index", "stand_in", "writer"},
+    {"flights", "probe", "reader"},
+    {"device_file", "devices", "layout", "life", "wear"},
+    {"budget", "curve", "health", "map", "queue", "staging", "superblock"},
+    {"broken", "chunk", "clock", "count", "crc32c", "curve_stack", "geometry", "mode", "process"}
+    | {"replacement_gittins", "replacement_lfu"},
+)
+#: Files that call one another all the same, and why they may.
+_CORE_CIRCLES = (
+    # The file lock guards the table of policies; who gives a file a number asks for its policy.
+    {"cache_policy", "file"},
+)
+#: Public functions that are not called after their file, and why; there are none.
+_CORE_NAMED_OTHERWISE: frozenset[str] = frozenset()
+
+_C_COMMENT = re.compile(r"/\*.*?\*/", re.S)
+#: A function's name at the beginning of a line, below its type; static ones are the file's own.
+_PUBLIC_FUNCTION = re.compile(r"^(?!static\b)\w[\w *()\".]*\n(\w+)\(", re.M)
+_CORE_CALL = re.compile(r"\b(fc_\w+)\(")
+
+
+def _without_comments(text: str) -> str:
+    """Return C text whose comments are blank lines, so that line numbers stay."""
+    return _C_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
+def _is_of_file(function: str, stem: str) -> bool:
+    return function == f"fc_{stem}" or function.startswith(f"fc_{stem}_")
+
+
+def _core_file_of(function: str) -> str | None:
+    """Return the file of core/src that a function is named after."""
+    found = (stem for floor in _CORE_FLOORS for stem in floor if _is_of_file(function, stem))
+    return max(found, key=len, default=None)
+
+
+def core_names_say_their_file(source: Source) -> Iterator[str]:
+    """Who reads a call wants to know which file to open."""
+    if source.path.parent != PurePosixPath("core/src") or source.path.suffix != ".c":
+        return
+    text = _without_comments(source.text)
+    for found in _PUBLIC_FUNCTION.finditer(text):
+        name = found[1]
+        if not _is_of_file(name, source.path.stem) and name not in _CORE_NAMED_OTHERWISE:
+            line = text.count("\n", 0, found.start(1)) + 1
+            yield f"{line}: {name}() does not begin with fc_{source.path.stem}"
+
+
+def core_calls_run_downwards(source: Source) -> Iterator[str]:
+    """A circle of calls is one thing in several files: none of them can be read alone."""
+    if source.path.parent != PurePosixPath("core/src") or source.path.suffix != ".c":
+        return
+    own = source.path.stem
+    floor_of = {stem: floor for floor, stems in enumerate(_CORE_FLOORS) for stem in stems}
+    if own not in floor_of:
+        yield f"1: {own} is on no floor of tools/tidy.py"
+        return
+    for number, line in enumerate(_without_comments(source.text).splitlines(), start=1):
+        for name in _CORE_CALL.findall(line):
+            called = _core_file_of(name)
+            if called in {None, own} or any({own, called} <= circle for circle in _CORE_CIRCLES):
+                continue
+            if floor_of[called] <= floor_of[own]:
+                yield f"{number}: calls {name}() of {called}.c, which is not on a lower floor"
+
+
 def only_the_bridge_knows_both_worlds(source: Source) -> Iterator[str]:
     """Two vocabularies of errors, memory and locks meet in one place, src/bridge/."""
     if source.path.parts[:2] != ("extension", "src") or source.path.parent.name == "bridge":
@@ -394,6 +467,8 @@ def sql_leaves_nothing_to_be_found(source: Source) -> Iterator[str]:
 
 RULES: tuple[Rule, ...] = (
     core_knows_no_postgres,
+    core_names_say_their_file,
+    core_calls_run_downwards,
     only_the_bridge_knows_both_worlds,
     hooks_know_one_another_and_core,
     versions_are_told_apart_in_one_place,

@@ -66,7 +66,7 @@ first_place(const FcShared *shared, const FcFileId *id)
 static FcCachePolicyEntry *
 entry_at(const FcShared *shared, uint32_t first, uint32_t probe)
 {
-	return &fc_cache_policies(
+	return &fc_cache_policy_table(
 		shared)[(first + probe) & (shared->cache_policy_count - 1)];
 }
 
@@ -166,7 +166,7 @@ fc_cache_policy_info(const FcCache *cache, uint32_t place, FcFileId *id_out,
 	if (place >= shared->cache_policy_count)
 		return false;
 
-	const FcCachePolicyEntry *entry = &fc_cache_policies(shared)[place];
+	const FcCachePolicyEntry *entry = &fc_cache_policy_table(shared)[place];
 
 	*policy_out = word_policy(atomic_load(&entry->word));
 	*id_out = (FcFileId){ .tablespace = entry->tablespace,
@@ -193,7 +193,7 @@ fc_cache_policy_forget(FcCache *cache, uint32_t database, uint32_t round)
 		for (uint32_t i = 0;
 		     i < LOCK_BATCH && place < shared->cache_policy_count; i++, place++)
 		{
-			FcCachePolicyEntry *entry = &fc_cache_policies(shared)[place];
+			FcCachePolicyEntry *entry = &fc_cache_policy_table(shared)[place];
 			uint32_t word = atomic_load(&entry->word);
 
 			if (word == 0 || entry->database != database ||

@@ -22,7 +22,7 @@ typedef struct FcCachePolicyEntry
 #define FC_CACHE_POLICY_PROBES 64
 
 static inline FcCachePolicyEntry *
-fc_cache_policies(const FcShared *shared)
+fc_cache_policy_table(const FcShared *shared)
 {
 	return FC_AT(shared, cache_policies_offset, FcCachePolicyEntry);
 }

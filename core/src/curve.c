@@ -136,7 +136,7 @@ try_lock(const FcCurve *curve, uint64_t now_ms)
 		begin_anew(curve);
 	if (atomic_load(&shared->robbed) != 0 ||
 	    shared->tracked > curve->tracked_max ||
-	    shared->next > fc_curve_positions(curve))
+	    shared->next > fc_curve_stack_positions(curve))
 		begin_anew(curve);
 	return true;
 }
@@ -398,16 +398,16 @@ static void
 note(const FcCurve *curve, uint64_t hash)
 {
 	FcCurveShared *shared = curve->shared;
-	uint64_t name = fc_curve_name(hash);
+	uint64_t name = fc_curve_stack_name(hash);
 	uint64_t weight;
 	uint64_t *sum = &shared->beyond;
 	uint32_t place;
 
-	if (shared->next >= fc_curve_positions(curve))
+	if (shared->next >= fc_curve_stack_positions(curve))
 		fc_curve_stack_renumber(curve);
 
 	place = fc_curve_stack_find(curve, name);
-	if (fc_curve_places(curve)[place] == 0)
+	if (fc_curve_stack_places(curve)[place] == 0)
 	{
 		if (shared->tracked >= curve->tracked_max)
 		{
@@ -422,7 +422,7 @@ note(const FcCurve *curve, uint64_t hash)
 	else
 	{
 		uint32_t position =
-			fc_curve_position(curve, fc_curve_places(curve)[place]);
+			fc_curve_stack_position(curve, fc_curve_stack_places(curve)[place]);
 
 		sum = &shared->distance[bucket_of(distance_since(curve, position))];
 		fc_curve_stack_clear_bit(curve, position);
@@ -433,7 +433,7 @@ note(const FcCurve *curve, uint64_t hash)
 		weight = (RATE_ONE << WEIGHT_SHIFT) / rate_of(shared->counted_bar);
 		*sum += weight;
 	}
-	fc_curve_places(curve)[place] = name | (shared->next & POSITION_MASK);
+	fc_curve_stack_places(curve)[place] = name | (shared->next & POSITION_MASK);
 	fc_curve_stack_set_bit(curve, shared->next);
 	shared->next++;
 }

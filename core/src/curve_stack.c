@@ -33,31 +33,31 @@ count_bits(uint64_t x)
 void
 fc_curve_stack_set_bit(const FcCurve *curve, uint32_t position)
 {
-	position &= fc_curve_positions(curve) - 1;
-	fc_curve_bits(curve)[position / 64] |= 1ULL << position % 64;
-	fc_curve_groups(curve)[position / (64 * GROUP_WORDS)]++;
+	position &= fc_curve_stack_positions(curve) - 1;
+	fc_curve_stack_bits(curve)[position / 64] |= 1ULL << position % 64;
+	fc_curve_stack_groups(curve)[position / (64 * GROUP_WORDS)]++;
 }
 
 void
 fc_curve_stack_clear_bit(const FcCurve *curve, uint32_t position)
 {
-	position &= fc_curve_positions(curve) - 1;
-	fc_curve_bits(curve)[position / 64] &= ~(1ULL << position % 64);
-	fc_curve_groups(curve)[position / (64 * GROUP_WORDS)]--;
+	position &= fc_curve_stack_positions(curve) - 1;
+	fc_curve_stack_bits(curve)[position / 64] &= ~(1ULL << position % 64);
+	fc_curve_stack_groups(curve)[position / (64 * GROUP_WORDS)]--;
 }
 
 /* How many blocks have a position below this one? */
 uint32_t
 fc_curve_stack_rank(const FcCurve *curve, uint32_t position)
 {
-	const uint64_t *bits = fc_curve_bits(curve);
-	const uint64_t *groups = fc_curve_groups(curve);
+	const uint64_t *bits = fc_curve_stack_bits(curve);
+	const uint64_t *groups = fc_curve_stack_groups(curve);
 	uint32_t word;
 	uint32_t group;
 	uint64_t rank = 0;
 
-	if (position > fc_curve_positions(curve))
-		position = fc_curve_positions(curve);
+	if (position > fc_curve_stack_positions(curve))
+		position = fc_curve_stack_positions(curve);
 	word = position / 64;
 	group = word / GROUP_WORDS;
 
@@ -75,15 +75,15 @@ void
 fc_curve_stack_renumber(const FcCurve *curve)
 {
 	FcCurveShared *shared = curve->shared;
-	uint64_t *places = fc_curve_places(curve);
-	uint32_t count = fc_curve_positions(curve);
+	uint64_t *places = fc_curve_stack_places(curve);
+	uint32_t count = fc_curve_stack_positions(curve);
 
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (places[i] != 0)
 			places[i] = (places[i] & ~POSITION_MASK) |
 			            (fc_curve_stack_rank(
-							 curve, fc_curve_position(curve, places[i])) &
+							 curve, fc_curve_stack_position(curve, places[i])) &
 			             POSITION_MASK);
 	}
 	shared->frontier = fc_curve_stack_rank(curve, shared->frontier);
@@ -91,9 +91,9 @@ fc_curve_stack_renumber(const FcCurve *curve)
 		shared->hour[i] = fc_curve_stack_rank(curve, shared->hour[i]);
 
 	shared->next = shared->tracked;
-	memset(fc_curve_bits(curve), 0,
-	       (size_t) ((char *) fc_curve_places(curve) -
-	                 (char *) fc_curve_bits(curve)));
+	memset(fc_curve_stack_bits(curve), 0,
+	       (size_t) ((char *) fc_curve_stack_places(curve) -
+	                 (char *) fc_curve_stack_bits(curve)));
 	for (uint32_t i = 0; i < shared->next; i++)
 		fc_curve_stack_set_bit(curve, i);
 }
@@ -103,15 +103,15 @@ fc_curve_stack_renumber(const FcCurve *curve)
 static uint32_t
 home_of(const FcCurve *curve, uint64_t place)
 {
-	return (uint32_t) (place >> 14) & (fc_curve_positions(curve) - 1);
+	return (uint32_t) (place >> 14) & (fc_curve_stack_positions(curve) - 1);
 }
 
 /* The block's place, or the free one where it belongs. */
 uint32_t
 fc_curve_stack_find(const FcCurve *curve, uint64_t name)
 {
-	const uint64_t *places = fc_curve_places(curve);
-	uint32_t mask = fc_curve_positions(curve) - 1;
+	const uint64_t *places = fc_curve_stack_places(curve);
+	uint32_t mask = fc_curve_stack_positions(curve) - 1;
 	uint32_t i = home_of(curve, name);
 
 	for (uint32_t probe = 0; probe <= mask; probe++, i = (i + 1) & mask)
@@ -126,12 +126,13 @@ fc_curve_stack_find(const FcCurve *curve, uint64_t name)
 static void
 forget(const FcCurve *curve, uint32_t place)
 {
-	uint64_t *places = fc_curve_places(curve);
-	uint32_t mask = fc_curve_positions(curve) - 1;
+	uint64_t *places = fc_curve_stack_places(curve);
+	uint32_t mask = fc_curve_stack_positions(curve) - 1;
 	uint32_t hole = place;
 	uint32_t i = place;
 
-	fc_curve_stack_clear_bit(curve, fc_curve_position(curve, places[place]));
+	fc_curve_stack_clear_bit(curve,
+	                         fc_curve_stack_position(curve, places[place]));
 	for (uint32_t probe = 0; probe < mask; probe++)
 	{
 		i = (i + 1) & mask;
@@ -152,13 +153,13 @@ void
 fc_curve_stack_forget_below(const FcCurve *curve, uint32_t bar,
                             uint32_t position)
 {
-	const uint64_t *places = fc_curve_places(curve);
+	const uint64_t *places = fc_curve_stack_places(curve);
 
-	for (uint32_t i = 0; i < fc_curve_positions(curve); i++)
+	for (uint32_t i = 0; i < fc_curve_stack_positions(curve); i++)
 	{
 		while (places[i] != 0 && curve->shared->tracked > 0 &&
 		       ((uint32_t) (places[i] >> 32) < bar ||
-		        fc_curve_position(curve, places[i]) < position))
+		        fc_curve_stack_position(curve, places[i]) < position))
 			forget(curve, i);
 	}
 }

@@ -64,7 +64,7 @@ struct FcCurveShared
 	uint64_t beyond;
 	uint64_t distance[FC_CURVE_BUCKETS];
 
-	/* Then: bits, sums of groups, places; see fc_curve_bits(). */
+	/* Then: bits, sums of groups, places; see fc_curve_stack_bits(). */
 	uint64_t tables[];
 };
 
@@ -74,38 +74,38 @@ _Static_assert(2 * FC_CURVE_TRACKED_MAX == POSITION_MASK + 1,
 
 /* There are twice as many positions, and places, as tracked blocks. */
 static inline uint32_t
-fc_curve_positions(const FcCurve *curve)
+fc_curve_stack_positions(const FcCurve *curve)
 {
 	return 2 * curve->tracked_max;
 }
 
 static inline uint64_t *
-fc_curve_bits(const FcCurve *curve)
+fc_curve_stack_bits(const FcCurve *curve)
 {
 	return curve->shared->tables;
 }
 
 static inline uint64_t *
-fc_curve_groups(const FcCurve *curve)
+fc_curve_stack_groups(const FcCurve *curve)
 {
-	return fc_curve_bits(curve) + fc_curve_positions(curve) / 64;
+	return fc_curve_stack_bits(curve) + fc_curve_stack_positions(curve) / 64;
 }
 
 static inline uint64_t *
-fc_curve_places(const FcCurve *curve)
+fc_curve_stack_places(const FcCurve *curve)
 {
-	return fc_curve_groups(curve) +
-	       fc_curve_positions(curve) / (64 * GROUP_WORDS);
+	return fc_curve_stack_groups(curve) +
+	       fc_curve_stack_positions(curve) / (64 * GROUP_WORDS);
 }
 
 static inline uint32_t
-fc_curve_position(const FcCurve *curve, uint64_t place)
+fc_curve_stack_position(const FcCurve *curve, uint64_t place)
 {
-	return (uint32_t) (place & (fc_curve_positions(curve) - 1));
+	return (uint32_t) (place & (fc_curve_stack_positions(curve) - 1));
 }
 
 static inline uint64_t
-fc_curve_name(uint64_t hash)
+fc_curve_stack_name(uint64_t hash)
 {
 	return (hash & ~POSITION_MASK) | USED_BIT;
 }

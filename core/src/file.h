@@ -92,7 +92,7 @@ fc_chunks(const FcShared *shared)
 
 /* Changes in flight | begun << 32, by a hash of the file's name. */
 static inline FcAtomic64 *
-fc_change_counters(const FcShared *shared)
+fc_stamp_change_counters(const FcShared *shared)
 {
 	return FC_AT(shared, change_counters_offset, FcAtomic64);
 }
@@ -138,8 +138,8 @@ extern void fc_stamp_count_out(FcCache *cache, const FcFile *file,
                                FcChange *change);
 
 /* Changes in flight of files whose names hash alike. */
-extern FcAtomic64 *fc_stamp_change_counter(const FcShared *shared,
-                                           const FcFileId *id);
+extern FcAtomic64 *fc_stamp_counter_of_file(const FcShared *shared,
+                                            const FcFileId *id);
 
 /* ---- chunk.c: how much of it is cached ------------------------------------------- */
 

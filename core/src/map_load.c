@@ -216,7 +216,7 @@ is_unused(const FcShared *shared)
 	uint64_t any = atomic_load(&shared->everyone);
 
 	for (uint32_t i = 0; i < shared->change_counter_count; i++)
-		any |= atomic_load(&fc_change_counters(shared)[i]);
+		any |= atomic_load(&fc_stamp_change_counters(shared)[i]);
 	for (uint32_t i = 0; i < shared->process_count; i++)
 		any |= atomic_load(&fc_processes(shared)[i].word);
 	return any == 0 && atomic_load(&shared->map_next) == 0;

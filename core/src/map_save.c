@@ -103,7 +103,7 @@ is_kept(const FcShared *shared, uint32_t number)
 	           FC_NUMBER_RETIRED &&
 	       atomic_load(&entry->stamp) != 0 &&
 	       (uint32_t) atomic_load(
-			   fc_stamp_change_counter(shared, &entry->id)) == 0;
+			   fc_stamp_counter_of_file(shared, &entry->id)) == 0;
 }
 
 static bool

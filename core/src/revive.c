@@ -93,7 +93,7 @@ put_to_sleep(FcShared *shared, uint32_t number)
 	FcAtomic64 *generation = &fc_generations(shared)[number];
 	uint64_t before = atomic_load(generation);
 	bool quiet = (uint32_t) atomic_load(
-					 fc_stamp_change_counter(shared, &entry->id)) == 0 ||
+					 fc_stamp_counter_of_file(shared, &entry->id)) == 0 ||
 	             FC_BROKEN(IN_FLIGHT);
 	bool sleeps = quiet && atomic_load(&fc_tags(shared)[number]) != 0 &&
 	              fc_generation_state(before) != FC_NUMBER_RETIRED;
@@ -139,7 +139,7 @@ reset(FcShared *shared)
 
 	/* Only when those whom they were about are retired. */
 	for (uint32_t i = 0; i < shared->change_counter_count; i++)
-		atomic_store(&fc_change_counters(shared)[i], 0);
+		atomic_store(&fc_stamp_change_counters(shared)[i], 0);
 
 	/* What was not taken in of a map by now is lost. */
 	shared->map_nonce = 0;

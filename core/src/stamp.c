@@ -48,9 +48,9 @@
 #define SET_TRIES 4
 
 FcAtomic64 *
-fc_stamp_change_counter(const FcShared *shared, const FcFileId *id)
+fc_stamp_counter_of_file(const FcShared *shared, const FcFileId *id)
 {
-	return &fc_change_counters(
+	return &fc_stamp_change_counters(
 		shared)[fc_file_hash(id) & (shared->change_counter_count - 1)];
 }
 
@@ -81,7 +81,7 @@ fc_stamp_count_in(FcCache *cache, FcFile *file, FcChange *change)
 {
 	FcShared *shared = cache->shared;
 
-	atomic_fetch_add(fc_stamp_change_counter(shared, &file->id),
+	atomic_fetch_add(fc_stamp_counter_of_file(shared, &file->id),
 	                 FC_CHANGE_COUNTED_IN);
 	change->counted_in = true;
 	FC_POINT("change-counted-in");
@@ -100,7 +100,7 @@ fc_stamp_count_out(FcCache *cache, const FcFile *file, FcChange *change)
 	if (file->number != FC_FILE_NONE && file->number != change->changing)
 		atomic_fetch_add(&fc_files(shared)[file->number].changes, 1);
 	if (change->counted_in)
-		atomic_fetch_sub(fc_stamp_change_counter(shared, &file->id),
+		atomic_fetch_sub(fc_stamp_counter_of_file(shared, &file->id),
 		                 FC_CHANGE_COUNTED_OUT);
 	change->counted_in = false;
 	FC_POINT("change-counted-out");
@@ -119,7 +119,7 @@ fc_stamp_permit(const FcCache *cache, const FcFile *file)
 		return permit;
 
 	permit.changes = atomic_load(&fc_files(shared)[file->number].changes);
-	permit.in_flight = atomic_load(fc_stamp_change_counter(shared, &file->id));
+	permit.in_flight = atomic_load(fc_stamp_counter_of_file(shared, &file->id));
 	permit.everyone = atomic_load(&shared->everyone);
 	if (!any_in_flight(permit.in_flight) && !any_in_flight(permit.everyone))
 		permit.number = file->number;
@@ -134,7 +134,7 @@ permit_holds(const FcShared *shared, const FcStampPermit *permit)
 
 	return FC_BROKEN(STAMP_LATE) ||
 	       (atomic_load(&entry->changes) == permit->changes &&
-	        atomic_load(fc_stamp_change_counter(shared, &entry->id)) ==
+	        atomic_load(fc_stamp_counter_of_file(shared, &entry->id)) ==
 	            permit->in_flight &&
 	        atomic_load(&shared->everyone) == permit->everyone);
 }

@@ -222,7 +222,7 @@ test_numbers_written_over(void)
 	for (uint32_t i = 0; i < shared->file_count; i++)
 		atomic_store(&fc_files(shared)[i].cache_policy, 77);
 	for (uint32_t i = 0; i < shared->cache_policy_count; i++)
-		atomic_store(&fc_cache_policies(shared)[i].word, 0xffffffff);
+		atomic_store(&fc_cache_policy_table(shared)[i].word, 0xffffffff);
 	atomic_store(&shared->cache_policies_used, 1);
 	restart();
 
