@@ -20,6 +20,7 @@
 
 #include "fcache/crc32c.h"
 #include "fcache/writer.h"
+#include "fcache/life.h"
 #include "../measure.h"
 #include "index.h"
 #include "read.h"

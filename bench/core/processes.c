@@ -26,6 +26,7 @@
 #define MEASURE_CALLS 8000
 #include "../measure.h"
 #include "fcache/writer.h"
+#include "fcache/life.h"
 #include "read.h"
 
 #define BLOCKS        32000

@@ -25,6 +25,7 @@
 #include "hooks/hooks.h"
 #include "hooks/runtime.h"
 #include "settings.h"
+#include "fcache/life.h"
 
 Runtime runtime;
 int setting_verify = VERIFY_OFF;

@@ -28,6 +28,7 @@
 
 #include "fcache/cache.h"
 #include "fcache/device.h"
+#include "fcache/replacement.h"
 #include "ondisk.h"
 #include "superblock.h"
 

@@ -31,7 +31,8 @@
 #include <stdint.h>
 
 #include "broken.h"
-#include "fcache/cache.h"
+#include "fcache/housekeeping.h"
+#include "fcache/life.h"
 
 /* "pgfcach", and which layout it is: what is found in memory may be of another. */
 #define FC_MAGIC (0x70676663616368ULL << 8 | 4)

@@ -30,6 +30,8 @@
 #include "hooks/runtime.h"
 #include "settings.h"
 #include "tap.h"
+#include "fcache/housekeeping.h"
+#include "fcache/life.h"
 
 #define SLOTS          1024
 #define SEGMENT_BLOCKS 131072

@@ -37,6 +37,8 @@
 #include "bridge/bridge_words.h"
 #include "broken.h"
 #include "fcache/cache.h"
+#include "fcache/housekeeping.h"
+#include "fcache/life.h"
 #include "hooks/advice.h"
 #include "hooks/hooks.h"
 #include "hooks/libraries.h"

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "hooks/runtime.h"
+#include "fcache/housekeeping.h"
 
 /* Tries for the lock, and the pause between two: a tenth of a second in all. */
 #define LOCK_TRIES    100

@@ -26,7 +26,7 @@
 #include "bridge/bridge_devices.h"
 #include "bridge/bridge_runtime.h"
 #include "bridge/bridge_words.h"
-#include "fcache/cache.h"
+#include "fcache/housekeeping.h"
 #include "hooks/runtime.h"
 #include "settings.h"
 

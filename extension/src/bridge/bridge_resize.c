@@ -22,6 +22,7 @@
 #include "bridge/bridge_resize.h"
 #include "hooks/runtime.h"
 #include "settings.h"
+#include "fcache/housekeeping.h"
 
 /* Core walks so many sets in a step: some tenths of a second on a slow device. */
 #define STEP_SETS 16

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fcache/cache.h"
+#include "fcache/life.h"
 
 /*
  * The size to lay a cache out with: what the setting says, as far as cache files

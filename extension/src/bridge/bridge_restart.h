@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "fcache/cache.h"
+#include "fcache/life.h"
 
 /*
  * Reserve memory for the cache that outlives the server.  False: it cannot be had,

@@ -19,7 +19,7 @@
 #include "bridge/bridge_runtime.h"
 #include "bridge/bridge_views.h"
 #include "bridge/bridge_words.h"
-#include "fcache/cache.h"
+#include "fcache/housekeeping.h"
 #include "fcache/writer.h"
 #include "hooks/advice.h"
 #include "hooks/hooks.h"

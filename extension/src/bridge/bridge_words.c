@@ -13,7 +13,7 @@
 #include "postgres.h"
 
 #include "bridge/bridge_words.h"
-#include "fcache/cache.h"
+#include "fcache/housekeeping.h"
 #include "hooks/runtime.h"
 #include "utils/timestamp.h"
 

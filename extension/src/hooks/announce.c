@@ -20,6 +20,7 @@
 
 #include "broken.h"
 #include "hooks/runtime.h"
+#include "fcache/housekeeping.h"
 
 /* Negative control: what happens if changes stop while a device is bypassed. */
 static __attribute__((noinline)) bool

@@ -1,0 +1,153 @@
+/*
+ * life.h
+ *		The cache's life: how a host begins one and ends it.
+ *
+ * A life lasts from one start of the host to the next.
+ *
+ *	start	The only process goes on with memory that outlived the host (fc_revive());
+ *			else it creates a cache (fc_cache_create()) and takes in the map that the
+ *			last life saved (fc_map_load_begin()).  Then it calls fc_life_begin() and
+ *			fc_wear_begin().
+ *	run		One process looks through what was revived (fc_revive_audit()), or takes
+ *			in the map part by part (fc_map_load()), while the others work.
+ *	end		The last process calls fc_map_save(), fc_wear_end() and fc_cache_close().
+ *
+ * A host that is killed skips the end.  What it leaves behind is used as far as it can
+ * be proven; an FcStart says why a cache began cold.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_LIFE_H
+#define FCACHE_LIFE_H
+
+#include "fcache/cache.h"
+#include "fcache/device.h"
+#include "fcache/replacement.h"
+
+typedef struct FcConfig
+{
+	uint32_t slot_count; /* of all devices; each has a multiple of FC_WAYS */
+	uint32_t slot_count_max; /* that it can grow to; 0 = slot_count */
+	uint32_t device_count;   /* cache files of equal size; 0 = 1 */
+	uint32_t file_count;     /* a power of 2; 0 = chosen from slot_count */
+	uint32_t ring_pages;     /* the same */
+	uint32_t process_count;  /* processes that may fill at the same time */
+	const FcReplacement *replacement;
+} FcConfig;
+
+/* How the cache began: with the blocks of an earlier life, or why without. */
+typedef enum FcStart
+{
+	FC_START_NOTHING,    /* there was no earlier life */
+	FC_START_MEMORY,     /* warm: memory outlived the server */
+	FC_START_MAP,        /* warm: from the map in the cache file */
+	FC_START_UNCLEAN,    /* no map was saved, or it was used already */
+	FC_START_CHECKPOINT, /* the cluster has lived on without the cache */
+	FC_START_FORMAT,     /* of another version of pgflash */
+	FC_START_GEOMETRY,   /* of another size */
+	FC_START_SYSTEM,     /* of another cluster */
+	FC_START_DIRECTORY,  /* ... or data directory */
+	FC_START_BOOT,       /* the machine was started since */
+	FC_START_NONCE,      /* of another life than the cache file */
+	FC_START_CORRUPT,    /* a checksum is wrong */
+	FC_START_OFFLINE,    /* changes went by unannounced */
+	FC_START_UNREADABLE, /* the operating system refused */
+	FC_START_UNWANTED    /* the host asked for a cold one */
+} FcStart;
+
+/* ---- the memory, and a handle on it -------------------------------------- */
+
+/* Bytes that a cache of this configuration takes; 0 if it cannot work. */
+extern size_t fc_cache_memory_needed(const FcConfig *config);
+
+/*
+ * Lay an empty cache into memory (aligned to FC_IO_ALIGN, fc_cache_memory_needed()
+ * bytes, all of them zero: only the head is written) and fill in the handle.  The
+ * mode is passthrough for FC_REASON_STARTING until the host says
+ * fc_mode_set(FC_SERVE).  FC_INVALID if the config cannot work, or the memory is
+ * not aligned or holds a cache already, FC_FAILED if no memory for the scratch
+ * block is left.
+ */
+extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
+                                              const FcConfig *config,
+                                              FcDevice *devices);
+
+/*
+ * Begin a life of the cache: say whose it is, in its cache files and then in memory,
+ * with a random number that no other life has.  Once, after fc_cache_create() or
+ * fc_revive(), by the only process; without it nothing outlives the server.
+ */
+extern FC_MUST_CHECK FcStatus fc_life_begin(FcCache *cache,
+                                            const FcIdentity *identity,
+                                            uint64_t nonce);
+
+/*
+ * Save the map behind the slots, and mark the cache files clean: by the last process
+ * of a server whose files are all as they will be found.  The map counts as long as the
+ * cluster's control file says what it says now.  FC_SKIP: there is nothing that could be
+ * used again.  FC_FAILED with errno; EBUSY: a device is out of service, and not to be
+ * waited for.
+ */
+extern FC_MUST_CHECK FcStatus fc_map_save(FcCache *cache,
+                                          const FcCheckpoint *checkpoint);
+
+/*
+ * After fc_cache_create(), before fc_life_begin(): take in the map that the cache files
+ * hold, if it is of the same cluster, at the same checkpoint, and clean.  FC_START_MAP,
+ * or why not.
+ */
+extern FC_MUST_CHECK FcStart fc_map_load_begin(FcCache *cache,
+                                               const FcIdentity *identity);
+
+/* Take in the next part of the map; false: that was all.  By one process. */
+extern bool fc_map_load(FcCache *cache);
+
+/*
+ * A life that ends before anybody took part in it, since the server did not come up:
+ * leave the map that it found to the next one.  FC_SKIP: there was none, or somebody
+ * may have used the cache, or changed a file.
+ */
+extern FC_MUST_CHECK FcStatus fc_map_load_leave(FcCache *cache);
+
+/* The life that all cache files were last used in; 0: none, or not all the same. */
+extern uint64_t fc_life_found(const FcDevice *devices, uint32_t count);
+
+/*
+ * Go on with memory in which a cache lies whose processes are all gone, by
+ * whatever end.  FC_START_MEMORY, or why not; then the memory is as it was.
+ * Afterwards the cache is as after fc_cache_create(), but for its blocks: its
+ * files are asleep (see fc_stamp_wake()), and fc_revive_audit() has to come before
+ * FC_SERVE.
+ */
+extern FC_MUST_CHECK FcStart fc_revive(FcCache *cache, void *memory,
+                                       const FcConfig *config,
+                                       FcDevice *devices,
+                                       const FcIdentity *identity,
+                                       uint64_t nonce);
+
+/*
+ * Look through the memory of a revived cache, whose last user may have been
+ * running wild.  Takes a while; changes may go on, nothing is served yet.
+ */
+extern void fc_revive_audit(FcCache *cache);
+
+/* Fill in a handle on memory that another process laid out. */
+extern FC_MUST_CHECK FcStatus fc_cache_attach(FcCache *cache, void *memory,
+                                              const FcReplacement *replacement,
+                                              FcDevice *devices);
+
+/* Give back what the handle has of the process's own. */
+extern void fc_cache_close(FcCache *cache);
+
+/* ---- wear ---------------------------------------------------------------- */
+
+/*
+ * What was written to flash, and what of the budget was used, outlives restarts: each
+ * cache file keeps what was written to itself.  begin: after fc_life_begin(), by the
+ * only process, with the budget as it is now; end: by the last process, when all is
+ * written.  In between housekeeping calls fc_wear_save().
+ */
+extern void fc_wear_begin(FcCache *cache, uint64_t bytes_per_day);
+extern void fc_wear_end(FcCache *cache);
+
+#endif
