@@ -60,7 +60,7 @@
 #define CHECK_MS          250
 #define CHECK_BYPASSED_MS 100
 
-/* ---- slow? ------------------------------------------------------------------------ */
+/* ---- slow? ------------------------------------------------------------- */
 
 /* Begin to look anew at what is summed up from now on. */
 static void
@@ -130,7 +130,7 @@ judge_speed(FcCache *cache, uint32_t device, uint64_t now_ns)
 		                      FC_DEVICE_SLOW);
 }
 
-/* ---- back again --------------------------------------------------------------------- */
+/* ---- back again -------------------------------------------------------- */
 
 static uint64_t
 wait_before_probes(FcDeviceState state, uint32_t times)

@@ -39,7 +39,7 @@
 /* A read that flash has not answered by then is the disk's, unless the host says so. */
 #define READ_DEADLINE_NS 50000000
 
-/* ---- creating one, and taking part ------------------------------------------------ */
+/* ---- creating one, and taking part ------------------------------------- */
 
 size_t
 fc_cache_memory_needed(const FcConfig *config)
@@ -117,7 +117,7 @@ fc_cache_memory_size(const FcCache *cache)
 	return cache->shared->memory_size;
 }
 
-/* ---- housekeeping ------------------------------------------------------------------ */
+/* ---- housekeeping ------------------------------------------------------ */
 
 void
 fc_cache_clear(FcCache *cache)

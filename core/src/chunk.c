@@ -7,9 +7,9 @@
  * how many of them are in the index or on their way.  Dropping a large file means
  * looking only where a counter is not zero.
  *
- * Counters, and the file's own sum of them, go up before a block enters and down after it left, by whoever's
- * compare-and-swap made it leave: they may be too high (a process was killed, or
- * files share one), never too low.
+ * Counters, and the file's own sum of them, go up before a block enters and down
+ * after it left, by whoever's compare-and-swap made it leave: they may be too high
+ * (a process was killed, or files share one), never too low.
  *
  * In memory that outlived a crash they may be anything.  Until fc_revive_audit() has
  * counted again (revive.c) nobody believes them and nobody counts down.

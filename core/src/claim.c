@@ -3,10 +3,10 @@
  *		Who gets a way of a set: from the claim of a filler to its publication.
  *
  * A filler looks the set over, and takes the way that held the same block before, or
- * a free one, or the one that the replacement policy gives for it, or none.  The claim is one
- * compare-and-swap; then the old block leaves, the key is written, and when the block
- * has been copied the entry is published, if all that the ticket noted still stands
- * (see index.c for why).  Who cannot publish empties the entry again.
+ * a free one, or the one that the replacement policy gives for it, or none.  The claim
+ * is one compare-and-swap; then the old block leaves, the key is written, and when the
+ * block has been copied the entry is published, if all that the ticket noted still
+ * stands (see index.c for why).  Who cannot publish empties the entry again.
  *
  * A claim whose owner is gone is taken over by whoever needs its way.  What is being
  * written to its slot is never taken: the device may be at it, and the writer, or
@@ -25,7 +25,7 @@
 /* A claim lost to other processes this often counts as "writer overloaded". */
 #define CLAIM_TRIES 4
 
-/* ---- the replacement policy ------------------------------------------------------------- */
+/* ---- the replacement policy -------------------------------------------- */
 
 static FcCandidate
 candidate_of(const FcShared *shared, uint64_t key)
@@ -60,7 +60,7 @@ fc_claim_touch(FcCache *cache, const FcSeen *seen)
 	cache->replacement->touched(&place, seen->slot % FC_WAYS);
 }
 
-/* ---- the set as it is ------------------------------------------------------- */
+/* ---- the set as it is -------------------------------------------------- */
 
 /* What a filler finds in a set. */
 typedef struct Survey
@@ -107,7 +107,7 @@ survey_set(FcSet *set, uint64_t key, Survey *survey)
 	}
 }
 
-/* ---- owners that are gone --------------------------------------------------- */
+/* ---- owners that are gone ---------------------------------------------- */
 
 /* Does somebody hold it who will never let go? */
 static bool
@@ -161,7 +161,7 @@ free_orphans(FcCache *cache, uint32_t set_number, const Survey *survey)
 	return freed;
 }
 
-/* ---- claiming --------------------------------------------------------------- */
+/* ---- claiming ---------------------------------------------------------- */
 
 /* The first of the ways, which is not empty, from this one on. */
 static unsigned
@@ -328,7 +328,7 @@ fc_claim_move(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 	return claim_way(cache, ticket, from, claim);
 }
 
-/* ---- publishing ------------------------------------------------------------- */
+/* ---- publishing -------------------------------------------------------- */
 
 /* Does everything stand as the ticket noted it?  Counts what does not. */
 static bool

@@ -47,7 +47,7 @@ fc_count_time(FcCache *cache, FcTimer timer, uint64_t ns)
 	add(&shard->timer[timer].bucket[bucket], 1);
 }
 
-/* ---- of each device ---------------------------------------------------------- */
+/* ---- of each device ---------------------------------------------------- */
 
 static FcDeviceShard *
 shard_of(const FcShared *shared, uint32_t shard, uint32_t device)
@@ -78,7 +78,7 @@ fc_count_sum_of_device(const FcShared *shared, uint32_t device,
 	return sum;
 }
 
-/* ---- sums ------------------------------------------------------------------------ */
+/* ---- sums -------------------------------------------------------------- */
 
 /* What all devices together add to one of the cache's counters. */
 static uint64_t

@@ -71,7 +71,7 @@ fc_devices_outcome(ssize_t result)
 	return result == -EINTR ? FC_OUTCOME_INTERRUPTED : FC_OUTCOME_ERROR;
 }
 
-/* ---- what each has done ------------------------------------------------------------------ */
+/* ---- what each has done ------------------------------------------------ */
 
 static uint32_t
 number_of(const FcCache *cache, const FcDevice *device)

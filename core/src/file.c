@@ -32,10 +32,10 @@
  * after the retirement it is never too low (it stays too high by what processes
  * held that were killed).
  *
- * A writer need not enter a file: what the dictionary does not know has nothing
+ * A changer need not enter a file: what the dictionary does not know has nothing
  * cached.  The order matters: a reader enters the file BEFORE its real read, a
- * writer looks again AFTER its real write.  So either the writer finds the file,
- * or the reader's read begins after the write.  absent_epoch spares the writer
+ * changer looks again AFTER the real change.  So either the changer finds the file,
+ * or the reader's read begins after the change.  absent_epoch spares the changer
  * the search: while it is even and unchanged, no file has become known.  What the
  * kernel does for either of them is no atomic of ours, so each has a fence between the
  * two; the same holds for an unlink and a look at the name.

@@ -48,7 +48,7 @@
 /* What is faster came out of some memory, or from a disk that is like flash. */
 #define DISK_READ_NS_MIN 200000
 
-/* ---- states ------------------------------------------------------------------ */
+/* ---- states ------------------------------------------------------------ */
 
 void
 fc_health_absent(FcShared *shared, uint32_t device)
@@ -112,7 +112,7 @@ too_many(FcFailures *failures, uint32_t max)
 	return atomic_fetch_add(&failures->count, 1) + 1 >= max;
 }
 
-/* ---- what devices did ----------------------------------------------------------- */
+/* ---- what devices did -------------------------------------------------- */
 
 /*
  * Who wakes up long after the deadline was waiting for a processor, and cannot tell

@@ -95,7 +95,7 @@ fc_map_transfer(int fd, void *buffer, size_t size, off_t offset, bool writes)
 	return true;
 }
 
-/* ---- may it be saved? ------------------------------------------------------------- */
+/* ---- may it be saved? -------------------------------------------------- */
 
 void
 fc_map_unsynced_set(FcCache *cache)

@@ -3,8 +3,9 @@
  *		The bytes of a cache file.
  *
  * A superblock at offset 0; two records of wear at FC_WEAR_OFFSET; zeros up to
- * FC_SLOTS_OFFSET; slots after it; then, after a clean shutdown, the map.  Numbers are little-endian, as on every machine PostgreSQL's own files are
- * moved between in practice; another byte order reads as another magic.
+ * FC_SLOTS_OFFSET; slots after it; then, after a clean shutdown, the map.  Numbers are
+ * little-endian, as on every machine PostgreSQL's own files are moved between in
+ * practice; another byte order reads as another magic.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -67,8 +68,8 @@ typedef struct FcDiskWear
 _Static_assert(sizeof(FcDiskWear) == 272, "the record has no holes");
 
 /*
- * The map, behind the slots: a record for each set of the file, the replacement policy's state of
- * the set behind it, as many as fit in each 1 MB.
+ * The map, behind the slots: a record for each set of the file, with the replacement
+ * policy's state of the set behind it, as many as fit in each 1 MB.
  */
 typedef struct FcDiskRecord
 {

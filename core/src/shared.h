@@ -250,6 +250,10 @@ fc_word_mode(uint64_t mode_word)
 
 /* Sizes and offsets of everything; false if the config cannot work. */
 extern bool fc_layout(const FcConfig *config, FcShared *shared);
+
+/* ---- cache.c ------------------------------------------------------------- */
+
+/* A process's handle on memory that is laid out. */
 extern FC_MUST_CHECK FcStatus fc_cache_open(FcCache *cache, FcShared *shared,
                                             const FcReplacement *replacement,
                                             FcDevice *devices);

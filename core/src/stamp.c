@@ -22,7 +22,7 @@
  * So a stamp that counts was taken with no change under way, and has outlived no
  * change: a later one would have moved the count that is part of the hash.  Who is
  * killed in between leaves no stamp: the file is cold at the next start.  A
- * writer counts itself in and then asks for the number, a reader gives the file a
+ * changer counts itself in and then asks for the number, a reader gives the file a
  * number and then looks who is in flight: one of them sees the other.
  *
  * Beside the stamp stands what the count was when it was set.  While that is the count
@@ -32,12 +32,12 @@
  * ever accuses: what a restart believes is the first alone.  Of two who set at once, or
  * one who is killed between the two words, it is older than the stamp, and accuses nobody.
  *
- * A change of nobody knows what is counted for everyone.  A file about which the
+ * A change that nobody can assign to a file is counted for all files (everyone).  A file about which the
  * kernel reported an error stays counted as in flight for good.
  *
  * Asleep files: see fc_stamp_wake().  Whoever changes one compares first, so a
  * sleeper never counts as unknown.  All steps from sleep are a compare-and-swap of
- * the generation: a reader that compares when a writer has woken the file and
+ * the generation: a reader that compares when a changer has woken the file and
  * changed it loses, and finds it awake.
  *
  * SPDX-License-Identifier: PostgreSQL

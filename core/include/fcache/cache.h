@@ -186,7 +186,7 @@ extern void fc_file_retire(FcCache *cache, FcFileId id);
  */
 extern void fc_file_retire_alike(FcCache *cache, const FcFileId *like);
 
-/* ---- files of an earlier life --------------------------------------------- */
+/* ---- files of an earlier life ------------------------------------------ */
 
 /*
  * A cache may be older than the server that uses it (fc_revive(), a saved
@@ -391,7 +391,7 @@ extern void fc_change_distrust(FcCache *cache, FcFile *file);
 extern FcStatus fc_change_fill(FcCache *cache, const FcChange *change,
                                const void *page);
 
-/* ---- counting ------------------------------------------------- */
+/* ---- counting ---------------------------------------------------------- */
 
 typedef enum FcCounter
 {

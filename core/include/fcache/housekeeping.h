@@ -53,7 +53,7 @@ extern FC_MUST_CHECK FcStatus fc_resize_begin(FcCache *cache,
  */
 extern bool fc_resize_step(FcCache *cache, uint32_t sets);
 
-/* ---- cache policies ----------------------------------------------------------- */
+/* ---- cache policies ---------------------------------------------------- */
 
 /* What the host wants of a relation; see fc_cache_policy_set(). */
 typedef enum FcCachePolicy
@@ -97,7 +97,7 @@ extern void fc_cache_policy_set_keep_share(FcCache *cache, unsigned percent);
 /* Cached blocks of files that are kept. */
 extern uint64_t fc_cache_policy_keep_blocks(const FcCache *cache);
 
-/* ---- devices ------------------------------------------------------------ */
+/* ---- devices ----------------------------------------------------------- */
 
 /* What a device is fit for; see src/health.c. */
 typedef enum FcDeviceState
@@ -145,7 +145,7 @@ extern void fc_devices_info(const FcCache *cache, uint32_t number,
  */
 extern unsigned fc_bypass_check(FcCache *cache);
 
-/* ---- write budget --------------------------------------------------------- */
+/* ---- write budget ------------------------------------------------------ */
 
 /* From now on so many bytes a day may be written to flash; 0: any number. */
 extern void fc_budget_set(FcCache *cache, uint64_t bytes_per_day);
@@ -164,7 +164,7 @@ extern void fc_budget_info(const FcCache *cache, FcBudgetInfo *out);
 /* Keep what was written; see fc_wear_begin() in life.h.  About once a second. */
 extern void fc_wear_save(FcCache *cache);
 
-/* ---- what there is to say ------------------------------------------------- */
+/* ---- what there is to say ---------------------------------------------- */
 
 /* Bucket i counts times t with 2^i <= t in microseconds < 2^(i+1); 0: below 2. */
 #define FC_HISTOGRAM_BUCKETS 24
