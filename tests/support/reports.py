@@ -134,7 +134,7 @@ FINDINGS = (
         sentence="72 % of DB time was single-block reads of stock at 13.6 ms.",
         evidence=("196,059 s of 272,304 s", "14.4 million reads, all from disk"),
         table="top-events",
-        advice="Give the flash cache 90 GiB: by the advice table it would serve 81 % of them.",
+        advice="Give the flash cache 90 GB: by the advice table it would serve 81 % of them.",
     ),
     Finding(
         rule="commit",

@@ -216,7 +216,7 @@ def test_a_comparison_says_where_the_servers_differ() -> None:
     text = Page(render(dataclasses.replace(made, second=bigger), "html")).text
     assert "8; then 16" in text
     assert "2026-11-19 10:00:00 UTC; then not known" in text
-    assert "64.0 GiB;" not in text
+    assert "64.0 GB;" not in text
 
 
 def test_a_period_that_has_a_name_bears_it() -> None:

@@ -45,7 +45,7 @@ def test_rates_share_a_chart_only_where_they_count_the_same() -> None:
     assert captions(throughput) == [
         ("transactions, /s", []),
         ("reads/s", ["reads/s, disk", "reads/s, flash"]),
-        ("WAL, MiB/s", []),
+        ("WAL, MB/s", []),
     ]
 
 

@@ -174,7 +174,7 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
     ("read-ahead", device(read_ahead_bytes=0), Outcome.WARNING, "--setra 2048 /dev/nvme0n1p1"),
     ("read-ahead", turning(read_ahead_bytes=128 * 1024), Outcome.NOTE, "--setra 8192"),
     ("read-ahead", device(read_ahead_bytes=64 * 2**20), Outcome.NOTE, "--setra 2048"),
-    # A tenth of 1000 GiB is to be free, and 40 are: the cache gives 60 back.
+    # A tenth of 1000 GB is to be free, and 40 are: the cache gives 60 back.
     ("over-provisioning", device(parts=("cache",), free_bytes=40 * GB), Outcome.NOTE,
      f"SET pgflash.cache_size = '{40 * 1024 - 1}MB'"),
     ("discard", device(mount_options=("rw", "noatime", "discard")), Outcome.NOTE, "fstrim.timer"),
@@ -191,7 +191,7 @@ FINDINGS: list[tuple[str, DoctorFacts, Outcome, str]] = [
      Outcome.CRITICAL, "hard"),
     ("swappiness", sysctl("vm.swappiness", 60), Outcome.NOTE, "sysctl -w vm.swappiness=1"),
     ("swappiness", sysctl("vm.swappiness", 0), Outcome.NOTE, "sysctl -w vm.swappiness=1"),
-    # 10 % of 16 GiB is 1.6 GiB; of 256 GiB it is 25.6 GiB.
+    # 10 % of 16 GB is 1.6 GB; of 256 GB it is 25.6 GB.
     ("dirty-background", sysctl("vm.dirty_background_ratio", 10), Outcome.NOTE,
      "vm.dirty_background_bytes=268435456"),
     ("dirty-background", host(memory_bytes=512 * GB), Outcome.WARNING,

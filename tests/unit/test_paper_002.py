@@ -67,7 +67,7 @@ def queries(
                 elapsed_s=1.0,
                 role=approach.data,
                 reads=100,
-                read_bytes=int(read_mb * 1e6),
+                read_bytes=int(read_mb * 2**20),
                 writes=0,
                 write_bytes=0,
                 read_ms=read_ms,

@@ -31,7 +31,7 @@ SAMPLE = Sample(
     rollbacks_s=0.0,
     sessions=5,
     active=2,
-    bytes_s={"disk": 2e6, "wal": 5e5},
+    bytes_s={"disk": 2.0 * 2**20, "wal": 5e5},
     requests_s={"disk": 100.0, "wal": 20.0},
     latency={"disk": Quantiles(p50=0.5, p95=4.0, p99=20.0)},
     commit_ms=None,

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from pgflash.advise.media import Drive
 from pgflash.advise.work import Segment, Work
-from pgflash.analyze.words import percent, size
+from pgflash.analyze.words import percent
 from pgflash.model.advice import HotObject
+from pgflash.model.sizes import size
 
 _UNITS = 4096
 _BLOCK_BYTES = 8192

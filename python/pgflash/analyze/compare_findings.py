@@ -2,8 +2,9 @@
 """What changed between two periods, in sentences: what the load did, then why."""
 
 from pgflash.analyze.event_words import event_in_words
-from pgflash.analyze.words import digits, duration, listed, percent, sentence, times
+from pgflash.analyze.words import duration, listed, percent, sentence, times
 from pgflash.model.awr import AwrReport, Finding, PeriodHead, Severity, plain
+from pgflash.model.sizes import digits
 
 #: Changes of a rate or a time by less than this share are the same.
 SAME = 0.05

@@ -21,6 +21,7 @@ from pgflash.errors import UsageError
 from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
 from pgflash.model.device import Price, Raid
 from pgflash.model.run import Approach, Run
+from pgflash.model.sizes import VENDOR_GB
 from pgflash.model.summary import BASELINE, Summary, summarize
 
 #: Storage is written off over so many years, where a cost is told per transaction.
@@ -246,7 +247,7 @@ def storage_table(prices: Mapping[str, Price]) -> ReportTable:
             figure("enclosure_price", f"Enclosure, {currency}", Unit.COUNT),
             figure("price", f"Total, {currency}", Unit.COUNT),
             figure("usable", "Usable", Unit.BYTES, Source.MODELLED),
-            _money("per_gb", f"{currency} per GB"),
+            _money("per_gb", f"{currency} per vendor's GB", note="a vendor's GB is 10^9 bytes"),
             *(_IOPS if iops_known else ()),
         ),
         rows=tuple(rows),
@@ -280,7 +281,7 @@ def _storage_row(name: str, price: Price, *, iops_known: bool) -> Row:
             float(price.enclosure_price),
             total,
             usable,
-            total / (usable / 1e9) if usable else None,
+            total / (usable / VENDOR_GB) if usable else None,
             *iops,
         )
     )

@@ -9,8 +9,9 @@ from pgflash.analyze.period import Period
 from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.sections import number
 from pgflash.analyze.timeline import cpu_shares
-from pgflash.analyze.words import count, duration, listed, percent, size, things
+from pgflash.analyze.words import count, duration, listed, percent, things
 from pgflash.model.awr import Severity
+from pgflash.model.sizes import size
 
 #: A transaction that waits for its client shorter than this does no harm.
 IDLE_S_MIN = 1.0

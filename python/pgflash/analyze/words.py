@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Numbers in sentences: as many digits as a reader keeps, and the unit."""
+"""Numbers in sentences: as many digits as a reader keeps, and the unit.
+
+Sizes stand in model/sizes.py.
+"""
 
 from collections.abc import Sequence
 
+from pgflash.model.sizes import digits
+
 _MULTIPLES = ((1e9, "billion"), (1e6, "million"))
-_SIZES = (("TB", 2**40), ("GB", 2**30), ("MB", 2**20), ("kB", 2**10))
 
 
 def percent(share: float) -> str:
@@ -35,23 +39,6 @@ def duration(seconds: float) -> str:
     if abs(seconds) < 7200:
         return f"{digits(seconds)} s"
     return f"{seconds / 3600:.1f} hours"
-
-
-def size(value: float) -> str:
-    """Return bytes."""
-    for unit, one in _SIZES:
-        if value >= one:
-            return f"{digits(value / one)} {unit}"
-    return f"{value:.0f} bytes"
-
-
-def digits(value: float) -> str:
-    """Return three digits that count: 13.6, 0.28, 152, 1,234."""
-    if abs(value) >= 99.95:
-        return f"{value:,.0f}"
-    if abs(value) >= 9.995:
-        return f"{value:.1f}"
-    return f"{value:.2f}"
 
 
 def times(value: float) -> str:

@@ -15,6 +15,7 @@ from pgflash.cli.output import Table, print_json, say
 from pgflash.cli.report import opened, source_options
 from pgflash.errors import UsageError
 from pgflash.model.advice import Advice
+from pgflash.model.sizes import megabytes
 
 _OBJECTS_SHOWN = 12
 _PATH = click.Path(path_type=Path, dir_okay=False)
@@ -26,7 +27,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
         "pgflash advise",
         "pgflash advise --from 2026-11-22T10:00 --flash /mnt/nvme",
         "pgflash advise --flash /mnt/nvme --tablespace fast --plan plan.json",
-        "pgflash advise --awr awrrpt_1_10_11.html --flash-bytes 800GB",
+        "pgflash advise --awr awrrpt_1_10_11.html --flash-bytes 745GB",
         "pgflash advise kept.json --format md",
     ),
 )
@@ -40,7 +41,7 @@ _PATH = click.Path(path_type=Path, dir_okay=False)
     type=click.Path(path_type=Path, file_okay=False),
     help="A folder on the flash device: its free space is what there is.",
 )
-@click.option("--flash-bytes", callback=bytes_of, help="How much flash there is, such as 800GB.")
+@click.option("--flash-bytes", callback=bytes_of, help="How much flash there is, such as 745GB.")
 @click.option("--tablespace", default="", help="A tablespace on it, for the plan.")
 @probes_option
 @click.option("--prices", type=_PATH, help="File (TOML) that says what array and flash cost.")
@@ -168,7 +169,7 @@ def _objects(advice: Advice) -> Iterator[_Printed]:
         (
             one.name,
             one.kind,
-            "" if one.bytes is None else f"{one.bytes / 2**20:,.0f}",
+            "" if one.bytes is None else megabytes(one.bytes),
             f"{one.saved_s:,.1f}",
             "" if one.saved_s_per_gb is None else f"{one.saved_s_per_gb:,.0f}",
             one.verdict,

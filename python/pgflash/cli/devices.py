@@ -9,13 +9,13 @@ import click
 from rich.console import Console
 
 from pgflash import api
-from pgflash.analyze.words import size
 from pgflash.cli.options import bytes_of, dsn_option, examples, form_option, probes_option
 from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.cli.screen import Screen
 from pgflash.errors import UsageError
 from pgflash.lab.progress import Stage
 from pgflash.model.device import DeviceFacts, Probe
+from pgflash.model.sizes import megabytes, size
 
 _COLUMNS = (
     "name",
@@ -147,7 +147,7 @@ def _sentence(probe: Probe) -> str:
     first, last = probe.random_reads[0], probe.random_reads[-1]
     return (
         f"{first.mean_ms:.3g} ms a random read, {last.iops:,.0f} reads/s with {last.depth} at "
-        f"once, {probe.read_bytes_s / 1e6:,.0f} MB/s read and {probe.write_bytes_s / 1e6:,.0f} "
+        f"once, {megabytes(probe.read_bytes_s)} MB/s read and {megabytes(probe.write_bytes_s)} "
         f"MB/s written in order, {probe.sync_ms:.3g} ms a sync (by {probe.by}, {probe.at})"
     )
 
@@ -243,8 +243,8 @@ def _print_probe(probe: Probe) -> None:
         )
     Console(soft_wrap=True).print(table)
     say(
-        f"In order: {probe.read_bytes_s / 1e6:,.0f} MB/s read, "
-        f"{probe.write_bytes_s / 1e6:,.0f} MB/s written."
+        f"In order: {megabytes(probe.read_bytes_s)} MB/s read, "
+        f"{megabytes(probe.write_bytes_s)} MB/s written."
     )
     say(
         f"A write of 8 kB with its sync: {probe.sync_ms:.3f} ms, 99 % within "

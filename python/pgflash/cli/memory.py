@@ -10,10 +10,10 @@ import click
 from rich.console import Console
 
 from pgflash import api
-from pgflash.analyze.words import size
 from pgflash.cli.options import examples, form_option
 from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.errors import PgflashError
+from pgflash.model.sizes import size
 
 _COLUMNS = (
     "name",

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pgflash.model.prices import size_bytes as read_size
+from pgflash.model.sizes import read_size
 
 #: How a command prints what is a table.
 TABLE_FORMS = ("table", "json", "csv")

@@ -16,6 +16,7 @@ from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, cell, print_json, print_records, say, words
 from pgflash.errors import PgflashError
 from pgflash.model.plan import MoveKind, Plan, read_own_plan, read_plan
+from pgflash.model.sizes import megabytes
 from pgflash.place import Journal, Seen, Startup, apply_plan, is_down, look_at, undo_plan
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -146,7 +147,7 @@ def show_looks(found: Plan, dsn: str) -> tuple[Seen, ...]:
                 " ".join(filter(None, (one.move.kind.value, one.move.name))),
                 one.look.here,
                 one.look.there,
-                f"{one.look.bytes / 1e6:,.0f}",
+                megabytes(one.look.bytes),
                 "already there" if one.look.is_there else _about(one.look.about_s),
             )
     Console(soft_wrap=True).print(table)
@@ -260,7 +261,7 @@ def _print_plan(found: Plan) -> None:
             " ".join(filter(None, (move.kind.value, move.name))),
             record.was,
             move.to,
-            f"{move.bytes / 1e6:,.0f}",
+            megabytes(move.bytes),
             f"{record.seconds:.0f}" if record.seconds else "",
             record.message or record.step or move.why,
         )

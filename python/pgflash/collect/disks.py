@@ -222,7 +222,7 @@ def _alignment(machine: Machine, folder: str) -> int:
 
 
 def _power(place: int) -> int:
-    """Return the largest power of two up to 1 MiB that divides a place."""
+    """Return the largest power of two up to 1 MB that divides a place."""
     return min(place & -place, ALIGNMENT_MAX) if place > 0 else ALIGNMENT_MAX
 
 

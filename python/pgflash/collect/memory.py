@@ -2,8 +2,9 @@
 """The memory of caches: which servers have left theirs behind, and taking it away.
 
 A server keeps its cache's memory in /dev/shm/pgflash.USER.DEVICE.INODE, named after its user
-and its data directory (extension/src/bridge/bridge_restart.c).  It outlives a server that was killed,
-so that the next start is warm; if there is none, it takes memory until the machine is started.
+and its data directory (extension/src/bridge/bridge_restart.c).  It outlives a server that was
+killed, so that the next start is warm; if there is none, it takes memory until the machine is
+started.
 
 A server and its children share a lock on the object, so that it can be told from here whether
 it is used, in whatever container.  Servers of before that lock are known by what their

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """How much memory a process may have: the machine's, or less where a control group limits it.
 
-The same rules as in the server's library, extension/src/server/memory_limit.c, which says why; tests
-hold both to the same cases.
+The same rules as in the server's library, extension/src/server/memory_limit.c, which says
+why; tests hold both to the same cases.
 """
 
 import re

@@ -32,6 +32,7 @@ from pathlib import Path
 from pgflash.collect import fio
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.device import DepthPoint, Probe
+from pgflash.model.sizes import size
 
 BLOCK_BYTES = 8192
 STREAM_BYTES = 2**20
@@ -136,7 +137,7 @@ def _check(folder: Path, size_bytes: int) -> None:
     if size_bytes < SIZE_MIN:
         raise UsageError(
             f"a file of {size_bytes:,} bytes is too small to measure anything",
-            hint=f"Take {SIZE_MIN >> 20} MB or more.",
+            hint=f"Take {size(SIZE_MIN)} or more.",
         )
     try:
         told = os.statvfs(folder)
@@ -145,8 +146,7 @@ def _check(folder: Path, size_bytes: int) -> None:
     free = told.f_bavail * told.f_frsize
     if free < size_bytes + SPARE_BYTES:
         raise UsageError(
-            f'"{folder}" has {free / 1e9:.1f} GB free, too little for a file of '
-            f"{size_bytes / 1e9:.1f} GB",
+            f'"{folder}" has {size(free)} free, too little for a file of {size(size_bytes)}',
             hint="Take a smaller one with --size; it should be larger than the device's own cache.",
         )
 
@@ -228,7 +228,7 @@ def _write(run: _Run) -> tuple[int, float]:
     written = turn.taken * STREAM_BYTES
     if written < SIZE_MIN:
         raise ProbeError(
-            f"only {written >> 20} MB were written in {took:.0f} s: the device is too slow "
+            f"only {size(written)} were written in {took:.0f} s: the device is too slow "
             "to be measured so",
             hint="Give each step more time with --seconds.",
         )

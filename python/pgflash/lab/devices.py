@@ -23,6 +23,7 @@ from pgflash.lab import host
 from pgflash.lab.account import make_server_dir, reachable_dir
 from pgflash.lab.leftovers import forget_memory, remove_data
 from pgflash.model.run import Approach, Device
+from pgflash.model.sizes import size
 
 #: Where files in memory go, and what must stay free there.
 MEMORY = Path("/dev/shm")
@@ -166,6 +167,6 @@ def real_device(role: str, folder: Path) -> Device:
         role=role,
         name=str(folder),
         emulated=False,
-        summary=f"{kind}, {usage.total / 2**30:.0f} GiB",
-        facts={"file system": kind, "size": f"{usage.total / 2**30:.0f} GiB"},
+        summary=f"{kind}, {size(usage.total)}",
+        facts={"file system": kind, "size": size(usage.total)},
     )

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Literal, Self, cast
 
 from pgflash.errors import PgflashError
+from pgflash.model.sizes import KB, MB
 
 #: The variable that names the state file to the preloaded library.
 STATE_VARIABLE = "PGFLASH_EMULATOR"
@@ -41,8 +42,6 @@ Operation = Literal["read", "write", "log_write", "log_sync", "data_sync", "meta
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _NS_PER_US = 1_000
 _NS_PER_MS = 1_000_000
-_KB = 1024
-_MB = 1024 * 1024
 _PPM = 1_000_000
 
 
@@ -155,8 +154,8 @@ class DeviceProfile:
             "kind": self.kind,
             "layout": self.layout,
             "servers": self.servers,
-            "stripe_bytes": self.stripe_kb * _KB,
-            "bandwidth_bytes_s": round(self.bandwidth_mb_s * _MB),
+            "stripe_bytes": self.stripe_kb * KB,
+            "bandwidth_bytes_s": round(self.bandwidth_mb_s * MB),
             "read_position_min_ns": round(self.read_position_ms[0] * _NS_PER_MS),
             "read_position_max_ns": round(self.read_position_ms[1] * _NS_PER_MS),
             "write_position_min_ns": round(self.write_position_ms[0] * _NS_PER_MS),
@@ -164,15 +163,15 @@ class DeviceProfile:
             "rotation_max_ns": round(self.rotation_ms * _NS_PER_MS),
             "log_sync_min_ns": round(self.log_sync_ms[0] * _NS_PER_MS),
             "log_sync_max_ns": round(self.log_sync_ms[1] * _NS_PER_MS),
-            "cache_bytes": round(cache.size_mb * _MB),
+            "cache_bytes": round(cache.size_mb * MB),
             "cache_latency_ns": round(cache.latency_us * _NS_PER_US),
             "destage_factor_ppm": round(cache.destage_factor * _PPM),
             "destage_share_ppm": round(cache.destage_share * _PPM),
             "fsync_destages_ppm": round(cache.fsync_destages * _PPM),
-            "limit_bytes_s": round((limit.mb_s or 0) * _MB),
+            "limit_bytes_s": round((limit.mb_s or 0) * MB),
             "limit_iops": limit.iops or 0,
             "limit_burst": limit.burst,
-            "limit_io_bytes": (limit.io_kb or 0) * _KB,
+            "limit_io_bytes": (limit.io_kb or 0) * KB,
         }
         return [f"{key} = {value}" for key, value in values.items()]
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgflash.collect.memory_limit import memory_limit_bytes
+from pgflash.model.sizes import size
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -122,7 +123,7 @@ def machine_facts(folder: Path) -> dict[str, str]:
         "kernel": f"{platform.system()} {platform.release()}",
         "processor": model[1] if model else platform.machine(),
         "cores": str(core_count()),
-        "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "unknown",
+        "memory": size(1024 * int(memory[1])) if memory else "unknown",
         "file system of the lab's files": file_system(folder),
     }
 

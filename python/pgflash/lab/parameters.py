@@ -6,13 +6,10 @@ depends on.  Sizes are written as PostgreSQL writes them.
 """
 
 import dataclasses
-import re
 from dataclasses import dataclass
 
 from pgflash.errors import UsageError
-
-_SIZE = re.compile(r"(\d+) ?(kB|MB|GB|TB)")
-_UNITS = {"kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+from pgflash.model.sizes import read_size
 
 
 class ScenarioError(UsageError):
@@ -89,9 +86,13 @@ def require(condition: bool, name: str, what: str) -> None:
 
 def size_bytes(text: str, *, name: str) -> int:
     """Return the bytes of a size like 640MB."""
-    found = _SIZE.fullmatch(text)
-    if found is None or int(found[1]) == 0:
+    try:
+        found = read_size(text)
+    except ValueError:
+        found = 0
+    # A server's setting: its units are told apart by their case.
+    if not found or not text.endswith(("kB", "MB", "GB", "TB")):
         raise ScenarioError(
             f'{name}: "{text}" is not a size', hint="Write a number and kB, MB, GB or TB: 640MB."
         )
-    return int(found[1]) * _UNITS[found[2]]
+    return found

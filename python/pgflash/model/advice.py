@@ -8,6 +8,7 @@ import statistics
 from dataclasses import dataclass
 
 from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
+from pgflash.model.sizes import GB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class HotObject:
     @property
     def saved_s_per_gb(self) -> float | None:
         """Return what a gigabyte of flash brings."""
-        return self.saved_s / (self.bytes / 2**30) if self.bytes else None
+        return self.saved_s / (self.bytes / GB) if self.bytes else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

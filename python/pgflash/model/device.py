@@ -124,7 +124,7 @@ class DeviceFacts:
     queue_depth: int | None = None
     read_ahead_bytes: int | None = None
     mount_options: tuple[str, ...] = ()
-    #: The largest power of two, up to 1 MiB, that the beginning of each partition is a multiple of.
+    #: The largest power of two, up to 1 MB, that the beginning of each partition is a multiple of.
     alignment_bytes: int | None = None
     disks: tuple[DiskFacts, ...] = ()
     probe: Probe | None = None

@@ -9,12 +9,11 @@ raid = "raid10"           # raid10, raid5 or none
 unit_price = 221.0        # of one drive
 enclosure_price = 3200.0  # 0 if left out
 currency = "USD"
-capacity = "300GB"        # of one drive; kB, MB, GB, TB are decimal, kiB and so on binary
+capacity = "300GB"        # of one drive, by its label: a vendor's GB is 10^9 bytes; GiB: 2^30
 iops = 180                # of one drive
 source = "an offer of May"
 """
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,13 +21,7 @@ from typing import Any
 
 from pgflash.errors import UsageError
 from pgflash.model.device import Price, Raid
-
-_UNITS: dict[str, int] = {
-    "B": 1,
-    **{f"{letter}B": 1000 ** (power + 1) for power, letter in enumerate("kMGTP")},
-    **{f"{letter}iB": 1024 ** (power + 1) for power, letter in enumerate("kMGTP")},
-}
-_FOLDED: dict[str, int] = {unit.casefold(): factor for unit, factor in _UNITS.items()}
+from pgflash.model.sizes import read_vendor_size
 
 _KEYS = {
     "name",
@@ -88,15 +81,6 @@ def price_of(
         if (mount_point and one.mount_point == mount_point) or (name and one.name == name):
             return one.price
     return None
-
-
-def size_bytes(text: str) -> int:
-    """Return the bytes that "800GB" or "1.6TB" says; ValueError if it says none."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", text)
-    factor = _FOLDED.get(found[2].casefold()) if found else None
-    if found is None or factor is None:
-        raise ValueError(f'"{text}" is no size')
-    return round(float(found[1]) * factor)
 
 
 _HINT = "Each device is a table [[device]] with name or mount, drives, raid and unit_price."
@@ -168,6 +152,6 @@ def _capacity(entry: Mapping[str, Any], where: str) -> int | None:
     if not text:
         return None
     try:
-        return size_bytes(text)
+        return read_vendor_size(text)
     except ValueError as error:
         raise PricesError(f"{where}: capacity: {error}", hint='Write it as "800GB".') from error

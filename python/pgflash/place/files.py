@@ -29,6 +29,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from pgflash.model.sizes import MB
 from pgflash.place.errors import PlaceError
 from pgflash.place.owner import Beat, held
 
@@ -76,8 +77,8 @@ def need_room(path: Path, wanted_bytes: int, what: str) -> None:
     needed = round(wanted_bytes * (1 + SPARE_SHARE)) + SPARE_BYTES
     if free < needed:
         raise PlaceError(
-            f"{what} needs {needed >> 20:,} MB below {nearest(path)}, where "
-            f"{free >> 20:,} MB are free",
+            f"{what} needs {-(-needed // MB):,} MB below {nearest(path)}, where "
+            f"{free // MB:,} MB are free",
             hint="Make room there, or name another place.",
         )
 

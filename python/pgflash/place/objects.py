@@ -24,6 +24,7 @@ from psycopg import sql
 
 from pgflash.errors import PgflashError
 from pgflash.model.plan import Move, MoveKind
+from pgflash.model.sizes import MB, megabytes
 from pgflash.place import repack, speed
 from pgflash.place.building import built_bytes, sort_bytes
 from pgflash.place.cluster import Cluster
@@ -78,7 +79,7 @@ select p.gid from pg_locks l
 """
 
 #: Sorting and comparing cost more than the devices that are worth a move.
-_BUILD_BYTES_S = 40e6
+_BUILD_BYTES_S = 40.0 * MB
 
 #: How often a table may be dropped and made again while it is its turn.
 _MADE_AGAIN_MAX = 5
@@ -189,7 +190,7 @@ class RelationMover:
             None if file is None else cluster.read_bytes_s(file), cluster.write_bytes_s(folder)
         )
         if method in {"reindex", "repack"} and bytes_s > _BUILD_BYTES_S:
-            return _BUILD_BYTES_S, f"building assumed to be {_BUILD_BYTES_S / 1e6:.0f} MB/s"
+            return _BUILD_BYTES_S, f"building assumed to be {megabytes(_BUILD_BYTES_S)} MB/s"
         return bytes_s, source
 
     def _wal_warning(self, relation: Relation) -> Iterator[str]:

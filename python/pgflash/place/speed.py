@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from pgflash.model.sizes import MB, megabytes
 from pgflash.place import files
 from pgflash.place.owner import Owner
 from pgflash.trusted import ROOT, ChangeableError, opened_parent
@@ -23,7 +24,7 @@ _PROBE_BYTES = 32 << 20
 _CHUNK_BYTES = 1 << 20
 
 #: A plain disk's.
-ASSUMED_BYTES_S = 100e6
+ASSUMED_BYTES_S = 100.0 * MB
 
 
 def read_bytes_s(path: Path | None) -> float | None:
@@ -77,5 +78,5 @@ def slower(one: float | None, other: float | None) -> tuple[float, str]:
     """Return the speed of a copy between two, and where it comes from."""
     known = [speed for speed in (one, other) if speed is not None]
     if not known:
-        return ASSUMED_BYTES_S, f"assumed {ASSUMED_BYTES_S / 1e6:.0f} MB/s"
-    return min(known), f"measured {min(known) / 1e6:,.0f} MB/s"
+        return ASSUMED_BYTES_S, f"assumed {megabytes(ASSUMED_BYTES_S)} MB/s"
+    return min(known), f"measured {megabytes(min(known))} MB/s"

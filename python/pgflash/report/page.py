@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from pgflash.model.paper import paper_figure
 from pgflash.model.run import Attempt, Run
+from pgflash.model.sizes import megabytes
 from pgflash.model.summary import Summary, base_of, class_profile, ratio, summarize, wait_profile
 from pgflash.report import charts, colours, sentences
 from pgflash.report.environment import environment
@@ -270,7 +271,7 @@ def _hit_ratio(summaries: Sequence[Summary]) -> Section | None:
             (
                 summary.approach.title,
                 f"{use.mode}{why}",
-                f"{use.size_bytes / 2**20:,.0f}",
+                megabytes(use.size_bytes),
                 f"{use.used_slots / use.slots:.0%}" if use.slots else "",
                 in_form(use.hit_ratio, "{:.1%}"),
                 in_form(use.gauges.get("flash_read_mean_ms"), "{:.3f}"),
@@ -280,7 +281,7 @@ def _hit_ratio(summaries: Sequence[Summary]) -> Section | None:
         counters.extend(
             (summary.approach.title, name, f"{value:,}") for name, value in use.counters.items()
         )
-    head = ("approach", "mode", "size, MiB", "used", "hit ratio", "flash read, ms", "disk read, ms")
+    head = ("approach", "mode", "size, MB", "used", "hit ratio", "flash read, ms", "disk read, ms")
     by_second = [dict(hit_points(s.middle)) for s in shown]
     seconds = sorted({at_s for one in by_second for at_s in one})
     time_rows = [

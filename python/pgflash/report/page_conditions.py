@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from pgflash.model.paper import paper_figures
 from pgflash.model.run import Approach, Run
+from pgflash.model.sizes import megabytes
 from pgflash.model.summary import Summary
 from pgflash.report import charts, colours
 from pgflash.report.page_parts import Section, Table, marked
@@ -95,7 +96,7 @@ def repeats(run: Run) -> Section:
             f"{a.latency.p95_ms:,.1f}",
             f"{a.server_cpu_ms_per_transaction:.2f}",
             f"{a.cpu.foreign_share:.0%}",
-            f"{a.wal_bytes / 2**20:,.0f}",
+            megabytes(a.wal_bytes),
             a.polluted + (" (repeated)" if a.superseded else "") if a.polluted else "",
         )
         for order, a in enumerate(run.attempts, start=1)
@@ -110,7 +111,7 @@ def repeats(run: Run) -> Section:
         "p95, ms",
         "server CPU, ms",
         "foreign CPU",
-        "WAL, MiB",
+        "WAL, MB",
         "polluted",
     )
     return Section(
@@ -231,7 +232,7 @@ def settings(run: Run) -> Section:
         "ended": run.ended_at or "not finished",
         "PostgreSQL": run.postgres_version,
         "pgflash": run.pgflash_version,
-        "database": f"{run.database_bytes / 2**20:,.0f} MiB",
+        "database": f"{megabytes(run.database_bytes)} MB",
         **run.machine,
     }
     words = frozenset({0, 1})

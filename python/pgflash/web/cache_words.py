@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from pgflash.analyze.words import count, percent, size
+from pgflash.analyze.words import count, percent
+from pgflash.model.sizes import size
 from pgflash.report.colours import DISK
 from pgflash.web.tables import LiveTable
 

@@ -17,11 +17,10 @@ import msgspec
 from markupsafe import Markup
 
 from pgflash.model.live import FLOWS, TIMED, LiveServer, Sample
+from pgflash.model.sizes import MB
 from pgflash.model.waits import WaitClass
 from pgflash.report import colours
 from pgflash.report.awr import svg
-
-_MB = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figur
     timed = server is None or bool(server.extension_version)
     found = [
         _sessions(server),
-        _flows("throughput", "Throughput by source", "MB/s", "bytes_s", tells, divisor=_MB),
+        _flows("throughput", "Throughput by source", "MB/s", "bytes_s", tells, divisor=MB),
         _flows("requests", "Requests a second by source", "requests/s", "requests_s", tells),
         _transactions(),
     ]

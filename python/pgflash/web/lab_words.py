@@ -4,7 +4,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pgflash.analyze.words import digits, percent, things
+from pgflash.analyze.words import percent, things
+from pgflash.model.sizes import digits
 from pgflash.web.tables import LiveTable
 
 Row = Mapping[str, Any]

@@ -3,8 +3,9 @@
 
 from dataclasses import dataclass
 
-from pgflash.analyze.words import percent, size
+from pgflash.analyze.words import percent
 from pgflash.model.live import FLOWS, TIMED, LiveServer, Sample
+from pgflash.model.sizes import size
 from pgflash.model.waits import WaitClass
 
 

@@ -18,8 +18,8 @@ from pgflash.advise.doctor.rules import (
     set_sysctl,
     unknown,
 )
-from pgflash.analyze.words import size
 from pgflash.model.doctor import UNLIMITED, Diagnosis, DoctorFacts, HostSettings, Outcome
+from pgflash.model.sizes import size
 
 #: What parallel queries and the cache's own memory should find in /dev/shm; containers have 64 MB.
 SHM_MIN_BYTES = 256 * 2**20

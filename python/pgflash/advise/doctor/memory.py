@@ -21,8 +21,8 @@ from pgflash.advise.doctor.rules import (
     set_sysctl,
     unknown,
 )
-from pgflash.analyze.words import size
 from pgflash.model.doctor import Diagnosis, DoctorFacts, HostSettings, Outcome
+from pgflash.model.sizes import size
 
 SWAPPINESS_MAX = 10
 

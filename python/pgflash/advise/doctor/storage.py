@@ -21,9 +21,9 @@ from pgflash.advise.doctor.rules import (
     unknown,
     where,
 )
-from pgflash.analyze.words import size
 from pgflash.model.device import DeviceFacts, DiskFacts, Media
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
+from pgflash.model.sizes import size
 
 ALIGNED_BYTES = 2**20
 #: A drive's own sectors; a partition off them makes two of each write.
@@ -63,7 +63,7 @@ def alignment(facts: DoctorFacts) -> Iterator[Diagnosis]:
             why = device.unknown.get("alignment_bytes", "no partition was seen")
             yield unknown(rule, subject, f"Where its partition begins is not known: {why}.")
         elif aligned >= ALIGNED_BYTES:
-            yield good(rule, subject, "Its partitions begin at multiples of 1 MiB.")
+            yield good(rule, subject, "Its partitions begin at multiples of 1 MB.")
         else:
             names = ", ".join(disk.name for disk in device.disks)
             off = aligned < SECTOR_BYTES

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, RowMark, Source, Unit, plain
+from pgflash.model.sizes import unit_for
 
 #: How a source is marked where there is no room for its name.
 SIGNS = {Source.EXACT: "=", Source.SAMPLED: "~", Source.MODELLED: "^"}
@@ -31,7 +32,6 @@ NOTHING = "–"
 
 #: Beyond this a number is written with an exponent.
 _PLAIN_MAX = 1e15
-_BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _BYTES = {
     Unit.BYTES: "",
     Unit.BYTES_PER_SECOND: "/s",
@@ -204,10 +204,8 @@ class Scale:
     def for_unit(cls, unit: Unit, largest: float) -> "Scale":
         """Return the scale for numbers up to a size."""
         if unit in _BYTES:
-            power = 0
-            while largest >= 10 * 1024 ** (power + 1) and power + 1 < len(_BINARY):
-                power += 1
-            return cls(unit=unit, label=_BINARY[power] + _BYTES[unit], divisor=1024.0**power)
+            name, factor = unit_for(largest, least=10)
+            return cls(unit=unit, label=name + _BYTES[unit], divisor=float(factor))
         decimals = None
         if unit is Unit.SECONDS:
             decimals = 1 if largest >= 1000 else 2 if largest >= 10 else 3

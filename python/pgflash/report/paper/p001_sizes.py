@@ -11,10 +11,11 @@ from pgflash.model.awr import Unit
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Check, Exhibit
 from pgflash.model.paper import Paper
 from pgflash.model.run import Run
+from pgflash.model.sizes import read_size
 from pgflash.model.summary import Summary, summarize
 from pgflash.report.paper import checks, parts
 
-_UNITS = {"": 8192, "B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_BLOCK_BYTES = 8192
 #: A larger cache that brings less than this share more throughput brings hardly more.
 _HARDLY = 0.1
 
@@ -132,7 +133,9 @@ def _times(run: Run, one: Summary) -> float | None:
 
 def memory_bytes(text: str) -> int | None:
     """Return the bytes of a setting such as "640MB"; blocks without a unit; None if it is none."""
-    found = re.fullmatch(r"\s*(\d+)\s*([kMGT]?B)?\s*", text)
-    if found is None:
+    if re.fullmatch(r"\s*[0-9]{1,15}\s*", text):
+        return int(text) * _BLOCK_BYTES or None
+    try:
+        return read_size(text) or None
+    except ValueError:
         return None
-    return int(found[1]) * _UNITS[found[2] or ""] or None

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pgflash.model.awr import Cell, Unit
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Exhibit
 from pgflash.model.run import DiskSecond
+from pgflash.model.sizes import GB, MB
 from pgflash.model.summary import BASELINE
 from pgflash.report.paper import checks, parts
 from pgflash.report.paper.p002_sides import ALL, PAPER, RATIO_IS_SET, Sides
-
-_MB = 1e6
 
 
 def over_time(sides: Sides, figure: str, approach: str) -> Exhibit:
@@ -80,7 +79,7 @@ def _device_means(sides: Sides, approach: str) -> dict[str, tuple[float, float]]
         return {}
     return {
         "throughput": (
-            sum(_bytes(one) for one in seconds) / elapsed_s / _MB,
+            sum(_bytes(one) for one in seconds) / elapsed_s / MB,
             max(_throughput(one) for one in seconds),
         ),
         "latency": (
@@ -95,7 +94,7 @@ def _bytes(one: DiskSecond) -> int:
 
 
 def _throughput(one: DiskSecond) -> float:
-    return _bytes(one) / max(one.elapsed_s, 1e-9) / _MB
+    return _bytes(one) / max(one.elapsed_s, 1e-9) / MB
 
 
 def _of(means: Mapping[str, tuple[float, float]], name: str) -> list[Cell]:
@@ -107,7 +106,7 @@ def _mean(means: Mapping[str, tuple[float, float]], name: str) -> float | None:
 
 
 def _mb(gigabytes: float | None) -> float | None:
-    return None if gigabytes is None else 1000 * gigabytes
+    return None if gigabytes is None else gigabytes * GB / MB
 
 
 def _over(over: float | None, under: float | None) -> float | None:

@@ -19,6 +19,7 @@ from pgflash.model.awr import AwrReport, Cell, Number, ReportTable, Source, Unit
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Check, Exhibit, PaperPage
 from pgflash.model.paper import PaperTable, printed_number, read_paper
 from pgflash.model.run import Attempt, Run
+from pgflash.model.sizes import MB
 from pgflash.report.paper import checks, parts
 
 PAPER = read_paper("003")
@@ -43,7 +44,6 @@ _SHORT = {
     HOT: "both and hot tables",
 }
 _BLOCK_BYTES = 8192
-_MB = 2**20
 
 _WHY_OTHER = (
     "How much a move brings follows from the SAN's rate (here a limit of 40 MB/s), from how "
@@ -243,7 +243,7 @@ def _directions(paper: PaperTable, tests: Mapping[str, Outcome]) -> tuple[Check 
     columns, sides = ("Test 1", "Test 5"), (tests.get(SAN), tests.get(HOT))
     base_ms = sides[0].mean_response_ms if sides[0] else 0.0
     compared: tuple[tuple[str, str, _Value, str], ...] = (
-        ("Throughput", "DB Throughput Avg.", lambda t: _over(t.bytes_mean, _MB), "MB/s"),
+        ("Throughput", "DB Throughput Avg.", lambda t: _over(t.bytes_mean, MB), "MB/s"),
         ("Server IOPS", "Server IOPS Avg.", lambda t: t.server_calls_mean, "a second"),
         ("CPU utilisation", "CPU Utilisation Avg.", lambda t: _percent(t.cpu_mean), "%"),
         ("I/O wait", "CPU I/O Wait Avg.", lambda t: _percent(t.iowait_mean), "%"),
@@ -309,7 +309,7 @@ def _reads(run: Run, tests: Mapping[str, Outcome]) -> Exhibit:
     columns = ("Test 1", "Test 2")
     sides = (tests.get(READS[columns[0]]), tests.get(READS[columns[1]]))
     compared: tuple[tuple[str, str, _Value, str], ...] = (
-        ("Throughput", "DB Throughput Avg.", lambda t: _over(t.server_bytes_mean, _MB), "MB/s"),
+        ("Throughput", "DB Throughput Avg.", lambda t: _over(t.server_bytes_mean, MB), "MB/s"),
         ("Server IOPS", "Server IOPS Avg.", lambda t: t.server_calls_mean, "a second"),
         ("CPU utilisation", "CPU Utilisation Avg.", lambda t: _percent(t.cpu_mean), "%"),
         ("I/O wait", "CPU I/O Wait Peak", lambda t: _percent(t.iowait_peak), "%"),
