@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """Each finding is said when it is true, with its numbers, and not when it is not."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from pgflash.analyze import make_period, make_report
-from pgflash.analyze.findings import HEADLINE, RULES
-from pgflash.model.awr import Finding, Severity
+from pgflash.analyze.findings import HEADLINE, RULES, SUMS, find
+from pgflash.analyze.parts import db_time
+from pgflash.model.awr import Finding, RowMark, Severity
 from pgflash.model.snapshot import Value
 from support.periods import Rows, Shelf
 
@@ -442,3 +443,39 @@ def test_the_page_cache_is_no_good_news_where_clients_wait_for_the_disk() -> Non
         ("data", "read", "page cache", 190_000, 950.0), ("data", "read", "disk", 9_000, 90_000.0)
     )
     assert "page-cache" not in findings_of(sections)
+
+
+def test_sums_that_contradict_each_other_are_a_finding_and_cost_no_report() -> None:
+    # A file of snapshots that somebody else wrote: a session cannot wait less than not at all.
+    odd = server() | seen(("Lock", "relation", -600))
+    store = Shelf()
+    store.put(0, {name: rows if name in GAUGES else [] for name, rows in server().items()})
+    store.put(10, odd)
+    report = make_report(make_period(store, 1, 2))
+    first = report.findings[0]
+    assert (first.rule, first.severity, first.table) == (SUMS, Severity.CRITICAL, "top-events")
+    assert "contradict each other: Lock:relation: -6 s, less than nothing." in first.sentence
+    assert first.advice
+    assert report.table("top-events").rows
+
+
+def test_a_total_that_is_not_the_sum_of_its_rows_is_named() -> None:
+    store = Shelf()
+    store.put(0, {name: [_nothing(row) for row in rows] for name, rows in server().items()})
+    store.put(10, server())
+    period = make_period(store, 1, 2)
+    table = make_report(period).table("top-events")
+    place = table.index("total_s")
+    wrong = tuple(
+        replace(row, cells=(*row.cells[:place], 7.0, *row.cells[place + 1 :]))
+        if row.mark is RowMark.TOTAL
+        else row
+        for row in table.rows
+    )
+    (found,) = [
+        one
+        for one in find(period, db_time(period), [replace(table, rows=wrong)])
+        if one.rule == SUMS
+    ]
+    told = " ".join((found.sentence, *found.evidence))
+    assert "the rows add up to 300 s, the total says 7 s" in told

@@ -5,7 +5,6 @@ import pgflash
 from pgflash.analyze.cache import flash_cache
 from pgflash.analyze.cache_advice import flash_cache_advice
 from pgflash.analyze.changes import missing_table, settings, settings_changed
-from pgflash.analyze.consistency import contradictions_of
 from pgflash.analyze.events import db_time_table, top_events, wait_classes
 from pgflash.analyze.findings import find
 from pgflash.analyze.grid import ROWS_MAX, RowsMax
@@ -70,13 +69,10 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
         settings(period),
         missing_table(period),
     )
-    for table in tables:
-        if table.id in ("top-events", "wait-classes"):
-            assert not contradictions_of(table), contradictions_of(table)
     return AwrReport(
         pgflash_version=pgflash.__version__,
         head=period_head(period),
-        findings=find(period, found),
+        findings=find(period, found, tables),
         tables=tables,
     )
 

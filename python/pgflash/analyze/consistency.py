@@ -7,8 +7,9 @@ third, as tightly as its digits allow.  Numbers are spans therefore: what was pr
 54.0 may have been anything from 53.95 to 54.05.
 
 All rows share one DB time and one elapsed time.  Where their spans have no value in
-common, somebody's number is wrong, and the row is named.  Every report of ours is held to
-this before it is handed out; so can anybody's be whose rows are put into EventSpans.
+common, somebody's number is wrong, and the row is named.  Every report of ours is checked
+so, and what does not agree is its first finding; anybody's report can be checked whose rows
+are put into EventSpans.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -126,9 +127,9 @@ def contradictions_of(table: ReportTable) -> tuple[str, ...]:
         if row.mark is RowMark.TOTAL:
             total = _number(row.cells[place])
             if abs(added - total) > 1e-6 * max(abs(total), 1.0):
-                found.append(f"{table.id}: the rows come to {added} s, not {total} s")
+                found.append(f"the rows add up to {added:,.6g} s, the total says {total:,.6g} s")
         elif row.mark is not RowMark.RESIDUAL and _number(row.cells[place]) < 0:
-            found.append(f"{table.id}: {row.cells[0]} is below nothing")
+            found.append(f"{row.cells[0]}: {_number(row.cells[place]):,.6g} s, less than nothing")
     return tuple(found)
 
 

@@ -6,15 +6,16 @@ It says what is, with the numbers, before it says what to do; good news is news.
 could be a fault of the data comes first, then where the time went, then what weighs most.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from pgflash.analyze.consistency import contradictions_of
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
-from pgflash.analyze.rules import Weighed
+from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.rules_flash import FLASH_RULES
 from pgflash.analyze.rules_server import SERVER_RULES
 from pgflash.analyze.rules_time import TIME_RULES
-from pgflash.model.awr import Finding, Severity
+from pgflash.model.awr import Finding, ReportTable, Severity
 
 Rule = Callable[[Period, DbTime], Weighed | None]
 
@@ -26,12 +27,43 @@ _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.NOTE, Severity.GOOD)
 HEADLINE = "where-the-time-went"
 
 
-def find(period: Period, found: DbTime) -> tuple[Finding, ...]:
-    """Return all findings, the most important first."""
+#: The rule about a table whose numbers contradict each other.
+SUMS = "sums-disagree"
+
+#: Tables that divide DB time, and so must add up.
+_CHECKED = ("top-events", "wait-classes")
+
+
+def find(period: Period, found: DbTime, tables: Sequence[ReportTable] = ()) -> tuple[Finding, ...]:
+    """Return all findings on a period and on the tables made of it, the most important first."""
     results = [rule(period, found) for rule in RULES]
+    results += [_sums(table) for table in tables if table.id in _CHECKED]
     weighed = [result for result in results if result is not None]
     weighed.sort(key=_place)
     return tuple(result.finding for result in weighed)
+
+
+def _sums(table: ReportTable) -> Weighed | None:
+    """Say which numbers of a table contradict each other."""
+    said = contradictions_of(table)
+    if not said:
+        return None
+    others = f"{len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
+    return finding(
+        SUMS,
+        Severity.CRITICAL,
+        f'The numbers of "{table.title}" contradict each other: {said[0]}.',
+        *said[1:_SHOWN],
+        others,
+        table=table.id,
+        advice="Do not rely on this table. See whether another period has the same contradiction; "
+        "if it has, report it as a bug, with the report as JSON.",
+        weight=1.0,
+    )
+
+
+#: So many contradictions are told one by one.
+_SHOWN = 5
 
 
 def _place(result: Weighed) -> tuple[int, float]:

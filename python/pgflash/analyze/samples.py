@@ -78,7 +78,7 @@ def error_s(waits: Sequence[SampledWait]) -> float:
     Looks are taken to be independent, so it is that of a count: its square root.
     """
     samples = sum(wait.samples for wait in waits)
-    return sum(wait.seconds for wait in waits) / sqrt(samples) if samples else 0.0
+    return sum(wait.seconds for wait in waits) / sqrt(samples) if samples > 0 else 0.0
 
 
 def sampled(period: Period) -> Sampled | None:

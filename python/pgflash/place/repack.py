@@ -65,7 +65,8 @@ def repack(
     """Move a table, and its indexes as well if told so."""
     clean_up(cluster, table)
     program = _program(cluster)
-    assert program is not None
+    if program is None:
+        raise PlaceError("the program pg_repack has gone", hint="Install it again.")
     session = cluster.session(table.database)
     # What is in the own tablespace of the database has no name of one, and stays there.
     options = f"{os.environ.get('PGOPTIONS', '')} -c default_tablespace="
