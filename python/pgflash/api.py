@@ -13,20 +13,18 @@ Path("report.html").write_text(render_report(run))
 list_devices(dsn="dbname=app")[0].media
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pgflash.advise.approaches import Situation, advise, with_prices
-from pgflash.advise.check import bases_of, predict_run
+from pgflash.advise.check import predict_run
 from pgflash.advise.doctor import diagnose
-from pgflash.advise.hot import hot_tables as rank_tables
-from pgflash.advise.media import FLASH, drive_of_facts, drive_of_probe
+from pgflash.advise.media import drive_of_facts, drive_of_probe
 from pgflash.advise.oracle import AwrFileError, work_of_awr
 from pgflash.advise.papers import predict_papers
 from pgflash.advise.plans import plan_of
-from pgflash.advise.work import TABLES as PREDICTED_FROM
 from pgflash.advise.work import work_of_report
 from pgflash.analyze import compare, make_period, make_report
 from pgflash.analyze.cost import RunCosts
@@ -41,30 +39,30 @@ from pgflash.collect.probe import is_folder
 from pgflash.collect.room import server_room
 from pgflash.collect.server_settings import read_server
 from pgflash.errors import PgflashError, UsageError
+from pgflash.lab.pages import paper_page
+from pgflash.lab.store import read_run
 from pgflash.local import postmaster_pid, why_not_local
 from pgflash.model.advice import Advice
 from pgflash.model.awr import AwrReport
 from pgflash.model.device import DeviceFacts, Media
 from pgflash.model.doctor import Diagnosis, DoctorFacts
-from pgflash.model.exhibit import PaperPage
 from pgflash.model.paper import paper_prices
-from pgflash.model.plan import MoveState, Plan, read_plan, write_plan
+from pgflash.model.plan import MoveState, Plan
 from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
 from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
 from pgflash.model.run import Run
 from pgflash.model.snapshot import SnapshotHead, SnapshotStore, find_head, heads_around
-from pgflash.model.stored import StoredRunError, run_from_json
 from pgflash.model.summary import summarize
+from pgflash.place.journal import read_plan, write_plan
 from pgflash.report import render_page as render_report
 from pgflash.report import result, sentences
-from pgflash.report.awr import FORMS, Form, report_from_json
+from pgflash.report.awr import FORMS, Form
 from pgflash.report.awr import render as render_period
 from pgflash.report.awr import render_html as render_period_page
-from pgflash.report.awr.stored import StoredReportError
+from pgflash.report.awr.stored import read_period
 from pgflash.report.paper import (
     PAPER_FORMS,
     PaperForm,
-    build_paper,
     render_paper,
     render_paper_html,
 )
@@ -75,7 +73,6 @@ from pgflash.trusted import write_file
 __all__ = [
     "FORMS",
     "PAPER_FORMS",
-    "PREDICTED_FROM",
     "CacheMemory",
     "Form",
     "OpenStore",
@@ -84,12 +81,10 @@ __all__ = [
     "Situation",
     "advise_oracle",
     "advise_report",
-    "bases_of",
     "collect_snapshot",
     "compare",
     "examine",
     "file_situation",
-    "hot_tables",
     "is_folder",
     "list_devices",
     "list_memory",
@@ -177,46 +172,6 @@ def _before(heads: tuple[SnapshotHead, ...], last: SnapshotHead, store: str) -> 
             hint="A period needs two: take another with pgflash snapshot.",
         )
     return earlier[-1]
-
-
-def read_period(path: Path) -> AwrReport:
-    """Return the report that was written to a file as JSON."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise StoredReportError(
-            f'could not read "{path}": {error.strerror}',
-            hint="Name a file that 'pgflash report --format json' wrote.",
-        ) from error
-    return report_from_json(text, name=str(path))
-
-
-def read_run(path: Path) -> Run:
-    """Return the run that a file holds."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise StoredRunError(
-            f'could not read "{path}": {error.strerror}',
-            hint="Name a run of 'pgflash lab show', its directory, or its run.json.",
-        ) from error
-    return run_from_json(text, name=str(path))
-
-
-def paper_page(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
-    """Return the page of the paper that a run follows, with what was predicted for it.
-
-    Reports are by approach.  None if the run follows no paper, or one that has no page.
-    """
-    page = build_paper(run.paper, run, reports)
-    if page is None:
-        return None
-    checks = predict_run(run, reports)
-    if not checks.errors:
-        return page
-    *first, last = page.sentences  # what the paper measured stands last
-    said = f"Predicted from the baseline: {checks.sentence[:1].lower()}{checks.sentence[1:]}"
-    return replace(page, sentences=(*first, said, last), predictions=checks.table())
 
 
 def run_costs(run: Run, *, prices: Path | None = None) -> RunCosts:
@@ -404,11 +359,6 @@ def file_situation(
     return with_prices(
         known, array=price_of(priced, name="array"), flash=price_of(priced, name="flash")
     )
-
-
-def hot_tables(report: AwrReport) -> tuple[str, ...]:
-    """Return the tables that belong on flash first, with their indexes."""
-    return rank_tables(work_of_report(report), flash=FLASH)
 
 
 def server_situation(

@@ -12,7 +12,8 @@ import pytest
 from pgflash.cli import main
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from pgflash.model.plan import MoveKind, read_plan
+from pgflash.model.plan import MoveKind
+from pgflash.place.journal import read_plan
 from support.cluster import ClusterFactory
 
 ROWS = 40_000

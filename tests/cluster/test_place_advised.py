@@ -20,7 +20,8 @@ from pgflash.lab.account import make_server_dir
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulator_folder
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from pgflash.model.plan import MoveKind, read_plan
+from pgflash.model.plan import MoveKind
+from pgflash.place.journal import read_plan
 from support.cached import assert_indexes_whole, client_program
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, eventually

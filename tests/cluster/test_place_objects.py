@@ -16,7 +16,7 @@ import pytest
 
 from pgflash.errors import PgflashError
 from pgflash.lab.postgres import PgInstall
-from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, Record, read_plan, write_plan
+from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, Record
 from pgflash.place import (
     Cluster,
     Journal,
@@ -28,6 +28,7 @@ from pgflash.place import (
     moves_for,
     undo_plan,
 )
+from pgflash.place.journal import read_plan, write_plan
 from pgflash.place.objects import RelationMover
 from support.cached import assert_indexes_whole
 from support.cluster import ClusterFactory
@@ -331,7 +332,7 @@ def test_a_mover_stopped_within_a_statement_leaves_no_lock_and_no_rest(
 
 DRIVER = """
 import sys; from pathlib import Path
-from pgflash.place import Journal, apply_plan; from pgflash.model.plan import read_plan
+from pgflash.place import Journal, apply_plan; from pgflash.place.journal import read_plan
 path = Path(sys.argv[1]); apply_plan(Journal(path, read_plan(path)), sys.argv[2])
 """
 

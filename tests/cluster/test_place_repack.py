@@ -19,9 +19,10 @@ import psycopg
 import pytest
 
 from pgflash.lab.postgres import PgInstall
-from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
+from pgflash.model.plan import Move, MoveKind, MoveState
 from pgflash.place import Cluster, PlaceError, look_at
 from pgflash.place.apply import mover_of
+from pgflash.place.journal import read_plan
 from support.cached import assert_indexes_whole
 from support.cluster import ClusterFactory, find_install
 from support.patience import eventually
@@ -49,7 +50,7 @@ select c.relname, coalesce(spcname, 'pg_default') from pg_class c left join pg_t
 
 MOVER = """
 import sys; from pathlib import Path
-from pgflash.place import Journal, apply_plan; from pgflash.model.plan import read_plan
+from pgflash.place import Journal, apply_plan; from pgflash.place.journal import read_plan
 path = Path(sys.argv[1]); apply_plan(Journal(path, read_plan(path)), sys.argv[2])
 """
 

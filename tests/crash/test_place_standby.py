@@ -8,8 +8,9 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from pgflash.model.plan import Move, MoveKind, read_plan
+from pgflash.model.plan import Move, MoveKind
 from pgflash.place import PlaceError, look_at
+from pgflash.place.journal import read_plan
 from support.cluster import FAST_SETTINGS, ClusterFactory
 from support.patience import eventually
 from support.placed import PlacedServer, placed_server

@@ -17,9 +17,10 @@ import pytest
 from pgflash.lab.account import ServerError
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.processes import servers_in
-from pgflash.model.plan import Move, MoveKind, MoveState, read_plan
+from pgflash.model.plan import Move, MoveKind, MoveState
 from pgflash.place import PlaceError, Steps, look_at
 from pgflash.place.control import ServerProcess
+from pgflash.place.journal import read_plan
 from pgflash.place.wal import WalMover
 from support.cluster import ClusterFactory
 from support.patience import eventually

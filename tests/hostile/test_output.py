@@ -30,7 +30,8 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.model.awr import AwrReport
 from pgflash.model.paper import read_paper
-from pgflash.model.plan import Move, MoveKind, make_plan, write_plan
+from pgflash.model.plan import Move, MoveKind, make_plan
+from pgflash.place.journal import write_plan
 from support.awr_form import html_report, text_report
 from support.cached import create_cached
 from support.cluster import ClusterFactory

@@ -25,8 +25,9 @@ import pytest
 from pgflash.errors import PgflashError
 from pgflash.lab.account import make_server_dir
 from pgflash.lab.postgres import PgInstall
-from pgflash.model.plan import MoveState, read_plan
+from pgflash.model.plan import MoveState
 from pgflash.place import PlaceError, Steps, look_at
+from pgflash.place.journal import read_plan
 from pgflash.place.owner import Owner, held, make_folder
 from support.cluster import ClusterFactory
 from support.hostile import KINDS, moves, the_attacker

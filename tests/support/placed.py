@@ -26,8 +26,9 @@ import pytest
 
 from pgflash.lab.account import make_server_dir
 from pgflash.lab.server import Server
-from pgflash.model.plan import Move, Plan, read_plan, write_plan
+from pgflash.model.plan import Move, Plan
 from pgflash.place import Cluster, Journal, Steps, apply_plan, moves_for, plan_for, undo_plan
+from pgflash.place.journal import read_plan, write_plan
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S
 

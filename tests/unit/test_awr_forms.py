@@ -13,8 +13,8 @@ from pgflash.model.awr import AwrReport, CompareReport, Unit
 from pgflash.report.awr import render, report_from_json
 from pgflash.report.awr.markdown import ROWS_MAX, escape_markdown
 from pgflash.report.awr.order import is_over_time
-from pgflash.report.awr.printed import print_table, visible
 from pgflash.report.awr.stored import StoredReportError
+from pgflash.report.printed import print_table, visible
 from support.any_report import reports, texts
 from support.page import Page
 from support.reports import column, comparison, report, table, whole_report

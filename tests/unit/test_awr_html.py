@@ -20,7 +20,7 @@ from pgflash.model.awr import (
 )
 from pgflash.report.awr import render, render_html
 from pgflash.report.awr.html import ROWS_MAX
-from pgflash.report.awr.printed import print_time, visible
+from pgflash.report.printed import print_time, visible
 from support.any_report import HOSTILE, reports
 from support.page import Page
 from support.reports import column, comparison, report, table, whole_report

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from unittest.mock import patch
 
 from pgflash.model.awr import Cell, ReportTable, Row, RowMark, Unit
-from pgflash.report.awr import svg
+from pgflash.report import svg
 from pgflash.report.awr.pictures import picture_of
 from support.reports import BEGIN, aas_over_time, column, moments, table, whole_report
 

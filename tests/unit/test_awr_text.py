@@ -7,8 +7,8 @@ from rich.cells import cell_len
 
 from pgflash.model.awr import AwrReport, CompareReport, Row, RowMark, Unit
 from pgflash.report.awr import render
-from pgflash.report.awr.printed import print_table
 from pgflash.report.awr.text import WIDTH, wrap
+from pgflash.report.printed import print_table
 from support.any_report import reports, texts
 from support.reports import SAMPLED, column, report, table, whole_report
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from pgflash.cli import main
-from pgflash.lab.store import attempt_name, write_period, write_products, write_run
+from pgflash.lab.pages import write_products
+from pgflash.lab.store import attempt_name, write_period, write_run
 from pgflash.model.exhibit import Verdict
 from support.paper_runs import run_000
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pgflash import api
 from pgflash.analyze import make_report
 from pgflash.lab.hot import ADVISED, with_advised_objects
 from pgflash.lab.store import attempt_name, write_period
@@ -37,7 +36,7 @@ def test_the_baseline_s_own_report_is_asked_for_tables_of_the_workload(
         asked.append(one)
         return ("oltp.stock", "public.pgflash_snapshots", "oltp.customer")
 
-    monkeypatch.setattr(api, "hot_tables", ranked)
+    monkeypatch.setattr("pgflash.lab.hot._ranked", ranked)
     placed = with_advised_objects(HOT, RUN, folder=tmp_path, schema="oltp")
     assert placed == dataclasses.replace(HOT, objects=("stock", "customer"))
     assert [one.head for one in asked] == [report.head]
@@ -50,6 +49,6 @@ def test_without_that_report_nothing_is_guessed(
         with pytest.raises(MeasureError, match="no report of the approach"):
             with_advised_objects(HOT, run, folder=tmp_path, schema="oltp")
     write_period(tmp_path, attempt_name(1, "baseline"), make_report(busy_period()))
-    monkeypatch.setattr(api, "hot_tables", lambda _report: ("public.other",))
+    monkeypatch.setattr("pgflash.lab.hot._ranked", lambda _report: ("public.other",))
     with pytest.raises(MeasureError, match="no table of the workload"):
         with_advised_objects(HOT, RUN, folder=tmp_path, schema="oltp")

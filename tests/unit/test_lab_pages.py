@@ -7,8 +7,8 @@ import dataclasses
 from pathlib import Path
 
 from pgflash.analyze import make_report
-from pgflash.lab.pages import period_pages
-from pgflash.lab.store import attempt_name, write_period, write_products
+from pgflash.lab.pages import period_pages, write_products
+from pgflash.lab.store import attempt_name, write_period
 from pgflash.model.awr import AwrReport
 from support.busy import busy_period
 from support.page import Page

@@ -11,19 +11,11 @@ from pathlib import Path
 import pytest
 
 from pgflash.lab.account import make_server_dir
-from pgflash.model.plan import (
-    Move,
-    MoveKind,
-    MoveState,
-    PlanError,
-    make_plan,
-    read_plan,
-    write_plan,
-)
+from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, make_plan
 from pgflash.place import control
 from pgflash.place.archive import folder_of, with_folder
 from pgflash.place.errors import PlaceError
-from pgflash.place.journal import Journal, Shield, Silent, only_one
+from pgflash.place.journal import Journal, Shield, Silent, only_one, read_plan, write_plan
 from pgflash.place.names import quote_name, split_names
 
 

@@ -20,9 +20,8 @@ from pgflash.model.plan import (
     make_plan,
     plan_from_json,
     plan_to_json,
-    read_plan,
-    write_plan,
 )
+from pgflash.place.journal import read_plan, write_plan
 
 
 def a_plan() -> Plan:

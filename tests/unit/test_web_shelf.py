@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from pgflash.lab import journal
+from pgflash.lab.pages import write_products
 from pgflash.lab.progress import Silence, Stage
-from pgflash.lab.store import REPORT_FILE, Store, write_products, write_run
+from pgflash.lab.store import REPORT_FILE, Store, write_run
 from pgflash.web.security import CSP
 from pgflash.web.shelf import RUNS_MAX, NoSuchRunError, Shelf, page_policy
 from support.runs import BASELINE, FLASH_CACHE, attempt, run_of, whole_run

@@ -11,8 +11,8 @@ from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import print_csv, print_json, say
 from pgflash.lab import store as stores
 from pgflash.model.awr import Cell, ReportTable, plain
-from pgflash.report.awr.printed import print_table, visible
 from pgflash.report.awr.text import WIDTH, table_lines, wrap
+from pgflash.report.printed import print_table, visible
 
 
 @click.command(

@@ -15,6 +15,7 @@ from pgflash.cli.output import Table, print_csv, print_json, say, write_page
 from pgflash.cli.screen import Screen
 from pgflash.errors import PgflashError, UsageError
 from pgflash.lab import store as stores
+from pgflash.lab.pages import write_products
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.run import run_scenario
 from pgflash.lab.scenario import load_scenario, parse_changes, scenario_names
@@ -216,7 +217,7 @@ def report_command(*, run: str, output: Path | None, root: Path) -> None:
     if output is None:
         path = Path(run)
         folder = path.parent if path.is_file() else store.find(run)
-        say(f"Report: {stores.write_products(folder, stored)}")
+        say(f"Report: {write_products(folder, stored)}")
         return
     write_page(api.render_report(stored), output, what="Report")
 

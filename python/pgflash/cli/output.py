@@ -25,7 +25,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pgflash.errors import UsageError
-from pgflash.report.awr.printed import shown, visible
+from pgflash.report.printed import shown, visible
 from pgflash.trusted import write_file
 
 #: What makes a cell a formula to one spreadsheet or another; the last are their full-width forms.

@@ -17,8 +17,9 @@ import click
 from pgflash.cli import plan as plans
 from pgflash.cli.options import dsn_option, examples
 from pgflash.errors import UsageError
-from pgflash.model.plan import Move, MoveKind, write_plan
+from pgflash.model.plan import Move, MoveKind
 from pgflash.place import Cluster, moves_for, plan_for
+from pgflash.place.journal import write_plan
 from pgflash.trusted import ChangeableError, make_folders
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -15,9 +15,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, cell, print_json, print_records, say, words
 from pgflash.errors import PgflashError
-from pgflash.model.plan import MoveKind, Plan, read_own_plan, read_plan
+from pgflash.model.plan import MoveKind, Plan
 from pgflash.model.sizes import megabytes
 from pgflash.place import Journal, Seen, Startup, apply_plan, is_down, look_at, undo_plan
+from pgflash.place.journal import read_own_plan, read_plan
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 

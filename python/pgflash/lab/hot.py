@@ -8,11 +8,15 @@ compared with, so that one has to come first, and needs the extension.
 import dataclasses
 from pathlib import Path
 
-from pgflash import api
+from pgflash.advise.hot import hot_tables
+from pgflash.advise.media import FLASH
+from pgflash.advise.work import work_of_report
 from pgflash.lab import store
 from pgflash.lab.workload import MeasureError
+from pgflash.model.awr import AwrReport
 from pgflash.model.run import Approach, Run
 from pgflash.model.summary import base_of
+from pgflash.report.awr.stored import read_period
 
 #: In the place of the tables' names.
 ADVISED = ("auto",)
@@ -31,9 +35,14 @@ def with_advised_objects(approach: Approach, run: Run, *, folder: Path, schema: 
             f'the approach "{base}"',
             hint="It has to be measured first, on a server with the extension; or name the tables.",
         )
-    ranked = api.hot_tables(api.read_period(path))
+    ranked = _ranked(read_period(path))
     own = f"{schema}."
     names = tuple(name.removeprefix(own) for name in ranked if name.startswith(own))
     if not names:
         raise MeasureError(f'no table of the workload costs read time in approach "{base}"')
     return dataclasses.replace(approach, objects=names)
+
+
+def _ranked(report: AwrReport) -> tuple[str, ...]:
+    """Return the tables that belong on flash first, with their indexes."""
+    return hot_tables(work_of_report(report), flash=FLASH)

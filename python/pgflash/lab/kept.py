@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pgflash import api
+from pgflash.advise.check import bases_of
+from pgflash.advise.work import TABLES
 from pgflash.lab import store
 from pgflash.model.awr import AwrReport
 from pgflash.model.run import Run
@@ -39,14 +40,14 @@ def keep_predictable(folder: Path, run: Run, reports: Mapping[str, AwrReport]) -
     small = replace(run, attempts=tuple(attempts))
     store.write_run(folder, small)
     for place, name in _read(small, reports):
-        kept = tuple(t for t in reports[name].tables if t.id in api.PREDICTED_FROM)
+        kept = tuple(t for t in reports[name].tables if t.id in TABLES)
         report = replace(reports[name], tables=kept, findings=())
         store.write_period(folder, store.attempt_name(place, name), report)
 
 
 def _read(run: Run, reports: Mapping[str, AwrReport]) -> list[tuple[int, str]]:
     """Return the approaches whose reports are read, with the place of their middle attempt."""
-    bases = api.bases_of(run)
+    bases = bases_of(run)
     found = []
     for summary in summarize(run):
         name = summary.approach.name

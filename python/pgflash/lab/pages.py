@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The pages beside a run's report: what each server did, and what each approach changed.
+"""What is derived from a run: its report, and the pages beside it.
 
-One report for each approach, one comparison of each with its baseline, all linked with
+They show what each server did, what each approach changed, and the paper that the run
+follows.  One report for each approach, one comparison of each with its baseline, all linked with
 each other; the addresses are relative, so the folder can be moved as a whole.
 """
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from pgflash import api
+from pgflash.advise.check import predict_run
+from pgflash.analyze import compare
+from pgflash.lab.store import (
+    PAPER_FILE,
+    PAPER_RESULT_FILE,
+    REPORT_FILE,
+    RESULT_FILE,
+    periods_of,
+    write_file,
+)
 from pgflash.model.awr import AwrReport, CompareReport
-from pgflash.model.run import Approach
+from pgflash.model.exhibit import PaperPage
+from pgflash.model.run import Approach, Run
 from pgflash.model.summary import base_of
+from pgflash.report import render_page, result
+from pgflash.report.awr import render_html
+from pgflash.report.paper import build_paper, render_paper, render_paper_html
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +52,50 @@ def period_pages(
         if name in reports and base in reports and name != base:
             files[f"compare-{name}.html"] = (
                 f"{titles.get(base, base)}, then {titles[name]}",
-                api.compare(reports[base], reports[name]),
+                compare(reports[base], reports[name]),
             )
     links = [("The run", "report.html"), *((title, file) for file, (title, _) in files.items())]
     return [
         PeriodPage(
             file=file,
             title=title,
-            text=api.render_period_page(
-                report, subject=title, links=[one for one in links if one[1] != file]
-            ),
+            text=render_html(report, subject=title, links=[one for one in links if one[1] != file]),
         )
         for file, (title, report) in files.items()
     ]
+
+
+def write_products(folder: Path, run: Run) -> Path:
+    """Write what is derived from a run; return the report's path."""
+    text = json.dumps(result(run), indent=2, ensure_ascii=False)
+    write_file(folder / RESULT_FILE, text.encode() + b"\n")
+    periods = periods_of(folder, run)
+    pages = period_pages(periods, run.approaches)
+    for page in pages:
+        write_file(folder / page.file, page.text.encode())
+    report = folder / REPORT_FILE
+    links = [(page.title, page.file) for page in pages]
+    beside = paper_page(run, periods)
+    if beside is not None:
+        html = render_paper_html(beside, links=[("The run", REPORT_FILE), *links])
+        write_file(folder / PAPER_FILE, html.encode())
+        write_file(folder / PAPER_RESULT_FILE, render_paper(beside, "json").encode())
+        links.insert(0, (f"Paper {run.paper}: its tables and figures beside ours", PAPER_FILE))
+    write_file(report, render_page(run, links=links).encode())
+    return report
+
+
+def paper_page(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
+    """Return the page of the paper that a run follows, with what was predicted for it.
+
+    Reports are by approach.  None if the run follows no paper, or one that has no page.
+    """
+    page = build_paper(run.paper, run, reports)
+    if page is None:
+        return None
+    checks = predict_run(run, reports)
+    if not checks.errors:
+        return page
+    *first, last = page.sentences  # what the paper measured stands last
+    said = f"Predicted from the baseline: {checks.sentence[:1].lower()}{checks.sentence[1:]}"
+    return replace(page, sentences=(*first, said, last), predictions=checks.table())

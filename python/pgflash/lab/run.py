@@ -22,6 +22,7 @@ from pgflash.lab.attempt import Lab, expected_s, measure, needed_bytes
 from pgflash.lab.emulator import EmulatedDevice, Emulator, library_path
 from pgflash.lab.hot import with_advised_objects
 from pgflash.lab.order import Order, describe, profiles, require_extension, require_same
+from pgflash.lab.pages import write_products
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.scenario import Scenario
 from pgflash.lab.snapshot import Snapshot, find_snapshot, make_snapshot, snapshot_key
@@ -76,7 +77,7 @@ def _run(order: Order, run_id: str, started: datetime, folder: Path, listener: L
     listener.begin(Stage(title="writing the report", expected_s=2.0))
     run = dataclasses.replace(run, ended_at=_now())
     store.write_run(folder, run)
-    store.write_products(folder, run)
+    write_products(folder, run)
     return run
 
 

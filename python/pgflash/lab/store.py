@@ -23,14 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgflash import api
 from pgflash.errors import PgflashError
-from pgflash.lab.pages import period_pages
 from pgflash.lab.sampler import WaitSample
 from pgflash.model.awr import AwrReport
 from pgflash.model.run import Run
-from pgflash.model.stored import StoredRunError, run_to_json
+from pgflash.model.stored import StoredRunError, run_from_json, run_to_json
 from pgflash.model.summary import summarize
+from pgflash.report.awr.stored import read_period, report_to_json
 
 RUN_FILE = "run.json"
 RESULT_FILE = "result.json"
@@ -92,8 +91,20 @@ class Store:
         """Return a stored run."""
         path = Path(name)
         if path.is_file():
-            return api.read_run(path)
-        return api.read_run(self.find(name) / RUN_FILE)
+            return read_run(path)
+        return read_run(self.find(name) / RUN_FILE)
+
+
+def read_run(path: Path) -> Run:
+    """Return the run that a file holds."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise StoredRunError(
+            f'could not read "{path}": {error.strerror}',
+            hint="Name a run of 'pgflash lab show', its directory, or its run.json.",
+        ) from error
+    return run_from_json(text, name=str(path))
 
 
 def state_of(run: Run) -> str:
@@ -121,26 +132,6 @@ def write_run(folder: Path, run: Run) -> None:
     write_file(folder / RUN_FILE, run_to_json(run))
 
 
-def write_products(folder: Path, run: Run) -> Path:
-    """Write what is derived from a run; return the report's path."""
-    text = json.dumps(api.result(run), indent=2, ensure_ascii=False)
-    write_file(folder / RESULT_FILE, text.encode() + b"\n")
-    periods = periods_of(folder, run)
-    pages = period_pages(periods, run.approaches)
-    for page in pages:
-        write_file(folder / page.file, page.text.encode())
-    report = folder / REPORT_FILE
-    links = [(page.title, page.file) for page in pages]
-    beside = api.paper_page(run, periods)
-    if beside is not None:
-        html = api.render_paper_html(beside, links=[("The run", REPORT_FILE), *links])
-        write_file(folder / PAPER_FILE, html.encode())
-        write_file(folder / PAPER_RESULT_FILE, api.render_paper(beside, "json").encode())
-        links.insert(0, (f"Paper {run.paper}: its tables and figures beside ours", PAPER_FILE))
-    write_file(report, api.render_report(run, links=links).encode())
-    return report
-
-
 def attempt_name(place: int, approach: str) -> str:
     """Return what the files of a run's attempt are called, by its place among all (from 0)."""
     return f"{place + 1:02}-{approach}"
@@ -148,7 +139,7 @@ def attempt_name(place: int, approach: str) -> str:
 
 def write_period(folder: Path, name: str, report: AwrReport) -> None:
     """Write what the server itself counted in one attempt."""
-    write_file(period_file(folder, name), api.render_period(report, "json").encode())
+    write_file(period_file(folder, name), report_to_json(report).encode())
 
 
 def period_file(folder: Path, name: str) -> Path:
@@ -163,7 +154,7 @@ def periods_of(folder: Path, run: Run) -> dict[str, AwrReport]:
         place = next(i for i, one in enumerate(run.attempts) if one is summary.middle)
         path = period_file(folder, attempt_name(place, summary.approach.name))
         if path.is_file():
-            found[summary.approach.name] = api.read_period(path)
+            found[summary.approach.name] = read_period(path)
     return found
 
 

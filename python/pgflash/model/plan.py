@@ -4,32 +4,26 @@
 plan = make_plan(
     [Move(kind=MoveKind.TABLE, name="public.stock", database="app", to="flash", bytes=6 << 30)],
     system_identifier=identifier, made_at=now, id="20261122-101500")
-write_plan(Path("plan.json"), plan)
 
 A Move says what is wanted; it never changes.  Its Record says what has happened: where the
 thing was before, which is what an undo goes back to, at which step the move is or was
-stopped, and what was last said about it.  The file is JSON, replaced as a whole and synced,
-so a kill at any moment leaves the plan before or after a step and nothing between.  Nobody
-trusts the file alone: who goes on with a plan looks first at what the server really has.
+stopped, and what was last said about it.  It is kept in a
+file of JSON, which place/journal.py reads and writes.  Nobody trusts the file alone: who goes
+on with a plan looks first at what the server really has.
 
 A plan holds no password.  It may hold the environment that the server was started with
 (notes of a WAL move that stopped it), so only its owner may read the file.  And it holds
-commands that whoever carries it out runs, so only he and root may be able to write it:
-read_own_plan() refuses a plan that others may write or put in its place, and write_plan()
-makes none.
+commands that whoever carries it out runs, so only he and root may be able to write it.
 """
 
 import enum
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 
 import msgspec
 
 from pgflash.errors import PgflashError
-from pgflash.trusted import ChangeableError, opened_parent, ours, read_file, replace_file
 
 FORMAT = 1
 
@@ -175,55 +169,3 @@ def plan_from_json(text: bytes, *, name: str) -> Plan:
     if len(plan.moves) != len(plan.records):
         raise PlanError(f'"{name}" has {len(plan.moves)} moves and {len(plan.records)} records')
     return plan
-
-
-def read_plan(path: Path) -> Plan:
-    """Return the plan that a file holds."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise PlanError(
-            f'could not read "{path}": {error.strerror}',
-            hint="Name a file that 'pgflash advise --plan' or 'pgflash place' wrote.",
-        ) from error
-    return plan_from_json(text, name=str(path))
-
-
-def read_own_plan(path: Path) -> Plan:
-    """Return the plan that a file holds, to carry it out: nobody else can have written it."""
-    try:
-        text = read_file(path)
-    except ChangeableError as error:
-        raise PlanError(
-            f'the plan "{path}" may be of somebody else\'s making: {error.message}',
-            hint="A plan names commands that are run as who carries it out. Look at it with "
-            "'pgflash plan show', and copy it to a folder that only you may write to.",
-        ) from error
-    except OSError as error:
-        raise PlanError(
-            f'could not read "{path}": {error.strerror}',
-            hint="Name a file that 'pgflash advise --plan' or 'pgflash place' wrote.",
-        ) from error
-    return plan_from_json(text, name=str(path))
-
-
-def write_plan(path: Path, plan: Plan) -> None:
-    """Replace a file by the plan, as a whole and for good: both file and folder are synced."""
-    try:
-        with opened_parent(path, who=ours()) as (folder, name):
-            replace_file(folder, name, plan_to_json(plan), mode=0o600, sync=True)
-            number = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
-            try:
-                os.fsync(number)
-            finally:
-                os.close(number)
-    except ChangeableError as error:
-        raise PlanError(
-            f'could not write "{path}": others could put another plan there: {error.message}',
-            hint="Name a file in a folder that only you may write to.",
-        ) from error
-    except OSError as error:
-        raise PlanError(
-            f'could not write "{path}": {error.strerror}',
-            hint="Name a file in a folder that you may write to.",
-        ) from error

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Where a move stands, written down before each step; and who listens to it.
 
+The file of a plan is replaced as a whole and synced, so a kill at any moment leaves the plan
+before or after a step and nothing between.  read_own_plan() refuses a plan that others may
+write or put in its place, and write_plan() makes none.
+
 A mover calls at() before each step and note() for what it could not find out again.  Both
 replace the plan's file, synced, before they return.  What a step did is never taken from
 the file when a move goes on: the mover looks at the server.  Tests end the process in at()
@@ -20,12 +24,64 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Protocol, Self
 
-from pgflash.model.plan import MoveState, Plan, PlanError, Record, write_plan
+from pgflash.model.plan import MoveState, Plan, PlanError, Record, plan_from_json, plan_to_json
 from pgflash.place.owner import held
-from pgflash.trusted import ChangeableError, opened_parent, ours
+from pgflash.trusted import ChangeableError, opened_parent, ours, read_file, replace_file
 
 #: How long a child of a pgflash that was killed may take to end, and the lock with it.
 _LOCK_WAIT_S = 10.0
+
+
+def read_plan(path: Path) -> Plan:
+    """Return the plan that a file holds."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise PlanError(
+            f'could not read "{path}": {error.strerror}',
+            hint="Name a file that 'pgflash advise --plan' or 'pgflash place' wrote.",
+        ) from error
+    return plan_from_json(text, name=str(path))
+
+
+def read_own_plan(path: Path) -> Plan:
+    """Return the plan that a file holds, to carry it out: nobody else can have written it."""
+    try:
+        text = read_file(path)
+    except ChangeableError as error:
+        raise PlanError(
+            f'the plan "{path}" may be of somebody else\'s making: {error.message}',
+            hint="A plan names commands that are run as who carries it out. Look at it with "
+            "'pgflash plan show', and copy it to a folder that only you may write to.",
+        ) from error
+    except OSError as error:
+        raise PlanError(
+            f'could not read "{path}": {error.strerror}',
+            hint="Name a file that 'pgflash advise --plan' or 'pgflash place' wrote.",
+        ) from error
+    return plan_from_json(text, name=str(path))
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Replace a file by the plan, as a whole and for good: both file and folder are synced."""
+    try:
+        with opened_parent(path, who=ours()) as (folder, name):
+            replace_file(folder, name, plan_to_json(plan), mode=0o600, sync=True)
+            number = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
+            try:
+                os.fsync(number)
+            finally:
+                os.close(number)
+    except ChangeableError as error:
+        raise PlanError(
+            f'could not write "{path}": others could put another plan there: {error.message}',
+            hint="Name a file in a folder that only you may write to.",
+        ) from error
+    except OSError as error:
+        raise PlanError(
+            f'could not write "{path}": {error.strerror}',
+            hint="Name a file in a folder that you may write to.",
+        ) from error
 
 
 class Listener(Protocol):

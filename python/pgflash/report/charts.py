@@ -16,8 +16,8 @@ from typing import Any
 import vl_convert
 from markupsafe import Markup
 
-from pgflash.report.awr.printed import shown
 from pgflash.report.colours import FAINT, GRID, INK, PAPER
+from pgflash.report.printed import shown
 
 #: The grammar's version is pinned: a newer one may draw the same thing differently.
 VEGA_LITE = "5.21"

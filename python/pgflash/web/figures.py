@@ -19,8 +19,7 @@ from markupsafe import Markup
 from pgflash.model.live import FLOWS, TIMED, LiveServer, Sample
 from pgflash.model.sizes import MB
 from pgflash.model.waits import WaitClass
-from pgflash.report import colours
-from pgflash.report.awr import svg
+from pgflash.report import colours, svg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

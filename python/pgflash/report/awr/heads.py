@@ -2,7 +2,7 @@
 """What stands above a report: its title, and which period of which server it is about."""
 
 from pgflash.model.awr import AwrReport, CompareReport, Number, PeriodHead, Source, Unit
-from pgflash.report.awr.printed import print_duration, print_number, print_time
+from pgflash.report.printed import print_duration, print_number, print_time
 
 
 def title_of(report: AwrReport | CompareReport) -> str:

@@ -14,9 +14,9 @@ from pgflash.model.awr import AwrReport, CompareReport, Finding, ReportTable, So
 from pgflash.report.awr.heads import facts, title_of
 from pgflash.report.awr.order import grouped, rows_for_people
 from pgflash.report.awr.pictures import PREFIX, Picture, picture_of
-from pgflash.report.awr.printed import MEANS, SIGNS, PrintedTable, print_table, visible
-from pgflash.report.awr.svg import pattern_definitions
 from pgflash.report.environment import environment
+from pgflash.report.printed import MEANS, SIGNS, PrintedTable, print_table, visible
+from pgflash.report.svg import pattern_definitions
 
 #: A file stays below a megabyte: the JSON form has all rows.
 ROWS_MAX = 400

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pgflash.model.awr import AwrReport, CompareReport, Finding, RowMark, Source
 from pgflash.report.awr.heads import facts, title_of
 from pgflash.report.awr.order import grouped, is_over_time
-from pgflash.report.awr.printed import (
+from pgflash.report.printed import (
     MEANS,
     SIGNS,
     PrintedColumn,

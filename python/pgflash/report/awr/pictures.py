@@ -16,10 +16,9 @@ from markupsafe import Markup
 
 from pgflash.model.awr import Cell, Column, ReportTable, RowMark, Unit, plain
 from pgflash.model.waits import WaitClass
-from pgflash.report import colours
-from pgflash.report.awr import svg
+from pgflash.report import colours, svg
 from pgflash.report.awr.order import is_over_time
-from pgflash.report.awr.printed import Scale, parse_time, titled, visible
+from pgflash.report.printed import Scale, parse_time, titled, visible
 
 #: Ids of the patterns in a page begin with this.
 PREFIX = "look"

@@ -7,6 +7,7 @@ checked for its type on the way in, and the first thing wrong is named with its 
 
 import dataclasses
 import math
+from pathlib import Path
 
 import msgspec
 
@@ -71,3 +72,15 @@ def _refused(name: str, why: str) -> StoredReportError:
         f'"{name}" is not a report of pgflash: {why}',
         hint="Name a file that 'pgflash report --format json' wrote.",
     )
+
+
+def read_period(path: Path) -> AwrReport:
+    """Return the report that was written to a file as JSON."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise StoredReportError(
+            f'could not read "{path}": {error.strerror}',
+            hint="Name a file that 'pgflash report --format json' wrote.",
+        ) from error
+    return report_from_json(text, name=str(path))

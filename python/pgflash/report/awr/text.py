@@ -13,7 +13,7 @@ from rich.cells import cell_len, get_character_cell_size
 from pgflash.model.awr import AwrReport, CompareReport, Finding, RowMark, Source
 from pgflash.report.awr.heads import facts, title_of
 from pgflash.report.awr.order import grouped, rows_for_people
-from pgflash.report.awr.printed import (
+from pgflash.report.printed import (
     MEANS,
     SIGNS,
     PrintedColumn,

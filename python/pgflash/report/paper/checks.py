@@ -8,7 +8,7 @@ agree; where either side has no figure there is no check (None), and checks() le
 from collections.abc import Mapping
 
 from pgflash.model.exhibit import Check
-from pgflash.report.awr.printed import figure
+from pgflash.report.printed import figure
 
 #: Two ratios agree if neither is more than so many times the other, unless a page says else.
 FACTOR = 2.0

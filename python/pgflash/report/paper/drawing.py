@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from pgflash.model.exhibit import Chart, ChartForm
-from pgflash.report import colours
-from pgflash.report.awr import svg
+from pgflash.report import colours, svg
 from pgflash.report.awr.pictures import PREFIX, Figure, Picture, colour_of
-from pgflash.report.awr.printed import figure, titled, visible
+from pgflash.report.printed import figure, titled, visible
 
 #: The plain pattern is the paper's.
 _PLAIN = 0

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pgflash.model.awr import ReportTable, Source
 from pgflash.model.exhibit import Exhibit, PaperPage
 from pgflash.report.awr.pictures import PREFIX, Picture
-from pgflash.report.awr.printed import MEANS, SIGNS, PrintedTable, print_table
-from pgflash.report.awr.svg import pattern_definitions
 from pgflash.report.environment import environment
 from pgflash.report.paper.drawing import picture_of_charts
+from pgflash.report.printed import MEANS, SIGNS, PrintedTable, print_table
+from pgflash.report.svg import pattern_definitions
 
 #: A table of ours over this is folded.
 _FOLD_ROWS = 16

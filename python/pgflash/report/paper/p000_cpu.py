@@ -12,8 +12,8 @@ from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Exhibit
 from pgflash.model.paper import Paper
 from pgflash.model.run import Attempt, Run
 from pgflash.model.summary import BASELINE
-from pgflash.report.awr.printed import parse_time
 from pgflash.report.paper import checks, parts
+from pgflash.report.printed import parse_time
 
 _ALL = "all-on-flash"
 _SESSIONS = ("cpu", "user_io", "commit")

@@ -13,7 +13,6 @@ from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Check, Exhibit,
 from pgflash.model.paper import PaperTable
 from pgflash.model.run import Attempt, Run
 from pgflash.model.summary import BASELINE
-from pgflash.report.awr.printed import figure
 from pgflash.report.paper import checks, parts
 from pgflash.report.paper.p002_devices import over_time
 from pgflash.report.paper.p002_sides import (
@@ -28,6 +27,7 @@ from pgflash.report.paper.p002_sides import (
     common_queries,
 )
 from pgflash.report.paper.p002_varied import pairs_exhibit, temporary
+from pgflash.report.printed import figure
 
 #: The queries that scan, of which the paper's figure says most.
 SCANS = ("Q1", "Q3", "Q4", "Q5", "Q6", "Q7", "Q9", "Q10", "Q12", "Q13", "Q14", "Q15", "Q18", "Q19")

@@ -7,8 +7,8 @@ A run's titles may have been written by anybody, so control characters become vi
 from collections.abc import Iterator
 
 from pgflash.model.exhibit import Exhibit, PaperPage
-from pgflash.report.awr.printed import print_table, visible
 from pgflash.report.awr.text import WIDTH, hanging, heading, table_lines, wrap
+from pgflash.report.printed import print_table, visible
 
 
 def render_paper_text(page: PaperPage) -> str:

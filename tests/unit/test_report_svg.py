@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgflash.report.awr import svg
+from pgflash.report import svg
 
 FRAME_TOP, FRAME_BOTTOM = 12.0, 240.0 - 24.0
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pgflash.model.awr import Number, Row, RowMark, Source, Unit
 from pgflash.report.awr.order import RANKING_ROWS_MAX, rows_for_people
-from pgflash.report.awr.printed import (
+from pgflash.report.printed import (
     NOTHING,
     figure,
     print_duration,

@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
-from pgflash.report.awr.printed import figure
 from pgflash.report.colours import FAINT, GRID, INK
+from pgflash.report.printed import figure
 
 #: Begin and end, in seconds since 1970.
 Span: TypeAlias = tuple[float, float]
