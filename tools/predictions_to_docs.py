@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 from pgflash import api
-from pgflash.cli.lab_predict import Checked, markdown, sentences
+from pgflash.api import Checked
+from pgflash.cli.lab_predict import markdown, sentences
 from pgflash.lab import store
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -48,13 +48,13 @@ def test_every_section_is_there_or_explained(server: Server, tmp_path: Path) -> 
         connection.execute(
             "create table t as select n, repeat('x', 500) as x from generate_series(1, 20000) n"
         )
-        first, _dropped = api.collect_snapshot(dsn=server.conninfo(), path=path)
+        first, _dropped = api.snapshot(dsn=server.conninfo(), path=path)
         assert first.previous_id is None
         for _ in range(3):
             connection.execute("select count(x) from t")
         connection.execute("vacuum full t")
     with server.connect() as connection:  # statistics are flushed when a session ends
-        second, _dropped = api.collect_snapshot(dsn=server.conninfo(), path=path)
+        second, _dropped = api.snapshot(dsn=server.conninfo(), path=path)
     assert second.previous_id == first.id
     assert second.started_at == first.started_at
     assert second.extension_version == ""
@@ -97,7 +97,7 @@ def test_a_crash_is_seen_though_the_postmaster_lives(
 ) -> None:
     server = cluster(install=pg_install)
     path = tmp_path / "s"
-    api.collect_snapshot(dsn=server.conninfo(), path=path)
+    api.snapshot(dsn=server.conninfo(), path=path)
     with server.connect() as connection:
         row = connection.execute("select pg_backend_pid()").fetchone()
         assert row is not None
@@ -105,7 +105,7 @@ def test_a_crash_is_seen_though_the_postmaster_lives(
 
     def collected() -> bool:
         try:
-            api.collect_snapshot(dsn=server.conninfo(), path=path)
+            api.snapshot(dsn=server.conninfo(), path=path)
         except SessionError:
             return False
         return True
@@ -124,10 +124,10 @@ def test_rights_are_asked_for_first(server: Server, tmp_path: Path) -> None:
         dsn = server.conninfo() + " user=nobody_special"
         try:
             with pytest.raises(SessionError, match="may not see the statistics") as caught:
-                api.collect_snapshot(dsn=dsn, path=tmp_path / "s")
+                api.snapshot(dsn=dsn, path=tmp_path / "s")
             assert "GRANT pg_monitor TO nobody_special" in caught.value.hint
             connection.execute("grant pg_monitor to nobody_special")
-            head, _dropped = api.collect_snapshot(dsn=dsn, path=tmp_path / "s")
+            head, _dropped = api.snapshot(dsn=dsn, path=tmp_path / "s")
             with open_store(path=tmp_path / "s") as store:
                 assert "settings" in store.sections(head.id)
         finally:

@@ -15,9 +15,9 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from pgflash.web import collector as collecting
-from pgflash.web.collector import Collector
-from pgflash.web.ring import Ring
+from pgflash.live import collector as collecting
+from pgflash.live.collector import Collector
+from pgflash.live.ring import Ring
 from support.cluster import ClusterFactory
 from support.patience import until
 

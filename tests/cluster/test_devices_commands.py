@@ -131,7 +131,7 @@ def test_a_role_that_may_not_see_the_settings_is_told_what_it_lacks(
 def test_a_server_of_another_machine_is_refused_in_a_sentence(
     server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgflash.api.why_not_local", lambda _connection: "it is elsewhere")
+    monkeypatch.setattr("pgflash.api.machines.why_not_local", lambda _connection: "it is elsewhere")
     assert main(["devices", "--dsn", server.conninfo()]) == 1
     captured = capsys.readouterr()
     assert "cannot be seen from here: it is elsewhere" in captured.err
@@ -198,7 +198,7 @@ def test_a_build_can_be_made_to_fail_by_what_is_found(
 def test_of_a_server_elsewhere_only_its_settings_are_checked(
     server: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgflash.api.why_not_local", lambda _connection: "it is elsewhere")
+    monkeypatch.setattr("pgflash.api.machines.why_not_local", lambda _connection: "it is elsewhere")
     found = examined(capsys, "--dsn", server.conninfo())
     assert "it is elsewhere" in found["machine"][0]["sentence"]
     assert "swappiness" not in found

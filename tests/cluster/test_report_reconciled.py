@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pgflash.api import open_store, report_period, take_snapshot
+from pgflash.api import open_store, report, snapshot
 from pgflash.lab.account import make_server_dir
 from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, OperationStats
 from pgflash.lab.postgres import PgInstall
@@ -92,19 +92,19 @@ def measured(pgflash_install: PgInstall) -> Iterator[Measured]:
         dsn = server.conninfo("postgres")
         emulator.on()
         begin = time.monotonic()
-        take_snapshot(dsn=dsn)
+        snapshot(dsn=dsn)
         others_s = time.monotonic() - begin
         emulator.reset()
         driver_s = drive(server)
         device = emulator.stats().device("disk").reads
         begin = time.monotonic()
         await_end_of_sessions(server)
-        take_snapshot(dsn=dsn)
+        snapshot(dsn=dsn)
         others_s += time.monotonic() - begin
         emulator.off()
         with open_store(dsn=dsn) as store:
-            report = report_period(store, begin="last-1", end="last")
-        yield Measured(device=device, driver_s=driver_s, others_s=others_s, report=report)
+            found = report(store, begin="last-1", end="last")
+        yield Measured(device=device, driver_s=driver_s, others_s=others_s, report=found)
         factory.close()
 
 

@@ -258,7 +258,7 @@ def test_a_standby_says_so_and_is_collected_from_outside(
         assert "--store" in str(caught.value.diag.message_hint)
     path = tmp_path / "standby.snapshots"
     for _ in range(2):
-        head, _dropped = api.collect_snapshot(dsn=standby.conninfo(), path=path)
+        head, _dropped = api.snapshot(dsn=standby.conninfo(), path=path)
     with open_store(path=path) as store:
         sections = store.sections(head.id)
         (record,) = sections["server"].records()

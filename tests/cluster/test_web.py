@@ -350,7 +350,7 @@ def test_the_busy_one_of_a_thousand_relations_is_found(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the others took before."""
-    monkeypatch.setattr("pgflash.web.collector.FILES_PART", 0)
+    monkeypatch.setattr("pgflash.live.collector.FILES_PART", 0)
     with server.connect() as connection:
         connection.execute(
             "do $$ begin for i in 1..1000 loop "

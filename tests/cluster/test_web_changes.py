@@ -16,8 +16,8 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
+from pgflash.live import collector as collecting
 from pgflash.session import connect
-from pgflash.web import collector as collecting
 from support.cluster import ClusterFactory
 from support.patience import until
 from support.sampled import slept

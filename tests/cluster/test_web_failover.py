@@ -12,7 +12,7 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from pgflash.web import collector as collecting
+from pgflash.live import collector as collecting
 from support.cached import create_cached
 from support.cluster import ClusterFactory
 from support.patience import until

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pgflash.live.collector import Collector
+from pgflash.live.ring import Ring
 from pgflash.web.app import make_app
-from pgflash.web.collector import Collector
 from pgflash.web.door import Door, Limits
-from pgflash.web.ring import Ring
 from pgflash.web.security import Policy, make_policy
 from pgflash.web.serve import listen, make_server
 from support.patience import PATIENCE_S, until

@@ -165,7 +165,7 @@ def test_an_interrupt_ends_with_130(
     def interrupted(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pgflash.cli.lab.order_one", interrupted)
+    monkeypatch.setattr("pgflash.api.runs.order_one", interrupted)
     text = failure(capsys, 130, "lab", "run", "oltp-approaches")
     assert text.lstrip() == "pgflash: interrupted; everything it had started is stopped.\n"
 

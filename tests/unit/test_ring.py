@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 
-from pgflash.web.ring import Ring
+from pgflash.live.ring import Ring
 
 
 def filled(count: int, size: int = 5) -> Ring:

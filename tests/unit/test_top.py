@@ -6,9 +6,10 @@ from __future__ import annotations
 from rich.console import Console
 
 from pgflash.cli.top import WIDE, _page
+from pgflash.live.collector import Collector
+from pgflash.live.ring import Ring
+from pgflash.live.watch import Watch
 from pgflash.model.live import FLOWS, TIMED, CacheSecond, Quantiles, Sample
-from pgflash.web.collector import Collector
-from pgflash.web.ring import Ring
 
 CLASSES = ("CPU", "User I/O", "Commit", "Concurrency", "Network")
 
@@ -37,7 +38,7 @@ SAMPLE = Sample(
 def shown(sample: Sample, width: int) -> list[str]:
     console = Console(width=width, color_system=None)
     with console.capture() as found:
-        console.print(_page(Collector("", Ring()), sample, width=width))
+        console.print(_page(Watch(Collector("", Ring())), sample, width=width))
     return found.get().splitlines()
 
 

@@ -18,14 +18,14 @@ from typing import Any, cast
 
 import pytest
 
+from pgflash.live import collector as collecting
+from pgflash.live.collector import Collector
+from pgflash.live.notices import changes
+from pgflash.live.ring import MESSAGES_MAX, Ring
+from pgflash.live.segments import INTERVALS_MAX
 from pgflash.model.live import FileChange, Flow, LiveServer, Reading, WaitTime
 from pgflash.session import Connection, SessionError
-from pgflash.web import collector as collecting
-from pgflash.web.collector import Collector
 from pgflash.web.details import WAITING_MAX, Details
-from pgflash.web.notices import changes
-from pgflash.web.ring import MESSAGES_MAX, Ring
-from pgflash.web.segments import INTERVALS_MAX
 from support.patience import PATIENCE_S, until
 from support.served import served
 

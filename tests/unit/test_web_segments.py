@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgflash.collect.segments import FILES_MAX
+from pgflash.live.segments import FILES_KEPT, INTERVALS_MAX, OTHERS, Segments, rows, top_files
 from pgflash.model.live import FileChange, FileCount, FileKey
-from pgflash.web.segments import FILES_KEPT, INTERVALS_MAX, OTHERS, Segments, rows, top_files
 
 ORDERS: FileKey = (1663, 5, 100)
 STOCK: FileKey = (1663, 5, 200)

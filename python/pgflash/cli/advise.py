@@ -99,15 +99,15 @@ def advise_command(
     if awr is not None:
         advice = api.advise_oracle(awr, known)
     elif file is not None:
-        advice = api.advise_report(api.read_period(file), known)
+        advice = api.advise(api.read_period(file), known)
     else:
         with opened(dsn, store) as snapshots:
-            report = api.report_period(snapshots, begin=begin, end=end, every_row=True)
-        advice = api.advise_report(report, known)
+            report = api.report(snapshots, begin=begin, end=end, every_row=True)
+        advice = api.advise(report, known)
     # Written first: who reads no further than the sentence still gets the plan.
     moves = 0
     if plan is not None:
-        made = api.plan_advice(
+        made = api.advise_plan(
             advice,
             plan,
             approach=approach,

@@ -9,7 +9,6 @@ import click
 from pgflash import api
 from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import print_csv, print_json, say
-from pgflash.lab import store as stores
 from pgflash.model.awr import Cell, ReportTable, plain
 from pgflash.report.awr.text import WIDTH, table_lines, wrap
 from pgflash.report.printed import print_table, visible
@@ -45,7 +44,7 @@ def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> Non
     minute, for each million transactions until it is written off, and for each read a second.
     Then what the devices are made of, and what RAID 5 would cost.
     """
-    found = api.run_costs(stores.Store(root=root).read(run), prices=prices)
+    found = api.cost(api.lab_show(run, store=root), prices=prices)
     if form == "json":
         print_json(_record(found))
     elif form == "csv":

@@ -9,11 +9,11 @@ import click
 from rich.console import Console
 
 from pgflash import api
+from pgflash.api import Stage
 from pgflash.cli.options import bytes_of, dsn_option, examples, form_option, probes_option
 from pgflash.cli.output import Table, print_json, print_records, say
 from pgflash.cli.screen import Screen
 from pgflash.errors import UsageError
-from pgflash.lab.progress import Stage
 from pgflash.model.device import DeviceFacts, Probe
 from pgflash.model.sizes import megabytes, size
 
@@ -70,7 +70,7 @@ def devices_command(
     """
     if context.invoked_subcommand is not None:
         return
-    found = api.list_devices(dsn=dsn, every=every, prices=prices, probes=probes)
+    found = api.devices(dsn=dsn, every=every, prices=prices, probes=probes)
     _print(form, found)
 
 
@@ -210,7 +210,7 @@ def probe_command(
     screen = Screen(Console(stderr=True))
     with screen:
         screen.plan(api.probe_takes_s(seconds))
-        probed = api.probe_device(
+        probed = api.devices_probe(
             folder,
             size_bytes=size_bytes,
             seconds=seconds,

@@ -49,7 +49,7 @@ def doctor_command(
     reason, its source, and the commands that would change it.  Nothing is changed.  On another
     machine than the server's only the server's settings are checked.
     """
-    found = api.examine(dsn=dsn, probes=probes)
+    found = api.doctor(dsn=dsn, probes=probes)
     if form == "json":
         print_json([asdict(one) for one in found])
     elif form == "csv":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash lab: list scenarios, run one, show runs, render their reports."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +9,14 @@ import click
 from rich.console import Console
 
 from pgflash import api
-from pgflash.cli.lab_orders import ALL, Asked, order_all, order_one
 from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import Table, print_csv, print_json, say, write_page
 from pgflash.cli.screen import Screen
-from pgflash.errors import PgflashError, UsageError
-from pgflash.lab import store as stores
-from pgflash.lab.pages import write_products
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.run import run_scenario
-from pgflash.lab.scenario import load_scenario, parse_changes, scenario_names
-from pgflash.lab.series import run_series
+from pgflash.errors import PgflashError
 from pgflash.model.run import Run
-from pgflash.model.stored import StoredRunError
+
+#: Stands for every scenario.
+ALL = "all"
 
 #: Columns of the result: title, key in result.json, how a person reads it.
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
@@ -52,7 +47,7 @@ def lab() -> None:
 @form_option()
 def list_command(*, form: str) -> None:
     """List the scenarios, their presets and parameters."""
-    scenarios = [load_scenario(name) for name in scenario_names()]
+    scenarios = api.lab_list()
     if form == "table":
         for one in scenarios:
             say(f"{one.name}: {one.title}")
@@ -125,37 +120,29 @@ def run_command(
 
     Without --hdd and --flash both devices are emulated.
     """
-    if (hdd is None) != (flash is None):
-        raise UsageError(
-            "--hdd and --flash go together",
-            hint="Name a folder on each device, or leave both out to use emulated devices.",
-        )
-    asked = Asked(
-        scenario=scenario,
-        preset=preset,
-        changes=parse_changes(assignments),
-        resume=resume,
-        install=PgInstall.from_pg_config(pg_config) if pg_config else PgInstall.embedded(),
-        store=stores.Store(root=root),
-        out=out,
-        real=(hdd, flash) if hdd is not None and flash is not None else None,
-    )
+    options: dict[str, Any] = {
+        "preset": preset,
+        "changes": api.parse_changes(assignments),
+        "resume": resume,
+        "pg_config": pg_config,
+        "hdd": hdd,
+        "flash": flash,
+        "store": root,
+        "out": out,
+    }
     if scenario == ALL:
-        _run_all(asked, form)
+        _run_all(form, options)
         return
-    order = order_one(asked)
     with Screen(Console(stderr=True)) as screen:
-        run = run_scenario(order, screen)
-    folder = order.out or order.store.folder(run.id)
+        run, report = api.lab_run(scenario, **options, listener=screen)
     _print_run(run, form)
-    say(f"Report: {folder / stores.REPORT_FILE}", err=form != "table")
+    say(f"Report: {report}", err=form != "table")
 
 
-def _run_all(asked: Asked, form: str) -> None:
+def _run_all(form: str, options: Mapping[str, Any]) -> None:
     """Run every scenario, and print what each came to."""
-    orders = order_all(asked)
     with Screen(Console(stderr=True)) as screen:
-        ended = run_series(orders, screen, store=asked.store, resume=asked.resume)
+        ended = api.lab_run_all(**options, listener=screen)
     runs = [one.run for one in ended if one.run is not None]
     if form == "json":
         print_json([api.result(run) for run in runs])
@@ -166,9 +153,9 @@ def _run_all(asked: Asked, form: str) -> None:
         for run in runs:
             say("", run.title, "")
             _print_run(run, form)
-    for run in runs:
-        report = asked.store.folder(run.id) / stores.REPORT_FILE
-        say(f"Report: {report}", err=form != "table")
+    for one in ended:
+        if one.report is not None:
+            say(f"Report: {one.report}", err=form != "table")
     failed = [f"{one.scenario} ({one.failed})" for one in ended if one.failed]
     if failed:
         raise SeriesError(
@@ -183,20 +170,17 @@ def _run_all(asked: Asked, form: str) -> None:
 @form_option()
 def show_command(*, run: str | None, root: Path, form: str) -> None:
     """Show RUN (an id, "latest", or a path), or list the runs there are."""
-    store = stores.Store(root=root)
     if run is not None:
-        _print_run(store.read(run), form)
+        _print_run(api.lab_show(run, store=root), form)
         return
-    rows = []
-    for name in store.ids():
-        try:
-            one = store.read(name)
-        except StoredRunError as error:
-            rows.append((name, "", "", f"cannot be read: {error.message}"))
-            continue
-        rows.append((name, one.preset, str(len(one.attempts)), stores.state_of(one)))
+    rows = [
+        (one.id, one.run.preset, str(len(one.run.attempts)), one.state)
+        if one.run is not None
+        else (one.id, "", "", one.state)
+        for one in api.lab_runs(store=root)
+    ]
     if not rows and form == "table":
-        say(f"There is no run in {store.runs}.")
+        say(f"There is no run in {root / 'runs'}.")
         return
     _print_rows(form, ("run", "preset", "attempts", "state"), rows)
 
@@ -212,14 +196,10 @@ def show_command(*, run: str | None, root: Path, form: str) -> None:
 @runs_option
 def report_command(*, run: str, output: Path | None, root: Path) -> None:
     """Render the report of RUN (an id, "latest", or a path) again."""
-    store = stores.Store(root=root)
-    stored = store.read(run)
     if output is None:
-        path = Path(run)
-        folder = path.parent if path.is_file() else store.find(run)
-        say(f"Report: {write_products(folder, stored)}")
+        say(f"Report: {api.lab_report(run, store=root)}")
         return
-    write_page(api.render_report(stored), output, what="Report")
+    write_page(api.render_report(api.lab_show(run, store=root)), output, what="Report")
 
 
 def _print_run(run: Run, form: str) -> None:

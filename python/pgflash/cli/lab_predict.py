@@ -2,7 +2,6 @@
 """pgflash lab predict: how well the advice's model would have foretold runs of the lab."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -12,20 +11,7 @@ from rich.console import Console
 from pgflash import api
 from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import Table, print_json, print_records, say
-from pgflash.errors import PgflashError
-from pgflash.lab import store as stores
-from pgflash.lab.kept import keep_predictable
 from pgflash.model.advice import PredictionCheck, PredictionChecks
-from pgflash.model.run import Run
-from pgflash.model.stored import StoredRunError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """A run's predictions."""
-
-    scenario: str
-    checks: PredictionChecks
 
 
 @click.command(
@@ -53,40 +39,11 @@ def predict_command(
     Without RUNS: the newest finished one of each scenario.  Each approach is predicted from
     the report of what it is compared with; the median and the worst error stand below.
     """
-    store = stores.Store(root=root)
-    found: list[Checked] = []
-    for name in runs or _newest(store):
-        folder = store.find(name)
-        run = store.read(str(folder))
-        reports = stores.periods_of(folder, run)
-        checks = api.predict_run(run, reports)
-        found.append(Checked(scenario=run.scenario, checks=checks))
-        if keep is not None and checks.errors:
-            keep_predictable(keep / run.scenario, run, reports)
-    if papers:
-        found.append(Checked(scenario="papers", checks=api.predict_papers()))
+    found = api.lab_predict(runs, store=root, papers=papers, keep=keep)
     _print(found, form)
 
 
-def _newest(store: stores.Store) -> list[str]:
-    """Return the newest finished run of each scenario."""
-    newest: dict[str, str] = {}
-    for name in store.ids():
-        try:
-            run: Run = store.read(name)
-        except StoredRunError:
-            continue
-        if run.ended_at and not run.stopped:
-            newest[run.scenario] = name
-    if not newest:
-        raise PgflashError(
-            f'there is no finished run in "{store.runs}"',
-            hint="Make some: pgflash lab run all; or name folders of runs.",
-        )
-    return list(newest.values())
-
-
-def _print(found: Sequence[Checked], form: str) -> None:
+def _print(found: Sequence[api.Checked], form: str) -> None:
     if form == "json":
         print_json({"predictions": _records(found), **_errors(found)})
     elif form == "csv":
@@ -100,7 +57,7 @@ def _print(found: Sequence[Checked], form: str) -> None:
             say(sentence)
 
 
-def markdown(found: Sequence[Checked]) -> str:
+def markdown(found: Sequence[api.Checked]) -> str:
     """Return what was predicted as a table of the guide, and what it comes to."""
     lines = ["| scenario | approach | predicted | measured | error |", "|---|---|---:|---:|---:|"]
     for scenario, row in _rows(found):
@@ -110,7 +67,7 @@ def markdown(found: Sequence[Checked]) -> str:
     return "\n".join([*lines, "", " ".join(sentences(found))])
 
 
-def sentences(found: Sequence[Checked]) -> Iterator[str]:
+def sentences(found: Sequence[api.Checked]) -> Iterator[str]:
     """Say what the errors come to, altogether and by scenario."""
     yield _together(found).sentence
     parts = [
@@ -122,11 +79,11 @@ def sentences(found: Sequence[Checked]) -> Iterator[str]:
         yield f"Medians: {', '.join(parts)}."
 
 
-def _together(found: Sequence[Checked]) -> PredictionChecks:
+def _together(found: Sequence[api.Checked]) -> PredictionChecks:
     return PredictionChecks(rows=tuple(row for one in found for row in one.checks.rows))
 
 
-def _rows(found: Sequence[Checked]) -> Iterator[tuple[str, PredictionCheck]]:
+def _rows(found: Sequence[api.Checked]) -> Iterator[tuple[str, PredictionCheck]]:
     for one in found:
         for place, row in enumerate(one.checks.rows):
             yield ("" if place else one.scenario), row
@@ -142,7 +99,7 @@ def _ratio(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _records(found: Sequence[Checked]) -> list[dict[str, object]]:
+def _records(found: Sequence[api.Checked]) -> list[dict[str, object]]:
     return [
         {
             "scenario": one.scenario,
@@ -158,7 +115,7 @@ def _records(found: Sequence[Checked]) -> list[dict[str, object]]:
     ]
 
 
-def _errors(found: Sequence[Checked]) -> dict[str, object]:
+def _errors(found: Sequence[api.Checked]) -> dict[str, object]:
     together = _together(found)
     worst = together.worst
     return {
@@ -169,7 +126,7 @@ def _errors(found: Sequence[Checked]) -> dict[str, object]:
     }
 
 
-def _print_table(found: Sequence[Checked]) -> None:
+def _print_table(found: Sequence[api.Checked]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for head in ("Scenario", "Approach", "Predicted", "Measured", "Error", "How"):
         table.add_column(head, justify="right" if head in _NUMBERS else "left")

@@ -52,7 +52,7 @@ def memory_command(context: click.Context, *, directories: tuple[Path, ...], for
     """
     context.obj = directories
     if context.invoked_subcommand is None:
-        _print(api.list_memory(directories), form)
+        _print(api.memory(directories), form)
 
 
 @memory_command.command(
@@ -67,7 +67,7 @@ def remove_command(directories: tuple[Path, ...], *, names: tuple[str, ...], yes
 
     The cache of a server that is started on such a data directory later is cold.
     """
-    found = [one for one in api.list_memory(directories) if one.name in names or not names]
+    found = [one for one in api.memory(directories) if one.name in names or not names]
     for name in set(names) - {one.name for one in found}:
         raise PgflashError(f'there is no "{name}" of yours', hint="'pgflash memory' lists them.")
     left = [one for one in found if one.state == "left over" or names]
@@ -78,7 +78,7 @@ def remove_command(directories: tuple[Path, ...], *, names: tuple[str, ...], yes
     if not yes and not _ask("Remove it?"):
         return
     for one in left:
-        api.remove_memory(one.name)
+        api.memory_remove(one.name)
         say(f"Removed: {one.name}")
 
 

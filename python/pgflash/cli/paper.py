@@ -8,8 +8,6 @@ import click
 from pgflash import api
 from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import write_page
-from pgflash.errors import UsageError
-from pgflash.lab import store as stores
 
 
 @click.command(
@@ -37,14 +35,4 @@ def paper_command(*, run: str, output: Path | None, form: api.PaperForm, root: P
 
     Each table and figure of the paper, with ours beside it, and whether they agree.
     """
-    store = stores.Store(root=root)
-    stored = store.read(run)
-    path = Path(run)
-    folder = path.parent if path.is_file() else store.find(run)
-    page = api.paper_page(stored, stores.periods_of(folder, stored))
-    if page is None:
-        raise UsageError(
-            f"run {stored.id} follows no paper",
-            hint="'pgflash lab list' shows which scenarios do.",
-        )
-    write_page(api.render_paper(page, form), output, what="Page")
+    write_page(api.render_paper(api.lab_paper(run, store=root), form), output, what="Page")

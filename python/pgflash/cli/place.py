@@ -6,21 +6,17 @@ asks, and carries it out as `pgflash plan apply` would.  So whatever is stopped 
 with by `pgflash plan apply FILE`, and taken back by `pgflash plan undo FILE`.
 """
 
-import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from pgflash import api
 from pgflash.cli import plan as plans
 from pgflash.cli.options import dsn_option, examples
-from pgflash.errors import UsageError
-from pgflash.model.plan import Move, MoveKind
-from pgflash.place import Cluster, moves_for, plan_for
-from pgflash.place.journal import write_plan
-from pgflash.trusted import ChangeableError, make_folders
+from pgflash.model.plan import Plan
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -94,17 +90,15 @@ def wal(*, to: str, stop_command: str, start_command: str, **common: Any) -> Non
 
     Runs on the server's machine, as the server's user or as root.
     """
-    if bool(stop_command) != bool(start_command):
-        raise UsageError("--stop-command and --start-command go together")
-    options = {"stop_command": stop_command, "start_command": start_command}
-    _place(Move(kind=MoveKind.WAL, to=_folder(to), options=_given(options)), **common)
+    asked = partial(api.place_wal, to, stop_command=stop_command, start_command=start_command)
+    _place(asked, **common)
 
 
 @place.command("temp", epilog=examples("pgflash place temp --on flash"))
 @_common("TABLESPACE|DIR")
 def temp(*, to: str, **common: Any) -> None:  # noqa: ANN401
     """Let sorts and hashes spill to a tablespace (temp_tablespaces)."""
-    _place(Move(kind=MoveKind.TEMP, to=to), **common)
+    _place(partial(api.place_temp, to), **common)
 
 
 @place.command("archive", epilog=examples("pgflash place archive --on /flash/archive"))
@@ -113,8 +107,7 @@ def temp(*, to: str, **common: Any) -> None:  # noqa: ANN401
 @click.option("--command", default="", help="The new archive_command, if it cannot be told.")
 def archive(*, to: str, leave_old: bool, command: str, **common: Any) -> None:  # noqa: ANN401
     """Archive WAL to another folder, without a gap (archive_command, basic_archive)."""
-    options = {"copy": "no" if leave_old else "", "command": command}
-    _place(Move(kind=MoveKind.ARCHIVE, to=_folder(to), options=_given(options)), **common)
+    _place(partial(api.place_archive, to, leave_old=leave_old, command=command), **common)
 
 
 @place.command(
@@ -139,12 +132,8 @@ def table(
     **common: Any,  # noqa: ANN401
 ) -> None:
     """Move a table or materialized view, with TOAST, partitions and indexes."""
-    options = {
-        "indexes": "" if indexes else "no",
-        "method": method,
-        "patience_s": f"{patience:g}",
-    }
-    _place(Move(kind=MoveKind.TABLE, to=to, name=name, options=_given(options)), **common)
+    asked = partial(api.place_table, name, to, indexes=indexes, method=method, patience_s=patience)
+    _place(asked, **common)
 
 
 @place.command("index", epilog=examples("pgflash place index public.stock_pkey --on flash"))
@@ -153,8 +142,7 @@ def table(
 @_PATIENCE
 def index(*, name: str, to: str, patience: float, **common: Any) -> None:  # noqa: ANN401
     """Move an index, by building it anew while it is used (REINDEX CONCURRENTLY)."""
-    options = {"patience_s": f"{patience:g}"}
-    _place(Move(kind=MoveKind.INDEX, to=to, name=name, options=options), **common)
+    _place(partial(api.place_index, name, to, patience_s=patience), **common)
 
 
 @place.command(
@@ -178,16 +166,14 @@ def database(
     **common: Any,  # noqa: ANN401
 ) -> None:
     """Move a database, object by object while it is used, or all at once."""
-    options = {
-        "offline": "yes" if offline else "",
-        "method": "" if offline else method,
-        "patience_s": "" if offline else f"{patience:g}",
-    }
-    _place(Move(kind=MoveKind.DATABASE, to=to, name=name, options=_given(options)), **common)
+    asked = partial(
+        api.place_database, name, to, offline=offline, method=method, patience_s=patience
+    )
+    _place(asked, **common)
 
 
 def _place(
-    asked: Move,
+    asked: Callable[..., Plan],
     *,
     dsn: str,
     dry_run: bool,
@@ -196,36 +182,10 @@ def _place(
     plan_file: Path | None,
 ) -> None:
     """Make a plan of what was asked for, show it, ask, and carry it out."""
-    now = datetime.now(UTC)
-    with Cluster(dsn) as cluster:
-        moves = moves_for(cluster, asked)
-        plan = plan_for(cluster, moves, id=f"{now:%Y%m%d-%H%M%S}-{asked.kind}", now=now)
+    plan = asked(dsn=dsn)
     if dry_run:
         plans.show_looks(plan, dsn)
         return
-    if not plans.agree(plan, dsn, yes=yes):
-        return
-    path = plan_file or plans.state_folder() / f"{plan.id}.json"
-    if path.exists():
-        raise UsageError(f"{path} exists", hint="Name another file, or carry it out: plan apply.")
-    try:
-        make_folders(path.parent)
-    except (OSError, ChangeableError) as error:
-        raise UsageError(
-            f"could not make {path.parent}: {getattr(error, 'strerror', error.args[0])}",
-            hint="Name a file that keeps what is done: --plan FILE.",
-        ) from error
-    write_plan(path, plan)
-    plans.carry_out(path, plan, dsn, room_is_there=room_is_there)
-
-
-def _given(options: dict[str, str]) -> dict[str, str]:
-    """Return the options that say something."""
-    return {name: value for name, value in options.items() if value}
-
-
-def _folder(to: str) -> str:
-    """Return a folder as an absolute path."""
-    if not to:
-        raise UsageError("--on names no folder", hint="Perhaps a variable of the shell is not set.")
-    return os.path.abspath(to)  # noqa: PTH100 - links are followed later, by the server's rules
+    if plans.agree(plan, dsn, yes=yes):
+        path = api.plan_keep(plan, plan_file)
+        plans.carry_out(path, plan, dsn, room_is_there=room_is_there)

@@ -12,23 +12,16 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, cell, print_json, print_records, say, words
 from pgflash.errors import PgflashError
 from pgflash.model.plan import MoveKind, Plan
 from pgflash.model.sizes import megabytes
-from pgflash.place import Journal, Seen, Startup, apply_plan, is_down, look_at, undo_plan
-from pgflash.place.journal import read_own_plan, read_plan
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
 _COLUMNS = ("kind", "name", "database", "to", "was", "bytes", "state", "step", "seconds", "message")
-
-
-def state_folder() -> Path:
-    """Return where plans are kept that nobody named a file for."""
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(base).expanduser() / "pgflash" / "plans"
 
 
 class PlanScreen:
@@ -81,7 +74,7 @@ def show(*, file: Path | None, form: str) -> None:
     if file is None:
         _list()
         return
-    found = read_plan(file)
+    found = api.plan_show(file)
     records = [_record(found, index) for index in range(len(found.moves))]
     if form == "json":
         print_json({"plan": found.id, "moves": records})
@@ -102,7 +95,7 @@ def apply(*, file: Path, dsn: str, dry_run: bool, yes: bool, room_is_there: bool
 
     Shows the commands that it would run, and asks.  A plan that others may write is refused.
     """
-    found = read_own_plan(file)
+    found = api.plan_read(file)
     if dry_run:
         show_looks(found, dsn)
         return
@@ -120,7 +113,7 @@ def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
 
     Shows the commands that it would run, and asks.  A plan that others may write is refused.
     """
-    found = read_own_plan(file)
+    found = api.plan_read(file)
     _print_plan(found)
     if any(move.kind is MoveKind.WAL for move in found.moves):
         say("Note: to move the WAL back the server is stopped and started again.")
@@ -128,15 +121,15 @@ def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
     if not yes and not _ask("Take back what was done?"):
         return
     with PlanScreen(Console(stderr=True, soft_wrap=True)) as screen:
-        undo_plan(Journal(file, found, screen), dsn, room_is_there=room_is_there)
+        api.plan_undo(file, found, dsn=dsn, room_is_there=room_is_there, listener=screen)
 
 
 # ---- used by pgflash place, too
 
 
-def show_looks(found: Plan, dsn: str) -> tuple[Seen, ...]:
+def show_looks(found: Plan, dsn: str) -> tuple[api.Seen, ...]:
     """Print what each move would mean; raise the reason of the first that is refused."""
-    seen = look_at(found, dsn)
+    seen = api.plan_look(found, dsn=dsn)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("what", "from", "to"):
         table.add_column(name, overflow="fold")
@@ -161,7 +154,7 @@ def show_looks(found: Plan, dsn: str) -> tuple[Seen, ...]:
     return seen
 
 
-def _remarks(seen: tuple[Seen, ...]) -> list[str]:
+def _remarks(seen: tuple[api.Seen, ...]) -> list[str]:
     """Return what is to be said of locks, speeds and risks, each once."""
     looks = [one.look for one in seen if one.look is not None and not one.look.is_there]
     locks = dict.fromkeys(f"Lock: {look.lock}" for look in looks)
@@ -176,22 +169,16 @@ def _remarks(seen: tuple[Seen, ...]) -> list[str]:
 def _print_commands(found: Plan) -> None:
     """Say which commands of the plan would be run, and as whom, before anybody agrees to it."""
     user = getpass.getuser() if os.geteuid() else "root"
-    lines = list[str]()
-    for move, record in zip(found.moves, found.records, strict=True):
-        startup = Startup.from_json(noted) if (noted := record.notes.get("startup")) else None
-        for what in ("stop", "start"):
-            commands = {move.options.get(f"{what}_command", "")}
-            commands |= {getattr(startup, f"{what}_command")} if startup else set()
-            lines += [f"Runs as {user} to {what} the server: {one}" for one in commands if one]
-        if move.kind is MoveKind.ARCHIVE and (command := move.options.get("command")):
-            lines.append(f"Sets archive_command, which the server runs: {command}")
-    for line in dict.fromkeys(lines):
-        say(line)
+    for what, one in api.plan_commands(found):
+        if what == "archive":
+            say(f"Sets archive_command, which the server runs: {one}")
+        else:
+            say(f"Runs as {user} to {what} the server: {one}")
 
 
 def agree(found: Plan, dsn: str, *, yes: bool) -> bool:
     """Show what would be done, and ask."""
-    if is_down(found, dsn):
+    if api.plan_is_down(found, dsn=dsn):
         # It cannot be asked what a move would mean.
         _print_plan(found)
         say("Note: the server is down since a move of the WAL was cut off; it is started.")
@@ -207,9 +194,8 @@ def agree(found: Plan, dsn: str, *, yes: bool) -> bool:
 def carry_out(path: Path, found: Plan, dsn: str, *, room_is_there: bool) -> None:
     """Carry out a plan, and say how to go on with it or take it back."""
     with PlanScreen(Console(stderr=True, soft_wrap=True)) as screen:
-        journal = Journal(path, found, screen)
         try:
-            apply_plan(journal, dsn, room_is_there=room_is_there)
+            api.plan_apply(path, found, dsn=dsn, room_is_there=room_is_there, listener=screen)
         except (PgflashError, KeyboardInterrupt):
             screen.say(f"Go on with it: pgflash plan apply {path}")
             screen.say(f"Take it back:  pgflash plan undo {path}")
@@ -271,12 +257,12 @@ def _print_plan(found: Plan) -> None:
 
 def _list() -> None:
     """List the plans that nobody named a file for."""
-    paths = sorted(state_folder().glob("*.json"))
+    paths = sorted(api.plan_folder().glob("*.json"))
     if not paths:
-        say(f"There are no plans in {state_folder()}.")
+        say(f"There are no plans in {api.plan_folder()}.")
     for path in paths:
         try:
-            found = read_plan(path)
+            found = api.plan_show(path)
         except PgflashError as error:
             say(f"{path}  {error.message}")
             continue

@@ -101,7 +101,7 @@ def report_command(
         _print(api.read_period(file), form, output)
         return
     with opened(dsn, store) as snapshots:
-        report = api.report_period(snapshots, begin=begin, end=end, every_row=form == "json")
+        report = api.report(snapshots, begin=begin, end=end, every_row=form == "json")
     _print(report, form, output)
 
 
@@ -148,17 +148,22 @@ def _read(word: str, once: Callable[[], api.OpenStore]) -> AwrReport:
             hint="Write it as two snapshots with two dots between them, such as 10..16, or name "
             "a report in a .json file.",
         )
-    return api.report_period(once(), begin=begin, end=end, every_row=True)
+    return api.report(once(), begin=begin, end=end, every_row=True)
 
 
 def opened(dsn: str | None, store: Path | None) -> api.OpenStore:
     """Open the store of snapshots that the options name."""
+    one_source(dsn, store)
+    return api.open_store(dsn=dsn, path=store)
+
+
+def one_source(dsn: str | None, store: Path | None) -> None:
+    """Refuse two sources of snapshots."""
     if dsn is not None and store is not None:
         raise UsageError(
             "--dsn and --store exclude each other",
             hint="Snapshots are in a database or in a file: name one of them.",
         )
-    return api.open_store(dsn=dsn, path=store)
 
 
 def _form(form: api.Form | None, output: Path | None) -> api.Form:

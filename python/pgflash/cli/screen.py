@@ -21,8 +21,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from pgflash.api import Stage
 from pgflash.cli.output import cell, words
-from pgflash.lab.progress import Stage
 
 
 class _Left(ProgressColumn):

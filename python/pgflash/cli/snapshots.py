@@ -12,7 +12,7 @@ from rich.console import Console
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, complain, print_json, print_records, say
-from pgflash.cli.report import opened
+from pgflash.cli.report import one_source
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.snapshot import SnapshotHead
 
@@ -93,10 +93,7 @@ def snapshot_command(
 def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
     """Take one, and say so in one line."""
     before = None if keep is None else datetime.now(UTC) - keep
-    if store is None:
-        head, dropped = api.take_snapshot(dsn=dsn, drop_before=before)
-    else:
-        head, dropped = api.collect_snapshot(dsn=dsn, path=store, drop_before=before)
+    head, dropped = api.snapshot(dsn=dsn, path=store, drop_before=before)
     gone = f", {dropped} older dropped" if dropped else ""
     say(f"snapshot {head.id}, taken in {head.took_ms:.0f} ms{gone}")
 
@@ -117,8 +114,8 @@ def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
 @form_option("How they are printed.")
 def snapshots_command(*, dsn: str | None, store: Path | None, form: str) -> None:
     """List the snapshots of a database, or of a file."""
-    with opened(dsn, store) as snapshots:
-        heads = snapshots.list()
+    one_source(dsn, store)
+    heads = api.snapshots(dsn=dsn, path=store)
     if form == "json":
         print_json([_record(head) for head in heads])
     elif form == "csv":

@@ -6,16 +6,10 @@ import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
+from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, print_json, words
-from pgflash.errors import PgflashError
 from pgflash.model.live import Sample
-from pgflash.web.collector import Collector
-from pgflash.web.ring import Ring
-from pgflash.web.tables import LiveTable, headline, tables
-
-#: How long the first sample may take to come: two readings, a second apart.
-FIRST_S = 20.0
 
 
 @click.command(
@@ -42,72 +36,26 @@ def top_command(*, dsn: str | None, interval_s: float, seconds: int | None, form
 
     Where the output is no terminal, the readings follow one another.
     """
-    collector = Collector(dsn or "", Ring(), interval_s=interval_s)
-    collector.start()
-    try:
-        with collector.watched():
-            if form == "json":
-                for sample in filter(None, _Samples(collector, seconds)):
-                    print_json(msgspec.to_builtins(sample), indent=None)
-            else:
-                _show(collector, seconds)
-    finally:
-        collector.stop(wait_s=2.0)
+    with api.top(dsn=dsn, interval_s=interval_s, readings=seconds) as watch:
+        if form == "json":
+            for sample in filter(None, watch):
+                print_json(msgspec.to_builtins(sample), indent=None)
+        else:
+            _show(watch, screen=seconds is None)
 
 
-def _show(collector: Collector, seconds: int | None) -> None:
+def _show(watch: api.Watch, *, screen: bool) -> None:
     console = Console()
     if not console.is_terminal:
-        for sample in _Samples(collector, seconds):
-            console.print(_page(collector, sample, width=0))
+        for sample in watch:
+            console.print(_page(watch, sample, width=0))
         return
     # What is said of the session is said before the screen is taken.
-    collector.ring.wait(0, FIRST_S)
-    with Live(console=console, screen=seconds is None, auto_refresh=False) as live:
+    watch.connected()
+    with Live(console=console, screen=screen, auto_refresh=False) as live:
         live.update(words("Connecting to the server."), refresh=True)
-        for sample in _Samples(collector, seconds):
-            live.update(_page(collector, sample, width=console.width), refresh=True)
-
-
-class _Samples:
-    """The samples as they come; the first one must come in time, later ones may be missed."""
-
-    def __init__(self, collector: Collector, count: int | None) -> None:
-        self._collector = collector
-        self._left = count
-        self._number = 0
-        self._waits = True
-
-    def __iter__(self) -> "_Samples":
-        return self
-
-    def __next__(self) -> Sample | None:
-        """Return the next sample, or None to say how it stands with the server."""
-        if self._left == 0:
-            raise StopIteration
-        found = self._next()
-        if self._left is not None and found is not None:
-            self._left -= 1
-        return found
-
-    def _next(self) -> Sample | None:
-        ring = self._collector.ring
-        while True:
-            if not ring.wait(self._number, FIRST_S if self._waits else 5.0):
-                if self._waits:
-                    raise PgflashError(f"nothing was read within {FIRST_S:.0f} seconds")
-                return None
-            messages, _gap = ring.after(self._number)
-            self._number = messages[-1].number
-            newest = [one for one in messages if one.kind == "sample"]
-            if newest:
-                self._waits = False
-                return msgspec.json.decode(newest[-1].data, type=Sample)
-            status = self._collector.status
-            if status.state == "lost" and self._waits:
-                raise PgflashError(status.sentence, hint=status.hint)
-            if status.state == "lost":
-                return None
+        for sample in watch:
+            live.update(_page(watch, sample, width=console.width), refresh=True)
 
 
 #: From so many columns on, tables stand beside each other, so that all fits into 24 lines.
@@ -115,14 +63,14 @@ WIDE = 80
 _LEFT, _RIGHT = ("Average active sessions by wait class", "Latency in ms"), ("Requests",)
 
 
-def _page(collector: Collector, sample: Sample | None, *, width: int) -> RenderableType:
+def _page(watch: api.Watch, sample: Sample | None, *, width: int) -> RenderableType:
     """Return what is shown: a sentence, then tables; or how it stands with the server."""
-    status = collector.status
+    status = watch.status
     if sample is None:
         return words(f"{status.sentence} {status.hint}".strip() or "Waiting for the server.")
-    said = headline(sample, collector.server)
+    said = api.headline(sample, watch.server)
     head = words(f"{sample.at[11:19]}  {said}", style="bold")
-    found = {one.title: one for one in tables(sample)}
+    found = {one.title: one for one in api.sample_tables(sample)}
     if width < WIDE:
         return Group(head, *(_spaced(one) for one in found.values()))
     beside = Table.grid(padding=(0, 4))
@@ -136,11 +84,11 @@ def _page(collector: Collector, sample: Sample | None, *, width: int) -> Rendera
     return Group(head, _table(first), *(_spaced(one) for one in others), beside)
 
 
-def _spaced(one: LiveTable) -> RenderableType:
+def _spaced(one: api.LiveTable) -> RenderableType:
     return Group(words(""), _table(one))
 
 
-def _table(one: LiveTable) -> RenderableType:
+def _table(one: api.LiveTable) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place, name in enumerate(one.columns):
         table.add_column(name, justify="right" if place else "left")

@@ -23,7 +23,7 @@ from pgflash.lab.order import Order, ResumeError, require_extension
 from pgflash.lab.progress import Listener, Stage
 from pgflash.lab.run import run_scenario
 from pgflash.lab.scenario import Scenario, load_scenario, scenario_names
-from pgflash.lab.store import RUN_FILE, Store, write_file
+from pgflash.lab.store import REPORT_FILE, RUN_FILE, Store, write_file
 from pgflash.model.run import Run
 
 #: The preset for a series that is to end within the hour.
@@ -37,6 +37,8 @@ class Ended:
     scenario: str
     run: Run | None
     failed: str = ""
+    #: The file of its report.
+    report: Path | None = None
 
 
 def load_all(preset: str, changes: Mapping[str, str]) -> list[Scenario]:
@@ -81,7 +83,8 @@ def run_series(
         told = _Onward(listener, title=name, later_s=later_s)
         try:
             run = _go_on(order, f"{series.stem}-{name}", told)
-            ended.append(Ended(scenario=name, run=run))
+            report = store.folder(run.id) / REPORT_FILE
+            ended.append(Ended(scenario=name, run=run, report=report))
         except (PgflashError, psycopg.Error, OSError) as error:
             listener.note(f"{name} failed: {error}")
             ended.append(Ended(scenario=name, run=None, failed=str(error)))

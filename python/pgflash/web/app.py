@@ -33,8 +33,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pgflash.analyze.words import sentence
 from pgflash.errors import PgflashError, UsageError
+from pgflash.live.collector import Collector, Status
+from pgflash.live.ring import Message
 from pgflash.web import metrics, pages
-from pgflash.web.collector import Collector, Status
 from pgflash.web.data import Data
 from pgflash.web.details import (
     CACHE_KEPT_S,
@@ -44,7 +45,6 @@ from pgflash.web.details import (
     TooOftenError,
     read_times,
 )
-from pgflash.web.ring import Message
 from pgflash.web.security import SESSION_S, Doorman, Guard, Policy
 
 _HERE = Path(__file__).parent

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from pgflash.analyze.words import count, percent
+from pgflash.live.tables import LiveTable
 from pgflash.model.sizes import size
 from pgflash.report.colours import DISK
-from pgflash.web.tables import LiveTable
 
 Row = Mapping[str, Any]
 

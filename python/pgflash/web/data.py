@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pgflash.live.collector import Collector
 from pgflash.model.live import LiveServer
-from pgflash.web.collector import Collector
 from pgflash.web.details import Details, read_times
 from pgflash.web.shelf import NoSuchRunError, Shelf
 

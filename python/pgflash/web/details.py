@@ -23,17 +23,20 @@ import psycopg
 from psycopg import sql
 
 from pgflash import api
-from pgflash.collect.cache_view import read_cache
-from pgflash.collect.history import read_history
-from pgflash.collect.live import STATEMENT_TIMEOUT_MS
-from pgflash.collect.old_stretch import OldStretch, read_old_stretch
-from pgflash.collect.segments import name_files
-from pgflash.collect.stretch import read_stretch
+from pgflash.api import (
+    STATEMENT_TIMEOUT_MS,
+    OldStretch,
+    PgStore,
+    name_files,
+    read_cache,
+    read_history,
+    read_old_stretch,
+    read_stretch,
+)
 from pgflash.errors import PgflashError, UsageError
+from pgflash.live.segments import Segments, rows, top_files
 from pgflash.model.live import LiveServer, Stretch
 from pgflash.session import Connection, connect, said
-from pgflash.store import PgStore
-from pgflash.web.segments import Segments, rows, top_files
 
 STRETCH_MAX = timedelta(days=31)
 KEPT_MAX = 64

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pgflash.analyze.words import percent, things
+from pgflash.live.tables import LiveTable
 from pgflash.model.sizes import digits
-from pgflash.web.tables import LiveTable
 
 Row = Mapping[str, Any]
 

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from pgflash.analyze.words import percent, sentence
+from pgflash.live.collector import Collector
+from pgflash.live.ring import Ring
+from pgflash.live.tables import headline, tables
 from pgflash.model.live import Sample, Stretch
 from pgflash.web import cache_words, figures, lab_words
-from pgflash.web.collector import Collector
-from pgflash.web.ring import Ring
-from pgflash.web.tables import headline, tables
 
 #: Tables of the present that no figure has.
 _FACTS = ("Transactions", "Flash cache")

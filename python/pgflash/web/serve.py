@@ -13,12 +13,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from pgflash.errors import PgflashError
+from pgflash.live.collector import Collector
+from pgflash.live.ring import Ring
 from pgflash.session import parse_dsn
 from pgflash.web.app import STORE, make_app
-from pgflash.web.collector import Collector
 from pgflash.web.door import ACCEPTED_AT_ONCE, Connection, Door, Limits, allowed_connections
 from pgflash.web.log import Sayings
-from pgflash.web.ring import Ring
 from pgflash.web.security import Policy
 
 #: Streams have no end, so who watches is not waited for.

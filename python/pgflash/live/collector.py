@@ -24,11 +24,11 @@ from pgflash.analyze.live import sample
 from pgflash.collect.live import LiveReader
 from pgflash.collect.segments import FileReader
 from pgflash.errors import PgflashError
+from pgflash.live.notices import changes
+from pgflash.live.ring import Ring
+from pgflash.live.segments import EVERY, Segments
 from pgflash.model.live import FileChange, LiveServer, Reading
 from pgflash.session import Connection, connect
-from pgflash.web.notices import changes
-from pgflash.web.ring import Ring
-from pgflash.web.segments import EVERY, Segments
 
 INTERVAL_S = 1.0
 #: Without viewers.

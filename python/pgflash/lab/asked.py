@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What `pgflash lab run` was asked, as orders: one scenario or all, new or gone on with.
+"""What the lab was asked to run, as orders: one scenario or all, new or gone on with.
 
 Whoever goes on with a run need not say again how it was ordered: without --preset and
 --set its own are taken.  With them they must be the same, or the run refuses.
@@ -18,13 +18,10 @@ from pgflash.lab.store import Store
 from pgflash.model.run import Run
 from pgflash.model.stored import StoredRunError
 
-#: Stands for every scenario.
-ALL = "all"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The options of the command."""
+    """What is asked, as lab_run() and its command have it."""
 
     scenario: str
     preset: str

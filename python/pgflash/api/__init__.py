@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash as a library: all that the command can do, by the same names.
+
+with open_store(dsn="dbname=app") as store:
+    found = report(store, begin="2026-11-22T10:00", end="last")
+found.table("top-events").rows
+Path("report.html").write_text(render_period(found, "html"))
+
+devices(dsn="dbname=app")[0].media
+path = plan_keep(place_table("public.stock", "flash", dsn="dbname=app"))
+plan_apply(path, dsn="dbname=app")
+
+run, page = lab_run("oltp-approaches", preset="demo")
+result(run)["ratios"]["flash-cache/baseline"]
+
+with top(dsn="dbname=app", readings=5) as samples:
+    print([sample.commits_s for sample in samples if sample is not None])
+
+A command of two words is one name: `pgflash lab run` is lab_run().  `pgflash serve` alone is
+none, for it is a program and not a function.  A DSN that is left out is the environment's
+(PGHOST and its kin).  Sizes are in bytes and times in seconds, unless a name ends in another
+unit.  What a user can mend is raised as a subclass of PgflashError, with a hint; a session that
+cannot be had as SessionError.  Nothing here prints or asks.
+"""
+
+from pgflash.advise.approaches import Situation
+from pgflash.advise.check import predict_run
+from pgflash.advise.papers import predict_papers
+from pgflash.analyze import compare
+from pgflash.analyze.cost import RunCosts
+from pgflash.api.advising import (
+    advise,
+    advise_oracle,
+    advise_plan,
+    file_situation,
+    server_situation,
+)
+from pgflash.api.machines import (
+    devices,
+    devices_probe,
+    doctor,
+    memory,
+    memory_remove,
+    probe_takes_s,
+    read_prices,
+    read_probe,
+    write_probe,
+)
+from pgflash.api.periods import report, report_around, snapshot, snapshots
+from pgflash.api.placing import (
+    place_archive,
+    place_database,
+    place_index,
+    place_table,
+    place_temp,
+    place_wal,
+    plan_apply,
+    plan_commands,
+    plan_folder,
+    plan_is_down,
+    plan_keep,
+    plan_look,
+    plan_read,
+    plan_show,
+    plan_undo,
+)
+from pgflash.api.runs import (
+    Checked,
+    StoredRun,
+    cost,
+    lab_list,
+    lab_paper,
+    lab_predict,
+    lab_report,
+    lab_run,
+    lab_run_all,
+    lab_runs,
+    lab_show,
+    sentences_of,
+)
+from pgflash.api.watching import top
+from pgflash.collect.cache_view import read_cache
+from pgflash.collect.history import read_history
+from pgflash.collect.live import STATEMENT_TIMEOUT_MS
+from pgflash.collect.memory import CacheMemory
+from pgflash.collect.old_stretch import OldStretch, read_old_stretch
+from pgflash.collect.probe import is_folder
+from pgflash.collect.segments import name_files
+from pgflash.collect.stretch import read_stretch
+from pgflash.lab.pages import paper_page
+from pgflash.lab.progress import Listener as LabListener
+from pgflash.lab.progress import Stage
+from pgflash.lab.scenario import Scenario, parse_changes
+from pgflash.lab.series import Ended
+from pgflash.lab.store import REPORT_FILE, read_run
+from pgflash.live.tables import LiveTable, headline
+from pgflash.live.tables import tables as sample_tables
+from pgflash.live.watch import Watch
+from pgflash.place import Listener as PlaceListener
+from pgflash.place import Seen
+from pgflash.report import render_page as render_report
+from pgflash.report import result
+from pgflash.report.awr import FORMS, Form
+from pgflash.report.awr import render as render_period
+from pgflash.report.awr import render_html as render_period_page
+from pgflash.report.awr.stored import read_period
+from pgflash.report.paper import PAPER_FORMS, PaperForm, render_paper, render_paper_html
+from pgflash.store import OpenStore, PgStore, open_store
+
+__all__ = [
+    "FORMS",
+    "PAPER_FORMS",
+    "REPORT_FILE",
+    "STATEMENT_TIMEOUT_MS",
+    "CacheMemory",
+    "Checked",
+    "Ended",
+    "Form",
+    "LabListener",
+    "LiveTable",
+    "OldStretch",
+    "OpenStore",
+    "PaperForm",
+    "PgStore",
+    "PlaceListener",
+    "RunCosts",
+    "Scenario",
+    "Seen",
+    "Situation",
+    "Stage",
+    "StoredRun",
+    "Watch",
+    "advise",
+    "advise_oracle",
+    "advise_plan",
+    "compare",
+    "cost",
+    "devices",
+    "devices_probe",
+    "doctor",
+    "file_situation",
+    "headline",
+    "is_folder",
+    "lab_list",
+    "lab_paper",
+    "lab_predict",
+    "lab_report",
+    "lab_run",
+    "lab_run_all",
+    "lab_runs",
+    "lab_show",
+    "memory",
+    "memory_remove",
+    "name_files",
+    "open_store",
+    "paper_page",
+    "parse_changes",
+    "place_archive",
+    "place_database",
+    "place_index",
+    "place_table",
+    "place_temp",
+    "place_wal",
+    "plan_apply",
+    "plan_commands",
+    "plan_folder",
+    "plan_is_down",
+    "plan_keep",
+    "plan_look",
+    "plan_read",
+    "plan_show",
+    "plan_undo",
+    "predict_papers",
+    "predict_run",
+    "probe_takes_s",
+    "read_cache",
+    "read_history",
+    "read_old_stretch",
+    "read_period",
+    "read_prices",
+    "read_probe",
+    "read_run",
+    "read_stretch",
+    "render_paper",
+    "render_paper_html",
+    "render_period",
+    "render_period_page",
+    "render_report",
+    "report",
+    "report_around",
+    "result",
+    "sample_tables",
+    "sentences_of",
+    "server_situation",
+    "snapshot",
+    "snapshots",
+    "top",
+    "write_probe",
+]

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Advice: what flash would bring a server, and a plan of it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pgflash.advise.approaches import Situation, with_prices
+from pgflash.advise.approaches import advise as advise_work
+from pgflash.advise.media import drive_of_facts, drive_of_probe
+from pgflash.advise.oracle import AwrFileError, work_of_awr
+from pgflash.advise.plans import plan_of
+from pgflash.advise.work import work_of_report
+from pgflash.api.machines import devices, read_prices, read_probe
+from pgflash.collect.room import server_room
+from pgflash.errors import UsageError
+from pgflash.local import why_not_local
+from pgflash.model.advice import Advice
+from pgflash.model.awr import AwrReport
+from pgflash.model.device import DeviceFacts, Media
+from pgflash.model.plan import MoveState, Plan
+from pgflash.model.prices import price_of
+from pgflash.place.journal import read_plan, write_plan
+from pgflash.session import connect
+
+
+def advise(report: AwrReport, situation: Situation | None = None) -> Advice:
+    """Say whether storage is the bottleneck, and what flash would bring, by a report.
+
+    Times are in milliseconds a transaction, unless their names say otherwise.  NoAdviceError if
+    the report has too little to judge by.
+    """
+    known = situation or Situation()
+    return advise_work(work_of_report(report, flash_tablespaces=known.flash_tablespaces), known)
+
+
+def advise_oracle(path: Path, situation: Situation | None = None) -> Advice:
+    """Say the same by an Oracle AWR report, text or HTML."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise AwrFileError(f'could not read "{path}": {error.strerror}') from error
+    return advise_work(work_of_awr(text, name=str(path)), situation)
+
+
+def file_situation(
+    *,
+    flash_bytes: int | None = None,
+    users: float | None = None,
+    cores: float | None = None,
+    probes: Iterable[Path] = (),
+    prices: Path | None = None,
+) -> Situation:
+    """Return what is known where there is no server: what the user says.
+
+    The first of two probes is the array's, a single one the flash device's; prices are of
+    devices that are called array and flash.
+    """
+    known = Situation(
+        flash_bytes=None if flash_bytes is None else float(flash_bytes), users=users, cores=cores
+    )
+    read = [read_probe(path) for path in probes]
+    if read:
+        known = replace(known, flash=drive_of_probe(read[-1].probe, name=read[-1].name, flash=True))
+    if len(read) > 1:
+        array = drive_of_probe(read[0].probe, name=read[0].name, flash=False)
+        known = replace(known, array=array)
+    priced = read_prices(prices) if prices is not None else ()
+    return with_prices(
+        known, array=price_of(priced, name="array"), flash=price_of(priced, name="flash")
+    )
+
+
+def server_situation(
+    *,
+    dsn: str | None = None,
+    flash: Path | None = None,
+    flash_bytes: int | None = None,
+    probes: Iterable[Path] = (),
+    users: float | None = None,
+    cores: float | None = None,
+    prices: Path | None = None,
+    tablespace: str = "",
+) -> tuple[Situation, str]:
+    """Return what a server and its machine tell beside a report, and the server's identity.
+
+    FLASH is a folder on the flash device, TABLESPACE one of the server's on it.  Of a server
+    elsewhere the devices are not known.
+    """
+    with connect(dsn or "") as connection:
+        room = server_room(connection)
+        local = not why_not_local(connection)
+    found = devices(dsn=dsn, every=True, prices=prices, probes=probes) if local else ()
+    array = _device_with("data", found)
+    wal, cache = _device_with("wal", found), room.has_cache
+    fast = _device_of(flash, found) if flash is not None else None
+    known = Situation(
+        flash_bytes=flash_bytes
+        if flash_bytes is not None
+        else (fast.free_bytes if fast is not None else None),
+        sizes=room.sizes,
+        database_bytes=room.database_bytes,
+        shared_buffers_bytes=room.shared_buffers_bytes,
+        wal_bytes=2 * room.max_wal_bytes,
+        users=users,
+        cores=cores,
+        on_flash=frozenset(
+            part
+            for part, there in (("cache", cache), ("wal", _is_apart_on_flash(wal, array)))
+            if there
+        ),
+        archiving=room.archiving,
+        archive_on_array=array is not None and room.archiving and "archive" in array.parts,
+        flash_tablespaces=frozenset({tablespace} - {""} | _tablespaces_on_flash(found, array)),
+    )
+    if array is not None:
+        known = replace(known, array=drive_of_facts(array))
+    if fast is not None:
+        # Who names a folder as flash knows better than a virtual disk's rotational bit.
+        known = replace(known, flash=drive_of_facts(replace(fast, media=Media.FLASH)))
+    known = with_prices(
+        known, array=array.price if array else None, flash=fast.price if fast else None
+    )
+    return known, room.system_identifier
+
+
+def _device_with(part: str, devices: tuple[DeviceFacts, ...]) -> DeviceFacts | None:
+    return next((one for one in devices if part in one.parts), None)
+
+
+def _device_of(folder: Path, devices: tuple[DeviceFacts, ...]) -> DeviceFacts | None:
+    path = str(folder.resolve())
+    holding = [one for one in devices if Path(path).is_relative_to(one.mount_point)]
+    return max(holding, key=lambda one: len(one.mount_point), default=None)
+
+
+def _tablespaces_on_flash(
+    devices: tuple[DeviceFacts, ...], array: DeviceFacts | None
+) -> frozenset[str]:
+    """Return the tablespaces on other devices than the data, that are flash."""
+    return frozenset(
+        part.removeprefix("tablespace ")
+        for one in devices
+        if one.media is Media.FLASH and one != array
+        for part in one.parts
+        if part.startswith("tablespace ")
+    )
+
+
+def _is_apart_on_flash(wal: DeviceFacts | None, array: DeviceFacts | None) -> bool:
+    return wal is not None and wal != array and wal.media is Media.FLASH
+
+
+def advise_plan(
+    advice: Advice,
+    path: Path,
+    *,
+    approach: str = "",
+    tablespace: str = "",
+    flash: Path | None = None,
+    system_identifier: str = "",
+) -> Plan:
+    """Write an advice's moves to a file for pgflash plan apply, and return them.
+
+    A plan of which anything was made stays: without it nobody could take that back.
+    """
+    if path.exists() and any(r.state is not MoveState.PLANNED for r in read_plan(path).records):
+        raise UsageError(
+            f'"{path}" holds moves that were made',
+            hint=f"Name another file, or take them back first: pgflash plan undo {path}",
+        )
+    plan = plan_of(
+        advice,
+        approach=approach,
+        tablespace=tablespace,
+        folder="" if flash is None else str(flash.absolute()),
+        system_identifier=system_identifier,
+        made_at=datetime.now(UTC).replace(microsecond=0),
+    )
+    write_plan(path, plan)
+    return plan

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The machine of a server: its devices, its settings, what caches have left in memory."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pgflash.advise.doctor import diagnose
+from pgflash.collect import probe as probing
+from pgflash.collect.devices import devices_of
+from pgflash.collect.host_settings import read_host
+from pgflash.collect.memory import CacheMemory, list_memory, remove_memory
+from pgflash.collect.places import Place, server_places
+from pgflash.collect.server_settings import read_server
+from pgflash.errors import PgflashError
+from pgflash.local import postmaster_pid, why_not_local
+from pgflash.model.device import DeviceFacts
+from pgflash.model.doctor import Diagnosis, DoctorFacts
+from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
+from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
+from pgflash.model.sizes import GB
+from pgflash.session import connect
+from pgflash.trusted import write_file
+
+
+def devices(
+    *,
+    dsn: str | None = None,
+    every: bool = False,
+    prices: Path | None = None,
+    probes: Iterable[Path] = (),
+) -> tuple[DeviceFacts, ...]:
+    """Return the devices that hold a local server's parts, and with EVERY all others.
+
+    Each has its price and its probe where the files PRICES and PROBES have one of its name or
+    mount point.  Sizes are in bytes.  PgflashError if the server is on another machine.
+    """
+    priced = read_prices(prices) if prices is not None else ()
+    probed = [read_probe(path) for path in probes]
+    with connect(dsn or "") as connection:
+        why = why_not_local(connection)
+        if why:
+            raise PgflashError(
+                f"its devices cannot be seen from here: {why}",
+                hint="Run it where the server runs, in the same container if it is in one.",
+            )
+        places = server_places(connection)
+    return tuple(_known(one, priced, probed) for one in devices_of(places, every=every))
+
+
+def _known(
+    device: DeviceFacts, prices: tuple[PricedDevice, ...], probes: list[ProbedDevice]
+) -> DeviceFacts:
+    """Return a device with its price and its newest probe."""
+    own = [one.probe for one in probes if one.mount_point == device.mount_point]
+    return replace(
+        device,
+        price=price_of(prices, name=device.name, mount_point=device.mount_point),
+        probe=max(own, key=lambda probe: probe.at, default=None),
+    )
+
+
+def read_prices(path: Path) -> tuple[PricedDevice, ...]:
+    """Return what a file says that devices cost."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise PricesError(f'could not read "{path}": {why}') from error
+    return prices_from_toml(text, name=str(path))
+
+
+def probe_takes_s(seconds: float) -> float:
+    """Return about how long a probe takes with so many seconds a step."""
+    return probing.expected_s(seconds)
+
+
+def devices_probe(
+    folder: Path,
+    *,
+    size_bytes: int = GB,
+    seconds: float = 3.0,
+    use_fio: bool = True,
+    tell: probing.Tell = lambda _title, _expected_s: None,
+) -> ProbedDevice:
+    """Measure the device that a folder is on, each step for SECONDS; TELL hears of each.
+
+    Times of the result are in milliseconds, rates in bytes or requests a second.  Puts load on
+    the device, and leaves nothing there.  UsageError if there is no room for SIZE_BYTES.
+    """
+    probe = probing.probe(
+        folder,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        size_bytes=size_bytes,
+        seconds=seconds,
+        use_fio=use_fio,
+        tell=tell,
+    )
+    path = folder.absolute()
+    device = devices_of([Place(part="probe", path=str(path))])[0]
+    return ProbedDevice(
+        name=device.name, mount_point=device.mount_point, folder=str(path), probe=probe
+    )
+
+
+def write_probe(path: Path, probed: ProbedDevice) -> None:
+    """Keep a probe in a file."""
+    try:
+        write_file(path, probe_to_json(probed))
+    except OSError as error:
+        raise StoredProbeError(f'could not write "{path}": {error.strerror}') from error
+
+
+def read_probe(path: Path) -> ProbedDevice:
+    """Return the probe that a file holds."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise StoredProbeError(f'could not read "{path}": {error.strerror}') from error
+    return probe_from_json(text, name=str(path))
+
+
+def doctor(*, dsn: str | None = None, probes: Iterable[Path] = ()) -> tuple[Diagnosis, ...]:
+    """Return what the doctor finds with a server and, if it is this one, its machine.
+
+    Nothing is changed.  A probe says what the kernel cannot know of a device.
+    """
+    probed = [read_probe(path) for path in probes]
+    with connect(dsn or "") as connection:
+        server = read_server(connection)
+        why = why_not_local(connection)
+        if why:
+            return diagnose(DoctorFacts(server=server, host=None, why_no_host=why))
+        places = server_places(connection)
+        host = read_host(postmaster_pid(connection))
+    devices = tuple(_known(one, (), probed) for one in devices_of(places))
+    return diagnose(DoctorFacts(server=server, host=host, devices=devices))
+
+
+def memory(directories: Iterable[Path] = ()) -> tuple[CacheMemory, ...]:
+    """Return the memory of caches on this machine: sizes in bytes, ages in seconds.
+
+    DIRECTORIES are data directories that it may be of, beside those of running servers and the
+    usual ones.  Without root only one's own is seen.
+    """
+    return list_memory(directories)
+
+
+def memory_remove(name: str) -> None:
+    """Remove what a killed server left; PgflashError if a server uses it, or it is not there."""
+    remove_memory(name)
