@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgflash.analyze.ranks import percentile
 from pgflash.lab.oltp.measure import (
     HISTOGRAM_BOUNDS_MS,
     histogram,
     judge_mean,
     judge_share,
-    percentile,
     summarize,
     time_line,
 )

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from pgflash.analyze.ranks import percentile
 from pgflash.collect import fio
 from pgflash.collect import probe as probing
-from pgflash.collect.probe import DEPTHS, ProbeError, percentile, probe
+from pgflash.collect.probe import DEPTHS, ProbeError, probe
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.device import Probe
 from pgflash.model.probes import (

@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from pgflash.live import collector as collecting
@@ -23,7 +24,7 @@ from pgflash.live.collector import Collector
 from pgflash.live.notices import changes
 from pgflash.live.ring import MESSAGES_MAX, Ring
 from pgflash.live.segments import INTERVALS_MAX
-from pgflash.model.live import FileChange, Flow, LiveServer, Reading, WaitTime
+from pgflash.model.live import FileChange, Flow, LiveServer, Reading, Sample, WaitTime
 from pgflash.session import Connection, SessionError
 from pgflash.web.details import WAITING_MAX, Details
 from support.patience import PATIENCE_S, until
@@ -304,6 +305,8 @@ def test_files_that_cannot_be_looked_at_cost_only_the_segments() -> None:
     with collector.watched():
         drive(hours, collector, 100)
     assert len(rates(collector)) == 99
+    newest = [one for one in collector.ring.after(0)[0] if one.kind == "sample"][-1]
+    assert msgspec.json.decode(newest.data, type=Sample).headline
     assert calls == [1]
     assert collector.status.state in ("live", "late")
 

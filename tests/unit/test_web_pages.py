@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,13 +15,23 @@ import msgspec
 import pytest
 
 import pgflash.web
+from pgflash.live.tables import NOTHING_YET, headline
 from pgflash.model.lab_view import LabView, RunApproach, RunProgress, RunView
-from pgflash.model.live import FLOWS, Quantiles, Sample
+from pgflash.model.live import FLOWS, LiveServer, Quantiles, Sample
 from pgflash.model.waits import WaitClass
 from pgflash.report import colours
 from pgflash.web import cache_words, lab_words
 from pgflash.web.figures import in_words, performance, value_of
 
+SERVER = LiveServer(
+    version_num=180_004,
+    system_identifier="123",
+    started_at=datetime(2026, 11, 22, tzinfo=UTC),
+    in_recovery=False,
+    database="app",
+    role="watcher",
+    cores=8,
+)
 STATIC = Path(pgflash.web.__file__).parent / "static"
 
 SAMPLE = Sample(
@@ -190,3 +202,13 @@ def test_a_run_s_approaches_stand_beside_their_baseline() -> None:
 
 def test_an_empty_store_is_said_to_be_empty() -> None:
     assert lab(runs='there is none in "out"')["sentence"] == 'No runs: there is none in "out".'
+
+
+def test_a_sample_s_sentence_says_what_most_sessions_do() -> None:
+    sample = replace(SAMPLE, aas={"CPU": 1.0, "User I/O": 3.0})
+    said = "4.0 sessions are active on 8 cores; 75 % of them wait in class User I/O."
+    assert headline(sample, SERVER) == said
+    assert headline(replace(sample, aas={"CPU": 0.04}), SERVER) == "The database is idle."
+    assert headline(replace(sample, aas=None), None) == NOTHING_YET
+    at_work = headline(replace(sample, aas={"CPU": 2.0}), None)
+    assert at_work == "2.0 sessions are active; 100 % of them work."

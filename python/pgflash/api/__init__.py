@@ -93,7 +93,7 @@ from pgflash.lab.progress import Stage
 from pgflash.lab.scenario import Scenario, parse_changes
 from pgflash.lab.series import Ended
 from pgflash.lab.store import REPORT_FILE, read_run
-from pgflash.live.tables import LiveTable, headline
+from pgflash.live.tables import LiveTable
 from pgflash.live.tables import tables as sample_tables
 from pgflash.live.watch import Watch
 from pgflash.place import Listener as PlaceListener
@@ -139,7 +139,6 @@ __all__ = [
     "devices_probe",
     "doctor",
     "file_situation",
-    "headline",
     "is_folder",
     "lab_list",
     "lab_paper",

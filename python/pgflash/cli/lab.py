@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pgflash import api
 from pgflash.cli.options import examples, form_option, runs_option
-from pgflash.cli.output import Table, print_csv, print_json, say, write_page
+from pgflash.cli.output import Table, print_json, print_rows, say, write_page
 from pgflash.cli.screen import Screen
 from pgflash.errors import PgflashError
 from pgflash.model.run import Run
@@ -62,7 +62,7 @@ def list_command(*, form: str) -> None:
         (one.name, one.title, " ".join(one.presets), " ".join(a.name for a in one.approaches))
         for one in scenarios
     ]
-    _print_rows(form, head, rows)
+    print_rows(form, head, rows)
 
 
 @lab.command(
@@ -148,7 +148,7 @@ def _run_all(form: str, options: Mapping[str, Any]) -> None:
         print_json([api.result(run) for run in runs])
     elif form == "csv":
         rows = [(run.scenario, *row) for run in runs for row in _csv_rows(run)]
-        _print_rows(form, ("scenario", "approach", *(key for _, key, _ in _COLUMNS)), rows)
+        print_rows(form, ("scenario", "approach", *(key for _, key, _ in _COLUMNS)), rows)
     else:
         for run in runs:
             say("", run.title, "")
@@ -182,7 +182,7 @@ def show_command(*, run: str | None, root: Path, form: str) -> None:
     if not rows and form == "table":
         say(f"There is no run in {root / 'runs'}.")
         return
-    _print_rows(form, ("run", "preset", "attempts", "state"), rows)
+    print_rows(form, ("run", "preset", "attempts", "state"), rows)
 
 
 @lab.command("report", epilog=examples("pgflash lab report latest -o report.html"))
@@ -211,7 +211,7 @@ def _print_run(run: Run, form: str) -> None:
     approaches: dict[str, dict[str, Any]] = found["approaches"]
     ratios: dict[str, float] = found["ratios"]
     if form == "csv":
-        _print_rows(form, ("approach", *(key for _, key, _ in _COLUMNS)), _csv_rows(run))
+        print_rows(form, ("approach", *(key for _, key, _ in _COLUMNS)), _csv_rows(run))
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("approach")
@@ -223,9 +223,9 @@ def _print_run(run: Run, form: str) -> None:
         base = one["base"]
         ratio = 1.0 if name == base else ratios.get(f"{name}/{base}")
         title = one["title"] + (" (polluted)" if one["polluted"] else "")
-        cells = [_cell(ratio, "{:.2f}")]
-        cells += [_cell(found["paper_ratios"].get(name), "{:.2f}") for _ in papers]
-        cells += [_cell(one[key], shape) for _, key, shape in columns]
+        cells = [_shaped(ratio, "{:.2f}")]
+        cells += [_shaped(found["paper_ratios"].get(name), "{:.2f}") for _ in papers]
+        cells += [_shaped(one[key], shape) for _, key, shape in columns]
         table.add_row(title, *cells)
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -243,17 +243,5 @@ def _csv_rows(run: Run) -> list[tuple[str, ...]]:
     ]
 
 
-def _cell(value: float | None, shape: str) -> str:
+def _shaped(value: float | None, shape: str) -> str:
     return "–" if value is None else shape.format(value)
-
-
-def _print_rows(form: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print plain rows in the asked form."""
-    if form == "json":
-        print_json([dict(zip(head, row, strict=True)) for row in rows])
-    elif form == "csv":
-        print_csv(head, rows)
-    else:
-        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        for row in (head, *rows):
-            say("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip())

@@ -110,6 +110,18 @@ def print_records(columns: Sequence[str], records: Iterable[dict[str, object]]) 
     print_csv(columns, ([record[name] for name in columns] for record in records))
 
 
+def print_rows(form: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print plain rows as json, as csv, or else in columns."""
+    if form == "json":
+        print_json([dict(zip(head, row, strict=True)) for row in rows])
+    elif form == "csv":
+        print_csv(head, rows)
+    else:
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        for row in (head, *rows):
+            say("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip())
+
+
 def write_page(text: str, output: Path | None, *, what: str) -> None:
     """Write a page to a file and say so; without one, or to -, to standard output.
 

@@ -68,8 +68,7 @@ def _page(watch: api.Watch, sample: Sample | None, *, width: int) -> RenderableT
     status = watch.status
     if sample is None:
         return words(f"{status.sentence} {status.hint}".strip() or "Waiting for the server.")
-    said = api.headline(sample, watch.server)
-    head = words(f"{sample.at[11:19]}  {said}", style="bold")
+    head = words(f"{sample.at[11:19]}  {sample.headline}", style="bold")
     found = {one.title: one for one in api.sample_tables(sample)}
     if width < WIDE:
         return Group(head, *(_spaced(one) for one in found.values()))

@@ -17,7 +17,6 @@ result says so.  Every step ends in time: its loops look at the clock between re
 """
 
 import contextlib
-import math
 import mmap
 import os
 import random
@@ -29,6 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgflash.analyze.ranks import percentile
 from pgflash.collect import fio
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.device import DepthPoint, Probe
@@ -120,7 +120,7 @@ def _measure(run: _Run, *, at: str, tell: Tell, program: str) -> Probe:
         read_bytes_s=read_bytes_s,
         write_bytes_s=write_bytes_s,
         sync_ms=statistics.fmean(syncs),
-        sync_p99_ms=percentile(syncs, 0.99),
+        sync_p99_ms=percentile(sorted(syncs), 0.99),
         by=program or "pgflash",
         at=at,
     )
@@ -275,7 +275,7 @@ def _read_at_random(run: _Run, depth: int) -> DepthPoint:
         depth=depth,
         iops=len(every) / took,
         mean_ms=statistics.fmean(every),
-        p99_ms=percentile(every, 0.99),
+        p99_ms=percentile(sorted(every), 0.99),
     )
 
 
@@ -292,12 +292,6 @@ def _sync(run: _Run) -> list[float]:
         os.fdatasync(run.opened)
         times.append((time.perf_counter() - started) * 1000)
     return times
-
-
-def percentile(values: list[float], share: float) -> float:
-    """Return the smallest value that no less than a share of them do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(math.ceil(share * len(ordered)) - 1, 0)]
 
 
 # ---- helpers

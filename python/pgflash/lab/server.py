@@ -29,7 +29,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -47,6 +47,7 @@ from pgflash.lab.account import (
 from pgflash.lab.leftovers import remove_data
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.processes import children, servers_in, spawn
+from pgflash.waiting import wait_until
 
 log = logging.getLogger(__name__)
 
@@ -422,11 +423,11 @@ class Server:
         They notice by themselves, unless they are stopped or stuck.  One may be born while
         we look, of a postmaster that is just dying, so we look until there is none.
         """
-        if _wait_until(lambda: not servers_in(self.data), IMMEDIATE_WAIT_S):
+        if wait_until(lambda: not servers_in(self.data), IMMEDIATE_WAIT_S, every_s=_POLL_S):
             return
         for process in servers_in(self.data):
             process.send(signal.SIGKILL)
-        if not _wait_until(lambda: not servers_in(self.data), IMMEDIATE_WAIT_S):
+        if not wait_until(lambda: not servers_in(self.data), IMMEDIATE_WAIT_S, every_s=_POLL_S):
             alive = ", ".join(str(process.pid) for process in servers_in(self.data))
             raise ServerError(f"processes {alive} of a server in {self.base} do not go away")
 
@@ -508,16 +509,6 @@ _running: set[Server] = set()
 def _stop_all() -> None:
     for server in list(_running):
         server.stop("immediate")
-
-
-def _wait_until(condition: Callable[[], bool], wait_s: float) -> bool:
-    """Wait for a condition; False if the time ran out first."""
-    deadline = time.monotonic() + wait_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_S)
-    return True
 
 
 def _clean_environment(install: PgInstall) -> dict[str, str]:

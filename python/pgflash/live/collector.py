@@ -17,7 +17,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pgflash.analyze.live import sample
@@ -27,6 +27,7 @@ from pgflash.errors import PgflashError
 from pgflash.live.notices import changes
 from pgflash.live.ring import Ring
 from pgflash.live.segments import EVERY, Segments
+from pgflash.live.tables import headline
 from pgflash.model.live import FileChange, LiveServer, Reading
 from pgflash.session import Connection, connect
 
@@ -264,6 +265,7 @@ class Collector:
             return
         made = sample(before, reading, number=self.ring.newest + 1)
         if made is not None:
+            made = replace(made, headline=headline(made, self.server))
             self.ring.append("sample", lambda _number: made)
 
     def _tell(self, notice: Notice) -> None:

@@ -20,10 +20,13 @@ class LiveTable:
     words: int = 1
 
 
-def headline(sample: Sample | None, server: LiveServer | None) -> str:
+NOTHING_YET = "Nothing was measured yet."
+
+
+def headline(sample: Sample, server: LiveServer | None) -> str:
     """Return the sentence that a page begins with."""
-    if sample is None or sample.aas is None:
-        return "Nothing was measured yet."
+    if sample.aas is None:
+        return NOTHING_YET
     total = sum(sample.aas.values())
     if total < 0.05:
         return "The database is idle."

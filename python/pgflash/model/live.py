@@ -139,6 +139,8 @@ class Sample:
     commit_ms: float | None
     wal_bytes_s: float | None
     cache: CacheSecond | None
+    #: What it comes to, in a sentence; "" of samples that come from snapshots.
+    headline: str = ""
 
 
 #: Tablespace, database and number of a relation's files; the number is 0 for all others together.

@@ -22,8 +22,7 @@ import os
 import re
 import shlex
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +31,7 @@ import msgspec
 from pgflash.place import files
 from pgflash.place.errors import PlaceError
 from pgflash.place.owner import Owner
+from pgflash.waiting import wait_until
 
 STOP_WAIT_S = 600
 START_WAIT_S = 600
@@ -235,7 +235,7 @@ class ServerProcess:
                     hint="It is shutting down and will have to be started when it is down. "
                     "Nothing was moved.",
                 )
-        if not _wait(lambda: self.pid() != pid, STOP_WAIT_S):
+        if not wait_until(lambda: self.pid() != pid, STOP_WAIT_S, every_s=_POLL_S):
             raise PlaceError(
                 f"the server still runs, {STOP_WAIT_S} s after --stop-command",
                 hint="Nothing was moved.",
@@ -272,12 +272,14 @@ class ServerProcess:
                 self._run_command(startup.start_command, "start")
             else:
                 self._start_by_pg_ctl(startup)
-        if not _wait(self._is_ready, START_WAIT_S if self.pid() is not None else 10):
+        if not wait_until(
+            self._is_ready, START_WAIT_S if self.pid() is not None else 10, every_s=_POLL_S
+        ):
             raise PlaceError(f"the server in {self.data} does not get ready")
 
     def _are_orphans_gone(self) -> bool:
         """Wait until nothing is left of a server that was killed; say whether it came to that."""
-        return _wait(lambda: not self._has_orphans(), _ORPHANS_WAIT_S)
+        return wait_until(lambda: not self._has_orphans(), _ORPHANS_WAIT_S, every_s=_POLL_S)
 
     def _has_orphans(self) -> bool:
         """Say whether processes of a server that was killed are still there."""
@@ -436,13 +438,3 @@ def _first_line(done: subprocess.CompletedProcess[str]) -> str:
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:
     lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
     return lines[-1] if lines else f"exit code {done.returncode}"
-
-
-def _wait(condition: Callable[[], bool], wait_s: float) -> bool:
-    """Wait until a condition holds; False if the time ran out."""
-    deadline = time.monotonic() + wait_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_S)
-    return True

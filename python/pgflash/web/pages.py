@@ -14,7 +14,7 @@ import msgspec
 from pgflash.analyze.words import percent, sentence
 from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
-from pgflash.live.tables import headline, tables
+from pgflash.live.tables import NOTHING_YET, tables
 from pgflash.model.live import Sample, Stretch
 from pgflash.web import cache_words, figures, lab_words
 
@@ -52,7 +52,7 @@ def performance(collector: Collector, *, begin: str, end: str) -> dict[str, obje
         "status": collector.status,
         "notice": newest_notice(collector.ring),
         "server": collector.server,
-        "headline": headline(sample, collector.server),
+        "headline": sample.headline if sample is not None else NOTHING_YET,
         "figures": drawn,
         "hatchings": figures.hatchings(drawn),
         "sample": plain if live else None,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from math import ceil, sqrt
+from math import sqrt
 
+from pgflash.analyze.ranks import percentile
 from pgflash.lab.oltp.model import SecondPoint, TransactionLatency, ValidityFigure, Verdict
 
 #: Upper bounds of the histogram's buckets in ms: 0.125 to 64 s by the root of two.
@@ -17,13 +18,6 @@ HISTOGRAM_BOUNDS_MS = tuple(round(0.125 * 2 ** (step / 2), 3) for step in range(
 
 #: A deviation beyond this many standard errors is not chance (1 in 1,000).
 CHANCE_ERRORS = 3.3
-
-
-def percentile(ascending: Sequence[int], share: float) -> int:
-    """Return the smallest value that at least this share of all values do not exceed."""
-    # Rounded first: 0.999 * 1000 is a little more than 999 in floating point.
-    rank = ceil(round(share * len(ascending), 6))
-    return ascending[max(rank, 1) - 1]
 
 
 def summarize(transaction: str, latencies_us: Sequence[int]) -> TransactionLatency | None:

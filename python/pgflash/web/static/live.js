@@ -3,7 +3,7 @@
 
 import {Chart} from "./chart.js";
 import {Feed} from "./feed.js";
-import {clock, parseTime, percent} from "./format.js";
+import {clock, parseTime} from "./format.js";
 import {Repository} from "./repository.js";
 import {Stretch} from "./stretch.js";
 
@@ -23,13 +23,11 @@ let leaving = 0;
 let charts = [];
 let waiting = false;
 let paused = null;
-let server = null;
 let notice = null;
 
 const feed = new Feed((kind, data) => {
     if (kind === "status") say(data);
     if (kind === "gap") note("Some samples are missing: this page slept for too long.");
-    if (kind === "server") server = data;
     if (kind === "clock") note("The server's clock was set back: what was before is not shown.");
     if (kind === "notice") notice = {...data, x: parseTime(data.at).seconds};
     if (kind === "sample") headline(data);
@@ -46,19 +44,11 @@ function say({state, sentence, hint}) {
     document.body.dataset.state = state;
 }
 
-/** Say what the newest sample comes to, as headline() of tables.py. */
+/** Say what the newest sample comes to. */
 function headline(sample) {
     const at = document.querySelector("#at");
     if (at) at.textContent = clock(sample.x, feed.offset);
-    if (!result) return;
-    const classes = Object.entries(sample.aas ?? {});
-    const total = classes.reduce((sum, [, value]) => sum + value, 0);
-    const [name, most] = classes.reduce((best, one) => (one[1] > best[1] ? one : best), ["", 0]);
-    const cores = server?.cores ? ` on ${server.cores} cores` : "";
-    const doing = name === "CPU" ? "work" : `wait in class ${name}`;
-    if (sample.aas === null) result.textContent = "Nothing was measured yet.";
-    else if (total < 0.05) result.textContent = "The database is idle.";
-    else result.textContent = `${total.toFixed(1)} sessions are active${cores}; ${percent(most / total)} of them ${doing}.`;
+    if (result) result.textContent = sample.headline;
 }
 
 function note(sentence) {
