@@ -236,9 +236,6 @@ def test_where_no_background_worker_is_left_it_says_so_and_serves_when_there_is_
         "there is no background worker for the self-test: raise max_worker_processes"
     )
     occupied.unlink()
-    # Each look is a statement, which tries again.
-    until(lambda: cached.view()["mode_reason"] == "working")
-    until(lambda: cached.view()["writer_running"])
     names = (
         "pgflash",
         "pgflash writer",
@@ -246,6 +243,18 @@ def test_where_no_background_worker_is_left_it_says_so_and_serves_when_there_is_
         "pgflash snapshots",
         "pgflash sampler",
     )
+
+    def all_are_there() -> bool:
+        # Each look is a statement, which tries again.
+        view = cached.view()
+        said = since_start(cached)
+        return (
+            view["mode_reason"] == "working"
+            and view["writer_running"]
+            and all(f'background worker for "{name}" now' in said for name in names)
+        )
+
+    until(all_are_there)
     for name in names:
         assert since_start(cached).count(f'background worker for "{name}" now') == 1
 
