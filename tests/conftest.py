@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Fixtures for all tests: PostgreSQL installations and private servers.
 
 `--pg-major` (or PG in the environment) picks the server.  Tests of the extension bear

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: PostgreSQL
 # Write requirements.lock (what a user needs: runtime, lab, web) and requirements-dev.lock
 # (that, and what the tests need), with versions and hashes and no index address.
 # Needs uv, which nothing else here needs:  pip install uv && make lock

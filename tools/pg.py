@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: PostgreSQL
 """Find or fetch a PostgreSQL to build and test against: tools/pg.py 17 prints its pg_config.
 
 PostgreSQL 15 is unpacked from this machine's own Debian packages, with pg_repack; 16 and

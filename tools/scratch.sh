@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: PostgreSQL
 # Run a command with folders of its own for what it leaves: TMPDIR, and MEMDIR in memory.
 #
 #	tools/scratch.sh COMMAND...

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: PostgreSQL
 # All tests.  `make test` calls it when environment and rooms are built.
 #
 # First the C rooms under prove, then everything Python on one PostgreSQL (18), then

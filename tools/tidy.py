@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: PostgreSQL
 """House rules that no library checks; each is one function below with its reason.
 
     tools/tidy.py [FOLDER]     check the tracked files of a clone; exit 1 if a rule is broken
@@ -172,6 +173,19 @@ def c_files_open_with_an_essay(source: Source) -> Iterator[str]:
     if not head.lstrip().startswith("/*"):
         yield "1: does not open with a comment that says what the file is"
     if "SPDX-License-Identifier: PostgreSQL" not in head:
+        yield "1: lacks the line SPDX-License-Identifier: PostgreSQL"
+
+
+_LICENSED = {".css", ".html", ".j2", ".js", ".py", ".sh", ".sql", ".svg", ".toml"}
+
+
+def files_name_their_licence(source: Source) -> Iterator[str]:
+    """Who copies one file out of the tree must still know its terms; C has its own rule above."""
+    if source.room not in {"python", "tests", "tools"} or source.path.suffix not in _LICENSED:
+        return
+    first = source.text.splitlines()[:2]  # the second where the first says what runs it
+    named = any("SPDX-License-Identifier: PostgreSQL" in line for line in first)
+    if first and not named and "vendor" not in source.path.parts:
         yield "1: lacks the line SPDX-License-Identifier: PostgreSQL"
 
 
@@ -473,6 +487,7 @@ RULES: tuple[Rule, ...] = (
     hooks_know_one_another_and_core,
     versions_are_told_apart_in_one_place,
     c_files_open_with_an_essay,
+    files_name_their_licence,
     python_files_open_with_a_docstring,
     scripts_say_what_they_are,
     no_file_knows_this_machine,

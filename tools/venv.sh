@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: PostgreSQL
 # Make .venv from a lock file, or do nothing if it is there and right.
 #
 #	tools/venv.sh requirements.lock | requirements-dev.lock

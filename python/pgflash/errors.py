@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What pgflash raises.
 
 Every error that a user may see is a PgflashError: it carries the exit code of the

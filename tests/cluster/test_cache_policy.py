@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """keep, none and default for a relation: what they do, who may set them, and what they outlive.
 
 All on one server.  What a server outlives is in test_cache_policy_servers.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A cache policy set while another command rebuilds, rewrites or detaches the relation.
 
 What is in force afterwards is what was set last, whichever of the two came first.  Commands

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """keep, none and default on servers of their own: what is kept there, and what policies outlive.
 
 A restart, a crash, pg_upgrade, a standby, a server without the cache; see test_cache_policy.py

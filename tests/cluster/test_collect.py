@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A stock server, of every major, is collected from outside; what it lacks is said."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Nothing is stale beside the extensions that Debian packages for PostgreSQL 15.
 
 They need the network and several hundred megabytes, so they only run by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A real server on emulated devices: its own figures and the devices' must agree."""
 
 from __future__ import annotations

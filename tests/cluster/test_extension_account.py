@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The accounting on and off, at the ends of sessions, files and servers, and at its limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The accounting against everybody else who counts: the kernel, strace, PostgreSQL.
 
 Bytes and calls must agree exactly; times as far as two clocks around the same call can.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Where the accounting says that a read came from, and whose it was: devices that are known.
 
 An emulated disk, the flash cache and io workers each know what they did themselves.

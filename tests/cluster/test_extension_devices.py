@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A cache striped over several files, of which one may be missing, fail or hang."""
 
 from __future__ import annotations

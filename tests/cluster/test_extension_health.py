@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Flash that stalls, is slow, recovers, or must not be written much."""
 
 from __future__ import annotations

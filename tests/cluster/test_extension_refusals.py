@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Settings and cache files that cannot work: the server starts and works without the cache.
 
 Each case has one line in the log with a hint, and pgflash_cache says the same.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The cache in a running server: what bypasses it, what it shows, what it survives."""
 
 from __future__ import annotations

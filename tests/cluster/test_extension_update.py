@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """ALTER EXTENSION UPDATE leads from each version before to what CREATE EXTENSION makes now."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The views and functions of the extension: what they show, and to whom."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A library with one safeguard left out is caught by the tests that the true one passes.
 
 Each is built from the same source with one FC_BREAK of extension/src/broken.h and goes

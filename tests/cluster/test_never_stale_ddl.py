@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """No step that moves, cuts, copies or replaces files makes the cache serve a stale block.
 
 The steps are those of support/ddl.py.  After each of them all tables are read and compared

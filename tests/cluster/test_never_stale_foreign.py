@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A superuser's file functions may be aimed at a data file; then nothing stale is served.
 
 Nobody should do that, and the table is gone.  But what was cached of it must not outlive it.

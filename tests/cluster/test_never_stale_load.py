@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Under pgbench's TPC-B and under the oltp workload the cache serves no stale block."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A table larger than a segment: block n of one segment is not block n of the next.
 
 A gigabyte need not be written for that: PostgreSQL takes a hole at a table's end for empty

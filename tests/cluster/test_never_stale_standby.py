@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Redo on a streaming standby, with a cache on both sides, leaves no stale block on either.
 
 The steps of support/ddl.py run on the primary; after each the standby replays and both are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The oltp database on a real server: its contents, its conditions, its transactions.
 
 One database of two warehouses serves all tests; each works in a transaction that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Running the oltp mix with pgbench on a real server."""
 
 from __future__ import annotations

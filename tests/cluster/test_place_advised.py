@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """From "the database waits for storage" to "this is on flash now, and this is what it brought".
 
 What a DBA does, command by command: measure, ask for advice, carry the plan out while the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What is moved stays under the flash cache: policies outlive a move, and nothing gets stale."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """pgflash place and pgflash plan, as they are typed."""
 
 from __future__ import annotations

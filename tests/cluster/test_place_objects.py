@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Tables, indexes and databases move to another tablespace: under load, cut off, taken back."""
 
 from __future__ import annotations

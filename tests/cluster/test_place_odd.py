@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What a database has that is not as in the book: names, rights, half-made indexes, lost places."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A table moves by pg_repack while it is written to; cut off in every way that it can be.
 
 pg_repack is Debian's for PostgreSQL 15, which tools/pg.py unpacks with the server.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Temporary files and the archive go elsewhere by settings: checked, taken back, cut off."""
 
 from __future__ import annotations

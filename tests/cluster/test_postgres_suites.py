@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """PostgreSQL's own regression, isolation and TAP tests give the same results with the cache on.
 
 They need a source tree of the server's major, so they only run by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Negative controls: snapshots of a library that leaves a safeguard out are found out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Snapshots on servers of their own: the schedule, restarts, a full disk, a standby.
 
 What is in a snapshot is asked in test_repository.py.

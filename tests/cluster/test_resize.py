@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The size of the cache changes while the server runs: what stays, what disk space it takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """pgflash snapshot and pgflash snapshots, against a server and against a file."""
 
 from __future__ import annotations

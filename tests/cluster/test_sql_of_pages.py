@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What the pages for people say to ask a server, it answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A disk that gives a wrong block once: PostgreSQL refuses it, and a second read is right.
 
 So it has to be with the cache, too: what the disk gave by mistake must not be served from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The fault matrix of the saved map: whatever befalls it, nothing stale comes of it.
 
 The map is saved at a clean shutdown, behind the slots: records of what each set holds,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The fault matrix: whatever the cache file does, no query fails and no byte is wrong.
 
 Calls that go wrong while the server runs or while it starts, damage to the medium (these

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """kill -9 at any moment under load leaves nothing stale behind.
 
 A round: TPC-B runs, with tables that come and go beside it; when it has made some way, a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Lives of a server by dice (support/rounds.py): whatever came before, nothing stale is served."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The WAL moves on a primary with a slot and a standby, and on the standby itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The WAL moves to another folder: under load, cut off at every step, refused, rolled back.
 
 After each cut the cluster is started by pg_ctl alone, as somebody would who has never

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The server is not stopped for a move of its WAL that cannot succeed, nor moved under its feet.
 
 What would keep it from starting again is found before it is stopped; and a server that

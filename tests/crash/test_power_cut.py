@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A power cut at any moment under load: nothing committed is lost, nothing stale is served.
 
 A round: TPC-B runs, with tables that come and go beside it and a clerk who notes each

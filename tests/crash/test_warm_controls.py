@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Each rule of a warm restart, and a build without it: what the rule is for.
 
 Without stamps (test_warm_restart.py), writers in flight (test_warm_in_flight.py) or boot

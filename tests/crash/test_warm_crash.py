@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The server crashes, the machine does not: the cache is warm, and never stale."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """PostgreSQL's own programs change files while the server is down: nothing stale is served."""
 
 from __future__ import annotations

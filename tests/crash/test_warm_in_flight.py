@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The server is killed while a process writes: that file is cold, for its block may be old.
 
 A block is read between the announcement of its change and the write, when it is still the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A clean restart: the cache is warm, and what changed meanwhile is not served.
 
 Each rule has its test, in which something happens to the files while the server is down,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Blocks that are changed but not written when the server is shut down stay warm.
 
 The last checkpoint writes them when the cache's writer has ended, so the checkpointer takes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The house rules hold in this clone, and each rule finds what it is there to find."""
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 #: How a good C file begins.
 ESSAY = "/*\n * SPDX-License-Identifier: PostgreSQL\n * What it is.\n */\n"
+
+
+#: How every other file does.
+LICENCE = "# SPDX-License-Identifier: PostgreSQL\n"
 
 
 def complaints(path: str, text: str) -> list[str]:
@@ -49,6 +54,7 @@ BROKEN = {
         ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n",
     ),
     "c_files_open_with_an_essay": ("core/src/x.c", "int x;\n"),
+    "files_name_their_licence": ("tests/x.sql", "SELECT 1;\n"),
     "python_files_open_with_a_docstring": ("python/pgflash/x.py", "x = 1\n"),
     "scripts_say_what_they_are": ("tools/x.sh", "#!/bin/sh\nset -e\n"),
     "no_file_knows_this_machine": ("docs/x.md", "see " + "/ho" + "me/somebody/notes\n"),
@@ -164,8 +170,13 @@ def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None
         ),
         ("extension/src/server/compat.h", ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n"),
         ("core/src/clock.c", ESSAY + "/* TO" + "DO(#12): later */\n"),
-        ("python/pgflash/lab/server.py", '"""It is."""\nx = psycopg.connect("")\n'),
-        ("python/pgflash/store/x.py", '"""It is."""\nX = "select pg_catalog.now(), count(*)"\n'),
+        ("python/pgflash/lab/server.py", LICENCE + '"""It is."""\nx = psycopg.connect("")\n'),
+        (
+            "python/pgflash/store/x.py",
+            LICENCE + '"""It is."""\nX = "select pg_catalog.now(), count(*)"\n',
+        ),
+        ("tools/x.py", "#!/usr/bin/env python3\n" + LICENCE + '"""It is."""\n'),
+        ("python/pgflash/web/static/vendor/x.js", "let x;\n"),
         ("docs/x.md", "data lives in /srv/home/data, and as ~/data\n"),
     ],
 )

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Copies in folders to which somebody else may write, whoever runs pgflash.
 
 A neighbour who may write to the new folder, or to one above it, puts links there that lead

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Whoever may create objects where the extension goes gets nothing by it.
 
 The scripts of CREATE EXTENSION and ALTER EXTENSION UPDATE are run by a superuser, and what

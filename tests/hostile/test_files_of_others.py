@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Files that a command is told to use, in folders to which others may write.
 
 A neighbour on the machine writes to a folder that we use as well, or to a file of ours that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A library in the server writes into data files by its own calls, past PostgreSQL.
 
 Who: somebody who may load a library, a superuser or an extension he trusts.  What they prepare:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A server lives without its cache file and loses its power: what the map says then.
 
 Nobody attacks: the flash drive is not mounted at boot, or the library is taken out for an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A cache whose index is larger than the container may be: refused, and not killed later.
 
 Somebody sets the size by the drive, in a container that may have little of the machine's

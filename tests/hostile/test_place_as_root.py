@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Root places parts of a server, and the server's user wants what is root's.
 
 Whoever has the account that the server runs as waits until root runs `pgflash place` or

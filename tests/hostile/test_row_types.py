@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """SQL that declares the library's functions otherwise gets an error, and never a crash."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Settings that say nothing, and limits that leave no room: never another cache than was asked for.
 
 A slip of the pen in a setting must not make a cache of 1 GB on a drive that has less, wear

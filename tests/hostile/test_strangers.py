@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A program beside the server writes into a data file, unannounced, as who has the shell may.
 
 Nothing can prevent that, and until somebody looks the old block may be served.  What must

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Databases that hold pgflash's visitors up, and those who would suffer from it.
 
 Policies and snapshots are read by processes that go into one database for a moment.  Whoever

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Flash wears whatever becomes of the server: what was written, and the budget, outlive it.
 
 A budget that begins anew with each start limits nothing on a server that is restarted by a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The child that works in a server's folders for root: who it is, and how it ends.
 
 It runs as the attacker's user.  Other processes of that user must gain nothing by that: not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What the server's own workers run gives nobody their rights, whatever hangs on it."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: PostgreSQL
 """What several test folders share."""

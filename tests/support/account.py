@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A server whose reads are all counted, and what its accounting says of them."""
 
 from __future__ import annotations

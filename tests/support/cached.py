@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A private server with the flash cache on, arranged so that a stale block would show.
 
 Nearly every access to a block has to become a read, and nearly every read a hit that is

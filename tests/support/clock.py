@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A clock that is set while a server runs: build and steer the library tests/crash/clock.c."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Private servers for tests, and private installations with the extension in them.
 
 A test asks the `cluster` fixture for as many servers as it needs; each has a base folder

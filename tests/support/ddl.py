@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Everything that moves, cuts, copies or replaces relation files, step by step.
 
 STEPS is the list; each begins with what its docstring says.  A step changes the World

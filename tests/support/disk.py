@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A file system of its own under a data directory, which loses its power for real.
 
 A file on a loop device, mounted where the data directory is.  For a power cut the file system

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The fault matrix's cases: what goes wrong with the cache file, and what must be said of it.
 
 Three tables: calls that go wrong while the server runs, calls that go wrong while it

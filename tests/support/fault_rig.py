@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """One server for many faults: warm it, let something go wrong, check everything, note a row.
 
 A case begins with a start of the server, so that counters and log are its own.  While the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A device that makes mistakes on demand: build and steer the library tests/crash/faults.c."""
 
 from __future__ import annotations

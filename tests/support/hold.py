@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A write that is held up: build and steer the library tests/crash/hold.c."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The server's operating-system user as an attacker: a process of his, and what he is after.
 
 Root runs pgflash in folders that belong to the server's user, who is somebody else: whoever

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Lives of a server: with its cache, without it, and what becomes of its change times.
 
 A table is read until its visibility map is cached; the server is shut down.  Then it lives

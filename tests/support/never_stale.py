@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The passages in which a stale block would show: by DDL, by load, by a race.
 
 They are here and not in the tests, so that the true library and the libraries with one

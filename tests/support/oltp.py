@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Transactions of the oltp database called by hand, and ways to make it inconsistent."""
 
 from __future__ import annotations

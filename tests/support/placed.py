@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Servers whose parts are moved: started by pg_ctl as an administrator's are, and killed movers.
 
 A server of the lab is a child of its driver, and one that pgflash starts again is not.  So

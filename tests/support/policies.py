@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Tables with a cache policy: made, read past shared_buffers, and asked for their policy.
 
 `in_force()` is what most tests end with: the policy that the cache itself has for the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A power cut: kill everything, then lose a random part of what was not synced.
 
 The library tests/crash/power.c records what each write overwrites.  cut() kills all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A table that is cached, for tests that write over its file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What an installed extension refers to that is neither PostgreSQL's nor its own.
 
 Asked twice: of pg_depend, which PostgreSQL keeps, and of the stored expressions themselves

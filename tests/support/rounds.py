@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A server's life story by dice: lives with the cache and without, ends, rollbacks, histories.
 
 A Story has one table and, as a dict, what it must hold.  Each life is drawn: with this cache

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The extension's SQL scripts: this version, and those before that a server may have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A schema full of traps, set by somebody who hopes that a superuser's script finds them.
 
 PostgreSQL looks for functions and operators in all schemas of the search_path and takes the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What tests of snapshots ask a snapshot's sections."""
 
 from __future__ import annotations

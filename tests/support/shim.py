@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Small C libraries that tests preload into a server, to make a call fail or wait."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A streaming standby of a server with a cache, with a cache of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """PostgreSQL's TAP suites, run against a private copy of an installation.
 
 Each script makes servers as it likes: by initdb, from backups, by pg_upgrade.  To put a cache

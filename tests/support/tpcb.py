@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """pgbench's TPC-B for tests: load it, run it, and check that its money adds up.
 
 Each transaction adds one amount to an account, a teller and a branch, and writes it into

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The processes that pgflash sends into databases: seen, stopped, and let go."""
 
 from __future__ import annotations

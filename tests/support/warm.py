@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Restarts of a server whose cache should stay warm, and what must not.
 
 A table is read until it is cached; the server goes down, something happens to its files

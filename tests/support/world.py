@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A server, what its tables must hold, and the sessions that look at them.
 
 The World keeps a model of what each table must now hold, computed in Python and never

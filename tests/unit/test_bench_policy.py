@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The policy's bench: streams, gaps and windows are what they say, and so is the replay."""
 
 from __future__ import annotations

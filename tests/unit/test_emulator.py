@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Device profiles: what is read from a file, and what is refused with which words."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Whatever libc has for changing files is watched in libraries, or is known to do no harm.
 
 A function that a newer libc brings makes this fail: it belongs into library_calls.c, or into

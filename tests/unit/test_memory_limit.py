@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """How much memory a control group leaves: the command's reading and the library's, case by case."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Reading pgbench's transaction log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Percentiles, time lines, histograms and verdicts of the oltp workload."""
 
 from __future__ import annotations

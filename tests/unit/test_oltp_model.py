@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The oltp workload's settings, mix and stored results."""
 
 from __future__ import annotations

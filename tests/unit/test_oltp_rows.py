@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The initial rows of the oltp workload follow clause 4.3 of the specification."""
 
 from __future__ import annotations

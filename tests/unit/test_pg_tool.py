@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """tools/pg.py: what it fetches is complete, checked and usable, or refused with a reason."""
 
 from __future__ import annotations

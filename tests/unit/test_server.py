@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The private server: starting, stopping, crashing, and leaving nothing behind."""
 
 from __future__ import annotations

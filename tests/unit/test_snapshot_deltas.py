@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Deltas compose, and nothing is ever negative, whatever counters do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A file of snapshots gives back what was put in, and refuses what is not its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """People name snapshots by id, by place or by time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Who servers run as, and what that user can reach.
 
 PostgreSQL refuses root.  If the driver is root, servers and client programs run as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Devices that are not there: drive the lab's device emulator.
 
 A DeviceProfile says how a device behaves; it is read from a TOML file under

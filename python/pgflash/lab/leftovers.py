@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """What a server that was killed leaves in memory, for a start that may never be.
 
 The flash cache's memory is named after the server's user and its data folder.  PostgreSQL's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """Find a PostgreSQL installation and know its folders.
 
 A PgInstall is told by its pg_config and nothing else, so a packaged server, a server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """The processes of a private server: start them, find them, end them.
 
 A child ends with its driver: the kernel sends it a signal (setpriv --pdeathsig).  That

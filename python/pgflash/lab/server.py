@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: PostgreSQL
 """A private PostgreSQL server that never outlives its driver.
 
     with Server.create(PgInstall.embedded(), base, settings={"fsync": "off"}) as server:
