@@ -5,8 +5,6 @@
 the mark `extension` and are repeated on every major that can be had.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter
@@ -50,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Turns | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> Turns | None:
     """Take turns where tests are handed out by file."""
     return Turns(config, log) if config.getoption("dist") == "loadfile" else None
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Write docs/reference/extensions.md from what make extensions-check has found."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ tools/help_to_docs.py           write it
 tools/help_to_docs.py --check   exit 1 if it is not what the commands say
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

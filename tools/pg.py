@@ -18,8 +18,6 @@ These are third-party builds without assertions: right for tests, not for produc
 final benchmarks.  This file needs nothing but the standard library and pip.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import hashlib

@@ -9,8 +9,6 @@ The runs are kept by `pgflash lab predict RUN ... --keep tests/golden/data/predi
 predictions does both.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -8,8 +8,6 @@ A rule looks at one file at a time and yields what is wrong with it.  Only track
 are looked at.  tests/docs/test_house_rules.py gives every rule something broken to find.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -8,8 +8,6 @@ DBGEN is the folder of the TPC's dbgen 3.0.1, which anyone may download from tpc
 The files are tables with a heading; values stand between vertical bars.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -18,8 +18,6 @@ Writes bench/results/live.txt and live.json and prints it (with --memory, which 
 live-memory.txt and live-memory.json); --quick shows that it works.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ Performance page asks each minute what sessions did (stretch.js), that of the Fl
 fetches the page anew every five seconds (refresh.js).
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import math

@@ -14,8 +14,6 @@ and to make rows of all of it stands beside.
 Prints the tables; a full run keeps them in bench/results/sampler.txt and sampler.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """One browser for all tests of pages: the system's chromium."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser() -> "Iterator[Browser]":
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM:
         pytest.skip("there is no chromium: apt-get install chromium")
@@ -30,7 +28,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def library(browser: Browser) -> Iterator[Library]:
+def library(browser: "Browser") -> Iterator[Library]:
     """Pages from files, opened once for all tests of a module that only read them."""
     one = Library(browser)
     yield one

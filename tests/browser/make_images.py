@@ -6,8 +6,6 @@
 Not a test.  It takes two minutes: the charts want something to show.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

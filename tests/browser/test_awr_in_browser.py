@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The report on a period in a real browser: with the keyboard, on paper, on a small screen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The live page in a real browser, on a real server under a small oltp load."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -89,7 +87,7 @@ def snapshot(server: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared(browser: Browser, watched: Watched) -> Iterator[Tab]:
+def shared(browser: "Browser", watched: Watched) -> Iterator[Tab]:
     """A tab for all tests that want nothing special of theirs: another one costs a second."""
     tab = Tab(browser, watched.address)
     yield tab
@@ -97,7 +95,7 @@ def shared(browser: Browser, watched: Watched) -> Iterator[Tab]:
 
 
 @pytest.fixture
-def opened(browser: Browser, watched: Watched, shared: Tab) -> Iterator[Callable[..., Tab]]:
+def opened(browser: "Browser", watched: Watched, shared: Tab) -> Iterator[Callable[..., Tab]]:
     """What opens a page: in the tab that is shared, or in one of its own where CONTEXT is."""
     own: list[Tab] = []
     shared.complaints.clear()
@@ -105,7 +103,7 @@ def opened(browser: Browser, watched: Watched, shared: Tab) -> Iterator[Callable
     def one(
         path: str = "/",
         *,
-        prepare: Callable[[Page], None] | None = None,
+        prepare: "Callable[[Page], None] | None" = None,
         width: int = 1200,
         wait_until: Literal["commit", "load"] = "load",
         **context: Any,  # noqa: ANN401
@@ -130,7 +128,7 @@ def opened(browser: Browser, watched: Watched, shared: Tab) -> Iterator[Callable
 def test_the_first_content_waits_for_no_script_and_no_data(opened: Callable[..., Tab]) -> None:
     """How long it takes is measured by bench/pg/live.py; here, that nothing is waited for."""
 
-    def never(page: Page) -> None:
+    def never(page: "Page") -> None:
         for one in ("**/*.js", "**/live/**"):
             page.route(one, lambda _route: None)
 
@@ -614,7 +612,7 @@ def test_a_restart_is_shown_and_recovered_from(
     tab.until(f"Number(document.body.dataset.number) > {before + 2}")
 
 
-def test_a_token_is_given_to_a_form_and_opens_the_page(browser: Browser) -> None:
+def test_a_token_is_given_to_a_form_and_opens_the_page(browser: "Browser") -> None:
     token = "0123456789abcdef"
     with served(token=token) as one:
         page = browser.new_page()
@@ -632,7 +630,7 @@ def test_a_token_is_given_to_a_form_and_opens_the_page(browser: Browser) -> None
         page.close()
 
 
-def test_two_pages_on_one_machine_do_not_sign_each_other_out(browser: Browser) -> None:
+def test_two_pages_on_one_machine_do_not_sign_each_other_out(browser: "Browser") -> None:
     """A browser sends what one port has given it to all ports of the same name."""
     tokens = ("0123456789abcdef", "fedcba9876543210")
     with served(token=tokens[0]) as one, served(token=tokens[1]) as other:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A paper's page in a real browser: with the keyboard, on paper, on a small screen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The report in a real browser: it draws, it asks nobody for anything, it complains of nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A run's pages, as the live page shows them: styled, linked, behind the token, and inert."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +24,7 @@ TOKEN = "0123456789abcdef-right"
 RUN = "20261121-200000-oltp-approaches"
 
 
-def test_a_runs_pages_are_styled_linked_and_run_nothing(browser: Browser, tmp_path: Path) -> None:
+def test_a_runs_pages_are_styled_linked_and_run_nothing(browser: "Browser", tmp_path: Path) -> None:
     store = Store(root=tmp_path)
     run = replace(whole_run(), id=RUN)
     write_run(store.folder(RUN), run)

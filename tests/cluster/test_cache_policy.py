@@ -4,8 +4,6 @@
 All on one server.  What a server outlives is in test_cache_policy_servers.py.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ are held where the test wants them by an open transaction: REINDEX CONCURRENTLY 
 snapshots before it swaps the indexes, and for whoever has a lock on the table after that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager

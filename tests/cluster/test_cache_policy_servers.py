@@ -5,8 +5,6 @@ A restart, a crash, pg_upgrade, a standby, a server without the cache; see test_
 for all else.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A stock server, of every major, is collected from outside; what it lacks is said."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

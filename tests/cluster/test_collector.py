@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The collector: one for all, idle without viewers, and back by itself when the server is."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

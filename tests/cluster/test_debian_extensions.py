@@ -8,8 +8,6 @@ ways of support/ddl.py, every hit verified.  What came out is written to
 out/extensions-check, of which tools/extensions_to_docs.py makes docs/reference/extensions.md.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

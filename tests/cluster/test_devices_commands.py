@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash devices and pgflash doctor, against a server whose parts lie on two devices."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A real server on emulated devices: its own figures and the devices' must agree."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The accounting on and off, at the ends of sessions, files and servers, and at its limits."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -4,8 +4,6 @@
 Bytes and calls must agree exactly; times as far as two clocks around the same call can.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

@@ -4,8 +4,6 @@
 An emulated disk, the flash cache and io workers each know what they did themselves.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

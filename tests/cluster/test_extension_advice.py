@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The advice on the cache's size: right, the same in every mode, and there without a cache."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

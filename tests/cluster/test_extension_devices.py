@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A cache striped over several files, of which one may be missing, fail or hang."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Flash that stalls, is slow, recovers, or must not be written much."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable

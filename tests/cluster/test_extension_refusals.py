@@ -4,8 +4,6 @@
 Each case has one line in the log with a hint, and pgflash_cache says the same.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

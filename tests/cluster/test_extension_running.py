@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The cache in a running server: what bypasses it, what it shows, what it survives."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

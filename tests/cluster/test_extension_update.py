@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """ALTER EXTENSION UPDATE leads from each version before to what CREATE EXTENSION makes now."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The views and functions of the extension: what they show, and to whom."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """`make -C extension installcheck`, as PostgreSQL people run it, on a server of each major."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

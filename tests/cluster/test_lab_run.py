@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A miniature scenario from end to end: on emulated devices, on real folders, interrupted."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

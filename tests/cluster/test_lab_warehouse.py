@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The scenario warehouse, tiny, from end to end: what it stores, and the page it writes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Miniatures of write-path and media-matrix: what is moved is what the devices saw move."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A server read once a second, with the extension and without: what is read is what it counts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The micro and load workloads on a real server, and the checks that must find what is wrong."""
 
-from __future__ import annotations
-
 import tempfile
 import threading
 from collections.abc import Iterator

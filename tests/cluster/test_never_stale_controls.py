@@ -14,8 +14,6 @@ stands before or behind each of them, and the tests of extension/ and core/ must
     UNKNOWN_FILE    the server opens all its files where the hooks see it
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import psycopg

@@ -5,8 +5,6 @@ The steps are those of support/ddl.py.  After each of them all tables are read a
 with a model, and every cached block with its file.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from pgflash.lab.postgres import PgInstall

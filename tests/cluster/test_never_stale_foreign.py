@@ -4,8 +4,6 @@
 Nobody should do that, and the table is gone.  But what was cached of it must not outlive it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Under pgbench's TPC-B and under the oltp workload the cache serves no stale block."""
 
-from __future__ import annotations
-
 import itertools
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A block that is read while it is written is not cached as it was before."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgflash.lab.postgres import PgInstall

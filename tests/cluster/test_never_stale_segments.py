@@ -6,8 +6,6 @@ blocks, so the table's file is made as long as a segment but for some blocks.  T
 table takes long, so what cuts it off at another segment is a test of `make soak`.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -5,8 +5,6 @@ The steps of support/ddl.py run on the primary; after each the standby replays a
 read and compared with the model.  In the end the standby is promoted and changed.
 """
 
-from __future__ import annotations
-
 from pgflash.lab.postgres import PgInstall
 from support.cached import (
     assert_checksums_good,

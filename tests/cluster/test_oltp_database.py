@@ -5,8 +5,6 @@ One database of two warehouses serves all tests; each works in a transaction tha
 rolled back, or says why it cannot.
 """
 
-from __future__ import annotations
-
 import tempfile
 import threading
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Running the oltp mix with pgbench on a real server."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

@@ -6,8 +6,6 @@ database is used, measure, and take it back.  The devices are emulated: the data
 disks, and the advised tablespace and the WAL's new folder on flash.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

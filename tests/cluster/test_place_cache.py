@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What is moved stays under the flash cache: policies outlive a move, and nothing gets stale."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path

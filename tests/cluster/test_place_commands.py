@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash place and pgflash plan, as they are typed."""
 
-from __future__ import annotations
-
 import csv
 import getpass
 import io

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Tables, indexes and databases move to another tablespace: under load, cut off, taken back."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import subprocess

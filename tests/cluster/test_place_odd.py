@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What a database has that is not as in the book: names, rights, half-made indexes, lost places."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

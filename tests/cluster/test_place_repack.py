@@ -4,8 +4,6 @@
 pg_repack is Debian's for PostgreSQL 15, which tools/pg.py unpacks with the server.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Temporary files and the archive go elsewhere by settings: checked, taken back, cut off."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

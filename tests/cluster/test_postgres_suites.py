@@ -12,8 +12,6 @@ The TAP suites (tests/support/tap.py) make their own servers, hundreds of them: 
 restored, rewound and upgraded ones.  They need Perl's IPC::Run.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

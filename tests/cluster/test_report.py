@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A report on a live server, by the command line: every form, from the database and from a file."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -4,8 +4,6 @@
 All on one server; what happens to servers is in test_repository_servers.py.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

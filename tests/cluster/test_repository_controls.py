@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Negative controls: snapshots of a library that leaves a safeguard out are found out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -4,8 +4,6 @@
 What is in a snapshot is asked in test_repository.py.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The size of the cache changes while the server runs: what stays, what disk space it takes."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The role of docs/guide/roles.md: what each command works with, and what it says of more."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The sampler: what it sees of known loads, what it says of its gaps, and to whom."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The tests of the sampler would find out a library that lacks its safeguards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pgflash.lab.postgres import PgInstall

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash snapshot and pgflash snapshots, against a server and against a file."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the pages for people say to ask a server, it answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

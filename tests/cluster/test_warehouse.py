@@ -5,8 +5,6 @@ One database of a hundredth of a gigabyte serves all tests.  What changes it for
 last in this file; the rest works in transactions that are rolled back.
 """
 
-from __future__ import annotations
-
 import tempfile
 import threading
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ A scan of a table that memory cannot hold reads the whole table, whoever reads i
 session or its workers.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

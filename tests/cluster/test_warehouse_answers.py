@@ -5,8 +5,6 @@ Takes some minutes and 2 GB, so it is part of `make soak` alone; the same querie
 to an independent computation at a hundredth of the size in test_warehouse.py.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

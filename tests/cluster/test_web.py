@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The live page of a real server: what it shows is what the server counts, to all alike."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

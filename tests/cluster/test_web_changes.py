@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The server is no longer what it was: another one, another version of the extension, none."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

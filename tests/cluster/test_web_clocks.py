@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A server whose clock is not ours, and is set while its page is watched."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

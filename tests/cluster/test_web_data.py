@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the live page tells of the flash cache, beside what the views show."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A standby is promoted while pages watch: the primary's follow it, the standby's own says so."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any

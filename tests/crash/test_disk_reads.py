@@ -7,8 +7,6 @@ library tests/crash/faults.c spoils; no hit is compared with its file here, for 
 find the wrong block by itself.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -45,7 +43,7 @@ class Disk:
     faults: Faults
 
     @classmethod
-    def build(cls, factory: ClusterFactory, install: PgInstall) -> Disk:
+    def build(cls, factory: ClusterFactory, install: PgInstall) -> "Disk":
         """Start a server whose tables nothing has read since it was started."""
         cached = create_cached(
             factory,

@@ -8,8 +8,6 @@ well (the machine was started) the cache is cold.  What was torn unnoticed, or i
 wrong, costs what it held, or all.  In none does a query fail or see a wrong byte.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from dataclasses import dataclass

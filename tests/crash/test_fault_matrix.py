@@ -9,8 +9,6 @@ it.  The rows come together in one table, which `make fault-matrix` prints and k
 A few cases run on every major; nothing in the others depends on it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -7,8 +7,6 @@ The postmaster answers the death of a child by killing all others and starting o
 own death ends everything and the test starts the server again.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Lives of a server by dice (support/rounds.py): whatever came before, nothing stale is served."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

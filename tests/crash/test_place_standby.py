@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The WAL moves on a primary with a slot and a standby, and on the standby itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -5,8 +5,6 @@ After each cut the cluster is started by pg_ctl alone, as somebody would who has
 heard of pgflash, and what was committed is counted.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -5,8 +5,6 @@ What would keep it from starting again is found before it is stopped; and a serv
 somebody else starts while it is to be down keeps its WAL where it is.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

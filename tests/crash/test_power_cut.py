@@ -12,8 +12,6 @@ only killed, as in test_kill.py, it loses nothing), and a cache that stays warm 
 caught serving stale blocks.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

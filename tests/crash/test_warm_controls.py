@@ -7,8 +7,6 @@ one behind them: without the rule the cache goes further than it should, and wha
 then is named.  So no stale block comes out, and it shows that the rule was what refused.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

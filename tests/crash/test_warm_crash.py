@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The server crashes, the machine does not: the cache is warm, and never stale."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

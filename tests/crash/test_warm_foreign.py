@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """PostgreSQL's own programs change files while the server is down: nothing stale is served."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -9,8 +9,6 @@ Such a block would be rewritten in recovery if its change were in the WAL.  Hint
 not, without data checksums: so here the old block would stay.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import suppress

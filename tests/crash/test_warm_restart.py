@@ -5,8 +5,6 @@ Each rule has its test, in which something happens to the files while the server
 and a build without the rule that the same thing catches.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

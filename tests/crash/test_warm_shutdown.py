@@ -5,8 +5,6 @@ The last checkpoint writes them when the cache's writer has ended, so the checkp
 them to flash itself.  It is killed at that, its device hangs, and the power goes after it.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -292,7 +290,7 @@ class Unlucky(random.Random):
         """Take every chance."""
         return 0.0
 
-    def choice(self, seq: SupportsLenAndGetItem[Choice]) -> Choice:
+    def choice(self, seq: "SupportsLenAndGetItem[Choice]") -> Choice:
         """Take the worst, which stands last."""
         return seq[len(seq) - 1]
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What an advice says as JSON is documented, key by key."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import subprocess

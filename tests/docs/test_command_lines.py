@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Command lines that people are told to type: each names a command and options that there are."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

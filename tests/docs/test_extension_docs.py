@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the reference says of the extension is complete, and the same as SQL says."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The house rules hold in this clone, and each rule finds what it is there to find."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path, PurePosixPath

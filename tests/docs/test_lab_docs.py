@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the lab offers is documented: commands, parameters, results."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import subprocess

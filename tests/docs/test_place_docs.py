@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What a plan may say is documented: kinds, states, options."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What a report holds is documented: tables, units, sources, marks, keys of its JSON."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

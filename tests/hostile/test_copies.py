@@ -5,8 +5,6 @@ A neighbour who may write to the new folder, or to one above it, puts links ther
 to what is ours alone.  A copy must not write, empty or change what they lead to.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

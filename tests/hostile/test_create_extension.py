@@ -6,8 +6,6 @@ they make is read by superusers and by the server's own workers ever after.  The
 run in belongs to somebody: since PostgreSQL 15, `public` to the owner of the database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

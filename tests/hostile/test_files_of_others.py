@@ -6,8 +6,6 @@ we left open to him.  A plan of his must not be carried out, since it names comm
 as us; and what root writes must not go where a link of his leads.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ says is missing.  The administrator copies it.  Where the table belongs to a sup
 a role whose members can become one, that must not be a GRANT of that role.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg

@@ -8,8 +8,6 @@ constructor, in a mapping.  What must not happen: that a block is served which t
 has.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path

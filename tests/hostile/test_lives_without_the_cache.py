@@ -10,8 +10,6 @@ is not (support/power.py), and recovery finds nothing to do for that page: a vis
 bits are in no full page of the WAL.  So the files look as they did when the map was saved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -9,8 +9,6 @@ whose processes are not seen, must stay.
 Only what these tests made is removed: other servers' memory is in the true folder, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -6,8 +6,6 @@ memory.  The index's memory is taken as blocks come, so the kernel would end the
 want of memory days later, again and again, whatever else runs there.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress

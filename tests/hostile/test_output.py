@@ -7,8 +7,6 @@ them: a plan, a report, a run of the lab, an AWR report, a probe, a list of pric
 lists them sees codes instead: nothing that is printed is more than text and ends of lines.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -7,8 +7,6 @@ the new folder.  Whatever he prepares or swaps there meanwhile, nothing of root'
 read for him, changed, removed or given to him: a command works, or refuses and says why.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterator

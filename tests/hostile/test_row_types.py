@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """SQL that declares the library's functions otherwise gets an error, and never a crash."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 

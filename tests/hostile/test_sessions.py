@@ -8,8 +8,6 @@ them (support/traps.py).  An administrator then takes snapshots, makes reports a
 the live page.  None of hers may be called.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing

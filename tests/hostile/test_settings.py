@@ -6,8 +6,6 @@ flash without a limit, or leave blocks unverified; and whoever has taken all pla
 background workers must not keep the cache from serving for ever, nor in silence.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

@@ -6,8 +6,6 @@ not happen is that the server's own work covers it up: then the old block would 
 ever, over restarts too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

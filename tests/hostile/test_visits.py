@@ -9,8 +9,6 @@ drop, copy and rename what is his, whoever is there on a visit.
 A visitor that is stopped stands for one that hangs where no signal reaches it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 

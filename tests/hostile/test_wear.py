@@ -5,8 +5,6 @@ A budget that begins anew with each start limits nothing on a server that is res
 script, ended by the kernel for want of memory, or crashed again and again by whoever may.
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Callable

@@ -5,8 +5,6 @@ They open connections, as many as they like, and do with them what costs a serve
 of a request, or a byte now and then; ask and do not read the answer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import resource

@@ -5,8 +5,6 @@ A report of a stretch that the snapshots do not reach has one taken.  He asks fo
 stretches that end in a hundred years, and comes back every minute.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from datetime import timedelta

@@ -5,8 +5,6 @@ Some can reach the page only; some are users of the machine that it is served on
 all users see: processes, their command lines, files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty

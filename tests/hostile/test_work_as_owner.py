@@ -6,8 +6,6 @@ what root has open or in memory, and no rights.  And they may kill it, or somebo
 root's command: then nothing goes on working that nobody waits for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -330,7 +328,7 @@ class RootsDeeds:
         self.found = list[str]()
         sys.addaudithook(self._hear)
 
-    def __enter__(self) -> RootsDeeds:
+    def __enter__(self) -> "RootsDeeds":
         self._is_on = True
         return self
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the server's own workers run gives nobody their rights, whatever hangs on it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import psycopg

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A server whose reads are all counted, and what its accounting says of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

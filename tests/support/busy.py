@@ -7,8 +7,6 @@ processors, 2 s in row locks, 1 s that nothing explains (less what the sampler's
 calls waiting for a processor).  All counters grow by the same in each interval.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from pgflash.analyze import Period, make_period

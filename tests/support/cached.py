@@ -12,8 +12,6 @@ enough hits were compared for that to mean something, the cache still serves, ev
 cached block equals its file, and amcheck finds every heap row in every index.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

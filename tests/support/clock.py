@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A clock that is set while a server runs: build and steer the library tests/crash/clock.c."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import subprocess
@@ -24,7 +22,7 @@ class Clock:
     _step_s: ctypes.c_int64
 
     @classmethod
-    def build(cls, folder: Path) -> Clock:
+    def build(cls, folder: Path) -> "Clock":
         """Compile the library into a folder that the server's user can read."""
         library = folder / "clock.so"
         subprocess.run(

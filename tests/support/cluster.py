@@ -12,8 +12,6 @@ anew, so no two servers of a test are the same cluster.
 Tests may run in several processes at once; what they share below build/ is made under a lock.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -6,8 +6,6 @@ STEPS is the list; each begins with what its docstring says.  A step changes the
 compares all tables with it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 

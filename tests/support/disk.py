@@ -10,8 +10,6 @@ and not its inode, as a kernel may at any time, write_pages() asks for just that
 Only root may mount.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import os

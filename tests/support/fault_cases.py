@@ -5,8 +5,6 @@ Three tables: calls that go wrong while the server runs, calls that go wrong whi
 starts, and damage to the medium.  tests/crash/test_fault_matrix.py plays them.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

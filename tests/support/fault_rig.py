@@ -7,8 +7,6 @@ be and each hit with its file.  Whatever the fault, no statement may fail and no
 wrong; what the counters, the mode and the log say about it is the case's own to assert.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,7 +62,7 @@ class Rig:
         install: PgInstall,
         *,
         settings: Mapping[str, str] | None = None,
-    ) -> Rig:
+    ) -> "Rig":
         """Make the server and its tables, and stop it again."""
         cached = create_cached(cluster, install, settings=settings, start=False)
         faults = Faults.build(cached.server.base)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A device that makes mistakes on demand: build and steer the library tests/crash/faults.c."""
 
-from __future__ import annotations
-
 import ctypes
 import enum
 import mmap
@@ -82,7 +80,7 @@ class Faults:
     _state: _State
 
     @classmethod
-    def build(cls, folder: Path) -> Faults:
+    def build(cls, folder: Path) -> "Faults":
         """Compile the library into a folder that the server's user can read."""
         library = folder / "faults.so"
         subprocess.run(

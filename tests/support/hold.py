@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A write that is held up: build and steer the library tests/crash/hold.c."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,7 @@ class Hold:
     folder: Path
 
     @classmethod
-    def build(cls, base: Path) -> Hold:
+    def build(cls, base: Path) -> "Hold":
         """Compile the library into a folder that the server's user can read."""
         library = base / "hold.so"
         subprocess.run(

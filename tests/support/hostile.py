@@ -6,8 +6,6 @@ has that account, or any superuser of the database by COPY ... TO PROGRAM.  Whil
 runs he puts links to what is root's in the place of files and folders of his own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import os

@@ -7,8 +7,6 @@ when the map's page is on disk and the time of its inode is not.  Its recovery f
 to do for that file.  Only the server's control file tells of all this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass

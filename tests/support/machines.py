@@ -5,8 +5,6 @@ What stands where follows the kernel's documentation of sysfs (ABI/stable/sysfs-
 admin-guide on each kind of device), not our readers.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ safeguard left out (tests/cluster/test_never_stale_controls.py) go through the v
 Each raises AssertionError if anything stale was served or is cached.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Transactions of the oltp database called by hand, and ways to make it inconsistent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

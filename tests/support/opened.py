@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A page in a real browser, and all it asked for and complained of while it opened."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +38,7 @@ CONTRASTS = """() => {
 class Opened:
     """A page that was opened from a file, and may be opened again from another."""
 
-    def __init__(self, browser: Browser, path: Path, *, width: int = 1200) -> None:
+    def __init__(self, browser: "Browser", path: Path, *, width: int = 1200) -> None:
         self.page = browser.new_page()
         self.page.set_default_timeout(PATIENCE_S * 1000)
         self.complaints: list[str] = []
@@ -66,7 +64,7 @@ class Opened:
 class Library:
     """Pages that tests only read are opened once; one window is for those that change a page."""
 
-    def __init__(self, browser: Browser) -> None:
+    def __init__(self, browser: "Browser") -> None:
         self._browser = browser
         self._kept: dict[Path, Opened] = {}
         self._lent: Opened | None = None
@@ -99,7 +97,7 @@ FOCUSED = """() => {
 }"""
 
 
-def chart_boxes(page: Page) -> list[dict[str, float]]:
+def chart_boxes(page: "Page") -> list[dict[str, float]]:
     """Return how each chart of a page is laid out."""
     boxes = page.eval_on_selector_all(
         "figure.chart > svg",

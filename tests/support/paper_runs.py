@@ -4,8 +4,6 @@
 A page made of such a run must agree with its paper wherever it compares anything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ Cells are texts, as printed.  Rows of events: event, waits, seconds, average mil
 percent of DB time, class; rows of classes end with average active sessions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pgflash.model.paper import PaperTable, printed_number, read_paper

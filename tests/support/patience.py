@@ -6,8 +6,6 @@ fails and says so, and it is far beyond what a machine takes that stands still f
 What must be fast is measured by bench/.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -9,8 +9,6 @@
 The rows of a section are dictionaries; what they leave out is null.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 

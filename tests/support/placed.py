@@ -6,8 +6,6 @@ here it is pg_ctl's from the begin; a guard, which sees the tests end by the end
 stops it even if they are killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -311,7 +309,7 @@ class PeakWatch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
-    def __enter__(self) -> PeakWatch:
+    def __enter__(self) -> "PeakWatch":
         self._thread.start()
         return self
 
@@ -361,7 +359,7 @@ class StallWatch:
         self.longest_s = 0.0
         self.done = 0
 
-    def __enter__(self) -> StallWatch:
+    def __enter__(self) -> "StallWatch":
         self._thread.start()
         return self
 

@@ -5,8 +5,6 @@
 file a relation has now, seen in pgflash_relations after the relation was read.
 """
 
-from __future__ import annotations
-
 from typing import Any, LiteralString
 
 import psycopg

@@ -18,8 +18,6 @@ to the library (a program that runs without it, stdio) is on disk at once, its t
 At the end the machine has booted: it has another boot id.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import random
@@ -73,7 +71,7 @@ class KeepsBytes(random.Random):
         """Lose no name and bring none back; take the chance that an inode is not written."""
         return 0.99
 
-    def choice(self, seq: SupportsLenAndGetItem[Choice]) -> Choice:
+    def choice(self, seq: "SupportsLenAndGetItem[Choice]") -> Choice:
         """Take the first: no share of the bytes, the oldest inode."""
         return seq[0]
 
@@ -109,7 +107,7 @@ class Lost:
     created: int = 0
     removed: int = 0
 
-    def add(self, other: Lost) -> None:
+    def add(self, other: "Lost") -> None:
         """Add what another cut has lost."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -124,7 +122,7 @@ class PowerCut:
     watched: tuple[Path, ...]
 
     @classmethod
-    def build(cls, base: Path, *, watched: Sequence[Path]) -> PowerCut:
+    def build(cls, base: Path, *, watched: Sequence[Path]) -> "PowerCut":
         """Compile the library; BASE is on the file system of what is WATCHED."""
         library = base / "power.so"
         subprocess.run(

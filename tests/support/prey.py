@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A table that is cached, for tests that write over its file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.cached import CachedServer

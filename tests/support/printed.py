@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Numbers as a paper prints them, as spans: 238.5K is anything from 238,450 to 238,550."""
 
-from __future__ import annotations
-
 from pgflash.analyze.consistency import EventSpans, Span
 
 

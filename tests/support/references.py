@@ -5,8 +5,6 @@ Asked twice: of pg_depend, which PostgreSQL keeps, and of the stored expressions
 (views, bodies of functions, defaults, checks, conditions), by the numbers in them.
 """
 
-from __future__ import annotations
-
 import re
 
 from support.world import Connection

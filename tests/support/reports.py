@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Hand-made reports on a period for tests of how they are printed: round numbers, no server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 

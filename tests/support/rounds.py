@@ -21,8 +21,6 @@ pages may be replayed.
 The seed gives what is drawn.  What a server does in the background it does in its own time.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -415,7 +413,7 @@ class Story:
             )
         )
 
-    def roll_back(self, way: Callable[[Story, Copy], None]) -> None:
+    def roll_back(self, way: "Callable[[Story, Copy], None]") -> None:
         """Put a copy in the place of the data directory."""
         copy = self.choice.choice(self.copies)
         way(self, copy)

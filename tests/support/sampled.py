@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the sampler's tests share: questions to its views, and sessions that do something."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The extension's SQL scripts: this version, and those before that a server may have."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -12,8 +12,6 @@ Whoever steps into a trap says so in the server's log, and tries to make the one
 it a superuser.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What tests of snapshots ask a snapshot's sections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pgflash.model.snapshot import Section

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The live page served by a thread, asked over a real socket."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """`pgflash serve` as people run it, in a process of its own, and strangers who crowd its door."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import os
@@ -116,7 +114,7 @@ class Crowd:
         self.came = 0
         self._thread = threading.Thread(target=self._press)
 
-    def __enter__(self) -> Crowd:
+    def __enter__(self) -> "Crowd":
         self._thread.start()
         until(lambda: self.came >= self._count)
         return self

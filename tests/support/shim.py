@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Small C libraries that tests preload into a server, to make a call fail or wait."""
 
-from __future__ import annotations
-
 import subprocess
 import textwrap
 from pathlib import Path

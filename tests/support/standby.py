@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A streaming standby of a server with a cache, with a cache of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pgflash.lab.server import Server

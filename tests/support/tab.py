@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The live page in a browser's tab: waiting for it, marking, reading its numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -70,7 +68,7 @@ select wait_class, sum(seconds)::float8 from pgflash_active_sessions
 class Tab:
     """A page in the browser, and what it complained of."""
 
-    def __init__(self, browser: Browser, address: str, **context: Any) -> None:  # noqa: ANN401
+    def __init__(self, browser: "Browser", address: str, **context: Any) -> None:  # noqa: ANN401
         """Open an empty one for an address; CONTEXT is what playwright calls so."""
         self._address = address
         self.context = browser.new_context(**context)
@@ -109,13 +107,13 @@ class Tab:
     def _pause(self) -> None:
         self.page.wait_for_timeout(50)
 
-    def alive(self, samples: int = 3) -> Page:
+    def alive(self, samples: int = 3) -> "Page":
         """Wait until the page follows the server and has so many samples."""
         self.until(f"Number(document.body.dataset.number) > {samples}")
         return self.page
 
 
-def cells(page: Page) -> dict[str, dict[str, list[str]]]:
+def cells(page: "Page") -> dict[str, dict[str, list[str]]]:
     """Return what each figure's table says of each line: what is now, what the stretch comes to."""
     found: dict[str, dict[str, list[str]]] = page.evaluate(
         "Object.fromEntries([...document.querySelectorAll('[data-figure]')].map(one => [one.id,"
@@ -126,7 +124,7 @@ def cells(page: Page) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def cell(page: Page, figure: str, name: str, place: int) -> float:
+def cell(page: "Page", figure: str, name: str, place: int) -> float:
     """Return a number of a figure's table: 0 what is now, 1 what the stretch comes to."""
     return number(cells(page)[figure][name][place])
 
@@ -136,7 +134,7 @@ def number(text: str) -> float:
     return float(text.replace(",", "").replace("–", "nan"))
 
 
-def serious(page: Page) -> list[str]:
+def serious(page: "Page") -> list[str]:
     """Return what axe-core finds that keeps people from using the page."""
     found = page.evaluate(
         f"{AXE.read_text()}; axe.run({{resultTypes: ['violations']}})"
@@ -146,7 +144,7 @@ def serious(page: Page) -> list[str]:
     return list(found)
 
 
-def mark(page: Page, begin: float, end: float) -> None:
+def mark(page: "Page", begin: float, end: float) -> None:
     """Mark a stretch by typing its two times."""
     for name, moment in (("from", begin), ("to", end)):
         text = datetime.fromtimestamp(moment, UTC).isoformat()
@@ -157,7 +155,7 @@ def mark(page: Page, begin: float, end: float) -> None:
 class Finger:
     """A finger on the screen of a page that was opened with has_touch."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: "Page") -> None:
         self._devtools = page.context.new_cdp_session(page)
 
     def move(self, begin: tuple[float, float], end: tuple[float, float], steps: int = 5) -> None:
@@ -173,7 +171,7 @@ class Finger:
         self._devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
 
 
-def drag(page: Page, figure: str, begin: float, end: float) -> None:
+def drag(page: "Page", figure: str, begin: float, end: float) -> None:
     """Mark a part of a chart with the mouse."""
     box = page.locator(f"#{figure} .u-over").bounding_box()
     assert box is not None

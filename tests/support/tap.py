@@ -13,8 +13,6 @@ built for tests, another version of the server) says so and is skipped, with the
 without.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -5,8 +5,6 @@ Each transaction adds one amount to an account, a teller and a branch, and write
 the history; so four sums are equal after any number of them, finished or cut off.
 """
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -10,8 +10,6 @@ functions of its names for other types.  A trap that is called says so in the se
 tries to make its owner a superuser.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

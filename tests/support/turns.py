@@ -7,8 +7,6 @@ that take long none is left to one worker while the others have nothing to do.  
 a server are done in moments: they come last and even out the end.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +24,7 @@ WITH_SERVERS = ("tests/browser/", "tests/cluster/", "tests/crash/", "tests/hosti
 class Turns(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out pieces of work in the order of the tests."""
 
-    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
+    def __init__(self, config: "pytest.Config", log: "Producer | None" = None) -> None:
         """Keep to that order: the default is by how many tests a piece has."""
         super().__init__(config, log)
         config.option.loadscopereorder = False
@@ -36,7 +34,7 @@ class Turns(LoadScopeScheduling):  # type: ignore[misc]
         file = nodeid.partition("::")[0]
         return nodeid if makes_its_own(file) else file
 
-    def _reschedule(self, node: WorkerController) -> None:
+    def _reschedule(self, node: "WorkerController") -> None:
         """Give a worker its next piece when it has one test left.
 
         That one it begins when it knows of another.  The default is two left, which are too

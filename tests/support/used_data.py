@@ -6,8 +6,6 @@ was when the folder was handed out, change time included, needs no copy: only th
 written again.  This also spares file systems on which files are dear to remove and to make.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The processes that pgflash sends into databases: seen, stopped, and let go."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -9,8 +9,6 @@ Money is counted in cents and discounts in hundredths, so that sums are exact in
 Dates are texts, which sort as dates do.
 """
 
-from __future__ import annotations
-
 import csv
 import tempfile
 from collections import Counter, defaultdict

@@ -6,8 +6,6 @@ or not, and it starts again.  Whether the cache was warm shows in its counters: 
 misses of the table, which shared_buffers cannot hold.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Mapping, Sequence

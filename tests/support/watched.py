@@ -5,8 +5,6 @@ Small enough to leave the machine to the browser: a warehouse, two terminals, a 
 transactions a second; shared_buffers are so small that reads reach flash and disk.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

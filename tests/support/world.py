@@ -13,8 +13,6 @@ a read of a file.  Scattered, since the cache takes long runs for scans and does
 keep them.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Which tables have charts, and which of their rows and columns stand in them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from unittest.mock import patch
 

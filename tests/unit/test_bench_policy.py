@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The policy's bench: streams, gaps and windows are what they say, and so is the replay."""
 
-from __future__ import annotations
-
 import json
 import random
 import struct

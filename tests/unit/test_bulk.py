@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The load workload without a server: its blocks of rows, its figures, its archive_command."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

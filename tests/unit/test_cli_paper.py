@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash lab paper: a run beside its paper, in each form."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

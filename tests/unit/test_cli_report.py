@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash report and pgflash compare: forms, periods, files, and errors in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Self

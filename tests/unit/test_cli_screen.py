@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Progress on a terminal and in a log."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What storage costs: prices, RAID levels, and what throughput and transactions cost on it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """From a path to the disks below it, on machines that are trees of files."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

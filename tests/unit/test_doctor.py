@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The doctor's rules: each finds what it is there to find, and says when it cannot know."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

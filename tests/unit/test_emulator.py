@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Device profiles: what is read from a file, and what is refused with which words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

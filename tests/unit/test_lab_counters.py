@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What iostat and vmstat read, from the kernel's texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pgflash.lab.counters import (

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Where a run's files are, and that they go away."""
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 from pathlib import Path

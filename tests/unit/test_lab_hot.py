@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Tables that an approach moves as the advice says, from the baseline's own report."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

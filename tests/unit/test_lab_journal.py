@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A run's progress, read by another process while it is made, and after its end."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What is refused before anything is started."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The pages beside a run's report: which there are, of which attempt, and where they lead."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

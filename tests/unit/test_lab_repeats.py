@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Which of an attempt and its repetition counts."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from pgflash.lab.run import supersede

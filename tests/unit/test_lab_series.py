@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Going on with a run, and all scenarios as one thing to go on with."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The live page's arithmetic: rates out of counters, and quantiles out of ranges."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

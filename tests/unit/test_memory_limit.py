@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """How much memory a control group leaves: the command's reading and the library's, case by case."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Mapping
@@ -23,7 +21,7 @@ NONE = 9223372036854771712
 
 PROGRAM = r"""
 #include <stdio.h>
-#include "memory_limit.h"
+#include "server/memory_limit.h"
 int main(int argc, char **argv)
 {
 	return printf("%llu", (unsigned long long) memory_limit_bytes(argv[argc - 1])) < 0;
@@ -179,7 +177,7 @@ def library_says(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], i
         [
             *("gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror"),
             *("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I", SOURCE),
-            *("-o", program, "-x", "c", "-", SOURCE / "memory_limit.c"),
+            *("-o", program, "-x", "c", "-", SOURCE / "server" / "memory_limit.c"),
         ],
         input=PROGRAM,
         text=True,

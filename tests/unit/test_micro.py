@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The micro workload without a server: what is asked of it, and how its log is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

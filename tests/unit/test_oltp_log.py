@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Reading pgbench's transaction log."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgflash.lab.oltp.pgbench_log import LogError, TransactionLog, read_log

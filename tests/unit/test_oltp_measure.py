@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Percentiles, time lines, histograms and verdicts of the oltp workload."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

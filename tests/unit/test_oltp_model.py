@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The oltp workload's settings, mix and stored results."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

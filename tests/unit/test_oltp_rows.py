@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The initial rows of the oltp workload follow clause 4.3 of the specification."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice

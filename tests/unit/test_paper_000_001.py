@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The pages of papers 000 and 001: beside the paper's own numbers, others, and none at all."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The page of paper 002: which verdicts follow from which runs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

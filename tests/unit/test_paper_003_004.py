@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The pages of papers 003 and 004: which verdicts follow from which runs."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

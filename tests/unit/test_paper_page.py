@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A paper's page: its data, the verdicts that follow from checks, and how it is printed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """tools/pg.py: what it fetches is complete, checked and usable, or refused with a reason."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

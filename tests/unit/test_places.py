@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Where a cluster keeps its parts: what commands and lists of settings name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

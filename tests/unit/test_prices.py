@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A file of prices: what it says, and one sentence for each way to write it wrongly."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgflash.model.device import Raid

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Probing a device: what is measured holds together, and nothing is left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The ring of messages: who slept continues, who slept too long is told so."""
 
-from __future__ import annotations
-
 import threading
 
 from pgflash.live.ring import Ring

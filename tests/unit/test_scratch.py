@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """tools/scratch.sh: what a run leaves goes with it, or with the next one."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The private server: starting, stopping, crashing, and leaving nothing behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Deltas compose, and nothing is ever negative, whatever counters do."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given

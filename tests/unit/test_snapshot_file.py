@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A file of snapshots gives back what was put in, and refuses what is not its own."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """People name snapshots by id, by place or by time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What `pgflash top` shows fits a terminal of 80 columns and 24 lines."""
 
-from __future__ import annotations
-
 from rich.console import Console
 
 from pgflash.cli.top import WIDE, _page

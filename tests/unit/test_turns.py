@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Tests are handed out so that none is parted from what it shares, and the long ones come first."""
 
-from __future__ import annotations
-
 import re
 
 from support.cluster import REPOSITORY

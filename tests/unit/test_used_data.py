@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """A data folder that a test has changed is as its template when the next test gets it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The warehouse's settings, parameters, texts and figures, without a server."""
 
-from __future__ import annotations
-
 from datetime import date
 from decimal import Decimal
 from random import Random

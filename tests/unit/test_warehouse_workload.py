@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The warehouse as the lab sees it: settings of an approach, figures of a result."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -5,8 +5,6 @@ The collector's own loop reads from a made-up server as fast as it can, whose cl
 second with each reading.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -72,7 +70,7 @@ class Hours:
         #: What happens at which second.
         self.script = dict(script or {})
 
-    def make(self, _connection: Connection) -> Hours:
+    def make(self, _connection: Connection) -> "Hours":
         return self
 
     def look_again(self) -> bool:
@@ -110,7 +108,7 @@ class Hours:
             cache={"mode": "serve", "hits": 40.0 * n, "misses": 10.0 * n},
         )
 
-    def collector(self, files: Callable[[Hours], Files] | None = None) -> Collector:
+    def collector(self, files: "Callable[[Hours], Files] | None" = None) -> Collector:
         return Collector(
             "",
             Ring(),

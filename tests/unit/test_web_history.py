@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """How many snapshots a long stretch is drawn from, and what a snapshot's rows count as."""
 
-from __future__ import annotations
-
 import itertools
 from datetime import UTC, datetime, timedelta
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What is said while the page is served: a line a minute about each thing, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from dataclasses import dataclass, field

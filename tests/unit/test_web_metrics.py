@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Metrics are OpenMetrics text, and what the readings hold."""
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the pages say: figures name every flow and class, and words are those of the views."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Who may ask the live page what, over a real socket; no server of PostgreSQL is needed."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What was asked of files in a stretch: differences of counts, shared out by time."""
 
-from __future__ import annotations
-
 from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta
 

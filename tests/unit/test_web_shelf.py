@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The lab's runs as the live page shows them, and their pages, which run nothing."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

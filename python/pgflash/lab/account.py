@@ -7,8 +7,6 @@ installation, the base folder and preloaded libraries; what it cannot reach (a c
 /root, say) is copied or moved below /var/tmp, and the log says so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import logging

@@ -12,8 +12,6 @@ and a control tool.  This module only writes the tool's configuration (plain int
 nanoseconds and bytes) and reads its JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -108,7 +106,7 @@ class DeviceProfile:
     limit: Limit = field(default_factory=Limit)
 
     @classmethod
-    def load(cls, path: Path) -> DeviceProfile:
+    def load(cls, path: Path) -> "DeviceProfile":
         """Read a profile from a TOML file; its name is the file's."""
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -122,12 +120,12 @@ class DeviceProfile:
         return cls.from_mapping(path.stem, content)
 
     @classmethod
-    def named(cls, name: str) -> DeviceProfile:
+    def named(cls, name: str) -> "DeviceProfile":
         """Read one of the profiles that come with the emulator."""
         return cls.load(emulator_folder() / "profiles" / f"{name}.toml")
 
     @classmethod
-    def from_mapping(cls, name: str, content: Mapping[str, object]) -> DeviceProfile:
+    def from_mapping(cls, name: str, content: Mapping[str, object]) -> "DeviceProfile":
         """Make a profile from a TOML file's content, or say which field is wrong."""
         if not _NAME.fullmatch(name):
             raise ProfileError(
@@ -280,7 +278,7 @@ class Emulator:
         devices: Sequence[EmulatedDevice],
         owner: int | None = None,
         delays_on: bool = True,
-    ) -> Emulator:
+    ) -> "Emulator":
         """Make the state file.
 
         The directories must exist: they are stored without symbolic links.  The owner is
@@ -410,7 +408,7 @@ class _Fields:
             raise self.wrong(key, "must not be turned round: [least, most]")
         return low, high
 
-    def table(self, key: str) -> _Fields:
+    def table(self, key: str) -> "_Fields":
         value = self._take(key)
         if not isinstance(value, dict):
             raise self.wrong(key, "must be a table")

@@ -8,8 +8,6 @@ Where the folder is removed instead nobody would ever again, so it is done here:
 to which no process is attached any more, and only what bears PostgreSQL's marks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import shutil

@@ -5,8 +5,6 @@ Interrupting: pgbench runs in a session of its own, so that Ctrl-C reaches only 
 any exception it is terminated by its process number, then killed.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

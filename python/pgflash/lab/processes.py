@@ -6,8 +6,6 @@ signal is bound to the thread that started the child, so all children are starte
 thread that lives as long as the driver.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import signal
@@ -31,7 +29,7 @@ class Process:
     start_ticks: int
 
     @classmethod
-    def find(cls, pid: int) -> Process | None:
+    def find(cls, pid: int) -> "Process | None":
         """Return process PID, or None if there is none or it is only waiting to be reaped."""
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()

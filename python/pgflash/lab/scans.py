@@ -5,8 +5,6 @@ The planner answers a count from whatever is smallest, so each question is put w
 other kind of scan switched off.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import psycopg

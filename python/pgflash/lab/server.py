@@ -19,8 +19,6 @@ is stopped before ours starts.
 snapshot runs with the settings of this server and not with those it was taken under.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import logging
@@ -99,7 +97,7 @@ class Server:
         *,
         settings: Mapping[str, str] | None = None,
         initdb_args: Sequence[str] = (),
-    ) -> Server:
+    ) -> "Server":
         """Make a new cluster in BASE, where an earlier run's remains are cleared away."""
         server = cls(install=install, base=base, settings=settings)
         server.stop_leftover()
@@ -124,13 +122,13 @@ class Server:
     @classmethod
     def open(
         cls, install: PgInstall, base: Path, *, settings: Mapping[str, str] | None = None
-    ) -> Server:
+    ) -> "Server":
         """Return the server of a base that has a cluster, or will get one from restore()."""
         server = cls(install=install, base=base, settings=settings)
         server.stop_leftover()
         return server
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> "Server":
         return self
 
     def __exit__(self, *_exc: object) -> None:

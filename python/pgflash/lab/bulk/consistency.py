@@ -5,8 +5,6 @@ A batch that was acknowledged and is not in the ledger is the driver's to find; 
 is missing, doubled or stale breaks one of the conditions here.
 """
 
-from __future__ import annotations
-
 import psycopg
 from psycopg import sql
 

@@ -9,8 +9,6 @@ Interrupting: whatever ends the run early cancels what the clients' sessions do 
 for the threads; their transactions roll back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
@@ -112,7 +110,7 @@ class _Crew:
         self._threads: list[threading.Thread] = []
         self._began = 0.0
 
-    def __enter__(self) -> _Crew:
+    def __enter__(self) -> "_Crew":
         try:
             for _ in range(self._config.clients):
                 self._connections.append(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Make the schema and the rows that are there before a load: batch 0."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 import psycopg

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What is asked of the load workload, and what comes out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pgflash.errors import PgflashError, UsageError

@@ -5,8 +5,6 @@ A page that a cache served stale, or that a device lost, breaks one of the condi
 row says itself what it must hold.
 """
 
-from __future__ import annotations
-
 import psycopg
 from psycopg import sql
 

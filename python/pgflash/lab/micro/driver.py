@@ -8,8 +8,6 @@ is cut off by the operations' end times.
 Changes are counted twice over the whole run, by the clients and by the tables' own rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

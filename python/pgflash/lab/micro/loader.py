@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Make the two tables, both on the default tablespace: the lab moves one of them."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 import psycopg

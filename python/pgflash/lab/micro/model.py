@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """What is asked of the micro workload, and what comes out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

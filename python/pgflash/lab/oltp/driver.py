@@ -13,8 +13,6 @@ New orders are counted twice, by the terminals and by sum(d_next_o_id), over the
 pgbench lets each client end its transaction, so the two must be equal to the last order.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path

@@ -6,8 +6,6 @@ machine work; indexes follow, then VACUUM ANALYZE for the visibility map and the
 See pgflash.lab.loading.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@
 Pure: numbers in, numbers out.  Latencies come in microseconds and leave in milliseconds.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from math import sqrt

@@ -5,8 +5,6 @@ Plain frozen dataclasses of numbers and strings, so that a run can be stored as 
 read back as the same object.  Units stand last in a name.  Shares are from 0 to 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -217,6 +215,6 @@ class OltpResult:
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> OltpResult:
+    def from_json(cls, text: str | bytes) -> "OltpResult":
         """Return the result that to_json() wrote."""
         return msgspec.json.decode(text, type=cls)

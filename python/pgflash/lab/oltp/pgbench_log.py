@@ -9,8 +9,6 @@ the transaction ended.  schedule_lag is there under a rate only, retries if more
 try is allowed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

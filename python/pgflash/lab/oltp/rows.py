@@ -10,8 +10,6 @@ the specification asks for random alphanumeric strings, and drawing each charact
 would take most of the load's time.  "10 % of the rows" is exactly 10 %, at random.
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterator
 from copy import copy
@@ -78,7 +76,7 @@ class Strings:
         self._letters = "".join(pool.choices(_ALPHANUMERIC, k=size))
         self._digits = "".join(pool.choices(string.digits, k=size))
 
-    def cut_by(self, random: Random) -> Strings:
+    def cut_by(self, random: Random) -> "Strings":
         """Return strings from the same pools, cut by another source of randomness."""
         strings = copy(self)
         strings._rand = random.random

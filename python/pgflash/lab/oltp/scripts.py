@@ -6,8 +6,6 @@ scripts of their own with the weight they ought to have: the draw is the same, a
 log, which knows nothing but script numbers, then counts them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pgflash.lab.oltp.model import Mix

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """Where the workload's SQL and pgbench scripts are."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 

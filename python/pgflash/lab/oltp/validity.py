@@ -11,8 +11,6 @@ a few rows that found room before it are missed, whatever they are, which makes 
 a little smaller and does not bend it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

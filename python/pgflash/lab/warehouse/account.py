@@ -10,8 +10,6 @@ A session reports to the server's statistics when it is idle, and at most once a
 unless it is asked to; so the driver asks for it after each step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

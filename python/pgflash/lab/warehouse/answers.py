@@ -15,8 +15,6 @@ others of half a cent are rounded up; in query 17 348406.02 is printed where the
 over 7 is 348406.054.  The clause would allow 100 dollars, and one per cent.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

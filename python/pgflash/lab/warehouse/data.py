@@ -7,8 +7,6 @@ run, for a second or two, so it is run once for all tables, into a folder that t
 removes: a gigabyte at scale factor 1.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

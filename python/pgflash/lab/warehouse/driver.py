@@ -15,8 +15,6 @@ Interrupting: whatever ends the run cancels the statements that are under way, a
 threads end with them.  A refresh function is one transaction.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

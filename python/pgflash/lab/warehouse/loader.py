@@ -5,8 +5,6 @@ Indexes and the rows for the refresh functions follow the tables, then VACUUM AN
 See pgflash.lab.loading.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Mapping

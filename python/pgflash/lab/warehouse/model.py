@@ -4,8 +4,6 @@
 Plain frozen dataclasses of numbers and strings.  Units stand last in a name.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from math import exp, log

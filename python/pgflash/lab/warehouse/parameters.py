@@ -7,8 +7,6 @@ Several streams at once must not ask for the same, so all but the first draw the
 the domains of TPC-H 3.0.1, clause 2.4, with a seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date
 from random import Random

@@ -6,8 +6,6 @@ its values, as it does for a report that somebody has written, and the text that
 can be read, logged and explained.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from functools import cache
