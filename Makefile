@@ -58,7 +58,7 @@ help:
 	@echo 'make bench-policy    our replacement policy beside all of libcachesim (TRACES=DIR, QUICK=1)'
 	@echo 'make postgres-check  PostgreSQL'"'"'s own tests, TAP suites too, with the cache on (PG_SRC=DIR, a source tree)'
 	@echo 'make extensions-check  beside each extension that Debian packages for 15; docs/reference/extensions.md anew'
-	@echo 'make hooks           run make check before every commit'
+	@echo 'make hooks           run make check before every commit, and look at its subject'
 	@echo 'make lock            write the requirements files anew (needs uv)'
 	@echo 'make clean           remove what was built; .venv and the PostgreSQL cache stay'
 	@echo
@@ -173,9 +173,11 @@ hostile: venv-dev rooms
 # ---- housekeeping
 
 hooks:
-	$(Q)hook="$$(git rev-parse --git-path hooks)/pre-commit"; \
-		printf '#!/bin/sh\nexec make check\n' >"$$hook" && chmod +x "$$hook" && \
-		echo "$$hook runs make check."
+	$(Q)hooks="$$(git rev-parse --git-path hooks)"; mkdir -p "$$hooks" && \
+		printf '#!/bin/sh\nexec make check\n' >"$$hooks/pre-commit" && \
+		printf '#!/bin/sh\nexec tools/subject.sh "$$1"\n' >"$$hooks/commit-msg" && \
+		chmod +x "$$hooks/pre-commit" "$$hooks/commit-msg" && \
+		echo "$$hooks: make check before each commit, and no subject beyond 72 characters."
 
 clean:
 	$(Q)set -e; for room in $(C_ROOMS) $(BENCH_ROOMS) extension; do $(MAKE) -C $$room clean; done
