@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from pgflash import api
 from pgflash.cli import main
+from pgflash.errors import UsageError
 from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, Record
 from pgflash.place import Cluster, Startup, apply_plan
@@ -232,3 +234,28 @@ def test_what_is_there_is_said_to_be_there(
     words = ("--on", "pg_default", "--dsn", placed.dsn, "--yes")
     assert "nothing to do" in said(capsys, 0, "place", "table", "stock", *words)
     assert not state.exists()
+
+
+def test_the_library_does_what_the_commands_do(placed: PlacedServer, state: Path) -> None:
+    plan = api.place_table("stock", "flash", dsn=placed.dsn, indexes=False, patience_s=5)
+    (seen,) = api.plan_look(plan, dsn=placed.dsn)
+    assert seen.refused is None
+    assert tablespace_of(placed, "stock") == "pg_default"  # a plan changes nothing
+    path = api.plan_keep(plan)
+    assert path.parent == state == api.plan_folder()
+    with pytest.raises(UsageError, match="exists"):
+        api.plan_keep(plan, path)
+    made = api.plan_apply(path, plan, dsn=placed.dsn)
+    assert [one.state for one in made.records] == [MoveState.DONE]
+    assert tablespace_of(placed, "stock") == "flash"
+    undone = api.plan_undo(path, dsn=placed.dsn)
+    assert undone == api.plan_show(path)
+    assert tablespace_of(placed, "stock") == "pg_default"
+
+
+def test_the_library_watches_a_server(placed: PlacedServer) -> None:
+    with api.top(dsn=placed.dsn, interval_s=0.2, readings=2) as watch:
+        samples = [one for one in watch if one is not None]
+        assert watch.server is not None
+    assert len(samples) == 2
+    assert all(one.headline and one.elapsed_s > 0 for one in samples)
