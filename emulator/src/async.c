@@ -2,10 +2,11 @@
  * async.c
  *		Linux AIO on files that a device plays.  See async.h.
  *
- * Life of a request here: free, in flight (the kernel has it), answered (the
- * kernel is done, the device may not be), and free again when io_getevents() has
- * given the answer to the caller.  Numbers of used places are kept side by side,
- * so looking through them costs as much as there are requests.
+ * States of a place in the table: free, in flight (the kernel has the
+ * request), answered (the kernel is done, the device may not be), and free
+ * again when io_getevents() has given the answer to the caller.  The numbers
+ * of used places stand side by side, so a search takes as many steps as there
+ * are requests.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "async.h"
@@ -21,7 +22,7 @@
 
 #define NS_PER_S 1000000000ULL
 
-/* How many requests, or answers, pass between the kernel and us at once. */
+/* The most requests, or answers, that one call exchanges with the kernel. */
 #define BATCH 64
 
 typedef struct Pending
@@ -53,7 +54,7 @@ static Table *table;
  * The table.
  */
 
-/* Make the table, or find it wiped in a forked child. */
+/* Make the table, or set it up anew where a fork has wiped it. */
 static bool
 prepare_table(void)
 {
@@ -97,7 +98,7 @@ take_place(void)
 	return used(table->used_count++);
 }
 
-/* The last used place takes the number's turn; walk downwards while freeing. */
+/* Swaps in the last used place, so walk downwards while freeing. */
 static void
 free_place(int i)
 {
@@ -108,7 +109,7 @@ free_place(int i)
 	table->number[last] = number;
 }
 
-/* Whose answer is this?  NULL: of a request that we have not touched. */
+/* The request of this answer; NULL: one that was passed on as it was. */
 static Pending *
 pending_of(uint64_t object)
 {
@@ -141,7 +142,7 @@ has_pending(aio_context_t context)
  * Submitting.
  */
 
-/* What a device would count this request as; false: it does not play it. */
+/* How a device counts this request; false: no device plays it. */
 static bool
 operation_of(const struct iocb *request, const EmFile *file,
              EmOperation *operation_out)
@@ -188,8 +189,8 @@ bytes_of(const struct iocb *request)
 }
 
 /*
- * What the kernel shall be given for a request: itself, if no device plays it, or
- * its copy.  NULL and errno if it cannot be taken.
+ * What to give the kernel for a request: the request itself, if no device plays
+ * it, or its copy.  NULL and errno if it cannot be accepted.
  */
 static struct iocb *
 prepare(aio_context_t context, struct iocb *request, uint64_t now_ns)
@@ -201,7 +202,7 @@ prepare(aio_context_t context, struct iocb *request, uint64_t now_ns)
 	if (file == NULL || !operation_of(request, file, &operation))
 		return request;
 
-	/* The kernel would ring the bell before the device is finished. */
+	/* The kernel would signal the eventfd before the device is finished. */
 	if ((request->aio_flags & IOCB_FLAG_RESFD) != 0)
 	{
 		errno = EINVAL;
@@ -226,7 +227,7 @@ prepare(aio_context_t context, struct iocb *request, uint64_t now_ns)
 	return &pending->copy;
 }
 
-/* The kernel has accepted it: now the device works, too. */
+/* The kernel has accepted the request: start it on the device, too. */
 static void
 begin(Pending *pending)
 {
@@ -240,7 +241,7 @@ begin(Pending *pending)
 	pending->charge = em_play_reserve(file, pending->operation, &request);
 }
 
-/* Submit a batch: how many were accepted, or -1 and errno. */
+/* Submit a batch; returns how many were accepted, or -1 and errno. */
 static long
 submit_batch(EmKernel kernel, aio_context_t context, struct iocb **requests,
              int count)
@@ -311,7 +312,7 @@ typedef struct Getting
 	struct io_event *next; /* where the caller's next answer goes */
 	long room;
 	long given;
-	long signals; /* io_pgetevents: what it has beyond the others' arguments */
+	long signals; /* the additional argument of io_pgetevents */
 } Getting;
 
 static void
@@ -345,8 +346,9 @@ timespec_of(uint64_t ns)
 }
 
 /*
- * Take answers from the kernel, waiting for "least" of them so long.  Those that
- * no device plays are the caller's at once.  Returns how many came, or -1.
+ * Take answers from the kernel, waiting up to timeout_ns for "least" of them.
+ * The caller gets those that no device plays at once.  Returns how many came,
+ * or -1.
  */
 static long
 fetch(Getting *getting, long least, uint64_t timeout_ns)
@@ -371,7 +373,7 @@ fetch(Getting *getting, long least, uint64_t timeout_ns)
 		pending->result = event[i].res;
 		pending->result2 = event[i].res2;
 		pending->answered = true;
-		/* What failed, or moved no byte, costs nothing. */
+		/* A request that failed, or moved no byte, costs nothing. */
 		if (pending->result < 0 ||
 		    (pending->result == 0 && bytes_of(&pending->copy) > 0))
 			pending->charge = (EmCharge){ .end_ns = pending->began_ns };
@@ -379,7 +381,7 @@ fetch(Getting *getting, long least, uint64_t timeout_ns)
 	return got;
 }
 
-/* Fetch all that the kernel has finished; false and errno if it complains. */
+/* Fetch all that the kernel has finished; false and errno if that fails. */
 static bool
 fetch_finished(Getting *getting)
 {
@@ -397,7 +399,7 @@ fetch_finished(Getting *getting)
 	return true;
 }
 
-/* The answered request that is due first, and when; -1 if there is none. */
+/* The answered request that is due first, and its time; -1: there is none. */
 static int
 find_first(aio_context_t context, uint64_t now_ns, uint64_t *due_ns_out)
 {
@@ -438,8 +440,8 @@ give_due(Getting *getting)
 }
 
 /*
- * When will so many answers be due?  A device does not wake who waits for more than
- * it has; UINT64_MAX if the kernel has not answered so many yet.
+ * When will this many answers be due?  A caller that waits for more is not
+ * woken for fewer.  UINT64_MAX if the kernel has not yet answered that many.
  */
 static uint64_t
 due_together(aio_context_t context, long count, uint64_t now_ns)
@@ -489,7 +491,7 @@ get_events(Getting *getting, long least, const struct timespec *timeout)
 		    now_ns >= deadline_ns)
 			return getting->given;
 
-		/* Until enough are due, or the kernel finishes another one. */
+		/* Wait until enough are due, or the kernel finishes another one. */
 		until_ns =
 			due_together(getting->context, least - getting->given, now_ns);
 		if (until_ns > deadline_ns)
@@ -502,7 +504,7 @@ get_events(Getting *getting, long least, const struct timespec *timeout)
 }
 
 /*
- * The end of a context: the kernel waits for what is in flight, and so do we.
+ * The end of a context: the kernel waits for requests in flight, and so do we.
  */
 static long
 destroy(EmKernel kernel, aio_context_t context)

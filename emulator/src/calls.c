@@ -10,10 +10,10 @@
  *
  * Copies inside the kernel are in copies.c.
  *
- * Direct system calls bypass the library, but for some that have no libc name
- * and are made through syscall(): Linux AIO (async.c), io_uring, which there is
- * none of, and cachestat(2): a file that a device plays has nothing in the page
- * cache, as if it had been opened with O_DIRECT.
+ * Direct system calls bypass the library, except three that have no libc name
+ * and are made through syscall(): Linux AIO (async.c); io_uring, which answers
+ * ENOSYS; and cachestat(2), which finds nothing of a file that a device plays
+ * in the page cache, as if it had been opened with O_DIRECT.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "async.h"
@@ -37,12 +37,12 @@
 
 #define EM_SYS_CACHESTAT 451
 
-/* Descriptors that a program may have been started with. */
+/* Descriptors below this are checked at the start: they may be inherited. */
 #define EM_INHERITED_MAX 64
 
 /*
- * The real calls, found once by the constructor.  A constructor of another
- * library may come first, so each wrapper makes sure.
+ * The real calls, found once by the constructor.  Another library's constructor
+ * may run first, so each wrapper makes sure that they were found.
  */
 static struct
 {
@@ -126,7 +126,7 @@ say_unused(const char *path, const char *reason)
 	if (length > (int) sizeof(line) - 1)
 		length = (int) sizeof(line) - 1;
 	if (real.write(STDERR_FILENO, line, (size_t) length) < 0)
-		return; /* there is nobody left to tell */
+		return; /* nowhere left to report it */
 }
 
 /*
@@ -160,7 +160,7 @@ load(void)
 		say_unused(path, reason);
 	else
 	{
-		/* The kernel may wake us up late by the slack: 50 us, if unset. */
+		/* The kernel may wake us late by this slack: 50 us by default. */
 		prctl(PR_SET_TIMERSLACK, 1000);
 		em_state = opened;
 		enter_inherited();
@@ -168,7 +168,7 @@ load(void)
 	errno = saved_errno;
 }
 
-/* Where a read() or write() that moved this many bytes had begun. */
+/* The offset at which a read() or write() of this many bytes began. */
 static off_t
 began_at(int fd, ssize_t moved)
 {
@@ -261,7 +261,7 @@ DEFINE_OPEN_2(__open64_2)
 DEFINE_OPENAT_2(__openat_2)
 DEFINE_OPENAT_2(__openat64_2)
 
-/* Cleared first: afterwards the number may already belong to another file. */
+/* Clear first: after the close the number may already be another file's. */
 EM_EXPORT int
 close(int fd)
 {
@@ -347,7 +347,7 @@ dup3(int fd, int to, int flags)
  * Reading and writing.
  *
  * DEFINE_TRANSFER writes one function: "call" is the real call, and "where" the
- * offset at which it began.  Without a device it is one test and one jump.
+ * offset at which it began.  Without a device it costs one test and one jump.
  */
 #define DEFINE_TRANSFER(name, parameters, slot, call, played, where)           \
 	extern ssize_t name parameters;                                            \
@@ -420,7 +420,7 @@ DEFINE_TRANSFER(pwritev64, PVECTOR_PARAMETERS, pwritev,
                 real.pwritev(fd, vector, count, offset), em_play_write, offset)
 
 /*
- * Syncs and metadata: calls that answer with an int.
+ * Syncs and metadata: calls that return an int.
  */
 #define DEFINE_INT_CALL(name, parameters, slot, call, played)                  \
 	EM_EXPORT int name parameters                                              \
@@ -460,8 +460,8 @@ DEFINE_INT_CALL(posix_fallocate64, (int fd, off_t offset, off_t length),
                 em_play_metadata)
 
 /*
- * Starting write-back costs nothing, the device's cache destages anyway; waiting
- * for it is a sync.
+ * Starting write-back costs nothing, since the device's cache destages anyway;
+ * waiting for it counts as a sync.
  */
 EM_EXPORT int
 sync_file_range(int fd, off_t offset, off_t bytes, unsigned int flags)
@@ -497,8 +497,8 @@ DEFINE_ADVISE(posix_fadvise)
 DEFINE_ADVISE(posix_fadvise64)
 
 /*
- * syscall() with all of its six arguments.  Fewer may have been given; reading the
- * others is harmless, as the C library's own syscall() does it, too.
+ * syscall() with all of its six arguments.  The caller may have passed fewer;
+ * reading the others is harmless: the C library's own syscall() does so, too.
  */
 EM_EXPORT long
 syscall(long number, ...)

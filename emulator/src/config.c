@@ -1,6 +1,6 @@
 /*
  * config.c
- *		Read the control tool's configuration file, and check what it says.  See
+ *		Read the control tool's configuration file, and check its values.  See
  *		config.h.
  */
 /* SPDX-License-Identifier: PostgreSQL */
@@ -216,8 +216,8 @@ read_line(EmState *state, char *line)
 }
 
 /*
- * Can this profile be played?  What divides must not be zero, what is a range
- * must not be turned round, and an array needs its spindles.
+ * Can this profile be played?  Divisors must not be zero, ranges must not be
+ * reversed, and an array needs enough spindles.
  */
 const char *
 em_profile_check(const EmProfile *profile)

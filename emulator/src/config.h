@@ -11,8 +11,8 @@
  *	path = /srv/lab/data
  *
  * Every key is listed in config.c.  Times are in ns, sizes in bytes, shares in
- * parts per million: the conversion from people's units is done by whoever reads
- * the TOML profiles (python/pgflash/lab/emulator.py).
+ * parts per million: the reader of the TOML profiles converts people's units
+ * (python/pgflash/lab/emulator.py).
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_CONFIG_H

@@ -1,7 +1,7 @@
 /*
  * control.c
- *		pgflash-emulator: create the state file, switch the delays, show what the
- *		devices did.
+ *		pgflash-emulator: create the state file, switch the delays, show the
+ *		devices' statistics.
  *
  *	pgflash-emulator create STATE CONFIG [--owner UID] [--off]
  *	pgflash-emulator on|off STATE
@@ -81,8 +81,8 @@ write_all(int fd, const char *bytes, size_t size)
 }
 
 /*
- * Write the state under another name and rename it, so that nobody ever maps half
- * of it, and a server that still uses an older one keeps that.
+ * Write the state under another name and rename it, so that no process ever
+ * maps half of it, and a server that still uses an older state keeps that one.
  */
 static int
 store_state(const char *path, const EmState *state, long owner)
@@ -162,7 +162,7 @@ turn(const char *path, bool on)
 	if (state == NULL)
 		return 1;
 
-	/* What was queued while the delays were last on is long done. */
+	/* Requests queued when the delays were last on are long finished. */
 	if (on && atomic_load(&state->delays_on) == 0)
 		for (uint32_t i = 0; i < state->device_count; i++)
 			em_device_forget_queues(&state->device[i]);
@@ -185,8 +185,8 @@ reset(const char *path)
 }
 
 /*
- * "stall": nothing of the device is finished for so long; 0 ends a stall.
- * "slow": all of it takes 1,000,000ths of the profile's time from now on.
+ * "stall": for MS ms the device finishes nothing; 0 ends a stall.
+ * "slow": from now on everything takes PPM millionths of the profile's time.
  */
 static int
 misbehave(char **arguments, bool stalls)
@@ -297,7 +297,7 @@ stats(const char *path)
 	return 0;
 }
 
-/* Checked first, so that a slip of the keyboard does not delete another file. */
+/* Check the file first, so that a typing error does not delete another one. */
 static int
 destroy(const char *path)
 {

@@ -5,12 +5,12 @@
  * cp, cat, mv and the programs of an archive_command copy without a buffer of
  * their own where they can.  Such a copy is a read of one device and a write of
  * the other: the write begins in the shared state after the read has reserved its
- * time, so on one device both pass its limits one after the other.
+ * time, so on one device they pass its limits one after the other.
  *
  * A clone (FICLONE) moves no byte, because two files share their blocks.  That
  * works within one file system, and two devices of the lab may well lie on the
- * same.  So a device of the lab cannot clone: the call fails as on a file system
- * that cannot, and the program copies.
+ * same one.  So a device of the lab refuses to clone: the call fails as on a
+ * file system that has no clones, and the program copies.
  *
  * Locking: none; see files.h.  The real calls are looked up when first needed.
  */
@@ -46,7 +46,7 @@ static struct
 			*(void **) &real.name = dlsym(RTLD_NEXT, #name);                   \
 	} while (0)
 
-/* Where a copy had begun, of which the file or the caller keeps the position. */
+/* Where a copy began; the file or the caller keeps the position. */
 static off_t
 began_at(int fd, const off_t *offset, ssize_t moved)
 {

@@ -2,7 +2,7 @@
  * device.c
  *		The model of one storage device (see device.h for locking).
  *
- * How a request becomes time:
+ * How long a request takes:
  *
  *	read	positioning (seek and rotation, or flash latency) plus transfer on
  *			the server of each stripe; all stripes at once.  With mirrors, on
@@ -23,7 +23,7 @@
 #define NS_PER_S 1000000000ULL
 #define PPM      1000000ULL
 
-/* The finalizer of splitmix64: every bit of the result hangs on every bit in. */
+/* The finalizer of splitmix64: each bit of the input affects each bit out. */
 static uint64_t
 mix(uint64_t x)
 {
@@ -35,8 +35,8 @@ mix(uint64_t x)
 }
 
 /*
- * A number for the next throw of the dice.  The counter is shared, so processes
- * forked from one parent do not all draw the same series.
+ * The next random number.  The counter is shared, so processes forked from one
+ * parent do not all draw the same series.
  */
 static uint64_t
 chance(EmDevice *device)
@@ -47,7 +47,7 @@ chance(EmDevice *device)
 	return mix((ticket + 1) * 0x9e3779b97f4a7c15ULL);
 }
 
-/* What takes so long on this device today. */
+/* A time of the profile, lengthened by the device's current slowness. */
 static uint64_t
 slowed(const EmDevice *device, uint64_t time_ns)
 {
@@ -96,7 +96,7 @@ cache_latency_ns(const EmDevice *device)
 
 /*
  * When may this request start, given the IOPS limit?  A token bucket written as
- * one word: the time at which the bucket would be full again if nobody came.
+ * one word: the time at which the bucket would be full without more requests.
  */
 static uint64_t
 admit(EmDevice *device, uint64_t now_ns, uint64_t bytes)
@@ -125,7 +125,7 @@ admit(EmDevice *device, uint64_t now_ns, uint64_t bytes)
 	return base_ns > now_ns + burst_ns ? base_ns - burst_ns : now_ns;
 }
 
-/* When have these bytes passed the one pipe, given the bandwidth limit? */
+/* When will these bytes have passed the one pipe of the bandwidth limit? */
 static uint64_t
 pass_pipe(EmDevice *device, uint64_t now_ns, uint64_t bytes)
 {
@@ -172,7 +172,7 @@ first_set(const EmDevice *device, uint64_t file, uint64_t offset)
 	return (uint32_t) ((mix(file) + stripe) % set_count(device));
 }
 
-/* Over how many sets a request is spread.  Each carries an equal part of it. */
+/* The number of sets that share a request; each carries an equal part of it. */
 static uint32_t
 sets_touched(const EmDevice *device, const EmRequest *request)
 {
@@ -236,7 +236,7 @@ charge_until(uint64_t now_ns, uint64_t end_ns, uint64_t service_ns)
  * Requests.
  */
 
-/* The part of the backlog that a read has to let pass first. */
+/* Work off the part of the backlog that a read must wait for. */
 static uint64_t
 destage_before(EmDevice *device, EmServer *server, uint64_t service_ns)
 {
@@ -280,7 +280,7 @@ em_device_read(EmDevice *device, const EmRequest *request)
  *
  * RAID-5: a small write reads the old data and parity and writes both again, so
  * each of the two does two requests.  A stream writes whole rows of stripes:
- * parity then costs its part of the row only.
+ * parity then costs only its part of the row.
  */
 static uint64_t
 holder_cost_ns(EmDevice *device, const EmRequest *request, uint64_t bytes,
@@ -352,14 +352,14 @@ write_cache(EmDevice *device, const EmRequest *request, uint64_t start_ns)
 				device, request, bytes, h, device->profile.destage_factor_ppm);
 			uint64_t idle_ns;
 
-			/* A server that had nothing to do begins now, not earlier. */
+			/* An idle server begins now, not earlier. */
 			em_server_settle(holder[h], start_ns);
 			idle_ns = atomic_load(&holder[h]->busy_until_ns);
 			if (idle_ns < start_ns && atomic_load(&holder[h]->backlog_ns) == 0)
 				atomic_compare_exchange_strong(&holder[h]->busy_until_ns,
 				                               &idle_ns, start_ns);
 
-			/* Bytes are counted once, with the first copy of them. */
+			/* Bytes are counted once, with their first copy. */
 			if (h == 0)
 				atomic_fetch_add(&holder[h]->backlog_bytes, bytes);
 			atomic_fetch_add(&holder[h]->backlog_ns, cost_ns);
@@ -376,7 +376,7 @@ em_device_dirty_bytes(EmDevice *device, uint64_t now_ns)
 	{
 		EmServer *server = &device->server[s];
 
-		/* Bytes without time to destage them are a killed writer's. */
+		/* A killed writer leaves bytes without time to destage them. */
 		em_server_settle(server, now_ns);
 		if (atomic_load(&server->backlog_ns) > 0)
 			dirty_bytes += atomic_load(&server->backlog_bytes);
@@ -417,8 +417,8 @@ em_device_log_write(EmDevice *device, const EmRequest *request)
 }
 
 /*
- * A sync of the log.  It writes what any process wrote into the log since the
- * last sync, where the last of these writes went.
+ * A sync of the log.  It writes all bytes that any process wrote to the log
+ * since the last sync, at the place of the last of these writes.
  */
 EmCharge
 em_device_log_sync(EmDevice *device, const EmRequest *request)
@@ -444,10 +444,11 @@ em_device_log_sync(EmDevice *device, const EmRequest *request)
 }
 
 /*
- * An fsync of a data file.  Its bytes are already in the device: in the cache,
- * of which the profile may have a part written to the servers before fsync
- * returns, or, without a cache, on the servers, where the file system's own
- * record of the change remains to be written.
+ * An fsync of a data file.  The device already has the file's bytes.  With a
+ * cache, the profile may require that a part of the dirty bytes is written to
+ * the servers before fsync returns.  Without a cache the bytes are on the
+ * servers, and only the file system's own record of the change remains to be
+ * written.
  */
 EmCharge
 em_device_data_sync(EmDevice *device, const EmRequest *request)
@@ -500,7 +501,7 @@ em_device_stalled_until(const EmDevice *device, uint64_t now_ns)
 {
 	uint64_t until_ns = atomic_load(&device->stalled_until_ns);
 
-	/* Further away than any stall may be: from before a boot. */
+	/* An end further away than any stall may last is from before a boot. */
 	return until_ns > now_ns + EM_QUEUE_MAX_NS ? 0 : until_ns;
 }
 
@@ -521,7 +522,7 @@ em_device_due(const EmDevice *device, uint64_t end_ns, uint64_t now_ns)
 	return end_ns;
 }
 
-/* Every server is free and the cache is clean, as on the first day. */
+/* Make every server free and the cache clean, as in a new device. */
 void
 em_device_forget_queues(EmDevice *device)
 {

@@ -1,6 +1,6 @@
 /*
  * device.h
- *		The model of one storage device: who waits for what, and until when.
+ *		The model of one storage device: what a request waits for, and how long.
  *
  * A device is a set of servers (the spindles of an array, the channels of a
  * flash drive).  A request reserves time on the servers that hold its bytes and
@@ -8,15 +8,15 @@
  * then.  Queueing is therefore not simulated but real: a later request starts
  * where the earlier reservation ends.
  *
- * The model never reads a clock and never sleeps: "now" comes in, the end comes
- * out.  So it can be tested with a clock made of numbers.
+ * The model never reads a clock and never sleeps: the caller passes in the
+ * current time and is told the end.  So tests can play it with a fake clock.
  *
  * Locking: none.  An EmDevice lies in memory that many processes share; every
  * field that changes is a lock-free atomic, and every step leaves a valid state.
  * A process killed between two steps loses at most its own few milliseconds of
- * book-keeping.  A reservation needs nobody to end it: it ends when time passes.
+ * book-keeping.  No process has to end a reservation: it ends when time passes.
  *
- * The words in README.md ("The model") and the fields here are the same.
+ * README.md ("The model") uses the same words as the fields here.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_DEVICE_H
@@ -36,10 +36,10 @@
  */
 #define EM_QUEUE_MAX_NS (120ULL * 1000 * 1000 * 1000)
 
-/* Who waits for a stalled device looks so often whether the stall was ended. */
+/* A process that waits for a stalled device checks at this interval. */
 #define EM_STALL_LOOK_NS (10ULL * 1000 * 1000)
 
-/* A device as its profile says has this slowness; ten times it is ten times slower. */
+/* The device behaves as its profile says; 10 times this is 10 times slower. */
 #define EM_SLOWNESS_NONE ((uint64_t) 1000000)
 #define EM_SLOWNESS_MAX  (1000 * EM_SLOWNESS_NONE)
 
@@ -56,7 +56,7 @@ typedef enum EmLayout
 	EM_RAID5   /* a small write reads and writes data and parity */
 } EmLayout;
 
-/* What the statistics tell apart. */
+/* The operations that the statistics distinguish. */
 typedef enum EmOperation
 {
 	EM_READ,
@@ -92,7 +92,7 @@ typedef struct EmProfile
 
 	EmRange log_sync;
 
-	/* The write-back cache; size zero means that writers wait themselves. */
+	/* The write-back cache; size zero: writers wait for the servers. */
 	uint64_t cache_bytes;
 	uint64_t cache_latency_ns;
 	uint64_t destage_factor_ppm; /* of a write's positioning, when sorted */
@@ -102,7 +102,7 @@ typedef struct EmProfile
 	/* Limits of the whole device; zero means none. */
 	uint64_t limit_bytes_s;
 	uint64_t limit_iops;
-	uint64_t limit_burst;    /* requests that may come at once */
+	uint64_t limit_burst;    /* requests admitted at once */
 	uint64_t limit_io_bytes; /* a larger request counts as several */
 } EmProfile;
 
@@ -169,9 +169,9 @@ extern EmCharge em_device_data_sync(EmDevice *device, const EmRequest *request);
 extern EmCharge em_device_metadata(EmDevice *device, const EmRequest *request);
 
 /*
- * Misbehaviour, changed while the device is in use.  While it is stalled nothing
- * is finished, whatever was reserved; at the end of the stall all that would have
- * been finished is, at once.
+ * Misbehaviour, changed while the device is in use.  A stalled device finishes
+ * nothing, whatever was reserved; when the stall ends, it finishes at once
+ * every request whose reservation has ended.
  */
 extern void em_device_stall(EmDevice *device, uint64_t until_ns);
 extern uint64_t em_device_stalled_until(const EmDevice *device,
@@ -179,8 +179,8 @@ extern uint64_t em_device_stalled_until(const EmDevice *device,
 extern void em_device_slow(EmDevice *device, uint64_t slowness_ppm);
 
 /*
- * When is a request finished whose reservation ends then?  A time that has not
- * come yet is to be asked for again: a stall may begin and end meanwhile.
+ * When is a request finished whose reservation ends at end_ns?  If the answer
+ * is in the future, ask again then: a stall may begin and end in the meantime.
  */
 extern uint64_t em_device_due(const EmDevice *device, uint64_t end_ns,
                               uint64_t now_ns);

@@ -2,7 +2,7 @@
  * files.c
  *		Which file descriptor of this process belongs to which device.
  *
- * The path is asked of the kernel after the open, not taken from the argument:
+ * The kernel is asked for the path after the open; the argument will not do:
  * PostgreSQL opens "base/5/1259" and "pg_wal/0000..." relative to its data
  * directory, and the log and the tablespaces are symbolic links.
  */
@@ -45,10 +45,10 @@ named_as_log(const char *base)
 }
 
 /*
- * A WAL segment of a server: its name is 24 upper-case hexadecimal digits, or one
- * that is being made, and beside it is archive_status, which every server makes.
- * The folder's own name says nothing, pg_wal may be a link; a copy in an archive
- * has a segment's name and is an ordinary file.
+ * A WAL segment of a server: its name is 24 upper-case hexadecimal digits, or
+ * that of a segment being made, and beside it is archive_status, which every
+ * server makes.  The folder's own name says nothing, since pg_wal may be a
+ * link; a copy in an archive has a segment's name and is an ordinary file.
  */
 static bool
 is_log(const char *path)
@@ -90,7 +90,7 @@ em_file_enter(EmState *state, int fd, int open_flags)
 		{
 			EmFile *file = &em_files[fd];
 
-			/* Never zero: that is what a free stream has. */
+			/* Never zero: zero marks a free stream. */
 			file->identity = ((uint64_t) status.st_dev << 48) ^
 			                 (uint64_t) status.st_ino ^ (1ULL << 63);
 			file->is_log = is_log(path);

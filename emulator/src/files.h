@@ -24,7 +24,7 @@ typedef struct EmFile
 {
 	EmDevice *device; /* NULL: not played */
 	uint64_t identity;
-	bool is_log;       /* a WAL segment of a server, no archived copy */
+	bool is_log;       /* a WAL segment of a server, not an archived copy */
 	bool syncs_writes; /* opened O_SYNC or O_DSYNC */
 } EmFile;
 

@@ -1,13 +1,13 @@
 /*
  * play.h
- *		From a call to the device and back: who has to wait until when.
+ *		From a call to the device and back: how long a caller has to wait.
  *
  * calls.c plays calls that wait themselves: em_play_*() returns when the device
- * is finished.  async.c plays those that wait elsewhere: it asks for the
+ * is finished.  async.c plays calls that wait elsewhere: it asks for the
  * reservation when the request is made, and holds back its completion.
  *
- * Sleeping is to an absolute time, so a signal does not lengthen it, and is not
- * cut short by one either: a process waiting for a disk cannot be interrupted.
+ * A process sleeps until an absolute time, so a signal does not lengthen the
+ * sleep.  Nor does it cut it short: a wait for a disk cannot be interrupted.
  * Nothing here spins, allocates or takes a lock.
  *
  * Locking: streams and prefetches are this process's own; see their headers.
@@ -20,17 +20,17 @@
 
 #include <sys/types.h>
 
-/* What all processes share; NULL: nothing is played. */
+/* The state that all processes share; NULL: nothing is played. */
 extern EmState *em_state;
 
-/* Reserve the device's time for a request, if no advice has done so before. */
+/* Reserve the device's time for a request, unless an advice has done so. */
 extern EmCharge em_play_reserve(const EmFile *file, EmOperation operation,
                                 EmRequest *request);
 
-/* Sleep until the device is finished; returns what time it is then. */
+/* Sleep until the device is finished; returns the time of waking. */
 extern uint64_t em_play_wait(const EmDevice *device, uint64_t end_ns);
 
-/* A call that began then, and has been made: wait for its device, and count it. */
+/* A call that began at began_ns was made: wait for its device, and count it. */
 extern void em_play_read(const EmFile *file, uint64_t began_ns, off_t offset,
                          ssize_t result);
 extern void em_play_write(const EmFile *file, uint64_t began_ns, off_t offset,

@@ -10,9 +10,9 @@
  * Reservations are remembered per block in a small table without collision
  * handling: a lost one costs its reader a second reservation, nothing else.
  * They are forgotten after a while, because an emulated device has no page cache
- * in which what nobody read would stay.
+ * in which unread blocks would stay.
  *
- * Locking: private to a process; a forked child goes on with a copy.
+ * Locking: private to a process; a forked child continues with a copy.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_PREFETCHES_H
@@ -23,7 +23,7 @@
 #define EM_PREFETCH_COUNT       1024
 #define EM_PREFETCH_BLOCK_BYTES 8192
 
-/* A longer advice is about a whole file, not about the next reads. */
+/* A longer advice concerns a whole file, not the next reads. */
 #define EM_PREFETCH_BLOCKS_MAX 128
 
 #define EM_PREFETCH_KEPT_NS 1000000000ULL
@@ -48,8 +48,8 @@ extern void em_prefetches_note(EmPrefetches *prefetches,
                                const EmCharge *charge);
 
 /*
- * Was all of this read announced?  Then *charge_out is what is left to wait, and
- * the announcement is used up.
+ * Was all of this read announced?  Then *charge_out is the rest of the wait,
+ * and the announcement is used up.
  */
 extern bool em_prefetches_take(EmPrefetches *prefetches,
                                const EmRequest *request, EmCharge *charge_out);

@@ -2,16 +2,16 @@
  * server.c
  *		The time of one server of a device, and the backlog that waits for it.
  *
- * Nobody runs in the background.  A server's idle time is the gap between the end of
- * its last reservation and the next request, and em_server_settle() spends it on the
- * backlog just before that request is looked at.
+ * Nothing runs in the background.  A server's idle time is the gap between the
+ * end of its last reservation and the next request; em_server_settle() spends
+ * it on the backlog just before that request is handled.
  *
  * Locking: none, as in device.h; every change is a compare-and-swap or an addition.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "server.h"
 
-/* Take away at most "amount", never going below zero; returns what was taken. */
+/* Take away at most "amount", not below zero; returns the amount taken. */
 static uint64_t
 take(_Atomic uint64_t *from, uint64_t amount)
 {
@@ -59,7 +59,7 @@ em_server_busy_until(EmServer *server, uint64_t now_ns)
 	return busy_ns;
 }
 
-/* Who moves busy_until owns the gap, so no two processes spend it twice. */
+/* The process that moves busy_until owns the gap, so it is spent only once. */
 void
 em_server_settle(EmServer *server, uint64_t now_ns)
 {

@@ -28,7 +28,7 @@ scale(uint64_t a, uint64_t b, uint64_t c)
 }
 
 /*
- * The end of a server's last reservation.  One that is impossibly far away is
+ * The end of a server's last reservation.  An impossibly distant end is
  * forgotten, so that nothing can wedge a device.
  */
 extern uint64_t em_server_busy_until(EmServer *server, uint64_t now_ns);
@@ -40,7 +40,7 @@ extern uint64_t em_server_reserve(EmServer *server, uint64_t now_ns,
 /* Spend a server's idle time up to now on its backlog. */
 extern void em_server_settle(EmServer *server, uint64_t now_ns);
 
-/* Work off this much of a server's backlog; returns the time it takes. */
+/* Work off at most this much of a server's backlog; returns its time. */
 extern uint64_t em_server_destage(EmServer *server, uint64_t time_ns);
 
 #endif

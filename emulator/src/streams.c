@@ -3,9 +3,9 @@
  *		Does a request continue what this process did before?  See streams.h.
  *
  * A request that is close ahead of a stream always moves that stream, but only
- * an exact, a large or an established step is free.  Random requests therefore
- * start streams all the time, and lose them again: a file has four at most, and
- * eight small steps in a row do not happen by chance.
+ * an exact step, a large one or one of an established stream is free.  So
+ * random requests start streams all the time, and lose them again: a file has
+ * at most four, and eight small steps in a row do not happen by chance.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "streams.h"
@@ -34,7 +34,10 @@ find(EmStreams *streams, uint64_t file, uint64_t offset, bool writes)
 	return closest;
 }
 
-/* The place for a new stream: the file's oldest if it has its share, else ours. */
+/*
+ * The place for a new stream: the file's oldest if the file has its share,
+ * else the oldest of all.
+ */
 static EmStream *
 place(EmStreams *streams, uint64_t file)
 {

@@ -2,17 +2,17 @@
  * streams.h
  *		Does a request continue what this process did before?
  *
- * A disk that goes on where it stopped pays no positioning.  Each process keeps
- * a few streams per file and matches its requests against them.
+ * A disk that continues where it stopped pays no positioning.  Each process
+ * keeps a few streams per file and matches its requests against them.
  *
- * Which gap may lie between two requests of a stream is the delicate part.
- * Without gaps, a scan of a table with some pages in shared buffers is taken for
- * random reads (measured: five times too slow).  With gaps for everybody, random
- * reads that happen to fall close by become too cheap (8 % of them).  So a gap is
- * only allowed if the request is large, or if the stream is established: its
- * last requests all moved forward by small steps.
+ * The delicate part is how large a gap between two requests of a stream may
+ * be.  Without gaps, a scan of a table with some pages in shared buffers is
+ * taken for random reads (measured: five times too slow).  With gaps for every
+ * stream, random reads that happen to fall close by become too cheap (8 % of
+ * them).  So a gap is allowed only if the request is large, or if the stream
+ * is established: its last requests all moved forward by small steps.
  *
- * Locking: private to a process; a forked child goes on with a copy.
+ * Locking: private to a process; a forked child continues with a copy.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_STREAMS_H
@@ -43,8 +43,8 @@ typedef struct EmStreams
 } EmStreams;
 
 /*
- * Take note of a request.  Returns whether it continues a stream; *gap_bytes is
- * then what it passed over.
+ * Note a request.  Returns whether it continues a stream; *gap_bytes is then
+ * the number of bytes that it passed over.
  */
 extern bool em_streams_note(EmStreams *streams, uint64_t file, uint64_t offset,
                             uint64_t bytes, bool writes, uint64_t *gap_bytes);

@@ -1,6 +1,6 @@
 /*
  * tally.c
- *		What a device has done: counted by operation, as the statistics show it.
+ *		The counts of a device by operation, as the statistics show them.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "device.h"
