@@ -1,10 +1,11 @@
 /*
  * async_test.c
- *		Linux AIO on a device's files: answers are right, and come when the device
- *		is finished, not when the kernel is.
+ *		Linux AIO on a device's files: answers are right, and arrive when the
+ *		device is finished, not when the kernel is.
  *
- * The disk takes 20 ms for anything.  Answers may be late on a busy machine, never
- * early: what must not be there yet is checked against the clock before and after.
+ * The disk takes 20 ms for any request.  On a busy machine answers may be
+ * late, never early: that one is not there yet is checked against the clock
+ * before and after.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "async.h"
@@ -65,7 +66,7 @@ make(int i, int operation, int fd, long block)
 	return &request[i];
 }
 
-/* Far from each other, that no read continues another. */
+/* Far from each other, so that no read continues another. */
 static long
 far_block(int i)
 {
@@ -82,7 +83,7 @@ submit(int count)
 	return syscall(SYS_io_submit, context, (long) count, list);
 }
 
-/* Submit so many reads of one file. */
+/* Submit this many reads of one file. */
 static void
 submit_reads(int fd, int count)
 {
@@ -138,7 +139,7 @@ test_answers(void)
 	memset(page, '-', 2 * BLOCK);
 	if (submit(2) != 2)
 		lab_give_up("submit");
-	/* The caller may use his request again while it is in flight. */
+	/* The caller may reuse a request while it is in flight. */
 	memset(request, 0xff, sizeof(request));
 	drain(2);
 	OK(page[0][0] == 'a' && page[0][BLOCK - 1] == 'a' && page[1][0] == 'a' &&
@@ -196,7 +197,7 @@ test_answers(void)
 }
 
 /*
- * When answers come.  One server: the reads end one STEP after another.
+ * When answers arrive.  One server: the reads end one STEP after another.
  */
 static void
 test_waiting(void)
@@ -290,7 +291,7 @@ test_off(void)
 	close(fd);
 }
 
-/* With delays off, so that only the stall is left to wait for. */
+/* With delays off, so that the stall is the only wait. */
 static void
 test_stall(void)
 {
@@ -377,7 +378,7 @@ test_signal(void)
 	close(fd);
 }
 
-/* In the child: its parent's requests are not its own, its own are played. */
+/* In the child: it has none of its parent's requests, its own are played. */
 static int
 use_in_child(int fd)
 {

@@ -4,7 +4,7 @@
  *
  * Machines are noisy: a sleep ends late, never early.  So lower bounds are sharp, times
  * are many ms, and medians and means of many requests are compared, never a single one.
- * What a busy machine can break is tried again, see patiently.h.
+ * Tests that a busy machine can make fail are retried, see patiently.h.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "lab.h"
@@ -18,7 +18,7 @@
 #define FILE_MB   256
 #define FILE_SIZE (FILE_MB * 1024L * 1024L)
 
-/* A block takes this, and next to nothing to transfer. */
+/* The time of a block; its transfer takes next to nothing. */
 #define DISK_10MS                                                              \
 	"kind = disk\nlayout = stripe\nservers = 1\nstripe_bytes = 65536\n"        \
 	"bandwidth_bytes_s = 2000000000\n"                                         \
@@ -76,7 +76,7 @@ write_block(int fd, long block)
 		lab_give_up("write a block");
 }
 
-/* Random reads; answers with the mean and the median in ms. */
+/* Random reads; reports the mean and the median in ms. */
 static void
 job_random_reads(const char *folder, int number, int count)
 {
@@ -104,7 +104,7 @@ job_scan(const char *folder, int number, int count)
 	int fd = open_file(folder, "mapped");
 	double began_ms = lab_now_ms();
 
-	/* Every third page is in somebody's buffers. */
+	/* Every third page is in shared buffers. */
 	for (int block = 0, read_count = 0; read_count < count; block++)
 	{
 		if (block % 3 == 2)
@@ -115,7 +115,7 @@ job_scan(const char *folder, int number, int count)
 	answers[number] = (lab_now_ms() - began_ms) / count;
 }
 
-/* Random writes; answers with the time in ms of the first and of the second half. */
+/* Random writes; reports the time in ms of the first and of the second half. */
 static void
 job_writes(const char *folder, int number, int count)
 {
@@ -132,7 +132,7 @@ job_writes(const char *folder, int number, int count)
 	}
 }
 
-/* Reads of one byte from the page cache; answers with the CPU ns of each. */
+/* Reads of one byte from the page cache; reports the CPU ns of each. */
 static void
 job_byte_reads(const char *folder, int number, int count, const char *place)
 {
@@ -148,7 +148,7 @@ job_byte_reads(const char *folder, int number, int count, const char *place)
 }
 
 /*
- * Random reads, eight at a time: announced all together, then read.  Answers with
+ * Random reads, eight at a time: announced all together, then read.  Reports
  * the mean time in ms of a read.
  */
 static void
@@ -283,7 +283,7 @@ test_queueing(Lab *lab)
 	mean_ms = sum_ms / READERS;
 	service_ms = (double) reads_of(lab)->service_ns / 1e6 /
 	             (double) reads_of(lab)->count;
-	/* By Little's law; starting and ending the processes is left out. */
+	/* By Little's law, without the time to start and end the processes. */
 	servers = READERS * service_ms / mean_ms;
 	NOTE("array of 6 spindles, 20 readers: mean %.2f ms, service %.2f ms, "
 	     "%.0f reads/s, %.2f spindles' worth",
@@ -351,7 +351,7 @@ test_write_cache(Lab *lab)
 	IN_TIME(lab->answers[1] > 60 * 5.0 * 0.8,
 	        "when it is full, writes have the speed of the disk");
 
-	/* A cache of 4,000 blocks gets 400, which is 2 s of work. */
+	/* A cache of 4,000 blocks is given 400, which is 2 s of work. */
 	lab_device(lab, DISK_10MS "cache_bytes = 32768000\n"
 	                          "destage_factor_ppm = 500000\n"
 	                          "destage_share_ppm = 500000\n");
@@ -421,7 +421,7 @@ test_stalling(Lab *lab)
 	IN_TIME(lab->answers[1] >= 10.0 && lab->answers[1] < 30.0, "and recover");
 }
 
-/* Processes die in the middle of their sleep; the disk must not notice. */
+/* Processes die in their sleep; that must not affect the disk. */
 static void
 test_killing(Lab *lab)
 {
@@ -462,8 +462,8 @@ test_killing(Lab *lab)
 }
 
 /*
- * The difference of CPU time with and without the library, in pairs run one after
- * the other, so that a slow minute of the machine hits both.
+ * The difference in CPU time with and without the library, in pairs run one
+ * after the other, so that a slow minute of the machine affects both.
  */
 static double
 extra_ns(Lab *lab, const char *job, const char *count)

@@ -1,11 +1,11 @@
 /*
  * calls_test.c
- *		Each libc name: does the call still do what it did, and does the right
+ *		For each libc name: does the call still do its work, and does the right
  *		device count it?
  *
  * The program prepares a folder and starts itself with the library preloaded; the
  * tests run there, and read the devices' counts from the state file.  The devices
- * have no delays worth mentioning: that they delay is calibration_test.c's matter.
+ * have no delays worth mentioning: calibration_test.c tests the delays.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "counts.h"
@@ -102,7 +102,7 @@ test_reading(void)
 	close(fd);
 }
 
-/* The same for a writing call, checked by a system call that nobody replaces. */
+/* The same for a writing call, checked by a call that is not replaced. */
 #define CHECK_WRITE(call, name)                                                \
 	do                                                                         \
 	{                                                                          \
@@ -412,7 +412,7 @@ test_cachestat(void)
 	int mapped = open_in("mapped/file", 0);
 	int plain = open_in("plain/file", 0);
 
-	/* Both are in the page cache for sure: they were just written. */
+	/* Both are certainly in the page cache: they were just written. */
 	fill('c');
 	if (pwrite(mapped, buffer, BLOCK, 0) != BLOCK ||
 	    pwrite(plain, buffer, BLOCK, 0) != BLOCK)
@@ -482,7 +482,7 @@ run_preloaded(char **arguments)
 	return done();
 }
 
-/* Run a test program in a shell with this environment; what it says on stderr. */
+/* Run a test program in a shell with this environment; returns its stderr. */
 static int
 says(const Lab *lab, const char *variables, const char *text)
 {

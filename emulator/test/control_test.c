@@ -1,6 +1,6 @@
 /*
  * control_test.c
- *		The control tool: what it accepts, what it refuses, and what it prints.
+ *		The control tool: the input it accepts and refuses, and what it prints.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "lab.h"
@@ -12,7 +12,7 @@
 
 static Lab lab;
 
-/* Give the tool this configuration; does it fail and say this? */
+/* Does the tool fail with this message for this configuration? */
 static bool
 refuses(const char *config, const char *text)
 {
@@ -90,7 +90,7 @@ test_verbs(void)
 	OK(lab.state->device[0].server[0].busy_until_ns == 0,
 	   "and forgets what was queued before");
 
-	/* Whether it is JSON is asked of somebody who must know. */
+	/* A real JSON parser decides whether the output is JSON. */
 	snprintf(
 		arguments, sizeof(arguments),
 		"stats '%s' | python3 -c 'import json, sys; "

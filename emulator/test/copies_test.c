@@ -1,6 +1,6 @@
 /*
  * copies_test.c
- *		Copies inside the kernel, and those of the programs of an archive_command:
+ *		Copies inside the kernel, and those of programs of an archive_command:
  *		does each byte pass both devices?
  *
  * As in calls_test.c the program starts itself with the library preloaded.  The
@@ -137,7 +137,7 @@ check_archiving(const char *command)
 	OK(system(command) == 0 &&
 	       system("cmp -s wal/" SEGMENT " archive/" SEGMENT) == 0,
 	   "\"%s\" copies the segment", command);
-	/* cmp has read both files once, too. */
+	/* cmp has also read both files once. */
 	read_bytes =
 		state->device[0].tally[EM_READ].bytes - bytes_before[0][EM_READ];
 	written_bytes =
@@ -178,7 +178,7 @@ took_ms(const char *command)
 	return lab_now_ms() - began_ms;
 }
 
-/* Lower bounds only: a busy machine may take longer, no machine less. */
+/* Lower bounds only: a busy machine takes longer, none takes less. */
 static void
 test_delays(void)
 {

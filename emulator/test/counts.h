@@ -1,7 +1,7 @@
 /*
  * counts.h
- *		For tests that run with the library preloaded: what did the devices count
- *		since the mark?
+ *		For tests that run with the library preloaded: what have the devices
+ *		counted since the mark?
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_COUNTS_H
@@ -23,7 +23,7 @@ open_counts(void)
 		lab_give_up("map the state file");
 }
 
-/* Remember all counts, to tell what the calls after this have changed. */
+/* Remember all counts, to see what the calls after this change. */
 static inline void
 mark(void)
 {

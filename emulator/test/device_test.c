@@ -1,9 +1,9 @@
 /*
  * device_test.c
- *		The device model, played with a clock made of numbers.
+ *		The device model, played with a fake clock.
  *
  * Positioning is fixed to 4 ms here and the bandwidth to 8 KB a millisecond, so
- * a block costs 4 + 1 ms, or 1 ms in a stream, and every end can be foretold.
+ * a block costs 4 + 1 ms, or 1 ms in a stream, and every end can be calculated.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "config.h"
@@ -23,7 +23,7 @@
 
 static EmDevice *device;
 
-/* A new device: "servers" of them, in this layout, without cache and limits. */
+/* A new device with this many servers and this layout, no cache, no limits. */
 static EmProfile *
 set_up(uint32_t servers, EmLayout layout)
 {
@@ -89,7 +89,7 @@ log_sync_at(uint64_t now_ns)
 	return em_device_log_sync(device, &request);
 }
 
-/* When does this come to its end, in ms after the start? */
+/* The end of this charge, in ms after the start. */
 static double
 end_ms(EmCharge charge)
 {

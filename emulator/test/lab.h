@@ -54,7 +54,7 @@ lab_path(char *path, const char *format, ...)
 	__builtin_va_end(arguments);
 }
 
-/* The build folder is the parent of the folder that this program lies in. */
+/* The build folder is the parent of the folder that holds this program. */
 static inline void
 lab_find_build(Lab *lab)
 {
@@ -169,7 +169,7 @@ lab_close(Lab *lab)
 		lab_give_up("remove the folder");
 }
 
-/* Make a file of this many MB.  It has holes only, so that no real disk works. */
+/* Make a file of this many MB.  It is all holes, so no real disk is used. */
 static inline void
 lab_file(const char *folder, const char *name, int mb)
 {
@@ -196,7 +196,7 @@ lab_prepare_environment(const Lab *lab, bool preload)
 }
 
 /*
- * Start this program again: main() sees the job's name, the lab's folder, the
+ * Start this program again: main() gets the job's name, the lab's folder, the
  * number of the job, and one argument.
  */
 static inline pid_t

@@ -1,10 +1,11 @@
 /*
  * patiently.h
- *		What a busy machine can break is tried again.
+ *		Retry a test that a busy machine can make fail.
  *
- * A machine that is busy makes things take longer, and none makes them take less.  So what
- * holds only if we were not kept waiting is IN_TIME(condition, "a sentence"), in a function
- * that PATIENTLY() calls again as long as it does not: at most TRIALS times.
+ * A busy machine makes things take longer, but no machine makes them take
+ * less.  A condition that holds only if nothing kept us waiting is
+ * IN_TIME(condition, "a sentence"), in a function that PATIENTLY() repeats
+ * until it holds, at most TRIALS times.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_PATIENTLY_H

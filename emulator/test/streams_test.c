@@ -1,6 +1,6 @@
 /*
  * streams_test.c
- *		Which requests pass for the continuation of a stream.
+ *		Which requests are taken for the continuation of a stream.
  *
  * The two failures to avoid: a scan with pages missing that is taken for random
  * reads, and random reads that are taken for a scan.
@@ -40,7 +40,7 @@ forget(void)
 	memset(&streams, 0, sizeof(streams));
 }
 
-/* Scan a file with a part of its blocks left out; the share that was free. */
+/* Scan a file with some blocks left out; returns the share that was free. */
 static double
 scan(uint64_t blocks, uint64_t skipped_percent)
 {
@@ -58,7 +58,7 @@ scan(uint64_t blocks, uint64_t skipped_percent)
 	return (double) free_count / (double) count;
 }
 
-/* Read blocks of a file at random; the share that was free. */
+/* Read blocks of a file at random; returns the share that was free. */
 static double
 probe(uint64_t file_blocks, uint64_t blocks)
 {

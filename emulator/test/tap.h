@@ -17,7 +17,7 @@ static int tap_failed;
 #define OK(condition, ...)                                                     \
 	tap_ok((condition), #condition, __FILE__, __LINE__, __VA_ARGS__)
 
-/* For figures that a reader of the log wants to see. */
+/* For figures that may interest a reader of the log. */
 #define NOTE(...) (printf("# "), printf(__VA_ARGS__), printf("\n"))
 
 __attribute__((format(printf, 5, 6))) static inline void
