@@ -4,8 +4,8 @@
  *		device is finished, not when the kernel is.
  *
  * The disk takes 20 ms for any request.  On a busy machine answers may be
- * late, never early: that one is not there yet is checked against the clock
- * before and after.
+ * late, never early: a check that one is not there yet reads the clock before
+ * and after.
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #include "async.h"
