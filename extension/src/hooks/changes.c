@@ -1,6 +1,6 @@
 /*
  * changes.c
- *		Every way in which the server changes what a file holds.
+ *		Every way in which the server changes the contents of a file.
  *
  * Each call here is announced to the cache before and after the real one (announce.c):
  *
@@ -11,9 +11,9 @@
  *														have dropped what was written
  *	a failed syncfs										all files
  *
- * A single block that was cached is refreshed after it was written.  Hint bits may
- * be set in a page while it is written, so the page is copied first and the copy
- * is what goes to the file and to the cache.
+ * A cached block is refreshed after a write of that block alone.  Hint bits may
+ * be set in a page while it is written, so the page is copied first, and the
+ * copy is written to both the file and the cache.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -32,8 +32,8 @@
 /* ---- writes ---------------------------------------------------------------- */
 
 /*
- * Write one whole block that is cached, and refresh the cached copy.  Kept apart
- * for its large frame.
+ * Write one whole block that is cached, and refresh the cached copy.  A
+ * separate function because of its large frame.
  */
 static __attribute__((noinline)) ssize_t
 write_and_refill(int fd, const void *buffer, off_t offset, Announced *announced,
@@ -113,14 +113,17 @@ changes_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	return put;
 }
 
-/* Begin a write at the file's own position, which has to be asked for before. */
+/*
+ * Begin a write at the file's own position, which must be queried before the
+ * write.
+ */
 static void
 begin_at_position(Announced *announced, OpenFile *entry, int fd, off_t size)
 {
 	int flags = entry == NULL ? 0 : fcntl(fd, F_GETFL);
 	off_t offset = entry == NULL ? 0 : lseek(fd, 0, SEEK_CUR);
 
-	/* Where an append lands is known only afterwards, or not at all. */
+	/* Where an append lands is known only after the call, or not at all. */
 	if (entry != NULL && (flags < 0 || (flags & O_APPEND) != 0 || offset < 0))
 	{
 		offset = 0;
@@ -130,8 +133,9 @@ begin_at_position(Announced *announced, OpenFile *entry, int fd, off_t size)
 }
 
 /*
- * The control file goes through many states in the life of a server, and memory that
- * outlives it counts for the last one only, or for the one that it was writing.
+ * The control file takes on many states in the life of a server.  Memory that
+ * outlives the server is valid only for the last one, or for the one that was
+ * being written.
  */
 static ssize_t
 write_control(int fd, const void *buffer, size_t size)
@@ -211,7 +215,7 @@ changes_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
 
 /* ---- allocation and truncation ---------------------------------------------- */
 
-/* An error comes back as the result; errno is not touched. */
+/* An error is returned as the result; errno is not touched. */
 int
 changes_posix_fallocate(int fd, off_t offset, off_t length)
 {
@@ -238,7 +242,7 @@ changes_fallocate(int fd, int mode, off_t offset, off_t length)
 	bool shifts = (mode & ~FALLOC_FL_KEEP_SIZE) != 0;
 	int result;
 
-	/* Some modes move all that follows. */
+	/* Some modes shift everything that follows. */
 	announce_change(&announced, entry, fd, offset, shifts ? -1 : length);
 	errno = errno_before;
 	result = fallocate(fd, mode, offset, length);
@@ -280,7 +284,9 @@ changes_truncate(const char *path, off_t length)
 
 /* ---- syncs -------------------------------------------------------------------- */
 
-/* stable: what was written before is where the file is kept, unless this failed. */
+/*
+ * stable: earlier writes are on permanent storage now, unless this call failed.
+ */
 static int
 synced(int fd, int result, bool stable)
 {
@@ -319,8 +325,8 @@ changes_sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
 }
 
 /*
- * After a crash the server may sync a file system as a whole; the kernel then does not
- * say whose data it has lost.
+ * After a crash the server may sync a whole file system; if that fails, the
+ * kernel does not say whose data it has lost.
  */
 int
 changes_syncfs(int fd)
@@ -328,7 +334,7 @@ changes_syncfs(int fd)
 	int result = syncfs(fd);
 	int after = errno;
 
-	/* Not followed by its end: as in announce_distrust(). */
+	/* No matching end, for the reason given in announce_distrust(). */
 	if (result < 0 && after != EINTR && !FC_BROKEN(SYNCFS) &&
 	    runtime_attached() && fc_mode(&runtime.cache, NULL) != FC_OFFLINE)
 		fc_change_all_begin(&runtime.cache);

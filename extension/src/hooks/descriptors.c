@@ -1,24 +1,25 @@
 /*
  * descriptors.c
- *		A table of the open file descriptors, and what the file behind each one is.
+ *		A table of the open file descriptors, with the class of the file behind each.
  *
- * A table indexed by descriptor, private to the process and inherited by fork, as
- * the descriptors are.  open fills an entry in, close clears it before the real
- * close (afterwards the number may already be another file's), dup copies it.
+ * The table is indexed by descriptor, private to the process, and inherited by
+ * fork, as the descriptors are.  open fills in an entry; close clears it before
+ * the real close, since afterwards the number may already belong to another
+ * file; dup copies it.
  *
- * An entry is a memory of a path, so it may be wrong only one way: unknown.
- * Descriptors that no hook saw being opened (inherited, made by another library,
- * beyond the table) are unknown.  Reads through them bypass the cache.  A change
- * through one must not pass unseen: descriptors_identify() asks the kernel for the name
- * behind it, and remembers.
+ * An entry remembers a path, so it may be wrong in one way only: unknown.
+ * Descriptors that no hook saw being opened (inherited, made by another
+ * library, beyond the table) are unknown.  Reads through them bypass the cache.
+ * A change through one must not go unnoticed: descriptors_identify() asks the
+ * kernel for the name behind it, and remembers the answer.
  *
- * What the kernel answers is a real path, so a tablespace shows as the directory
- * that its symbolic link names.  paths_classify() calls a file in there an alias
- * if it looks like a relation; see the rule there.  A name that PostgreSQL itself does
- * not give to a file that it writes in place may be a link's: then what was opened is
- * asked, too.
+ * The kernel answers with a real path, so a tablespace appears as the directory
+ * that its symbolic link points to.  paths_classify() calls a file in there an
+ * alias if it looks like a relation; see the rule there.  A name that
+ * PostgreSQL itself does not use for a file that it writes in place may be a
+ * link's; in that case the file that was opened is identified, too.
  *
- * No locking: PostgreSQL's processes have one thread that does file calls.
+ * No locking: in PostgreSQL's processes a single thread does the file calls.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -39,7 +40,7 @@
 #include "broken.h"
 #include "hooks/runtime.h"
 
-/* Those that linux/magic.h has not, or not everywhere. */
+/* Those that linux/magic.h lacks, at least in some versions. */
 #define ZFS_SUPER_MAGIC 0x2fc12fc1
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
@@ -50,7 +51,7 @@
 
 #define REAL_PATH_MAX (PATH_MAX + sizeof(" (deleted)"))
 
-/* Zero pages until used: a server's few hundred descriptors cost a few of them. */
+/* Zero pages until used: a server's few hundred descriptors touch only a few. */
 static OpenFile table[DESCRIPTORS_MAX];
 
 OpenFile *
@@ -60,8 +61,8 @@ descriptors_entry(int fd)
 }
 
 /*
- * A process may leave from inside a signal handler, and its exit callbacks use
- * files: so an entry has no class while it is not whole.
+ * A process may exit from inside a signal handler, and its exit callbacks use
+ * files.  So an entry has no class while it is incomplete.
  */
 static void
 set_class(OpenFile *entry, FileClass class)
@@ -131,8 +132,8 @@ descriptors_copied(int from, int to)
 }
 
 /*
- * The real path of an open file, in a buffer of REAL_PATH_MAX bytes; false, with errno,
- * if the kernel does not tell.
+ * Get the real path of an open file, in a buffer of REAL_PATH_MAX bytes; false,
+ * with errno, if the kernel does not tell.
  */
 static bool
 real_path(int fd, const struct stat *status, char *path)
@@ -152,7 +153,7 @@ real_path(int fd, const struct stat *status, char *path)
 	}
 	path[length] = '\0';
 
-	/* A dropped file that is still open: a change of it does no harm. */
+	/* A dropped file that is still open: changing it does no harm. */
 	if (status->st_nlink == 0 && (size_t) length >= sizeof(deleted) &&
 	    strcmp(path + length - (sizeof(deleted) - 1), deleted) == 0)
 		path[(size_t) length - (sizeof(deleted) - 1)] = '\0';
@@ -185,7 +186,7 @@ descriptors_identify(int fd, OpenFile *spare, OpenFile **entry_out)
 	return true;
 }
 
-/* A tablespace's files have the version's directory in their real paths. */
+/* The real paths of a tablespace's files contain the version's directory. */
 bool
 descriptors_may_be_data(int fd)
 {
@@ -227,7 +228,7 @@ descriptors_place(const char *path, int flags)
 	if (fd < 0 && errno == ENOENT)
 		return place;
 
-	/* What cannot be asked may be anything. */
+	/* If the file cannot be examined, it may be any file. */
 	if (fd < 0 || fstat(fd, &status) != 0)
 		place.class = FILE_ALIAS;
 	else if (S_ISREG(status.st_mode))
@@ -260,8 +261,9 @@ stamp_of(const struct stat *status, FcStamp *stamp_out)
 }
 
 /*
- * A descriptor of a file that was dropped says nothing of the one that has its name, and
- * losing a name is a change of the inode that nobody has to announce.
+ * A descriptor of a dropped file says nothing about the file that now has its
+ * name.  Besides, losing its name changes the inode, and nobody has to announce
+ * that.
  */
 bool
 descriptors_stamp(int fd, const char *path, FcStamp *stamp_out)
@@ -283,7 +285,7 @@ enum
 	STAMPS_WHEN_SYNCED
 };
 
-/* Is the change time of a file on this file system in the kernel's own memory? */
+/* Does the kernel itself keep the change time of files on this file system? */
 static bool
 keeps_time_itself(const struct statfs *system)
 {
@@ -321,7 +323,7 @@ void
 descriptors_hand_in(FcFileId id, const FcStampPermit *permit,
                     const FcStamp *stamp)
 {
-	/* Where another safeguard is left out, nobody is met by what came of it. */
+	/* In builds without another safeguard, its absence must not be met here. */
 	if (!FC_BROKEN(NONE) &&
 	    fc_stamp_age(&runtime.cache, permit) == FC_STAMP_PRESENT)
 		return;
@@ -341,7 +343,7 @@ descriptors_look_before(int fd, const char *path, FcFile *file)
 		return;
 	permit = fc_stamp_permit(&runtime.cache, file);
 
-	/* It is clean then, so that this is cheap on any file system. */
+	/* The file is clean then, so this is cheap on any file system. */
 	if (fc_stamp_age(&runtime.cache, &permit) == FC_STAMP_PRESENT &&
 	    descriptors_stamp(fd, path, &stamp))
 		descriptors_hand_in(file->id, &permit, &stamp);
@@ -372,7 +374,7 @@ descriptors_wake(int fd, const char *path, const FcFile *file)
 		              descriptors_stamp(fd, path, &stamp) ? &stamp : NULL);
 }
 
-/* Device and inode only, as the kernel has them. */
+/* Get device and inode only, as the kernel has them cached. */
 static bool
 who(int fd, const char *path, FcStamp *stamp_out)
 {
@@ -391,10 +393,11 @@ who(int fd, const char *path, FcStamp *stamp_out)
 }
 
 /*
- * Is the open file still the one of its name?  It may have been dropped, and the
- * name may by now be another file's; or the name is a symbolic link's, and the file has
- * another one, by which it may be changed unseen.  *gone_out: nothing has the name.
- * With whole, *stamp_out is the file's stamp.
+ * Is the open file still the one that its name stands for?  It may have been
+ * dropped, and the name may by now belong to another file.  Or the name is a
+ * symbolic link, and the file has another name, by which it may be changed
+ * unseen.  *gone_out: nothing has the name.  With whole, *stamp_out is the
+ * file's stamp.
  */
 static bool
 has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
@@ -418,7 +421,7 @@ has_its_name(int fd, const OpenFile *entry, bool whole, FcStamp *stamp_out,
 	       stamp_out->device == named.device && stamp_out->inode == named.inode;
 }
 
-/* The entry's descriptor is of no file that has a name. */
+/* The entry's descriptor refers to a file that has lost its name. */
 static bool
 forget_dead(OpenFile *entry, bool gone)
 {
@@ -429,13 +432,13 @@ forget_dead(OpenFile *entry, bool gone)
 }
 
 /*
- * The order matters: first the number, then the look at the name.  Whoever
- * unlinks a file retires its number afterwards, so if the name is still right, what
- * happens to it later makes this number stale.
+ * The order matters: first take the number, then check the name.  A process
+ * that unlinks a file retires its number afterwards.  So if the name is still
+ * right, whatever happens to it later makes this number stale.
  *
- * A number that is current but was not looked at through this descriptor is not
- * enough: a change of a dropped file finds the number of the file that has the
- * name now.
+ * A current number that was not checked through this descriptor is not enough:
+ * a change of a dropped file finds the number of the file that now has the
+ * name.
  */
 static bool
 enter(int fd, OpenFile *entry)
@@ -445,7 +448,7 @@ enter(int fd, OpenFile *entry)
 	bool gone = false;
 	bool whole;
 
-	/* Known from before the server's start: is it still what it was? */
+	/* Known from before the server's start: is it unchanged since? */
 	if (fc_stamp_asleep(&runtime.cache, &entry->file))
 	{
 		if (!has_its_name(fd, entry, true, &stamp, &gone))
@@ -455,7 +458,10 @@ enter(int fd, OpenFile *entry)
 	if (fc_file_enter(&runtime.cache, &entry->file) != FC_OK)
 		return false;
 
-	/* Where that is dear, one that was or is being written is not asked when it was. */
+	/*
+	 * Where a change time is expensive, a file that was or is being written is
+	 * not asked for it.
+	 */
 	permit = fc_stamp_permit(&runtime.cache, &entry->file);
 	whole = descriptors_stamps_at_once(fd, NULL, entry) ||
 	        (permit.number != FC_FILE_NONE &&
@@ -480,7 +486,7 @@ descriptors_number(int fd, OpenFile *entry)
 	if (entry->dead)
 		return false;
 
-	/* Once more if it was found changed by somebody else: it has no number then. */
+	/* Once more if an outsider was found to have changed it: it has no number. */
 	if (!enter(fd, entry) ||
 	    (!fc_file_current(&runtime.cache, &entry->file) && !enter(fd, entry)))
 		return false;

@@ -1,21 +1,23 @@
 /*
  * hooks.c
  *		The functions that stand in for libc's in the server: their table, and
- *		those that only keep the table of descriptors right.
+ *		The functions that stand in for libc's in the server: their table, and
+ *		those that only maintain the table of descriptors.
  *
- * What reads is in reads.c, what changes a file in changes.c.  Calls are timed and
- * counted around all that (account.c): reads in reads.c, where it is known who
- * served them, the others here.
+ * Reads are in reads.c, changes of files in changes.c.  Calls are timed and
+ * counted around all that (account.c): reads in reads.c, which knows who served
+ * them, the others here.
  *
- * Rules for every hook.  The file's own call is made exactly once with the
- * caller's arguments and its answer handed on, errno included, unless the cache
- * itself can answer a read.  libc is called by name: this library's own imports
- * are not redirected, so a hook never meets itself, while a library preloaded
- * into the server (the lab's device emulator) still sees the call.  No memory is
- * allocated, nothing is reported or waited for.
+ * Rules for every hook.  It makes the file's own call exactly once, with the
+ * caller's arguments, and passes on its result, errno included, unless the
+ * cache itself can answer a read.  It calls libc by name: this library's own
+ * imports are not redirected, so a hook never calls itself, while a library
+ * preloaded into the server (the lab's device emulator) still sees the call.
+ * It allocates no memory, reports nothing and waits for nothing.
  *
- * A name that libc knows twice (pread, pread64: one function on 64-bit machines) or in
- * a checked form (__read_chk) is listed with all its names.
+ * A function that libc has under two names (pread, pread64: one function on
+ * 64-bit machines) or in a checked form (__read_chk) is listed under all its
+ * names.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -43,7 +45,7 @@ mode_argument(int flags, va_list arguments)
 	return made ? (mode_t) va_arg(arguments, unsigned) : 0;
 }
 
-/* Open a file, and tell the accounting if that made or emptied it. */
+/* Open a file, and tell the accounting if that created or emptied it. */
 static int
 open_file(int directory, const char *path, int flags, mode_t mode)
 {
@@ -222,7 +224,7 @@ hook_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 	return put;
 }
 
-/* Written at the file's position, as copies of files are. */
+/* Writes at the file's position: this is how files are copied. */
 static ssize_t
 hook_write(int fd, const void *buffer, size_t size)
 {
@@ -247,7 +249,7 @@ hook_writev(int fd, const struct iovec *iov, int count)
 	return put;
 }
 
-/* The kernel reads and writes at once; it counts as a write. */
+/* The kernel reads and writes in one call, which counts as a write. */
 static ssize_t
 hook_copy_range(int in, off_t *in_offset, int out, off_t *out_offset,
                 size_t size, unsigned flags)
@@ -403,7 +405,7 @@ const Import hook_imports[] = {
 
 const size_t hook_import_count = sizeof(hook_imports) / sizeof(hook_imports[0]);
 
-/* Without these the hooks would not see what a file goes through. */
+/* Without these the hooks would miss what happens to a file. */
 const char *const hook_required[] = { "open|open64|__open_2|__open64_2",
 	                                  "close",
 	                                  "pread|pread64|__pread_chk|__pread64_chk",
@@ -414,8 +416,8 @@ const char *const hook_required[] = { "open|open64|__open_2|__open64_2",
 	                                  NULL };
 
 /*
- * No PostgreSQL from 15 to 18 calls these.  A server that does is not the one that the
- * hooks were made for: it may change a file behind them.
+ * PostgreSQL 15 to 18 call none of these.  A server that does is not the one
+ * that the hooks were made for: it may change a file without passing them.
  */
 const char *const hook_foreign[] = {
 	"pwritev2",    "pwritev64v2", "unlinkat",     "renameat", "renameat2",

@@ -2,17 +2,20 @@
  * imports.c
  *		Replace functions that the main program imports.
  *
- * We walk the import table of the main program (objects.c) and store our function's
- * address in each pointer whose name is wanted.  Nothing else in the process changes:
- * this library goes on calling libc, and so do the others (but see libraries.c).
+ * We walk the import table of the main program (objects.c) and store our
+ * function's address in each pointer whose name is wanted.  Nothing else in the
+ * process changes: this library still calls libc, and so do the others (but see
+ * libraries.c).
  *
- * The old value of a slot is kept, to be put back, and never called: with lazy
- * binding it leads to the loader's resolver, which would overwrite our pointer.
+ * The old value of a slot is kept so that it can be put back.  It is never
+ * called: with lazy binding it leads to the loader's resolver, which would
+ * overwrite our pointer.
  *
- * What the loader has made read-only is made writable for the moment of the store.
+ * Memory that the loader has made read-only is made writable just for the
+ * store.
  *
  * The main program is the object whose program headers the kernel announced
- * (AT_PHDR): names of objects are no help, the first one is often empty.
+ * (AT_PHDR): names of objects are no help, since the first one is often empty.
  *
  * Runs once in the postmaster, before any child: no locking.
  *
@@ -28,7 +31,7 @@
 
 #include "hooks/objects.h"
 
-/* 22 slots on PostgreSQL 15, 27 on 18; data may hold a few pointers more. */
+/* 22 slots on PostgreSQL 15, 27 on 18; data may hold a few more pointers. */
 #define SLOTS_MAX 128
 
 typedef struct Slot
@@ -85,7 +88,7 @@ listed(const char *const *names, const char *name)
 	return NULL;
 }
 
-/* Some linkers list the same slot in both tables. */
+/* Some linkers list a slot in both tables. */
 static bool
 known_slot(void *const *address)
 {
@@ -204,7 +207,7 @@ imports_replace(const Import *imports, size_t count,
 		__atomic_store_n(slots[i].address, slots[i].new_value,
 		                 __ATOMIC_RELEASE);
 	}
-	/* If this fails the table is less well protected, but no less right. */
+	/* If this fails the table is less well protected, but still correct. */
 	(void) protect(PROT_READ);
 	return IMPORTS_FINE;
 }

@@ -2,37 +2,38 @@
  * libraries.c
  *		Replace functions that loaded libraries import.
  *
- * What imports.c does to the main program is done here to libraries: to those that are
- * loaded at the start, and to each that is loaded later, with all that it needs.
- * For a library that is loaded there are two moments:
+ * This file does to libraries what imports.c does to the main program: to those
+ * loaded at the start, and to each one loaded later, with all that it needs.
+ * It acts at two moments of a library's loading:
  *
- *	__gmon_start__		before its own code runs.  What gcc and clang link begins its
- *						initialization with a call of this name, if anybody has it (it
- *						is how profiling is begun).  We have it; by then the loader has
- *						bound the library and all that came with it, and no constructor of
- *						theirs has run.
- *	dlopen				after it was loaded by the main program: PostgreSQL calls _PG_init
- *						later.  For libraries that were linked otherwise.
+ *	__gmon_start__		before its own code runs.  Whatever gcc and clang link begins its
+ *						initialization with a call of this name, if anyone defines it (this
+ *						is how profiling starts).  We define it.  By then the loader has
+ *						bound the library and all that came with it, and none of their
+ *						constructors has run.
+ *	dlopen				after the main program has loaded it: PostgreSQL calls _PG_init
+ *						later.  This is for libraries that were linked otherwise.
  *
- * dlopen as called by libraries is left alone: it looks at who calls it, to know
- * where to search.
+ * Calls of dlopen by libraries are left alone: dlopen looks at its caller to
+ * know where to search.
  *
- * A slot is written only if it leads where the name leads for everybody, to libc or
- * to what is preloaded before it, or if it is not bound yet: then the loader would write
- * it at the first call, which now never comes to it.  A pointer among data has to be
- * that very function.  So a function of the same name from another library, or one that
- * somebody else put there, stays.
+ * A slot is written only if it leads where the name leads for everyone, to libc
+ * or to what is preloaded before it, or if it is not bound yet: then the loader
+ * would write it at the first call, which now never reaches the loader.  A
+ * pointer among data must hold that very function.  So a function of the same
+ * name from another library, or one that someone else put there, stays.
  *
- * Who provides one of the functions is left alone: libc itself, and libraries that are
- * preloaded to stand in for it (they hand on calls that were seen before).
+ * Libraries that provide one of the functions are left alone: libc itself, and
+ * those preloaded to stand in for it (they pass on calls already seen).
  *
- * A library that was seen is remembered by its place, until one is unloaded: then its
- * place may be another's.  One with a slot that could not be written is looked at
- * again: another thread's loader may not have bound it yet.
+ * A library that was processed is remembered by its address until some library
+ * is unloaded: then the address may be another's.  One with a slot that could
+ * not be written is revisited: another thread's loader may not have bound it.
  *
- * Locking: all state is touched while the loader's lock is held, by
- * dl_iterate_phdr(), or in the postmaster before any child.  No memory is allocated,
- * and the loader is asked nothing that would end what dlerror() has to say.
+ * Locking: all state is accessed under the loader's lock, held by
+ * dl_iterate_phdr(), or in the postmaster before any child exists.  No memory
+ * is allocated, and no loader function is called that would clear what
+ * dlerror() has to report.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -49,7 +50,7 @@
 #include "broken.h"
 #include "hooks/objects.h"
 
-/* More names than hooks have, more libraries than servers load. */
+/* More names than there are hooks, more libraries than servers load. */
 #define NAMES_MAX     128
 #define PROVIDERS_MAX 16
 #define SEEN_MAX      1024
@@ -63,18 +64,18 @@ static const Import *imports;
 static size_t import_count;
 static bool watching;
 
-/* Where each name leads for everybody; NULL: this libc does not have it. */
+/* Where each name leads for everyone; NULL: this libc does not have it. */
 static void *target[NAMES_MAX];
 
-/* Whose functions these are; nobody unloads them. */
+/* The objects that provide these functions; they are never unloaded. */
 static Object provider[PROVIDERS_MAX];
 static size_t provider_count;
 
-/* Nothing more is to be done to these: their program headers. */
+/* The program headers of objects that need nothing more. */
 static const void *seen[SEEN_MAX];
 static size_t seen_count;
 
-/* The loader's counts when all had been looked at. */
+/* The loader's counts when everything had last been looked at. */
 static unsigned long long loads;
 static unsigned long long unloads;
 static bool unfinished;
@@ -82,12 +83,12 @@ static bool unfinished;
 static LibraryNote pending[NOTES_MAX];
 static size_t pending_count;
 
-/* One walk through all that is loaded. */
+/* One walk through everything that is loaded. */
 typedef struct Walk
 {
 	bool begun;
 	bool restoring;
-	LibraryNote *notes; /* if that is what is wanted: and then nothing else */
+	LibraryNote *notes; /* to collect notes, and do nothing else; or NULL */
 	size_t room;
 	size_t count;
 } Walk;
@@ -146,7 +147,7 @@ wanted(const char *name)
 	return -1;
 }
 
-/* Does the slot lead where the name leads for everybody? */
+/* Does the slot lead where the name leads for everyone? */
 static bool
 leads_there(const Object *object, const ObjectImport *found, void *value,
             int which)
@@ -158,11 +159,11 @@ leads_there(const Object *object, const ObjectImport *found, void *value,
 	if (found->may_be_lazy && object_covers(object, value))
 		return true;
 
-	/* Another version of it. */
+	/* It may be another version of the function. */
 	return provided(value);
 }
 
-/* What the slot is to hold; NULL: it is not ours to write. */
+/* What the slot is to hold; NULL: we may not write it. */
 static void *
 new_value(const Object *object, const ObjectImport *found, int which,
           bool restoring)
@@ -217,7 +218,7 @@ replace_in(const Object *object, bool restoring, LibraryNote *note)
 				note->left++;
 		}
 	}
-	/* If this fails the table is less well protected, but no less right. */
+	/* If this fails the table is less well protected, but still correct. */
 	if (opened)
 		(void) object_protect(object, PROT_READ);
 }
@@ -230,7 +231,7 @@ keep_note(LibraryNote *note, const char *path)
 	if (note->replaced + note->left == 0 || pending_count == NOTES_MAX)
 		return;
 
-	/* It may be unloaded before anybody reads this. */
+	/* The library may be unloaded before anyone reads this. */
 	strncat(note->name, slash == NULL ? path : slash + 1,
 	        sizeof(note->name) - 1);
 	pending[pending_count++] = *note;
@@ -288,7 +289,7 @@ look_at(struct dl_phdr_info *info, size_t size, void *argument)
 	return 0;
 }
 
-/* Under the loader's lock, as all that touches the state. */
+/* Runs under the loader's lock, like everything that accesses the state. */
 static int
 take_notes(struct dl_phdr_info *info, size_t size, void *argument)
 {
@@ -363,7 +364,7 @@ libraries_notes(LibraryNote *notes, size_t room)
 	return walk.count;
 }
 
-/* Called by a library that is being loaded, before its own code runs. */
+/* A library that is being loaded calls this before its own code runs. */
 void
 __gmon_start__(void)
 {

@@ -3,27 +3,28 @@
  *		The functions that stand in for libc's in libraries: extensions, procedural
  *		languages, and all that they need.
  *
- * A library has no business with data files; here is seen to it that one which changes
- * them does no harm.  It is served nothing: its reads are libc's.
+ * A library has no reason to touch data files.  These functions make sure that
+ * one that does causes no harm.  Libraries are never served from the cache:
+ * their reads are libc's.
  *
  *	write, pwrite, ftruncate and their kin		announced, like the server's (announce.c)
  *	open with O_TRUNC or O_CREAT, unlink		likewise
  *	mmap, streams, aio, rename, link			cannot be followed: of a data file, they take
  *												the cache offline
  *
- * What a descriptor is, is asked of the kernel at each call.  The table of descriptors
- * (descriptors.c) is the server's: libraries open and close in ways that nobody sees
- * (fclose), and have threads.  So here no state is kept, and of the table only
- * this is changed: a descriptor that a library was given is unknown from then on.
+ * Each call asks the kernel what its descriptor is.  The table of descriptors
+ * (descriptors.c) belongs to the server: libraries open and close files unseen
+ * (fclose), and have threads.  So no state is kept here.  The only change to
+ * the table is that a descriptor handed to a library is unknown from then on.
  *
- * A file that is given by its name is opened first, to be a name only (O_PATH), and the
- * kernel is asked what that is: so relative names, links and folders' descriptors lead to
- * the right one.
+ * A file given by name is first opened as a mere name (O_PATH), and the kernel
+ * is asked what that is.  So relative names, links and directory descriptors
+ * lead to the right file.
  *
- * A library's own thread that changes a data file takes the cache offline: core
- * takes all that a process does for the doing of one thread.
+ * A thread of a library's own that changes a data file takes the cache offline:
+ * core assumes that all calls of a process come from one thread.
  *
- * The rules for hooks (hooks.c) hold here, too.
+ * The rules for hooks (hooks.c) apply here, too.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -49,10 +50,10 @@
 #include "hooks/hooks.h"
 #include "hooks/runtime.h"
 
-#define ALL  (-1) /* bytes: all from the offset on */
-#define HERE (-2) /* offset: the file's own position */
+#define ALL  (-1) /* bytes: everything from the offset on */
+#define HERE (-2) /* offset: the file's current position */
 
-/* A change that is under way. */
+/* A change in progress. */
 typedef struct Change
 {
 	Announced announced;
@@ -77,8 +78,8 @@ stop(void)
 }
 
 /*
- * What stands behind a descriptor; FILE_ALIAS: something that holds data, nobody can
- * tell what.
+ * Classify the file behind a descriptor.  FILE_ALIAS: it holds data, but which
+ * file it is cannot be determined.
  */
 static FilePlace
 place_of(int fd)
@@ -110,7 +111,10 @@ is_main_thread(void)
 	return syscall(SYS_gettid) == getpid();
 }
 
-/* The file behind a descriptor if it is one of data, in *file; else NULL. */
+/*
+ * Return the file behind a descriptor, in *file, if it may be a data file; else
+ * NULL.
+ */
 static OpenFile *
 data_file(int fd, OpenFile *file)
 {
@@ -134,7 +138,9 @@ data_file(int fd, OpenFile *file)
 	return file;
 }
 
-/* What is done to a descriptor's file cannot be followed. */
+/*
+ * The change cannot be followed: take the cache offline if this is a data file.
+ */
 static void
 stop_if_data(int fd)
 {
@@ -145,7 +151,7 @@ stop_if_data(int fd)
 	errno = before;
 }
 
-/* A descriptor has come about that the server knows nothing of. */
+/* A descriptor has appeared that the server knows nothing of. */
 static int
 came(int fd)
 {
@@ -155,8 +161,9 @@ came(int fd)
 }
 
 /*
- * A name could not be looked at.  That nothing has it, or that nobody may get there, is an
- * answer; else it may be a data file's.
+ * Does the error leave open what the name stands for?  That nothing has the
+ * name, or that access is denied, is an answer; after any other error it may be
+ * a data file's.
  */
 static bool
 is_no_answer(int error)
@@ -167,7 +174,7 @@ is_no_answer(int error)
 
 /* ---- changes through a descriptor ---------------------------------------------- */
 
-/* errno is as it was. */
+/* Leaves errno unchanged. */
 static void
 begin(Change *change, int fd, off_t offset, off_t size)
 {
@@ -182,7 +189,7 @@ begin(Change *change, int fd, off_t offset, off_t size)
 		if (offset == HERE)
 			offset = lseek(fd, 0, SEEK_CUR);
 
-		/* Where an append lands is known only afterwards. */
+		/* Where an append lands is known only after the call. */
 		if (offset < 0 || flags < 0 || (flags & O_APPEND) != 0)
 		{
 			offset = 0;
@@ -194,8 +201,8 @@ begin(Change *change, int fd, off_t offset, off_t size)
 }
 
 /*
- * The same from offset on, of a file that is given by its name; offset < 0: it does not
- * change.  Says whether it is there.
+ * The same from offset on, for a file given by name; offset < 0: it does not
+ * change.  Returns whether the file exists.
  */
 static bool
 begin_named(Change *change, int directory, const char *path, off_t offset)
@@ -216,7 +223,7 @@ begin_named(Change *change, int directory, const char *path, off_t offset)
 	return probe >= 0;
 }
 
-/* Hands the real call's answer on; errno is as that left it. */
+/* Pass on the result of the real call; errno stays as that call left it. */
 static ssize_t
 end(Change *change, ssize_t result)
 {
@@ -229,7 +236,7 @@ end(Change *change, ssize_t result)
 	return result;
 }
 
-/* A size that is none, or too large, may be anything. */
+/* A missing or excessive size may stand for any number of bytes. */
 static off_t
 bytes_of(size_t size)
 {
@@ -245,7 +252,9 @@ library_pwrite(int fd, const void *buffer, size_t size, off_t offset)
 	return end(&change, pwrite(fd, buffer, size, offset));
 }
 
-/* Vectors are not looked into: only the kernel knows whether they can be. */
+/*
+ * Vectors are not inspected: only the kernel knows whether they are readable.
+ */
 static ssize_t
 library_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
@@ -334,13 +343,13 @@ library_fallocate(int fd, int mode, off_t offset, off_t length)
 {
 	Change change;
 
-	/* Some modes move all that follows. */
+	/* Some modes shift everything that follows. */
 	begin(&change, fd, offset,
 	      (mode & ~FALLOC_FL_KEEP_SIZE) != 0 ? ALL : length);
 	return (int) end(&change, fallocate(fd, mode, offset, length));
 }
 
-/* An error comes back as the result; errno is not touched. */
+/* An error is returned as the result; errno is not touched. */
 static int
 library_posix_fallocate(int fd, off_t offset, off_t length)
 {
@@ -362,7 +371,7 @@ library_ioctl(int fd, unsigned long request, ...)
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
 
-	/* Another file's blocks come in. */
+	/* These two bring in another file's blocks. */
 	if (request != FICLONE && request != FICLONERANGE)
 		return ioctl(fd, request, argument);
 	begin(&change, fd, 0, ALL);
@@ -409,7 +418,7 @@ library_mmap(void *address, size_t size, int protection, int flags, int fd,
 {
 	int kind = flags & MAP_TYPE;
 
-	/* It may be made writable later. */
+	/* The mapping may be made writable later. */
 	if ((kind == MAP_SHARED || kind == MAP_SHARED_VALIDATE) &&
 	    (flags & MAP_ANONYMOUS) == 0)
 	{
@@ -459,7 +468,7 @@ writes(const char *mode)
 	return strpbrk(mode, "wa+") != NULL;
 }
 
-/* Streams are written by libc itself, which passes no hook. */
+/* libc itself writes streams, which bypasses the hooks. */
 static FILE *
 stream_came(FILE *stream, const char *mode)
 {
@@ -498,7 +507,7 @@ library_fdopen(int fd, const char *mode)
 
 /* ---- names ------------------------------------------------------------------- */
 
-/* What has this name itself, be it a link. */
+/* Classify what has this name itself, even if it is a link. */
 static FilePlace
 place_named(int directory, const char *path)
 {
@@ -520,7 +529,7 @@ place_named(int directory, const char *path)
 	return place;
 }
 
-/* The name of this goes, or has just gone or come. */
+/* This file's name is about to be removed, or was just removed or created. */
 static void
 forget(const FilePlace *place)
 {
@@ -585,8 +594,8 @@ library_unlinkat(int directory, const char *path, int flags)
 }
 
 /*
- * A data file that is moved goes on being changed under the name it had by whoever has
- * it open; one that has a second name may be changed under that.
+ * Processes that have a moved data file open go on announcing its changes under
+ * the old name; a file with a second name may be changed under that.
  */
 static void
 stop_if_name_is_data(int directory, const char *path)
@@ -595,7 +604,7 @@ stop_if_name_is_data(int directory, const char *path)
 		stop();
 }
 
-/* Handed the answer of a call that has given a file a name. */
+/* Takes the result of a call that has given a file a name. */
 static int
 named(int result, int directory, const char *path)
 {

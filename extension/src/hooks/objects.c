@@ -2,17 +2,18 @@
  * objects.c
  *		The import table of a loaded object: the main program or a library.
  *
- * A dynamically linked program calls libc through a table of pointers, its import
- * table, which the loader fills in; so does each library.  Each entry is described
- * by a relocation: the address of the pointer and the name of the function.  DT_JMPREL
- * has those of calls through the procedure linkage table, DT_RELA the rest: those of a
- * -fno-plt build, addresses that are taken, and pointers in tables of data.
+ * A dynamically linked program calls libc through a table of pointers, its
+ * import table, which the loader fills in; so does each library.  A relocation
+ * describes each entry: the address of the pointer and the name of the
+ * function.  DT_JMPREL has those of calls through the procedure linkage table,
+ * DT_RELA the rest: those of a -fno-plt build, of functions whose address is
+ * taken, and of pointers in tables of data.
  *
- * Nothing that stands in an object is believed before it was seen to lie within what
- * the loader has mapped of it: an odd object is left alone.
+ * No address found in an object is trusted until it was seen to lie within what
+ * the loader has mapped of it: an unusual object is left alone.
  *
- * With full RELRO the loader has made the table read-only; PT_GNU_RELRO says which
- * pages.
+ * With full RELRO the loader has made the table read-only; PT_GNU_RELRO says
+ * which pages.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,7 +36,7 @@
 #error "pgflash knows the import tables of x86-64 and of 64-bit ARM only"
 #endif
 
-/* Are these bytes part of a segment with such flags? */
+/* Are these bytes part of a segment with these flags? */
 static bool
 is_mapped(const Object *object, uintptr_t begin, size_t size, unsigned flags)
 {
@@ -52,7 +53,7 @@ is_mapped(const Object *object, uintptr_t begin, size_t size, unsigned flags)
 	return false;
 }
 
-/* The loader relocates these pointers in place on some machines only. */
+/* Only on some machines does the loader relocate these pointers in place. */
 static uintptr_t
 table_address(const Object *object, uintptr_t value)
 {
@@ -120,7 +121,9 @@ read_dynamic_section(Object *object, const ElfW(Dyn) * dynamic, size_t count)
 		object->relocation_count[i] = bytes[i] / sizeof(ElfW(Rela));
 	}
 
-	/* A table of names that ends with a zero holds no name without an end. */
+	/*
+	 * If the table of names ends with a zero, every name in it is terminated.
+	 */
 	return object->symbols != NULL && object->strings_size > 0 &&
 	       is_mapped(object, (uintptr_t) object->strings, object->strings_size,
 	                 PF_R) &&
@@ -148,7 +151,7 @@ object_read(Object *out, uintptr_t base, const ElfW(Phdr) * headers,
 		else if (headers[i].p_type == PT_GNU_RELRO &&
 		         is_mapped(out, begin, headers[i].p_memsz, PF_R))
 		{
-			/* Rounded just as the loader rounds. */
+			/* Rounded exactly as the loader rounds. */
 			out->readonly_begin = begin & ~(page - 1);
 			out->readonly_end = (begin + headers[i].p_memsz) & ~(page - 1);
 		}

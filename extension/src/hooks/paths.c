@@ -2,20 +2,21 @@
  * paths.c
  *		From a path to what the file is, and back.
  *
- * PostgreSQL names its files relative to the data directory, where every process
- * stands:
+ * PostgreSQL names its files relative to the data directory, the working
+ * directory of every process:
  *
  *	base/DB/REL[_fork][.SEGMENT]
  *	global/REL[_fork][.SEGMENT]
  *	pg_tblspc/SPACE/PG_version/DB/REL[_fork][.SEGMENT]
  *
- * A relation's place in that scheme is its name in the cache (FcFileId), so the
- * one thing that must not happen is that two names reach one file and only one of
- * them is known.  Hence the rule: whoever reaches a file by another name than the
- * one above is not guessed at.  Such a path is FILE_ALIAS if its last part looks
- * like a relation's file name, and the caller drops every file of that number around a
- * change of it; or if it climbs (".."), and then everything.  PostgreSQL itself never
- * does that; a superuser with a file function or an extension may.
+ * A relation's place in that scheme is its name in the cache (FcFileId).  So
+ * two names must never lead to one file while only one of them is known.  Hence
+ * the rule: a file reached by any other name than those above is not guessed
+ * at.  Such a path is FILE_ALIAS if its last part looks like a relation's file
+ * name, and around a change of it the caller drops every file of that number.
+ * It is also FILE_ALIAS if it climbs (".."), and then the caller drops
+ * everything.  PostgreSQL itself never uses such paths; a superuser with a file
+ * function or an extension may.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -24,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A path in parts; longer ones are no PostgreSQL file's. */
+/* Parts of a path; no file of PostgreSQL's has more. */
 #define PARTS_MAX 8
 
 typedef struct Part
@@ -83,8 +84,9 @@ part_is(const Part *part, const char *text)
 }
 
 /*
- * Read a number as PostgreSQL prints an OID: no sign, no leading zero (but 0
- * itself), at most 32 bits.  Returns the characters read, 0 if there is none.
+ * Read a number as PostgreSQL prints an OID: no sign, no leading zero (except 0
+ * itself), at most 32 bits.  Returns the number of characters read, 0 if there
+ * is no number.
  */
 static size_t
 read_number(const char *text, size_t length, uint32_t *number_out)
@@ -154,7 +156,7 @@ relation_name(const Part *part, FilePlace *place)
 	return used > 0 && used == left - 1 && segment < FC_SEGMENTS_MAX;
 }
 
-/* tBACKEND_REL...: what follows is not looked at. */
+/* tBACKEND_REL...: the rest is not examined. */
 static bool
 temp_relation_name(const Part *part)
 {
@@ -233,7 +235,7 @@ in_wal(const Parts *parts)
 	return place_of(FILE_OTHER);
 }
 
-/* What stands below base/ or below pg_tblspc/SPACE/PG_version/. */
+/* Classify what lies below base/ or below pg_tblspc/SPACE/PG_version/. */
 static FilePlace
 in_database_tree(const Parts *parts, unsigned first, uint32_t tablespace)
 {
@@ -333,7 +335,9 @@ outside(const Parts *parts)
 	if (parts->count == 0)
 		return place_of(FILE_DATA_DIRECTORY);
 
-	/* Devices, pipes and the kernel's own files: /dev/pts/0 is no relation. */
+	/*
+	 * Devices, pipes and the kernel's own files: /dev/pts/0 is not a relation.
+	 */
 	if (part_is(&parts->part[0], "dev") || part_is(&parts->part[0], "proc") ||
 	    part_is(&parts->part[0], "sys"))
 		return place_of(FILE_DEVICE);

@@ -2,30 +2,31 @@
  * reads.c
  *		Reads of relation files: page cache, then flash, then disk.
  *
- * A read that the operating system's page cache can serve is left to it and fills
- * nothing: the block is in faster memory than ours, and cachestat(2) tells without
- * side effects.  (preadv2 with RWF_NOWAIT would start the disk read.)
+ * A read that the operating system's page cache can serve is left to it and
+ * fills nothing: the block is already in faster memory than ours.  cachestat(2)
+ * tells without side effects; preadv2 with RWF_NOWAIT would start the disk
+ * read.
  *
- * One block: look it up; on a miss take the ticket, then read the file, then
- * fill.  The ticket comes before the read, so whatever changes the block in
- * between makes it void.
+ * One block: look it up; on a miss take the ticket, read the file, then fill.
+ * The ticket is taken before the read, so any change of the block in between
+ * voids it.
  *
- * A run of blocks (PostgreSQL 17 and later read up to 1 MB at once) is served from
- * flash if all of it is there; its slots are scattered, and read all at once.  If not, one call reads
- * all of it from the file, since a disk charges per call rather than per block, and
- * the blocks that were missing are filled.
+ * A run of blocks (PostgreSQL 17 and later read up to 1 MB at once) is served
+ * from flash if all of it is cached; its scattered slots are read concurrently.
+ * Otherwise one call reads the whole run from the file, since a disk charges
+ * per call rather than per block, and the missing blocks are filled.
  *
- * Large scans must not flush the cache, so a descriptor in the middle of one
- * (scans.c) no longer fills, nor does a run longer than RUN_FILL_BLOCKS.
- * Such reads are still served from flash.  Base backups (walsenders) neither look
- * up nor fill; nor do reads that are not made of whole blocks.
+ * Large scans must not flush the cache.  A descriptor in the middle of one
+ * (scans.c) no longer fills, nor does a run longer than RUN_FILL_BLOCKS.  Such
+ * reads are still served from flash.  Base backups (walsenders) neither look up
+ * nor fill; nor do reads that are not made of whole blocks.
  *
- * verify: a hit is compared with the file (verify.c).  One mismatch means that the
- * cache is not what we think it is, so it goes offline at once.
+ * pgflash.verify compares hits with the file (verify.c).  One mismatch means
+ * that the cache is not what we think it is, so it goes offline at once.
  *
- * Every read is timed and counted as a whole, with who served it (account.c).
+ * Every read is timed and counted as a whole, with its source (account.c).
  *
- * errno is on every way out what the real call left, or what it was.
+ * On every way out, errno is what the real call left, or what it was before.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -59,7 +60,7 @@
 #define SYS_cachestat 451
 #endif
 
-/* One read as the server made it: into buffer, or into iov if that is set. */
+/* One read as the server issued it: into buffer, or into iov if that is set. */
 typedef struct Call
 {
 	int fd;
@@ -68,10 +69,10 @@ typedef struct Call
 	const struct iovec *iov;
 	int iov_count;
 	off_t offset;
-	AccountSource *source; /* to be told who served it */
+	AccountSource *source; /* out: who served it */
 } Call;
 
-/* The blocks it is about, and where each belongs. */
+/* The blocks to read, and the memory that each goes to. */
 typedef struct Run
 {
 	uint32_t first;
@@ -99,7 +100,7 @@ add_pages(Run *run, void *buffer, size_t size)
 	return true;
 }
 
-/* Lay the call out in blocks; false if it is not made of whole ones. */
+/* Split the call into blocks; false if it does not consist of whole ones. */
 static bool
 run_of_call(const Call *call, Run *run)
 {
@@ -125,8 +126,8 @@ run_of_call(const Call *call, Run *run)
 }
 
 /*
- * Can the page cache serve the whole call?  Where one cannot ask: no, but then it
- * is untold whether the disk will.
+ * Can the page cache serve the whole call?  If the kernel cannot be asked, the
+ * answer is no, and it is unknown whether the disk will serve it.
  */
 static bool
 in_page_cache(const Call *call, const OpenFile *entry)
@@ -173,7 +174,7 @@ look_up(int fd, OpenFile *entry, uint32_t block, void *page, FcTicket *ticket)
 	FcStatus status =
 		fc_read(&runtime.cache, &entry->file, block, page, ticket);
 
-	/* Truncated meanwhile, perhaps: once more with the number of now. */
+	/* Perhaps truncated meanwhile: retry once with the current number. */
 	if (status == FC_STALE && descriptors_number(fd, entry))
 		status = fc_read(&runtime.cache, &entry->file, block, page, ticket);
 	runtime_wait(shown);
@@ -187,7 +188,7 @@ read_by_fd(void *fd, uint32_t block, void *page)
 	             (off_t) block * FC_BLOCK_SIZE);
 }
 
-/* May the query have the hit? */
+/* Does the file confirm the hit, so that the query may have it? */
 static bool
 compare_with_file(int fd, const OpenFile *entry, const void *page,
                   const FcTicket *ticket)
@@ -242,7 +243,7 @@ read_disk(const Call *call, const OpenFile *entry, const Run *run,
 	return got;
 }
 
-/* Negative control: what happens if the ticket comes too late. */
+/* Negative control: what happens if the ticket is taken too late. */
 static __attribute__((noinline)) void
 take_ticket_again(int fd, OpenFile *entry, uint32_t block, FcTicket *ticket)
 {
@@ -252,8 +253,8 @@ take_ticket_again(int fd, OpenFile *entry, uint32_t block, FcTicket *ticket)
 }
 
 /*
- * Cache what the disk gave, unless PostgreSQL is about to refuse it: the next read
- * may give the block itself, and must get to the disk.
+ * Cache what the disk returned, unless PostgreSQL is about to reject the page:
+ * the next read may return the correct block and has to reach the disk.
  */
 static void
 fill(const OpenFile *entry, const FcTicket *ticket, void *page)
@@ -308,8 +309,8 @@ all_cached(const OpenFile *entry, uint32_t first, unsigned count)
 }
 
 /*
- * Serve a run from flash, all its slots at once; false if a block of it is not
- * there, or not in time.
+ * Serve a run from flash, all its slots at once; false if a block is missing or
+ * was not read in time.
  */
 static bool
 read_run_from_flash(int fd, OpenFile *entry, const Run *run)
@@ -341,7 +342,7 @@ read_run_and_fill(const Call *call, OpenFile *entry, const Run *run,
 	{
 		uint32_t block = run->first + i;
 
-		/* What is cached is read along, but not looked up or filled. */
+		/* Cached blocks are read along, but neither looked up nor filled. */
 		missed[i] = !fc_read_would_hit(&runtime.cache, &entry->file, block) &&
 		            look_up(call->fd, entry, block, run->page[i], &ticket[i]) ==
 		                FC_MISS;
@@ -391,7 +392,7 @@ read_relation(const Call *call, OpenFile *entry)
 	Run run;
 	bool bulk;
 
-	/* A name of its own lets a process count in its own corner of memory. */
+	/* With a token of its own, a process counts in its own part of memory. */
 	if (runtime.cache.token == 0)
 		(void) fc_process_begin(&runtime.cache);
 
@@ -417,7 +418,7 @@ read_relation(const Call *call, OpenFile *entry)
 	return read_run(call, entry, &run, bulk, errno_before);
 }
 
-/* A read that is nobody's business, but for the accounting now and then. */
+/* A read that concerns only the accounting, and that only on its turns. */
 static ssize_t
 read_plain(const Call *call, const OpenFile *entry, bool turn)
 {
@@ -431,7 +432,7 @@ read_plain(const Call *call, const OpenFile *entry, bool turn)
 	return real_read(call);
 }
 
-/* A read that the cache has no say in, seen for the advice. */
+/* A read that the cache plays no part in, observed for the advice. */
 static ssize_t
 read_watched(const Call *call, const OpenFile *entry, bool account_turn)
 {
@@ -481,7 +482,7 @@ cache_serves(void)
 	return runtime_attached() && fc_mode(&runtime.cache, NULL) == FC_SERVE;
 }
 
-/* The entry of a relation's descriptor, if the cache has a say in it now. */
+/* The entry of a relation's descriptor, if the cache applies to it now. */
 static OpenFile *
 cached_file(int fd)
 {
@@ -529,7 +530,7 @@ reads_preadv(int fd, const struct iovec *iov, int count, off_t offset)
 	return read_call(&call);
 }
 
-/* A relation is read like this to be copied, once and in order. */
+/* PostgreSQL reads a relation like this to copy it, once and in order. */
 ssize_t
 reads_read(int fd, void *buffer, size_t size)
 {
@@ -545,8 +546,9 @@ reads_read(int fd, void *buffer, size_t size)
 }
 
 /*
- * Advice to fetch blocks that are in flash would make the disk work for nothing:
- * it is flash that they are fetched from.  An error comes back as the result; errno is not touched.
+ * Passing on advice to fetch blocks that are cached would make the disk work
+ * for nothing: they will be read from flash.  An error is returned as the
+ * result; errno is not touched.
  */
 int
 reads_fadvise(int fd, off_t offset, off_t length, int advice)
