@@ -2,18 +2,18 @@
  * advice.c
  *		What a cache of another size would bring: the stream for core's curve.
  *
- * A request is a block of a relation that the server wants, that shared_buffers do
- * not have, and that the operating system's page cache does not have either: what is
- * left for flash or disk.  (Where the page cache cannot be asked, see reads.c, all
- * that shared_buffers miss counts.)  Base backups and reads that are not made of
- * whole blocks are no requests.  Scans are, though the cache takes in little of
- * them: the curve is that of a cache that takes in everything.
+ * A request is a block of a relation that the server wants and that neither
+ * shared_buffers nor the operating system's page cache has: what is left for
+ * flash or disk.  (Where the page cache cannot be asked, see reads.c, every
+ * block that shared_buffers miss counts.)  Base backups and reads that are not
+ * made of whole blocks are not requests.  Scans are, although the cache admits
+ * little of them: the curve is that of a cache that admits everything.
  *
- * The stream is the same whether the cache serves or not, so the advice is there
- * before there is a cache, and while it is off.
+ * The stream is the same whether the cache serves or not, so advice is
+ * available before there is a cache, and while it is off.
  *
- * Locking: none; core's curve has its own.  Runs in hooks: no allocation, no report,
- * no wait.
+ * Locking: none; core's curve has its own.  Runs in hooks: no allocation, no
+ * report, no wait.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -26,15 +26,18 @@
 #include "hooks/runtime.h"
 
 /*
- * What a block from flash takes until one was read: 0.1 ms, as most devices promise;
- * in runs, which are read at once, a fifth of it.
+ * How long a block from flash is assumed to take until one was read: 0.1 ms, as
+ * most devices promise; in runs, which are read at once, a fifth of that.
  */
 static const double flash_ms_assumed[FC_CURVE_KINDS] = { 0.1, 0.02 };
 
 static FcCurve curve;
 static uint32_t tracked;
 
-/* Begins anywhere, so that processes that read little are counted as often. */
+/*
+ * Starts at a random value, so that processes that read little are sampled as
+ * often.
+ */
 static unsigned turn;
 
 void
@@ -139,8 +142,8 @@ advice_flash_read(unsigned blocks, uint64_t ns)
 }
 
 /*
- * The mean over the requests: disk and flash are weighted alike, whoever served more
- * of the runs, so that the difference is what a hit saves.
+ * The mean over the requests.  Disk and flash get the same weights, whichever
+ * of them served more of the runs, so that the difference is what a hit saves.
  */
 static double
 mean_of_requests(const double ms[FC_CURVE_KINDS], double run_share)
@@ -175,7 +178,7 @@ add_times(const FcCurveReading *reading, Advice *out)
 bool
 advice_read(uint64_t present_blocks, Advice *out)
 {
-	static FcCurveReading reading; /* too large for a stack in a hurry */
+	static FcCurveReading reading; /* too large for a small stack */
 	double factor = 1.0 / 8;
 
 	if (!advice_attached())

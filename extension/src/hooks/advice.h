@@ -15,10 +15,10 @@
 
 /* ---- start ---------------------------------------------------------------- */
 
-/* There is to be advice, for a cache of so many blocks; 0: there is no cache. */
+/* Ask for advice, for a cache of so many blocks; 0: there is no cache. */
 extern void advice_want(uint32_t cache_blocks);
 
-/* Shared memory to ask for; 0 if there is no advice. */
+/* How much shared memory to ask for; 0 if there is no advice. */
 extern size_t advice_memory_size(void);
 extern void advice_create(void *memory);
 extern void advice_detach(void);
@@ -28,7 +28,7 @@ extern void advice_in_child(void);
 
 struct FcFileId;
 
-/* May this process tell of its reads? */
+/* May this process report its reads? */
 extern bool advice_attached(void);
 
 /* A run of blocks that neither shared_buffers nor the page cache has. */
@@ -37,8 +37,8 @@ extern void advice_requested(struct FcFileId id, uint32_t first,
 
 /*
  * While the cache does not serve, asking the page cache about each read would
- * cost more than all the rest.  So one read in ADVICE_TURNS stands for all in
- * counts and times, and of the others only those with a block in the sample are
+ * cost more than everything else.  So one read in ADVICE_TURNS stands for all
+ * in counts and times; of the others, only those with a block in the sample are
  * looked at.
  */
 #define ADVICE_TURNS 32
@@ -48,7 +48,7 @@ extern bool advice_wants(struct FcFileId id, uint32_t first, unsigned count);
 extern void advice_count(unsigned blocks, unsigned times);
 extern void advice_note(struct FcFileId id, uint32_t first, unsigned count);
 
-/* So many blocks, asked for at once, came from disk, or flash, in this time. */
+/* So many blocks, requested at once, came from disk or flash in this time. */
 extern void advice_disk_read(unsigned blocks, uint64_t ns);
 extern void advice_flash_read(unsigned blocks, uint64_t ns);
 
@@ -61,9 +61,9 @@ typedef struct Advice
 {
 	double size_factor[ADVICE_ROWS];
 	uint64_t size_blocks[ADVICE_ROWS];
-	double hit_ratio[ADVICE_ROWS]; /* all negative: nothing is known */
+	double hit_ratio[ADVICE_ROWS]; /* all negative: unknown */
 	double requests_per_second;    /* blocks */
-	/* Of a block, as they are asked for: so many alone, so many in runs. */
+	/* Per block, for the mix of requests seen: single ones and runs. */
 	double disk_read_ms; /* 0: none was timed */
 	double flash_read_ms;
 	bool flash_measured; /* else flash_read_ms is an assumption */
@@ -72,7 +72,7 @@ typedef struct Advice
 	uint32_t sampled_blocks;
 } Advice;
 
-/* False if there is none. */
+/* Returns false if there is no advice. */
 extern bool advice_read(uint64_t present_blocks, Advice *out);
 
 #endif

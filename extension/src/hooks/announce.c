@@ -2,15 +2,16 @@
  * announce.c
  *		A change of a file, announced to the cache before and after the real call.
  *
- * A cached block must never outlive what it is a copy of.  So each call that changes a
- * file is bracketed: the change is announced, the real call is made, and the change is
- * announced to be over, whether the call worked or not, since a write that failed may
- * have written something.  Announcing cannot fail and waits for nobody.  It happens in
- * every mode but offline, and for every process: nobody bypasses it.
+ * A cached block must never outlive what it is a copy of.  So each call that
+ * changes a file is bracketed: the change is announced, the real call is made,
+ * and the end of the change is announced.  The end is announced even if the
+ * call failed, since a failed write may have written something.  Announcing
+ * cannot fail and never waits.  It happens in every mode but offline and in
+ * every process, without exception.
  *
- * A file under a foreign name (FILE_ALIAS): all files of its number are forgotten before
- * and after, or the whole cache if the name does not even tell that.
- * A descriptor that does not tell what it is takes the cache offline.
+ * A file under a foreign name (FILE_ALIAS): all files of its number are
+ * forgotten before and after, or the whole cache if the name does not even tell
+ * the number.  A descriptor that cannot be identified takes the cache offline.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -22,7 +23,10 @@
 #include "hooks/runtime.h"
 #include "fcache/housekeeping.h"
 
-/* Negative control: what happens if changes stop while a device is bypassed. */
+/*
+ * Negative control: what happens if changes are not announced while a device is
+ * bypassed.
+ */
 static __attribute__((noinline)) bool
 something_is_bypassed(void)
 {
@@ -69,8 +73,9 @@ announce_whom(int fd, OpenFile *spare)
 }
 
 /*
- * Bytes offset .. offset + size - 1 of the segment are about to change; size < 0:
- * all from offset.  class is FILE_RELATION, or anything else for everything.
+ * Bytes offset .. offset + size - 1 of the segment are about to change; size <
+ * 0: all from offset. class is FILE_RELATION; any other class means that
+ * everything changes.
  */
 static void
 begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
@@ -91,7 +96,9 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 		return;
 	}
 
-	/* Nothing is read beyond a segment's end; a wild offset changes all of it. */
+	/*
+	 * Reads end at a segment's end; an offset out of range changes all of it.
+	 */
 	if (offset < 0 || first >= end)
 		first = 0;
 	else if (size >= 0 &&
@@ -102,7 +109,7 @@ begin(Announced *announced, FileClass class, FcFile *file, off_t offset,
 	if (end <= first)
 		end = first + 1;
 
-	/* A reload may switch syncing off and on again before any worker looks. */
+	/* A reload may turn fsync off and on again before any worker looks. */
 	if (!*runtime.syncs && !FC_BROKEN(UNSYNCED))
 		fc_map_unsynced_set(&runtime.cache);
 	announced->scope = SCOPE_BLOCKS;
@@ -174,7 +181,7 @@ announce_distrust(OpenFile *entry)
 	if (entry == NULL)
 		return;
 
-	/* Not followed by its end: nothing of all this outlives the server. */
+	/* There is no matching end: none of this is to outlive the server. */
 	if (entry->class != FILE_RELATION)
 		fc_change_all_begin(&runtime.cache);
 	else

@@ -1,6 +1,6 @@
 /*
  * descriptors.h
- *		A table of the open file descriptors, and what the file behind each one is.
+ *		A table of the open file descriptors, with the class of each one's file.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -14,28 +14,29 @@
 #include "fcache/cache.h"
 #include "hooks/paths.h"
 
-/* Descriptors from here on are of unknown class at every call. */
+/* Descriptors from here on are of unknown class in every call. */
 #define DESCRIPTORS_MAX 65536
 
 typedef struct OpenFile
 {
 	uint8_t class;  /* a FileClass */
 	bool direct;    /* opened with O_DIRECT */
-	bool dead;      /* its file is unlinked: never read from the cache */
+	bool dead;      /* its file is unlinked: never serve it */
 	uint8_t stamps; /* when they are taken: see descriptors_stamps_at_once() */
 
-	/* A run of reads, each beginning where the last one ended. */
+	/* A run of reads, each starting where the previous one ended. */
 	uint32_t next_block;
 	uint32_t streak_blocks;
-	uint32_t in_a_row;    /* reads that left no gap between them */
-	uint32_t ahead_block; /* up to here blocks have been read ahead */
+	uint32_t in_a_row;    /* reads without a gap between them */
+	uint32_t ahead_block; /* blocks before this are read ahead */
 
 	FcFile file;
 
 	/*
-	 * The number and generation for which the descriptor was seen to be of the
-	 * file that has the name.  A change finds the number by name alone, so a
-	 * handle may be current though the descriptor's own file is long unlinked.
+	 * The number and generation for which this descriptor was seen to refer to
+	 * the file that has the name.  A change finds the number by name alone, so
+	 * a handle may be current although the descriptor's own file was unlinked
+	 * long ago.
 	 */
 	uint32_t checked_number;
 	uint64_t checked_generation;
@@ -43,62 +44,66 @@ typedef struct OpenFile
 	AccountFile account;
 } OpenFile;
 
-/* The entry of a descriptor as last set; NULL if it is beyond the table. */
+/* The entry of a descriptor as last set; NULL if beyond the table. */
 extern OpenFile *descriptors_entry(int fd);
 
 /* A descriptor was opened for path.  path may be NULL: unknown. */
 extern void descriptors_opened(int fd, const char *path, int flags);
 
-/* A descriptor is about to be closed, or was made by an unknown call. */
+/* A descriptor is about to be closed, or an unknown call made it. */
 extern void descriptors_closed(int fd);
 
-/* to is a copy of from, made by dup and its kind. */
+/* to is a copy of from, made by dup or the like. */
 extern void descriptors_copied(int from, int to);
 
 /*
- * Find out what a descriptor of unknown class is, by asking the kernel for its
- * name.  The answer lies in *entry, which is the table's or, beyond the table,
- * spare.  False if it cannot be told.
+ * Determine the class of a descriptor by asking the kernel for its name.  The
+ * answer is in *entry_out: the table's entry or, beyond the table, spare.
+ * False if that fails.
  */
 extern bool descriptors_identify(int fd, OpenFile *spare, OpenFile **entry_out);
 
 /*
- * What a change by this name, or through a descriptor that was opened by it, would
- * change: what the name says, or what it leads to by a symbolic link, if it may be
- * another's.  A name that nothing has is FILE_OTHER.  PostgreSQL itself opens relations
- * by their own names, to write in place.  Leaves errno changed.
+ * Which file would a change by this name, or through a descriptor opened by it,
+ * change?  The one that the name says, or, where it may be another's, the one
+ * that it leads to by a symbolic link.  A name that does not exist is
+ * FILE_OTHER.  PostgreSQL itself opens relations by their own names to write in
+ * place.  Changes errno.
  */
 extern FilePlace descriptors_place(const char *path, int flags);
 
-/* Does a name for writing say too little, so that what was opened has to be asked? */
+/*
+ * Opened for writing by this name: does only the opened file tell what it is?
+ */
 extern bool descriptors_is_foreign(const char *path, int flags);
 
-/* May an open file be a data file, by whatever name it was opened? */
+/* May an open file be a data file, whatever name it was opened by? */
 extern bool descriptors_may_be_data(int fd);
 
 /*
- * What the inode of an open file says, or of the file with this name (fd < 0);
- * false if the kernel does not tell, or the file has no name any more.  Leaves errno
- * changed.
+ * Read the stamp of an open file's inode, or of the file with this name (fd <
+ * 0).  False if the kernel does not tell, or if the file has lost its name.
+ * Changes errno.
  */
 extern bool descriptors_stamp(int fd, const char *path, FcStamp *stamp_out);
 
 /*
- * May a stamp be taken after each change?  Where the kernel knows the change time by
- * itself.  Elsewhere (NFS, FUSE) it has to write back what is dirty first, or to ask a
- * server: there files are stamped when they have been synced.  entry may be NULL.
+ * May a stamp be taken after each change?  Yes, where the kernel itself knows
+ * the change time.  Elsewhere (NFS, FUSE) it first has to write back what is
+ * dirty, or to ask a server; there, files are stamped once they have been
+ * synced. entry may be NULL.
  */
 extern bool descriptors_stamps_at_once(int fd, const char *path,
                                        OpenFile *entry);
 
 /*
- * Hand in a stamp of the file, if it may have one; somebody who changed it behind the
- * cache is met here.
+ * Hand in a stamp of the file, if it may have one.  This is where a change made
+ * behind the cache's back is detected.
  */
 extern void descriptors_hand_in(FcFileId id, const FcStampPermit *permit,
                                 const FcStamp *stamp);
 
-/* Before a change: is the file what it was when it was last looked at? */
+/* Before a change: is the file as it was when last looked at? */
 extern void descriptors_look_before(int fd, const char *path, FcFile *file);
 
 /* After a sync: stamp the file, if that was not done at once. */

@@ -16,7 +16,7 @@
 #include "fcache/cache.h"
 #include "hooks/imports.h"
 
-/* Calls that the self-test has to see pass by. */
+/* Calls that the self-test must see passing through the hooks. */
 typedef enum HookCall
 {
 	HOOK_OPEN,
@@ -29,7 +29,7 @@ typedef enum HookCall
 	HOOK_CALL_COUNT
 } HookCall;
 
-/* How often this process's calls passed the hooks. */
+/* How many of this process's calls passed through the hooks. */
 extern uint64_t hook_calls[HOOK_CALL_COUNT];
 
 extern const Import hook_imports[];
@@ -70,7 +70,7 @@ extern int names_remove(const char *path);
 extern int names_rename(const char *from, const char *to);
 extern FILE *names_fopen(const char *path, const char *mode);
 
-/* An open of path that may cut the file off or make it anew. */
+/* An open of path that may truncate or create the file. */
 extern int names_open(int directory, const char *path, int flags, mode_t mode);
 
 #endif

@@ -22,8 +22,8 @@ typedef enum ImportsProblem
 {
 	IMPORTS_FINE,
 	IMPORTS_NO_PROGRAM, /* the main program's tables cannot be found */
-	IMPORTS_MISSING,    /* a required group of names has no slot */
-	IMPORTS_FOREIGN,    /* the program imports a name nobody here replaces */
+	IMPORTS_MISSING,    /* no slot for a required group of names */
+	IMPORTS_FOREIGN,    /* the program imports a name that nothing here replaces */
 	IMPORTS_TOO_MANY,   /* more slots than there is room to remember */
 	IMPORTS_PROTECTED   /* memory protection could not be changed: errno */
 } ImportsProblem;
@@ -31,19 +31,19 @@ typedef enum ImportsProblem
 /*
  * Point every slot of the named imports to its replacement: all or none.
  *
- * required ends with NULL; each is one or more names with '|' between, of which
- * one must have a slot.  foreign ends with NULL: names that must have none.  On a
- * problem *culprit_out is the name it is about, or NULL.
+ * required ends with NULL; each element is one or more names separated by '|',
+ * one of which must have a slot. foreign ends with NULL: names that must have
+ * no slot.  On a problem, *culprit_out is the name concerned, or NULL.
  */
 extern ImportsProblem imports_replace(const Import *imports, size_t count,
                                       const char *const *required,
                                       const char *const *foreign,
                                       const char **culprit_out);
 
-/* Put back what imports_replace() found.  Harmless if there is nothing. */
+/* Put back what imports_replace() found.  Harmless if nothing was replaced. */
 extern void imports_restore(void);
 
-/* Slots replaced now. */
+/* How many slots are replaced now. */
 extern size_t imports_replaced(void);
 
 #endif

@@ -11,32 +11,36 @@
 
 #include "hooks/imports.h"
 
-/* What became of one library's imports. */
+/* What happened to one library's imports. */
 typedef struct LibraryNote
 {
 	char name[64];
-	unsigned replaced; /* imports that lead to a replacement from now on */
+	unsigned replaced; /* imports that now lead to a replacement */
 	unsigned
 		left; /* that somebody else has redirected, or that are protected */
 } LibraryNote;
 
 /*
- * Replace these imports in all libraries that are loaded, and from now on in each that
- * will be.  Left alone are this library, the main program, and who provides one of the
- * functions: libc, and what is preloaded to stand in for it.
+ * Replace these imports in all libraries that are loaded, and from now on in
+ * each one that will be.  Left alone are this library, the main program, and
+ * the providers of the functions: libc, and what is preloaded to stand in for
+ * it.
  */
 extern void libraries_watch(const Import *imports, size_t count);
 
-/* Put back what the loader had found, and replace no more. */
+/* Put back what the loader had bound, and stop replacing. */
 extern void libraries_restore(void);
 
-/* Replace in what was loaded since. */
+/* Replace imports of libraries loaded since. */
 extern void libraries_look(void);
 
-/* What has happened since the last call; how many notes.  The last ones may be missing. */
+/*
+ * Notes on what happened since the last call; returns their number.  The latest
+ * may be missing.
+ */
 extern size_t libraries_notes(LibraryNote *notes, size_t room);
 
-/* The main program's dlopen, and whom to tell after each. */
+/* The main program's dlopen, and the function to call after each. */
 extern void *libraries_dlopen(const char *path, int flags);
 extern void (*libraries_loaded)(void);
 

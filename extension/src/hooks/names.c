@@ -1,17 +1,17 @@
 /*
  * names.c
- *		Every way in which a name comes to stand for another file, or for none.
+ *		Every way in which a name comes to mean another file, or none.
  *
  *	unlink, rename, remove			the whole file: it is retired
  *	open with O_CREAT | O_EXCL		likewise: the name is new
  *	open with O_TRUNC				the blocks cut off, as any change (announce.c)
  *
- * A name is forgotten before the real call and again after it: whoever entered the file
- * in between did so with the old one.  A directory of data files that goes (a
- * tablespace's link) is forgotten with the whole cache.
+ * A name is forgotten before the real call and again after it: a process that
+ * entered the file in between used the old one.  If a directory of data files
+ * is removed (a tablespace's link), the whole cache is forgotten.
  *
- * What cannot be followed takes the cache offline: a stream opened to write a data file,
- * a data file that is moved, or a directory of them.
+ * Some changes cannot be followed and take the cache offline: opening a stream
+ * to write a data file, and moving a data file or a directory of them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -26,7 +26,10 @@
 #include "hooks/announce.h"
 #include "hooks/runtime.h"
 
-/* What stands under this name is going, or has just gone or come. */
+/*
+ * The file with this name is about to be removed, or was just removed or
+ * created.
+ */
 static void
 forget_name(const char *path)
 {
@@ -44,7 +47,7 @@ forget_name(const char *path)
 		fc_cache_clear(&runtime.cache);
 }
 
-/* The same after the real call, with errno as that left it. */
+/* The same after the real call; errno stays as that call left it. */
 static void
 forget_name_after(const char *path)
 {
@@ -54,7 +57,7 @@ forget_name_after(const char *path)
 	errno = after;
 }
 
-/* The name goes, by whichever call. */
+/* Remove the name with the given call. */
 static int
 take_away(const char *path, int (*call)(const char *))
 {
@@ -81,8 +84,8 @@ names_remove(const char *path)
 }
 
 /*
- * PostgreSQL moves no data files.  Who has one open that is moved goes on changing it
- * by the name it had, so the cache stops.
+ * PostgreSQL moves no data files.  A process that has a moved file open goes on
+ * announcing changes under its old name, so the cache goes offline.
  */
 static void
 forget_moved(const char *path)
@@ -115,8 +118,8 @@ names_rename(const char *from, const char *to)
 }
 
 /*
- * Streams are written by libc itself, which passes no hook.  Nobody but a
- * superuser's COPY TO can aim one at a data file; then the cache stops.
+ * libc itself writes streams, which bypasses the hooks.  Only a superuser's
+ * COPY TO can aim one at a data file; then the cache goes offline.
  */
 FILE *
 names_fopen(const char *path, const char *mode)
@@ -165,7 +168,10 @@ names_open(int directory, const char *path, int flags, mode_t mode)
 		OpenFile spare;
 		OpenFile *entry;
 
-		/* What is not to be told now is asked again when it is written. */
+		/*
+		 * A file that cannot be identified now is asked for again when it is
+		 * written.
+		 */
 		if (known == NULL || !runtime_attached() ||
 		    !descriptors_is_foreign(known, flags))
 			descriptors_opened(fd, known, flags);

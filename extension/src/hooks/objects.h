@@ -26,30 +26,32 @@ typedef struct Object
 	uintptr_t readonly_end;
 } Object;
 
-/* A pointer that the loader filled in with the address of what has the name. */
+/* A pointer that the loader fills in with the address of a name. */
 typedef struct ObjectImport
 {
 	const char *name;
 	void **slot;
-	bool may_be_lazy; /* a call's: perhaps not bound yet */
+	bool may_be_lazy; /* a pointer for calls, perhaps not bound yet */
 	bool is_data;     /* a pointer among the object's own data */
 } ObjectImport;
 
-/* Find the tables; false if there are none, or if they are not what they should be. */
+/* Find the tables; false if there are none, or if they are malformed. */
 extern bool object_read(Object *out, uintptr_t base, const ElfW(Phdr) * headers,
                         size_t header_count);
 
-/* Entry index of a table, 0 or 1; false if it imports nothing by name. */
+/* Read entry index of a table, 0 or 1; false if it imports nothing by name. */
 extern bool object_import(const Object *object, int table, size_t index,
                           ObjectImport *out);
 
-/* Does the object lie at this address? */
+/* Does the address lie in the object? */
 extern bool object_covers(const Object *object, const void *address);
 
 /* Is the slot on one of the pages that the loader has made read-only? */
 extern bool object_under_relro(const Object *object, void *const *slot);
 
-/* Give these pages a protection: for a moment PROT_READ | PROT_WRITE. */
+/*
+ * Set the protection of these pages; PROT_READ | PROT_WRITE only for a moment.
+ */
 extern bool object_protect(const Object *object, int protection);
 
 #endif

@@ -2,8 +2,8 @@
  * paths.h
  *		From a path to what the file is, and back.
  *
- * Pure: strings in, a verdict out.  Knows PostgreSQL's layout of a data directory,
- * and neither PostgreSQL nor the operating system.
+ * Pure: strings in, a classification out.  Knows PostgreSQL's layout of a data
+ * directory, but neither PostgreSQL nor the operating system.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -16,22 +16,22 @@
 
 #include "fcache/cache.h"
 
-/* PostgreSQL's fixed numbers of tablespaces. */
+/* PostgreSQL's fixed OIDs of tablespaces. */
 #define TABLESPACE_DEFAULT 1663
 #define TABLESPACE_GLOBAL  1664
 
-/* The longest path that paths_of_file() makes, with its zero. */
+/* The longest path that paths_of_file() makes, with its terminating zero. */
 #define PATHS_MAX 256
 
 typedef enum FileClass
 {
-	FILE_UNKNOWN,       /* not looked at yet, or not to be told by its path */
-	FILE_RELATION,      /* a segment of a relation fork: the only ones cached */
+	FILE_UNKNOWN,       /* not looked at yet, or its path does not tell */
+	FILE_RELATION,      /* a segment of a relation fork: only these are cached */
 	FILE_TEMP_RELATION, /* tN_M: private to one backend */
 	FILE_TEMPORARY,     /* in pgsql_tmp */
 	FILE_WAL,           /* a segment of the WAL */
-	FILE_WAL_INIT,      /* ... that is being made */
-	FILE_SLRU,          /* pg_xact and its kind */
+	FILE_WAL_INIT,      /* ... that is being created */
+	FILE_SLRU,          /* pg_xact and the like */
 	FILE_CONTROL,       /* global/pg_control */
 	FILE_OTHER,         /* certainly no data file */
 	FILE_DEVICE,        /* no file at all: a device, a pipe, the kernel's own */
@@ -40,8 +40,9 @@ typedef enum FileClass
 } FileClass;
 
 /*
- * The id is a relation's.  Of an alias, relation, fork and segment are known, or nothing
- * is: 0.  Of a WAL segment, relation and segment are the two halves of its number.
+ * The id is a relation's.  For an alias, relation, fork and segment are known,
+ * or nothing is: 0.  For a WAL segment, relation and segment are the two halves
+ * of its number.
  */
 typedef struct FilePlace
 {
@@ -50,8 +51,9 @@ typedef struct FilePlace
 } FilePlace;
 
 /*
- * What the parser has to know of the server.  Directories are absolute, without
- * a slash at the end; real is the first with its symbolic links resolved.
+ * What the parser needs to know about the server.  Directories are absolute,
+ * without a slash at the end; real is the first one with its symbolic links
+ * resolved.
  */
 typedef struct PathsRoot
 {
@@ -60,7 +62,7 @@ typedef struct PathsRoot
 	const char *version_directory; /* PG_15_202209061: below a tablespace */
 } PathsRoot;
 
-/* Classify a path as a call gave it. */
+/* Classify a path as passed to a call. */
 extern FilePlace paths_classify(const PathsRoot *root, const char *path);
 
 /* A file's path, relative to the data directory.  buffer has PATHS_MAX bytes. */

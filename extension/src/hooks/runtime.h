@@ -1,14 +1,13 @@
 /*
  * runtime.h
- *		What a process's hooks have to hand: the cache, and a few words of the
- *		server's, reached without knowing PostgreSQL.
+ *		What the hooks of a process have at hand: the cache, and a few of the
+ *		server's variables, reached without including PostgreSQL's headers.
  *
- * Filled in by bridge.c in the postmaster, inherited by fork.  Hooks run anywhere:
- * before shared memory exists, after it is gone, in processes that never see it
- * (the logger detaches), in signal handlers and critical sections.  So each asks
- * runtime_attached() first, and none allocates, reports, waits or takes a lock.
- *
- * SPDX-License-Identifier: PostgreSQL
+ * bridge.c fills it in in the postmaster; children inherit it by fork.  Hooks
+ * run anywhere: before shared memory exists, after it is gone, in processes
+ * that never see it (the logger detaches), in signal handlers and critical
+ * sections.  So each calls runtime_attached() first, and none allocates,
+ * reports, waits or takes a lock.
  */
 #ifndef PGFLASH_RUNTIME_H
 #define PGFLASH_RUNTIME_H
@@ -20,23 +19,26 @@
 #include "fcache/cache.h"
 #include "hooks/paths.h"
 
-/* What the extension itself keeps in shared memory, beside core's part. */
+/* What the extension itself keeps in shared memory, besides core's part. */
 typedef struct Board
 {
 	/*
-	 * The last block that verification found unlike its file.  Written by whoever
-	 * finds one, without a lock: two at once may mix up the words of a log line,
-	 * not the count.
+	 * The last block that verification found to differ from its file.
+	 * Whichever process finds one writes it, without a lock: two at once may
+	 * mix up the words of a log line, but not the count.
 	 */
 	_Atomic uint64_t mismatches;
 	FcFileId mismatch_id;
 	uint32_t mismatch_block;
 
-	/* The last file that somebody was found to change behind the cache; likewise. */
+	/* The last file found to be changed behind the cache's back; likewise. */
 	_Atomic uint64_t foreign;
 	FcFileId foreign_id;
 
-	/* File calls were seen to pass the hooks: nothing is served before. */
+	/*
+	 * File calls were seen to pass through the hooks: nothing is served
+	 * earlier.
+	 */
 	_Atomic bool self_tested;
 
 	/* The fd that could not be classified, for the log line. */
@@ -44,8 +46,9 @@ typedef struct Board
 	_Atomic int unknown_errno;
 
 	/*
-	 * Why the cache has not the size of the setting: 0 = it has, or is about to;
-	 * RESIZE_OUT_OF_RANGE, or the errno of a cache file that could not grow.
+	 * Why the cache does not have the size of the setting.  0: it has, or is
+	 * about to; else RESIZE_OUT_OF_RANGE, or the errno of a cache file that
+	 * could not grow.
 	 */
 	_Atomic int resize_refused;
 } Board;
@@ -67,11 +70,14 @@ typedef struct Runtime
 	const int *backend_type;
 	int checkpointer_type; /* of the process that writes at a checkpoint */
 
-	/* Does it sync what it writes?  Where its control file has its CRC. */
+	/*
+	 * Does the server sync what it writes?  Where does its control file have
+	 * its CRC?
+	 */
 	const bool *syncs;
 	size_t control_crc_offset;
 
-	/* ... and what it thinks of a page that is said to be this block of a fork. */
+	/* ... and whether it accepts a page as this block of a fork. */
 	bool (*page_valid)(void *page, uint32_t block);
 
 	uint32_t flash_read_event;
@@ -80,8 +86,8 @@ typedef struct Runtime
 extern Runtime runtime;
 
 /*
- * What checkpoints may wait for flash in all, while there is no writer: at a shutdown
- * it ends before the last one.  Nobody but the checkpointer ever waits.
+ * How long checkpoints may wait for flash in total while there is no writer: at
+ * a shutdown it ends before the last one.  Only the checkpointer ever waits.
  */
 #define STAND_IN_NS 5000000000ULL
 
@@ -98,7 +104,7 @@ runtime_attached(void)
 	return runtime.cache.shared != NULL && *runtime.shared_memory != NULL;
 }
 
-/* Show a wait, and give back what was shown before. */
+/* Show a wait event, and return the one shown before. */
 static inline uint32_t
 runtime_wait(uint32_t event)
 {

@@ -2,12 +2,12 @@
  * scans.c
  *		Which reads of a file are a scan of it, and what a scan will read next.
  *
- * A descriptor that reads block after block is scanning.  Its blocks do not go to
- * flash, where they would only drive out what is read again.
+ * A descriptor that reads block after block is scanning.  Its blocks do not go
+ * to flash, where they would only evict blocks that are read again.
  *
- * A scan that is served from flash has its next blocks read ahead, as the kernel
- * does for a file: block by block, as PostgreSQL 15 and 16 read, it would else wait
- * for flash each time.
+ * A scan that is served from flash has its next blocks read ahead, as the
+ * kernel does for a file.  PostgreSQL 15 and 16 read block by block; without
+ * read-ahead such a scan would wait for flash each time.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -15,23 +15,24 @@
 
 #include "hooks/runtime.h"
 
-/* So many blocks in a row are a scan. */
+/* This many blocks in a row make a scan. */
 #define BULK_BLOCKS 32
 
 /*
- * io workers share a scan out between them, run by run, so each sees gaps of what
- * the others read: PostgreSQL 18 has 3 of them by default, and now and then the
- * backend reads for itself.  One that has to wait for a processor sees larger gaps.
+ * I/O workers divide a scan among them, run by run, so each sees gaps where the
+ * others read.  PostgreSQL 18 has 3 of them by default, and now and then the
+ * backend reads for itself.  A worker that has to wait for a processor sees
+ * larger gaps.
  */
 #define GAP_RUNS 16
 
-/* The gaps of who reads block by block are its own. */
+/* In block-by-block reads, gaps are the reader's own. */
 #define GAP_BLOCKS 4
 
-/* A scan's next blocks are read ahead after so many reads without any gap. */
+/* A scan's next blocks are read ahead after this many reads without any gap. */
 #define AHEAD_AFTER 4
 
-/* ... so many at once at least: one call costs less than several. */
+/* ... at least this many at once: one call costs less than several. */
 #define AHEAD_BATCH 8
 
 bool
@@ -48,9 +49,9 @@ scans_note(OpenFile *entry, uint32_t first, unsigned count)
 		entry->in_a_row++;
 
 	/*
-	 * Halved, not forgotten: one odd gap makes no scan look like anything else.  But
-	 * who reads the first block begins anew: a small file that is scanned again and
-	 * again is no large scan.
+	 * Halved, not reset: one odd gap does not hide a scan.  But a read of the
+	 * first block starts over: repeated scans of a small file are not a large
+	 * scan.
 	 */
 	if (first == 0)
 		entry->streak_blocks = 0;
@@ -59,7 +60,7 @@ scans_note(OpenFile *entry, uint32_t first, unsigned count)
 	entry->streak_blocks += count;
 	entry->next_block = first + count;
 
-	/* Beyond this it says no more. */
+	/* A longer streak says no more. */
 	if (entry->streak_blocks > BULK_BLOCKS)
 		entry->streak_blocks = BULK_BLOCKS;
 	return entry->streak_blocks >= BULK_BLOCKS;

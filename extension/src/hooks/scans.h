@@ -12,12 +12,12 @@
 
 #include "hooks/descriptors.h"
 
-/* A run of blocks is read: is the descriptor in the middle of a scan by now? */
+/* A run of blocks is read: is the descriptor by now in the middle of a scan? */
 extern bool scans_note(OpenFile *entry, uint32_t first, unsigned count);
 
 /*
- * A scan was served from flash up to the block next: begin to fetch what comes
- * then.
+ * A scan was served from flash up to block next: start fetching the blocks that
+ * follow.
  */
 extern void scans_read_ahead(OpenFile *entry, uint32_t next);
 

@@ -1,20 +1,21 @@
 /*
  * verify.c
- *		Is what the cache gave what the file holds?
+ *		Does a hit match its file?
  *
- * Asked at each hit, or at some, as pgflash.verify says (reads.c), and for all that is
- * cached by pgflash_cache_verify() (bridge_views.c).  A difference takes the cache
- * offline, so it must be one:
+ * Hits are compared, all or some, as pgflash.verify says (reads.c);
+ * pgflash_cache_verify() compares everything that is cached (bridge_views.c).
+ * A difference takes the cache offline, so it must be beyond doubt:
  *
- *	the entry	that gave the hit still stands after the file was read.  Otherwise the
+ *	the entry	that gave the hit is still valid after the file was read.  Otherwise the
  *				block was changed meanwhile, and both were right.
- *	the file	gave the same twice, one time after the other.  A disk may stutter: a
- *				read comes back short, or with bytes that the next one does not confirm;
- *				and a read beside a write that nobody announced is torn.
+ *	the file	returned the same content twice in a row.  A disk may stutter: a read comes
+ *				back short, or with bytes that the next one does not confirm; and a read
+ *				that overlaps an unannounced write is torn.
  *
- * The file is read again at once, LOOKS_MAX times at most.  One that never gives the same
- * twice, or then fails, leaves it open who is right; the query is then given what it would
- * have been given without the cache, and the entry goes.
+ * The file is read again at once, LOOKS_MAX times at most.  If it never returns
+ * the same content twice, or fails after the first read, it stays open who is
+ * right.  Then the query gets what it would have got without the cache, and the
+ * entry is dropped.
  *
  * Runs in hooks: nothing here allocates, reports or takes a lock.
  *
@@ -28,10 +29,13 @@
 #include "broken.h"
 #include "hooks/runtime.h"
 
-/* A disk that does not give the same twice in so many reads has had its chance. */
+/*
+ * After so many reads, a disk that never returns the same content twice is
+ * given up on.
+ */
 #define LOOKS_MAX 4
 
-/* What a read of the file gave. */
+/* The result of one read of the file. */
 typedef struct Look
 {
 	_Alignas(FC_IO_ALIGN) unsigned char page[FC_BLOCK_SIZE];
@@ -45,7 +49,7 @@ same(const Look *look, const Look *other)
 	       memcmp(look->page, other->page, (size_t) look->got) == 0;
 }
 
-/* Not inlined: its frame is large, and its caller's is on the way of every read. */
+/* Not inlined: its frame is large, and every read passes through its caller. */
 __attribute__((noinline)) Verified
 verify_hit(VerifyRead *read, void *file, const void *page,
            const FcTicket *ticket)

@@ -1,6 +1,6 @@
 /*
  * verify.h
- *		Is what the cache gave what the file holds?
+ *		Does a hit match its file?
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -16,12 +16,15 @@ typedef enum Verified
 {
 	VERIFIED_SAME,
 	VERIFIED_CHANGED,    /* the block changed meanwhile: both were right */
-	VERIFIED_UNREADABLE, /* the file cannot be read, which proves nothing */
-	VERIFIED_UNSTEADY,   /* the file gave something else each time */
+	VERIFIED_UNREADABLE, /* the file cannot be read: proves nothing */
+	VERIFIED_UNSTEADY,   /* each read returned something else */
 	VERIFIED_DIFFERENT   /* no doubt about it */
 } Verified;
 
-/* Read the block from its file: how many bytes there are, or -1 if it cannot be told. */
+/*
+ * Read the block from its file; returns the number of bytes, or -1 if it cannot
+ * be read.
+ */
 typedef ssize_t VerifyRead(void *file, uint32_t block, void *page);
 
 /* Compare a hit, whose ticket names the block, with the file. */
