@@ -2,35 +2,37 @@
  * account.c
  *		Exact accounting of the server's file calls.
  *
- * Each call that passes the hooks is counted where it happens, in shared memory:
- * once under backend type, class of file and kind of call (a cell: bytes, time,
- * histogram of times), and for a relation's file also under the relation
- * (account_relations.c).  The time is what the caller waited, from its call to its
- * answer.  PostgreSQL has no such counter: everybody else samples waits.
+ * Each call that passes through the hooks is counted where it happens, in
+ * shared memory.  It is counted under backend type, class of file and kind of
+ * call (a cell: bytes, time, histogram of times), and for a relation's file
+ * also under the relation (account_relations.c).  The time is what the caller
+ * waited, from its call to its answer.  PostgreSQL has no such counter: other
+ * tools sample waits.
  *
- * A process counts at once and keeps nothing back, so it may end in any way without
- * taking counts with it.  If the server makes its memory anew after a crash of one
- * of its processes, the postmaster carries the counts over: they are mere numbers,
- * which nothing is looked up by.
+ * A process counts at once and holds nothing back, so however it ends, no
+ * counts are lost.  If the server recreates its memory after a process has
+ * crashed, the postmaster carries the counts over: they are mere numbers, and
+ * nothing is looked up by them.
  *
- * Locking: none.  Counters are added to with relaxed atomics.  A cache line that
- * travels between processors costs more than all the rest, so a process counts where
- * only its processor does: backend types of many processes have SHARDS blocks of
- * cells, and a relation a few copies of its counters (account_relations.c).  Which
- * processor it is, is looked up once in LOOK_AFTER calls; after a move some are counted in
- * another's place, no less right.  A reader adds all up; what it gets may be some
- * calls old for one counter against another, and never goes back.
+ * Locking: none.  Counters are added to with relaxed atomics.  A cache line
+ * that travels between processors costs more than everything else, so a process
+ * counts where only its processor does: backend types of many processes have
+ * SHARDS blocks of cells, and a relation has a few copies of its counters
+ * (account_relations.c).  A process looks up its processor once in LOOK_AFTER
+ * calls; after a move, a few calls are counted in another processor's place,
+ * which is just as correct.  A reader adds everything up.  Its counters may lag
+ * a few calls behind one another, and never decrease.
  *
- * Rows of cells: data files have one for each of the first 31 tablespaces and one
- * for all others, so that a tablespace's counts need no further work and outlive
- * what lies in it; the other classes of files have one each.
+ * Rows of cells: data files have one for each of the first 31 tablespaces and
+ * one for all others, so that a tablespace's counts need no further work and
+ * outlive its contents; the other classes of files have one each.
  *
- * Since PostgreSQL 18 a process may read for another one (an io worker).  What it
- * reads is counted under the type of who asked, and marked, since the asking process
- * has perhaps not waited for it.  Every process leaves its type in shared memory
- * for this.
+ * Since PostgreSQL 18 a process may read for another one (an I/O worker).  Its
+ * reads are counted under the asking process's type, and marked, since that
+ * process has perhaps not waited for them.  For this, every process leaves its
+ * type in shared memory.
  *
- * What writes need besides is in account_writes.c, what views read in account_sums.c.
+ * What else writes need is in account_writes.c, the sums in account_sums.c.
  *
  * Runs in hooks: no allocation, no report, no wait; errno is left alone.
  *
@@ -52,10 +54,10 @@
 /* Backend types, parallel workers included. */
 #define TYPES_MAX 64
 
-/* One read in so many is asked where it came from. */
+/* The source of one read in so many is asked for. */
 #define TURNS 16
 
-/* A process looks at itself after so many calls. */
+/* A process looks at itself again after this many calls. */
 #define LOOK_AFTER 16
 
 AccountMemory account_memory;
@@ -64,10 +66,10 @@ static AccountServer server;
 static bool wanted;
 static uint32_t first_block[TYPES_MAX + 1];
 
-/* Memory that a crash took away. */
+/* Memory that is kept across a crash of a process. */
 static void *kept;
 
-/* This process, as it was when last looked at. */
+/* This process, as last looked at. */
 static struct
 {
 	AccountBlock *block; /* NULL: not looked at */
@@ -76,7 +78,7 @@ static struct
 	int process_number;
 	unsigned processor;
 	unsigned calls;
-	unsigned turn; /* begins anywhere */
+	unsigned turn; /* starts at a random value */
 } own;
 
 /* ---- memory --------------------------------------------------------------- */
@@ -109,7 +111,7 @@ lines(size_t bytes)
 	return (bytes + line - 1) / line * line;
 }
 
-/* Lay the parts out from base on, in *memory; the size of all. */
+/* Lay out the parts from base on, in *memory; returns the total size. */
 static size_t
 lay_out(AccountMemory *memory, char *base)
 {
@@ -237,7 +239,7 @@ block_of(unsigned type)
 	return &account_memory.blocks[first_block[type] + shard];
 }
 
-/* Where the kernel does not tell, processes are as good. */
+/* Where the kernel does not tell, process numbers serve as well. */
 static unsigned
 processor(void)
 {
@@ -248,7 +250,7 @@ processor(void)
 	return (unsigned) (number >= 0 ? number : getpid());
 }
 
-/* Who reads for this process has to know its type. */
+/* A process that reads for this one must know its type. */
 static void
 leave_type(unsigned type)
 {
@@ -262,7 +264,7 @@ leave_type(unsigned type)
 		atomic_store_explicit(at, (uint8_t) (type + 1), memory_order_relaxed);
 }
 
-/* A process learns late what it is, and some become another. */
+/* A process learns its type late, and some change it. */
 static __attribute__((noinline)) void
 look_at_self(void)
 {
@@ -288,7 +290,7 @@ know_self(void)
 		look_at_self();
 }
 
-/* The block of who asked for a read, if that is another process. */
+/* The block of the process that asked for a read, if it is another one. */
 static AccountBlock *
 block_of_asker(int fd)
 {
@@ -411,7 +413,7 @@ count_for_relation(OpenFile *file, AccountKind kind, uint64_t bytes,
 	}
 }
 
-/* Count a call; the cell is for whoever has more to say of it. */
+/* Count a call; returns the cell, for callers that have more to add to it. */
 static AccountCell *
 count(const Accounted *call, AccountBlock *block, AccountKind kind,
       uint64_t bytes, uint64_t ns)

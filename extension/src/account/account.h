@@ -2,7 +2,7 @@
  * account.h
  *		Exact accounting of file calls: how the extension sets it up and reads it.
  *
- * Plain C: neither PostgreSQL's words nor core's.  What hooks call is in
+ * Plain C: neither PostgreSQL's headers nor core's.  What hooks call is in
  * account_calls.h.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -21,14 +21,14 @@ typedef enum AccountClass
 	ACCOUNT_TEMP_RELATION,
 	ACCOUNT_TEMP,
 	ACCOUNT_WAL,
-	ACCOUNT_WAL_INIT, /* a segment being made */
+	ACCOUNT_WAL_INIT, /* a segment being created */
 	ACCOUNT_SLRU,
 	ACCOUNT_CONTROL,
 	ACCOUNT_OTHER,
 	ACCOUNT_CLASSES
 } AccountClass;
 
-/* ... and what it did, for reads with who served it. */
+/* ... and what it did; for reads, who served it. */
 typedef enum AccountKind
 {
 	ACCOUNT_DISK_READ,
@@ -41,42 +41,42 @@ typedef enum AccountKind
 } AccountKind;
 
 /*
- * Bucket i counts times from 2^(FIRST + i) to twice that, in ns.  No file call is
- * faster than the first; the last one takes all that is slower.
+ * Bucket i counts times from 2^(FIRST + i) ns to twice that.  No file call is
+ * faster than the first bucket; the last one takes everything slower.
  */
 #define ACCOUNT_BUCKET_FIRST 5
 #define ACCOUNT_BUCKETS      35
 
-/* Tablespaces with numbers of their own; the last is for all further ones. */
+/* Tablespaces with numbers of their own; the last number is for all others. */
 #define ACCOUNT_TABLESPACES 32
 
 /* ---- start ---------------------------------------------------------------- */
 
-/* What has to be known of the server; pointers are to its variables. */
+/* What must be known about the server; pointers are to its variables. */
 typedef struct AccountServer
 {
 	const int *backend_type;      /* of this process, 0 .. backend_types - 1 */
 	const int *parallel_number;   /* 0 or more in a parallel worker */
 	const int *wal_segment_bytes; /* known once files are used */
 	unsigned backend_types;       /* parallel workers come after them */
-	uint64_t many;                /* bit set: types of many processes */
+	uint64_t many;                /* bit set: a type with many processes */
 	uint32_t relations;           /* with counters of their own */
 
 	/* Only where processes read for others; else NULL and 0. */
 	const int *process_number; /* of this process; negative: none yet */
 	uint32_t process_count;
-	int (*read_asked_by)(int fd); /* the number of who asked; negative: own */
+	int (*read_asked_by)(int fd); /* the asking process's number; negative: own */
 } AccountServer;
 
-/* There is to be accounting. */
+/* Ask for accounting. */
 extern void account_want(const AccountServer *server);
 
 /* Shared memory to ask for; 0 if there is no accounting. */
 extern size_t account_memory_size(void);
 
 /*
- * since is kept for account_since().  Memory that a crash has taken away goes on
- * where account_detach() left it, if that was to keep it.
+ * account_since() returns since.  Memory that a crash has taken away continues
+ * where account_detach() left it, if that was told to keep it.
  */
 extern void account_create(void *memory, int64_t since);
 extern void account_detach(bool keep);
@@ -120,29 +120,32 @@ typedef struct AccountWal
 	uint64_t rewritten_bytes;
 } AccountWal;
 
-/* False: nothing is counted, and nothing else here may be asked. */
+/* If false, nothing is counted, and no other function here may be called. */
 extern bool account_attached(void);
 extern int64_t account_since(void);
 
-/* Backend types are 0 .. this - 1; the last is that of parallel workers. */
+/* Backend types are 0 .. this - 1; the last stands for parallel workers. */
 extern unsigned account_backend_types(void);
 extern void account_sum(unsigned backend_type, AccountClass class,
                         AccountKind kind, AccountSum *out);
 
 /*
- * What was asked of all files of a tablespace, as of a relation's; false: there is none
- * of this number.  OID 0: all further ones.
+ * What was requested of all files of a tablespace, in the form of a relation's
+ * counters; false: no tablespace has this number.  OID 0: all further ones.
  */
 extern bool account_tablespace(unsigned number, AccountRelation *out);
 
 /*
- * The counters of a place, 0 .. account_relation_places() - 1; false: it is empty.
- * The place after them has what found none.
+ * The counters of a place, 0 ..  account_relation_places() - 1; false: it is
+ * empty.  The place after them counts relations that found no place.
  */
 extern uint32_t account_relation_places(void);
 extern bool account_relation(uint32_t place, AccountRelation *out);
 
-/* What a reader saw of a place when it last looked there; 0: it never did. */
+/*
+ * What a reader saw of a place when it last looked there; 0: it has never
+ * looked.
+ */
 typedef struct AccountSeen
 {
 	uint64_t tag;
@@ -150,8 +153,9 @@ typedef struct AccountSeen
 } AccountSeen;
 
 /*
- * Has anything changed in a place since then?  If so out is what stands there, by
- * itself: a relation that got two places has a part of its counts in each.
+ * Has anything changed in a place since then?  If so, *out has the counters of
+ * this place alone: a relation with two places has a part of its counts in
+ * each.
  */
 extern bool account_relation_changed(uint32_t place, AccountSeen *seen,
                                      AccountRelation *out);
@@ -163,11 +167,11 @@ extern void account_wal(AccountWal *out);
 /* What an open file's entry remembers; all 0 when it is opened. */
 typedef struct AccountFile
 {
-	uint64_t end_bytes;   /* the file is at least so long, ... */
-	uint64_t truncations; /* ... if no file has been cut off since */
+	uint64_t end_bytes;   /* the file is at least this long, ... */
+	uint64_t truncations; /* ... unless a file was cut off since */
 	uint32_t place;       /* of its relation, + 1; 0: none */
 	uint32_t life;        /* of what lies there */
-	uint32_t full_epoch;  /* when there was no place, + 1 */
+	uint32_t full_epoch;  /* when no place was found, + 1 */
 	uint8_t tablespace;   /* number, + 1 */
 } AccountFile;
 

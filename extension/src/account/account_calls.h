@@ -6,7 +6,8 @@
  *	... the call ...
  *	account_end(&call, ACCOUNT_SYNC, 0);
  *
- * Off, it is one branch at either end.  errno is never changed.
+ * When accounting is off, this costs one branch at either end.  errno is never
+ * changed.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -22,20 +23,20 @@
 /* Who served a read. */
 typedef enum AccountSource
 {
-	SOURCE_UNTOLD, /* not asked, or it cannot be told */
+	SOURCE_UNTOLD, /* not asked, or the kernel cannot tell */
 	SOURCE_DISK,
 	SOURCE_PAGE_CACHE,
 	SOURCE_FLASH
 } AccountSource;
 
-/* A file call that is under way. */
+/* A file call in progress. */
 typedef struct Accounted
 {
 	uint64_t begin_ns; /* 0: it is not counted */
 	OpenFile *file;
 	off_t offset;
 	bool extends;
-	bool turn; /* a read whose source is to be asked for */
+	bool turn; /* a read whose source must be asked for */
 } Accounted;
 
 extern void account_start(Accounted *call, OpenFile *file);
@@ -47,7 +48,7 @@ extern void account_count_read(const Accounted *call, AccountSource source,
                                int fd, size_t size, ssize_t got);
 extern void account_count_write(const Accounted *call, ssize_t put);
 
-/* file may be NULL: of a descriptor that is not in the table. */
+/* file may be NULL: the descriptor is not in the table. */
 static inline void
 account_begin(Accounted *call, OpenFile *file)
 {
@@ -57,7 +58,7 @@ account_begin(Accounted *call, OpenFile *file)
 		account_start(call, file);
 }
 
-/* The same for a write at an offset, which may make the file longer. */
+/* The same for a write at an offset, which may extend the file. */
 static inline void
 account_begin_write(Accounted *call, OpenFile *file, int fd, off_t offset,
                     size_t size)
@@ -74,7 +75,7 @@ account_end(const Accounted *call, AccountKind kind, uint64_t bytes)
 		account_count(call, kind, bytes);
 }
 
-/* size was asked for, got is what the call returned. */
+/* size was requested, got is what the call returned. */
 static inline void
 account_end_read(const Accounted *call, AccountSource source, int fd,
                  size_t size, ssize_t got)
@@ -90,7 +91,7 @@ account_end_write(const Accounted *call, ssize_t put)
 		account_count_write(call, put);
 }
 
-/* A file was cut off; a file has gone; a name is a new file's. */
+/* A file was truncated; a file was removed; a name belongs to a new file. */
 extern void account_truncated(void);
 extern void account_removed(const char *path);
 extern void account_created(const char *path);

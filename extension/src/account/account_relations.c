@@ -2,38 +2,38 @@
  * account_relations.c
  *		Counters of relations, by file number: a table in shared memory.
  *
- * A relation's fork has one place, whatever number of segment files it has.  The
- * key is what its files are called (tablespace, database, file number, fork), since
- * nothing else is known in a hook; views find the relation's name.  A key may lie in any of
- * WINDOW places from where its hash says, so a search looks at a few cache lines of
- * keys.  That happens once for a descriptor: the open file's entry remembers the
- * place and the life of what lies there.
+ * A relation's fork has one place, however many segment files it has.  The key
+ * is what its files are called (tablespace, database, file number, fork), since
+ * a hook knows nothing else; views find the relation's name.  A key may lie in
+ * any of WINDOW places from the one that its hash gives, so a search looks at a
+ * few cache lines of keys.  That happens once per descriptor: the open file's
+ * entry remembers the place and the life of its content.
  *
- * A place has RELATION_COPIES copies of the counters.  A process adds to the one of its
- * processor, by number; readers add them up.  Keys and tags lie apart from them, in
- * lines that counting only reads.
+ * A place has RELATION_COPIES copies of the counters.  A process adds to the
+ * copy that its processor's number selects; readers add up all copies.  Keys
+ * and tags are kept apart from them, in cache lines that counting only reads.
  *
- * A place's tag is its state and its life, a number that moves when the place is
- * given to another relation:
+ * A place's tag consists of its state and its life, a number that changes when
+ * the place is given to another relation:
  *
  *	EMPTY	never used
  *	CLAIMED	a process is giving it to a relation
- *	LIVE	a relation's
- *	GONE	likewise, but its file was removed
+ *	LIVE	in use by a relation
+ *	GONE	likewise, but the relation's file was removed
  *
- * What is gone keeps its counts until the place is needed: who looks at them from
- * time to time finds what happened to a relation before it was dropped or
- * rewritten.  A new relation takes an empty place, or else one that is gone, and
- * otherwise counts in the last place, "other", until a relation goes.
+ * A place that is gone keeps its counts until it is needed, so that a regular
+ * reader sees what happened to a relation before it was dropped or rewritten.
+ * A new relation takes an empty place, or else one that is gone; otherwise it
+ * counts in the last place, "other", until a relation goes.
  *
- * Locking: none.  A place is claimed by compare-and-swap, filled, and published by a
- * store of its tag.  Two processes that meet the same relation for the first time
- * at the same moment look at the same places in the same order, so one finds what
- * the other claimed, waits some nanoseconds, and shares it; if it takes longer the
- * call counts as "other".  Should both claim different places that have just gone,
- * the relation has two places, and readers add them up.  A call under way while
- * its place is given away may be counted for the new relation; totals are others'
- * business and stay right.
+ * Locking: none.  A place is claimed by compare-and-swap, filled, and published
+ * by a store of its tag.  Two processes that meet the same relation for the
+ * first time at the same moment look at the same places in the same order.  So
+ * one finds what the other has claimed, waits some nanoseconds, and shares it;
+ * if it takes longer, the call counts as "other".  Should both claim different
+ * places that have just gone, the relation has two places, and readers add them
+ * up.  A call in progress while its place is given away may be counted for the
+ * new relation; totals are kept elsewhere and stay right.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -67,14 +67,14 @@ typedef struct Key
 	uint64_t relation_and_fork;
 } Key;
 
-/* What a search found; places are NO_PLACE if there is none. */
+/* The result of a search; places are NO_PLACE if there is none. */
 typedef struct Found
 {
 	uint32_t place; /* of the key */
 	uint64_t tag;   /* its tag, while it had the key */
-	uint32_t empty; /* the first one */
+	uint32_t empty; /* the first empty one */
 	uint32_t gone;
-	bool busy; /* somebody is claiming a place for too long */
+	bool busy; /* another process takes too long to claim a place */
 } Found;
 
 static unsigned
@@ -119,7 +119,7 @@ window_size(void)
 	return account_memory.places < WINDOW ? account_memory.places : WINDOW;
 }
 
-/* The first place a key may have. */
+/* The first place that a key may have. */
 static uint32_t
 first_place(Key key)
 {
@@ -136,7 +136,7 @@ next_place(uint32_t place)
 	return place + 1 < account_memory.places ? place + 1 : 0;
 }
 
-/* A place's tag, once nobody is claiming it. */
+/* A place's tag, once no process is claiming it. */
 static uint64_t
 settled_tag(uint32_t place)
 {
@@ -150,7 +150,9 @@ settled_tag(uint32_t place)
 	return tag;
 }
 
-/* Has the place, whose tag was this, the key, and had it all the time? */
+/*
+ * Does the place have the key, and has it had it ever since its tag was this?
+ */
 static bool
 has_key(uint32_t place, uint64_t tag, Key key)
 {
@@ -210,8 +212,8 @@ clear(RelationPlace *place)
 }
 
 /*
- * Give a place to a relation; false if somebody was faster.  *tag is what the place's
- * tag was and becomes what it is.
+ * Give a place to a relation; false if another process was faster.  *tag is the
+ * place's old tag and becomes its new one.
  */
 static bool
 give(uint32_t place, uint64_t *tag, Key key)
@@ -231,7 +233,7 @@ give(uint32_t place, uint64_t *tag, Key key)
 	return true;
 }
 
-/* The key's place and its tag, a new one if it has none. */
+/* The key's place and its tag; a new place if it has none. */
 static uint32_t
 find_or_take(Key key, uint64_t *tag_out, bool *full_out)
 {
@@ -257,7 +259,7 @@ find_or_take(Key key, uint64_t *tag_out, bool *full_out)
 	return NO_PLACE;
 }
 
-/* The place of an open file's relation, or else that of all others. */
+/* The place of an open file's relation, or else the one for "other". */
 static __attribute__((noinline)) uint32_t
 look_up(OpenFile *file)
 {
@@ -299,7 +301,7 @@ account_relation_of(OpenFile *file, unsigned processor)
 
 /* ---- files that come and go --------------------------------------------------- */
 
-/* The place of the relation that has this path, if it is a fork's first file. */
+/* The place of the relation with this path, if that is a fork's first file. */
 static Found
 find_path(const char *path)
 {
@@ -314,7 +316,7 @@ find_path(const char *path)
 	return search(key_of(place.id));
 }
 
-/* Set the state of the relation with this path, if it was the other one. */
+/* Change the state of the relation with this path, if it was from. */
 static bool
 set_state(const char *path, unsigned from, unsigned to)
 {
@@ -333,8 +335,8 @@ account_removed(const char *path)
 }
 
 /*
- * Unlogged relations get new files of their names after a crash, and all file
- * numbers come again in the end.  Counts go on, so that they never fall.
+ * Unlogged relations get new files of the same names after a crash, and all
+ * file numbers recur eventually.  Counts continue, so that they never decrease.
  */
 void
 account_created(const char *path)
@@ -349,7 +351,7 @@ account_relations_tidy(void)
 	{
 		uint64_t tag = tag_of(place);
 
-		/* Whether it has its key is not known. */
+		/* It is unknown whether the key was written. */
 		if (state_of(tag) == CLAIMED)
 			atomic_store(&account_memory.keys[place].tag,
 			             TAG((tag >> 2) + 1, EMPTY));
@@ -364,7 +366,7 @@ account_relation_places(void)
 	return account_memory.places;
 }
 
-/* Is a place with this tag a relation's? */
+/* Does a place with this tag belong to a relation? */
 static bool
 is_given(uint64_t tag)
 {
@@ -413,7 +415,7 @@ add_counters(AccountRelation *out, uint32_t place)
 	out->kind[ACCOUNT_SYNC].ns += counter[RELATION_SYNC + 1];
 }
 
-/* Add up the places of a key; false if this one is not the first of them. */
+/* Add up the places of a key; false if this is not the first of them. */
 static bool
 add_places(Key key, uint32_t first, AccountRelation *out)
 {
@@ -457,7 +459,9 @@ account_relation(uint32_t place, AccountRelation *out)
 	return add_places(key, place, out) && tag_of(place) >> 2 == tag >> 2;
 }
 
-/* Every counter only grows, so their sum stays as it is if and only if all of them do. */
+/*
+ * Counters only grow, so the sum is unchanged if and only if all of them are.
+ */
 static uint64_t
 sum_of(uint32_t place)
 {
@@ -483,7 +487,7 @@ account_relation_changed(uint32_t place, AccountSeen *seen,
 	if (!is_other && !is_given(now.tag))
 		return false;
 
-	/* Before the counters themselves: what comes in between is seen next time. */
+	/* Read before the counters: what is added in between is seen next time. */
 	now.sum = sum_of(place);
 	if (now.tag == seen->tag && now.sum == seen->sum)
 		return false;

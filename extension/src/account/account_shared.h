@@ -35,13 +35,15 @@ typedef struct AccountCell
 /* Data files have a row for each tablespace, the other classes one each. */
 #define ACCOUNT_ROWS (ACCOUNT_TABLESPACES + ACCOUNT_CLASSES - 1)
 
-/* What processes of one backend type count in, or some of them. */
+/* Where processes of one backend type count, or some of them. */
 typedef struct AccountBlock
 {
 	AccountCell cell[ACCOUNT_ROWS][ACCOUNT_KINDS];
 } AccountBlock;
 
-/* A relation's counters in their order: reads and writes have a cache line each. */
+/*
+ * The order of a relation's counters: reads and writes have a cache line each.
+ */
 enum
 {
 	RELATION_READ_BYTES,
@@ -52,7 +54,7 @@ enum
 	RELATION_COUNTERS = RELATION_SYNC + 2
 };
 
-/* Two lines are what processors fetch together. */
+/* Processors fetch two lines together. */
 typedef struct RelationCounters
 {
 	_Alignas(2 * ACCOUNT_LINE) _Atomic uint64_t counter[RELATION_COUNTERS];
@@ -76,7 +78,7 @@ typedef struct RelationKey
 	_Atomic uint64_t relation_and_fork;
 } RelationKey;
 
-/* Reads are told apart by their time within one class of size. */
+/* Reads are classified by time within one class of size. */
 #define ACCOUNT_SIZES 4
 
 typedef struct AccountShared
@@ -86,7 +88,7 @@ typedef struct AccountShared
 	_Atomic uint8_t limit[ACCOUNT_SIZES];             /* see account_source.c */
 
 	_Alignas(ACCOUNT_LINE) _Atomic uint64_t truncations;
-	_Atomic uint64_t relation_epoch; /* moves when a place may be had again */
+	_Atomic uint64_t relation_epoch; /* changes when a place becomes available */
 
 	_Alignas(ACCOUNT_LINE) _Atomic uint64_t wal_end; /* of what was written */
 	_Atomic uint64_t wal_rewritten;
@@ -96,7 +98,7 @@ typedef struct AccountShared
 		ACCOUNT_LINE) _Atomic uint32_t told[ACCOUNT_SIZES][2][ACCOUNT_BUCKETS];
 } AccountShared;
 
-/* The parts of the memory; shared is NULL where there is none. */
+/* The parts of the memory; shared is NULL if there is none. */
 typedef struct AccountMemory
 {
 	AccountShared *shared;
@@ -104,14 +106,14 @@ typedef struct AccountMemory
 	AccountBlock *blocks;
 	RelationKey *keys;
 	RelationPlace *relations;
-	uint32_t places; /* without the one for "other" */
+	uint32_t places; /* without the place for "other" */
 } AccountMemory;
 
 extern AccountMemory account_memory;
 
 /* account.c */
 
-/* Is a call of this file to be counted?  Then it is this call's. */
+/* Is a call on this file to be counted?  If so, *call is set up for it. */
 extern bool account_admit(Accounted *call, OpenFile *file);
 extern unsigned account_wal_segment_bytes(void);
 /* The blocks of a backend type, one after another. */
@@ -123,7 +125,10 @@ extern const AccountBlock *account_blocks_of(unsigned type,
 /* The counters of an open file's relation, for this processor. */
 extern RelationCounters *account_relation_of(OpenFile *file,
                                              unsigned processor);
-/* No process is in the middle of anything: free what one left half done. */
+/*
+ * To be called while no process is active: frees places that one left half
+ * claimed.
+ */
 extern void account_relations_tidy(void);
 
 /* account_source.c */

@@ -3,20 +3,22 @@
  *		Disk or page cache?  Told by a read's time, where the kernel was not asked.
  *
  * While the cache serves, the kernel is asked before each read whether its page
- * cache has the blocks (cachestat), and the accounting knows.  While it does not,
- * asking costs two or three times all the rest of the accounting.  So one read in
- * 16 is asked, and the times of those tell the others apart: the page cache answers
- * in microseconds, a disk takes tens of them at the least.
+ * cache has the blocks (cachestat), so the accounting knows.  While the cache
+ * does not serve, asking costs two or three times as much as the rest of the
+ * accounting.  So the kernel is asked about one read in 16, and the times of
+ * those classify the others: the page cache answers in microseconds, a disk
+ * takes tens of them at least.
  *
- * For each class of size there is a limit, a bucket of the histogram: reads that
- * are faster were the page cache's.  It is the one that errs least often on those
- * that were asked; it begins where no disk and no page cache is expected, and
- * stays there on kernels that cannot be asked (before Linux 6.5).  What was asked
- * is forgotten by half now and then, so that the limit follows a change of device.
+ * Each class of read size has a limit, which is a bucket of the histogram:
+ * faster reads are attributed to the page cache.  The limit is the one that
+ * errs least often on the reads that were asked about.  It starts where neither
+ * a disk nor a page cache is expected, and stays there on kernels that cannot
+ * be asked (before Linux 6.5).  The counts of those reads are halved now and
+ * then, so that the limit follows a change of device.
  *
- * Numbers and times of reads are exact either way; it is only their division
- * between disk and page cache that is modelled (told_calls says for how many it is
- * not).  Locking: none; a count lost in a race is one of many.
+ * Numbers and times of reads are exact either way; only their division between
+ * disk and page cache is modelled (told_calls says for how many it is not).
+ * Locking: none; a count lost in a race is one of many.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -28,16 +30,19 @@ enum
 	DISK
 };
 
-/* Forget by half when a bucket has so many. */
+/* Halve the counts when a bucket has reached this one. */
 #define ASKED_MAX 1024
 
-/* A limit that errs so seldom stays, or but once. */
+/*
+ * A limit stays if its excess errors are at most 1 in this many, or a single
+ * one.
+ */
 #define MOVE_FOR 64
 
-/* Buckets: times of a source vary by this much, and more seldom. */
+/* In buckets: a source's times commonly vary by this much, seldom by more. */
 #define MARGIN 2
 
-/* The limits to begin with: 2^15 ns for one block, 2^19 for the longest runs. */
+/* The initial limits: 2^15 ns for one block, 2^19 for the longest runs. */
 static const uint8_t limit_before[ACCOUNT_SIZES] = {
 	15 - ACCOUNT_BUCKET_FIRST, 16 - ACCOUNT_BUCKET_FIRST,
 	17 - ACCOUNT_BUCKET_FIRST, 19 - ACCOUNT_BUCKET_FIRST
@@ -88,7 +93,10 @@ forget_half(unsigned class)
 	}
 }
 
-/* Errors if the limit were this bucket: page cache from there on, disk before it. */
+/*
+ * Errors if the limit were the first bucket.  Page cache reads from the limit
+ * on err, and disk reads before it.
+ */
 static uint64_t
 first_errors(unsigned class)
 {
@@ -100,8 +108,8 @@ first_errors(unsigned class)
 }
 
 /*
- * Of limits that err equally little, from first to last: near the present one, but
- * MARGIN away from the times that were seen, if there is room.
+ * Choose among limits that err equally little, from first to last: near the
+ * present one, but MARGIN away from the times seen, if there is room.
  */
 static unsigned
 choose(unsigned now, unsigned first, unsigned last)
@@ -114,8 +122,8 @@ choose(unsigned now, unsigned first, unsigned last)
 }
 
 /*
- * Take a limit that errs least.  Not for less than 1 error in MOVE_FOR: a copy from
- * memory may be held up by a busy processor.
+ * Take a limit with the fewest errors, but only if that saves more than 1 error
+ * in MOVE_FOR: a busy processor may hold up a copy from memory.
  */
 static void
 move_limit(unsigned class)
@@ -149,7 +157,7 @@ move_limit(unsigned class)
 		                      memory_order_relaxed);
 }
 
-/* What the limit told rightly is no reason to move it. */
+/* A read that the limit classified correctly is no reason to move it. */
 void
 account_source_learn(unsigned bucket, size_t size, bool disk)
 {

@@ -2,8 +2,9 @@
  * account_sums.c
  *		What the accounting's cells add up to, for views and snapshots.
  *
- * A sum reads counters that others add to meanwhile, so one may be some calls old
- * against another; none ever goes back.  Relations are in account_relations.c.
+ * A sum reads counters while other processes add to them, so they may lag a few
+ * calls behind one another; none ever decreases.  Relations are in
+ * account_relations.c.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

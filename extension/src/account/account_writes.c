@@ -1,14 +1,16 @@
 /*
  * account_writes.c
- *		Accounting of writes: which of them make a file longer, and WAL.
+ *		Accounting of writes: which of them extend a file, and WAL.
  *
- * A write that begins where its file ends, or beyond, is an extend.  What PostgreSQL
- * thinks the end is cannot be had in a hook, and asking the kernel costs some
- * 0.4 us.  So an open file's entry remembers how long its file was at least, which
- * holds until any file is cut off: that is counted in shared memory.
+ * A write that begins at or beyond the end of its file is an extend.  A hook
+ * cannot know where PostgreSQL believes the end to be, and asking the kernel
+ * costs some 0.4 us.  So an open file's entry remembers a minimum length of the
+ * file, which holds until any file is truncated: truncations are counted in
+ * shared memory.
  *
- * WAL is written in whole pages, so the page that a commit ends in is written again
- * with the next one.  How much is rewritten is known by what was written so far.
+ * WAL is written in whole pages, so the page in which a commit ends is written
+ * again with the next one.  How much is rewritten follows from how far WAL was
+ * written before.
  *
  * Runs in hooks: no allocation, no report, no wait; errno is left alone.
  *
@@ -21,7 +23,7 @@
 #include "account/account_shared.h"
 #include "broken.h"
 
-/* Does the write begin where the file ends, or beyond? */
+/* Does the write begin at or beyond the file's end? */
 static bool
 begins_at_end(AccountFile *known, int fd, off_t offset, size_t size)
 {

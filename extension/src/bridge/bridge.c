@@ -2,20 +2,21 @@
  * bridge.c
  *		Where PostgreSQL and core meet.
  *
- * The only file, with its helpers bridge_*.c, that includes both worlds.  Core
- * answers with statuses; here they become words in the log and in the views.  The rule for all of it: a failure of
- * the cache is never a failure of the server.  Whatever is wrong is said once, with
- * a hint, and the server runs on as if pgflash were absent.
+ * The only file, with its helpers bridge_*.c, that includes the headers of
+ * both.  Core answers with statuses; here they become words in the log and in
+ * the views.  One rule governs all of it: a failure of the cache is never a
+ * failure of the server.  Every problem is reported once, with a hint, and the
+ * server runs on as if pgflash were absent.
  *
  * Life of a cache:
  *
- *	_PG_init		bridge_prepare()	settings judged, file calls redirected
+ *	_PG_init		bridge_prepare()	settings checked, file calls redirected
  *	shared memory	bridge_create()		cache files opened, cache laid out, empty
  *	the worker		self-test			only now does the cache serve
  *	a child crashes	bridge_detach(), bridge_create() again: empty, same open file
  *
- * All up to the worker runs in the postmaster; children inherit what it made.
- *
+ * Everything before the worker runs in the postmaster; children inherit the
+ * results.
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
@@ -47,23 +48,26 @@
 #include "server/memory_limit.h"
 #include "settings.h"
 
-/* Processes that fill: backends and workers, helpers, and some room. */
+/* Processes that fill: backends and workers, helpers, and a reserve. */
 #define PROCESSES_SPARE 16
 
-/* So soon the worker goes on with a change of size. */
+/* After this time the worker continues a change of size. */
 #define BUSY_MS 10u
 
-/* More than this part of the memory that there is is a mistake in the settings. */
+/*
+ * A cache that needs more than this part of all memory is a mistake in the
+ * settings.
+ */
 #define MEMORY_SHARE 2
 
 static bool wanted;
 static bool redirected;
 static FcConfig config;
 
-/* The saved map is being taken in; known in the worker. */
+/* The saved map is being loaded; known in the worker. */
 static bool loading = true;
 
-/* All cache files together, of whole sets. */
+/* The slots of all cache files together, in whole sets. */
 static uint32_t
 slots_of(int blocks_of_each)
 {
@@ -94,7 +98,7 @@ judge_size(void)
 		slots_of(Max(setting_cache_size_blocks, setting_cache_size_max_blocks));
 	config.replacement = &fc_replacement_gittins;
 	config.process_count =
-		1; /* until the server knows; it hardly matters here */
+		1; /* until the number is known; it hardly matters */
 
 	needed = fc_cache_memory_needed(&config);
 	if (needed == 0 || needed > memory / MEMORY_SHARE)
@@ -109,7 +113,7 @@ judge_size(void)
 	return true;
 }
 
-/* The cache must not be another one than was asked for. */
+/* Rather no cache than a different one from what was asked for. */
 static bool
 judge_settings(void)
 {
@@ -124,7 +128,7 @@ judge_settings(void)
 	                     asked);
 }
 
-/* io_uring's reads pass no hook. */
+/* Reads by io_uring do not pass through the hooks. */
 static bool
 reads_are_seen(void)
 {
@@ -185,10 +189,13 @@ redirect_calls(void)
 	return false;
 }
 
-/* More libraries than are loaded at once. */
+/* More libraries than are loaded at one time. */
 #define NOTES_MAX 128
 
-/* Who was seen is for the curious; who was not, for the one who reads the log. */
+/*
+ * Watched libraries are of interest to debuggers; the others to readers of the
+ * log.
+ */
 static void
 tell_libraries(void)
 {
@@ -213,7 +220,7 @@ tell_libraries(void)
 	}
 }
 
-/* What libraries do to data files by themselves is announced, too. */
+/* Changes that libraries themselves make to data files are announced, too. */
 static void
 watch_libraries(void)
 {
@@ -222,7 +229,7 @@ watch_libraries(void)
 	libraries_loaded = tell_libraries;
 }
 
-/* A child must not pass for its parent when it claims slots. */
+/* A child must not be taken for its parent when it claims slots. */
 static void
 in_child(void)
 {
@@ -236,7 +243,7 @@ bridge_prepare(void)
 {
 	bridge_runtime_fill();
 
-	/* A server for one user, or for pg_upgrade: nothing to gain. */
+	/* A single-user server, or one for pg_upgrade, has nothing to gain. */
 	if (!IsPostmasterEnvironment || IsBinaryUpgrade)
 		return bridge_stay_off("this kind of server needs no cache");
 	if (setting_cache_file == NULL || setting_cache_file[0] == '\0')
@@ -246,7 +253,10 @@ bridge_prepare(void)
 		         bridge_devices_judge(runtime.root.real_directory) &&
 		         judge_size();
 
-	/* Advice and accounting do not need a cache, but reads that they can see. */
+	/*
+	 * Advice and accounting need no cache, but they need reads that they can
+	 * see.
+	 */
 	if (setting_account && !reads_are_seen())
 		ereport(LOG, (errmsg("pgflash: file calls are not counted, since it "
 		                     "cannot see all reads of this server"),
@@ -316,7 +326,9 @@ lay_out(void *memory)
 	return true;
 }
 
-/* Bytes; 0 means any number, so what is less than one is one. */
+/*
+ * In bytes.  0 means no limit, so a positive budget below one byte becomes one.
+ */
 static uint64_t
 write_budget(void)
 {
@@ -325,7 +337,7 @@ write_budget(void)
 	return bytes == 0 && setting_write_budget_mb > 0 ? 1 : bytes;
 }
 
-/* Settings that core has to know, as they are now, and what they say of the disk. */
+/* Give core the current settings, and what they say about the disk. */
 static void
 tell_settings(void)
 {
@@ -341,7 +353,7 @@ bridge_create(void *memory, uint32_t wait_event)
 {
 	runtime.flash_read_event = wait_event;
 
-	/* After a crash the size may be another one than at the start. */
+	/* After a crash the size may differ from that at the start. */
 	config.slot_count = bridge_resize_begin_with(&config);
 	if (!bridge_devices_open(config.slot_count / config.device_count) ||
 	    !lay_out(memory))
@@ -349,7 +361,7 @@ bridge_create(void *memory, uint32_t wait_event)
 		bridge_detach();
 		bridge_restart_release();
 
-		/* Not after a crash either: there would be no memory for it. */
+		/* There is no cache after a crash either: it would have no memory. */
 		wanted = false;
 		libraries_restore();
 		if (advice_memory_size() == 0 && !setting_account)
@@ -427,7 +439,7 @@ bridge_start_serving(void)
 	fc_revive_audit(&runtime.cache);
 	atomic_store(&runtime.board->self_tested, true);
 
-	/* Unless somebody has chosen another mode meanwhile. */
+	/* Unless another mode was chosen meanwhile. */
 	(void) fc_mode(&runtime.cache, &reason);
 	if (reason == FC_REASON_STARTING)
 		(void) fc_mode_set(&runtime.cache, FC_SERVE, FC_REASON_NONE);
@@ -451,7 +463,7 @@ bridge_tick(void)
 	again_ms = fc_bypass_check(&runtime.cache);
 	bridge_words_tick();
 	bridge_devices_tick();
-	/* The map lies where the size changes. */
+	/* Until it is loaded, the map lies in the files where the size changes. */
 	if (loading)
 		return 0;
 	return bridge_resize_tick(&config) ? Min(again_ms, BUSY_MS) : again_ms;

@@ -1,11 +1,12 @@
 /*
  * bridge_cache_policy.c
- *		Core's cache policies of relations, as PostgreSQL's side of the extension
- *		asks for them.
+ *		Core's cache policies of relations, for PostgreSQL's side of the
+ *		extension.
  *
- * Core is told file by file, under a lock that it waits for only a short while;
- * here a whole database is told at once, with some patience.  May run in a
- * transaction's commit callback: nothing here allocates, reports or fails.
+ * Core is told file by file, under a lock for which it waits only briefly.
+ * This file tells it about a whole database at once, and is more patient.  It
+ * may run in a transaction's commit callback, so nothing here allocates,
+ * reports or fails.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -17,7 +18,10 @@
 #include "hooks/runtime.h"
 #include "fcache/housekeeping.h"
 
-/* Tries for the lock, and the pause between two: a tenth of a second in all. */
+/*
+ * Attempts to take the lock, and the pause between two: a tenth of a second in
+ * all.
+ */
 #define LOCK_TRIES    100
 #define LOCK_PAUSE_US 1000
 
@@ -50,7 +54,7 @@ bridge_cache_policy_of_word(const char *word, CachePolicy *policy_out)
 	return false;
 }
 
-/* Wait a little for the lock; false if that has been enough. */
+/* Wait a little for the lock; false once all attempts are used up. */
 static bool
 patient(int *tries)
 {

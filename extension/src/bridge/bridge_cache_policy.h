@@ -2,8 +2,8 @@
  * bridge_cache_policy.h
  *		What the cache is to do with the blocks of a relation: keep, none, default.
  *
- * Plain C, for PostgreSQL's side of the extension.  Nothing here does anything
- * where there is no cache.
+ * Plain C, for PostgreSQL's side of the extension.  Without a cache, nothing
+ * here has any effect.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -20,7 +20,7 @@ typedef enum CachePolicy
 	POLICY_NONE
 } CachePolicy;
 
-/* A relation's files, all forks and segments, and what is wanted of them. */
+/* A relation's files, all forks and segments, and their policy. */
 typedef struct PolicyFile
 {
 	uint32_t tablespace;
@@ -35,16 +35,19 @@ extern bool bridge_cache_policy_of_word(const char *word,
                                         CachePolicy *policy_out);
 
 /*
- * These are the files of a database whose policy is not the default; all others
- * have it.  round: another one than at the last call.  Takes effect at once.
- * *unplaced_out: so many found no place.  False: not all of it could be done
+ * Tell core which files of a database have a policy; all its others have the
+ * default. round must differ from that of the last call.  Takes effect at once.
+ * *unplaced_out: how many files found no place.  False: not all could be done
  * now, call again.
  */
 extern bool bridge_cache_policy_replace(uint32_t database,
                                         const PolicyFile *files, uint32_t count,
                                         uint32_t round, uint32_t *unplaced_out);
 
-/* Files of other databases that have a policy, and of all together may have. */
+/*
+ * How many files of other databases have a policy, and how many of all
+ * databases may.
+ */
 extern uint32_t bridge_cache_policy_of_others(uint32_t database);
 extern uint32_t bridge_cache_policy_limit(void);
 

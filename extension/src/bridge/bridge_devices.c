@@ -1,15 +1,16 @@
 /*
  * bridge_devices.c
- *		The cache files: judged, opened, told about.
+ *		The cache files: checking their paths, opening them, reporting on them.
  *
- * pgflash.cache_file is a list of up to 16 paths; the cache is striped over them.
- * A mistake in the list (a path twice, one inside the data directory) refuses the
- * cache, since somebody has to look at the setting.  A file that cannot be opened
- * is another matter: a drive that died must not cost more than its share, so the
- * cache runs on the others, with a WARNING, and the view says what is missing.
+ * pgflash.cache_file is a list of up to 16 paths; the cache is striped over
+ * them.  A mistake in the list (a path listed twice, one inside the data
+ * directory) means no cache at all, since someone has to correct the setting.
+ * A file that cannot be opened is another matter: a dead drive must not cost
+ * more than its share.  The cache then runs on the others, with a WARNING, and
+ * the view says what is missing.
  *
- * Files stay open, and locked, when the server starts anew after a crash of a
- * child; one that was missing is tried again then.
+ * Files stay open, and locked, when the server restarts after a child has
+ * crashed; one that was missing is then tried again.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -30,7 +31,9 @@
 #include "hooks/runtime.h"
 #include "settings.h"
 
-/* A killed server's children hold the lock until they notice. */
+/*
+ * A killed server's children hold the lock until they notice that it is gone.
+ */
 #define LOCK_WAIT_MS 5000
 
 #define HINT_DIRECTORY "Put it into a directory of its own on the flash device."
@@ -38,7 +41,7 @@
 static uint32_t device_count;
 static char path[FC_DEVICES_MAX][MAXPGPATH];
 
-/* What the log has said of each. */
+/* The last state of each that the log has reported. */
 static FcDeviceState said[FC_DEVICES_MAX];
 
 /* ---- judging --------------------------------------------------------------- */
@@ -53,8 +56,8 @@ is_below(const char *file, const char *directory)
 }
 
 /*
- * The real path of a cache file that need not exist yet; false if its directory
- * does not.  A symbolic link's name is as good as what it leads to.
+ * Get the real path of a cache file, which need not exist yet; false if its
+ * directory does not exist.  A symbolic link counts as what it points to.
  */
 static bool
 real_path(const char *file, char *out)
@@ -73,7 +76,7 @@ real_path(const char *file, char *out)
 	return true;
 }
 
-/* The tablespace that a path is in, as the name of its link, or NULL. */
+/* Return the tablespace that a path is in, as the name of its link, or NULL. */
 static const char *
 tablespace_around(const char *file)
 {
@@ -97,14 +100,14 @@ tablespace_around(const char *file)
 	return found ? name : NULL;
 }
 
-/* Base backups copy what is in the data directory or in a tablespace. */
+/* Base backups would copy a file in the data directory or in a tablespace. */
 static bool
 judge_place(const char *file, const char *real_data_directory)
 {
 	char real[PATH_MAX];
 	const char *tablespace;
 
-	/* If its directory is missing, opening the file will say so. */
+	/* If the directory is missing, opening the file will report that. */
 	if (!real_path(file, real))
 		return true;
 
@@ -123,7 +126,10 @@ judge_place(const char *file, const char *real_data_directory)
 	return true;
 }
 
-/* Two names of one file: two halves of the cache would overwrite each other. */
+/*
+ * If two names led to one file, two parts of the cache would overwrite each
+ * other.
+ */
 static bool
 judge_pair(const char *a, const char *b)
 {
@@ -202,7 +208,7 @@ bridge_devices_count(void)
 
 /* ---- opening ------------------------------------------------------------------- */
 
-/* Why a file could not be opened, in words, and what to do. */
+/* Why a file could not be opened, in words, and what to do about it. */
 typedef struct Complaint
 {
 	char text[MAXPGPATH + 256];
@@ -296,7 +302,10 @@ bridge_devices_open(uint32_t slots_of_each)
 			                                 slots_of_each, wait_ms);
 		put_in_words(problem[i], path[i], slots_of_each, &complaint[i]);
 
-		/* A dying server lets go of all its files at once. */
+		/*
+		 * A dying server releases all its files at once: waiting for one is
+		 * enough.
+		 */
 		if (problem[i] == FC_DEVICE_IN_USE)
 			wait_ms = 0;
 		open += problem[i] == FC_DEVICE_FINE;
@@ -403,7 +412,9 @@ bridge_devices_tick(void)
 			continue;
 		said[i] = info.state;
 
-		/* With the last one the whole cache goes, which bridge.c says. */
+		/*
+		 * When the last one fails, the whole cache does; bridge.c reports that.
+		 */
 		if (fc_mode(&runtime.cache, NULL) != FC_OFFLINE)
 			say_state(path[i], info.state);
 	}

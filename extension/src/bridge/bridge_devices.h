@@ -1,8 +1,8 @@
 /*
  * bridge_devices.h
- *		The cache files: judged, opened, told about.
+ *		The cache files: checking their paths, opening them, reporting on them.
  *
- * Plain C: neither PostgreSQL's words nor core's.
+ * Plain C: neither PostgreSQL's headers nor core's.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -14,27 +14,27 @@
 
 /* ---- for bridge.c ----------------------------------------------------------- */
 
-/* Take pgflash.cache_file apart and judge the paths; false: refused, and said. */
+/* Split pgflash.cache_file and check the paths; false: refused, and logged. */
 extern bool bridge_devices_judge(const char *real_data_directory);
 
-/* How many cache files there are to be. */
+/* How many cache files there should be. */
 extern uint32_t bridge_devices_count(void);
 
 /*
- * Open those that are not open yet, each for so many slots.  True if there is at
- * least one; what is said of the others is that their share is missing.
+ * Open those that are not open yet, with this many slots each.  True if at
+ * least one is open; for the others, the log says that their share is missing.
  */
 extern bool bridge_devices_open(uint32_t slots_of_each);
 
 /* Are all of them read and written without the page cache? */
 extern bool bridge_devices_direct(void);
 
-/* Log which of them went out of use. */
+/* Log which of them have gone out of use. */
 extern void bridge_devices_tick(void);
 
 /* ---- views --------------------------------------------------------------------- */
 
-/* A cache file.  Means are negative where there is nothing to take one of. */
+/* A cache file.  Means are negative if there was nothing to average. */
 typedef struct BridgeDevice
 {
 	const char *cache_file;
@@ -54,13 +54,13 @@ typedef struct BridgeDevice
 	uint64_t bypassed_reads;
 } BridgeDevice;
 
-/* What has been written to flash, and may be. */
+/* What was written to flash, and what may be. */
 typedef struct BridgeWrites
 {
 	bool limited;              /* is there a budget? */
-	uint64_t left_today_bytes; /* of it */
+	uint64_t left_today_bytes; /* of the budget */
 	uint64_t day_bytes;        /* written in the last 24 hours */
-	double day_seconds;        /* ... of which so much is known */
+	double day_seconds;        /* ... for as much of them as is known */
 } BridgeWrites;
 
 extern uint32_t bridge_device_count(void);

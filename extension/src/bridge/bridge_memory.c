@@ -2,10 +2,10 @@
  * bridge_memory.c
  *		What the hooks share: the cache, advice and accounting in shared memory.
  *
- * They know nothing of PostgreSQL's shared memory (shmem.c) nor of the moment when it is
- * known how many processes there may be: they are told here.  The cache starts last and
- * ends first, since its end reads a file of the server's once more (bridge_restart.c),
- * and that counts.
+ * The hooks know nothing of PostgreSQL's shared memory (shmem.c), nor of when
+ * the number of processes becomes known: this file tells them.  The cache
+ * starts last and ends first, since its end reads one of the server's files
+ * once more (bridge_restart.c), and that read is counted.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -31,7 +31,7 @@ StaticAssertDecl(sizeof(BackendType) == sizeof(int),
                  "the accounting reads a backend type as an int");
 StaticAssertDecl(COMPAT_BACKEND_TYPES < 64, "backend types are bits of a word");
 
-/* Once it is known how many processes there may be. */
+/* Called once the number of processes is known. */
 static void
 describe_server(void)
 {
@@ -89,7 +89,7 @@ request_cache(void)
 	compat_request_wait_event(BRIDGE_WAIT_EVENT);
 }
 
-/* Not wanted any more if it could not be opened before a crash. */
+/* No longer wanted if it could not be opened after a crash. */
 static size_t
 cache_size_bytes(void)
 {
@@ -105,7 +105,9 @@ start_cache(void *memory)
 static void
 end_cache(bool for_good)
 {
-	/* Not for good is the end, too, of a postmaster that could not go on. */
+	/*
+	 * for_good is also false when a postmaster ends because it could not go on.
+	 */
 	if (for_good || proc_exit_inprogress)
 		bridge_end(for_good);
 	bridge_detach();

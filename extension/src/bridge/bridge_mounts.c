@@ -1,14 +1,16 @@
 /*
  * bridge_mounts.c
- *		The file systems that data files lie on: the data directory's, and those of
+ *		The file systems that hold data files: the data directory's and those of
  *		tablespaces.
  *
- * One that is mounted anew may have lost what was not synced, and keep the times that
- * its files had.  So what they are mounted as belongs to the boot that memory is of.
- * A tablespace on the data directory's own file system changes nothing; one on another,
- * made or dropped since the start, looks like a mount.
+ * A file system that is mounted again may have lost what was not synced,
+ * although its files still have the same times.  So the identity of the mounts
+ * is part of the boot that saved memory belongs to.  A tablespace on the data
+ * directory's own file system changes nothing; one on another file system,
+ * created or dropped since the start, looks like a mount.
  *
- * In the postmaster, which stands in the data directory: at its start and its end.
+ * Runs in the postmaster, whose working directory is the data directory, at its
+ * start and at its end.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -25,13 +27,16 @@
 
 #define TABLESPACES "pg_tblspc"
 
-/* Of newer kernels than the headers may be: one that no other mount ever has. */
+/*
+ * Perhaps newer than the headers: asks for a mount number that is never used
+ * again.
+ */
 #define MOUNT_ID_UNIQUE 0x4000U
 
-/* Spreads numbers that follow each other, so that sums of some differ. */
+/* Spreads consecutive numbers, so that sums of several differ. */
 #define SPREAD 0x9e3779b97f4a7c15ULL
 
-/* Do this for each tablespace; false, with errno, if it fails for one. */
+/* Call visit for each tablespace; false, with errno, if it fails for one. */
 static bool
 each_tablespace(bool (*visit)(const char *path, void *argument), void *argument)
 {

@@ -1,6 +1,6 @@
 /*
  * bridge_mounts.h
- *		The file systems that data files lie on.
+ *		The file systems that hold data files.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -11,12 +11,15 @@
 #include <stdint.h>
 
 /*
- * A number that is another one when a file system of the data was mounted since; 0
+ * A number that changes when a file system of the data is mounted again; 0
  * before Linux 6.8, where mounts cannot be told apart.
  */
 extern uint64_t bridge_mounts_id(void);
 
-/* Have all that was written to them on disk; false, with errno, if not all of it is. */
+/*
+ * Sync everything written to them; false, with errno, if that failed for some
+ * of it.
+ */
 extern bool bridge_mounts_sync(void);
 
 #endif

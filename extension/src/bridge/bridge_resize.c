@@ -2,17 +2,17 @@
  * bridge_resize.c
  *		The size of the cache follows the setting.
  *
- * The worker does it, in steps short enough to answer a signal in between:
+ * The worker changes the size in steps short enough to answer a signal in
+ * between:
  *
- *	grow	room is reserved in all cache files first; only then core begins.
- *			If there is none, all is as before, and said once.
- *	shrink	core first; when nobody writes the slots that go any more, the files
- *			are cut off, piece by piece.
+ *	grow	first reserve room in all cache files; only then core begins.  If there is
+ *			no room, everything stays as it was, and this is reported once.
+ *	shrink	core begins; once no process writes the slots to be removed, the files are
+ *			cut off, piece by piece.
  *
- * Nothing is remembered between steps but what lies in shared memory and in the
- * size of the files, so a worker that was killed is followed by one that goes on.
- * A file that is larger than core says it must be is cut off, whoever left it so.
- *
+ * Between steps nothing is remembered except in shared memory and in the size
+ * of the files, so a new worker continues where a killed one stopped.  A file
+ * that is larger than core requires is cut off, whatever left it so.
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
@@ -24,18 +24,21 @@
 #include "settings.h"
 #include "fcache/housekeeping.h"
 
-/* Core walks so many sets in a step: some tenths of a second on a slow device. */
+/*
+ * Core processes this many sets in a step: some tenths of a second on a slow
+ * device.
+ */
 #define STEP_SETS 16
 
-/* ... and each cache file grows by so many slots: 256 MB. */
+/* ... and each cache file grows by this many slots: 256 MB. */
 #define STEP_SLOTS 32768
 
-/* ... and is cut off for so long. */
+/* ... and is cut off for this long. */
 #define CUT_NS 100000000ULL
 
 #define SLOTS_OF_MB (1024 * 1024 / FC_BLOCK_SIZE)
 
-/* What cannot be had is not asked for again until the setting changes. */
+/* A size that could not be had is not tried again until the setting changes. */
 static int refused_blocks = -1;
 
 static void
@@ -72,7 +75,7 @@ bridge_resize_begin_with(const FcConfig *config)
 	return each * config->device_count;
 }
 
-/* The setting, as slots of each file; 0 if it cannot be. */
+/* The setting in slots of each file; 0 if it is not possible. */
 static uint32_t
 wanted_of_each(const FcConfig *config)
 {
@@ -97,7 +100,7 @@ wanted_of_each(const FcConfig *config)
 	return 0;
 }
 
-/* Cut off what core needs no more, or some of it; true if there is more. */
+/* Cut off some or all of what core no longer needs; true if there is more. */
 static bool
 trim_files(const FcConfig *config, uint32_t each)
 {
@@ -118,7 +121,10 @@ trim_files(const FcConfig *config, uint32_t each)
 	return any_more;
 }
 
-/* Reserve some more room.  True if all files have it; else there is more to do. */
+/*
+ * Reserve some more room.  True if all files have it; otherwise there is more
+ * to do.
+ */
 static bool
 extend_files(const FcConfig *config, uint32_t each, bool *failed_out)
 {
@@ -144,7 +150,7 @@ extend_files(const FcConfig *config, uint32_t each, bool *failed_out)
 	return true;
 }
 
-/* Grow or shrink from now to the wanted size, or say why not. */
+/* Start to grow or shrink from now to the wanted size, or say why not. */
 static bool
 begin(const FcConfig *config, uint32_t now, uint32_t wanted)
 {

@@ -13,12 +13,12 @@
 #include "fcache/life.h"
 
 /*
- * The size to lay a cache out with: what the setting says, as far as cache files
- * that are open already have room.
+ * The size to lay out a cache with: that of the setting, as far as cache files
+ * that are already open have room.
  */
 extern uint32_t bridge_resize_begin_with(const FcConfig *config);
 
-/* Why the size is not that of the setting, and will not be; NULL if it is, or will be. */
+/* Why the size does not follow the setting; NULL if it does, or is about to. */
 extern const char *bridge_resize_reason(uint32_t each_max);
 
 /* One step towards the setting; true if there is more to do at once. */

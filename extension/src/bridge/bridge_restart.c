@@ -2,33 +2,35 @@
  * bridge_restart.c
  *		What of the cache outlives the server, and whether it may be used again.
  *
- * The cache's memory is a POSIX shared memory object of its own, so that it is still
- * there when the server was killed; core's revive.c says what of it counts then.
- * Its name has the user and the data directory in it.  It is made with O_EXCL, for
- * nobody else (0600), and its space is reserved at once: /dev/shm may be small (64 MB
- * in a container), and a page that cannot be had later is a SIGBUS.  What is found
- * under the name is used only if it is a plain object of ours that nobody else may
- * write.  If there is no such memory to be had, the cache lies in PostgreSQL's, and
- * is cold after a crash.
+ * The cache's memory is a POSIX shared memory object of its own, so it still
+ * exists after the server was killed; core's revive.c decides what of it is
+ * then valid.  Its name contains the user and the data directory.  It is
+ * created with O_EXCL, for its owner only (0600), and its space is reserved at
+ * once: /dev/shm may be small (64 MB in a container), and a page that cannot be
+ * had later is a SIGBUS.  An object found under the name is used only if it is
+ * a plain one of ours that no other user may write.  If there is no such
+ * memory, the cache lies in PostgreSQL's, and is cold after a crash.
  *
- * The server and all its children share a lock (flock) on it, which is gone with the last
- * of them: so who tidies up (pgflash memory remove) knows what is used, from whichever
- * container.
+ * The server and all its children share a lock (flock) on the memory, which
+ * ends with the last of them.  So pgflash memory remove knows what is in use,
+ * in whatever container it runs.
  *
- * Nobody but us uses the memory: the cache files are locked by then, and the lock is
- * held until the last child of a killed server is gone.
+ * No other server uses the memory: by then the cache files are locked, and that
+ * lock is held until the last child of a killed server is gone.
  *
- * A map may be read after the machine was started anew, so it is saved only if all that
- * the server wrote is on disk: after a shutdown, of a server that has always synced.
- * Flash would else keep what the disk has lost.  A server that is shut down in recovery
- * need not have synced what it wrote since its last restartpoint: then we do.
+ * A map may be read after a reboot, so it is saved only if everything that the
+ * server wrote is on disk: after a shutdown of a server that has always synced.
+ * Otherwise flash would keep what the disk has lost.  A server that is shut
+ * down in recovery may not have synced what it wrote since its last
+ * restartpoint; then we do.
  *
- * A map is believed only while the control file says, byte for byte, what it said when
- * the map was saved, and memory only while it says what its server last wrote there.  Else
- * the cluster has lived on without this cache: the flash was not mounted, or the library
- * not loaded.  If that life lost its power, or a file system its last changes, what it
- * wrote can be on disk without the time at which it was written, and no recovery need
- * touch the file again: the stamps of stamp.c would not tell.
+ * A map is trusted only while the control file is byte for byte as it was when
+ * the map was saved, and memory only while it is as its server last wrote it.
+ * Otherwise the cluster has run without this cache: the flash was not mounted,
+ * or the library not loaded.  If power, or a file system's last changes, were
+ * lost in that time, a write can be on disk without its change time, and
+ * recovery may never touch the file again: the stamps of stamp.c would not
+ * tell.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -55,10 +57,10 @@
 #include "hooks/runtime.h"
 #include "settings.h"
 
-/* Some hundred blocks: a device that takes longer has stalled. */
+/* For some hundred blocks: a device that takes longer has stalled. */
 #define FLUSH_NS 5000000000ULL
 
-/* Nobody who is alive holds the lock for as long. */
+/* No living process holds the lock for this long. */
 #define LOCK_TRIES   100
 #define LOCK_WAIT_US 10000L
 
@@ -68,16 +70,16 @@ static char name[64];
 static int fd = -1;
 static void *reserved;
 static size_t reserved_size;
-static bool reserved_is_zeros; /* made by us, and no cache laid out in it yet */
+static bool reserved_is_zeros; /* created by us, and no cache laid out in it yet */
 
-/* A cache was begun in it. */
+/* A cache was started in it. */
 static bool used;
 
 static FcStart start = FC_START_NOTHING;
 
 /* ---- who we are -------------------------------------------------------------- */
 
-/* Hexadecimal digits of the file, folded into two numbers. */
+/* Read the hexadecimal digits of the file, folded into two numbers. */
 static bool
 boot_id(uint64_t out[2])
 {
@@ -103,7 +105,7 @@ boot_id(uint64_t out[2])
 	return digits == 32;
 }
 
-/* What the control file says; false if it is damaged. */
+/* Read the control file; false if it is damaged. */
 static bool
 read_checkpoint(FcCheckpoint *checkpoint, DBState *state_out)
 {
@@ -154,8 +156,8 @@ not_reserved(const char *why)
 }
 
 /*
- * Keep the memory from being removed while it is used.  Who removes it has it for himself
- * for a moment: what is gone by then has no link any more.
+ * Keep the memory from being removed while it is used.  A remover holds the
+ * lock alone for a moment; memory removed by then has no link any more.
  */
 static bool
 lock_memory(void)
@@ -171,7 +173,10 @@ lock_memory(void)
 	return false;
 }
 
-/* Map what has the name; false if there is nothing, or nothing of use. */
+/*
+ * Map the memory of this name; false if there is none, or none that can be
+ * used.
+ */
 static bool
 open_old(size_t size)
 {
@@ -187,7 +192,10 @@ open_old(size_t size)
 		close(fd);
 		fd = -1;
 
-		/* If it is not ours this fails, or is of no use to its owner either. */
+		/*
+		 * This fails if it is not ours; if it works, its owner could not have
+		 * used it.
+		 */
 		(void) shm_unlink(name);
 		return false;
 	}
@@ -203,7 +211,7 @@ make_new(size_t size)
 	if (fd < 0)
 		return false;
 
-	/* Nobody removes what is empty still. */
+	/* Memory that is still empty is not removed. */
 	(void) lock_memory();
 	do
 		error = posix_fallocate(fd, 0, (off_t) size);
@@ -221,7 +229,7 @@ make_new(size_t size)
 	return false;
 }
 
-/* This was no server, or one that did not get so far. */
+/* This process was not a server, or it ended before it started a cache. */
 static void
 drop_unused(int code, Datum argument)
 {
@@ -273,13 +281,13 @@ bridge_restart_reserve(size_t size)
 	return true;
 }
 
-/* All zeros, with its space still reserved. */
+/* Zero the memory, with its space still reserved. */
 static bool
 empty_reserved(void)
 {
 	int error;
 
-	/* To reserve 350 MB, for a cache of 100 GB, takes some 50 ms. */
+	/* Reserving 350 MB, for a cache of 100 GB, takes some 50 ms. */
 	if (reserved_is_zeros)
 		return true;
 	if (ftruncate(fd, 0) != 0)
@@ -340,14 +348,14 @@ bridge_restart_reason(void)
 	return words(start);
 }
 
-/* An earlier life's cache, if it may be believed. */
+/* Use an earlier life's cache, if it can be trusted. */
 static bool
 revive(FcCache *cache, const FcConfig *config, FcDevice *devices,
        const FcIdentity *identity, uint64_t life)
 {
 	FcStart how = fc_revive(cache, reserved, config, devices, identity, life);
 
-	/* What was found under the name before says more than "nothing". */
+	/* What was found under the name before is more precise than "nothing". */
 	if (how != FC_START_NOTHING)
 		start = how;
 	return how == FC_START_MEMORY;
@@ -366,9 +374,10 @@ bridge_restart_release(void)
 }
 
 /*
- * A change in the same tick of the file system's clock as the server's last one would
- * leave ctime as it is: let the tick pass.  File systems that keep whole seconds, or every
- * other one, show it by having no others.
+ * A change within the same tick of the file system's clock as the server's last
+ * one would leave ctime as it is: let the tick pass.  File systems that keep
+ * only whole seconds, or every other one, are recognized by a time without
+ * nanoseconds.
  */
 static void
 let_tick_pass(void)
@@ -391,13 +400,18 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		return;
 	if (!setting_warm_restart)
 	{
-		/* Flash has worn all the same.  On a device that hangs this would wait. */
+		/*
+		 * Flash has worn all the same.  If the device hangs, waiting would not
+		 * end.
+		 */
 		if (in_order && fc_writer_flush(cache, FLUSH_NS) == FC_OK)
 			fc_wear_end(cache);
 		return;
 	}
 
-	/* A mistake in pg_hba.conf, or a port that is taken, costs no warm cache. */
+	/*
+	 * A mistake in pg_hba.conf, or a port in use, must not cost a warm cache.
+	 */
 	if (fc_map_load_leave(cache) == FC_OK)
 	{
 		fc_wear_end(cache);
@@ -405,7 +419,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		return;
 	}
 
-	/* What is in memory outlives any other end. */
+	/* After any other end the cache lives on in memory. */
 	if (!in_order || !read_checkpoint(&checkpoint, &state) ||
 	    (state != DB_SHUTDOWNED && state != DB_SHUTDOWNED_IN_RECOVERY))
 		return;
@@ -415,8 +429,9 @@ bridge_restart_end(FcCache *cache, bool in_order)
 		                "cached: flash took too long")));
 
 	/*
-	 * The writer ended before the last checkpoint; the end of what that wrote is
-	 * staged.  On a device that does not take it we would wait for the map for ever.
+	 * The writer ended before the last checkpoint, and the last of what that
+	 * wrote is staged.  If the device does not accept it, saving the map would
+	 * wait forever.
 	 */
 	if (fc_mode(cache, NULL) != FC_OFFLINE &&
 	    fc_writer_flush(cache, FLUSH_NS) != FC_OK)
@@ -439,7 +454,7 @@ bridge_restart_end(FcCache *cache, bool in_order)
 	if (state == DB_SHUTDOWNED_IN_RECOVERY && !FC_BROKEN(RECOVERY_SYNC) &&
 	    !bridge_mounts_sync())
 	{
-		/* What was to be written may be lost, and then is not in the files. */
+		/* The data to be synced may be lost, and then is not in the files. */
 		ereport(LOG, (errmsg("pgflash: the map of the cache is not saved: the "
 		                     "data files could not be synced: %m"),
 		              errdetail("The cache will be cold.")));
@@ -483,12 +498,12 @@ bridge_restart_create(FcCache *cache, void *memory, const FcConfig *config,
 		FcStart map =
 			known ? fc_map_load_begin(cache, &identity) : FC_START_UNREADABLE;
 
-		/* Unless the memory that was found has said why not. */
+		/* Unless the memory that was found has given the reason. */
 		if (map == FC_START_MAP || start <= FC_START_MAP)
 			start = map;
 	}
 
-	/* 0: of no life, so nothing of it will be used again. */
+	/* 0 means no life, so none of the cache will be used again. */
 	while (known && nonce == 0 && pg_strong_random(&nonce, sizeof(nonce)))
 		;
 	if (nonce == 0 || fc_life_begin(cache, &identity, nonce) != FC_OK)

@@ -13,30 +13,31 @@
 #include "fcache/life.h"
 
 /*
- * Reserve memory for the cache that outlives the server.  False: it cannot be had,
- * and the cache has to lie in the server's own.  In the postmaster, once.
+ * Reserve memory for the cache that outlives the server.  False: there is none,
+ * and the cache has to lie in the server's own.  Call it in the postmaster,
+ * once.
  */
 extern bool bridge_restart_reserve(size_t size);
 
 /*
- * Make the cache, in memory of the server's own or, if that is NULL, in what was
- * reserved, with the blocks of an earlier life if they may be believed.  False if
- * neither an old nor a new cache can be had.
+ * Create the cache, in memory of the server's own or, if that is NULL, in what
+ * was reserved, with the blocks of an earlier life if they can be trusted.
+ * False if neither an old nor a new cache is possible.
  */
 extern bool bridge_restart_create(FcCache *cache, void *memory,
                                   const FcConfig *config, FcDevice *devices);
 
 /*
- * The postmaster ends.  In good order, with all its children gone: after a clean
- * shutdown the map is saved, and nothing stays in memory.  If it did not come so far
- * that anybody used the cache, the map that it found is left.
+ * The postmaster ends.  in_order: all its children are gone; after a clean
+ * shutdown the map is saved, and nothing stays in memory.  If the server ended
+ * before anyone used the cache, the map that it found is left as it is.
  */
 extern void bridge_restart_end(FcCache *cache, bool in_order);
 
-/* Give back what was reserved: there will be no cache. */
+/* Release what was reserved: there will be no cache. */
 extern void bridge_restart_release(void);
 
-/* How the cache began, in words. */
+/* How the cache started, in words. */
 extern const char *bridge_restart_reason(void);
 
 #endif

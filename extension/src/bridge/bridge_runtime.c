@@ -1,9 +1,10 @@
 /*
  * bridge_runtime.c
- *		What hooks have to hand, filled in.
+ *		Fills in what hooks have at hand.
  *
- * Hooks know nothing of PostgreSQL: they read a few of its variables by the pointers
- * that are put into runtime here, in the postmaster; children inherit them.
+ * Hooks know nothing of PostgreSQL: they read a few of its variables through
+ * pointers that are put into runtime here, in the postmaster; children inherit
+ * them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

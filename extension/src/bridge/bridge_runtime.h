@@ -1,6 +1,6 @@
 /*
  * bridge_runtime.h
- *		What hooks have to hand (runtime.h), for PostgreSQL's side.
+ *		What hooks have at hand (runtime.h), for PostgreSQL's side.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -9,7 +9,10 @@
 
 #include <stdbool.h>
 
-/* Fill in what is known of this server; in the postmaster, before anything else. */
+/*
+ * Fill in what is known about this server; in the postmaster, before anything
+ * else.
+ */
 extern void bridge_runtime_fill(void);
 
 /* Is there a cache in this process? */

@@ -1,8 +1,9 @@
 /*
  * bridge_views.c
- *		What the views and functions of SQL ask of the cache.
+ *		What SQL's views and functions ask about the cache.
  *
- * Everything here may be called without a cache, and then says zero, or why there is none.
+ * All functions here may be called without a cache, and then return zero, or
+ * why there is none.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -227,7 +228,7 @@ bridge_clear(void)
 		fc_cache_clear(&runtime.cache);
 }
 
-/* A file that is gone has no block. */
+/* A file that no longer exists has no block. */
 static ssize_t
 read_by_name(void *file, uint32_t block, void *page)
 {

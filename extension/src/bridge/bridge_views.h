@@ -1,9 +1,9 @@
 /*
  * bridge_views.h
- *		What SQL asks of the cache; of its devices, in bridge_devices.h.
+ *		What SQL asks about the cache; about its devices, in bridge_devices.h.
  *
- * Plain C: neither PostgreSQL's words nor core's.  All of it may be called without a
- * cache, and then says zero, or why there is none.
+ * Plain C: neither PostgreSQL's headers nor core's.  All functions may be
+ * called without a cache, and then return zero, or why there is none.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -44,13 +44,13 @@ typedef struct BridgeFile
 	const char *policy;
 } BridgeFile;
 
-/* The mode in a word, and why it is that; both always have text. */
+/* The mode in a word, and the reason for it; both always have text. */
 extern const char *bridge_mode(const char **reason_out);
 
-/* Why the cache began warm or cold. */
+/* Why the cache started warm or cold. */
 extern const char *bridge_start_reason(void);
 
-/* A counter of core's by its name; false if there is none of that name. */
+/* A counter of core's, by name; false if there is none of that name. */
 extern bool bridge_counter(const char *name, uint64_t *value_out);
 
 extern void bridge_histogram(BridgeTimer timer, BridgeHistogram *out);
@@ -60,8 +60,8 @@ extern const char *bridge_io_engine(void);
 /* The staging ring. */
 typedef struct BridgeStaging
 {
-	uint32_t blocks; /* it can hold */
-	uint32_t used;   /* about */
+	uint32_t blocks; /* that it can hold */
+	uint32_t used;   /* approximate */
 	bool writer_running;
 } BridgeStaging;
 
@@ -69,7 +69,7 @@ extern BridgeStaging bridge_staging(void);
 
 typedef struct BridgeSize
 {
-	uint32_t slots;     /* that the cache has, or is about to have */
+	uint32_t slots;     /* that the cache has or will soon have */
 	uint32_t slots_max; /* that it can grow to */
 	bool changing;
 	double done; /* of the change, 0 to 1 */
@@ -87,7 +87,7 @@ extern bool bridge_file(uint32_t number, BridgeFile *out);
 
 /* ---- functions ------------------------------------------------------------- */
 
-/* Change the mode to the one of this name; NULL, or why it cannot be. */
+/* Change to the mode of this name; returns NULL, or why that is impossible. */
 extern const char *bridge_set_mode(const char *name);
 extern void bridge_clear(void);
 
@@ -101,7 +101,7 @@ typedef enum BridgeVerdict
 /* Compare one slot with its file. */
 extern BridgeVerdict bridge_verify_slot(uint32_t slot);
 
-/* A slot was different: take the cache offline, once all have been compared. */
+/* A slot differed: take the cache offline, after all have been compared. */
 extern void bridge_verify_failed(void);
 
 #endif

@@ -1,12 +1,13 @@
 /*
  * bridge_words.c
- *		What is said of the cache: why there is none, its mode, what went wrong.
+ *		What is reported about the cache: why there is none, its mode, what failed.
  *
- * Core answers with statuses and counts what befalls it; hooks must not speak at all.  Here both
- * become words, in the log (by the worker, each thing at its first time only) and in the views.
+ * Core answers with statuses and counts what happens to it; hooks must not
+ * report at all.  Here both become words, in the log (written by the worker,
+ * each kind of event only the first time) and in the views.
  *
- * What was said is remembered in the process that says it: in the worker, so a
- * worker that is started again says it again.
+ * The process that reports remembers what was reported.  That is the worker, so
+ * a restarted worker reports it again.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -36,7 +37,7 @@ static Said said;
 
 /* ---- refusals -------------------------------------------------------------- */
 
-/* There is no cache, by nobody's fault. */
+/* There is no cache, but nothing is wrong. */
 bool
 bridge_stay_off(const char *why)
 {
@@ -44,7 +45,7 @@ bridge_stay_off(const char *why)
 	return false;
 }
 
-/* There is no cache, though one was asked for. */
+/* There is no cache, although one was asked for. */
 bool
 bridge_refuse(const char *hint, const char *format, ...)
 {
@@ -169,7 +170,7 @@ say_mismatch(void)
 	     errdetail("The query got what the file holds.")));
 }
 
-/* At most once a minute: a program may go through all files. */
+/* At most once a minute: a program may change all files one after another. */
 static void
 say_foreign(void)
 {
@@ -194,7 +195,7 @@ say_foreign(void)
 	             "or changes their attributes, by itself.")));
 }
 
-/* Something that ought not to happen has happened: said at its first time. */
+/* Report something that should not happen, the first time that it does. */
 static void
 say_first(FcCounter counter, const char *what, const char *hint)
 {

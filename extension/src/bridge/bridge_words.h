@@ -1,6 +1,6 @@
 /*
  * bridge_words.h
- *		What is said of the cache.  For bridge*.c alone.
+ *		What is reported about the cache.  For bridge*.c alone.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -11,14 +11,19 @@
 
 #include "fcache/cache.h"
 
-/* There is no cache, by nobody's fault: false, for the caller to return.  "": there is one. */
+/*
+ * There is no cache, but nothing is wrong; "": there is one.  Returns false,
+ * for the caller to return.
+ */
 extern bool bridge_stay_off(const char *why);
 
-/* There is no cache: say why in the log.  False, for the caller to return. */
+/*
+ * There is no cache: log the reason.  Returns false, for the caller to return.
+ */
 extern bool bridge_refuse(const char *hint, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* What was said last: "" if there is a cache. */
+/* The last reason given: "" if there is a cache. */
 extern const char *bridge_why_off(void);
 
 extern const char *bridge_mode_word(FcMode mode);
@@ -27,7 +32,7 @@ extern const char *bridge_reason_words(FcReason reason);
 /* The self-test failed because of the named call. */
 extern void bridge_words_self_test(const char *call);
 
-/* Log what befell the cache since the last time. */
+/* Log what has happened to the cache since the last call. */
 extern void bridge_words_tick(void);
 
 #endif

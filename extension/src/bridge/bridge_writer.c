@@ -2,16 +2,16 @@
  * bridge_writer.c
  *		The background worker that writes to flash.
  *
- * Whoever puts a block into the cache leaves it in the staging ring; this process
- * takes it to the cache file, so that no query waits for a flash write.  While it
- * is away the cache serves what it has, and takes no new blocks once the ring is
- * full.
+ * A process that puts a block into the cache leaves it in the staging ring.
+ * This process copies it to the cache file, so that no query waits for a flash
+ * write.  While the writer is away, the cache serves what it has, and admits no
+ * new blocks once the ring is full.
  *
- * It waits inside core, not on its latch, since those who fill the ring wake it
- * without knowing PostgreSQL; its SIGTERM handler does so, too.
+ * It waits inside core, not on its latch, since the processes that fill the
+ * ring wake it without knowing PostgreSQL; its SIGTERM handler does the same.
  *
- * When it is told to stop it writes what is staged, for a bounded time: what is
- * not on flash then is forgotten.
+ * When told to stop, it writes staged blocks for a limited time; blocks that
+ * are not on flash by then are forgotten.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,13 +35,13 @@
 
 #define MS UINT64CONST(1000000)
 
-/* Look so often whether the postmaster still lives. */
+/* How often to check whether the postmaster is still alive. */
 #define REST (1000 * MS)
 
-/* The writer before us may take a moment to be gone. */
+/* The previous writer may need a moment to exit. */
 #define RETRY_MS 100
 
-/* Of what is staged at the end, write what can be written in this time. */
+/* At the end, write staged blocks for this long. */
 #define DRAIN (2000 * MS)
 
 /* Core's; this process is the writer. */
@@ -60,7 +60,7 @@ handle_stop(SIGNAL_ARGS)
 	errno = saved_errno;
 }
 
-/* Become the writer; false if we are to stop before. */
+/* Become the writer; false if told to stop first. */
 static bool
 begin(void)
 {
@@ -85,7 +85,7 @@ pgflash_writer_main(Datum argument)
 	pqsignal(SIGTERM, handle_stop);
 	BackgroundWorkerUnblockSignals();
 
-	/* The cache was refused after we were registered: not to be started again. */
+	/* The cache was refused after we were registered: do not restart us. */
 	if (!bridge_attached())
 		proc_exit(0);
 
@@ -97,13 +97,16 @@ pgflash_writer_main(Datum argument)
 			CHECK_FOR_INTERRUPTS();
 			fc_writer_run(writer, REST);
 		}
-		/* What does not get done in time is lost to the cache, no more. */
+		/*
+		 * Blocks not written in time are lost to the cache, but nothing else
+		 * is.
+		 */
 		if (fc_writer_drain(writer, DRAIN) == FC_OK)
 			(void) fc_writer_end(writer, 0);
 		pgstat_report_wait_end();
 	}
 
-	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
+	/* Not 0: after a pg_terminate_backend() the writer must be restarted. */
 	proc_exit(1);
 }
 

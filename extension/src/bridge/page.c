@@ -1,17 +1,18 @@
 /*
  * page.c
- *		Would PostgreSQL take these bytes for the block?
+ *		Would PostgreSQL accept these bytes as the block?
  *
- * PostgreSQL looks at every page that it reads, and refuses one whose header cannot be
- * or, in a cluster with data checksums, whose checksum is wrong ("invalid page in
- * block").  If the disk gave it by mistake, a second read may be right.  A cache
- * that kept it would make the mistake last, so the same is asked here before a block
- * from the disk is cached.
+ * PostgreSQL checks every page that it reads.  It rejects a page whose header
+ * is impossible or, in a cluster with data checksums, whose checksum is wrong
+ * ("invalid page in block").  If the disk returned it by mistake, a second read
+ * may be right.  A cache that kept it would make the mistake permanent, so the
+ * same check is made here before a block from the disk is cached.
  *
- * The rule is PostgreSQL's own (PageIsVerified), all-zero pages included: a file is
- * extended by them.  Two things are different.  With ignore_checksum_failure it would
- * take a page that is wrong; still it is not one to keep.  And nothing is reported:
- * this is called by hooks, and PostgreSQL is about to do that itself.
+ * The rule is PostgreSQL's own (PageIsVerified), and includes all-zero pages,
+ * by which a file is extended.  Two things differ.  With
+ * ignore_checksum_failure PostgreSQL would accept a wrong page; it is still not
+ * worth keeping.  And nothing is reported, since hooks call this, and
+ * PostgreSQL is about to report it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

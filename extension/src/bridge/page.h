@@ -1,6 +1,6 @@
 /*
  * page.h
- *		Would PostgreSQL take these bytes for the block?
+ *		Would PostgreSQL accept these bytes as the block?
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 /*
- * May be called where nothing may fail.  Changes the page for a moment, so nobody
- * else may be looking at it; block counts from the beginning of the fork.
+ * May be called where nothing may fail.  Changes the page for a moment, so no
+ * one else may be looking at it; block counts from the beginning of the fork.
  */
 extern bool page_valid(void *page, uint32_t block);
 
