@@ -46,7 +46,7 @@
 #define FC_BREAK_ACCOUNT_COPIES                                                \
 	21 /* readers add up all copies of a relation's counters */
 #define FC_BREAK_ACCOUNT_ANEW                                                  \
-	22 /* who is given a place begins at nothing, in all of its copies */
+	22 /* a relation that is given a place starts at zero, in all copies */
 #define FC_BREAK_ACCOUNT_CHANGES                                               \
 	23 /* whether a relation's counters changed is asked of all copies */
 #define FC_BREAK_RECOVERY_SYNC                                                 \
@@ -55,7 +55,7 @@
 #define FC_BREAK_OVERWRITTEN                                                   \
 	30 /* looks that were overwritten while they were read */
 #define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */
-#define FC_BREAK_SEEK          32 /* who seeks a time skips none that is not older */
+#define FC_BREAK_SEEK          32 /* a search by time skips only older looks */
 
 #define FC_BREAK_RIGHTS                                                        \
 	33 /* our own work is done with all of a worker's rights */
@@ -78,7 +78,7 @@
 #define FC_BREAK_VISIT_LIMIT 51 /* ... and are asked to leave in time */
 #define FC_BREAK_VISIT_LATE  52 /* launchers go on without the late */
 #define FC_BREAK_VISIT_GIVES_WAY                                               \
-	53 /* who drops a database asks visitors to leave */
+	53 /* a process that drops a database asks visitors to leave */
 #define FC_BREAK_VISIT_TRACE     54 /* visits are not in statistics */
 #define FC_BREAK_VISIT_STRANGERS 55 /* databases without us are not visited */
 #define FC_BREAK_VISIT_OWNER     56 /* its owner may end a visitor by force */
@@ -93,7 +93,7 @@
 #define FC_BREAK_ASKED_ANEW                                                    \
 	64 /* what a library's descriptor is, at each call */
 
-/* Of core's, by core_broken.c. */
+/* Core's, applied by core_broken.c. */
 #define FC_BREAK_OLD_HOME 100 /* changes look at a block's new home only */
 #define FC_BREAK_IN_FLIGHT                                                     \
 	101 /* stamps are taken and believed while others write */
@@ -105,7 +105,7 @@
 #define FC_BREAK_GEOMETRY  107 /* ... of a cache that was laid out otherwise */
 #define FC_BREAK_CHECKPOINT                                                    \
 	108 /* ... of a cluster that has lived on without the cache */
-#define FC_BREAK_ACCUSE 109 /* who changes files behind us is not met */
+#define FC_BREAK_ACCUSE 109 /* an outsider that changes files is not detected */
 #define FC_BREAK_WEAR   110 /* what was written is known after a restart */
 
 #ifndef FC_BREAK

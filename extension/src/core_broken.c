@@ -2,8 +2,8 @@
  * core_broken.c
  *		A negative control of core's, in a server.
  *
- * Only in builds for one: core is linked as its own tests have it, and the safeguard
- * that FC_BREAK names is left out from the start.
+ * Only in builds for one: core is linked as for its own tests, and the
+ * safeguard that FC_BREAK names is left out from the start.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -1,6 +1,6 @@
 /*
  * settings.h
- *		The extension's settings, as plain words: hooks read them too.
+ *		The extension's settings, as plain variables: hooks read them, too.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -28,7 +28,7 @@ extern bool setting_advice;
 extern int setting_keep_share; /* percent */
 extern bool setting_warm_restart;
 extern int setting_snapshot_interval_s;    /* 0 = none are taken */
-extern int setting_snapshot_retention_min; /* 0 = for ever */
+extern int setting_snapshot_retention_min; /* 0 = forever */
 extern char *setting_snapshot_database;    /* empty = found out */
 
 extern bool setting_account;
@@ -38,7 +38,10 @@ extern int setting_sample_memory_kb;
 
 extern void settings_define(void);
 
-/* Is one of the cache's set to what is no value of it?  Then which, and to what. */
+/*
+ * Does one of the cache's settings have an invalid value?  If so, which setting
+ * and what value.
+ */
 extern bool settings_refused(const char **name_out, const char **asked_out);
 
 #endif

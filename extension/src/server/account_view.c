@@ -2,8 +2,8 @@
  * account_view.c
  *		The SQL functions behind the views of the accounting.
  *
- * pgflash_io_relation_rows() is for who takes snapshots, too: it looks nothing up,
- * so it is fast however many relations there are.
+ * pgflash_io_relation_rows() also serves programs that take snapshots: it looks
+ * nothing up, so it is fast however many relations there are.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -74,7 +74,7 @@ put(ReturnSetInfo *result, Datum *values, bool *nulls)
 
 /* ---- pgflash_io, pgflash_io_histogram ------------------------------------------ */
 
-/* What one backend type did with one class of files, in one way. */
+/* What one backend type did with one class of files by one kind of call. */
 typedef struct Cell
 {
 	unsigned type;
@@ -185,7 +185,7 @@ pgflash_io_histogram_rows(PG_FUNCTION_ARGS)
 		INT8OID, FLOAT8OID, INT8OID, INT8OID, FLOAT8OID, INT8OID, INT8OID,     \
 		FLOAT8OID, INT8OID, FLOAT8OID
 
-/* The numbers that both views have, in their order. */
+/* The numbers that both views have, in column order. */
 static void
 fill_numbers(Datum *values, uint64 read_bytes, const AccountCount *kind)
 {
@@ -230,7 +230,7 @@ has_calls(const AccountCount *kind)
 #define RELATION_COLUMNS (5 + NUMBERS)
 #define RELATION_TYPES   OIDOID, OIDOID, OIDOID, TEXTOID, BOOLOID, NUMBER_TYPES
 
-/* The words for forks, made once for many rows. */
+/* The fork names, made once for many rows. */
 static void
 make_fork_words(Datum *words)
 {
@@ -238,7 +238,7 @@ make_fork_words(Datum *words)
 		words[fork] = CStringGetTextDatum(forkNames[fork]);
 }
 
-/* What stands in a place; others together have numbers only. */
+/* The columns for a place; the row of "other" has numbers only. */
 static void
 fill_relation(Datum *values, bool *nulls, const AccountRelation *of,
               bool is_other, const Datum *fork_words)
@@ -286,13 +286,16 @@ pgflash_io_relation_rows(PG_FUNCTION_ARGS)
 }
 
 /*
- * What this session has seen of each place, and the mark that it gave for it; 0: none,
- * or it was interrupted while it looked.
+ * What this session has seen of each place, and the mark that it returned for
+ * that; 0: none, or the call was interrupted.
  */
 static AccountSeen *seen;
 static int64 seen_mark;
 
-/* Remember what is seen from now on; forget what was if it is not asked for. */
+/*
+ * From now on remember what is seen; forget earlier observations unless since
+ * refers to them.
+ */
 static void
 see_since(int64 since, uint32 places)
 {
@@ -305,7 +308,10 @@ see_since(int64 since, uint32 places)
 	seen_mark = 0;
 }
 
-/* A time, so that it is no other session's; no two answers bear the same one. */
+/*
+ * A time, so that it differs from any other session's; no two answers have the
+ * same mark.
+ */
 static int64
 next_mark(void)
 {
@@ -316,8 +322,8 @@ next_mark(void)
 }
 
 /*
- * Looking at places costs little, telling of them does: ten thousand rows take tens of
- * milliseconds, of which few are news to who asks again and again.
+ * Looking at places is cheap, returning them is not: ten thousand rows take
+ * tens of milliseconds, and a regular reader has seen most of them before.
  */
 Datum
 pgflash_io_relation_changes(PG_FUNCTION_ARGS)
@@ -355,7 +361,7 @@ pgflash_io_relation_changes(PG_FUNCTION_ARGS)
 		told = true;
 	}
 
-	/* Who is told nothing has no newer mark. */
+	/* A caller that gets no rows gets no new mark. */
 	seen_mark = told ? mark : since;
 	return (Datum) 0;
 }

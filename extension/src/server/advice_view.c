@@ -2,9 +2,9 @@
  * advice_view.c
  *		The SQL function behind the view pgflash_cache_advice.
  *
- * After Oracle's V$DB_CACHE_ADVICE: a row for each size.  What the curve gives is
- * the hit ratio; disk reads and time saved follow from it with the measured rate of
- * requests and the measured times of a read from disk and from flash.
+ * Modelled on Oracle's V$DB_CACHE_ADVICE: a row for each size.  The curve gives
+ * the hit ratio; disk reads and time saved follow from it and from the measured
+ * rate of requests and times of a read from disk and from flash.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -24,7 +24,7 @@
 PG_FUNCTION_INFO_V1(pgflash_cache_advice_rows);
 
 #define BLOCK_BYTES 8192
-#define PRESENT_ROW 3 /* whose factor is 1 */
+#define PRESENT_ROW 3 /* the row whose factor is 1 */
 
 enum
 {

@@ -2,16 +2,18 @@
  * background.c
  *		What our background workers have in common.
  *
- * Those that go into databases, and those that send them there, are described in
+ * Workers that go into databases, and their launchers, are described in
  * visits.c; all others run as long as the server does.
  *
- * max_worker_processes may be too few for those that are to run from the start: then
- * PostgreSQL leaves some out, for ever.  So those are noted, and said; and whenever a
- * statement begins it is tried again to have them, TRY_US after the last time at the
- * earliest, as there may be a place that somebody else has left.  Nobody pays for that
- * where none is missing: the hook is not even set.
+ * max_worker_processes may be too low for the workers that are to run from the
+ * start.  Then PostgreSQL leaves some out for good.  These are noted and
+ * reported.  Whenever a statement begins, and at least TRY_US after the last
+ * attempt, we try again to start them, since another worker may have freed its
+ * place.  It costs nothing unless a worker is missing: the hook is not even
+ * set.
  *
- * What was had stays had, over a crash of the server too: PostgreSQL keeps the list.
+ * A worker that was obtained stays so, even over a crash of the server:
+ * PostgreSQL keeps the list.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -28,7 +30,7 @@
 #include "server/compat.h"
 #include "server/shmem.h"
 
-/* More than there are in the library. */
+/* More than the library has. */
 #define MISSING_MAX 8
 
 #define TRY_US INT64CONST(1000000)
@@ -39,7 +41,7 @@ typedef struct Missing
 	pg_atomic_uint32 had[MISSING_MAX];
 } Missing;
 
-/* Left out at the start, in their order. */
+/* Workers left out at the start, in order of registration. */
 static BackgroundWorker left_out[MISSING_MAX];
 static int left_out_count;
 static Missing *missing;
@@ -63,7 +65,7 @@ background_submit(BackgroundWorker *worker)
 {
 	RegisterBackgroundWorker(worker);
 
-	/* A server for one user has no workers, and misses none. */
+	/* A single-user server has no workers, and misses none. */
 	if (!IsPostmasterEnvironment || compat_worker_listed(worker->bgw_name))
 		return;
 	if (left_out_count == MISSING_MAX)
@@ -95,7 +97,7 @@ background_missing(const char *name)
 	return false;
 }
 
-/* Is there a place by now?  One process asks; the others go on. */
+/* Is there a place now?  One process tries; the others continue. */
 static void
 try_again(void)
 {
@@ -141,7 +143,10 @@ size_bytes(void)
 	return MAXALIGN(sizeof(Missing));
 }
 
-/* Fresh memory: who was had before a crash is in the postmaster's list. */
+/*
+ * Fresh memory: the postmaster's list tells which workers were obtained before
+ * a crash.
+ */
 static void
 start(void *memory)
 {

@@ -12,25 +12,31 @@
 #include "postmaster/bgworker.h"
 
 /*
- * A worker of this name and type, whose function is the library's, with shared memory.
- * When it starts, and when again after its end, is the caller's to say.
+ * Describe a worker of this name and type, whose function is in the library,
+ * with shared memory.  The caller decides when it starts and when it is
+ * restarted.
  */
 extern void background_describe(BackgroundWorker *worker, const char *name,
                                 const char *function);
 
 /*
- * Register one that runs from the start of the server to its end, without a database;
- * started again a second after it has ended.
+ * Register a worker that runs from the start of the server to its end, without
+ * a database; it is restarted a second after it has ended.
  */
 extern void background_register(const char *name, const char *function);
 
-/* Register one that was described, and note if there is no place for it. */
+/*
+ * Register a worker that was described, and note if there is no place for it.
+ */
 extern void background_submit(BackgroundWorker *worker);
 
-/* After the last one: say which are missing, and see to it that they come. */
+/*
+ * After the last one: report which are missing, and arrange for them to start
+ * later.
+ */
 extern void background_install(void);
 
-/* Is the one of this name missing still? */
+/* Is the worker of this name still missing? */
 extern bool background_missing(const char *name);
 
 #endif

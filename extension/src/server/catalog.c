@@ -2,12 +2,13 @@
  * catalog.c
  *		The extension in the catalog of this database.
  *
- * It can be in any schema, and be moved to another one; a process of ours that finds
- * no extension has come into a database of others.
+ * It can be in any schema, and be moved to another one.  If one of our
+ * processes finds no extension, it is in a database that does not use pgflash.
  *
- * Who owns the schema can make tables there.  So what has one of our names is only
- * ours if it is a member of the extension, and views are only read where the
- * extension's SQL is of the library's own version, whose script made them.
+ * The owner of the schema can create tables there.  So an object with one of
+ * our names is ours only if it is a member of the extension, and views are read
+ * only where the extension's SQL has the library's own version, whose script
+ * created them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -28,7 +29,9 @@
 #include "broken.h"
 #include "server/catalog.h"
 
-/* Not heap_getattr(): some builds' headers call what they lack. */
+/*
+ * Not heap_getattr(): in some builds its headers call functions that they lack.
+ */
 static bool
 is_current(HeapTuple tuple, TupleDesc row)
 {

@@ -13,7 +13,7 @@
 
 typedef struct CatalogExtension
 {
-	Oid oid; /* InvalidOid if it is not there; nor is the rest then */
+	Oid oid; /* InvalidOid: it is not there, and the rest is unset */
 	Oid schema;
 	Oid owner;
 	bool is_current; /* its SQL is of the library's version */
@@ -21,10 +21,10 @@ typedef struct CatalogExtension
 
 extern CatalogExtension catalog_look(void);
 
-/* Its OID; InvalidOid if it is not there. */
+/* Its OID; InvalidOid if it is not installed. */
 extern Oid catalog_extension(void);
 
-/* The schema that its objects are in; InvalidOid if it is not there. */
+/* The schema of its objects; InvalidOid if it is not installed. */
 extern Oid catalog_schema(void);
 
 /* A table of the extension; InvalidOid if it has none of this name. */

@@ -2,7 +2,7 @@
  * compat.h
  *		What differs between PostgreSQL 15, 16, 17 and 18.
  *
- * The only file that may ask for PG_VERSION_NUM.
+ * The only file that may test PG_VERSION_NUM.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -25,7 +25,7 @@
 
 #define COMPAT_MAJOR (PG_VERSION_NUM / 10000)
 
-/* Relation files got another name in 16. */
+/* Relation files were renamed in 16. */
 #if PG_VERSION_NUM >= 160000
 #include "utils/relfilenumbermap.h"
 #define compat_relation_of_file(tablespace, number)                            \
@@ -36,7 +36,7 @@
 	RelidByRelfilenode(tablespace, number)
 #endif
 
-/* So did what names them: tablespace, database and number. */
+/* So was what identifies them: tablespace, database and number. */
 #include "storage/buf_internals.h"
 #include "storage/smgr.h"
 #include "utils/relmapper.h"
@@ -64,7 +64,7 @@ compat_file(Oid tablespace, Oid database, Oid number)
 #endif
 }
 
-/* Of a permanent relation, not of a session's own. */
+/* For a permanent relation, not a session's own. */
 static inline SMgrRelation
 compat_smgr(CompatFile file)
 {
@@ -75,14 +75,17 @@ compat_smgr(CompatFile file)
 #endif
 }
 
-/* A page that can be read into, whatever the kernel demands. */
+/* A page aligned as the kernel requires for reads. */
 #if PG_VERSION_NUM >= 160000
 typedef PGIOAlignedBlock CompatPage;
 #else
 typedef PGAlignedBlock CompatPage;
 #endif
 
-/* The shared buffer that has the block, as long as nobody takes it; or InvalidBuffer. */
+/*
+ * The shared buffer that has the block, until another process evicts it; or
+ * InvalidBuffer.
+ */
 static inline Buffer
 compat_buffer_of(CompatFile file, BlockNumber block)
 {
@@ -102,7 +105,7 @@ compat_buffer_of(CompatFile file, BlockNumber block)
 	return found < 0 ? InvalidBuffer : found + 1;
 }
 
-/* And the question whether somebody owns a relation. */
+/* So was the check whether a role owns a relation. */
 #if PG_VERSION_NUM >= 160000
 #include "catalog/pg_class.h"
 #define compat_relation_ownercheck(relation, role)                             \
@@ -112,7 +115,10 @@ compat_buffer_of(CompatFile file, BlockNumber block)
 	pg_class_ownercheck(relation, role)
 #endif
 
-/* Is there a background worker of this name?  In the postmaster; its list is another in 18. */
+/*
+ * Is there a background worker of this name?  In the postmaster; its list
+ * differs in 18.
+ */
 static inline bool
 compat_worker_listed(const char *name)
 {
@@ -145,9 +151,10 @@ compat_worker_listed(const char *name)
 #endif
 
 /*
- * Since 18 an io worker may read for another process.  Which one, says the handle
- * that it is working on, which it leaves in its error context (IoWorkerMain).  That
- * it is a handle, and about this descriptor, is checked; nothing is locked.
+ * Since 18 an I/O worker may read for another process.  Which one is told by
+ * the handle that it is working on, which it leaves in its error context
+ * (IoWorkerMain).  We check that it is a handle, and for this descriptor;
+ * nothing is locked.
  */
 #if PG_VERSION_NUM >= 180000
 #include "storage/aio_internal.h"
@@ -188,7 +195,8 @@ compat_read_asked_by(int fd)
 
 /*
  * An extension's own wait event.  Since 17 it can have one by name; before, the
- * nearest thing is a tranche of lightweight locks, which must be asked for ahead.
+ * nearest thing is a tranche of lightweight locks, which must be requested in
+ * advance.
  */
 static inline void
 compat_request_wait_event(const char *name)
@@ -217,9 +225,9 @@ compat_wait_event(const char *name)
 }
 
 /*
- * What sessions are doing: an array of PgBackendStatus in shared memory.  Since 17
- * it is laid out as the array of PGPROCs; before, a session has a number of its own
- * there, and the auxiliary processes come last, by their kind.
+ * What sessions are doing: an array of PgBackendStatus in shared memory.  Since
+ * 17 it is laid out like the array of PGPROCs; before, a session has a number
+ * of its own there, and the auxiliary processes come last, by kind.
  */
 #if PG_VERSION_NUM >= 170000
 #define COMPAT_STATUS_SLOTS (MaxBackends + NUM_AUXILIARY_PROCS)
@@ -249,7 +257,7 @@ compat_status_of(PgBackendStatus *array, uint32 place, const PGPROC *proc)
 #endif
 }
 
-/* A state that 18 brought: who connects and is not in yet. */
+/* A state that 18 introduced: a session that is still connecting. */
 #if PG_VERSION_NUM >= 180000
 #define COMPAT_STATE_STARTING STATE_STARTING
 #else

@@ -2,19 +2,21 @@
  * memory_limit.c
  *		How much memory this process may have.
  *
- * In a container sysconf() knows the memory of the machine, and a process that takes as
- * much is killed.  What it may have says its control group, and every group around
- * that one: memory.max in the hierarchy of version 2, memory.limit_in_bytes in the one
- * of version 1 that has the controller.  A machine may have both.
+ * In a container sysconf() reports the memory of the machine, and a process
+ * that takes that much is killed.  The limit is set by the process's control
+ * group and by every group around it: memory.max in the hierarchy of version 2,
+ * memory.limit_in_bytes in the one of version 1 that has the memory controller.
+ * A machine may have both.
  *
- *	/proc/self/cgroup		which group, as seen from the root of a hierarchy
- *	/proc/self/mountinfo	where hierarchies are mounted, and which part of them
+ *	/proc/self/cgroup		the group, as seen from the root of a hierarchy
+ *	/proc/self/mountinfo	where hierarchies are mounted, and which part of each
  *
- * A container may see less than all: its own part of a hierarchy, as if that were the
- * root.  So what is not below the part that is mounted counts as the part itself; and
- * version 1 says in memory.stat what the groups around come to, seen or not.
+ * A container may see only its own part of a hierarchy, as if that were the
+ * root.  So a group that is not below the mounted part counts as that part
+ * itself.  In version 1, memory.stat has the combined limit of all groups
+ * around, visible or not.
  *
- * A file that is not there limits nothing.
+ * A file that does not exist sets no limit.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -27,17 +29,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of mountinfo: paths may be long, and an overlay names many. */
+/* For a line of mountinfo: paths may be long, and an overlay lists many. */
 #define LINE_MAX_BYTES 16384
 
-/* A hierarchy: its group of ours, and how its files are called. */
+/* A hierarchy: our group in it, and what its files are called. */
 typedef struct Hierarchy
 {
 	const char *root;     /* of the kernel's files */
 	const char *type;     /* of the file system */
-	const char *option;   /* its mount has; NULL: any */
-	const char *limit;    /* the file that says it */
-	char group[PATH_MAX]; /* ours, from the hierarchy's root */
+	const char *option;   /* that its mount has; NULL: any */
+	const char *limit;    /* the file with the limit */
+	char group[PATH_MAX]; /* our group, from the hierarchy's root */
 } Hierarchy;
 
 static uint64_t
@@ -55,7 +57,7 @@ open_below(const char *root, const char *name)
 	return fopen(path, "re");
 }
 
-/* Is the word one of a list with commas between? */
+/* Is the word in a comma-separated list? */
 static bool
 has_word(const char *list, const char *word)
 {
@@ -71,7 +73,7 @@ has_word(const char *list, const char *word)
 	return false;
 }
 
-/* The number after a word, or in the whole file if that is "". */
+/* The number after a word, or the whole file's if the word is "". */
 static uint64_t
 number_in(const char *root, const char *directory, const char *name,
           const char *word)
@@ -91,7 +93,7 @@ number_in(const char *root, const char *directory, const char *name,
 			continue;
 		number = strtoull(line + strlen(word), &end, 10);
 
-		/* "max" is none. */
+		/* "max" means no limit. */
 		if (end == line + strlen(word))
 			number = UINT64_MAX;
 		break;
@@ -101,7 +103,10 @@ number_in(const char *root, const char *directory, const char *name,
 	return number;
 }
 
-/* Of the group in this directory and of all around it, up to where they are mounted. */
+/*
+ * The lowest limit of the group in this directory and of all groups around it,
+ * up to where they are mounted.
+ */
 static uint64_t
 limit_from(const Hierarchy *hierarchy, char *directory, size_t mount_length)
 {
@@ -121,7 +126,7 @@ limit_from(const Hierarchy *hierarchy, char *directory, size_t mount_length)
 	}
 }
 
-/* mountinfo writes blanks and the like as three octal digits. */
+/* mountinfo writes blanks and similar characters as three octal digits. */
 static void
 unescape(char *word)
 {
@@ -143,7 +148,7 @@ unescape(char *word)
 	*out = '\0';
 }
 
-/* The part of the group's path that is below the part that is mounted. */
+/* The part of the group's path that lies below the mounted part. */
 static const char *
 below(const char *group, const char *part)
 {
@@ -156,7 +161,10 @@ below(const char *group, const char *part)
 	return group + length;
 }
 
-/* What a line of mountinfo comes to: "ID PARENT DEVICE PART PLACE ... - TYPE SOURCE OPTIONS". */
+/*
+ * The limit that follows from a line of mountinfo: "ID PARENT DEVICE PART PLACE
+ * ... - TYPE SOURCE OPTIONS".
+ */
 static uint64_t
 limit_of_mount(const Hierarchy *hierarchy, char *line)
 {
@@ -220,7 +228,7 @@ memory_limit_bytes(const char *root)
 	uint64_t limit =
 		(uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
 
-	/* "ID:CONTROLLERS:GROUP"; without controllers it is of version 2. */
+	/* "ID:CONTROLLERS:GROUP"; a line without controllers is version 2's. */
 	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
 	{
 		Hierarchy hierarchy = { .root = root,

@@ -12,8 +12,8 @@
 extern uint64_t machine_memory_bytes(void);
 
 /*
- * The machine's memory, or less where a control group limits it.  The kernel's files
- * are looked for below root: "" but in tests.
+ * The machine's memory, or less if a control group limits it.  The kernel's
+ * files are looked for below root: "" except in tests.
  */
 extern uint64_t memory_limit_bytes(const char *root);
 

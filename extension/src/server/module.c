@@ -2,25 +2,25 @@
  * module.c
  *		Start reading here: how the extension is put together.
  *
- * pgflash extends shared_buffers by a second level on flash, for a PostgreSQL that
- * knows nothing of it.  PostgreSQL has no hook for its storage, so the library
- * points entries of the server executable's own import table at functions of its
- * own (imports.c): when the server calls pread(), it calls us.  All of that
- * happens once, in the postmaster, before any child is forked.
+ * pgflash extends shared_buffers by a second level on flash, for a PostgreSQL
+ * that knows nothing of it.  PostgreSQL has no hook for its storage, so the
+ * library points entries of the server executable's own import table at
+ * functions of its own (imports.c): when the server calls pread(), it calls us.
+ * All of that happens once, in the postmaster, before any child is forked.
  *
- * The rooms beside this one each have a README: what it is, who may call it, and what
- * it must never do.  Two worlds meet in them.
+ * The directories beside this one each have a README: what it is, who may call
+ * it, and what it must never do.  They differ in what they include:
  *
  *	libc and core only	hooks/, account/
  *	PostgreSQL			server/, policy/, sampler/, snapshot/
  *	both				bridge/
  *
- * A hook may run anywhere: in the postmaster, in a critical section, in a signal
- * handler, in a process without shared memory.  So no hook allocates, reports,
- * waits, or takes a lock of PostgreSQL's; what there is to say is said by the
- * worker a second later.
+ * A hook may run anywhere: in the postmaster, in a critical section, in a
+ * signal handler, in a process without shared memory.  So no hook allocates,
+ * reports, waits, or takes a lock of PostgreSQL's; the worker reports for it,
+ * within a second.
  *
- * One law stands above all: the cache may always answer "miss".  Every failure in
+ * One law stands above all: the cache may always answer "miss".  Every failure
  * here ends with the query reading its block from disk.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -45,7 +45,10 @@ PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 
-/* Whoever calls an SQL function of ours loads the library, if the postmaster has not. */
+/*
+ * A call of one of our SQL functions loads the library if the postmaster has
+ * not.
+ */
 static bool preloaded = false;
 
 void
@@ -60,7 +63,7 @@ module_require_preloaded(void)
 		             "server.")));
 }
 
-/* What only a cache needs. */
+/* Install what only a cache needs. */
 static void
 install_cache(void)
 {
@@ -74,7 +77,7 @@ install_cache(void)
 void
 _PG_init(void)
 {
-	/* Loaded later, by a function call: too late to see every file call. */
+	/* Loaded later, by a function call, we would miss earlier file calls. */
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
@@ -89,7 +92,9 @@ _PG_init(void)
 			install_cache();
 	}
 
-	/* Last: where max_worker_processes are too few, the cache comes first. */
+	/*
+	 * Last, so that the cache comes first if max_worker_processes is too low.
+	 */
 	snapshot_worker_register();
 	sampler_install();
 	background_install();

@@ -1,27 +1,30 @@
 /*
  * outside.c
- *		What can be known of a database without going into it.
+ *		What can be known about a database without connecting to it.
  *
- * Most databases have nothing to do with pgflash.  Whoever goes into one is counted in its
- * statistics, waits for locks on its catalogs, and is in the way of those who drop or copy
- * it.  So whether the extension is there at all is read from outside: pg_class, whose file
- * the database's map names, has the file of pg_extension, and that has the row, or not.
+ * Most databases have nothing to do with pgflash.  A process that connects to
+ * one is counted in its statistics, waits for locks on its catalogs, and
+ * obstructs anyone who drops or copies it.  So whether the extension exists
+ * there is read from outside: the database's map names the file of pg_class,
+ * pg_class has the file of pg_extension, and that has the row or not.
  *
- * Pages are copied from shared buffers, or else read from the file, past shared buffers:
- * reading into them makes statistics of the database (since 18), and a page of a database
- * that is dropped meanwhile must not stay there.  A page that is not in shared buffers
- * before and after it was read from the file is whole.
+ * Pages are copied from shared buffers or else read from the file, bypassing
+ * shared buffers.  Reading into them would add to the database's statistics
+ * (since 18), and a page of a database that is dropped meanwhile must not stay
+ * there.  A page read from the file is whole if it was not in shared buffers
+ * before and after the read.
  *
- * Locking: the database and both catalogs are locked, for some pages, against whoever takes
- * their files away; that hinders nothing else.  Each lock is had at once or not at all, and
- * without it nothing is known.
+ * Locking: the database and both catalogs are locked, for some pages, against
+ * commands that remove their files; that blocks nothing else.  Each lock is
+ * taken only if it is free.  Without it the answer is unknown.
  *
- * A row is judged by a snapshot that is taken after the locks, so its file is the one that is
- * in use.  Since the snapshot is of no database, a vacuum there does not wait for it: a row
- * that is replaced meanwhile may be missed.  The next look finds it.
+ * A row is judged by a snapshot taken after the locks, so the file that it
+ * names is in use.  Since the snapshot belongs to no database, a vacuum there
+ * does not wait for it: a row that is replaced meanwhile may be missed.  The
+ * next look finds it.
  *
- * Whatever goes wrong, a damaged page included, is logged, and is not known; the others'
- * databases do not suffer.
+ * Any error, a damaged page included, is logged, and the answer is unknown;
+ * other databases are not affected.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -51,7 +54,7 @@
 #include "server/compat.h"
 #include "server/outside.h"
 
-/* pg_database.datconnlimit of a database whose DROP was cut off. */
+/* pg_database.datconnlimit of a database whose DROP was interrupted. */
 #define DATABASE_INVALID (-2)
 
 /* ---- the list ------------------------------------------------------------------------ */
@@ -82,7 +85,7 @@ outside_databases(List **databases_out)
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
 		ListedDatabase *listed;
 
-		/* One that is half dropped has a limit of connections of its own. */
+		/* A half-dropped database has a special connection limit. */
 		if (!form->datallowconn || form->datconnlimit == DATABASE_INVALID)
 			continue;
 		listed = palloc(sizeof(ListedDatabase));
@@ -100,7 +103,7 @@ outside_databases(List **databases_out)
 	return true;
 }
 
-/* NULL: it is not there, or nobody can say. */
+/* NULL: it does not exist, or that cannot be determined. */
 static const ListedDatabase *
 find_database(Oid database)
 {
@@ -121,7 +124,7 @@ find_database(Oid database)
 
 /* ---- catalogs of other databases ------------------------------------------------------- */
 
-/* Against those who would take its files away; until the transaction's end. */
+/* Lock it against removal of its files; until the end of the transaction. */
 static bool
 lock_database(Oid database)
 {
@@ -142,7 +145,7 @@ lock_catalog(Oid database, Oid catalog)
 	       LOCKACQUIRE_NOT_AVAIL;
 }
 
-/* Copy a page that is in shared buffers; false: it is not there. */
+/* Copy a page from shared buffers; false: it is not there. */
 static bool
 copy_page(CompatFile file, BlockNumber block, CompatPage *page)
 {
@@ -157,14 +160,16 @@ copy_page(CompatFile file, BlockNumber block, CompatPage *page)
 	return true;
 }
 
-/* As it is now, or was a moment ago. */
+/* Read a page as it is now, or was a moment ago. */
 static void
 read_page(CompatFile file, BlockNumber block, CompatPage *page)
 {
 	if (copy_page(file, block, page))
 		return;
 	smgrread(compat_smgr(file), MAIN_FORKNUM, block, page->data);
-	/* Who read it meanwhile may have changed it, and be writing it. */
+	/*
+	 * Another process may have read, changed and begun to write it meanwhile.
+	 */
 	if (!copy_page(file, block, page) && !page_valid(page->data, block))
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
 		                errmsg("pgflash: invalid page in block %u of a catalog "
@@ -178,7 +183,7 @@ happened(TransactionId xid, Snapshot snapshot)
 	return !XidInMVCCSnapshot(xid, snapshot) && TransactionIdDidCommit(xid);
 }
 
-/* Does the snapshot see the row?  Nothing is noted in it: it is a copy. */
+/* Does the snapshot see the row?  No hint bits are set: the row is a copy. */
 static bool
 is_seen(HeapTupleHeader row, Snapshot snapshot)
 {
@@ -192,10 +197,10 @@ is_seen(HeapTupleHeader row, Snapshot snapshot)
 	return !happened(HeapTupleHeaderGetUpdateXid(row), snapshot);
 }
 
-/* Is it the row that is looked for?  Notes of it what is wanted. */
+/* Is this the row?  If so, note what is wanted of it. */
 typedef bool (*IsWanted)(const void *row, Oid *noted);
 
-/* Look for it among the rows of a page; size is of what is looked at. */
+/* Search the rows of a page; size is that of the part that is examined. */
 static bool
 find_in_page(Page page, Snapshot snapshot, Size size, IsWanted is_wanted,
              Oid *noted)
@@ -220,7 +225,7 @@ find_in_page(Page page, Snapshot snapshot, Size size, IsWanted is_wanted,
 	return false;
 }
 
-/* Look through a catalog, which is locked. */
+/* Search a catalog, which is locked. */
 static bool
 find_row(CompatFile file, Snapshot snapshot, Size size, IsWanted is_wanted,
          Oid *noted)
@@ -286,7 +291,7 @@ look(Oid database, Oid *owner_out)
 		return OUTSIDE_UNKNOWN;
 	*owner_out = listed->owner;
 
-	/* After the locks: an older one might see a file that is gone. */
+	/* Taken after the locks: an older one might see a removed file. */
 	PushActiveSnapshot(GetLatestSnapshot());
 	found = read_catalogs(database, listed->tablespace);
 	PopActiveSnapshot();

@@ -1,6 +1,6 @@
 /*
  * outside.h
- *		What can be known of a database without going into it.
+ *		What can be known about a database without connecting to it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -11,7 +11,7 @@
 
 #include "nodes/pg_list.h"
 
-/* A database that can be connected to. */
+/* A database that accepts connections. */
 typedef struct ListedDatabase
 {
 	Oid oid;
@@ -22,22 +22,22 @@ typedef struct ListedDatabase
 } ListedDatabase;
 
 /*
- * All of them, by OID; in a transaction with a snapshot.  False: somebody has locked
- * the list.
+ * List all of them, by OID; in a transaction with a snapshot.  False: another
+ * session has locked the list.
  */
 extern bool outside_databases(List **databases_out);
 
-/* Is the extension there? */
+/* Is the extension installed there? */
 typedef enum Outside
 {
-	OUTSIDE_UNKNOWN, /* it cannot be told now */
+	OUTSIDE_UNKNOWN, /* it cannot be determined now */
 	OUTSIDE_STRANGER,
 	OUTSIDE_THERE
 } Outside;
 
 /*
- * Waits for no lock, and fails for no reason; not in a transaction.  *owner_out: whose
- * database it is, if it is there.
+ * Waits for no lock and never fails; not to be called in a transaction.
+ * *owner_out: the database's owner, if the database exists.
  */
 extern Outside outside_look(Oid database, Oid *owner_out);
 

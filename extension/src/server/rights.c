@@ -1,22 +1,25 @@
 /*
  * rights.c
- *		With whose rights our own work is done, and with which settings.
+ *		The rights that our own work is done with, and the settings.
  *
- * A background worker begins as the bootstrap superuser.  Nothing that it runs is meant
- * to be anybody else's; should a view of ours yet call what a stranger wrote, it had
- * better not be with these rights.  So
- *	- what only reads (views, functions, statistics) is done as pg_monitor;
- *	- what writes our tables is done as the owner of the extension, who may have been
- *	  a superuser once, and owns the tables and what hangs on them;
- *	- all of it is a security-restricted operation, as an index build is: what runs in
- *	  it cannot take another role.
+ * A background worker starts as the bootstrap superuser.  None of the code that
+ * it runs should come from anyone else.  Should a view of ours call a
+ * stranger's function nevertheless, it had better not run with these rights.
+ * So
+ *	- work that only reads (views, functions, statistics) is done as pg_monitor;
+ *	- work that writes our tables is done as the owner of the extension, who may
+ *	  have been a superuser once, and owns the tables and what depends on them;
+ *	- all of it is a security-restricted operation, as an index build is: code
+ *	  that runs in it cannot take another role.
  *
- * Triggers on our tables, which somebody can make who was granted all rights to all tables
- * of a schema, do not fire: session_replication_role is replica.
+ * Triggers on our tables do not fire: session_replication_role is replica.  A
+ * user who was granted all rights on all tables of a schema could create such
+ * triggers.
  *
- * The owner of a database may give it settings (ALTER DATABASE ... SET), which a worker
- * gets as every session does.  Those that would make its work fail or wait are set back;
- * a role given so does not matter, as the worker chooses its own.
+ * The owner of a database may give it settings (ALTER DATABASE ... SET), which
+ * apply to a worker as to any session.  Those that would make its work fail or
+ * wait are reset; a role given so does not matter, since the worker chooses its
+ * own.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

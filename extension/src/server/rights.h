@@ -1,6 +1,6 @@
 /*
  * rights.h
- *		With whose rights our own work is done, and with which settings.
+ *		The rights that our own work is done with, and the settings.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -9,7 +9,7 @@
 
 #include "postgres.h"
 
-/* What rights_back() gives back; an error does, too. */
+/* What rights_back() restores; so does an error. */
 typedef struct Rights
 {
 	Oid user;
@@ -17,15 +17,16 @@ typedef struct Rights
 } Rights;
 
 /*
- * From here on as the owner of the extension, as pg_monitor, or as whoever it is: none
- * of them can become somebody else.  In a transaction, and back before its end.
+ * Continue as the owner of the extension, as pg_monitor, or as the current
+ * user; none of them can then become another role.  Call it in a transaction,
+ * and rights_back() before its end.
  */
 extern Rights rights_as_owner(Oid owner);
 extern Rights rights_as_monitor(void);
 extern Rights rights_as_now(void);
 extern void rights_back(Rights before);
 
-/* A background worker's settings, once it is connected to a database. */
+/* Set a background worker's settings, once it is connected to a database. */
 extern void rights_settle(void);
 
 #endif

@@ -2,11 +2,11 @@
  * row_type.c
  *		Rows for SQL functions, whose columns are checked.
  *
- * A function of the library fills as many columns as it knows, and the SQL that declares
- * it may be of another version: the library was replaced, and ALTER EXTENSION UPDATE
- * was not run, or a dump of an older one was loaded.  PostgreSQL reads as many values
- * as the declaration has columns, and a number where it says text as an address.  So who
- * declares a function otherwise gets an error.
+ * A function of the library fills as many columns as it knows.  The SQL that
+ * declares it may be of another version: the library was replaced and ALTER
+ * EXTENSION UPDATE was not run, or an older dump was loaded.  PostgreSQL reads
+ * as many values as the declaration has columns, and where that says text, it
+ * takes a number for an address.  So a different declaration is an error.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

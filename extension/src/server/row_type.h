@@ -13,7 +13,10 @@
 #include "fmgr.h"
 #include "nodes/execnodes.h"
 
-/* The columns that a function of the library fills, and how many arguments it reads. */
+/*
+ * The columns that a function of the library fills, and the number of its
+ * arguments.
+ */
 typedef struct RowType
 {
 	int arguments;
@@ -24,17 +27,17 @@ typedef struct RowType
 #define ROW_TYPE(arguments_, types_)                                           \
 	{ .arguments = (arguments_), .count = lengthof(types_), .types = (types_) }
 
-/* Begin to return rows; an error unless these are the columns. */
+/* Start returning rows; an error unless the declaration has these columns. */
 extern ReturnSetInfo *row_type_rows(FunctionCallInfo fcinfo,
                                     const RowType *expected);
 
 /* The same for a function that returns one row. */
 extern TupleDesc row_type_row(FunctionCallInfo fcinfo, const RowType *expected);
 
-/* The row of a function that finds out for itself what its columns are. */
+/* The row type of a function that determines its columns itself. */
 extern TupleDesc row_type_any(FunctionCallInfo fcinfo);
 
-/* Report that the SQL is not what the library was made for. */
+/* Report that the SQL does not match the library. */
 extern void row_type_mismatch(FunctionCallInfo fcinfo, const char *detail)
 	__attribute__((noreturn));
 

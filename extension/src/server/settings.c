@@ -2,17 +2,17 @@
  * settings.c
  *		The extension's settings.
  *
- * A value that cannot work must not keep the server from starting, so the size
- * takes any number here and is judged in bridge.c, where "the cache is off" can be
- * said with its reason.
+ * A value that cannot work must not keep the server from starting.  So the size
+ * accepts any number here and is checked in bridge.c, which can report why the
+ * cache is off.
  *
- * What PostgreSQL does not take for a value at all ("10XB") it replaces by the default
- * when the library is loaded, which nobody asked for: a cache of 1 GB, flash written
- * without a limit, blocks that are not verified.  So the words of the configuration
- * are kept before the settings are defined, and judged again afterwards.  Where the
- * cache would be another one than was asked for there is none; what counts and samples
- * runs with its default, and the log says so.  While the server runs PostgreSQL keeps
- * the value that it had.
+ * PostgreSQL replaces an invalid value ("10XB") by the default when the library
+ * is loaded, and nobody asked for that default: a cache of 1 GB, unlimited
+ * writes to flash, blocks that are not verified.  So the configuration's words
+ * are kept before the settings are defined, and checked again afterwards.  If
+ * the cache would differ from what was asked for, there is none; accounting and
+ * sampling run with their defaults, and the log says so.  Once the server runs,
+ * PostgreSQL keeps the previous value.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -91,7 +91,7 @@ define_cache(void)
 		&setting_keep_share, 50, 0, 100, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
-/* What goes to flash and back. */
+/* Settings for traffic to and from flash. */
 static void
 define_traffic(void)
 {
@@ -101,7 +101,9 @@ define_traffic(void)
 		&setting_read_deadline_ms, 50, 1, 60000, PGC_SIGHUP, GUC_UNIT_MS, NULL,
 		NULL, NULL);
 
-	/* Not a whole number: what is less than 1 MB must not become any amount. */
+	/*
+	 * Not an integer: less than 1 MB must not become 0, which means any amount.
+	 */
 	DefineCustomRealVariable(
 		"pgflash.write_budget",
 		"How much may be written to flash in a day; 0 means any amount.",
@@ -192,7 +194,7 @@ typedef struct Setting
 	const char *name;
 	bool of_cache;
 	char *
-		asked; /* in the configuration, before the setting was known; or NULL */
+		asked; /* in the configuration, before the setting was defined; or NULL */
 } Setting;
 
 static Setting settings[] = {
@@ -225,7 +227,9 @@ keep_words(void)
 	}
 }
 
-/* Would PostgreSQL take it?  PostgreSQL has said what is wrong with it already. */
+/*
+ * Is the value valid?  PostgreSQL has already reported what is wrong with it.
+ */
 static bool
 is_value(const Setting *setting)
 {

@@ -2,17 +2,16 @@
  * shmem.c
  *		Our parts of PostgreSQL's shared memory.
  *
- * Whoever needs some adds a part while the library is being loaded: its size, and what
- * to do with the memory.  It is asked for before shared memory is laid out
- * (shmem_request_hook) and handed over when it is there (shmem_startup_hook), all of it
- * in the postmaster; children inherit what was made of it.
+ * Code that needs shared memory adds a part while the library is being loaded:
+ * its size, and what to do with the memory.  The memory is requested before
+ * shared memory is laid out (shmem_request_hook) and handed over once it exists
+ * (shmem_startup_hook), both in the postmaster; children inherit the result.
  *
- * When a child crashes the postmaster gives the memory back and makes it anew, and the
- * parts start again: what the dying processes left undone is nobody's worry then.
- * Either way the memory is fresh from the operating system (mmap or shmget) and never
- * handed out twice, so it is all zeros, which is what core wants of it.
- *
- * SPDX-License-Identifier: PostgreSQL
+ * When a child crashes, the postmaster releases the memory and creates it
+ * again, and the parts start again.  So nothing that dying processes left
+ * undone matters.  In either case the memory is fresh from the operating system
+ * (mmap or shmget) and never handed out twice.  So it is all zeros, as core
+ * requires.
  */
 #include "postgres.h"
 
@@ -26,7 +25,7 @@
 static shmem_request_hook_type previous_request_hook;
 static shmem_startup_hook_type previous_startup_hook;
 
-/* More than there are in the library. */
+/* More than the library has. */
 #define PARTS_MAX 16
 
 static const SharedPart *parts[PARTS_MAX];
@@ -54,7 +53,7 @@ request(void)
 	}
 }
 
-/* NULL if it is not wanted, or there already. */
+/* NULL if the memory is not wanted, or already exists. */
 static void *
 memory_of(const SharedPart *part)
 {
@@ -69,7 +68,7 @@ memory_of(const SharedPart *part)
 		LWLockRelease(AddinShmemInitLock);
 	}
 
-	/* Found only where children are started another way than by fork. */
+	/* Found only where children are started by other means than fork. */
 	return found ? NULL : memory;
 }
 

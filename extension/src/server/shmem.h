@@ -13,27 +13,30 @@
 typedef struct SharedPart
 {
 	const char *name;           /* as pg_shmem_allocations shows it */
-	size_t (*size_bytes)(void); /* 0: not wanted after all */
+	size_t (*size_bytes)(void); /* 0: no longer wanted */
 	void (*start)(void *memory);
 
-	/* What else must be asked for ahead, such as a lock, before the size; or NULL. */
+	/*
+	 * Requests what else is needed in advance, such as a lock, before the size;
+	 * or NULL.
+	 */
 	void (*request)(void);
 
 	/*
-	 * The memory goes away before the next file call of the postmaster: for good, or
-	 * to be made anew after the crash of a process.  Called for parts that were not
-	 * wanted, too; or NULL.
+	 * The memory goes away before the postmaster's next file call: for good, or
+	 * to be created again after the crash of a process.  Also called for parts
+	 * that were not wanted; or NULL.
 	 */
 	void (*end)(bool for_good);
 } SharedPart;
 
 /*
- * While the library is being loaded; the part must last.  Parts start in the order in
- * which they were added, and end in the opposite one.
+ * Call it while the library is being loaded; the part must persist.  Parts
+ * start in the order in which they were added, and end in reverse order.
  */
 extern void shmem_add(const SharedPart *part);
 
-/* Once, after which all of them will be asked for. */
+/* Call it once; from then on all parts are requested. */
 extern void shmem_install(void);
 
 #endif

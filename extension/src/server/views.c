@@ -2,12 +2,12 @@
  * views.c
  *		The SQL functions behind the views, and those that change something.
  *
- * A column of pgflash_cache is filled by its name: what is a counter of core's is
- * found there, the rest in a table here.  So the order of columns is the business
- * of the SQL file alone, and a column that nobody can fill is an error at once.
+ * A column of pgflash_cache is filled by its name: core's counters are found by
+ * theirs, the rest in a table here.  So the order of columns is defined in the
+ * SQL file alone, and a column that cannot be filled is an error at once.
  *
- * Rights are given in SQL; superuser is asked for here as well, so that a careless
- * GRANT does not let anybody change the cache.
+ * Rights are granted in SQL; superuser is checked here as well, so that a
+ * careless GRANT does not let everyone change the cache.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -41,7 +41,7 @@ PG_FUNCTION_INFO_V1(pgflash_cache_verify);
 #define BLOCK_BYTES    8192
 #define SECONDS_OF_DAY 86400.0
 
-/* Compare so many slots between two looks at interrupts. */
+/* Compare this many slots between two checks for interrupts. */
 #define VERIFY_CHUNK 64
 
 static void
@@ -439,7 +439,7 @@ add_relation(ReturnSetInfo *result, const BridgeFile *file)
 	Datum values[lengthof(relation_types)];
 	bool nulls[lengthof(relation_types)] = { false };
 
-	/* Dropped, not committed yet, or of a relation that is being rewritten. */
+	/* Dropped, not yet committed, or of a relation that is being rewritten. */
 	nulls[0] = !OidIsValid(relation);
 	values[0] = ObjectIdGetDatum(relation);
 	values[1] = CStringGetTextDatum(file->fork);
@@ -470,7 +470,7 @@ pgflash_relations_rows(PG_FUNCTION_ARGS)
 		if (!bridge_file(i, &file))
 			continue;
 
-		/* Database 0: the catalogs that all databases share. */
+		/* Database 0: the catalogs shared by all databases. */
 		if (file.database == MyDatabaseId || file.database == 0)
 			add_relation(result, &file);
 	}
@@ -479,7 +479,7 @@ pgflash_relations_rows(PG_FUNCTION_ARGS)
 
 /* ---- wear ----------------------------------------------------------------------- */
 
-/* Drives are warranted for so many a day. */
+/* Drives are warranted for a number of drive writes per day. */
 Datum
 pgflash_drive_writes_per_day(PG_FUNCTION_ARGS)
 {

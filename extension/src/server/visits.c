@@ -1,27 +1,31 @@
 /*
  * visits.c
- *		Processes that go into one database for a moment, and who sends them.
+ *		Processes that go into one database for a moment, and their launchers.
  *
- * A process can be connected to one database in its life, and while it is, that
- * database can be neither dropped nor copied.  So what has to be done in databases is
- * done by two kinds of process: a launcher is connected to none and sends a visitor, which
- * does its work and is gone.  Only databases with the extension are visited (outside.c).
+ * A process can connect to only one database in its life, and while it is
+ * connected, that database can be neither dropped nor copied.  So work in
+ * databases is divided between two kinds of process: a launcher, connected to
+ * none, sends a visitor, which does its work and exits.  Only databases with
+ * the extension are visited (outside.c).
  *
  * Nobody waits for a visitor:
- *	- Who drops, copies or renames the database asks autovacuum's workers to leave, and so
- *	  does who waits for a lock of theirs.  A visitor is marked as one of them in its
- *	  PGPROC, as the process of the database's owner, and leaves at once when it is asked to.
- *	- It gives up on a lock after LOCK_WAIT_MS, from the first that it takes on its way in:
- *	  the settings that say so are in force before.
- *	- It waits for no standby to have got what it commits, and for no safe snapshot.
- *	- After its time its launcher asks it to leave.  Should it not, the launcher goes on
- *	  without it.
+ *	- Commands that drop, copy or rename the database ask autovacuum workers to
+ *	  leave, and so does a process that waits for a lock of theirs.  A visitor is
+ *	  marked as one of them in its PGPROC, as a process of the database's owner,
+ *	  and leaves when asked.
+ *	- It gives up on a lock after LOCK_WAIT_MS, from the first one that it takes
+ *	  on its way in: the settings for that are in force before.
+ *	- It does not wait for a standby to receive what it commits, nor for a safe
+ *	  snapshot.
+ *	- After its time its launcher asks it to leave.  If it does not, the launcher
+ *	  goes on without it.
  *
- * A visit leaves no trace in the database's statistics: entries of databases that nobody
- * uses would bring autovacuum there.  Except that a visitor that writes is counted.
+ * A visit leaves no trace in the database's statistics: entries for unused
+ * databases would make autovacuum go there.  The exception is a visitor that
+ * writes: it is counted.
  *
- * What a visitor has to say goes through shared memory, by its place among those of its
- * launcher; a visitor that died said nothing.
+ * A visitor reports through shared memory, at its place among those of its
+ * launcher; a visitor that died reported nothing.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -47,21 +51,24 @@
 #include "server/shmem.h"
 #include "server/visits.h"
 
-/* Less than deadlock_timeout: a visitor that waits has no time for anything else. */
+/*
+ * Less than deadlock_timeout: while a visitor waits, it reacts to nothing else.
+ */
 #define LOCK_WAIT_MS "500"
 
-/* Who is there for longer is not waited for any more. */
+/* A visitor that is there for longer is no longer waited for. */
 #define LATE_MS 1000
 
-/* Who was asked to leave is asked again, and harder. */
+/* A visitor that was asked to leave is asked again, harder, after this time. */
 #define AGAIN_MS 1000
 
-/* While a visitor is out it is looked after so often, beside when it says that it goes. */
+/* How often a visitor is checked, besides when it reports that it exits. */
 #define LOOK_MS 200
 
 /*
- * Whatever postgresql.conf, or the owner of the database, says.  A transaction of another
- * kind could wait for those of others, or fail on a standby.
+ * These override postgresql.conf and the settings of the database's owner.  A
+ * transaction of another kind could wait for other transactions, or fail on a
+ * standby.
  */
 static const char *const settings[][2] = {
 	{ "lock_timeout", FC_BROKEN(VISIT_LOCKS) ? "0" : LOCK_WAIT_MS },
@@ -86,8 +93,9 @@ set_settings(void)
 /* ---- shared memory --------------------------------------------------------------------- */
 
 /*
- * Written by the visitor, and read when it is gone.  One that a launcher left behind when
- * it was started anew may write where another's answer is awaited, so it says whence.
+ * Written by the visitor, and read once it is gone.  A visitor left behind by a
+ * launcher that restarted may write where another's answer is expected, so it
+ * adds its database.
  */
 typedef struct Word
 {
@@ -121,7 +129,7 @@ visits_install(void)
 
 /* ---- launchers: visits under way ------------------------------------------------------- */
 
-/* What a visitor is given. */
+/* What a visitor is given to take along. */
 typedef struct Luggage
 {
 	uint32 answer; /* the place of its answer */
@@ -134,11 +142,11 @@ typedef struct Visit
 	Oid database;
 	Luggage luggage;
 	int64 began_ms;
-	int64 leave_ms; /* when it is asked to leave, next */
+	int64 leave_ms; /* when to ask it (again) to leave */
 	bool asked;
 } Visit;
 
-/* Of this launcher. */
+/* Visits of this launcher. */
 static Visit visits[VISITS_MAX];
 
 static Visit *
@@ -169,7 +177,7 @@ start(Visit *visit, const VisitKind *kind)
 	memcpy(worker.bgw_extra, &visit->luggage, sizeof(visit->luggage));
 	worker.bgw_notify_pid = MyProcPid;
 
-	/* The handle outlives whatever is done now. */
+	/* The handle must outlive the current memory context. */
 	before = MemoryContextSwitchTo(TopMemoryContext);
 	started = RegisterDynamicBackgroundWorker(&worker, &visit->handle);
 	MemoryContextSwitchTo(before);
@@ -190,14 +198,14 @@ visits_begin(const VisitKind *kind, Oid database, Oid owner)
 	visit.luggage.owner = owner;
 	words[visit.luggage.answer] = (Word){ 0 };
 
-	/* All of max_worker_processes are in use: another time. */
+	/* All max_worker_processes are in use: try another time. */
 	if (!start(&visit, kind))
 		return VISIT_NO_WORKER;
 	*place = visit;
 	return VISIT_SENT;
 }
 
-/* Ask who has stayed for too long to leave; true if it is gone. */
+/* Is the visitor gone?  If it has stayed for too long, ask it to leave. */
 static bool
 is_over(Visit *visit)
 {
@@ -296,7 +304,7 @@ doze(int64 wait_ms)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* Was it asked to leave, and had its time to? */
+/* Was the visitor asked to leave, and did it have the time to? */
 static bool
 is_stuck(Oid database)
 {
@@ -320,7 +328,7 @@ visits_send(const VisitKind *kind, Oid database, Oid owner,
 
 	*answer_out = (VisitAnswer){ 0 };
 
-	/* Those who were left behind. */
+	/* Clear visits that were left behind. */
 	while (visits_over(&over, &answer))
 		;
 	sent = visits_begin(kind, database, owner);
@@ -373,7 +381,10 @@ visits_sleep(int64 wait_ms)
 {
 	if (any_under_way())
 		wait_ms = Min(wait_ms, LOOK_MS);
-	/* Waiting for a visitor takes the latch's wake-ups, but not what they are about. */
+	/*
+	 * Waiting for a visitor consumes the latch's wake-ups, but not their
+	 * reasons.
+	 */
 	if (ShutdownRequestPending || ConfigReloadPending)
 		return;
 	doze(wait_ms);
@@ -406,7 +417,10 @@ visits_answer(VisitAnswer answer)
 	words[luggage().answer] = (Word){ MyDatabaseId, answer };
 }
 
-/* First by an error, of which the log needs one line; who asks again must mean it. */
+/*
+ * First by an error, which the log reports in one line; a second request is
+ * obeyed at once.
+ */
 static void
 leave(SIGNAL_ARGS)
 {
@@ -420,9 +434,10 @@ leave(SIGNAL_ARGS)
 }
 
 /*
- * Others may ask us to leave as they ask autovacuum's workers, and the database's owner may
- * end us, which DROP DATABASE ... WITH (FORCE) demands.  What we may do ourselves does not
- * depend on it.  Nobody sees it before InitPostgres() puts us among the processes.
+ * This lets others ask us to leave as they ask autovacuum workers, and lets the
+ * database's owner terminate us, which DROP DATABASE ...  WITH (FORCE)
+ * requires.  Our own rights do not depend on it.  No other process sees it
+ * before InitPostgres() lists us.
  */
 static void
 give_way(void)
@@ -433,7 +448,7 @@ give_way(void)
 		MyProc->roleId = luggage().owner;
 }
 
-/* Comes after the end of the transaction, and before statistics are reported. */
+/* Runs after the end of the transaction and before statistics are reported. */
 static void
 forget_database(int code, Datum argument)
 {
@@ -451,7 +466,7 @@ leave_no_trace(void)
 	before_shmem_exit(forget_database, (Datum) 0);
 }
 
-/* Giving up is no error: the launcher will send another one. */
+/* Giving up is not an error: the launcher will send another visitor. */
 static void
 end_early(Oid database)
 {

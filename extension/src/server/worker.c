@@ -2,15 +2,16 @@
  * worker.c
  *		The background worker: self-test, housekeeping, log.
  *
- * The postmaster never uses PostgreSQL's own file layer, so whether the server's
- * file calls really pass our hooks can only be seen in a child.  The worker is that
- * child: it takes a probe file through everything a data file goes through, and
- * only if each call passed a hook does it let the cache serve.  Until then, and if
- * it never starts, the cache answers nothing.
+ * The postmaster never uses PostgreSQL's own file layer.  So only a child can
+ * find out whether the server's file calls really pass through our hooks.  The
+ * worker is that child: it takes a probe file through everything that happens
+ * to a data file, and lets the cache serve only if each call passed through a
+ * hook.  Until then, and if it never starts, the cache answers nothing.
  *
- * After that it wakes once a second to sweep up and to log what hooks could not, and more often while a
- * device is bypassed, to ask whether it answers.
- * It needs no database, so it runs during recovery and on a standby too.
+ * After that it wakes once a second to clean up and to log what hooks could
+ * not.  While a device is bypassed, it wakes more often, to ask whether it
+ * answers.  It needs no database, so it runs during recovery and on a standby,
+ * too.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -36,12 +37,12 @@
 #include "settings.h"
 #include "server/worker.h"
 
-/* Beside the cluster's own files, where backups leave it out by its name. */
+/* Beside the cluster's own files; backups skip it because of its name. */
 #define PROBE_FILE "pgsql_tmp_pgflash_probe"
 
 PGDLLEXPORT void pgflash_worker_main(Datum argument);
 
-/* Take the probe file through its life.  NULL, or what went wrong. */
+/* Take the probe file through its life.  Returns NULL, or what went wrong. */
 static const char *
 probe(void)
 {
@@ -97,7 +98,7 @@ pgflash_worker_main(Datum argument)
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 
-	/* The cache was refused after we were registered: not to be started again. */
+	/* The cache was refused after we were registered: do not restart us. */
 	if (!bridge_attached())
 		proc_exit(0);
 
@@ -126,7 +127,7 @@ pgflash_worker_main(Datum argument)
 		ResetLatch(MyLatch);
 	}
 
-	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
+	/* Not 0: after a pg_terminate_backend() the worker must be restarted. */
 	proc_exit(1);
 }
 
