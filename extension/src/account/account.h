@@ -65,7 +65,7 @@ typedef struct AccountServer
 	/* Only where processes read for others; else NULL and 0. */
 	const int *process_number; /* of this process; negative: none yet */
 	uint32_t process_count;
-	int (*read_asked_by)(int fd); /* the asking process's number; negative: own */
+	int (*read_asked_by)(int fd); /* the asking process; negative: own */
 } AccountServer;
 
 /* Ask for accounting. */

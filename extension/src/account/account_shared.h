@@ -88,7 +88,7 @@ typedef struct AccountShared
 	_Atomic uint8_t limit[ACCOUNT_SIZES];             /* see account_source.c */
 
 	_Alignas(ACCOUNT_LINE) _Atomic uint64_t truncations;
-	_Atomic uint64_t relation_epoch; /* changes when a place becomes available */
+	_Atomic uint64_t relation_epoch; /* moves when a place becomes available */
 
 	_Alignas(ACCOUNT_LINE) _Atomic uint64_t wal_end; /* of what was written */
 	_Atomic uint64_t wal_rewritten;

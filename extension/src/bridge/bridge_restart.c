@@ -70,7 +70,7 @@ static char name[64];
 static int fd = -1;
 static void *reserved;
 static size_t reserved_size;
-static bool reserved_is_zeros; /* created by us, and no cache laid out in it yet */
+static bool reserved_is_zeros; /* created by us, no cache laid out in it yet */
 
 /* A cache was started in it. */
 static bool used;

@@ -23,7 +23,7 @@ typedef enum ImportsProblem
 	IMPORTS_FINE,
 	IMPORTS_NO_PROGRAM, /* the main program's tables cannot be found */
 	IMPORTS_MISSING,    /* no slot for a required group of names */
-	IMPORTS_FOREIGN,    /* the program imports a name that nothing here replaces */
+	IMPORTS_FOREIGN,    /* the program imports a name that we do not replace */
 	IMPORTS_TOO_MANY,   /* more slots than there is room to remember */
 	IMPORTS_PROTECTED   /* memory protection could not be changed: errno */
 } ImportsProblem;

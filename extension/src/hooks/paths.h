@@ -26,7 +26,7 @@
 typedef enum FileClass
 {
 	FILE_UNKNOWN,       /* not looked at yet, or its path does not tell */
-	FILE_RELATION,      /* a segment of a relation fork: only these are cached */
+	FILE_RELATION,      /* a segment of a relation fork: only they are cached */
 	FILE_TEMP_RELATION, /* tN_M: private to one backend */
 	FILE_TEMPORARY,     /* in pgsql_tmp */
 	FILE_WAL,           /* a segment of the WAL */

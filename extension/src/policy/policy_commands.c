@@ -1,17 +1,17 @@
 /*
  * policy_commands.c
- *		What other people's commands mean for cache policies.
+ *		The effect of other commands on cache policies.
  *
- * A rewrite gives a relation another file, partitions come and go, relations and
- * whole databases are dropped.  Rather than know each case, whatever may be one
- * makes the commit wake the worker, which looks at the database as it is then.
+ * A rewrite gives a relation another file, partitions are attached and
+ * detached, relations and whole databases are dropped.  Instead of knowing each
+ * case, the commit of any command that may be one wakes the worker, which looks
+ * at the database as it is then.
  *
  * Two commands need more, since they give an index's name to another index:
  * policy_indexes.c.
  *
- * Whether there is a policy in the server at all is asked when the change is true: the
- * first may come while a command runs.
- *
+ * Whether the server has any policy is checked when the change takes effect:
+ * the first policy may be set while a command runs.
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
@@ -49,7 +49,7 @@ is_concurrent_reindex(Node *command)
 
 /* ---- all commands ------------------------------------------------------------------ */
 
-/* May the command change which files a relation has, or which partitions? */
+/* May the command change the files or the partitions of a relation? */
 static bool
 may_move_files(Node *command)
 {
@@ -116,7 +116,7 @@ utility(PlannedStmt *statement, const char *query, bool read_only_tree,
 	if (IsTransactionState())
 		relation_policy_wake_at_commit(list);
 	else if (list || policy_needed())
-		policy_wake(MyDatabaseId); /* its last commit has been */
+		policy_wake(MyDatabaseId); /* its last commit is done */
 }
 
 void

@@ -1,26 +1,26 @@
 /*
  * policy_indexes.c
- *		Indexes whose place another one takes: the row of one goes to the other.
+ *		Indexes that are replaced by others: the row of one moves to the other.
  *
- * A row has its relation's OID, which outlives nearly all that is done to a relation.
- * But REINDEX CONCURRENTLY, and ALTER TABLE where it changes an indexed column's type,
- * build another index, which gets the old one's name and whose OID is another.  To
- * the user it is the index it was.
+ * A row holds its relation's OID, which survives nearly everything that is done
+ * to a relation.  But REINDEX CONCURRENTLY, and ALTER TABLE where it changes an
+ * indexed column's type, build another index, which takes over the old one's
+ * name but has another OID.  To the user it is the same index.
  *
- * ALTER TABLE has the table for itself.  The indexes that it drops are noted while
- * they have their names; when it is done, their rows go to the indexes that have these
- * names on the same tables now.
+ * ALTER TABLE holds the table exclusively.  The indexes that it drops are noted
+ * while they have their names.  When it is done, their rows move to the indexes
+ * that now have these names on the same tables.
  *
- * REINDEX CONCURRENTLY runs for long, and others may set policies at any moment.  It
- * commits several times: once when the new indexes are made, and once when they
- * have got the old ones' names.  At the first of these commits it holds locks that
- * forbid to rename what it works on, and the table's indexes are noted.  At every
- * later one is looked whose names others have got, and the rows move in that very
- * transaction, under the lock that whoever sets a policy holds until his own commit.
- * So what was set before the swap is moved by it, and who comes later sees the swap,
- * and that the index he was told is no longer the one of its name.
- *
- * SPDX-License-Identifier: PostgreSQL
+ * REINDEX CONCURRENTLY runs for long, and other sessions may set policies at
+ * any moment.  It commits several times: once when the new indexes are created,
+ * and once when they have taken over the old ones' names.  At the first of
+ * these commits it holds locks that prevent renaming of what it works on, and
+ * the table's indexes are noted.  Before every later commit we check which
+ * names have passed to other indexes, and move the rows in that very
+ * transaction.  It holds the lock that any session which sets a policy holds
+ * until its own commit.  So a policy set before the swap is moved along.  A
+ * session that comes later sees the swap, and so sees that the index it was
+ * given no longer has that name.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@
 #include "policy/relation_policy.h"
 
 static object_access_hook_type previous_access;
-static PolicyWatch *watch; /* of the innermost command that has one; or NULL */
+static PolicyWatch *watch; /* that of the innermost command with one; or NULL */
 
 /* ---- which index has the place ---------------------------------------------------- */
 
@@ -51,7 +51,7 @@ is_index(Oid relation)
 	return kind == RELKIND_INDEX || kind == RELKIND_PARTITIONED_INDEX;
 }
 
-/* Not get_index_isvalid(), to which one that is gone is an error. */
+/* Not get_index_isvalid(), which raises an error for a dropped index. */
 static bool
 is_valid(Oid index)
 {
@@ -83,7 +83,7 @@ policy_index_now(const PolicyIndex *noted)
 {
 	Oid now;
 
-	/* One whose place was taken is invalid, or gone; others were but renamed. */
+	/* A replaced index is invalid or gone; others were merely renamed. */
 	if (!OidIsValid(noted->table) || is_valid(noted->relation))
 		return noted->relation;
 	now = get_relname_relid(NameStr(noted->name), noted->schema);
@@ -95,7 +95,7 @@ policy_index_now(const PolicyIndex *noted)
 
 /* ---- what a command replaces -------------------------------------------------------- */
 
-/* Switch to memory that outlives the command's own commits. */
+/* Switch to memory that survives the command's own commits. */
 static MemoryContext
 use_memory(void)
 {
@@ -125,7 +125,7 @@ note_created(Oid relation)
 	MemoryContextSwitchTo(before);
 }
 
-/* Here nobody can see yet what was created: not even of which table it is. */
+/* A new object is not visible yet here; not even its table is known. */
 static void
 object_access(ObjectAccessType access, Oid class, Oid object, int column,
               void *argument)
@@ -154,7 +154,9 @@ note_indexes_of(Oid table_number)
 		table_close(table, NoLock);
 }
 
-/* The tables with new indexes, one after the other: what was before is done. */
+/*
+ * Note the tables with new indexes, one after another: earlier tables are done.
+ */
 static void
 note_tables(void)
 {
@@ -190,8 +192,8 @@ follow(void)
 		Oid rows = now == noted->relation ? InvalidOid : policy_table();
 
 		/*
-		 * With the table for itself, nobody else can be setting a policy of its
-		 * indexes, and without a row it needs no lock.
+		 * While the command holds the table exclusively, no other session can
+		 * set a policy of its indexes.  So without a row no lock is needed.
 		 */
 		if (!OidIsValid(rows) ||
 		    (!watch->concurrently && !policy_table_has(rows, noted->relation)))

@@ -2,15 +2,15 @@
  * policy_plan.c
  *		From the rows of a database to the files that get a policy.
  *
- * Two steps.  Relations: each row's own, and the partitions below a partitioned
- * one, tables and indexes alike, as far down as no row of their own says otherwise.
- * Files: the relfilenumber each of them has now, and those of its TOAST table and
- * that one's index, which go with it.  Then the whole database is handed to core at
- * once: what is not in the plan has the default.
+ * There are two steps.  Relations: those with a row, and the partitions below a
+ * partitioned one, tables and indexes alike, unless a row of their own says
+ * otherwise.  Files: each relation's current relfilenumber, and those of its
+ * TOAST table and that table's index, which follow it.  Then the whole database
+ * is handed to core at once: files that are not in the plan have the default.
  *
- * The catalogs are read as they are now, without locks on the relations.  One that
- * is being rewritten may yet show its old file; the commit that ends the rewrite
- * has this done again.
+ * The catalogs are read as they are now, without locks on the relations.  A
+ * relation that is being rewritten may still show its old file; the commit that
+ * ends the rewrite causes another plan.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -32,7 +32,7 @@
 
 /* ---- relations --------------------------------------------------------------- */
 
-/* Note a relation, and what follows from it for its partitions. */
+/* Note a relation, and its partitions that inherit its policy. */
 static void
 note_tree(HTAB *relations, Oid relation, CachePolicy policy, Oid set_on)
 {
@@ -55,7 +55,10 @@ note_tree(HTAB *relations, Oid relation, CachePolicy policy, Oid set_on)
 		const PlannedRelation *known =
 			hash_search(relations, &child, HASH_FIND, NULL);
 
-		/* What has a row of its own was noted before, and goes its own way. */
+		/*
+		 * A child with a row of its own was noted before, and keeps that
+		 * policy.
+		 */
 		if (known == NULL || known->set_on != child)
 			note_tree(relations, child, policy, set_on);
 	}
@@ -73,7 +76,9 @@ policy_plan_relations(Oid table)
 	List *rows = OidIsValid(table) ? policy_table_rows(table) : NIL;
 	ListCell *cell;
 
-	/* First all that have a row of their own, then what is below them. */
+	/*
+	 * First all relations that have a row of their own, then those below them.
+	 */
 	foreach (cell, rows)
 	{
 		const PolicyRow *row = lfirst(cell);
@@ -89,7 +94,9 @@ policy_plan_relations(Oid table)
 	{
 		const PolicyRow *row = lfirst(cell);
 
-		/* With two rows for one relation, the later one: it was noted last. */
+		/*
+		 * If a relation has two rows, the later one counts: it was noted last.
+		 */
 		if (OidIsValid(row->relation))
 		{
 			const PlannedRelation *planned =
@@ -121,7 +128,7 @@ add_file(PolicyPlan *plan, Oid tablespace, Oid relfilenumber,
 		              .policy = policy };
 }
 
-/* The relation's own file; its TOAST table, if it has one. */
+/* Add the relation's own file; returns its TOAST table, if it has one. */
 static Oid
 add_relation(PolicyPlan *plan, Oid relation, CachePolicy policy)
 {

@@ -2,14 +2,15 @@
  * policy_table.c
  *		The rows that say which policy a relation has: pgflash_cache_policies.
  *
- * A table of the extension, one in each database that has it, and named to pg_dump
- * as one whose rows are the user's.  Users reach it by pgflash_set_cache_policy()
- * alone, which has asked for their right; so it is read and written here directly,
- * not by SQL that would be run with somebody's search_path and rights.
+ * The table belongs to the extension and exists in each database that has it.
+ * It is registered with pg_dump as one whose rows are the user's.  Users change
+ * it only through pgflash_set_cache_policy(), which has checked their rights.
+ * So it is read and written here directly, not by SQL, which would run with
+ * someone's search_path and rights.
  *
- * Who writes holds POLICY_TABLE_LOCK until its end of transaction, so there is
- * nobody else's uncommitted row to be seen, but for rows that a restore loads.
- * Those may double a relation's row; then the later one counts.
+ * A writer holds POLICY_TABLE_LOCK until the end of its transaction, so no
+ * other session's uncommitted rows are visible, except for rows that a restore
+ * loads.  Those may duplicate a relation's row; then the later one counts.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -54,7 +55,7 @@ typedef struct Walk
 	SysScanDesc scan;
 } Walk;
 
-/* A row is read and made by the places of its columns. */
+/* Rows are read and made by column position. */
 static void
 check_columns(Relation table)
 {
@@ -70,7 +71,7 @@ check_columns(Relation table)
 		                errhint("Run ALTER EXTENSION pgflash UPDATE.")));
 }
 
-/* What is committed now, and what the own transaction has done. */
+/* See committed rows and those of the current transaction. */
 static void
 walk_begin(Walk *walk, Oid table)
 {
@@ -81,7 +82,7 @@ walk_begin(Walk *walk, Oid table)
 	                                walk->snapshot, 0, NULL);
 }
 
-/* A row as the walk meets it. */
+/* A row as found by the walk. */
 typedef struct Met
 {
 	HeapTuple tuple;
@@ -102,10 +103,13 @@ walk_next(Walk *walk, Met *met)
 
 	while (HeapTupleIsValid(tuple = systable_getnext(walk->scan)))
 	{
-		/* Not heap_getattr(): some builds' headers call what they lack. */
+		/*
+		 * Not heap_getattr(): in some builds its headers call functions that
+		 * they lack.
+		 */
 		heap_deform_tuple(tuple, row, value, null);
 
-		/* The table's constraints see to it that this never happens. */
+		/* The table's constraints prevent this. */
 		if (null[COLUMN_RELATION - 1] || null[COLUMN_POLICY - 1] ||
 		    !bridge_cache_policy_of_word(
 				TextDatumGetCString(value[COLUMN_POLICY - 1]), &met->policy))

@@ -1,17 +1,18 @@
 /*
  * policy_wake.c
- *		Who is to be woken when policies, or the files that have one, may have changed.
+ *		Wakes the launcher when policies, or files with one, may have changed.
  *
- * The launcher (policy_worker.c) sleeps most of the time.  Whoever commits a change that
- * may have moved files leaves the database's OID here and wakes it; all of it in words of
- * shared memory that are changed one by one, without a lock, since a commit must neither
- * wait nor fail.  A wake-up too many costs a visit.
+ * The launcher (policy_worker.c) sleeps most of the time.  A session that
+ * commits a change that may have moved files leaves the database's OID here and
+ * wakes the launcher.  All of that is done in words of shared memory that are
+ * changed one by one, without a lock, since a commit must neither wait nor
+ * fail.  A superfluous wake-up costs a visit.
  *
- * While no database has a policy nobody has to be woken at all: that is known once all
- * databases have been visited, and is over for good with the first policy.
+ * While no database has a policy, nobody needs to be woken.  That is known once
+ * all databases have been visited, and ends for good with the first policy.
  *
- * Without a cache there is no such memory, and every question is answered so that nothing
- * happens.
+ * Without a cache this memory does not exist, and every function here has no
+ * effect.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -26,20 +27,23 @@
 #include "policy/relation_policy.h"
 #include "server/shmem.h"
 
-/* Databases that can be woken between two looks; more make all be woken. */
+/*
+ * How many databases can be woken between two looks; if there are more, all are
+ * woken.
+ */
 #define WOKEN_MAX 16
 
 /* Is there a policy in any database? */
 typedef enum Need
 {
-	NEED_UNKNOWN, /* not all have been visited since the server's start */
+	NEED_UNKNOWN, /* not all were visited since the server's start */
 	NEED_NO,
 	NEED_YES
 } Need;
 
 typedef struct WakeShared
 {
-	pid_t launcher; /* 0 = none; a signal too many does no harm */
+	pid_t launcher; /* 0 = none; a superfluous signal does no harm */
 	pg_atomic_uint32 round;
 	pg_atomic_uint32 need;             /* a Need */
 	pg_atomic_uint32 woken[WOKEN_MAX]; /* databases; 0 = free */

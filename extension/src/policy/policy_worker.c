@@ -1,31 +1,31 @@
 /*
  * policy_worker.c
- *		Policies are in force, whatever happens: after a restart, a rewrite, a
+ *		Keeps policies in force, whatever happens: after a restart, a rewrite, a
  *		restore, and on a standby.
  *
- * Policies lie in databases, and a process can read one database in its life: so a
- * launcher sends visitors (visits.c) into those that have the extension; which do, it sees
- * from outside (outside.c).  A visitor reads the rows, makes a plan (policy_plan.c),
- * carries it out, and is gone.
+ * Policies are stored in databases, and a process can read only one database in
+ * its life.  So a launcher sends visitors (visits.c) into those that have the
+ * extension, which it finds out from outside (outside.c).  A visitor reads the
+ * rows, makes a plan (policy_plan.c), carries it out, and exits.
  *
  * When a database is looked at:
- *	- after the start of the server, each as soon as may be;
- *	- woken by a commit that may have moved files (policy_wake.c): at once, but not
- *	  twice within a second, or WOKEN_S_MAX with many databases;
+ *	- after the start of the server, as soon as possible;
+ *	- when woken by a commit that may have moved files (policy_wake.c): at
+ *	  once, but not twice within a second, or WOKEN_S_MAX with many databases;
  *	- otherwise every LOOK_S;
- *	- if it could not be read, or its visitor came back with nothing, after AGAIN_S, and
- *	  each time that it happens again after twice as long.
- * With many databases all of that gets slower, so that looks stay rarer than one a
- * second.  All of it by a clock that nobody sets: if the server's is set back by an hour,
- * a rewrite must not wait for an hour.
+ *	- if it could not be read, or its visitor returned nothing: after AGAIN_S,
+ *	  and after twice as long each time that it happens again.
+ * With many databases all of that becomes slower, so that there is less than
+ * one look a second.  All of it uses a clock that is never set: if the server's
+ * is set back by an hour, a rewrite must not wait for an hour.
  *
- * The launcher sleeps between, and goes round: it waits for a visitor for a moment only, so
- * no database delays another.  It begins as soon as databases can be read, so on a standby as
- * well; there nothing is woken and nothing written, and the replay of a rewrite shows at the
- * next look.
+ * Between looks the launcher sleeps.  It waits only a moment for a visitor
+ * before it goes on, so no database delays another.  It starts as soon as
+ * databases can be read, on a standby as well.  There nothing wakes it and
+ * nothing is written; it notices a replayed rewrite at the next look.
  *
- * A plan of a dropped database stays in core's memory until the launcher next reads
- * the list.
+ * A plan of a dropped database stays in core's memory until the launcher next
+ * reads the list.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -53,27 +53,33 @@
 #define LOOK_S_CROWD 600
 #define LIST_S       60
 
-/* Woken all the time, so many of them are visited a second. */
+/* If woken continuously, this many databases are visited a second. */
 #define WOKEN_VISITS 4
 
-/* A database whose catalogs or policies somebody has locked, or that got no visitor. */
+/*
+ * After this, retry a database whose catalogs or policies were locked, or that
+ * got no visitor.
+ */
 #define AGAIN_S 5
 
-/* A visit takes some milliseconds; more than this is somebody else's doing. */
+/*
+ * A visit takes some milliseconds; if it takes longer than this, something else
+ * holds it up.
+ */
 #define LIMIT_MS 20000
 
 PGDLLEXPORT void pgflash_policy_launcher_main(Datum argument);
 PGDLLEXPORT void pgflash_policy_visitor_main(Datum database);
 
-/* What a visitor has to say. */
+/* What a visitor reports. */
 typedef enum Visit
 {
-	VISIT_FAILED,   /* it died, or could not do its work now */
-	VISIT_STRANGER, /* the extension is not there */
+	VISIT_FAILED,   /* it died, or could not work now */
+	VISIT_STRANGER, /* the extension is not installed there */
 	VISIT_DONE
 } Visit;
 
-/* Files without a place, as was logged. */
+/* The number of files without a place that was last logged. */
 static pg_atomic_uint32 *unplaced_said;
 
 /* ---- shared memory ----------------------------------------------------------------- */
@@ -93,7 +99,7 @@ start_shared(void *memory)
 
 /* ---- the visitor ---------------------------------------------------------------------- */
 
-/* Files that cannot be told apart are said when their number changes. */
+/* Report files that cannot be told apart whenever their number changes. */
 static void
 say_unplaced(uint32 unplaced)
 {
@@ -119,7 +125,10 @@ carry_out(Oid table)
 	return OidIsValid(table) ? VISIT_DONE : VISIT_STRANGER;
 }
 
-/* Never wait for the table: who holds it has a plan of his own to carry out. */
+/*
+ * Never wait for the table: a session that holds its lock has a plan of its own
+ * to carry out.
+ */
 static Visit
 visit(void)
 {
@@ -169,10 +178,10 @@ typedef struct Known
 	Oid database; /* hash key */
 	int64 visited_ms;
 	int64 next_ms;
-	int failures; /* one after the other */
+	int failures; /* in a row */
 	bool listed;
 	bool woken;    /* ... while a visitor was there */
-	bool answered; /* it was seen, or visited, at least once */
+	bool answered; /* it was looked at or visited at least once */
 } Known;
 
 static HTAB *known;
@@ -194,7 +203,7 @@ know(Oid database)
 	entry->listed = true;
 }
 
-/* Databases that have policies in core and are in nobody's list any more. */
+/* Forget databases that have policies in core but are no longer listed. */
 static void
 forget_dropped(List *with_policies)
 {
@@ -249,8 +258,9 @@ take_list(List *databases, List *with_policies)
 }
 
 /*
- * First what core knows, then the list: a database that is made in between is not
- * taken for one that was dropped.  In how many seconds to read it again.
+ * First read what core knows, then the list: so a database created in between
+ * is not mistaken for a dropped one.  Returns in how many seconds to read the
+ * list again.
  */
 static int64
 read_list(void)
@@ -302,7 +312,7 @@ send_visitor(Oid database, Oid owner)
 	return sent == VISIT_SENT;
 }
 
-/* If all have answered, and none has a policy, nobody has to be woken. */
+/* If all have answered, and none has a policy, nobody needs to be woken. */
 static void
 judge_need(void)
 {
@@ -318,7 +328,7 @@ judge_need(void)
 		        (errmsg_internal("pgflash: no database has a cache policy")));
 }
 
-/* Note how it went, and when to look there again. */
+/* Note the result, and when to look there again. */
 static void
 conclude(Known *entry, Visit visit)
 {
@@ -340,8 +350,9 @@ conclude(Known *entry, Visit visit)
 }
 
 /*
- * Nothing there has a policy, as far as was seen.  Should core know of one, it has been
- * dropped with the extension, or was made since: then somebody has to look again.
+ * As far as was seen, nothing there has a policy.  If core knows of one, it was
+ * dropped with the extension, or was set since; in that case another look is
+ * needed.
  */
 static Visit
 forget_stranger(Oid database)
@@ -370,7 +381,7 @@ look_at(Known *entry)
 			conclude(entry, forget_stranger(entry->database));
 			break;
 		case OUTSIDE_THERE:
-			/* It is concluded when the visitor is gone. */
+			/* Concluded when the visitor is gone. */
 			if (send_visitor(entry->database, owner))
 				entry->next_ms = PG_INT64_MAX;
 			else
@@ -386,14 +397,14 @@ wake(Known *entry)
 	int64 soon_ms =
 		entry->visited_ms + Max(1, Min(pause_s, WOKEN_S_MAX)) * 1000;
 
-	/* Who is there now may have read before. */
+	/* A visitor that is there now may have read the rows before. */
 	if (visits_inside(entry->database))
 		entry->woken = true;
 	else
 		entry->next_ms = Min(entry->next_ms, soon_ms);
 }
 
-/* Hear those who have come back. */
+/* Take the answers of visitors that are done. */
 static void
 take_answers(void)
 {
@@ -422,7 +433,7 @@ wake_database(Oid database)
 		wake(entry);
 }
 
-/* What was woken since the last look is due soon. */
+/* Databases woken since the last look are due soon. */
 static void
 take_woken(void)
 {
@@ -436,7 +447,7 @@ take_woken(void)
 		wake(entry);
 }
 
-/* The database that has been due for longest, or will be next. */
+/* The database that has been due for longest, or else will be next. */
 static Known *
 next_due(void)
 {
@@ -488,7 +499,7 @@ pgflash_policy_launcher_main(Datum argument)
 			             now_ms);
 	}
 
-	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
+	/* Not 0: after a pg_terminate_backend() the launcher must be restarted. */
 	proc_exit(1);
 }
 

@@ -3,17 +3,17 @@
  *		The type pgflash_relation_name: a relation in a row that outlives dump and
  *		restore.
  *
- * A policy belongs to a relation, whatever its name becomes: so a row holds the
- * relation's OID.  A dump holds rows as text, and OIDs mean nothing elsewhere: so
- * the type's text is the relation's name, qualified, as it is at that moment.  This
- * much regclass does, too.  But a dump loads rows before it makes indexes, and a
- * regclass of an index that is not there yet is an error.  This type keeps such a
- * name, and whoever looks at the row later finds the relation by it; the next visit
- * of the worker (policy_worker.c) writes its OID into the row.
+ * A policy belongs to a relation, even if it is renamed: so a row holds the
+ * relation's OID.  A dump holds rows as text, and OIDs mean nothing elsewhere:
+ * so the type's text is the relation's current qualified name.  This much
+ * regclass does, too.  But a dump loads rows before it creates indexes, and a
+ * regclass of an index that does not exist yet is an error.  This type keeps
+ * such a name, and any later reader of the row finds the relation by it.  The
+ * next visit (policy_worker.c) writes its OID into the row.
  *
  *	OID, no name	the relation of this database
- *	no OID, name	what it will be, once there is a relation of that name
- *	neither			a relation that is gone; written "-"
+ *	no OID, name	the relation of this name, once there is one
+ *	neither			a relation that was dropped; written "-"
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -36,7 +36,7 @@ PG_FUNCTION_INFO_V1(pgflash_relation_name_out);
 
 #define GONE "-"
 
-/* A varlena; lies in rows as it is. */
+/* A varlena; stored in rows as it is. */
 typedef struct RelationName
 {
 	int32 length; /* varlena header */
@@ -75,8 +75,9 @@ relation_name_number(Datum value)
 }
 
 /*
- * The relation of a qualified name, if there is one now.  Whoever looks at the rows need
- * not have a right to all the schemas in them: so not as a name in a query is found.
+ * Find the relation of a qualified name, if there is one now.  A reader of the
+ * rows need not have a right to all the schemas in them, so the name is not
+ * looked up as a query would.
  */
 static Oid
 find_by_name(const char *name)
@@ -118,7 +119,7 @@ pgflash_relation_name_in(PG_FUNCTION_ARGS)
 	const char *name = PG_GETARG_CSTRING(0);
 	Oid relation;
 
-	/* A row is being loaded: commands that follow may make what it names. */
+	/* A row is being loaded: following commands may create what it names. */
 	policy_need();
 
 	if (strcmp(name, GONE) == 0)

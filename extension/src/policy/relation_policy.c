@@ -3,15 +3,16 @@
  *		keep, none and default for a relation: the SQL functions, and what happens
  *		at a commit.
  *
- * pgflash_set_cache_policy() writes a row (policy_table.c) and nothing else, so a
- * rollback, also to a savepoint, leaves nothing behind.  Before the commit the plan
- * for the database is made (policy_plan.c), while catalogs can be read and an error
- * can still abort; the commit carries it out.  So the cache follows the moment the
- * change is true, and not before.
+ * pgflash_set_cache_policy() writes a row (policy_table.c) and nothing else, so
+ * a rollback, also to a savepoint, leaves nothing behind.  Before the commit
+ * the database's plan is made (policy_plan.c), while catalogs can be read and
+ * an error can still abort; the commit carries it out.  So the cache changes at
+ * the moment when the change takes effect, and no earlier.
  *
- * Other commands change what a plan rests on (policy_commands.c).  A commit after
- * such a command wakes the worker (policy_worker.c), which makes a new plan a
- * moment later: a table's policy is not worth an error in somebody's ALTER TABLE.
+ * Other commands change what a plan is based on (policy_commands.c).  A commit
+ * after such a command wakes the worker (policy_worker.c), which makes a new
+ * plan a moment later: a table's policy is not worth an error in someone's
+ * ALTER TABLE.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -58,7 +59,7 @@ commit_now(void)
 	if (pending.ready != NULL && !policy_plan_apply(pending.ready, &unplaced))
 		pending.wake = true;
 	if (unplaced > 0)
-		pending.wake = true; /* the worker has the words for it */
+		pending.wake = true; /* the worker reports it */
 	if (pending.wake && (pending.wake_list || policy_needed()))
 		policy_wake(MyDatabaseId);
 	if (pending.wake_list)
@@ -88,7 +89,7 @@ at_transaction(XactEvent event, void *argument)
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			/* COMMIT PREPARED, which may be another session's, wakes the worker. */
+			/* COMMIT PREPARED, perhaps in another session, wakes the worker. */
 			memset(&pending, 0, sizeof(pending));
 			break;
 		default:
@@ -111,7 +112,7 @@ relation_policy_install(void)
 
 /* ---- pgflash_set_cache_policy ------------------------------------------------------------ */
 
-/* Is it of a kind that has, or whose partitions have, blocks in the cache? */
+/* Does this kind of relation have blocks in the cache, or do its partitions? */
 static void
 check_kind(Relation relation)
 {
@@ -154,7 +155,7 @@ check_right(Oid relation, const Relation opened)
 		               RelationGetRelationName(opened));
 }
 
-/* Say early what the commit could not: that there is no room. */
+/* Report early what the commit could not: that there is no room. */
 static void
 check_room(Oid table)
 {
@@ -216,7 +217,7 @@ pgflash_set_cache_policy(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("pgflash_set_cache_policy()");
 	PreventCommandDuringRecovery("pgflash_set_cache_policy()");
 
-	/* By the name it was found by: locks show what has happened since. */
+	/* By the name it was found by: locks show what has happened since then. */
 	policy_index_note(relation, &noted);
 	opened = relation_open(relation, AccessShareLock);
 	check_right(relation, opened);

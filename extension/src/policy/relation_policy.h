@@ -1,7 +1,7 @@
 /*
  * relation_policy.h
- *		keep, none and default: what the files that deal with them have of each
- *		other.
+ *		keep, none and default: what the files that implement them declare for
+ *		each other.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -23,17 +23,17 @@ typedef enum NameState
 {
 	NAME_HOLDS,   /* it has the relation's OID */
 	NAME_FOUND,   /* it has a name, and there is a relation of that name */
-	NAME_PENDING, /* ... and there is none as yet */
-	NAME_GONE     /* the relation is no more */
+	NAME_PENDING, /* ... and none exists yet */
+	NAME_GONE     /* the relation no longer exists */
 } NameState;
 
 /* The relation that a value means now; InvalidOid if there is none. */
 extern NameState relation_name_look(Datum value, Oid *relation_out);
 
-/* The OID it has, whether there still is such a relation or not. */
+/* The OID in the value, whether or not the relation still exists. */
 extern Oid relation_name_number(Datum value);
 
-/* The relation's qualified name; NULL if it is gone. */
+/* The relation's qualified name; NULL if it no longer exists. */
 extern char *relation_name_text(Oid relation);
 
 /* The value for a relation of this database. */
@@ -41,7 +41,7 @@ extern Datum relation_name_of(Oid relation);
 
 /* ---- policy_table.c: the rows of one database ---------------------------------- */
 
-/* A row of the table, the relation found or not. */
+/* A row of the table, whether or not its relation was found. */
 typedef struct PolicyRow
 {
 	Oid relation; /* InvalidOid: no such relation */
@@ -50,9 +50,9 @@ typedef struct PolicyRow
 } PolicyRow;
 
 /*
- * The table of this database; InvalidOid if the extension is not there.  Who
- * writes it, or makes a plan of it to be carried out, holds POLICY_TABLE_LOCK until
- * that is done: so no plan overtakes a later one.
+ * The table of this database; InvalidOid if the extension is not installed.  A
+ * process that writes it, or makes a plan from it to be carried out, holds
+ * POLICY_TABLE_LOCK until that is done: so no plan overtakes a later one.
  */
 extern Oid policy_table(void);
 
@@ -62,22 +62,22 @@ extern void policy_table_lock(Oid table);
 
 extern List *policy_table_rows(Oid table);
 
-/* Is there a row with the relation's OID, be it gone or not? */
+/* Is there a row with the relation's OID, even if the relation is gone? */
 extern bool policy_table_has(Oid table, Oid relation);
 
-/* Give the relation a row, or take its row away. */
+/* Give the relation a row, or remove its row. */
 extern void policy_table_set(Oid table, Oid relation, CachePolicy policy);
 extern void policy_table_forget(Oid table, Oid relation);
 
-/* The relation's row is another's from now on. */
+/* From now on the relation's row belongs to another relation. */
 extern void policy_table_move(Oid table, Oid from, Oid to);
 
-/* Drop rows of relations that are gone, note numbers where only names stood. */
+/* Drop rows of relations that are gone; replace names by OIDs. */
 extern void policy_table_tidy(Oid table);
 
 /* ---- policy_plan.c: which file gets which policy -------------------------------- */
 
-/* A relation that has a policy, of its own or of a partitioned parent. */
+/* A relation that has a policy, its own or a partitioned parent's. */
 typedef struct PlannedRelation
 {
 	Oid relation; /* hash key */
@@ -96,47 +96,57 @@ typedef struct PolicyPlan
 	uint32 limit; /* of files; allocated */
 } PolicyPlan;
 
-/* In the current memory context; table may be InvalidOid: an empty plan. */
+/*
+ * Make a plan in the current memory context; table may be InvalidOid: an empty
+ * plan.
+ */
 extern PolicyPlan *policy_plan(Oid table);
 
-/* Carry the plan out for this database; false: not all of it, try again. */
+/*
+ * Carry out the plan for this database; false: not all could be done, try
+ * again.
+ */
 extern bool policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out);
 
 /* ---- policy_wake.c: who is to be woken when something changed ---------------------- */
 
-/* Ask for its memory. */
+/* Request its memory. */
 extern void policy_wake_install(void);
 
-/* A number for a plan that is carried out. */
+/* A new number for a plan that is to be carried out. */
 extern uint32_t policy_round(void);
 
-/* Have this database looked at soon, or the list of databases (InvalidOid). */
+/* Have this database, or the list of databases (InvalidOid), looked at soon. */
 extern void policy_wake(Oid database);
 
 /*
- * May there be a policy in this server?  If not, nobody has to be woken.
+ * May there be a policy in this server?  If not, nobody needs to be woken.
  *
- * Who makes a plan of rows says that there are some first, and who commits a change of
- * files asks afterwards: so the plan knows of the change, or the launcher is woken.
+ * A process that makes a plan from rows first declares that there are some.  A
+ * process that commits a change of files asks afterwards.  So either the plan
+ * includes the change, or the launcher is woken.
  */
 extern bool policy_needed(void);
 extern void policy_need(void);
 
-/* The launcher's: it is to be woken from now on, until it ends. */
+/* For the launcher: wake it from now on, until it ends. */
 extern void policy_wake_me(void);
 
-/* Was the list of databases to be looked at?  Asked once for each time. */
+/* Was a look at the list of databases requested?  Answers each request once. */
 extern bool policy_list_wanted(void);
 
-/* Each database that was woken since the last time; true if all were. */
+/* Call wake for each database woken since the last call; true if all were. */
 extern bool policy_take_woken(void (*wake)(Oid database));
 
-/* No database has a policy.  False if one has got one meanwhile, or that is known. */
+/*
+ * No database has a policy.  False if one has one by now, or if that is known
+ * already.
+ */
 extern bool policy_need_not(void);
 
-/* ---- policy_worker.c: policies are in force, whatever happens --------------------- */
+/* ---- policy_worker.c: keeps policies in force, whatever happens ---------- */
 
-/* Register the worker, ask for its memory. */
+/* Register the worker, and request its memory. */
 extern void policy_worker_register(void);
 
 /* ---- relation_policy.c: SQL functions, and what a commit does ---------------------- */
@@ -144,28 +154,28 @@ extern void policy_worker_register(void);
 extern void relation_policy_install(void);
 
 /*
- * The commit is to wake the worker for this database if there are policies then, and in
- * any case if the list of databases or extensions has changed.
+ * The commit is to wake the worker for this database if there are policies by
+ * then, and in any case if the list of databases or extensions has changed.
  */
 extern void relation_policy_wake_at_commit(bool list);
 
 /* ---- policy_indexes.c: indexes whose place another one takes -------------------------- */
 
-/* A relation, and if it is an index what it is told by: its name, and its table. */
+/* A relation; for an index also what identifies it: its name and its table. */
 typedef struct PolicyIndex
 {
 	Oid relation;
-	Oid table; /* InvalidOid: it is no index */
+	Oid table; /* InvalidOid: not an index */
 	Oid schema;
 	NameData name;
 } PolicyIndex;
 
 extern void policy_index_note(Oid relation, PolicyIndex *noted);
 
-/* The index that has taken its place; itself if none has. */
+/* The index that has replaced it; itself if none has. */
 extern Oid policy_index_now(const PolicyIndex *noted);
 
-/* A command that may replace indexes, and what is known of them. */
+/* A command that may replace indexes, and what is known about them. */
 typedef struct PolicyWatch
 {
 	bool concurrently; /* it commits, while others set policies */
@@ -175,8 +185,8 @@ typedef struct PolicyWatch
 } PolicyWatch;
 
 /*
- * A command begins, which may replace indexes or not (NULL); it is done; it ends, done or
- * not.  outer: the command that it is part of.
+ * A command begins, which may replace indexes or not (NULL); it is done; it
+ * ends, whether done or not. outer: the command that it is part of.
  */
 extern PolicyWatch *policy_indexes_begin(PolicyWatch *watch);
 extern void policy_indexes_done(void);

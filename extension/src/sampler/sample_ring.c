@@ -1,26 +1,27 @@
 /*
  * sample_ring.c
- *		The ring in memory that the sampler writes and anybody reads.
+ *		The ring in memory that the sampler writes and any process may read.
  *
- * A look is a header and a record for each session that was doing something, in
- * slots of 40 bytes one after the other.  Positions count slots from the beginning
- * of time and never wrap (uint64); position p lies in slot p mod slot_count.
+ * A look is a header and a record for each session that was active, in
+ * consecutive slots of 40 bytes.  Positions count slots from the beginning and
+ * never wrap (uint64); position p is in slot p mod slot_count.
  *
  *	tail <= p < head	can be read
  *	newest				position of the newest header
- *	mark				of each part of the ring the first header that lies in it, and
- *						the latest time of all looks before it: who seeks a time skips
+ *	mark				for each part of the ring, the first header in it, and the latest
+ *						time of all looks before it, so that a search by time can skip
  *						parts.  A clock that was set back makes it skip less, never more.
  *
- * The writer first takes old looks out (tail), then writes, then makes the new look
- * seen (head).  A reader copies a look and then sees whether tail went past it: what
- * it copied may be torn then, is not used, and it goes on from the tail.
+ * The writer first removes old looks (tail), then writes, then publishes the
+ * new look (head).  A reader copies a look and then checks whether the tail has
+ * passed it.  If so, the copy may be torn; the reader discards it and continues
+ * from the tail.
  *
- * Locking: none.  One writer (there is one sampler), any number of readers, who do
- * not keep the writer waiting, nor it them.  Slots are read and written by relaxed
- * atomics of 8 bytes; two fences order them against tail and head.
+ * Locking: none.  There is one writer (the only sampler) and any number of
+ * readers, and neither waits for the other.  Slots are read and written by
+ * relaxed atomics of 8 bytes; two fences order them against tail and head.
  *
- * Crash: a writer that is killed has the whole server begin anew, and a new ring.
+ * Crash: if the writer is killed, the whole server restarts with a new ring.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -38,7 +39,10 @@ typedef struct Slot
 	_Atomic uint64_t word[WORDS];
 } Slot;
 
-/* Parts of a ring.  4 kB for marks; a part of the default 16 MB is 3 s of 50 sessions. */
+/*
+ * Parts of a ring.  Marks take 4 kB; a part of the default 16 MB is 3 s of 50
+ * sessions.
+ */
 #define PARTS 256
 
 typedef struct Mark
@@ -54,7 +58,7 @@ struct SampleRing
 	_Atomic uint64_t head;
 	_Atomic uint64_t tail;
 	_Atomic uint64_t newest;
-	_Atomic int64_t latest; /* of all times so far; the writer's */
+	_Atomic int64_t latest; /* of all times so far; for the writer only */
 	Mark mark[PARTS];
 	Slot slot[];
 };
@@ -113,8 +117,8 @@ relaxed(const _Atomic uint64_t *number)
 /* ---- the writer ------------------------------------------------------------------ */
 
 /*
- * Mark a look that is the first one in its part of the ring.  Who sees the position sees
- * the time that belongs to it, or a later one of the next time round.
+ * Mark a look that is the first one in its part of the ring.  A reader that
+ * sees the position also sees its time, or a later one of the next round.
  */
 static void
 mark(SampleRing *ring, uint64_t position, const SampleLook *look)
@@ -141,7 +145,7 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 	uint64_t tail = relaxed(&ring->tail);
 	uint64_t end = head + 1 + look->count;
 
-	/* Cannot be; a look less is better than a ring that is broken. */
+	/* Should not happen; better to lose a look than to break the ring. */
 	if (2 * (1 + (uint64_t) look->count) > ring->slot_count)
 		return;
 	while (end - tail > ring->slot_count)
@@ -153,7 +157,7 @@ sample_ring_put(SampleRing *ring, const SampleLook *look,
 	}
 	atomic_store_explicit(&ring->tail, tail, memory_order_relaxed);
 
-	/* Who sees any of what follows sees the tail. */
+	/* A reader that sees any of the following stores sees the tail. */
 	atomic_thread_fence(memory_order_release);
 	store(ring, head, look);
 	for (uint32_t i = 0; i < look->count; i++)
@@ -201,7 +205,7 @@ sample_cursor_since(const SampleRing *ring, int64_t since)
 		uint64_t position =
 			atomic_load_explicit(&entry->position, memory_order_acquire);
 
-		/* No look begins in this part, or it was marked after we began. */
+		/* No look begins in this part, or it was marked after we started. */
 		if (position / ring->part_slots != part || position >= cursor.end)
 			continue;
 		if (!FC_BROKEN(SEEK) &&
@@ -217,13 +221,13 @@ sample_cursor_newest(const SampleRing *ring)
 {
 	SampleCursor cursor = { .ring = ring };
 
-	/* In this order the newest look is below the head. */
+	/* Loaded in this order, the newest look is below the head. */
 	cursor.at = atomic_load_explicit(&ring->newest, memory_order_acquire);
 	cursor.end = atomic_load_explicit(&ring->head, memory_order_acquire);
 	return cursor;
 }
 
-/* Is what was copied from the cursor's place what was written there? */
+/* Was the copy from the cursor's position still intact? */
 static bool
 is_whole(SampleCursor *cursor)
 {
@@ -248,7 +252,7 @@ sample_cursor_next(SampleCursor *cursor, SampleLook *look,
 		load(cursor->ring, cursor->at, look);
 		if (!is_whole(cursor))
 			continue;
-		if (look->count > room) /* cannot be */
+		if (look->count > room) /* should not happen */
 			return false;
 		for (uint32_t i = 0; i < look->count; i++)
 			load(cursor->ring, cursor->at + 1 + i, &records[i]);

@@ -1,6 +1,6 @@
 /*
  * sample_ring.h
- *		The ring in memory that the sampler writes and anybody reads.
+ *		The ring in memory that the sampler writes and any process may read.
  *
  * Plain C, no PostgreSQL.
  *
@@ -17,13 +17,13 @@
 typedef struct SampleLook
 {
 	int64_t at;           /* microseconds, as PostgreSQL's timestamps */
-	uint64_t number;      /* 1 and up, none is left out */
-	uint32_t interval_us; /* the cadence it was made at */
+	uint64_t number;      /* from 1, without holes */
+	uint32_t interval_us; /* the interval that was in force */
 	uint32_t covers_us;   /* how much time it stands for */
-	uint32_t gap_ms;      /* time before that for which no look stands */
+	uint32_t gap_ms;      /* time before that which no look covers */
 	uint32_t missed;      /* looks that should have been in the gap */
 	uint32_t count;       /* records that follow */
-	uint32_t idle;        /* sessions that had nothing to do */
+	uint32_t idle;        /* sessions without anything to do */
 } SampleLook;
 
 /* What one session was doing. */
@@ -41,23 +41,25 @@ typedef struct SampleRecord
 	int64_t query_start;
 } SampleRecord;
 
-/* Look or record take one slot. */
+/* A look or a record takes one slot. */
 #define SAMPLE_SLOT_BYTES 40
 
 typedef struct SampleRing SampleRing;
 
-/* Shared memory for a ring of so many slots; laid out once, in zeroed memory. */
+/*
+ * Shared memory for a ring of this many slots; laid out once, in zeroed memory.
+ */
 extern size_t sample_ring_memory_size(uint64_t slots);
 extern SampleRing *sample_ring_create(void *memory, uint64_t slots);
 
 /*
- * One process at a time.  A look takes count + 1 slots; one that takes more than half
- * of the ring is left out.
+ * For one process at a time.  A look takes count + 1 slots; one that takes more
+ * than half of the ring is dropped.
  */
 extern void sample_ring_put(SampleRing *ring, const SampleLook *look,
                             const SampleRecord *records);
 
-/* Slots in all, and slots in use. */
+/* The number of slots, and of slots in use. */
 extern uint64_t sample_ring_slots(const SampleRing *ring);
 extern uint64_t sample_ring_used(const SampleRing *ring);
 
@@ -68,22 +70,23 @@ typedef struct SampleCursor
 	uint64_t end;
 } SampleCursor;
 
-/* From the oldest look there is to the newest there is now. */
+/* From the oldest look to the newest one at this moment. */
 extern SampleCursor sample_cursor(const SampleRing *ring);
 
 /*
- * From a look on before which all are older than SINCE: not the first that is not, but
- * near it, so that who wants the last second need not go through a quarter of an hour.
+ * From a look before which all are older than since: not the first that is not
+ * older, but near it, so that a reader of the last second need not scan a
+ * quarter of an hour.
  */
 extern SampleCursor sample_cursor_since(const SampleRing *ring, int64_t since);
 
-/* From the newest on: that one, if any. */
+/* From the newest look on: only that one, if any. */
 extern SampleCursor sample_cursor_newest(const SampleRing *ring);
 
 /*
- * The next look and its records, of which there is room for so many (as many as
- * processes can be).  False: there is none.  Looks that were overwritten since the
- * cursor was made are left out.
+ * Read the next look and its records; room is how many records fit (as many as
+ * there can be processes).  False: there is none.  Looks that were overwritten
+ * since the cursor was made are skipped.
  */
 extern bool sample_cursor_next(SampleCursor *cursor, SampleLook *look,
                                SampleRecord *records, uint32_t room);

@@ -1,25 +1,26 @@
 /*
  * sampler.c
- *		The background worker that looks what sessions are doing.
+ *		The background worker that samples what sessions are doing.
  *
- * PostgreSQL counts no waits and times none, so what sessions wait for has to be
- * seen: pgflash.sample_rate times a second the sampler looks at all of them
- * (sampler_look.c) and writes down, in a ring in shared memory (sample_ring.c), those
- * that are not idle.  Once a second it reads what processes use of processors
- * (sampler_cpu.c).  The views read the ring (sampler_views.c).
+ * PostgreSQL neither counts nor times waits, so they have to be observed.
+ * pgflash.sample_rate times a second the sampler looks at all sessions
+ * (sampler_look.c) and records those that are not idle in a ring in shared
+ * memory (sample_ring.c).  Once a second it reads how much processor time
+ * processes use (sampler_cpu.c).  The views read the ring (sampler_views.c).
  *
- * Looks follow a clock that does not wait for them: one that came late does not
- * delay the next, and what was missed is not made up for.  With each look stands the
- * time since the one before.  If that is more than two intervals (a machine too busy,
- * a sampler that was stopped) the look stands for one interval, and what was before
- * is a gap: time of which nothing is known, which is not the same as idle.
+ * Looks follow a clock that does not wait for them: a late look does not delay
+ * the next, and missed looks are not made up for.  Each look records the time
+ * since the previous one.  If that is more than two intervals (an overloaded
+ * machine, a sampler that was stopped), the look stands for one interval, and
+ * the time before is a gap: time of which nothing is known, which is not the
+ * same as idle.
  *
  * The worker needs no database and no cache, and runs during recovery and on a
- * standby.  It takes no lock but those of the list of background workers.
+ * standby.  It takes no lock except those on the list of background workers.
  *
- * Crash: an error or a signal ends the worker and the postmaster starts it again;
- * the ring stays, and the time without it is a gap.  If it is killed, PostgreSQL
- * begins anew with all processes and fresh memory, as ever.
+ * Crash: an error or a signal ends the worker, and the postmaster restarts it;
+ * the ring stays, and the time without a sampler is a gap.  If it is killed,
+ * PostgreSQL restarts all processes with fresh memory, as always.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -50,10 +51,10 @@
 #define MILLISECOND_NS UINT64CONST(1000000)
 #define SECOND_US      1000000U
 
-/* A wait this short is slept: a latch counts in milliseconds. */
+/* A wait this short is slept, since a latch counts in milliseconds. */
 #define SLEEP_NS_MAX (10 * MILLISECOND_NS)
 
-/* Processors' time is looked at so often. */
+/* How often processor time is read. */
 #define CPU_INTERVAL_NS SECOND_NS
 
 PGDLLEXPORT void pgflash_sampler_main(Datum argument);
@@ -69,13 +70,13 @@ static SampleRecord *records;
 static size_t
 shared_size_bytes(void)
 {
-	/* As PostgreSQL counts them, before it has made them. */
+	/* PostgreSQL's formula, since it has not created them yet. */
 	sampler_process_count = (uint32) (MaxBackends + NUM_AUXILIARY_PROCS);
 	return MAXALIGN(offsetof(SamplerShared, process) +
 	                sampler_process_count * sizeof(SamplerProcess));
 }
 
-/* At least two looks that find everybody at work. */
+/* Room for at least two looks that find all processes at work. */
 static uint64
 slot_count(void)
 {
@@ -84,7 +85,7 @@ slot_count(void)
 	return Max(asked, 2 * ((uint64) sampler_process_count + 1));
 }
 
-/* Comes after the other, which counts the processes. */
+/* Called after the other, which counts the processes. */
 static size_t
 ring_size_bytes(void)
 {
@@ -143,14 +144,14 @@ now_ns(void)
 	return (uint64) now.tv_sec * SECOND_NS + (uint64) now.tv_nsec;
 }
 
-/* What time the look stands for, and what time none does. */
+/* Determine what time the look stands for, and what time no look covers. */
 static void
 judge_cadence(SampleLook *look, uint64 at_ns, bool was_off)
 {
 	SamplerShared *shared = sampler_shared;
 	uint64 elapsed_us = (at_ns - shared->last_look_ns) / MICROSECOND_NS;
 	uint64 gap_us = 0;
-	/* After a change of the rate, either interval is in time. */
+	/* After a change of the rate, a look within either interval is in time. */
 	uint64 expected_us = Max(look->interval_us, shared->last_interval_us);
 
 	look->covers_us = look->interval_us;
@@ -207,20 +208,20 @@ rest(uint64 until_ns)
 
 	if (left_ns <= SLEEP_NS_MAX)
 	{
-		/* A signal ends it. */
+		/* A signal ends the sleep. */
 		if (left_ns > 0)
 			pg_usleep((long) (left_ns / MICROSECOND_NS));
 		if (!PostmasterIsAlive())
 			proc_exit(1);
 		return;
 	}
-	/* Up to a millisecond late, which costs less than to wake twice. */
+	/* Up to a millisecond late, which costs less than waking twice. */
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 	                 (long) (left_ns / MILLISECOND_NS + 1), PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 }
 
-/* Until it is told otherwise. */
+/* Rest until told otherwise. */
 static void
 rest_while_off(void)
 {
@@ -229,7 +230,7 @@ rest_while_off(void)
 	ResetLatch(MyLatch);
 }
 
-/* Look as often as one should until something is to be done about it. */
+/* Look at the given rate until a signal has to be handled. */
 static void
 run(void)
 {
@@ -238,7 +239,10 @@ run(void)
 	uint32 interval_us = SECOND_US / (uint32) setting_sample_rate_hz;
 	uint64 interval_ns = interval_us * MICROSECOND_NS;
 	bool was_off = pg_atomic_read_u32(&sampler_shared->rate_hz) == 0;
-	/* Counted from the last look, or many reloads would put the next one off. */
+	/*
+	 * Counted from the last look; otherwise repeated reloads would postpone the
+	 * next one.
+	 */
 	uint64 next_ns = Max(now_ns(), sampler_shared->last_look_ns + interval_ns);
 
 	pg_atomic_write_u32(&sampler_shared->rate_hz,
@@ -314,7 +318,7 @@ pgflash_sampler_main(Datum argument)
 		}
 	}
 
-	/* Not 0: who is ended by somebody's signal is started again. */
+	/* Not 0: after a signal the sampler must be restarted. */
 	proc_exit(1);
 }
 

@@ -14,8 +14,8 @@
 #include "sampler/sample_ring.h"
 
 /*
- * A type of process is a number: PostgreSQL's own, or a name of a background worker,
- * which are numbered as they are met.
+ * A process type is a number: PostgreSQL's own, or that of a background
+ * worker's name; names are numbered as they appear.
  */
 #define SAMPLER_TYPE_NAMED    32
 #define SAMPLER_TYPE_PARALLEL SAMPLER_TYPE_NAMED
@@ -23,7 +23,7 @@
 #define SAMPLER_NAMES         64
 #define SAMPLER_TYPES         (SAMPLER_TYPE_NAMED + SAMPLER_NAMES)
 
-/* Time of processors, in microseconds. */
+/* Processor time, in microseconds. */
 typedef struct SamplerCpu
 {
 	pg_atomic_uint64 user_us;
@@ -31,21 +31,21 @@ typedef struct SamplerCpu
 	pg_atomic_uint32 processes;
 } SamplerCpu;
 
-/* What the process of one PGPROC had used when it was last looked at. */
+/* What the process of one PGPROC had used at its last reading. */
 typedef struct SamplerProcess
 {
-	pid_t pid; /* 0: none was there */
+	pid_t pid; /* 0: there was none */
 	uint8 type;
-	uint64 started; /* ticks since boot: a pid can come again */
+	uint64 started; /* ticks since boot: a pid may be reused */
 	uint64 user_us;
 	uint64 system_us;
 	TimestampTz state_start;
 } SamplerProcess;
 
-/* All but the ring; written by the sampler alone, read by anybody. */
+/* All but the ring; only the sampler writes it, any process may read it. */
 typedef struct SamplerShared
 {
-	pg_atomic_uint32 pid; /* 0: it does not run */
+	pg_atomic_uint32 pid; /* 0: it is not running */
 	pg_atomic_uint32 rate_hz;
 	pg_atomic_uint64 looks;
 	pg_atomic_uint64 missed;
@@ -60,9 +60,9 @@ typedef struct SamplerShared
 	bool cpu_readable;
 	SamplerCpu cpu[SAMPLER_TYPES];
 	SamplerCpu postmaster;
-	SamplerCpu unattributed;   /* of processes that had ended unseen */
+	SamplerCpu unattributed;   /* of processes that ended unseen */
 	SamplerCpu exited;         /* as far as they were seen */
-	uint64 base_postmaster[2]; /* of before this memory was made */
+	uint64 base_postmaster[2]; /* from before this memory was created */
 	uint64 base_children[2];
 	SamplerProcess process[]; /* one for each PGPROC */
 } SamplerShared;
@@ -99,30 +99,32 @@ typedef struct SamplerSession
 	TimestampTz state_start;
 } SamplerSession;
 
-/* To be called once, by the sampler. */
+/* Called once, by the sampler. */
 extern void sampler_look_begin(void);
 
-/* The sessions that are at work, into at most sampler_process_count records. */
+/*
+ * Record the sessions at work, at most sampler_process_count; returns how many.
+ */
 extern uint32 sampler_look(SampleRecord *records, uint32 *idle);
 
-/* The session of one place in the list of processes. */
+/* Read the session at one place in the list of processes. */
 extern SamplerPresence sampler_session(uint32 place, SamplerSession *session);
 
-/* The type of a background worker that is no session; false: it is none. */
+/* The type of a background worker without a session; false: it is none. */
 extern bool sampler_type_of_worker(int pid, uint8 *type);
 
 extern const char *sampler_type_name(uint8 type);
 extern bool sampler_type_is_foreground(uint8 type);
 
-/* As pg_stat_activity names it; NULL where it shows none. */
+/* As in pg_stat_activity; NULL where that shows none. */
 extern const char *sampler_state_name(uint8 state);
 
 /* ---- sampler_cpu.c ------------------------------------------------------------ */
 
-/* The postmaster, when there is nobody else. */
+/* Called by the postmaster, before there are other processes. */
 extern void sampler_cpu_create(SamplerShared *shared);
 
-/* Once a second. */
+/* Called once a second. */
 extern void sampler_cpu_look(void);
 
 #endif

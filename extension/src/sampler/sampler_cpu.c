@@ -1,18 +1,20 @@
 /*
  * sampler_cpu.c
- *		What the server's processes use of processors, by type, from /proc.
+ *		Processor time used by the server's processes, by type, from /proc.
  *
- * /proc/PID/stat has a process's time in user and system mode.  Reading it costs
- * some microseconds, so each is read once a second at most, and not at all while the
- * session idles.  What was added since the last reading is booked to the type.
+ * /proc/PID/stat has a process's time in user and system mode.  Reading it
+ * costs some microseconds, so each is read at most once a second, and not at
+ * all while the session is idle.  The increase since the previous reading is
+ * added to the process's type.
  *
- * What a process uses between its last reading and its end is nowhere to be read,
- * but the postmaster's own stat has the sum of all children that have ended.  What of
- * that sum was not booked before is shown as "unattributed": short sessions, for the
- * most part.  So the rows together are the server's whole time.
+ * What a process uses between its last reading and its end cannot be read, but
+ * the postmaster's own stat has the total of all children that have ended.  The
+ * part of that total that was not booked before is shown as "unattributed":
+ * short sessions, for the most part.  So the rows add up to the server's whole
+ * time.
  *
- * Locking: none; the sampler alone writes.  The readings are kept in shared memory,
- * so that a sampler that is started again goes on from them.
+ * Locking: none; only the sampler writes.  The readings are kept in shared
+ * memory, so that a restarted sampler continues from them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -56,7 +58,7 @@ ticks_us(uint64 ticks)
 static bool
 parse(const char *text, Stat *stat)
 {
-	/* The name is in brackets, and may have brackets in it. */
+	/* The name is in parentheses, and may contain parentheses. */
 	const char *at = strrchr(text, ')');
 	uint64 fields[FIELD_STARTED + 1] = { 0 };
 
@@ -79,7 +81,7 @@ parse(const char *text, Stat *stat)
 	return true;
 }
 
-/* No allocation, no report: the postmaster calls it, too. */
+/* No allocation, no report: the postmaster calls this, too. */
 static bool
 read_stat(pid_t pid, Stat *stat)
 {
@@ -100,7 +102,10 @@ read_stat(pid_t pid, Stat *stat)
 	return parse(text, stat);
 }
 
-/* By the postmaster, when there is nobody else: what it had used before. */
+/*
+ * Called by the postmaster, before there are other processes: notes what was
+ * used earlier.
+ */
 void
 sampler_cpu_create(SamplerShared *shared)
 {
@@ -147,9 +152,9 @@ forget(SamplerProcess *process)
 }
 
 /*
- * Book what a process has used since the last time.  The kernel scales ticks to the
- * exact sum of both, so one of the two can shrink a little: it then counts nothing
- * until it is past where it was.
+ * Book what a process has used since the previous reading.  The kernel scales
+ * ticks to the exact sum of both modes, so one of the two can shrink a little:
+ * it then counts nothing until it has passed its previous value.
  */
 static void
 book(SamplerProcess *process, uint8 type, const Stat *stat)
@@ -163,7 +168,10 @@ book(SamplerProcess *process, uint8 type, const Stat *stat)
 	add(&sampler_shared->cpu[type], user, system);
 }
 
-/* Is the process of this place there, and of which type?  It may be no session. */
+/*
+ * Is the process of this place there, and of which type?  It may have no
+ * session.
+ */
 static SamplerPresence
 find(uint32 place, pid_t pid, SamplerSession *session)
 {
@@ -219,8 +227,9 @@ look_at(uint32 place, uint32 *processes)
 }
 
 /*
- * What children have used that were waited for before the look began: all of them had
- * left the list of processes by then, so what was booked for them is in "exited".
+ * The time of children that had been waited for when the look began.  All of
+ * them had left the list of processes by then, so what was booked for them is
+ * in "exited".
  */
 static void
 look_at_postmaster(const Stat *stat)

@@ -3,16 +3,16 @@
  *		One look at what all sessions are doing.
  *
  * pg_stat_activity copies every session's strings and searches the list of
- * processes anew for each; that is too much to do ten times a second.  Everything
- * wanted here lies in two arrays of shared memory: PGPROC has the wait event,
- * PgBackendStatus has state, user, database and query id.  They are read where they
- * are.
+ * processes again for each; that is too much to do ten times a second.
+ * Everything needed here is in two arrays of shared memory: PGPROC has the wait
+ * event, PgBackendStatus has state, user, database and query id.  They are read
+ * in place.
  *
- * Locking: none, but for the name of a background worker that is seen for the first
- * time.  PgBackendStatus counts its changes, so that a reader knows when it has read
- * in the middle of one; it then tries again, a few times.  The wait event is one
- * word, read by itself, as pg_stat_activity does: state and event may be a moment
- * apart.
+ * Locking: none, except for the name of a background worker that is seen for
+ * the first time.  PgBackendStatus counts its changes, so a reader can tell
+ * that it has read in the middle of one; it then retries a few times.  The wait
+ * event is a single word, read by itself, as pg_stat_activity does: state and
+ * event may be a moment apart.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -30,12 +30,14 @@
 #include "sampler/wait_class.h"
 #include "server/compat.h"
 
-/* A session that is being changed each time we look will be there the next time. */
+/* A session that changes at each attempt will be seen at the next look. */
 #define TRIES_MAX 8
 
 #define WAIT_CLASS_MASK 0xFF000000U
 
-/* The name of a background worker, found once in the life of the process. */
+/*
+ * The name of a background worker, looked up once in the life of the process.
+ */
 typedef struct Known
 {
 	int pid;
@@ -51,7 +53,9 @@ sampler_look_begin(void)
 {
 	bool found;
 
-	/* PostgreSQL made it before anybody could be forked: this finds it. */
+	/*
+	 * PostgreSQL created it before it forked any process; this call finds it.
+	 */
 	statuses = ShmemInitStruct(
 		"Backend Status Array",
 		mul_size(sizeof(PgBackendStatus), (Size) COMPAT_STATUS_SLOTS), &found);
@@ -121,7 +125,7 @@ sampler_type_is_foreground(uint8 type)
 	return type == B_BACKEND || type == SAMPLER_TYPE_PARALLEL;
 }
 
-/* As pg_stat_activity names it; NULL where it shows none. */
+/* As in pg_stat_activity; NULL where that shows none. */
 const char *
 sampler_state_name(uint8 state)
 {
@@ -149,9 +153,9 @@ sampler_state_name(uint8 state)
 /* ---- one session ------------------------------------------------------------------- */
 
 /*
- * Has it nothing to do?  Where the state is not known (track_activities is off, or
- * it is none of a client's processes) the wait event tells: waiting for whoever
- * gives it work.
+ * Does it have nothing to do?  If the state is unknown (track_activities is
+ * off, or it does not belong to a client), the wait event tells: it waits for
+ * whatever gives it work.
  */
 static bool
 is_idle(uint8 type, uint8 state, uint32 wait_event)
@@ -169,7 +173,7 @@ is_idle(uint8 type, uint8 state, uint32 wait_event)
 	       (wait_type == PG_WAIT_EXTENSION && state != STATE_RUNNING);
 }
 
-/* Copy what is wanted of a status. */
+/* Copy the wanted fields of a status. */
 static SamplerPresence
 read_status(volatile PgBackendStatus *status, SamplerSession *session,
             BackendType *type, TimestampTz *start)

@@ -2,12 +2,12 @@
  * sampler_views.c
  *		The SQL functions behind the views of the sampler.
  *
- * They copy look after look out of the ring and make rows of them; what is
- * overwritten meanwhile is left out.  A wait event is a number in the ring; its name
- * and class are found once a query.
+ * They copy one look after another from the ring and turn them into rows; looks
+ * overwritten meanwhile are skipped.  In the ring a wait event is a number; its
+ * name and class are looked up once per query.
  *
- * Who is no member of pg_read_all_stats sees the sessions of the roles whose
- * privileges he has, as in pg_stat_activity.
+ * A user who is not a member of pg_read_all_stats sees only the sessions of
+ * roles whose privileges the user has, as in pg_stat_activity.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -62,7 +62,7 @@ add_if(Row *row, bool known, Datum value)
 	add(row, value);
 }
 
-/* A text that was made before; 0 is null. */
+/* Add a text made earlier; 0 is null. */
 static void
 add_text(Row *row, Datum text)
 {
@@ -90,7 +90,9 @@ text_or_null(const char *text)
 
 /* ---- words ------------------------------------------------------------------------- */
 
-/* A wait event's names, and its class for clients [1] and others [0]. */
+/*
+ * A wait event's names, and its class for client processes [1] and others [0].
+ */
 typedef struct EventWords
 {
 	uint32 wait_event; /* key */
@@ -157,8 +159,9 @@ add_who(Row *row, Words *words, const SampleRecord *record)
 }
 
 /*
- * Was it between two statements of a transaction, on its way to wait for its client?
- * That is no time of a statement, and in no active_time either.
+ * Was the session between two statements of a transaction, about to wait for
+ * its client?  That is not time of a statement, and is not part of active_time
+ * either.
  */
 static bool
 is_between_statements(const SampleRecord *record)
@@ -188,7 +191,7 @@ add_what(Row *row, Words *words, const SampleRecord *record)
 
 /* ---- looks ------------------------------------------------------------------------- */
 
-/* A reading of the ring, of one period, by one user. */
+/* One user's reading of the ring, over one period. */
 typedef struct Reading
 {
 	SampleCursor cursor;
@@ -196,7 +199,7 @@ typedef struct Reading
 	SampleRecord *records;
 	TimestampTz since;
 	TimestampTz until;
-	bool all; /* sees everybody */
+	bool all; /* sees all sessions */
 	Oid last_user;
 	bool last_user_seen;
 } Reading;
@@ -291,10 +294,10 @@ pgflash_active_sessions_rows(PG_FUNCTION_ARGS)
 
 /* ---- by the minute ------------------------------------------------------------------ */
 
-/* What samples of one minute have in common, and how many there are. */
+/* What samples of one minute have in common, and their number. */
 typedef struct Bucket
 {
-	/* The key; who and what are a record without its process. */
+	/* The key; common is a record without its process. */
 	int64 minute;
 	SampleRecord common;
 
@@ -311,8 +314,8 @@ minute_of(int64 at)
 }
 
 /*
- * Count a record.  The last bucket of its place in the look is likely to be its own
- * again, which spares most of the searching.
+ * Count a record.  The last bucket used for its place in the look is likely to
+ * match again, which saves most of the searching.
  */
 static void
 count(HTAB *buckets, Bucket **last, const SampleLook *look,
@@ -576,7 +579,7 @@ pgflash_backend_cpu_rows(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < SAMPLER_TYPES; i++)
 	{
-		/* Nobody is of a type that has no name as yet. */
+		/* A type without a name has no processes yet. */
 		if (pg_atomic_read_u64(&shared->cpu[i].user_us) +
 		        pg_atomic_read_u64(&shared->cpu[i].system_us) +
 		        pg_atomic_read_u32(&shared->cpu[i].processes) >

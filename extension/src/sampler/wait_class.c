@@ -2,18 +2,21 @@
  * wait_class.c
  *		Which wait class a wait event belongs to.
  *
- * PostgreSQL names some 250 wait events of nine types, by what a process waits for.
- * The classes say what that means to a client: a wait for the log to reach the disk
- * is a commit's, whether it shows as a read, a lock or a message.  They are Oracle's,
- * so that a profile can be laid beside other people's.
+ * PostgreSQL names some 250 wait events of nine types, by what a process waits
+ * for.  The classes say what that means to a client: a wait for the log to
+ * reach the disk belongs to a commit, whether it appears as a read, a lock or a
+ * message.  They are Oracle's, so that a profile can be compared with those of
+ * other databases.
  *
- * Time of clients (client backends and their parallel workers) in any class but Idle
- * is database time.  All others' waits are System I/O, or Idle where nobody can be
- * waiting for them; neither is database time, and nor is a background process's work.
+ * Time of clients (client backends and their parallel workers) in any class but
+ * Idle is database time.  Waits of all other processes are System I/O, or Idle
+ * where no client can be waiting for them.  Neither is database time, nor is a
+ * background process's work.
  *
- * Names changed case between majors (WALWrite, WalWrite), so case is ignored.  The
- * report classifies by the same table in Python (pgflash.model.waits); a test
- * compares the two for every event that a server knows.
+ * Names changed case between major versions (WALWrite, WalWrite), so case is
+ * ignored.  The report classifies by the same table in Python
+ * (pgflash.model.waits); a test compares the two for every event that a server
+ * knows.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -26,13 +29,13 @@
 typedef struct Rule
 {
 	const char *type;  /* NULL: any */
-	const char *event; /* NULL: all of the type; "name*": that begin so */
+	const char *event; /* NULL: all of the type; "name*": with this prefix */
 	WaitClass wait_class;
 } Rule;
 
-/* The first that fits. */
+/* The first match counts. */
 static const Rule rules[] = {
-	/* Since 17 an event of type Extension, before that a lightweight lock. */
+	/* Since 17 an event of type Extension; before, a lightweight lock. */
 	{ NULL, "FlashCacheRead", WAIT_CLASS_USER_IO },
 
 	{ "IO", "WalSync", WAIT_CLASS_COMMIT },
@@ -42,7 +45,10 @@ static const Rule rules[] = {
 
 	{ "LWLock", "WALBufMapping", WAIT_CLASS_CONFIGURATION },
 	{ "Timeout", "RegisterSyncRequest", WAIT_CLASS_CONFIGURATION },
-	/* Who has to clean a buffer before it can read has too few of them. */
+	/*
+	 * A process that must clean a buffer before it can read has too few of
+	 * them.
+	 */
 	{ "IO", "DataFileWrite", WAIT_CLASS_CONFIGURATION },
 	{ "IO", "WalInit*", WAIT_CLASS_CONFIGURATION },
 	{ "IPC", "Checkpoint*", WAIT_CLASS_CONFIGURATION },
@@ -65,7 +71,7 @@ static const Rule rules[] = {
 
 	{ "Client", NULL, WAIT_CLASS_NETWORK },
 
-	/* A throttle: a vacuum's nap, a base backup's pace. */
+	/* Throttling: a vacuum's delay, a base backup's rate. */
 	{ "Timeout", NULL, WAIT_CLASS_IDLE },
 };
 

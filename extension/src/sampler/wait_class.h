@@ -27,10 +27,10 @@ typedef enum WaitClass
 
 #define WAIT_CLASSES (WAIT_CLASS_IDLE + 1)
 
-/* Does a client wait for what a process of this type waits for? */
+/* Does a client wait whenever a process of this type waits? */
 extern bool wait_class_is_foreground(const char *backend_type);
 
-/* No type, or an empty one: there is no wait event. */
+/* type NULL or empty: there is no wait event. */
 extern WaitClass wait_class_of(bool foreground, const char *type,
                                const char *event);
 

@@ -2,9 +2,9 @@
  * wait_views.c
  *		Which wait events this server knows, and the class of each.
  *
- * PostgreSQL lists its wait events since 17 (pg_wait_events); here they are asked
- * for by number, until it knows no more, so that there is a list in 15 and 16 as
- * well, and with it the class that the sampler gives them.
+ * PostgreSQL lists its wait events since 17 (pg_wait_events).  Here they are
+ * queried by number, until one is unknown.  So 15 and 16 have a list as well,
+ * and it includes the class that the sampler assigns.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -25,7 +25,7 @@
 PG_FUNCTION_INFO_V1(pgflash_wait_class);
 PG_FUNCTION_INFO_V1(pgflash_wait_events_rows);
 
-/* Types whose events have numbers from 0 on without a hole. */
+/* Types whose events are numbered from 0 without holes. */
 static const uint32 numbered[] = { PG_WAIT_ACTIVITY, PG_WAIT_CLIENT,
 	                               PG_WAIT_IPC, PG_WAIT_TIMEOUT, PG_WAIT_IO };
 

@@ -194,7 +194,7 @@ typedef struct Setting
 	const char *name;
 	bool of_cache;
 	char *
-		asked; /* in the configuration, before the setting was defined; or NULL */
+		asked; /* in the configuration, before we defined the setting; or NULL */
 } Setting;
 
 static Setting settings[] = {

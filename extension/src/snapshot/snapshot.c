@@ -1,25 +1,30 @@
 /*
  * snapshot.c
- *		Taking a snapshot: what the server has counted up to now, kept in tables.
+ *		Takes a snapshot: what the server has counted up to now, kept in tables.
  *
- * pgflash_snapshot() is one transaction: a head, its sections, and what the next
- * snapshot will subtract from (snapshot_delta.c).  So a snapshot that fails halfway, or
- * whose transaction is rolled back, leaves nothing behind, and the next one begins where
- * the one before had ended.  Nobody's statistics are reset.
+ * pgflash_snapshot() is one transaction: a head, its sections, and the values
+ * that the next snapshot will subtract (snapshot_delta.c).  So a snapshot that
+ * fails halfway, or whose transaction is rolled back, leaves nothing behind,
+ * and the next one starts where the previous one ended.  No statistics are
+ * reset.
  *
- * Two at once wait for one another, by a lock on the extension: not on the table, where a
- * vacuum would stand in the way.  DROP EXTENSION waits for it, too.
+ * Two concurrent snapshots wait for one another, by a lock on the extension:
+ * not on the table, where a vacuum would block them.  DROP EXTENSION waits for
+ * that lock, too.
  *
- * It writes with the rights of the extension's owner, so that pg_monitor is enough to call
- * it, and reads with those of pg_monitor (rights.c).  The names of what is not PostgreSQL's
- * own are qualified, and search_path leads nowhere else.  Triggers that somebody put on
- * the tables, with a right that was granted too freely, do not fire.
+ * It writes with the rights of the extension's owner, so that pg_monitor is
+ * enough to call it, and reads with those of pg_monitor (rights.c).  Names of
+ * objects that are not PostgreSQL's own are qualified, and search_path leads
+ * nowhere else.  Triggers that someone created on the tables, with a right that
+ * was granted too freely, do not fire.
  *
- * The disk is the owner's: who is no superuser can take COMMANDS_A_DAY snapshots a day.
+ * The disk is the owner's: users who are not superusers can take COMMANDS_A_DAY
+ * snapshots a day.
  *
- * Counters run from the start of the server, or from its last crash, which takes shared
- * memory and with it all counting down, but not the postmaster.  The moment is noted in
- * shared memory; snapshots with different ones have nothing to do with each other.
+ * Counters run from the start of the server or from its last crash.  A crash
+ * destroys shared memory, and all counts with it, but not the postmaster.  The
+ * moment when counting began is noted in shared memory; snapshots for which it
+ * differs are unrelated.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -49,10 +54,10 @@
 
 PG_FUNCTION_INFO_V1(pgflash_snapshot);
 
-/* By command, of all who are no superusers together; some 30 MB. */
+/* By command, for all users together who are not superusers; some 30 MB. */
 #define COMMANDS_A_DAY 1000
 
-/* What a session may have set, and what would change or slow what we read and write. */
+/* Settings of the session that would change or slow what we read and write. */
 static const char *const settings[][2] = {
 	{ "search_path", "pg_catalog, pg_temp" },
 	{ "extra_float_digits", "1" },
@@ -61,7 +66,9 @@ static const char *const settings[][2] = {
 	{ "session_replication_role", FC_BROKEN(TRIGGERS) ? "origin" : "replica" },
 };
 
-/* When counting began: the server's start, or that after a crash. */
+/*
+ * When counting began: at the server's start, or at its restart after a crash.
+ */
 static TimestampTz *counting_since;
 
 static size_t
@@ -70,7 +77,7 @@ counting_size_bytes(void)
 	return sizeof(*counting_since);
 }
 
-/* Comes again after a crash, with memory that is new. */
+/* Runs again after a crash, with new memory. */
 static void
 start_counting(void *memory)
 {
@@ -97,7 +104,7 @@ set_settings(void)
 		                         false);
 }
 
-/* No two snapshots of this database at once. */
+/* Prevent two concurrent snapshots of this database. */
 static void
 take_turns(Snapshooting *now)
 {
@@ -126,8 +133,8 @@ take_turns(Snapshooting *now)
 }
 
 /*
- * Names are looked up with the rights of now, as pg_monitor need not have a right to the
- * schema; what is found is run with its own.
+ * Names are looked up with the current rights, since pg_monitor need not have a
+ * right to the schema; the plan is then executed with pg_monitor's rights.
  */
 void
 snapshot_read(const char *query, int count, Oid *types, Datum *values)
@@ -140,7 +147,7 @@ snapshot_read(const char *query, int count, Oid *types, Datum *values)
 	SPI_freeplan(plan);
 }
 
-/* A column of the first row, which is a number or a time; 0 if there is none. */
+/* Read a column of the first row, a number or a time; 0 if there is none. */
 static int64
 read_number(int column)
 {
@@ -153,7 +160,7 @@ read_number(int column)
 	return is_null ? 0 : DatumGetInt64(value);
 }
 
-/* The newest snapshot, if counting has gone on since. */
+/* Find the newest snapshot, if counting has continued since. */
 static void
 find_previous(Snapshooting *now)
 {
@@ -255,7 +262,10 @@ snapshot_take(const char *origin)
 	before = rights_as_now();
 	take_turns(&now);
 
-	/* What waited its turn does not count; what was read before is no longer so. */
+	/*
+	 * Time spent waiting does not count, and statistics read before are
+	 * outdated.
+	 */
 	INSTR_TIME_SET_CURRENT(begin);
 	pgstat_clear_snapshot();
 	SPI_connect();

@@ -1,6 +1,6 @@
 /*
  * snapshot.h
- *		Snapshots: what the files that take them have of each other.
+ *		Snapshots: what the files that take them declare for each other.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -15,33 +15,35 @@
 
 /* ---- snapshot.c: taking one ---------------------------------------------------- */
 
-/* Who is taking a snapshot, and where it goes. */
+/* The snapshot being taken, and where it goes. */
 typedef struct Snapshooting
 {
 	Oid extension;
-	const char *schema; /* of the extension, quoted, with a dot behind it */
+	const char *schema; /* of the extension, quoted, followed by a dot */
 	int64 id;
 	int64 previous_id; /* 0 = none: there are no deltas */
 	TimestampTz previous_at;
 	TimestampTz taken_at;
 } Snapshooting;
 
-/* Take a snapshot in this database; its id.  In a transaction. */
+/*
+ * Take a snapshot in this database; returns its id.  Call it in a transaction.
+ */
 extern int64 snapshot_take(const char *origin);
 
 /*
- * Read by SPI what is not a table of ours, with no more rights than that takes; the
- * result is where SPI leaves it.
+ * Read by SPI what is not one of our tables, with no more rights than that
+ * takes; the result is where SPI leaves it.
  */
 extern void snapshot_read(const char *query, int count, Oid *types,
                           Datum *values);
 
-/* Ask for its memory. */
+/* Request its memory. */
 extern void snapshot_install(void);
 
 /* ---- snapshot_json.c: a section as text ------------------------------------------ */
 
-/* {"columns": [...], "rows": [[...], ...]}, one call after the other. */
+/* {"columns": [...], "rows": [[...], ...]}, built by one call after another. */
 extern void section_begin(StringInfo text, const char *const *columns,
                           int count);
 extern void section_row(StringInfo text);
@@ -51,7 +53,7 @@ extern void section_number(StringInfo text, double value);
 extern void section_text(StringInfo text, const char *value);
 extern void section_end(StringInfo text);
 
-/* All that SPI has just read. */
+/* Everything that SPI has just read. */
 extern void section_of_result(StringInfo text);
 
 /* ---- snapshot_sections.c: what a snapshot is made of ------------------------------ */
@@ -64,13 +66,15 @@ extern void snapshot_section_keep(const Snapshooting *now, const char *name,
 
 /* ---- snapshot_host.c: the machine, from /proc --------------------------------------- */
 
-/* Each writes a section; NULL, or why it cannot be had. */
+/* Each writes a section; returns NULL, or why it is not available. */
 extern const char *snapshot_host_cpu(StringInfo text);
 extern const char *snapshot_host_memory(StringInfo text);
 extern const char *snapshot_host_disks(StringInfo text);
 extern const char *snapshot_host_state(StringInfo text);
 
-/* ---- snapshot_delta.c: what happened since the snapshot before ------------------------ */
+/*
+ * ---- snapshot_delta.c: what happened since the previous snapshot -----------
+ */
 
 #define DELTA_KEYS_MAX 4
 
@@ -78,31 +82,31 @@ extern const char *snapshot_host_state(StringInfo text);
 typedef struct DeltaValue
 {
 	const char *name;   /* in the section */
-	const char *column; /* of what is read; NULL: the same */
+	const char *column; /* where it is read; NULL: the same */
 	const char *older;  /* its name in older versions, or NULL */
-	bool ranked;        /* rows with much of it are kept one by one */
+	bool ranked;        /* rows with large values of it are kept singly */
 } DeltaValue;
 
-/* What is counted by row, such as statements. */
+/* Something that is counted row by row, such as statements. */
 typedef struct DeltaKind
 {
 	const char *section;
 	const char *const
-		*keys; /* columns, all of them integers; unless SPI reads, NULL */
+		*keys; /* columns, all of them integers; NULL unless SPI reads */
 	int key_count;
 	const DeltaValue *values;
 	int value_count;
-	/* A column that differs when the row's counters began anew, or NULL. */
+	/* A column that changes when the row's counters start over, or NULL. */
 	const char *birth;
-	Size tag_size; /* what is remembered of a row beside its numbers */
-	int limit;     /* of rows that are kept one by one */
+	Size tag_size; /* what is remembered of a row besides its numbers */
+	int limit;     /* on the number of rows kept singly */
 } DeltaKind;
 
-/* Values of one row; what was read, or what happened. */
+/* The values of one row: as read, or as differences. */
 typedef struct DeltaRow
 {
 	int64 key[DELTA_KEYS_MAX];
-	bool null_key; /* the row of what has no row of its own */
+	bool null_key; /* the row of everything without a row of its own */
 	double birth;
 	char *tag;
 	double *value;
@@ -113,35 +117,37 @@ typedef struct DeltaSet
 	const DeltaKind *kind;
 	uint32 count;
 	DeltaRow *rows;
-	char *piece; /* of delta_add() */
+	char *piece; /* used by delta_add() */
 } DeltaSet;
 
-/* An empty one for up to so many rows, and another row of zeros in it. */
+/* Make an empty set for up to limit rows; add a row of zeros to it. */
 extern DeltaSet *delta_make(const DeltaKind *kind, uint32 limit);
 extern DeltaRow *delta_add(DeltaSet *set);
 
-/* All that SPI has just read. */
+/* Everything that SPI has just read. */
 extern DeltaSet *delta_of_result(const DeltaKind *kind);
 
 /*
- * What was kept last.  Its numbers mean something if it follows: if it was kept at the
- * snapshot before and counting has gone on since.  Its tags do anyway.
+ * What was kept last.  Its numbers are usable only if it follows: if it was
+ * kept at the previous snapshot and counting has continued since.  Its tags are
+ * always usable.
  */
 extern DeltaSet *delta_kept(const Snapshooting *now, const DeltaKind *kind,
                             bool *follows_out);
 
-/* Keep it for the next snapshot. */
+/* Keep the set for the next snapshot. */
 extern void delta_keep(const Snapshooting *now, const DeltaSet *set);
 
 /*
- * What happened between; rows without anything are left out.  Takes the tags of
- * before over into the rows of now.
+ * The difference between two sets, without rows in which nothing happened.
+ * Copies the tags of before to the rows of now.
  */
 extern DeltaSet *delta_between(const DeltaSet *before, DeltaSet *now);
 
 /*
- * Choose up to the limit of rows: those with most of any of the ranked values.  They come
- * first then, and the number of them is returned; all others are summed up in others.
+ * Choose up to the limit of rows: those with the largest ranked values.  They
+ * are moved to the front, and their number is returned; all others are summed
+ * up in others.
  */
 extern uint32 delta_choose(DeltaSet *set, DeltaRow *others);
 
@@ -161,37 +167,42 @@ typedef struct SnapshotFile
 	Oid number;
 } SnapshotFile;
 
-/* The name of a relation of this database; false if it has no such file. */
+/* The name of a relation of this database; false if there is no such file. */
 extern bool snapshot_name_here(const SnapshotFile *file, SnapshotName *name);
 
-/* That of a catalog of any database that was never rewritten; false if it is none. */
+/*
+ * The name of a catalog of any database that was never rewritten; false if it
+ * is none.
+ */
 extern bool snapshot_name_catalog(const SnapshotFile *file, SnapshotName *name);
 
-/* That of another database if it is known; else it will be asked for. */
+/*
+ * The name of a file of another database, if known; else it will be asked for.
+ */
 extern void snapshot_name_elsewhere(const SnapshotFile *file,
                                     SnapshotName *name);
 
-/* The next database after this one that has files to be named; InvalidOid: none. */
+/* The next database after this one with files to be named; InvalidOid: none. */
 extern Oid snapshot_names_wanted(Oid after);
 
 /* Name the files of this database. */
 extern void snapshot_names_answer(void);
 
-/* Nobody could be sent there. */
+/* Drop the requests: no visitor could be sent there. */
 extern void snapshot_names_forget(Oid database);
 
-/* Ask for its memory. */
+/* Request its memory. */
 extern void snapshot_names_install(void);
 
 /* ---- snapshot_statements.c, snapshot_relations.c, snapshot_samples.c ------------------ */
 
-/* Each keeps its section, or says why it cannot. */
+/* Each keeps its section; returns NULL, or why it cannot. */
 extern const char *snapshot_statements(const Snapshooting *now);
 extern const char *snapshot_relations(const Snapshooting *now);
 extern const char *snapshot_samples(const Snapshooting *now);
 extern const char *snapshot_sample_looks(const Snapshooting *now);
 
-/* Keep the texts of these statements, as far as pg_stat_statements has them. */
+/* Keep the texts of these statements, if pg_stat_statements has them. */
 extern void snapshot_texts_keep(const Snapshooting *now, const int64 *ids,
                                 int count);
 

@@ -1,21 +1,22 @@
 /*
  * snapshot_delta.c
- *		What happened since the snapshot before, row by row: of statements, of
+ *		What happened since the previous snapshot, row by row: of statements, of
  *		relations.
  *
- * Such rows are too many to be kept in every snapshot, and most of them stand still.
- * So what they had come to is kept once, in pgflash_snapshot_last, and a snapshot
- * holds the differences: the rows with most of something one by one, all others in
- * one row.
+ * There are too many such rows to keep them all in every snapshot, and most of
+ * them do not change.  So their totals are kept once, in pgflash_snapshot_last,
+ * and a snapshot holds the differences: the rows with the largest values
+ * singly, all others summed up in one row.
  *
- * The table is unlogged, which suits it: a crash empties it, and the counters with it.
- * It is written in the transaction of the snapshot, so that one that fails leaves the
- * state of the one before.  A set lies in it as an array of fixed size, so that ten
- * thousand rows are read and written at the speed of memory.
+ * The table is unlogged, as it should be: a crash empties it, and the counters,
+ * too.  It is written in the snapshot's transaction, so that a failed one
+ * leaves the previous state.  A set is stored in it as an array of fixed size,
+ * so that ten thousand rows are read and written at the speed of memory.
  *
- * Rows whose counters began anew (a reset, a statement that was evicted and came back,
- * a file number that was used again) show it by a smaller number, or another birth; all
- * they have counted since is what happened.  So no difference is ever negative.
+ * If a row's counters started over (a reset, a statement that was evicted and
+ * returned, a reused file number), a number is smaller, or the birth differs.
+ * Then everything that they have counted since is the difference.  So no
+ * difference is ever negative.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -33,10 +34,10 @@
 #include "broken.h"
 #include "snapshot/snapshot.h"
 
-/* Rows that delta_add() gets memory for at once. */
+/* How many rows delta_add() allocates at once. */
 #define ROWS_OF_A_PIECE 512
 
-/* Of a set as it lies in the table. */
+/* The head of a set as stored in the table. */
 typedef struct KeptHead
 {
 	uint32 row_bytes;
@@ -45,7 +46,10 @@ typedef struct KeptHead
 	int32 value_count;
 } KeptHead;
 
-/* A row's numbers, then its values, then its tag, all in multiples of 8. */
+/*
+ * The size of a row's numbers, then its values, then its tag, all in multiples
+ * of 8.
+ */
 static Size
 row_bytes(const DeltaKind *kind)
 {
@@ -64,7 +68,7 @@ make_set(const DeltaKind *kind, uint32 limit)
 	return set;
 }
 
-/* Room for values and tags of so many rows. */
+/* Allocate values and tags for this many rows. */
 static void
 give_room(DeltaSet *set, uint32 count)
 {
@@ -88,7 +92,9 @@ delta_make(const DeltaKind *kind, uint32 limit)
 	return make_set(kind, limit);
 }
 
-/* Values and tags come in pieces: the limit may be far more than what is needed. */
+/*
+ * Values and tags are allocated in pieces: the limit may far exceed the need.
+ */
 DeltaRow *
 delta_add(DeltaSet *set)
 {
@@ -141,7 +147,7 @@ key_of(Datum value, Oid type)
 	                       : (int64) number_of(value, type);
 }
 
-/* Where a column stands, from 0; -1: nowhere. */
+/* The position of a column, from 0; -1: it does not exist. */
 static int
 place_of(TupleDesc row, const char *name)
 {
@@ -212,7 +218,7 @@ read_row(DeltaSet *set, const Places *places, TupleDesc desc,
 	{
 		int place = places->value[v];
 
-		/* What this server does not count is not a number, and stays so. */
+		/* A value that this server does not count is NAN, and stays so. */
 		row->value[v] = place < 0 || nulls[place]
 		                    ? (place < 0 ? NAN : 0)
 		                    : number_of(values[place],
@@ -254,7 +260,7 @@ unpack(const DeltaKind *kind, const bytea *kept)
 	memcpy(&head, from, sizeof(head));
 	from += sizeof(head);
 
-	/* Of another version of the library. */
+	/* Written by another version of the library. */
 	if (head.row_bytes != row_bytes(kind) ||
 	    head.key_count != kind->key_count ||
 	    head.value_count != kind->value_count ||
@@ -412,7 +418,7 @@ index_rows(const DeltaSet *set)
 	return index;
 }
 
-/* Counts something else than it did, though it has the same key. */
+/* Does the row count something else than before, under the same key? */
 static bool
 began_anew(const DeltaKind *kind, const DeltaRow *before, const DeltaRow *now)
 {
@@ -460,7 +466,7 @@ delta_between(const DeltaSet *before, DeltaSet *now)
 		memcpy(difference->key, row->key, sizeof(row->key));
 		difference->null_key = row->null_key;
 		difference->birth = row->birth;
-		difference->tag = row->tag; /* what is learned of it is kept */
+		difference->tag = row->tag; /* shared: what is learned of it is kept */
 		between->count++;
 	}
 	hash_destroy(index);
@@ -484,7 +490,7 @@ more_first(const void *left, const void *right)
 	return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* The rows by one of their values, and how many have any of it. */
+/* The rows sorted by one of their values, and how many have any of it. */
 static Ranked *
 rank_by(const DeltaSet *set, int value, uint32 *count_out)
 {
@@ -504,7 +510,10 @@ rank_by(const DeltaSet *set, int value, uint32 *count_out)
 	return ranked;
 }
 
-/* One of each ranking in turn, so that none of them crowds out the others. */
+/*
+ * Take rows from each ranking in turn, so that none of them crowds out the
+ * others.
+ */
 static uint32
 choose_rows(const DeltaSet *set, bool *chosen)
 {

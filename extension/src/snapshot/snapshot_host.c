@@ -2,12 +2,12 @@
  * snapshot_host.c
  *		The machine, from /proc: what vmstat and iostat would show.
  *
- * /proc/stat, /proc/vmstat, /proc/diskstats, /proc/meminfo and /proc/loadavg are read
- * as they are; in a container they may be those of the machine around it.  Python's
+ * /proc/stat, /proc/vmstat, /proc/diskstats, /proc/meminfo and /proc/loadavg
+ * are read as they are; in a container they may be those of the host.  Python's
  * pgflash.collect.host reads the same for a server without the extension.
  *
- * Counters are the kernel's own, since the machine started.  Of disks only whole ones
- * count: a partition's reads are its disk's as well.
+ * Counters are the kernel's own, since the machine started.  Only whole disks
+ * are listed: a partition's reads are also counted as its disk's.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -21,13 +21,13 @@
 
 #include "snapshot/snapshot.h"
 
-/* diskstats counts in these, whatever the disk's own sectors are. */
+/* diskstats counts in these, whatever the disk's own sector size is. */
 #define SECTOR_BYTES 512
 
-/* A thousand disks have some 100 kB. */
+/* A thousand disks need some 100 kB. */
 #define FILE_BYTES_MAX (4 * 1024 * 1024)
 
-/* The whole of a file, or NULL. */
+/* Read a whole file; NULL if that fails. */
 static char *
 read_file(const char *path)
 {
@@ -49,7 +49,9 @@ read_file(const char *path)
 	return got < 0 || text.len == 0 ? NULL : text.data;
 }
 
-/* What stands behind a word that begins a line; -1 if the word is not there. */
+/*
+ * The number after a word at the start of a line; -1 if the word is not there.
+ */
 static int64
 number_of(const char *text, const char *word)
 {
@@ -67,7 +69,7 @@ number_of(const char *text, const char *word)
 	return -1;
 }
 
-/* A word and its number as a value of the section; times a unit. */
+/* Add a word and its number, multiplied by unit, as a value of the section. */
 static void
 add_number(StringInfo text, const char *from, const char *word, int64 unit)
 {
@@ -143,7 +145,7 @@ is_whole_disk(const char *name)
 	return stat(path, &found) == 0;
 }
 
-/* Of /proc/diskstats, after the name; kernels before 5.5 end earlier. */
+/* Fields of /proc/diskstats after the name; kernels before 5.5 have fewer. */
 enum
 {
 	READS,

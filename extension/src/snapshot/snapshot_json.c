@@ -2,10 +2,10 @@
  * snapshot_json.c
  *		A section as text: {"columns": [...], "rows": [[...], ...]}.
  *
- * Column names stand once, not in each row: a section of a thousand rows is a
- * third of what a list of objects would be.  Numbers are written as PostgreSQL
- * writes them, times in ISO 8601, and what JSON has no word for (NaN, Infinity) as
- * null.
+ * Column names are listed once, not in each row: a section of a thousand rows
+ * is a third of the size of a list of objects.  Numbers are written as
+ * PostgreSQL writes them, times in ISO 8601, and values that JSON cannot
+ * express (NaN, Infinity) as null.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -37,7 +37,7 @@ section_begin(StringInfo text, const char *const *columns, int count)
 	appendStringInfoString(text, "],\"rows\":[");
 }
 
-/* A comma, unless it is the first of its list. */
+/* Add a comma, unless this is the first of its list. */
 static void
 next(StringInfo text)
 {
@@ -45,7 +45,7 @@ next(StringInfo text)
 		appendStringInfoChar(text, ',');
 }
 
-/* Close the row before, if there is one, and open the next. */
+/* Close the previous row, if there is one, and open the next. */
 void
 section_row(StringInfo text)
 {
@@ -77,7 +77,10 @@ section_integer(StringInfo text, int64 value)
 	appendStringInfo(text, INT64_FORMAT, value);
 }
 
-/* Whole numbers without a point; others to a millionth, which is a nanosecond of ms. */
+/*
+ * Integers without a point; others to a millionth, which is a nanosecond if in
+ * ms.
+ */
 void
 section_number(StringInfo text, double value)
 {
@@ -97,8 +100,8 @@ section_number(StringInfo text, double value)
 }
 
 /*
- * Names of other databases may be in their encoding: what is not valid in ours would
- * be an error for whoever reads it.
+ * Names of other databases may be in other encodings: text that is invalid in
+ * ours would be an error for every reader.
  */
 static const char *
 readable(const char *value)

@@ -1,15 +1,16 @@
 /*
  * snapshot_names.c
- *		What the files of other databases are called.
+ *		The names of other databases' files.
  *
- * A snapshot is taken in one database, and only those who are in a database can say
- * which relation a file of it belongs to.  So whoever takes a snapshot leaves in shared
- * memory which files it would like to have named; the launcher (snapshot_worker.c) then
- * sends a visitor into each of their databases, who writes the names beside them, and
- * the next snapshot finds them there.  From then on they are remembered with the files'
- * numbers (snapshot_relations.c).
+ * A snapshot is taken in one database, and only a process connected to a
+ * database can tell which relation a file belongs to.  So the process that
+ * takes a snapshot leaves in shared memory the files that it wants named.  The
+ * launcher (snapshot_worker.c) then sends a visitor into each of their
+ * databases, which adds the names, and the next snapshot finds them there.
+ * From then on they are remembered with the files' numbers
+ * (snapshot_relations.c).
  *
- * Locking: a lock for all of it, held for a walk over some hundred places.
+ * Locking: one lock for everything, held for a walk over some hundred places.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -37,7 +38,7 @@ typedef enum NameState
 {
 	NAME_FREE,
 	NAME_WANTED,
-	NAME_ANSWERED /* with a name, or without if the file has none */
+	NAME_ANSWERED /* with a name, or without one if the file has none */
 } NameState;
 
 typedef struct NamedFile
@@ -97,7 +98,10 @@ take_name(SnapshotName *name, Form_pg_class form, const char *suffix)
 	namestrcpy(&name->schema, schema == NULL ? "" : schema);
 }
 
-/* What is stored out of line goes by the name of its table, which its own name has as a number. */
+/*
+ * A TOAST relation gets the name of its table, whose OID is part of its own
+ * name.
+ */
 static void
 take_name_of_table(SnapshotName *name, Form_pg_class toast)
 {
@@ -115,7 +119,7 @@ take_name_of_table(SnapshotName *name, Form_pg_class toast)
 	ReleaseSysCache(tuple);
 }
 
-/* The name of a relation of this database; false if there is none. */
+/* Get the name of a relation of this database; false if there is none. */
 static bool
 name_relation(Oid relation, SnapshotName *name)
 {
@@ -142,7 +146,10 @@ snapshot_name_here(const SnapshotFile *file, SnapshotName *name)
 		compat_relation_of_file(file->tablespace, file->number), name);
 }
 
-/* Its first file has its OID for a number, and it has the same OID everywhere. */
+/*
+ * A catalog's first file has its OID for a number, and the OID is the same
+ * everywhere.
+ */
 bool
 snapshot_name_catalog(const SnapshotFile *file, SnapshotName *name)
 {
@@ -157,7 +164,7 @@ same(const SnapshotFile *a, const SnapshotFile *b)
 	       a->tablespace == b->tablespace;
 }
 
-/* The place of a file, or else a free one, or none. */
+/* Find a file's place, or else a free one; NULL if there is neither. */
 static NamedFile *
 find(const SnapshotFile *file)
 {
@@ -212,7 +219,7 @@ snapshot_names_wanted(Oid after)
 	return next;
 }
 
-/* Ask the catalog without the lock: it may have to wait. */
+/* The catalog is read without holding the lock: that may have to wait. */
 void
 snapshot_names_answer(void)
 {

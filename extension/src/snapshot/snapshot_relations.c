@@ -1,19 +1,20 @@
 /*
  * snapshot_relations.c
- *		File calls of relations since the snapshot before, with their names.
+ *		File calls of relations since the previous snapshot, with their names.
  *
- * The accounting (account_relations.c) knows files by number; what is kept is a name, as
- * it is now, since VACUUM FULL, TRUNCATE and DROP give a relation other files or none.
- * The name of a file is remembered with its numbers from one snapshot to the next, so
- * what happened to a relation before it was dropped or rewritten is still told by its name
- * when its file is gone.  A relation that was rewritten has two rows then, one for each
- * file.
+ * The accounting (account_relations.c) knows files by number.  A snapshot keeps
+ * the current name, since VACUUM FULL, TRUNCATE and DROP give a relation other
+ * files or none.  The name of a file is remembered with its numbers from one
+ * snapshot to the next.  So what happened to a relation before it was dropped
+ * or rewritten is still reported under its name when its file is gone.  A
+ * relation that was rewritten then has two rows, one for each file.
  *
- * The relations of other databases are named by who is there (snapshot_names.c), which
- * the next snapshot learns; until then they are "file" and a number.
+ * Relations of other databases are named by visitors (snapshot_names.c), and
+ * the next snapshot learns the names; until then they are "file" and a number.
  *
- * What has no row of its own is in the row "other": all that tablespaces counted, less
- * the rows.  So the rows add up to what the tablespaces say, whatever was forgotten.
+ * Everything without a row of its own is in the row "other": the totals of all
+ * tablespaces minus the rows.  So the rows add up to the tablespaces' totals,
+ * whatever was forgotten.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -30,7 +31,10 @@
 
 #define RELATIONS_MAX 200
 
-/* Names that are looked for ahead, lest the file be gone when it is among the first. */
+/*
+ * Names that are looked up early, in case a file is gone by the time it ranks
+ * high.
+ */
 #define NAMES_AHEAD_MAX 1000
 
 enum
@@ -73,7 +77,7 @@ static const DeltaKind kind = {
 
 /* ---- names ------------------------------------------------------------------------ */
 
-/* Is it a file whose name can be known here? */
+/* Can the file's name be found in this database? */
 static bool
 is_here(const DeltaRow *row)
 {
@@ -107,7 +111,7 @@ name_rows(DeltaSet *chosen, uint32 chosen_count, DeltaSet *all)
 {
 	uint32 ahead = 0;
 
-	/* As it is called now, though it may have been named before. */
+	/* Use the current name, even if there is an earlier one. */
 	for (uint32 i = 0; i < chosen_count; i++)
 		name_row(&chosen->rows[i]);
 	for (uint32 i = 0; i < all->count && ahead < NAMES_AHEAD_MAX; i++)
@@ -148,7 +152,7 @@ add_values(StringInfo text, const DeltaRow *row)
 		section_number(text, row->value[v]);
 }
 
-/* What all rows together have beyond these. */
+/* Add the difference between all rows and these. */
 static void
 add_others(StringInfo text, const DeltaSet *set, uint32 count)
 {
@@ -158,14 +162,16 @@ add_others(StringInfo text, const DeltaSet *set, uint32 count)
 	others.value = value;
 	for (uint32 i = 0; i < set->count; i++)
 	{
-		/* The row of the totals has a null for a key; chosen rows stand first. */
+		/* The row of totals has a null key; chosen rows come first. */
 		double sign = set->rows[i].null_key ? 1 : i < count ? -1 : 0;
 
 		for (Size v = 0; v < lengthof(values); v++)
 			value[v] += sign * set->rows[i].value[v];
 	}
 
-	/* Calls go on while they are read: a little may be on one side only. */
+	/*
+	 * Counting continues during the read, so a little may be on one side only.
+	 */
 	for (Size v = 0; v < lengthof(values); v++)
 		value[v] = Max(value[v], 0);
 	section_row(text);
@@ -208,7 +214,7 @@ keep_section(const Snapshooting *now, const DeltaSet *set, uint32 count)
 
 #define NS_OF_MS 1000000.0
 
-/* Add what was counted to the values, in their order. */
+/* Add counts to the values, in column order. */
 static void
 add_counts(double *value, uint64 read_bytes, const AccountCount *count)
 {
@@ -233,7 +239,7 @@ add_counts(double *value, uint64 read_bytes, const AccountCount *count)
 	Assert(next == value + lengthof(values));
 }
 
-/* All tablespaces in one row, whose key is null. */
+/* Sum all tablespaces into one row, whose key is null. */
 static void
 read_totals(DeltaRow *row)
 {
@@ -247,7 +253,10 @@ read_totals(DeltaRow *row)
 	}
 }
 
-/* From the accounting itself: ten thousand rows of SQL would take most of the time. */
+/*
+ * Read directly from the accounting: ten thousand rows of SQL would take most
+ * of the time.
+ */
 static DeltaSet *
 read_counters(void)
 {
@@ -269,7 +278,7 @@ read_counters(void)
 		add_counts(row->value, of.read_bytes, of.kind);
 	}
 
-	/* After the relations, so that it is not less than they are. */
+	/* After the relations, so that the totals are not less than their sum. */
 	read_totals(delta_add(set));
 	return set;
 }

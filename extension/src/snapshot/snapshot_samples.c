@@ -1,13 +1,15 @@
 /*
  * snapshot_samples.c
- *		What sessions were seen doing since the snapshot before, by the minute.
+ *		What sessions were seen doing since the previous snapshot, by the minute.
  *
- * The sampler's ring (sample_ring.c) holds minutes or hours; a snapshot keeps what lies
- * between the one before and itself, added up.  From "since" to just before "until": the
- * next one begins where this one ends, so no look counts twice or is lost.
+ * The sampler's ring (sample_ring.c) holds minutes or hours; a snapshot keeps
+ * the sum of what lies between the previous one and itself.  The period is from
+ * "since" to just before "until": the next one begins where this one ends, so
+ * no look is counted twice or lost.
  *
- * Statements without end could make rows without end: beyond the QUERIES_MAX seen most,
- * they count without their query id.
+ * An unlimited number of statements could make an unlimited number of rows.
+ * Beyond the QUERIES_MAX seen most often, statements are counted without their
+ * query id.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -40,7 +42,7 @@ execute(const Snapshooting *now, const char *query)
 	snapshot_read(query, lengthof(types), types, values);
 }
 
-/* The statements that are named; each once. */
+/* The statements that are listed with their query id; each once. */
 static int64 *
 named_queries(int *count_out)
 {

@@ -1,12 +1,13 @@
 /*
  * snapshot_sections.c
- *		What a snapshot is made of.
+ *		The sections of a snapshot.
  *
- * Most sections are a query whose rows are kept as they come; docs/reference/
- * snapshots.md lists them.  Each is read in a subtransaction: what cannot be read (a
- * view of another version, a library that was not loaded) is listed in the section
- * "missing" with the server's own words, and the snapshot goes on.  It does not go on
- * when the user or the machine wants it to end: a cancelled query, a full disk.
+ * Most sections are a query whose rows are kept as they are;
+ * docs/reference/snapshots.md lists them.  Each is read in a subtransaction.  A
+ * section that cannot be read (a view of another version, a library that was
+ * not loaded) is listed in the section "missing" with the server's own message,
+ * and the snapshot continues.  It does not continue if the user or the machine
+ * forces it to end: a cancelled query, a full disk.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -25,7 +26,7 @@
 #include "server/memory_limit.h"
 #include "snapshot/snapshot.h"
 
-/* A section that a query gives. */
+/* A section that is the result of a query. */
 typedef struct QuerySection
 {
 	const char *name;
@@ -36,7 +37,7 @@ typedef struct QuerySection
 
 static const QuerySection queries[] = {
 	{ "settings", "gauge", 0,
-	  /* Commands and connections may hold passwords: only that they changed. */
+	  /* These may hold passwords: a hash shows only that they changed. */
 	  "select name, case when name = any ('{primary_conninfo,archive_command,"
 	  "restore_command,archive_cleanup_command,recovery_end_command,"
 	  "ssl_passphrase_command}'::text[]) and setting <> '' "
@@ -82,7 +83,10 @@ static const QuerySection queries[] = {
 	  "order by r.cached_blocks desc" },
 };
 
-/* A section that a function writes into the text, or why it cannot. */
+/*
+ * A section that a function writes into the text; the function may return why
+ * it cannot.
+ */
 typedef struct Written
 {
 	const char *name;
@@ -97,7 +101,7 @@ static const Written hosts[] = {
 	{ "host_state", "gauge", snapshot_host_state },
 };
 
-/* Sections that keep themselves, or say why they cannot. */
+/* Sections that keep themselves, or return why they cannot. */
 typedef struct Kept
 {
 	const char *name;
@@ -202,7 +206,7 @@ keep_itself(const Snapshooting *now, const void *what)
 
 /* ---- all of them --------------------------------------------------------------------- */
 
-/* What ends the whole snapshot: it is not the section's fault. */
+/* Errors that end the whole snapshot: they are not the section's fault. */
 static bool
 ends_everything(const ErrorData *error)
 {
@@ -219,7 +223,7 @@ ends_everything(const ErrorData *error)
 	}
 }
 
-/* Keep a section in a subtransaction; NULL, or why there is none. */
+/* Keep a section in a subtransaction; returns NULL, or why it failed. */
 static const char *
 attempt(const Snapshooting *now,
         const char *(*keep)(const Snapshooting *now, const void *what),

@@ -1,11 +1,11 @@
 /*
  * snapshot_statements.c
- *		Statements since the snapshot before, from pg_stat_statements.
+ *		Statements since the previous snapshot, from pg_stat_statements.
  *
- * Columns are looked for by their names, since that extension renames them and may be
- * older than the server.  Texts are kept once for each query id, in
- * pgflash_snapshot_queries: pg_stat_statements reads a file for them, which is only done
- * when there is a statement whose text is not known.
+ * Columns are found by name, since that extension renames them and may be older
+ * than the server.  Texts are kept once per query id, in
+ * pgflash_snapshot_queries.  pg_stat_statements reads a file to return them, so
+ * they are requested only if there is a statement whose text is unknown.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -19,7 +19,7 @@
 
 #define STATEMENTS_MAX 100
 
-/* A statement may be megabytes long; its beginning must do. */
+/* A statement may be megabytes long; its beginning must suffice. */
 #define TEXT_CHARACTERS_MAX 4000
 
 enum
@@ -62,7 +62,9 @@ static const DeltaKind kind = {
 	.limit = STATEMENTS_MAX,
 };
 
-/* The schema of pg_stat_statements, quoted, with a dot; NULL if it is not there. */
+/*
+ * The schema of pg_stat_statements, quoted, with a dot; NULL if not installed.
+ */
 static const char *
 statements_schema(void)
 {
@@ -114,7 +116,7 @@ keep_section(const Snapshooting *now, const DeltaSet *set, uint32 count,
 	snapshot_section_keep(now, kind.section, "delta", text.data);
 }
 
-/* All that SPI has just read, as an object of texts by their ids. */
+/* Everything that SPI has just read, as an object of texts by id. */
 static void
 insert_texts(const Snapshooting *now)
 {
@@ -133,7 +135,7 @@ insert_texts(const Snapshooting *now)
 			1, types, texts, NULL, false, 0);
 }
 
-/* Known ones are marked as still in use once a day. */
+/* Known texts are marked as still in use once a day. */
 void
 snapshot_texts_keep(const Snapshooting *now, const int64 *ids, int count)
 {

@@ -1,26 +1,28 @@
 /*
  * snapshot_worker.c
- *		Snapshots on a schedule, and an end to old ones.
+ *		Takes snapshots on a schedule, and drops old ones.
  *
- * A launcher (visits.c) sends a visitor into the database that keeps the snapshots: every
- * pgflash.snapshot_interval, at whole multiples of it, and once right after the server
- * has started, since only what lies between two snapshots of one life of the server can
- * be told.  The visitor takes a snapshot, then drops those that are older than
- * pgflash.snapshot_retention, each in a transaction of its own: a disk that is full for
- * the one may still have the other.  Then other visitors name the files of other
- * databases that the snapshot met (snapshot_names.c).
+ * A launcher (visits.c) sends a visitor into the database that keeps the
+ * snapshots: every pgflash.snapshot_interval, at whole multiples of it, and
+ * once right after the server has started, since a report covers only time
+ * between two snapshots of one life of the server.  The visitor takes a
+ * snapshot, then drops those older than pgflash.snapshot_retention, each in a
+ * transaction of its own: a disk too full for the one may still allow the
+ * other.  Then other visitors name the files of other databases that the
+ * snapshot lists (snapshot_names.c).
  *
- * Which database: that of pgflash.snapshot_database, or else, of those that have the
- * extension, the one with the newest snapshot, or the first that was made.  The launcher looks for it when it
- * does not know, and again when a visitor finds the extension gone.  While there is
- * none it looks every LOOK_S.
+ * Which database: that of pgflash.snapshot_database or else, of those that have
+ * the extension, the one with the newest snapshot, or the first that was
+ * created.  The launcher looks for it when it does not know it, and again when
+ * a visitor finds the extension gone.  While there is none, it looks every
+ * LOOK_S.
  *
- * The visitor has the rights of the extension's owner (rights.c), and where the SQL is of
- * another version than the library it does nothing but say so.
+ * The visitor has the rights of the extension's owner (rights.c).  If the SQL
+ * is of another version than the library, it only reports that.
  *
- * On a standby nothing can be kept; the launcher says so, waits, and begins when the
- * standby is promoted.  A visitor that fails has said why in the log, and left nothing
- * behind; the next one comes at its time.
+ * On a standby nothing can be kept; the launcher logs that, waits, and starts
+ * when the standby is promoted.  A visitor that fails logs the reason and
+ * leaves nothing behind; the next one comes on schedule.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -48,16 +50,19 @@
 #include "server/visits.h"
 #include "snapshot/snapshot.h"
 
-/* How often databases are looked at while none is known that keeps snapshots. */
+/* How often databases are looked at while none is known to keep snapshots. */
 #define LOOK_S 60
 
-/* A promotion is seen after this. */
+/* How long it may take to notice a promotion. */
 #define STANDBY_S 10
 
-/* A visitor that waits longer for a lock gives up: others may want to drop its database. */
+/*
+ * After this wait for a lock a visitor gives up: someone may want to drop its
+ * database.
+ */
 #define LOCK_TIMEOUT "3s"
 
-/* Who only looks, or asks for names, takes some milliseconds. */
+/* Visitors that only look, or name files, take some milliseconds. */
 #define LOOK_LIMIT_MS 20000
 #define TAKE_LIMIT_MS 300000
 
@@ -68,7 +73,7 @@ PGDLLEXPORT void pgflash_snapshot_name_main(Datum database);
 
 #define VISITOR "pgflash snapshot visitor"
 
-/* Is the extension there, and when was its newest snapshot? */
+/* Is the extension installed there, and when was its newest snapshot? */
 static const VisitKind visit_look = { VISITS_SNAPSHOTS, "pgflash snapshot",
 	                                  VISITOR, "pgflash_snapshot_look_main",
 	                                  LOOK_LIMIT_MS };
@@ -77,17 +82,20 @@ static const VisitKind visit_take = { VISITS_SNAPSHOTS, "pgflash snapshot",
 	                                  VISITOR, "pgflash_snapshot_take_main",
 	                                  TAKE_LIMIT_MS };
 
-/* What are the files called that the last snapshot met? */
+/* What are the names of the files that the last snapshot lists? */
 static const VisitKind visit_name = { VISITS_SNAPSHOTS, "pgflash snapshot",
 	                                  VISITOR, "pgflash_snapshot_name_main",
 	                                  LOOK_LIMIT_MS };
 
-/* What a visitor has to say; the number is when its newest snapshot was, 0 = none. */
+/*
+ * What a visitor reports; the number is the time of its newest snapshot, 0 =
+ * none.
+ */
 typedef enum Answer
 {
 	ANSWER_FAILED,   /* it died */
-	ANSWER_STRANGER, /* the extension is not there */
-	ANSWER_OTHER,    /* its SQL is of another version than the library */
+	ANSWER_STRANGER, /* the extension is not installed there */
+	ANSWER_OTHER,    /* its SQL and the library differ in version */
 	ANSWER_DONE
 } Answer;
 
@@ -99,7 +107,7 @@ schema_now(void)
 	return quote_identifier(get_namespace_name(catalog_schema()));
 }
 
-/* What the visitor has found out. */
+/* What the visitor has found. */
 static uint64 newest_at;
 
 static void
@@ -152,8 +160,8 @@ end(void)
 }
 
 /*
- * One piece of work in a transaction, where the extension is there.  Views of another
- * version are not read: nobody knows what made them.
+ * Do one piece of work in a transaction, if the extension is installed.  Views
+ * of another version are not read: nobody knows what created them.
  */
 static Answer
 carry_out(void (*work)(void), const char *doing)
@@ -233,7 +241,7 @@ pgflash_snapshot_look_main(Datum database)
 	visits_work(DatumGetObjectId(database), false, work_look);
 }
 
-/* It writes, which autovacuum has to know. */
+/* This visitor writes, and autovacuum must know of it. */
 void
 pgflash_snapshot_take_main(Datum database)
 {
@@ -289,7 +297,7 @@ send_visitor(const VisitKind *kind, Oid database, Oid owner,
 	return ANSWER_STRANGER;
 }
 
-/* Could this database keep snapshots? */
+/* May this database keep snapshots? */
 static bool
 is_candidate(const ListedDatabase *one)
 {
@@ -306,7 +314,10 @@ is_any(const ListedDatabase *one)
 	return true;
 }
 
-/* Databases that can be connected to, in memory that stays; none if nobody can say. */
+/*
+ * Databases that accept connections, in permanent memory; none if the list is
+ * locked.
+ */
 static List *
 databases_that(bool (*suit)(const ListedDatabase *one))
 {
@@ -337,7 +348,10 @@ databases_that(bool (*suit)(const ListedDatabase *one))
 	return found;
 }
 
-/* Are there snapshots, and since when?  Who has no extension is not visited. */
+/*
+ * Are there snapshots, and how new?  Databases without the extension are not
+ * visited.
+ */
 static Answer
 look_into(Oid database, uint64 *newest_at_out)
 {
@@ -356,9 +370,9 @@ look_into(Oid database, uint64 *newest_at_out)
 }
 
 /*
- * Look for the database that keeps snapshots; false if there is none, or nobody can say:
- * that it was this one before, and cannot be looked into now, is no reason to begin anew
- * elsewhere.
+ * Look for the database that keeps snapshots; false if there is none, or if it
+ * cannot be determined.  If the previous one cannot be examined now, that is no
+ * reason to start over in another.
  */
 static bool
 find_repository(Oid before, ListedDatabase *found_out)
@@ -420,7 +434,7 @@ find_listed(const List *databases, Oid database)
 	return NULL;
 }
 
-/* Have those files named that the snapshot met in other databases. */
+/* Have the files named that the snapshot lists for other databases. */
 static void
 have_files_named(void)
 {
@@ -445,9 +459,9 @@ have_files_named(void)
 /* What the launcher knows. */
 typedef struct Schedule
 {
-	Oid repository; /* InvalidOid: to be looked for */
+	Oid repository; /* InvalidOid: still to be found */
 	Oid owner;      /* of that database, when it was found */
-	Oid said;       /* what the log says it is */
+	Oid said;       /* the one that was last logged */
 	TimestampTz due;
 } Schedule;
 
@@ -468,7 +482,7 @@ find(Schedule *schedule)
 	schedule->due = 0;
 }
 
-/* Do what is due; when to come again. */
+/* Do what is due; returns when to come again. */
 static TimestampTz
 round_of_work(Schedule *schedule)
 {
@@ -481,7 +495,7 @@ round_of_work(Schedule *schedule)
 		return later(now, LOOK_S);
 	if (now < schedule->due)
 	{
-		/* After the clock was set back the next time has come nearer. */
+		/* If the clock was set back, the next time is earlier now. */
 		schedule->due = Min(schedule->due, next_time(now));
 		return schedule->due;
 	}
@@ -494,17 +508,17 @@ round_of_work(Schedule *schedule)
 			have_files_named();
 			return schedule->due;
 		case ANSWER_STRANGER:
-		case ANSWER_OTHER: /* told as a stranger */
+		case ANSWER_OTHER: /* handled as a stranger */
 			schedule->said = InvalidOid;
 			break;
 		case ANSWER_FAILED:
-			break; /* perhaps the database is gone */
+			break; /* the database may be gone */
 	}
 	schedule->repository = InvalidOid;
 	return Min(schedule->due, later(now, LOOK_S));
 }
 
-/* The settings may name another database, or another time. */
+/* The settings may name another database or another interval. */
 static void
 take_settings(Schedule *schedule)
 {
@@ -548,14 +562,14 @@ pgflash_snapshot_launcher_main(Datum argument)
 		else
 			again = round_of_work(&schedule);
 		after = GetCurrentTimestamp();
-		/* The clock was set back meanwhile: AGAIN is of another time. */
+		/* The clock was set back meanwhile, so again no longer applies. */
 		if (after < now)
 			continue;
 		if (again > now)
 			visits_sleep(TimestampDifferenceMilliseconds(after, again));
 	}
 
-	/* Not 0: who is ended by somebody's pg_terminate_backend() is started again. */
+	/* Not 0: after a pg_terminate_backend() the launcher must be restarted. */
 	proc_exit(1);
 }
 
