@@ -17,6 +17,7 @@
  *
  * Everything before the worker runs in the postmaster; children inherit the
  * results.
+ *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
@@ -192,10 +193,7 @@ redirect_calls(void)
 /* More libraries than are loaded at one time. */
 #define NOTES_MAX 128
 
-/*
- * Watched libraries are of interest to debuggers; the others to readers of the
- * log.
- */
+/* Watched imports matter only for debugging; all others belong in the log. */
 static void
 tell_libraries(void)
 {

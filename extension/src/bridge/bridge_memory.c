@@ -89,7 +89,7 @@ request_cache(void)
 	compat_request_wait_event(BRIDGE_WAIT_EVENT);
 }
 
-/* No longer wanted if it could not be opened after a crash. */
+/* No longer wanted if it could not be opened before a crash. */
 static size_t
 cache_size_bytes(void)
 {

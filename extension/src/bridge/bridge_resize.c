@@ -13,6 +13,7 @@
  * Between steps nothing is remembered except in shared memory and in the size
  * of the files, so a new worker continues where a killed one stopped.  A file
  * that is larger than core requires is cut off, whatever left it so.
+ *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"

@@ -25,12 +25,12 @@
  * restartpoint; then we do.
  *
  * A map is trusted only while the control file is byte for byte as it was when
- * the map was saved, and memory only while it is as its server last wrote it.
- * Otherwise the cluster has run without this cache: the flash was not mounted,
- * or the library not loaded.  If power, or a file system's last changes, were
- * lost in that time, a write can be on disk without its change time, and
- * recovery may never touch the file again: the stamps of stamp.c would not
- * tell.
+ * the map was saved, and memory only while the control file is as the memory's
+ * server last wrote it.  Otherwise the cluster has run without this cache: the
+ * flash was not mounted, or the library not loaded.  If that run ended in a
+ * power failure, or a file system lost its last changes, a write can be on disk
+ * without its change time, and recovery may never touch the file again: the
+ * stamps of stamp.c would not tell.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

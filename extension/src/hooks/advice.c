@@ -178,7 +178,7 @@ add_times(const FcCurveReading *reading, Advice *out)
 bool
 advice_read(uint64_t present_blocks, Advice *out)
 {
-	static FcCurveReading reading; /* too large for a small stack */
+	static FcCurveReading reading; /* too large for the stack */
 	double factor = 1.0 / 8;
 
 	if (!advice_attached())

@@ -2,7 +2,7 @@
  * advice.h
  *		What a cache of another size would bring.
  *
- * Plain C: neither PostgreSQL's words nor core's, but for what the hooks tell.
+ * Plain C: neither PostgreSQL's headers nor core's, except what hooks pass in.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -1,7 +1,6 @@
 /*
  * hooks.c
  *		The functions that stand in for libc's in the server: their table, and
- *		The functions that stand in for libc's in the server: their table, and
  *		those that only maintain the table of descriptors.
  *
  * Reads are in reads.c, changes of files in changes.c.  Calls are timed and

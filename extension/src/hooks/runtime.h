@@ -8,6 +8,8 @@
  * that never see it (the logger detaches), in signal handlers and critical
  * sections.  So each calls runtime_attached() first, and none allocates,
  * reports, waits or takes a lock.
+ *
+ * SPDX-License-Identifier: PostgreSQL
  */
 #ifndef PGFLASH_RUNTIME_H
 #define PGFLASH_RUNTIME_H

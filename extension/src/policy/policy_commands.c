@@ -12,6 +12,7 @@
  *
  * Whether the server has any policy is checked when the change takes effect:
  * the first policy may be set while a command runs.
+ *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"

@@ -21,6 +21,8 @@
  * until its own commit.  So a policy set before the swap is moved along.  A
  * session that comes later sees the swap, and so sees that the index it was
  * given no longer has that name.
+ *
+ * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
 

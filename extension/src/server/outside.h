@@ -36,7 +36,7 @@ typedef enum Outside
 } Outside;
 
 /*
- * Waits for no lock and never fails; not to be called in a transaction.
+ * Waits for no lock and never fails; must not be called in a transaction.
  * *owner_out: the database's owner, if the database exists.
  */
 extern Outside outside_look(Oid database, Oid *owner_out);

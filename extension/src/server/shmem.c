@@ -12,6 +12,8 @@
  * undone matters.  In either case the memory is fresh from the operating system
  * (mmap or shmget) and never handed out twice.  So it is all zeros, as core
  * requires.
+ *
+ * SPDX-License-Identifier: PostgreSQL
  */
 #include "postgres.h"
 

@@ -82,7 +82,7 @@ extern const char *snapshot_host_state(StringInfo text);
 typedef struct DeltaValue
 {
 	const char *name;   /* in the section */
-	const char *column; /* where it is read; NULL: the same */
+	const char *column; /* in what is read; NULL: the same */
 	const char *older;  /* its name in older versions, or NULL */
 	bool ranked;        /* rows with large values of it are kept singly */
 } DeltaValue;
