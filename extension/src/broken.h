@@ -54,7 +54,7 @@
 #define FC_BREAK_MOUNTS 25 /* tablespaces are mounted as they were */
 #define FC_BREAK_OVERWRITTEN                                                   \
 	30 /* looks that were overwritten while they were read */
-#define FC_BREAK_SAMPLE_RIGHTS 31 /* everybody sees everybody's sessions */
+#define FC_BREAK_SAMPLE_RIGHTS 31 /* every user sees all sessions */
 #define FC_BREAK_SEEK          32 /* a search by time skips only older looks */
 
 #define FC_BREAK_RIGHTS                                                        \
@@ -67,7 +67,7 @@
 #define FC_BREAK_MEMBER   37 /* a table of our name is taken for ours */
 #define FC_BREAK_TRIGGERS 38 /* triggers on our tables fire when we write */
 
-#define FC_BREAK_ANEW 40 /* snapshots see that a row's counters began anew */
+#define FC_BREAK_ANEW 40 /* snapshots see that a row's counters started over */
 #define FC_BREAK_LIFE 41 /* ... and that the server has started since */
 
 #define FC_BREAK_NO_VALUE     70 /* a setting that is no value has its default */

@@ -219,7 +219,7 @@ account_blocks_of(unsigned type, unsigned *count_out)
 	return &account_memory.blocks[first_block[type]];
 }
 
-/* ---- who counts where ------------------------------------------------------ */
+/* ---- where a process counts ------------------------------------------------ */
 
 static unsigned
 own_type(void)

@@ -99,7 +99,7 @@ judge_size(void)
 		slots_of(Max(setting_cache_size_blocks, setting_cache_size_max_blocks));
 	config.replacement = &fc_replacement_gittins;
 	config.process_count =
-		1; /* until the number is known; it hardly matters */
+		1; /* until the number is known; it hardly matters here */
 
 	needed = fc_cache_memory_needed(&config);
 	if (needed == 0 || needed > memory / MEMORY_SHARE)

@@ -77,7 +77,7 @@ static bool used;
 
 static FcStart start = FC_START_NOTHING;
 
-/* ---- who we are -------------------------------------------------------------- */
+/* ---- identity ---------------------------------------------------------------- */
 
 /* Read the hexadecimal digits of the file, folded into two numbers. */
 static bool

@@ -1,6 +1,6 @@
 /*
  * bridge_words.c
- *		What is reported about the cache: why there is none, its mode, what failed.
+ *		What is reported about the cache: why there is none, its mode, failures.
  *
  * Core answers with statuses and counts what happens to it; hooks must not
  * report at all.  Here both become words, in the log (written by the worker,

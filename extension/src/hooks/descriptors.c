@@ -1,6 +1,6 @@
 /*
  * descriptors.c
- *		A table of the open file descriptors, with the class of the file behind each.
+ *		A table of the open file descriptors, with the class of each one's file.
  *
  * The table is indexed by descriptor, private to the process, and inherited by
  * fork, as the descriptors are.  open fills in an entry; close clears it before

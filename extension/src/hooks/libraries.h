@@ -17,7 +17,7 @@ typedef struct LibraryNote
 	char name[64];
 	unsigned replaced; /* imports that now lead to a replacement */
 	unsigned
-		left; /* that somebody else has redirected, or that are protected */
+		left; /* imports that someone else has redirected, or that are protected */
 } LibraryNote;
 
 /*

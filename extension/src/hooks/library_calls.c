@@ -62,7 +62,7 @@ typedef struct Change
 	int probe;       /* a descriptor of ours, or -1 */
 } Change;
 
-/* ---- what is it? ------------------------------------------------------------------ */
+/* ---- classification --------------------------------------------------------------- */
 
 static bool
 watching(void)

@@ -8,13 +8,13 @@
  *
  *	the entry	that gave the hit is still valid after the file was read.  Otherwise the
  *				block was changed meanwhile, and both were right.
- *	the file	returned the same content twice in a row.  A disk may stutter: a read comes
- *				back short, or with bytes that the next one does not confirm; and a read
- *				that overlaps an unannounced write is torn.
+ *	the file	returned the same content twice in a row.  A disk may stutter: a read
+ *				comes back short, or with bytes that the next one does not confirm;
+ *				and a read that overlaps an unannounced write is torn.
  *
  * The file is read again at once, LOOKS_MAX times at most.  If it never returns
- * the same content twice, or fails after the first read, it stays open who is
- * right.  Then the query gets what it would have got without the cache, and the
+ * the same content twice, or fails after the first read, nothing is proven.
+ * Then the query gets what it would have got without the cache, and the
  * entry is dropped.
  *
  * Runs in hooks: nothing here allocates, reports or takes a lock.

@@ -82,7 +82,7 @@ policy_wake_install(void)
 	shmem_add(&part);
 }
 
-/* ---- those who change something ------------------------------------------------------ */
+/* ---- processes that change something ------------------------------------------------ */
 
 uint32_t
 policy_round(void)

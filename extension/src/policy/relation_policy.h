@@ -108,7 +108,7 @@ extern PolicyPlan *policy_plan(Oid table);
  */
 extern bool policy_plan_apply(const PolicyPlan *plan, uint32 *unplaced_out);
 
-/* ---- policy_wake.c: who is to be woken when something changed ---------------------- */
+/* ---- policy_wake.c: wakes the launcher when something changed ---------------------- */
 
 /* Request its memory. */
 extern void policy_wake_install(void);
@@ -159,7 +159,7 @@ extern void relation_policy_install(void);
  */
 extern void relation_policy_wake_at_commit(bool list);
 
-/* ---- policy_indexes.c: indexes whose place another one takes -------------------------- */
+/* ---- policy_indexes.c: indexes that are replaced by others ---------------------------- */
 
 /* A relation; for an index also what identifies it: its name and its table. */
 typedef struct PolicyIndex

@@ -8,9 +8,10 @@
  *
  *	tail <= p < head	can be read
  *	newest				position of the newest header
- *	mark				for each part of the ring, the first header in it, and the latest
- *						time of all looks before it, so that a search by time can skip
- *						parts.  A clock that was set back makes it skip less, never more.
+ *	mark				for each part of the ring, the first header in it, and the
+ *						latest time of all looks before it, so that a search by time
+ *						can skip parts.  A clock that was set back makes it skip less,
+ *						never more.
  *
  * The writer first removes old looks (tail), then writes, then publishes the
  * new look (head).  A reader copies a look and then checks whether the tail has
