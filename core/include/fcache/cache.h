@@ -1,9 +1,9 @@
 /*
  * cache.h
- *		The flash cache: core's door for who reads and changes files.
+ *		The flash cache: what a process needs that reads and changes files.
  *
- * life.h is for who creates a cache and ends its life, housekeeping.h for who keeps it
- * in order or asks about it, writer.h for the process that writes to flash.
+ * life.h is for creating a cache and ending its life, housekeeping.h for maintaining
+ * it and asking about it, writer.h for the process that writes to flash.
  *
  * A cache is one block of shared memory (index, file dictionary, processes,
  * counters) and one device with slot_count slots of 8 KB.  Every process of the
@@ -18,20 +18,21 @@
  *	unlink	fc_file_retire() before and again after the real call
  *
  * Locking: none.  Reads, fills and changes use atomics only; no call blocks on
- * another process.  Only entering a new file takes a lock, bounded, whose holder
- * is taken over if it died or is oneself; if it cannot be had the file is just
- * not cached.  Every function may be called from a signal handler, in a critical
- * section and at any point of a process's life, and may be cut off by SIGKILL
- * anywhere.  A handler that cut off a call of ours and then calls in must not
- * return to it (PostgreSQL's either set a flag or end the process): what the cut
- * off call held is taken over.  errno is left as it was found.
+ * another process.  Only entering a new file takes a lock.  The wait for it is
+ * bounded, and it is taken over if its holder died or is the process itself.  If
+ * the lock cannot be had, the file is simply not cached.  Every function may be
+ * called from a signal handler, in a critical section and at any point of a
+ * process's life, and SIGKILL may interrupt it anywhere.  A signal handler that
+ * interrupted one of these calls and then calls in itself must not return to it
+ * (PostgreSQL's handlers either set a flag or end the process), because what the
+ * interrupted call held is taken over.  errno is preserved.
  *
  * Always true:
  *	- fc_read() answers FC_OK only with bytes that the file held at some moment
  *	  during the call, provided every change of a file is bracketed as above;
  *	- announcing a change cannot fail;
- *	- nothing is allocated after fc_cache_create(), but for the pages that a
- *	  process maps at its first read.
+ *	- nothing is allocated after fc_cache_create() except the pages that a process
+ *	  maps at its first read.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -47,7 +48,7 @@
 
 #define FC_BLOCK_SIZE 8192
 
-/* As a count of blocks: to the end of the file, however long it is. */
+/* As a count of blocks: to the end of the file, whatever its length. */
 #define FC_BLOCKS_ALL UINT32_MAX
 
 /* As a file number: the dictionary does not know the file. */
@@ -65,19 +66,19 @@ typedef struct FcFileId
 	uint32_t segment : 24;
 } FcFileId;
 
-/* Segments from here on have no name in the cache. */
+/* Segments with this number or a higher one have no name in the cache. */
 #define FC_SEGMENTS_MAX (1U << 24)
 
 /*
- * A process's handle on a file: what an fd table entry holds.  The number is
- * good only while generation equals the shared one.
+ * A process's handle on a file, as kept in an fd table entry.  The number is valid
+ * only while generation equals the shared one.
  */
 typedef struct FcFile
 {
 	FcFileId id;
 	uint32_t number;     /* FC_FILE_NONE until known */
 	uint64_t generation; /* of the number */
-	/* The dictionary held no such file then; 0 = unknown. */
+	/* At this epoch the dictionary did not hold the file; 0 = unknown. */
 	uint64_t absent_epoch;
 } FcFile;
 
@@ -86,23 +87,23 @@ typedef struct FcFile
 typedef enum FcMode
 {
 	FC_SERVE,       /* reads and fills */
-	FC_PASSTHROUGH, /* invalidates only, stays warm */
-	FC_OFFLINE      /* untouched until the next start */
+	FC_PASSTHROUGH, /* invalidates only; the cache stays warm */
+	FC_OFFLINE      /* not used until the next start */
 } FcMode;
 
 /* Why the mode is what it is; the host turns it into words. */
 typedef enum FcReason
 {
 	FC_REASON_STARTING,     /* self-test has not passed yet */
-	FC_REASON_NONE,         /* serving as it should */
+	FC_REASON_NONE,         /* serving normally */
 	FC_REASON_USER,         /* a function call asked for it */
-	FC_REASON_SELF_TEST,    /* file calls do not pass the hooks */
+	FC_REASON_SELF_TEST,    /* file calls bypass the hooks */
 	FC_REASON_READ_ERRORS,  /* too many failed slot reads */
 	FC_REASON_WRITE_ERRORS, /* too many failed slot writes */
 	FC_REASON_CORRUPTION,   /* too many slots with a wrong CRC32C */
-	FC_REASON_MISMATCH,     /* verify found a block unlike its file */
+	FC_REASON_MISMATCH,     /* verify found a block that differs from its file */
 	FC_REASON_UNKNOWN_FILE, /* a write to an fd that could not be classified */
-	FC_REASON_HOST          /* the host's own; it keeps the words */
+	FC_REASON_HOST          /* a reason of the host, which keeps its text */
 } FcReason;
 
 /* ---- the cache --------------------------------------------------------- */
@@ -123,18 +124,18 @@ typedef struct FcCache
 	uint32_t token;    /* own name as an owner; 0 = not begun */
 	void *scratch;     /* one aligned block, for the copy that is written */
 
-	/* A read from flash takes no longer than this; 50 ms unless set. */
+	/* The limit for a read from flash; 50 ms unless set. */
 	uint64_t read_deadline_ns;
 	FcReader *reader; /* the process's own; NULL before its first read */
 	struct FcWriter *stand_in; /* ... before it first stood in for the writer */
-	FcProber *prober;          /* the same, of housekeeping's */
+	FcProber *prober;          /* the same, for housekeeping */
 	FcWearWriter *wear;        /* the same */
 } FcCache;
 
 /*
- * Take a place in the process table: once in each process, after fork, before
- * its first fill (fc_fill() does it by itself if the token is 0).  A child must
- * set cache->token to 0 first, or it would pass for its parent.  Places of dead
+ * Take a place in the process table.  Each process does so once, after fork and
+ * before its first fill (fc_fill() does it if the token is 0).  A child must set
+ * cache->token to 0 first, or it would pass for its parent.  Places of dead
  * processes are reused.
  */
 extern FcStatus fc_process_begin(FcCache *cache);
@@ -143,8 +144,8 @@ extern void fc_process_end(FcCache *cache);
 extern FcMode fc_mode(const FcCache *cache, FcReason *reason_out);
 
 /*
- * Change the mode for every process at once.  FC_INVALID if it is offline now:
- * blocks may have changed unseen since.
+ * Change the mode for all processes at once.  FC_INVALID if the mode is offline,
+ * because blocks may have changed unseen since.
  */
 extern FcStatus fc_mode_set(FcCache *cache, FcMode mode, FcReason reason);
 
@@ -156,32 +157,33 @@ extern void fc_cache_clear(FcCache *cache);
 /* A handle on the file of this name, not yet looked up. */
 extern FcFile fc_file(FcFileId id);
 
-/* Is the handle's number (still) the file's? */
+/* Does the handle's number (still) belong to the file? */
 extern bool fc_file_current(const FcCache *cache, const FcFile *file);
 
-/* Make the handle current without giving the file a number; false = unknown. */
+/* Make the handle current without assigning a number; false = file unknown. */
 extern bool fc_file_resolve(FcCache *cache, FcFile *file);
 
 /*
- * Find the file's number, giving it one if it has none; if need be another file
- * loses its own, and what it has cached.  FC_FULL: no number to be had just now;
- * read the file without the cache.  After this the caller makes sure
- * that the file it holds open still exists (fstat, st_nlink > 0), else calls
- * fc_file_retire() and reads without the cache.  That holds for every number AND
- * generation it has not checked yet, for a change may have made the handle
- * current too, and two numbers may have the same generation.
+ * Find the file's number, and assign one if it has none.  If necessary, another
+ * file is displaced: it loses its number and its cached blocks.  FC_FULL: no number
+ * can be had at the moment; read the file without the cache.  Afterwards the caller
+ * checks that the file it holds open still exists (fstat, st_nlink > 0); if it does
+ * not, the caller calls fc_file_retire() and reads without the cache.  The check is
+ * needed for every pair of number AND generation that was not checked yet: a change
+ * may have made the handle current, too, and two numbers may have the same
+ * generation.
  */
 extern FC_MUST_CHECK FcStatus fc_file_enter(FcCache *cache, FcFile *file);
 
 /*
- * The file is about to be, or has just been, unlinked: forget its blocks and
- * retire its number.  Also for a file created anew under a name.  Call it before
- * and again after the real call.
+ * The file is about to be unlinked, or has just been: forget its blocks and retire
+ * its number.  Also for a file that is created anew under an existing name.  Call
+ * it before the real call and again after it.
  */
 extern void fc_file_retire(FcCache *cache, FcFileId id);
 
 /*
- * The same for every file of this relation number, fork and segment, whatever its
+ * The same for all files of this relation number, fork and segment, in whatever
  * tablespace and database.
  */
 extern void fc_file_retire_alike(FcCache *cache, const FcFileId *like);
@@ -189,11 +191,11 @@ extern void fc_file_retire_alike(FcCache *cache, const FcFileId *like);
 /* ---- files of an earlier life ------------------------------------------ */
 
 /*
- * A cache may be older than the server that uses it (fc_revive(), a saved
- * map).  What it knows of a file counts only if nobody changed the file meanwhile,
- * and what says so is its inode: each change moves ctime.  So after each change,
- * and when a file becomes known, the host hands core a stamp; a file of an earlier
- * life is asleep until its stamp has been compared.  See src/stamp.c.
+ * A cache may be older than the server that uses it (fc_revive(), a saved map).
+ * What it holds of a file is valid only if nobody changed the file meanwhile.  The
+ * inode shows that, because each change moves ctime.  So the host hands core a stamp
+ * after each change and when a file becomes known.  A file of an earlier life is
+ * asleep until its stamp has been compared.  See src/stamp.c.
  */
 typedef struct FcStamp
 {
@@ -203,7 +205,7 @@ typedef struct FcStamp
 	int64_t changed_ns; /* ctime */
 } FcStamp;
 
-/* Permission to hand in a stamp that was taken (fstat) after it was given. */
+/* Permission to hand in a stamp that is taken (fstat) after the permit was given. */
 typedef struct FcStampPermit
 {
 	uint32_t number; /* FC_FILE_NONE: none */
@@ -212,39 +214,39 @@ typedef struct FcStampPermit
 	uint64_t everyone;
 } FcStampPermit;
 
-/* Is the file known from an earlier life, and was not compared yet? */
+/* Is the file known from an earlier life and not compared yet? */
 extern bool fc_stamp_asleep(const FcCache *cache, const FcFile *file);
 
 /*
- * Compare: its blocks count from now on if the stamp is the one it fell asleep
- * with, else they are dropped.  NULL: the file could not be asked.  Before the
- * file is read through the cache, and before it is changed: core drops what is
- * still asleep at a change, or at fc_file_enter().
+ * Compare the stamp.  If it is the one the file fell asleep with, the file's blocks
+ * are valid from now on; otherwise they are dropped.  NULL: the file could not be
+ * asked.  Call it before the file is read through the cache and before it is
+ * changed: at a change, or at fc_file_enter(), core drops what is still asleep.
  */
 extern void fc_stamp_wake(FcCache *cache, const FcFile *file,
                           const FcStamp *stamp);
 
 /*
- * May a stamp of this file be handed in?  Not while somebody changes it.  After a
- * change fc_change_end() gives the permit.
+ * May a stamp of this file be handed in?  Not while a process is changing it.
+ * After a change, fc_change_end() gives the permit.
  */
 extern FcStampPermit fc_stamp_permit(const FcCache *cache, const FcFile *file);
 
-/* Under a permit: what the file's last stamp is worth. */
+/* Under a permit: does the file's last stamp still describe it? */
 typedef enum FcStampAge
 {
 	FC_STAMP_NONE,   /* the file has had none since it became known */
-	FC_STAMP_PAST,   /* it was changed since */
-	FC_STAMP_PRESENT /* it was not: whoever looks now should see the same */
+	FC_STAMP_PAST,   /* the file was changed since */
+	FC_STAMP_PRESENT /* it was not: a look now should show the same */
 } FcStampAge;
 
 extern FcStampAge fc_stamp_age(const FcCache *cache,
                                const FcStampPermit *permit);
 
 /*
- * Hand in a stamp that was taken under the permit.  False: the file is not what it was,
- * though no change was announced since its last stamp.  Somebody changes it behind the
- * cache; what was cached of it is dropped.
+ * Hand in a stamp that was taken under the permit.  False: the file has changed
+ * although no change was announced since its last stamp.  Something changes it behind
+ * the cache's back; its cached blocks are dropped.
  */
 extern bool fc_stamp_set(FcCache *cache, const FcStampPermit *permit,
                          const FcStamp *stamp);
@@ -252,14 +254,14 @@ extern bool fc_stamp_set(FcCache *cache, const FcStampPermit *permit,
 /* ---- reads ------------------------------------------------------------- */
 
 /*
- * What a look-up noted.  After a miss it is the permission to fill with what the
- * file held after the look-up; after a hit it names the entry that served.
+ * What a look-up noted.  After a miss it permits a fill with what the file held
+ * after the look-up; after a hit it names the entry that served.
  */
 typedef struct FcTicket
 {
 	uint32_t file; /* number */
 	uint32_t block;
-	uint32_t set; /* that a fill goes into */
+	uint32_t set; /* that a fill uses */
 	uint64_t set_generation;
 	uint64_t file_generation;
 	uint64_t mode_word;
@@ -286,10 +288,10 @@ extern FC_MUST_CHECK FcStatus fc_read(FcCache *cache, const FcFile *file,
 #define FC_RUN_BLOCKS_MAX 128
 
 /*
- * Read a run of blocks, each into its page, if all of them are cached: true.  Their
- * slots are read at once; the deadline is for all of them together.  False if one was
- * not there, which is counted nowhere, or was not to be had after all; the pages may
- * then be overwritten with anything.
+ * Read a run of blocks, each into its page.  True if all of them are cached and were
+ * read.  Their slots are read at once, and one deadline covers all of them.  False
+ * if a block was not cached, which is counted nowhere, or could not be read after
+ * all; the pages may then be overwritten with anything.
  */
 extern FC_MUST_CHECK bool fc_read_run(FcCache *cache, const FcFile *file,
                                       uint32_t first, unsigned count,
@@ -299,15 +301,16 @@ extern FC_MUST_CHECK bool fc_read_run(FcCache *cache, const FcFile *file,
 #define FC_AHEAD_BLOCKS_MAX 24
 
 /*
- * Blocks that this process is likely to read next, in order: begin to fetch those
- * that are on flash, without waiting, so that fc_read() finds them here.  A hint:
- * every rule of a hit is applied when the block is read, as if nothing had been
- * read ahead.  Says where to go on: before the end if there was no room for more.
+ * Begin to fetch the blocks that this process is likely to read next, in order, as
+ * far as they are on flash.  Does not wait; a later fc_read() finds the blocks in
+ * this process.  This is a hint: when a block is read, every rule of a hit is
+ * applied as if nothing had been read ahead.  Returns the block to continue with,
+ * which lies before the end if there was no room for more.
  */
 extern uint32_t fc_read_ahead(FcCache *cache, const FcFile *file,
                               uint32_t first, unsigned count);
 
-/* Does the entry that served this hit still stand, unchanged? */
+/* Is the entry that served this hit still there, unchanged? */
 extern bool fc_read_hit_holds(const FcCache *cache, const FcTicket *ticket);
 
 /* Drop the entry that served this hit (a verified mismatch). */
@@ -318,11 +321,11 @@ extern bool fc_read_would_hit(const FcCache *cache, const FcFile *file,
                               uint32_t block);
 
 /*
- * Put a block into the cache: page is what the real read, begun after fc_read()
- * gave the ticket, returned.  page is copied first and may change meanwhile, as
- * long as each of its states is one the caller would accept as the block.  Core
- * cannot tell a block from what a disk gives by mistake: whoever can looks first.
- * FC_OK, or FC_SKIP with the reason counted.
+ * Put a block into the cache.  page is what the real read returned, and that read
+ * began after fc_read() gave the ticket.  page is copied first and may change
+ * meanwhile, as long as the caller would accept each of its states as the block.
+ * Core cannot tell a block from what a disk returns by mistake; a caller that can
+ * must check first.  FC_OK, or FC_SKIP with the reason counted.
  */
 extern FcStatus fc_fill(FcCache *cache, const FcTicket *ticket,
                         const void *page);
@@ -334,11 +337,11 @@ typedef struct FcChange
 {
 	uint32_t first;
 	uint32_t count;
-	bool was_cached; /* one block, and it was cached before */
-	bool was_staged; /* ... but not on flash yet, nor on its way */
-	FcTicket ticket; /* of the one block; set_generation after the first bump */
-	bool counted_in; /* among the changes in flight */
-	uint32_t changing; /* the number that counted us as a change */
+	bool was_cached; /* a single block that was cached before */
+	bool was_staged; /* ... but neither on flash yet nor on its way there */
+	FcTicket ticket; /* of that block; set_generation after the first bump */
+	bool counted_in; /* as one of the changes in flight */
+	uint32_t changing; /* the file number that counted this change */
 
 	/* After fc_change_end(): may a stamp be handed in? */
 	FcStampPermit permit;
@@ -346,8 +349,8 @@ typedef struct FcChange
 
 /*
  * Blocks first .. first + count - 1 of the file are about to change.  Finds the
- * file's number again if the handle's is stale; a file that the dictionary does
- * not know has nothing cached.  Cannot fail.  Does nothing while offline.
+ * file's number again if the handle is stale; a file that the dictionary does not
+ * know has no cached blocks.  Cannot fail.  Does nothing while offline.
  */
 extern void fc_change_begin(FcCache *cache, FcFile *file, uint32_t first,
                             uint32_t count, FcChange *change);
@@ -356,36 +359,38 @@ extern void fc_change_begin(FcCache *cache, FcFile *file, uint32_t first,
 extern void fc_change_end(FcCache *cache, FcFile *file, FcChange *change);
 
 /*
- * Not one file but any may be about to change: the whole cache is cleared before
- * and after.
+ * Any file may be about to change: the whole cache is cleared before the change and
+ * after it.
  */
 extern void fc_change_all_begin(FcCache *cache);
 extern void fc_change_all_end(FcCache *cache);
 
 /*
- * The cluster's control file is about to get a content of this CRC; it has got it.  What
- * outlives the server counts only for what it wrote itself.
+ * The cluster's control file is about to be written with a content of this CRC; it
+ * has been written.  What outlives the server is valid only for a control file that
+ * this server wrote itself.
  */
 extern void fc_life_control_begins(FcCache *cache, uint32_t crc);
 extern void fc_life_control_ends(FcCache *cache);
 
 /*
- * What the files hold may be lost with the machine, since their host does not always
- * sync them: no map is saved in this life, nor in one that goes on with its memory.
+ * The host does not always sync its files, so that a crash of the machine may lose
+ * what they hold.  No map is saved in this life, nor in one that continues with its
+ * memory.
  */
 extern void fc_map_unsynced_set(FcCache *cache);
 extern bool fc_map_unsynced(const FcCache *cache);
 
 /*
- * The operating system reported an error about the file: what it holds, and what
- * it will hold when its pages leave memory, is anyone's guess.  Its blocks go, and
- * it will be cold at the next start whatever happens until then.
+ * The operating system reported an error about the file.  Nobody knows what it
+ * holds, or will hold when its pages leave memory.  Its blocks are dropped, and it
+ * will be cold at the next start whatever happens until then.
  */
 extern void fc_change_distrust(FcCache *cache, FcFile *file);
 
 /*
  * After fc_change_end() of one whole block that was written from page: refresh
- * the cached copy, if the block was cached before.  page must be the very bytes
+ * the cached copy, if the block was cached before.  page must hold exactly the bytes
  * given to the real write, unchanged since.
  */
 extern FcStatus fc_change_fill(FcCache *cache, const FcChange *change,
@@ -412,7 +417,7 @@ typedef enum FcTimer
 extern void fc_count(FcCache *cache, FcCounter counter, uint64_t amount);
 extern void fc_count_time(FcCache *cache, FcTimer timer, uint64_t ns);
 
-/* One read of the disk for this file: counters, timer and the file's own sums. */
+/* Count one read of the disk for this file: counters, timer and the file's own sums. */
 extern void fc_read_disk_done(FcCache *cache, const FcFile *file,
                               uint32_t blocks, uint64_t bytes, uint64_t ns);
 

@@ -16,7 +16,7 @@
 /* CRC32C of length bytes, continuing from crc (0 to begin). */
 extern uint32_t fc_crc32c(uint32_t crc, const void *data, size_t length);
 
-/* The two implementations, so that a test can hold one against the other. */
+/* The two implementations, so that a test can compare them. */
 extern uint32_t fc_crc32c_portable(uint32_t crc, const void *data,
                                    size_t length);
 extern uint32_t fc_crc32c_hardware(uint32_t crc, const void *data,
@@ -24,8 +24,8 @@ extern uint32_t fc_crc32c_hardware(uint32_t crc, const void *data,
 extern int fc_crc32c_has_hardware(void);
 
 /*
- * The checksum of a slot: of its block's key, then of the block, so that a slot that
- * was written in the wrong place, or is left over from another block, does not pass.
+ * The checksum of a slot: of its block's key, then of the block.  So a slot that
+ * was written to the wrong place, or is left over from another block, does not pass.
  */
 extern uint32_t fc_crc32c_slot(uint64_t key, const void *page);
 

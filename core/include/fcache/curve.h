@@ -2,17 +2,17 @@
  * curve.h
  *		The miss-ratio curve: what would a cache of another size bring?
  *
- * Stands beside the cache, not in it: it lives from the stream of requests alone,
- * so it works while the cache is off, and when there is none.
+ * The curve is independent of the cache: it needs only the stream of requests, so
+ * it works while the cache is off, and where there is none.
  *
  *	for each read of a block that only flash or disk could serve:
  *		fc_curve_count(), and if fc_curve_wants(hash): fc_curve_note(hash)
  *	for a view: fc_curve_read(), then fc_curve_hit_ratio() for any size
  *
- * Every process uses the same memory through its own FcCurve handle.  Nothing
- * waits, allocates or makes a system call but to read the clock; all of it may be called
- * from a signal handler and cut off by SIGKILL anywhere.  fc_curve_read() alone
- * waits, for a moment.
+ * Every process uses the same memory through its own FcCurve handle.  No function
+ * waits, allocates or makes a system call except to read the clock.  All of them may
+ * be called from a signal handler, and SIGKILL may interrupt them anywhere.  Only
+ * fc_curve_read() waits, for a moment.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -25,7 +25,7 @@
 
 #include "fcache/cache.h"
 
-/* More tracked blocks would cost more than they tell. */
+/* More tracked blocks would cost more than they would reveal. */
 #define FC_CURVE_TRACKED_MIN 1024
 #define FC_CURVE_TRACKED_MAX 8192
 
@@ -35,7 +35,7 @@ typedef struct FcCurve
 {
 	FcCurveShared *shared; /* NULL: no curve */
 	uint32_t tracked_max;
-	uint32_t shard; /* any number; best another one in each process */
+	uint32_t shard; /* any number; best a different one in each process */
 } FcCurve;
 
 /* Blocks to track for a cache of this many blocks: one in 24 to 48, within limits. */
@@ -46,7 +46,8 @@ extern size_t fc_curve_memory_size(uint32_t tracked_max);
 
 /*
  * Fill in a handle.  Memory of all zeros (64-byte aligned) is a curve that has
- * seen nothing.  tracked_max must be the same for all, a power of 2 within limits.
+ * seen nothing.  tracked_max must be the same for all processes, and a power of 2
+ * within the limits.
  */
 extern FC_MUST_CHECK FcStatus fc_curve_attach(FcCurve *curve, void *memory,
                                               uint32_t tracked_max);
@@ -67,9 +68,9 @@ fc_curve_hash(uint64_t file_hash, uint32_t block)
 }
 
 /*
- * A block that is asked for alone takes a seek of a disk, and one of a run hardly
- * any: what a hit saves depends on how blocks are asked for.  So the kinds are
- * counted and timed apart.
+ * A block that is requested alone takes a seek of a disk; one of a run takes hardly
+ * any.  So what a hit saves depends on how blocks are requested, and the two kinds
+ * are counted and timed separately.
  */
 typedef enum FcCurveKind
 {
@@ -84,7 +85,7 @@ extern void fc_curve_count(FcCurve *curve, uint64_t blocks, uint64_t times);
 /* Is the block in the sample? */
 extern bool fc_curve_wants(const FcCurve *curve, uint64_t hash);
 
-/* A block of the sample was requested.  Skipped if another process is at it. */
+/* A block of the sample was requested.  Skipped if another process is noting one. */
 extern void fc_curve_note(FcCurve *curve, uint64_t hash);
 
 /* The same at a given time (milliseconds, monotonic): for tests. */
@@ -101,16 +102,16 @@ extern void fc_curve_flash_read(FcCurve *curve, uint64_t blocks, uint64_t ns);
 
 typedef struct FcCurveReading
 {
-	/* Weights of reuse distances; beyond: blocks that were not known. */
+	/* Weights of reuse distances; beyond: blocks not seen before. */
 	uint64_t distance[FC_CURVE_BUCKETS];
 	uint64_t beyond;
-	double seconds; /* how much time it stands for; old time counts less */
+	double seconds; /* the time it represents; old time counts less */
 	double requests_per_second;
-	double run_share; /* of the requests: blocks asked for in runs */
-	/* Of a block, mean; 0 = none was timed. */
+	double run_share; /* of the requests: for blocks in runs */
+	/* Mean per block; 0 = none was timed. */
 	double disk_read_ms[FC_CURVE_KINDS];
 	double flash_read_ms[FC_CURVE_KINDS];
-	double sample_rate; /* part of all blocks that is in the sample */
+	double sample_rate; /* the part of all blocks that is in the sample */
 	uint32_t tracked;   /* blocks of it that were seen */
 } FcCurveReading;
 
@@ -119,9 +120,8 @@ extern void fc_curve_read_at(FcCurve *curve, FcCurveReading *out,
                              uint64_t now_ms);
 
 /*
- * The share of requests that a cache of so many blocks would have served, were it
- * one that drops what was not requested for the longest time; -1 if nothing is
- * known.
+ * The share of requests that a cache of so many blocks would have served if it
+ * dropped the least recently requested block; -1 if nothing is known.
  */
 extern double fc_curve_hit_ratio(const FcCurveReading *reading,
                                  uint64_t blocks);

@@ -1,10 +1,10 @@
 /*
  * device.h
- *		The one door to the flash: where slots are read and written.
+ *		The only way to the flash: where slots are read and written.
  *
  * All I/O of the cache goes through FcDeviceOps, so that tests can fail, tear,
- * delay and misdirect it.  A device knows offsets and bytes, nothing of blocks.
- * fc_device_file_open() gives the real one: a cache file, locked, preallocated,
+ * delay and misdirect it.  A device knows offsets and bytes, but no blocks.
+ * fc_device_file_open() returns the real one: a cache file, locked, preallocated,
  * opened with O_DIRECT where the file system allows it.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -22,12 +22,12 @@
 /* O_DIRECT wants memory, offsets and lengths aligned to this. */
 #define FC_IO_ALIGN 4096
 
-/* A cache is striped over so many cache files at most. */
+/* The most cache files that a cache is striped over. */
 #define FC_DEVICES_MAX 16
 
 /*
- * What the cluster's control file says.  Any server that has run, with the cache or
- * without, has left something else in there.
+ * What the cluster's control file says.  It differs after any server has run, with
+ * the cache or without.
  */
 typedef struct FcCheckpoint
 {
@@ -37,30 +37,30 @@ typedef struct FcCheckpoint
 	uint32_t crc; /* of the whole control file */
 } FcCheckpoint;
 
-/* Hours for which it is known what was written. */
+/* Hours for which the writes are known. */
 #define FC_WEAR_HOURS 24
 
-/* Whose cache it is: what is cached for one is nothing to another. */
+/* The cluster a cache belongs to; no other may use what is cached. */
 typedef struct FcIdentity
 {
 	uint64_t system;           /* the database cluster's own number */
 	uint64_t directory_device; /* its data directory */
 	uint64_t directory_inode;
-	uint64_t boot[2]; /* of the machine: memory and page cache are as old */
-	FcCheckpoint checkpoint; /* that it stands at */
+	uint64_t boot[2]; /* of the machine, and so of memory and page cache */
+	FcCheckpoint checkpoint; /* the latest one */
 } FcIdentity;
 
 /* What a cache file's superblock says. */
 typedef struct FcLabel
 {
-	bool whole; /* there is one, of this version, and its CRC is right */
+	bool whole; /* there is one, of this version, with the right CRC */
 	bool other_version;  /* ... of another one */
-	bool damaged;        /* ... and its CRC is wrong */
+	bool damaged;        /* ... with a wrong CRC */
 	bool clean;          /* the file holds a map of all its slots */
 	uint32_t slot_count; /* of this file */
 	uint32_t position;   /* among the files of the cache */
 	uint32_t count;      /* of these */
-	uint64_t nonce;      /* of the life it was last used in; 0 = none */
+	uint64_t nonce;      /* of the life that last used it; 0 = none */
 	FcIdentity identity;
 } FcLabel;
 
@@ -85,10 +85,10 @@ typedef struct FcTransfer
 } FcTransfer;
 
 /*
- * read and write are like pread and pwrite: bytes done, or -1 and errno.  Most
- * slots go through a queue, which hands the files of real devices to the kernel.
- * A device of a test may take them itself: start begins a transfer, finished
- * gives one that is done, its result set, or NULL.  Both are NULL otherwise.
+ * read and write are like pread and pwrite: they return bytes, or -1 and errno.
+ * Most slots go through a queue, which hands real devices' files to the kernel.  A
+ * test's device may handle transfers itself: start begins one, and finished returns
+ * one that is done, with its result set, or NULL.  Otherwise both are NULL.
  */
 typedef struct FcDeviceOps
 {
@@ -105,8 +105,8 @@ struct FcDevice
 	const FcDeviceOps *ops;
 	int fd;        /* of a cache file, else -1 */
 	bool direct;   /* opened with O_DIRECT */
-	FcLabel label; /* as it was found when the file was opened */
-	FcWear wear;   /* as it was found when the life began */
+	FcLabel label; /* as found when the file was opened */
+	FcWear wear;   /* as found when the life began */
 	void *state;   /* for the devices of tests */
 };
 
@@ -125,10 +125,10 @@ typedef enum FcDeviceProblem
 } FcDeviceProblem;
 
 /*
- * Open, lock and size the cache file for slot_count slots.  An existing cache
- * file of pgflash is reused and its size adjusted; anything else that holds
- * bytes is refused and left untouched.  Waits at most lock_wait_ms for the lock
- * of a server that is just dying.
+ * Open, lock and size the cache file for slot_count slots.  An existing pgflash
+ * cache file is reused and resized; any other file that is not empty is refused and
+ * left untouched.  Waits at most lock_wait_ms for the lock, which a dying server may
+ * still hold.
  */
 extern FC_MUST_CHECK FcDeviceProblem fc_device_file_open(FcDevice *device,
                                                          const char *path,
@@ -139,16 +139,16 @@ extern FC_MUST_CHECK FcDeviceProblem fc_device_file_open(FcDevice *device,
 extern uint32_t fc_device_file_slots(const FcDevice *device);
 
 /*
- * Give an open cache file room for so many slots, no more and no less.  If that
- * cannot be done it keeps what it had.
+ * Give an open cache file room for exactly so many slots.  If that fails, it keeps
+ * its size.
  */
 extern FC_MUST_CHECK FcDeviceProblem
 fc_device_file_resize(const FcDevice *device, uint32_t slot_count);
 
 /*
- * Cut off what is beyond so many slots while the file is used: in pieces, since
- * nobody can read the file while the file system takes a piece off.  After time_ns
- * it returns; *more_out says whether something is left to do.
+ * Cut off what lies beyond so many slots while the file is in use.  It is cut in
+ * pieces, since nobody can read the file while the file system removes one.  Returns
+ * after time_ns; *more_out says whether there is more to cut.
  */
 extern FC_MUST_CHECK FcDeviceProblem fc_device_file_cut(const FcDevice *device,
                                                         uint32_t slot_count,

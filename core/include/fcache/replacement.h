@@ -1,23 +1,24 @@
 /*
  * replacement.h
- *		Which block of a set has to go, and is the new one worth the write.
+ *		Which block of a set is evicted, and whether the new one is worth the write.
  *
  * The mechanism (claim.c) calls a policy through this table.  A policy sees one
- * set of FC_WAYS ways at a time: what it knows of each way, and what it chooses
- * to remember of blocks that have left.  What it learns about all sets together
- * it keeps in a state that they share.  Both lie in shared memory and are touched
- * by several processes at once without a lock: every function must stand torn
- * or lost updates, must not block, allocate, call out or fail, and a wrong
- * choice may cost a hit but never a wrong block.  States of all zeros are new.
+ * set of FC_WAYS ways at a time: what it knows of each way, and what it chooses to
+ * remember of blocks that have left.  What it learns about all sets together it
+ * keeps in a state that they share.  Both states lie in shared memory, and several
+ * processes use them at once without a lock.  So every function must tolerate torn
+ * or lost updates, and must not block, allocate, call out or fail.  A wrong choice
+ * may cost a hit but never yields a wrong block.  A state of all zeros is new.
  *
- * A read is one of these:
+ * A read is one of the following:
  *
  *	hit			touched
  *	miss		missed; then, unless a way is free, choose; then, unless that
  *				said no, evicted (if a block lay in the way) and filled
  *
- * A write is no reference: it changes nothing here.  A block that moves to another
- * set: moves there where it is; then, in the other one, all that follows missed.
+ * A write is no reference and changes nothing here.  When a block moves to another
+ * set, moves is called for the set it lies in; then, for the other set, everything
+ * that follows missed.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,7 +36,7 @@ typedef struct FcCandidate
 {
 	uint32_t fingerprint; /* of file and block, well mixed */
 	uint8_t relation;     /* of the relation and fork, well mixed */
-	uint8_t note; /* what missed() wants choose() and filled() to know */
+	uint8_t note; /* from missed() to choose() and filled() */
 } FcCandidate;
 
 /* The set an event happens in. */
@@ -56,19 +57,19 @@ typedef struct FcReplacement
 	/* A read was served from this way. */
 	void (*touched)(const FcReplacementPlace *place, unsigned way);
 
-	/* A read found the candidate nowhere; once for each miss. */
+	/* A read did not find the candidate; called once for each miss. */
 	void (*missed)(const FcReplacementPlace *place, FcCandidate *candidate);
 
 	/*
-	 * No way is free for the candidate: the way that goes, one of the bits in
+	 * No way is free for the candidate.  Returns the way to evict, one of the bits in
 	 * usable (never 0), or FC_WAY_NONE = do not fill.
 	 */
 	unsigned (*choose)(const FcReplacementPlace *place,
 	                   const FcCandidate *candidate, uint64_t usable);
 
 	/*
-	 * The block in this way is going to another set, as the cache changes its
-	 * size: no read, but otherwise as missed().
+	 * The block in this way moves to another set because the cache changes its size.
+	 * This is no read, but otherwise as missed().
 	 */
 	void (*moves)(const FcReplacementPlace *place, unsigned way,
 	              FcCandidate *candidate);
@@ -82,10 +83,10 @@ typedef struct FcReplacement
 	               const FcCandidate *candidate);
 } FcReplacement;
 
-/* The block that earns least for the room it takes goes; see replacement_gittins.c. */
+/* Evicts the block that earns least for its room; see replacement_gittins.c. */
 extern const FcReplacement fc_replacement_gittins;
 
-/* LFU with ageing and a ghost that remembers frequencies: to compare with. */
+/* LFU with ageing and a ghost that remembers frequencies: for comparison. */
 extern const FcReplacement fc_replacement_lfu;
 
 #endif

@@ -16,8 +16,8 @@ typedef enum FcStatus
 {
 	FC_OK,      /* done; for a read: the page is the block */
 	FC_MISS,    /* not cached; the ticket allows a fill */
-	FC_SKIP,    /* nothing done, on purpose; counted by reason */
-	FC_STALE,   /* the file's number moved: resolve it again, retry once */
+	FC_SKIP,    /* nothing done, intentionally; counted by reason */
+	FC_STALE,   /* the file's number changed: resolve it again, retry once */
 	FC_OFF,     /* the mode does not allow it */
 	FC_FULL,    /* a table of core is full; the caller goes on without */
 	FC_INVALID, /* an argument cannot work; nothing was done */

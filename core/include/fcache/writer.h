@@ -2,13 +2,13 @@
  * writer.h
  *		The writer: the one process that writes to flash.
  *
- * Fills leave their blocks in the staging ring (cache.h); one process of the host
- * writes them to their slots, in a loop around fc_writer_run().  While nobody
- * does, the cache works on and takes new blocks until the ring is full.
+ * Fills leave their blocks in the staging ring (cache.h).  One process of the host
+ * writes them to their slots, in a loop around fc_writer_run().  Without a writer the
+ * cache keeps working and accepts new blocks until the ring is full.
  *
- * A writer that died is replaced by the next fc_writer_begin().  What it had under
- * way is known to be over once it is gone, since the kernel lets no process go
- * before its transfers are done; until then fc_writer_begin() answers FC_FULL.
+ * A writer that died is replaced by the next fc_writer_begin().  Its transfers are
+ * known to be over once it is gone, since the kernel does not end a process before
+ * its transfers are done; until then fc_writer_begin() answers FC_FULL.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -27,13 +27,13 @@ extern FC_MUST_CHECK FcStatus fc_writer_begin(FcCache *cache,
                                               FcWriter **writer_out);
 
 /*
- * One round: see what has been written, begin to write what is due, and wait at
- * most timeout_ns if there is nothing to do.  To end a wait for sure, a signal
- * handler calls fc_writer_wake().
+ * One round: reap what has been written, begin to write what is due, and wait at
+ * most timeout_ns if there is nothing to do.  A signal handler that must end the
+ * wait calls fc_writer_wake().
  */
 extern void fc_writer_run(FcWriter *writer, uint64_t timeout_ns);
 
-/* End a wait of fc_writer_run(), in whatever process.  For signal handlers, too. */
+/* End the wait of fc_writer_run() in any process.  Signal handlers may call it. */
 extern void fc_writer_wake(FcCache *cache);
 
 /*
@@ -50,30 +50,30 @@ extern FC_MUST_CHECK FcStatus fc_writer_drain(FcWriter *writer,
 extern FcStatus fc_writer_end(FcWriter *writer, uint64_t timeout_ns);
 
 /*
- * Begin, drain and end at once: for a host's exit, when its writer is gone.
- * FC_FULL: there is a writer.
+ * Begin, drain and end in one call: for a host's exit, when its writer has ended.
+ * FC_FULL: another process is the writer.
  */
 extern FC_MUST_CHECK FcStatus fc_writer_flush(FcCache *cache,
                                               uint64_t timeout_ns);
 
 /*
- * For a process that changes blocks and may wait, before each change: if the ring is
- * full and the writer has ended, write a part of it to flash.  Where the host's writer
- * ends before its last changes, they are so kept.  All processes together spend at most
- * about limit_ns until a writer begins again, and one second more if the device does
- * not answer; after that it does nothing.  Allocates nothing, leaves
- * errno alone, and may be called where nothing may fail.
+ * For a process that changes blocks and may wait.  Call it before each change: if the
+ * ring is full and the writer has ended, it writes a part of the ring to flash.  So
+ * the last changes are kept even if the host's writer ends before them.  All
+ * processes together spend at most about limit_ns until a writer begins again, plus
+ * one second if the device does not answer; after that it does nothing.  Allocates
+ * nothing, preserves errno, and may be called where nothing may fail.
  */
 extern void fc_stand_in(FcCache *cache, uint64_t limit_ns);
 
-/* What there is to say of the ring. */
+/* The state of the ring. */
 typedef struct FcRingInfo
 {
 	uint32_t pages;
 	uint32_t used; /* about */
-	bool served;   /* a process is the writer, and lives */
+	bool served;   /* there is a writer, and it is alive */
 	uint64_t
-		stood_in_ns; /* by others, since it began; they gave up: for ever */
+		stood_in_ns; /* by others, since it began; the maximum: they gave up */
 } FcRingInfo;
 
 extern FcRingInfo fc_writer_ring_info(const FcCache *cache);
