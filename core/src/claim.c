@@ -1,18 +1,20 @@
 /*
  * claim.c
- *		Who gets a way of a set: from the claim of a filler to its publication.
+ *		How a filler gets a way of a set: from its claim to its publication.
  *
- * A filler looks the set over, and takes the way that held the same block before, or
- * a free one, or the one that the replacement policy gives for it, or none.  The claim
- * is one compare-and-swap; then the old block leaves, the key is written, and when the
- * block has been copied the entry is published, if all that the ticket noted still
- * stands (see index.c for why).  Who cannot publish empties the entry again.
+ * A filler surveys the set.  It takes the way that held the same block before, or a
+ * free one, or the one that the replacement policy chooses, or none.  The claim is
+ * one compare-and-swap.  Then the old block leaves and the key is written.  When the
+ * block has been copied, the entry is published if everything that the ticket noted
+ * still holds (see index.c for why).  A filler that cannot publish empties the entry
+ * again.
  *
- * A claim whose owner is gone is taken over by whoever needs its way.  What is being
- * written to its slot is never taken: the device may be at it, and the writer, or
- * after its death its successor, lets go of it (writer.c).
+ * A claim whose owner is gone is taken over by the next process that needs its way.
+ * An entry whose slot is being written is never taken, because the device may be
+ * using the slot; the writer, or its successor after its death, releases it
+ * (writer.c).
  *
- * Nobody waits: a way that was lost to others some times is not filled.
+ * No process waits: after losing a few ways to others, a filler gives up.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -22,7 +24,7 @@
 #include "process.h"
 #include "staging.h"
 
-/* A claim lost to other processes this often counts as "writer overloaded". */
+/* So many claims lost to other processes count as "writer overloaded". */
 #define CLAIM_TRIES 4
 
 /* ---- the replacement policy -------------------------------------------- */
@@ -60,13 +62,13 @@ fc_claim_touch(FcCache *cache, const FcSeen *seen)
 	cache->replacement->touched(&place, seen->slot % FC_WAYS);
 }
 
-/* ---- the set as it is -------------------------------------------------- */
+/* ---- the state of the set ------------------------------------------------ */
 
 /* What a filler finds in a set. */
 typedef struct Survey
 {
 	bool exists;
-	unsigned same_way; /* emptied, but the same block's; or FC_WAY_NONE */
+	unsigned same_way; /* emptied, but of the same block; or FC_WAY_NONE */
 	uint64_t free;
 	uint64_t usable;
 	uint64_t busy;
@@ -109,7 +111,7 @@ survey_set(FcSet *set, uint64_t key, Survey *survey)
 
 /* ---- owners that are gone ---------------------------------------------- */
 
-/* Does somebody hold it who will never let go? */
+/* Is it held by a process that will never release it? */
 static bool
 is_orphan(const FcCache *cache, uint64_t meta)
 {
@@ -133,7 +135,7 @@ fc_claim_take_over(FcCache *cache, const FcSeen *seen)
 	uint64_t meta = seen->meta;
 
 	/*
-	 * What the owner counted in stays counted: whether it did is not known, and
+	 * We cannot know whether the owner counted the block in, so it stays counted:
 	 * chunk counters may be too high but not too low.
 	 */
 	if (!is_orphan(cache, meta) ||
@@ -144,7 +146,7 @@ fc_claim_take_over(FcCache *cache, const FcSeen *seen)
 	return true;
 }
 
-/* Free the ways whose filler is gone; true if there were any. */
+/* Free the ways whose fillers are gone; true if there were any. */
 static bool
 free_orphans(FcCache *cache, uint32_t set_number, const Survey *survey)
 {
@@ -163,7 +165,7 @@ free_orphans(FcCache *cache, uint32_t set_number, const Survey *survey)
 
 /* ---- claiming ---------------------------------------------------------- */
 
-/* The first of the ways, which is not empty, from this one on. */
+/* The first of the ways (a set that is not empty), from this one on. */
 static unsigned
 next_of(uint64_t ways, unsigned from)
 {
@@ -173,7 +175,7 @@ next_of(uint64_t ways, unsigned from)
 	return (from + (unsigned) __builtin_ctzll(turned)) % FC_WAYS;
 }
 
-/* One of the ways, which is not empty, by chance. */
+/* A random one of the ways (a set that is not empty). */
 static unsigned
 any_of(uint64_t ways, uint32_t chance)
 {
@@ -208,7 +210,7 @@ choose_way(FcCache *cache, const FcReplacementPlace *place, uint64_t key,
 	                   ? FC_WAY_NONE
 	                   : cache->replacement->choose(place, candidate, usable);
 
-	/* The replacement policy would rather not; then it is all the same who goes. */
+	/* The replacement policy would rather not fill; then any way is as good. */
 	if (way == FC_WAY_NONE && must)
 		way = any_of(usable, candidate->fingerprint);
 	if (way == FC_WAY_NONE)
@@ -216,7 +218,7 @@ choose_way(FcCache *cache, const FcReplacementPlace *place, uint64_t key,
 	return way;
 }
 
-/* The block that lay in the way leaves. */
+/* Evict the block that lay in the way. */
 static void
 evict(FcCache *cache, const FcReplacementPlace *place, unsigned way,
       uint64_t meta)
@@ -232,7 +234,7 @@ evict(FcCache *cache, const FcReplacementPlace *place, unsigned way,
 		fc_staging_free(cache->shared, fc_meta_high(meta));
 }
 
-/* The new one takes its place. */
+/* Let the new block take its place. */
 static void
 take_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 {
@@ -242,7 +244,7 @@ take_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 	FC_POINT("claimed-new-key");
 }
 
-/* from: where the block lies now, if it is to move; else it was missed. */
+/* from: where a block lies that is to move; NULL after a miss. */
 static FcStatus
 claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
           FcSeen *claim)
@@ -282,7 +284,7 @@ claim_way(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 			return FC_SKIP;
 		}
 
-		/* An emptied way of its own is no miss: a change emptied it. */
+		/* If the block has an emptied way, a change emptied it: this is no miss. */
 		if (!told && survey.same_way == FC_WAY_NONE)
 		{
 			cache->replacement->missed(&place, &candidate);
@@ -330,7 +332,7 @@ fc_claim_move(FcCache *cache, const FcTicket *ticket, const FcSeen *from,
 
 /* ---- publishing -------------------------------------------------------- */
 
-/* Does everything stand as the ticket noted it?  Counts what does not. */
+/* Is everything still as the ticket noted it?  Counts what is not. */
 static bool
 ticket_holds(FcCache *cache, const FcTicket *ticket, FcSet *set)
 {

@@ -1,6 +1,6 @@
 /*
  * devices.h
- *		The cache files of a cache: which slot lies where, and what each has done.
+ *		The cache files of a cache: where each slot lies, and what each file has done.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -13,13 +13,13 @@
 typedef enum FcOutcome
 {
 	FC_OUTCOME_OK,
-	FC_OUTCOME_AHEAD,       /* the same, but nobody saw when */
-	FC_OUTCOME_INTERRUPTED, /* by a signal: nobody's fault */
+	FC_OUTCOME_AHEAD,       /* the same, but its time was not measured */
+	FC_OUTCOME_INTERRUPTED, /* by a signal: not the device's fault */
 	FC_OUTCOME_ERROR,       /* failed, or came back short */
-	FC_OUTCOME_TIMEOUT      /* not done when its time was over */
+	FC_OUTCOME_TIMEOUT      /* not done at its deadline */
 } FcOutcome;
 
-/* What a transfer's result says. */
+/* The outcome that a transfer's result means. */
 extern FcOutcome fc_devices_outcome(ssize_t result);
 
 /* The number of the device that a slot lies on. */
@@ -31,22 +31,22 @@ extern void fc_devices_place_of_slot(const FcCache *cache, uint32_t slot,
                                      FcDevice **device_out, off_t *offset_out);
 
 /*
- * May the slot be read and written?  Not if its cache file is missing or out of
- * use; then it is never served and never filled, but changes are still announced
- * to its entry.
+ * May the slot be read and written?  Not if its cache file is missing or out of use.
+ * Then the slot is neither served nor filled, but changes still invalidate its
+ * entry.
  */
 extern bool fc_devices_slot_usable(const FcCache *cache, uint32_t slot);
 
 /* The same for all slots of a set. */
 extern bool fc_devices_set_usable(const FcCache *cache, uint32_t set);
 
-/* May something be put there?  Not if its cache file is late with writes, either. */
+/* May a block be put there?  Not if its cache file is late with writes, either. */
 extern bool fc_devices_take_set(const FcCache *cache, uint32_t set);
 
-/* A cached block was read from disk, for its cache file is bypassed. */
+/* Count a cached block that was read from disk because its file is bypassed. */
 extern void fc_devices_slot_bypassed(FcCache *cache, uint32_t slot);
 
-/* Count what a device did, and what it says of its health. */
+/* Count what a device did, and judge its health by it. */
 extern void fc_devices_read_done(FcCache *cache, const FcDevice *device,
                                  uint64_t ns, FcOutcome outcome);
 extern void fc_devices_write_done(FcCache *cache, const FcDevice *device,

@@ -1,9 +1,9 @@
 /*
  * file.h
- *		The lines of the file dictionary, and what the rest of core may do with them.
+ *		The lines of the file dictionary, and the calls that the rest of core may use.
  *
- * file.c gives numbers out and takes them back, stamp.c tells whether a file was
- * changed, chunk.c counts what is cached of it.
+ * file.c gives out numbers and takes them back, stamp.c detects whether a file was
+ * changed, chunk.c counts a file's cached blocks.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -13,23 +13,23 @@
 #include "shared.h"
 
 /*
- * A file number's line.  Its tag (a hash of the id, 0 = place is free) and its
- * generation lie in arrays of their own: tags are searched, and the generation
- * is read at every call and must not share a cache line with counters.
+ * A file number's line.  Its tag (a hash of the id, 0 = the place is free) and its
+ * generation lie in arrays of their own: tags are searched, and the generation is
+ * read at every call and must not share a cache line with counters.
  *
  * A generation holds the number's state: live, retired (or never used: 0), or
- * asleep, that is known from an earlier life of the cache and not compared with
- * its file yet.  So one atomic step retires a number and makes every handle on it
- * stale, and nothing can come between.  Generations only grow, over all uses of a
- * number: a handle of an earlier use can never look current.
+ * asleep, which means that the file is known from an earlier life of the cache and
+ * was not compared yet.  So one atomic step retires a number and makes every handle
+ * on it stale; nothing can happen in between.  Generations only grow, over all uses
+ * of a number, so a handle of an earlier use can never look current.
  */
 typedef struct FcFileEntry
 {
-	FcFileId id; /* changes only while retired and under the lock */
+	FcFileId id; /* changes only while retired, and under the lock */
 	FcAtomic32 cached_blocks; /* over all uses of the number */
 	FcAtomic32 high;          /* one past the highest block ever cached */
 	FcAtomic32 cache_policy;  /* an FcCachePolicy; see cache_policy.c */
-	FcAtomic32 stamped;       /* what changes was when the stamp was set */
+	FcAtomic32 stamped;       /* the value of changes when the stamp was set */
 	FcAtomic64 hits;
 	FcAtomic64 misses;
 	FcAtomic64 disk_read_ns;
@@ -53,17 +53,17 @@ fc_generation_state(uint64_t generation)
 	return generation & FC_GENERATION_STATE;
 }
 
-/* One step on, in this state. */
+/* The next generation, in this state. */
 static inline uint64_t
 fc_generation_next(uint64_t generation, uint64_t state)
 {
 	return (generation & ~FC_GENERATION_STATE) + FC_GENERATION_ONE + state;
 }
 
-/* A file lies within this many places of its hash, or has no number. */
+/* A file lies within this many places of its hash, or it has no number. */
 #define FC_FILE_PROBES 256
 
-/* Blocks that share a counter of what is cached of them; see chunk.c. */
+/* Blocks that share one counter of cached blocks; see chunk.c. */
 #define FC_CHUNK_BLOCKS 1024
 
 static inline FcAtomic64 *
@@ -99,7 +99,7 @@ fc_stamp_change_counters(const FcShared *shared)
 
 /* ---- file.c: numbers ------------------------------------------------------------ */
 
-/* The file lock; false if it cannot be had soon. */
+/* Take the file lock; false if it cannot be had soon. */
 extern bool fc_file_lock(FcCache *cache);
 extern void fc_file_unlock(FcCache *cache);
 
@@ -109,30 +109,30 @@ extern uint32_t fc_file_find(const FcShared *shared, const FcFileId *id,
 
 extern uint64_t fc_file_hash(const FcFileId *id);
 
-/* Let the file with this number be found by its name. */
+/* Make the file with this number findable by its name. */
 extern void fc_file_tag(FcShared *shared, uint32_t number);
 
 /*
- * Retire a number, and free it, as long as its generation is this one; false if
- * somebody else was faster.
+ * Retire a number and free it if it still has this generation; false if another
+ * process was faster.
  */
 extern bool fc_file_drop(FcCache *cache, uint32_t number, uint64_t generation);
 
-/* A sleeper that nobody compared in time. */
+/* Drop a sleeper that was not compared in time. */
 extern void fc_file_drop_sleeper(FcCache *cache, uint32_t number,
                                  uint64_t generation);
 
-/* Forget a range of a file's blocks, and every fill of it that is under way. */
+/* Invalidate a range of a file's blocks, and every fill of them under way. */
 extern void fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                                uint32_t count);
 
-/* ---- stamp.c: was it changed? ---------------------------------------------------- */
+/* ---- stamp.c: was the file changed? ---------------------------------------------- */
 
-/* What one change adds to, and takes from, a counter of changes. */
+/* What one change adds to a counter of changes, and subtracts from it. */
 #define FC_CHANGE_COUNTED_IN  ((1ULL << 32) + 1)
 #define FC_CHANGE_COUNTED_OUT 1ULL
 
-/* A change is counted in, before the real one, and out after it. */
+/* Count a change in, before the real one, and out, after it. */
 extern void fc_stamp_count_in(FcCache *cache, FcFile *file, FcChange *change);
 extern void fc_stamp_count_out(FcCache *cache, const FcFile *file,
                                FcChange *change);
@@ -141,21 +141,21 @@ extern void fc_stamp_count_out(FcCache *cache, const FcFile *file,
 extern FcAtomic64 *fc_stamp_counter_of_file(const FcShared *shared,
                                             const FcFileId *id);
 
-/* ---- chunk.c: how much of it is cached ------------------------------------------- */
+/* ---- chunk.c: how much of the file is cached ------------------------------------- */
 
-/* How many of the blocks around this one are, or may be, in the index. */
+/* The number of blocks around this one that are, or may be, in the index. */
 extern FcAtomic32 *fc_chunk_of(const FcShared *shared, uint32_t number,
                                uint32_t block);
 
-/* A block of a file is claimed for, or has left, the index. */
+/* A block of a file enters the index (is claimed), or has left it. */
 extern void fc_chunk_enter(const FcShared *shared, uint32_t number,
                            uint32_t block);
 extern void fc_chunk_leave(const FcShared *shared, uint32_t number,
                            uint32_t block);
 
 /*
- * To be asked before a block is made to leave: is it to be counted?  An audit that
- * has not come to its end has yet to count those that stay.
+ * Ask before a block is made to leave: is it counted?  An unfinished audit has yet
+ * to count the blocks that stay.
  */
 static inline bool
 fc_blocks_counted(const FcShared *shared)

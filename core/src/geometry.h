@@ -1,6 +1,6 @@
 /*
  * geometry.h
- *		How many sets are in use, and which of them a block belongs into.
+ *		How many sets are in use, and which of them is a block's home.
  *
  * resize.c changes it.
  *
@@ -13,8 +13,8 @@
 
 /*
  * The geometry word: old count of sets << 32 | new count.  They differ while the
- * size changes: fills go to the new home of a block, look-ups and changes look at
- * both.
+ * size changes: then fills use a block's new home, and look-ups and changes look at
+ * both homes.
  */
 static inline uint64_t
 fc_geometry_word(uint32_t old_sets, uint32_t new_sets)
@@ -40,7 +40,7 @@ fc_geometry_moving(uint64_t geometry)
 	return fc_geometry_old(geometry) != fc_geometry_new(geometry);
 }
 
-/* Beyond these no set holds anything. */
+/* No set from this number on holds anything. */
 static inline uint32_t
 fc_geometry_sets(uint64_t geometry)
 {
@@ -50,7 +50,7 @@ fc_geometry_sets(uint64_t geometry)
 	return old_sets > new_sets ? old_sets : new_sets;
 }
 
-/* These are in use before and after. */
+/* The sets in use both before and after the change of size. */
 static inline uint32_t
 fc_geometry_least(uint64_t geometry)
 {
@@ -60,15 +60,15 @@ fc_geometry_least(uint64_t geometry)
 	return old_sets < new_sets ? old_sets : new_sets;
 }
 
-/* After so many throws a home is chosen that may move more than it must. */
+/* After so many throws, the home is chosen by a rule that may move more blocks. */
 #define FC_HOME_THROWS 64
 
 /*
- * The set of a block when so many sets are in use.  A series of throws at all the
- * sets there could be; the first one that hits a set in use counts.  So a larger
- * count takes only those blocks away that an earlier throw brings into one of the
- * sets that are new, and a smaller one moves only blocks of the sets that go.  At
- * the maximum the first throw hits.
+ * The home set of a block when so many sets are in use.  A series of hashes (throws)
+ * picks among all the sets there could be; the first that picks a set in use decides.
+ * So a larger count moves only those blocks that an earlier throw brings into one of
+ * the new sets, and a smaller count moves only blocks of the sets that are removed.
+ * At the maximum the first throw always decides.
  */
 static inline uint32_t
 fc_home(const FcShared *shared, uint64_t key, uint32_t sets)
@@ -87,9 +87,9 @@ fc_home(const FcShared *shared, uint64_t key, uint32_t sets)
 }
 
 /*
- * The way that a set is filled from, while it has free ones, round to the one before it.
- * Another one in each set, so that a cache that is not full lies evenly over its
- * file: a drive may have its channels one behind the other there.
+ * The way where filling a set begins while it has free ways, round to the way before
+ * it.  It differs between sets, so that a cache that is not full is spread evenly
+ * over its file: a drive may lay out its channels one after the other there.
  */
 static inline unsigned
 fc_first_way(uint32_t set)
@@ -97,7 +97,7 @@ fc_first_way(uint32_t set)
 	return set * 39 % FC_WAYS;
 }
 
-/* Where a fill of the block goes now. */
+/* The set that a fill of the block uses now. */
 static inline uint32_t
 fc_index_set_of(const FcShared *shared, uint64_t key)
 {
@@ -105,7 +105,7 @@ fc_index_set_of(const FcShared *shared, uint64_t key)
 	               fc_geometry_new(atomic_load(&shared->geometry)));
 }
 
-/* Is there room for the slot in its cache file? */
+/* Does the cache file have room for the slot? */
 static inline bool
 fc_slot_has_room(const FcCache *cache, uint32_t slot)
 {
@@ -113,8 +113,8 @@ fc_slot_has_room(const FcCache *cache, uint32_t slot)
 }
 
 /*
- * What a change has to see twice alike: between two looks nothing about homes has
- * moved.  The epoch tells when the geometry came back to what it was.
+ * What a change must see the same twice: then no home has moved between the two
+ * looks.  The epoch reveals a geometry that moved and came back.
  */
 typedef struct FcFrame
 {

@@ -9,10 +9,10 @@
 
 #include "devices.h"
 
-/* A device whose file could not be opened at the start has no share in the cache. */
+/* Exclude a device whose file could not be opened at the start. */
 extern void fc_health_absent(FcShared *shared, uint32_t device);
 
-/* May it be read and written?  One load; asked at every read and fill. */
+/* May it be read and written?  A single load; asked at every read and fill. */
 static inline bool
 fc_health_usable(const FcShared *shared, uint32_t device)
 {
@@ -20,7 +20,7 @@ fc_health_usable(const FcShared *shared, uint32_t device)
 	                            memory_order_relaxed) == FC_DEVICE_IN_SERVICE;
 }
 
-/* May more be written to it?  The same, and what it was given is not late. */
+/* May more be written to it?  It is usable, and its earlier writes are not late. */
 static inline bool
 fc_health_takes(const FcShared *shared, uint32_t device)
 {
@@ -35,7 +35,7 @@ fc_health_state(const FcShared *shared, uint32_t device)
 	return (FcDeviceState) atomic_load(&shared->health[device].state);
 }
 
-/* Is it left alone for a while? */
+/* Is it bypassed for a while? */
 static inline bool
 fc_health_bypassed(FcDeviceState state)
 {
@@ -46,14 +46,14 @@ fc_health_bypassed(FcDeviceState state)
 extern bool fc_health_move(FcCache *cache, uint32_t device, FcDeviceState from,
                            FcDeviceState to);
 
-/* What a device did, and how long it took. */
+/* Record what a device did, and how long it took. */
 extern void fc_health_read_done(FcCache *cache, uint32_t device, uint64_t ns,
                                 FcOutcome outcome);
 extern void fc_health_write_done(FcCache *cache, uint32_t device, uint64_t ns,
                                  FcOutcome outcome);
 extern void fc_health_corrupt(FcCache *cache, uint32_t device);
 
-/* A read of the disk took this long: what flash has to beat. */
+/* Record the time of a disk read, which flash has to beat. */
 extern void fc_health_disk_read(FcCache *cache, uint64_t ns);
 
 #endif

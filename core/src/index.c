@@ -2,10 +2,10 @@
  * index.c
  *		Which slot holds a block: sets of 64 entries, without a lock.
  *
- * A block's key chooses its set; the entry's number is the slot's number.  An
- * entry is empty, held by the one process that fills it, or says where the block
- * is: in a page of the staging ring, there and on its way to the slot, or in the
- * slot.
+ * A block's key determines its set; the entry's number is the slot's number.  An
+ * entry is empty, or held by the one process that fills it, or it says where the
+ * block is: in a page of the staging ring, in a page that is being written to the
+ * slot, or in the slot.
  *
  *	EMPTY --claim--> FILLING --publish--> STAGED --> WRITING --> VALID
  *	                    |                   |           |          |
@@ -13,24 +13,25 @@
  *	then:       abandoned: EMPTY                 written: EMPTY
  *
  * STAGED and VALID entries may be claimed for another block.  Every step is one
- * compare-and-swap of the entry's meta word, and claiming and emptying move its
- * sequence, so a step taken by anybody else makes ours fail.  An entry in FILLING
- * or DOOMED belongs to its owner until that one lets go, or is gone; one in WRITING
- * or WRITING_DOOMED to the writer (writer.c), because its slot may be written by
- * the device at any moment.
+ * compare-and-swap of the entry's meta word, and claiming and emptying advance its
+ * sequence, so that ours fails if another process took a step meanwhile.  An entry
+ * in FILLING or DOOMED belongs to its owner until the owner releases it or is gone;
+ * one in WRITING or WRITING_DOOMED belongs to the writer (writer.c), because the
+ * device may write its slot at any moment.
  *
  * Why no stale block can be published.  A filler claims the entry and writes the
  * key, then compares the generations it noted before the real read.  A changer
- * moves the generation, then looks at all 64 keys.  If the changer's look came
- * before the key was written, the filler's comparison comes after the move and
- * fails.  If it came later, the changer finds the claim and dooms it, or finds
- * it valid and empties it.
+ * advances the generation, then looks at all 64 keys.  If the changer looked before
+ * the key was written, the filler compares after the generation advanced, and fails.
+ * If the changer looked later, it finds the claim and dooms it, or finds the entry
+ * valid and empties it.
  *
- * The same block may come to lie in two ways, if two processes fill it at once;
- * both copies are right, and invalidation, which always looks at every way,
- * takes both.
+ * If two processes fill the same block at once, it may end up in two ways.  Both
+ * copies are right, and an invalidation removes both, since it always looks at every
+ * way.
  *
- * Here is the changer's half, and what all look-ups do; the filler's is claim.c.
+ * This file has the changer's half and what all look-ups do; the filler's half is in
+ * claim.c.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -47,7 +48,7 @@ same_key(uint64_t a, uint64_t b)
 	return a == b;
 }
 
-/* ---- looking ------------------------------------------------------------- */
+/* ---- look-ups ------------------------------------------------------------ */
 
 static bool
 find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
@@ -64,7 +65,7 @@ find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
 				key))
 			continue;
 
-		/* The key is this entry's only if it stands between two equal metas. */
+		/* The key is this entry's only if read between two equal metas. */
 		uint64_t meta = atomic_load(&set->meta[way]);
 
 		if (!fc_meta_serves(meta) ||
@@ -78,8 +79,8 @@ find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
 }
 
 /*
- * Is it the same entry, with the same bytes?  From the ring the block may have gone
- * on to its slot, where the checksum of what was read must be the entry's.
+ * Is it the same entry, with the same bytes?  A block in the ring may have been
+ * written to its slot; then the entry's checksum must be that of the bytes read.
  */
 static bool
 same_entry(uint64_t meta, const FcSeen *seen)
@@ -106,7 +107,7 @@ fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen)
 	if (!fc_geometry_moving(geometry))
 		return false;
 
-	/* It may not have been moved yet. */
+	/* The block may still be at its old home. */
 	FC_POINT("looked-at-new-home");
 	uint32_t old_home = fc_home(shared, key, fc_geometry_old(geometry));
 
@@ -128,11 +129,11 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 	       same_entry(atomic_load(&set->meta[way]), seen);
 }
 
-/* ---- changing -------------------------------------------------------------- */
+/* ---- changes ---------------------------------------------------------------- */
 
 /*
- * Make an entry that says where the block is say so no more; the key stays, to
- * recognise the way by.  A slot that the device may be writing stays the writer's.
+ * Make an entry stop saying where the block is.  The key stays, so that the way can
+ * be recognised.  A slot that the device may be writing stays the writer's.
  */
 static bool
 forget(FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
@@ -157,7 +158,7 @@ forget(FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
 	return true;
 }
 
-/* A fill under way is no longer wanted; its owner will find out. */
+/* Doom a fill under way; its owner will notice. */
 static bool
 doom(FcSet *set, unsigned way, uint64_t meta)
 {
@@ -175,7 +176,7 @@ fc_index_drop(FcShared *shared, uint64_t key, const FcSeen *seen)
 	unsigned way = seen->slot % FC_WAYS;
 	uint64_t meta = atomic_load(&set->meta[way]);
 
-	/* What was staged may move on while we look: then look again. */
+	/* A staged entry may move on while we look; then look again. */
 	while (same_entry(meta, seen) && fc_index_holds(shared, key, seen))
 	{
 		if (forget(shared, set, way, meta))
@@ -185,14 +186,14 @@ fc_index_drop(FcShared *shared, uint64_t key, const FcSeen *seen)
 	return false;
 }
 
-/* Whatever this way holds of the block, make it go. */
+/* Remove whatever this way holds of the block. */
 static FcHeld
 invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 {
 	/*
-	 * A failed swap means that somebody else moved the entry on.  If it still
-	 * has our key then, look again; if not, whoever claimed it will compare the
-	 * generation that we have already moved.
+	 * A failed swap means that another process moved the entry on.  If it still has
+	 * our key then, look again; if not, the process that claimed it will compare the
+	 * generation that we have already advanced.
 	 */
 	while (same_key(atomic_load(&set->key[way]), key))
 	{
@@ -248,7 +249,7 @@ invalidate_in(FcCache *cache, uint64_t key, FcHome *home)
 	    (FC_BROKEN(BYPASSED) && !fc_devices_set_usable(cache, home->set)))
 		return FC_HELD_NOT;
 
-	/* Not relaxed: no look may come before the generation's move. */
+	/* Not relaxed: no look may happen before the generation advances. */
 	for (unsigned way = 0; way < FC_WAYS; way++)
 	{
 		if (same_key(atomic_load(&set->key[way]), key))
@@ -264,7 +265,7 @@ invalidate_in(FcCache *cache, uint64_t key, FcHome *home)
 	return held;
 }
 
-/* At both homes: the old one first, since that is the way a block moves. */
+/* At both homes: the old one first, since blocks move from the old to the new. */
 static FcHeld
 invalidate_homes(FcCache *cache, uint64_t key, uint64_t geometry,
                  FcHome *home_out)
@@ -292,7 +293,7 @@ fc_index_invalidate(FcCache *cache, uint64_t key, FcHome *home_out)
 	FcHeld held = FC_HELD_NOT;
 	FcFrame frame;
 
-	/* Again if the size began or ceased to change meanwhile: see resize.c. */
+	/* Repeat if a change of the size began or ended meanwhile: see resize.c. */
 	do
 	{
 		frame = fc_frame(cache->shared);
@@ -303,9 +304,9 @@ fc_index_invalidate(FcCache *cache, uint64_t key, FcHome *home_out)
 	return held;
 }
 
-/* ---- walking everything ---------------------------------------------------- */
+/* ---- walks through all sets ------------------------------------------------- */
 
-/* What a walk is after, and what it has got. */
+/* What a walk looks for, and how much it has dropped. */
 typedef struct Walk
 {
 	bool everything;
@@ -339,8 +340,8 @@ walk_set(FcCache *cache, FcSet *set, Walk *walk)
 }
 
 /*
- * While the size changes a block may move from a set the walk has not come to
- * into one that it has left behind: then it walks twice, for a block moves once.
+ * While the size changes, a block may move from a set that the walk has yet to reach
+ * into one that it has passed.  Then it walks twice; a block moves only once.
  */
 static void
 walk_sets(FcCache *cache, Walk *walk)

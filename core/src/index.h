@@ -1,6 +1,8 @@
 /*
  * index.h
- *		The entries of the index, and what the rest of core may do with them.
+ *		The entries of the index, and the calls that the rest of core may use.
+ *
+ * index.c describes the life of an entry, claim.c who may claim one.
  *
  * index.c says what becomes of an entry; claim.c who may have it.
  *
@@ -19,8 +21,9 @@
  *	bits  3-31	sequence, + 1 whenever the entry is claimed or emptied
  *	bits  0-2	state
  *
- * The key changes only while the owner holds the entry in FILLING.  From STAGED by
- * WRITING to VALID the sequence stays: it is the same block with the same bytes.
+ * The key changes only while the owner holds the entry in FILLING.  The sequence
+ * stays the same from STAGED through WRITING to VALID: it is the same block with the
+ * same bytes.
  */
 typedef enum FcState
 {
@@ -56,7 +59,7 @@ fc_meta_serves(uint64_t meta)
 	return fc_meta_state(meta) >= FC_VALID && fc_meta_state(meta) <= FC_WRITING;
 }
 
-/* Is it in a page of the ring? */
+/* Is the block in a page of the ring? */
 static inline bool
 fc_meta_staged(uint64_t meta)
 {
@@ -64,7 +67,7 @@ fc_meta_staged(uint64_t meta)
 	       fc_meta_state(meta) == FC_WRITING;
 }
 
-/* The same entry in another state, its sequence as it is. */
+/* The same entry in another state, with the same sequence. */
 static inline uint64_t
 fc_meta_as(uint64_t meta, FcState state, uint32_t high)
 {
@@ -72,7 +75,7 @@ fc_meta_as(uint64_t meta, FcState state, uint32_t high)
 	       (uint64_t) state;
 }
 
-/* The same entry, one step on, in another state. */
+/* The same entry in another state, with the next sequence. */
 static inline uint64_t
 fc_meta_next(uint64_t meta, FcState state, uint32_t high)
 {
@@ -121,7 +124,7 @@ fc_set_of_slot(const FcShared *shared, uint32_t slot)
 typedef struct FcSeen
 {
 	uint32_t slot;
-	uint32_t crc; /* of what was read from a page of the ring */
+	uint32_t crc; /* of the bytes read from a page of the ring */
 	uint64_t meta;
 } FcSeen;
 
@@ -129,8 +132,8 @@ typedef struct FcSeen
 extern bool fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen);
 
 /*
- * Is the whole entry still as it was seen?  What was read from the ring may have
- * gone on to flash meanwhile.
+ * Is the whole entry still as it was seen?  A block that was read from the ring may
+ * have been written to flash meanwhile.
  */
 extern bool fc_index_holds(const FcShared *shared, uint64_t key,
                            const FcSeen *seen);
@@ -138,15 +141,15 @@ extern bool fc_index_holds(const FcShared *shared, uint64_t key,
 /* Empty the entry if it is still as it was seen. */
 extern bool fc_index_drop(FcShared *shared, uint64_t key, const FcSeen *seen);
 
-/* What a change found of its block. */
+/* How a change found its block. */
 typedef enum FcHeld
 {
 	FC_HELD_NOT,
 	FC_HELD,
-	FC_HELD_STAGED /* it had not begun to be written to flash */
+	FC_HELD_STAGED /* the write to flash had not begun */
 } FcHeld;
 
-/* The set a block belongs into, and the generation that an invalidation gave it. */
+/* The home set of a block, and the generation that an invalidation gave it. */
 typedef struct FcHome
 {
 	uint32_t set;
@@ -154,17 +157,17 @@ typedef struct FcHome
 } FcHome;
 
 /*
- * The block changes: move its set's generation, empty its entry, doom fills of
- * it; at both its homes, if the size changes just now.  Says whether it was
- * cached.
+ * The block changes: advance its set's generation, empty its entry, and doom fills
+ * of it.  While the size changes, do so at both its homes.  Says whether the block
+ * was cached.
  */
 extern FcHeld fc_index_invalidate(FcCache *cache, uint64_t key,
                                   FcHome *home_out);
 
-/* A fill under way is no longer wanted; false if the entry has moved on. */
+/* Doom a fill under way; false if the entry has moved on. */
 extern bool fc_index_doom(const FcShared *shared, const FcSeen *seen);
 
-/* Walk everything. */
+/* These walk through all sets. */
 extern void fc_index_invalidate_file(FcCache *cache, uint32_t number,
                                      uint32_t first, uint32_t last);
 extern void fc_index_clear(FcCache *cache);
@@ -178,14 +181,14 @@ extern void fc_index_clear(FcCache *cache);
 extern FC_MUST_CHECK FcStatus fc_claim(FcCache *cache, const FcTicket *ticket,
                                        FcSeen *claim);
 
-/* The same for a block that lies elsewhere and is to move into the ticket's set. */
+/* The same for a block that is cached elsewhere and moves into the ticket's set. */
 extern FC_MUST_CHECK FcStatus fc_claim_move(FcCache *cache,
                                             const FcTicket *ticket,
                                             const FcSeen *from, FcSeen *claim);
 
 /*
  * Publish the claimed entry, unless anything changed since the ticket: VALID with
- * the CRC32C of what is in the slot, or STAGED with the reference of a page.
+ * the CRC32C of the slot's content, or STAGED with the reference of a page.
  */
 extern FC_MUST_CHECK FcStatus fc_claim_publish(FcCache *cache,
                                                const FcTicket *ticket,
@@ -194,10 +197,10 @@ extern FC_MUST_CHECK FcStatus fc_claim_publish(FcCache *cache,
 extern void fc_claim_abandon(FcCache *cache, const FcTicket *ticket,
                              const FcSeen *claim);
 
-/* Is the owner of what is being filled here gone?  Then it is empty now. */
+/* If the owner of this fill is gone, empty the entry; true if it did. */
 extern bool fc_claim_take_over(FcCache *cache, const FcSeen *seen);
 
-/* The replacement policy hears of a hit. */
+/* Tell the replacement policy of a hit. */
 extern void fc_claim_touch(FcCache *cache, const FcSeen *seen);
 
 #endif

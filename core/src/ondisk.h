@@ -2,10 +2,10 @@
  * ondisk.h
  *		The bytes of a cache file.
  *
- * A superblock at offset 0; two records of wear at FC_WEAR_OFFSET; zeros up to
- * FC_SLOTS_OFFSET; slots after it; then, after a clean shutdown, the map.  Numbers are
- * little-endian, as on every machine PostgreSQL's own files are moved between in
- * practice; another byte order reads as another magic.
+ * A superblock at offset 0; two wear records at FC_WEAR_OFFSET; zeros up to
+ * FC_SLOTS_OFFSET; the slots; then, after a clean shutdown, the map.  Numbers are
+ * little-endian, like those of every machine that PostgreSQL's own files are moved
+ * between in practice; with another byte order the magic differs.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -25,9 +25,9 @@ typedef struct FcDiskSuperblock
 	uint32_t slot_count; /* of this file */
 	uint32_t position;   /* among the files of the cache */
 	uint32_t count;      /* of these */
-	uint32_t clean;  /* 1: the map is whole, and no slot was written since */
+	uint32_t clean;  /* 1: the map is complete, and no slot was written since */
 	uint64_t nonce;  /* drawn at each start, the same in all files; 0 = none */
-	uint64_t system; /* whose cache it is: see FcIdentity */
+	uint64_t system; /* the cluster it belongs to: see FcIdentity */
 	uint64_t directory_device;
 	uint64_t directory_inode;
 	uint64_t checkpoint_location; /* see FcCheckpoint */
@@ -35,16 +35,16 @@ typedef struct FcDiskSuperblock
 	uint32_t checkpoint_timeline;
 	uint32_t checkpoint_crc;
 	uint32_t unused;
-	uint32_t crc; /* CRC32C of the fields before it */
+	uint32_t crc; /* CRC32C of the preceding fields */
 } FcDiskSuperblock;
 
 _Static_assert(sizeof(FcDiskSuperblock) == 96, "the superblock has no holes");
 
 /*
- * What was written to the file in the last day; see wear.c.  Two records, of which
- * the one with the higher sequence counts.  They have a magic of their own, and stay
- * where they are whatever becomes of the rest: a cache that begins cold, for a new
- * version or another size, is on flash that has worn all the same.
+ * What was written to the file in the last day; see wear.c.  There are two records,
+ * and the one with the higher sequence is valid.  They have a magic of their own and
+ * stay where they are whatever happens to the rest: when a cache begins cold, for a
+ * new version or another size, its flash has worn all the same.
  */
 #define FC_WEAR_OFFSET 65536
 #define FC_WEAR_MAGIC  "pgfwear1"
@@ -52,14 +52,14 @@ _Static_assert(sizeof(FcDiskSuperblock) == 96, "the superblock has no holes");
 typedef struct FcDiskWear
 {
 	char magic[8];
-	uint32_t crc;   /* CRC32C of the fields after it */
+	uint32_t crc;   /* CRC32C of the following fields */
 	uint32_t ended; /* 1: nothing was written after it */
 	uint64_t sequence;
-	uint64_t inode;         /* of the file: a copy has worn nothing */
+	uint64_t inode;         /* of the file: a copy of it has no wear */
 	uint64_t boot;          /* first half of the machine's; 0 = not known */
-	uint64_t monotonic_ns;  /* when it was made, since that boot */
+	uint64_t monotonic_ns;  /* time of the record, since that boot */
 	uint64_t clock_ns;      /* the same by the budget's clock */
-	uint64_t known_ns;      /* the time that blocks are known for */
+	uint64_t known_ns;      /* the time for which blocks are known */
 	uint64_t bytes_per_day; /* the budget, of all files; 0 = unlimited */
 	int64_t left;           /* bytes in its bucket */
 	uint64_t blocks[24];    /* this hour's, those of the one before, ... */
@@ -68,8 +68,8 @@ typedef struct FcDiskWear
 _Static_assert(sizeof(FcDiskWear) == 272, "the record has no holes");
 
 /*
- * The map, behind the slots: a record for each set of the file, with the replacement
- * policy's state of the set behind it, as many as fit in each 1 MB.
+ * The map, after the slots: a record for each set of the file, followed by the
+ * replacement policy's state of the set; as many as fit in each 1 MB.
  */
 typedef struct FcDiskRecord
 {
@@ -83,16 +83,16 @@ typedef struct FcDiskRecord
 
 _Static_assert(sizeof(FcDiskRecord) == 792, "a record has no holes");
 
-/* In the first file, behind its records: the files that have blocks. */
+/* In the first file, after its records: the files that have cached blocks. */
 typedef struct FcDiskFiles
 {
 	uint32_t crc; /* CRC32C of the fields after it, and of what is behind */
 	uint32_t
-		count; /* lines behind it; then the replacement policy's own state */
+		count; /* lines that follow; then the replacement policy's own state */
 	uint64_t nonce;
 	uint32_t replacement_hash;
 	uint32_t file_count;  /* numbers */
-	uint32_t set_count;   /* at most: homes depend on it */
+	uint32_t set_count;   /* the maximum: homes depend on it */
 	uint32_t record_size; /* bytes, the replacement policy's state included */
 	uint64_t replacement_size;
 } FcDiskFiles;

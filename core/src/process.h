@@ -30,8 +30,8 @@ fc_processes(const FcShared *shared)
 }
 
 /*
- * Is the owner with this token gone, or is it the caller itself, cut off in the
- * middle of something by a signal handler?  Either way nobody will go on.
+ * Is the owner with this token gone, or is it the caller itself, interrupted by a
+ * signal handler?  Either way nobody will continue what it began.
  */
 extern bool fc_process_gone(const FcCache *cache, uint32_t token);
 

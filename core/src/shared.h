@@ -1,25 +1,24 @@
 /*
  * shared.h
- *		The shared memory of a cache: its head, and what all parts of core know of it.
+ *		The shared memory of a cache: its head, and what all of core knows about it.
  *
- * One block of memory, zeros but for its head when fc_cache_create() has laid
- * it out (layout.c).  Behind the head lie arrays, each with a header of its own:
+ * One block of memory, all zeros except its head after fc_cache_create() has laid it
+ * out (layout.c).  Arrays follow the head, each with a header file of its own:
  *
- *	FcShared | staging ring | processes | counters, by device, too | changes in
+ *	FcShared | staging ring | processes | counters, also by device | changes in
  *	flight | generations, tags and lines of files, chunks (file.h) | cache policies |
  *	replacement | sets (index.h)
  *
- * They name each other by offset and number, never by pointer: the same bytes
- * are valid wherever a process has mapped them.  All zeros is an empty cache, so
- * that making one of 100 GB touches one page and takes no time: no key is 0, since
- * file numbers begin at 1; an entry of zeros is empty, a file's generation of 0
- * was never used, and every replacement policy begins with a state of zeros.
+ * They refer to each other by offset and number, never by pointer: the same bytes are
+ * valid wherever a process has mapped them.  All zeros is an empty cache, so creating
+ * one of 100 GB touches one page and takes no time.  No key is 0, since file numbers
+ * begin at 1; an entry of zeros is empty; a file's generation of 0 was never used;
+ * and every replacement policy begins with a state of zeros.
  *
- * The order of all shared accesses is sequentially consistent unless a line
- * says otherwise.  The protocol rests on one argument, used again and again:
- * a filler makes its claim visible, THEN compares generations; a changer moves
- * the generation, THEN looks for claims.  Whatever the interleaving, at least
- * one of them sees the other.
+ * All shared accesses are sequentially consistent unless a line says otherwise.  The
+ * protocol rests on one argument, used again and again: a filler makes its claim
+ * visible, THEN compares generations; a changer advances the generation, THEN looks
+ * for claims.  Whatever the interleaving, at least one of them sees the other.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -34,7 +33,7 @@
 #include "fcache/housekeeping.h"
 #include "fcache/life.h"
 
-/* "pgfcach", and which layout it is: what is found in memory may be of another. */
+/* "pgfcach" and the layout's number: memory found at a start may have another. */
 #define FC_MAGIC (0x70676663616368ULL << 8 | 4)
 
 typedef _Atomic uint64_t FcAtomic64;
@@ -51,7 +50,7 @@ typedef struct FcShard
 		FcAtomic64 bucket[FC_HISTOGRAM_BUCKETS];
 	} timer[FC_TIMER_COUNT];
 	FcAtomic64 disk_calls; /* reads of the disk, or of some memory */
-	FcAtomic64 disk_waits; /* ... of them, so slow that it was the disk */
+	FcAtomic64 disk_waits; /* ... of them, slow enough to be the disk's */
 	FcAtomic64 disk_wait_ns;
 } __attribute__((aligned(64))) FcShard;
 
@@ -64,7 +63,7 @@ typedef struct FcFailures
 	FcAtomic32 count;
 } FcFailures;
 
-/* Sums as they were when a window of time began. */
+/* Sums at the beginning of a window of time. */
 typedef struct FcWindow
 {
 	uint64_t reads;
@@ -76,21 +75,21 @@ typedef struct FcWindow
 typedef struct FcDiskSums
 {
 	uint64_t calls;
-	uint64_t waits; /* of those that were no memory's */
+	uint64_t waits; /* of them, not from memory */
 	uint64_t wait_ns;
 } FcDiskSums;
 
 typedef struct FcHealth
 {
 	FcAtomic32 state;       /* an FcDeviceState */
-	FcAtomic32 writes_late; /* the writer waits long for it; see flights.c */
+	FcAtomic32 writes_late; /* the writer has waited long for it; see flights.c */
 	FcFailures read_errors;
 	FcFailures write_errors;
 	FcFailures corrupt;
 
-	/* From here on: what housekeeping remembers. */
+	/* From here on: housekeeping's own notes. */
 	uint32_t noted_state;
-	uint32_t times_bypassed; /* in a row, and not by mistake */
+	uint32_t times_bypassed; /* in a row, and not mistakenly */
 	bool hung;               /* this time: a probe was late */
 	uint32_t good_probes;
 	uint64_t probes_ns;
@@ -107,11 +106,11 @@ typedef struct FcBudget
 {
 	FcAtomic64 bytes_per_day; /* 0 = unlimited */
 	_Atomic int64_t left;     /* bytes in the bucket */
-	FcAtomic64 poured_ns;     /* up to then */
+	FcAtomic64 poured_ns;     /* bytes were added up to then */
 
-	/* Of the budget's own clock, which goes on over restarts; see budget.c. */
-	uint64_t ahead_ns;                /* of the monotonic one */
-	uint64_t begun_ns;                /* since then what was written is known */
+	/* By the budget's own clock, which continues over restarts; see budget.c. */
+	uint64_t ahead_ns;                /* of the monotonic clock */
+	uint64_t begun_ns;                /* writes are known since then */
 	FcAtomic64 hour[FC_BUDGET_HOURS]; /* blocks */
 
 	/* Of the last record in each cache file; see wear.c. */
@@ -120,23 +119,23 @@ typedef struct FcBudget
 
 /* ---- staging ------------------------------------------------------------- */
 
-/* Pages of the staging ring at most; a reference has 12 bits for the number. */
+/* The most pages of the staging ring; a reference has 12 bits for the number. */
 #define FC_RING_MAX 1024
 
-/* Does the writer have to be woken? */
+/* Must the writer be woken? */
 enum
 {
 	FC_WRITER_AWAKE,
-	FC_WRITER_DOZES, /* it will look by itself in a moment */
+	FC_WRITER_DOZES, /* it will look on its own in a moment */
 	FC_WRITER_SLEEPS
 };
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- the head of the memory ------------------------------------------------ */
 
 struct FcShared
 {
 	uint64_t magic;
-	uint32_t set_count; /* that there is memory for; see geometry.h */
+	uint32_t set_count; /* sets that there is memory for; see geometry.h */
 	uint32_t set_size;  /* bytes */
 	uint32_t device_count;
 	uint32_t file_count;
@@ -147,7 +146,7 @@ struct FcShared
 	uint32_t chunk_count;     /* a power of 2 */
 	uint32_t cache_policy_count; /* a power of 2 */
 	uint32_t
-		replacement_hash; /* its state in the sets is of no use to another */
+		replacement_hash; /* its state in the sets is useless to another policy */
 	uint32_t ring_count;  /* a power of 2 */
 	uint64_t memory_size;
 	uint64_t staged_offset; /* heads of the ring's pages */
@@ -161,35 +160,35 @@ struct FcShared
 	uint64_t files_offset;
 	uint64_t chunks_offset;
 	uint64_t cache_policies_offset;
-	uint64_t replacement_offset; /* what replacement keeps for all sets */
+	uint64_t replacement_offset; /* the policy's state of all sets */
 	uint64_t sets_offset;
 
-	/* mode | reason << 8 | epoch << 16; one word, so that it moves as one */
+	/* mode | reason << 8 | epoch << 16: one word, so that all change together */
 	FcAtomic64 mode_word __attribute__((aligned(64)));
 	FcAtomic64 geometry; /* how many sets are in use; see geometry.h */
 
-	FcAtomic32 resizer;   /* token of who changes the size, 0 = nobody */
-	FcAtomic32 walk_at;   /* the set where the walk goes on */
-	FcAtomic32 room_sets; /* that the cache files must have room for */
+	FcAtomic32 resizer;   /* token of the process that changes the size, 0 = none */
+	FcAtomic32 walk_at;   /* the set where the walk continues */
+	FcAtomic32 room_sets; /* sets that the cache files must have room for */
 
 	FcAtomic32 file_lock
 		__attribute__((aligned(64))); /* owner token, 0 = free */
 	FcAtomic64 absent_epoch;          /* odd while a file becomes known */
 
-	FcAtomic32 asleep_count; /* files of an earlier life, or a few less */
-	FcAtomic32 audit_wanted; /* what is counted is not to be believed */
-	FcIdentity identity;     /* whose all this is; 0 = nobody's */
+	FcAtomic32 asleep_count; /* files of an earlier life, or a few fewer */
+	FcAtomic32 audit_wanted; /* the counts cannot be trusted */
+	FcIdentity identity;     /* the cluster it belongs to; 0 = none */
 	uint64_t nonce;          /* of this life of the cache file */
-	FcAtomic64 map_nonce;    /* of the life whose map is taken in; 0 = none */
+	FcAtomic64 map_nonce;    /* of the life whose map is loaded; 0 = none */
 	FcAtomic32 control;      /* CRC of the cluster's control file */
-	FcAtomic32 control_next; /* ... that is being written */
+	FcAtomic32 control_next; /* ... of the content being written */
 	uint32_t map_sets;       /* of each of its files */
-	FcAtomic32 map_next;     /* the part of it that is next */
+	FcAtomic32 map_next;     /* the part to load next */
 	FcAtomic32 unsynced;     /* see fc_map_unsynced_set() */
 
-	FcAtomic32 cache_policies_used; /* one other than the default was set */
+	FcAtomic32 cache_policies_used; /* one was set that is not the default */
 	FcAtomic32
-		cache_policies_changed; /* ... and numbers' copies do not know yet */
+		cache_policies_changed; /* ... and the numbers' copies are not updated yet */
 	FcAtomic32
 		cache_policy_drop_wanted; /* a file of policy none may have blocks */
 	FcAtomic32 keep_ways;         /* of a set, for keep: its share */
@@ -198,19 +197,19 @@ struct FcShared
 	/* Changes in flight | begun << 32, of any file. */
 	FcAtomic64 everyone __attribute__((aligned(64)));
 
-	/* What housekeeping remembers of the disk. */
+	/* Housekeeping's notes on the disk. */
 	FcDiskSums disk_window;
-	uint64_t disk_mean_ns; /* of late; 0 = not known */
+	uint64_t disk_mean_ns; /* lately; 0 = not known */
 
 	FcBudget budget __attribute__((aligned(64)));
 
 	FcAtomic32 ring_writer
-		__attribute__((aligned(64))); /* who writes to flash: token, 0 = none */
+		__attribute__((aligned(64))); /* the writer's token, 0 = none */
 	FcAtomic32 ring_rest;        /* FC_WRITER_*; it waits for this to change */
-	FcAtomic32 ring_called;      /* it is not to sleep now */
+	FcAtomic32 ring_called;      /* it must not sleep now */
 	FcAtomic32 ring_stood_in_us; /* by others, since it began */
 	FcAtomic64 ring_busy[FC_RING_MAX / 64];   /* pages in use: a hint */
-	FcAtomic64 ring_staged[FC_RING_MAX / 64]; /* ... to be looked at */
+	FcAtomic64 ring_staged[FC_RING_MAX / 64]; /* ... that the writer must look at */
 };
 
 #define FC_AT(shared, offset, type)                                            \
@@ -222,14 +221,14 @@ fc_shards(const FcShared *shared)
 	return FC_AT(shared, shards_offset, FcShard);
 }
 
-/* The one that a process adds to. */
+/* The shard that a process adds to. */
 static inline uint32_t
 fc_own_shard(const FcCache *cache)
 {
 	return cache->process & (cache->shared->shard_count - 1);
 }
 
-/* Murmur's 64-bit finaliser: every bit of the result depends on every bit in. */
+/* Murmur's 64-bit finaliser: every bit of the result depends on every input bit. */
 static inline uint64_t
 fc_mix(uint64_t x)
 {
@@ -253,14 +252,14 @@ extern bool fc_layout(const FcConfig *config, FcShared *shared);
 
 /* ---- cache.c ------------------------------------------------------------- */
 
-/* A process's handle on memory that is laid out. */
+/* Fill in a process's handle on memory that is laid out. */
 extern FC_MUST_CHECK FcStatus fc_cache_open(FcCache *cache, FcShared *shared,
                                             const FcReplacement *replacement,
                                             FcDevice *devices);
 
 /* ---- mode.c -------------------------------------------------------------- */
 
-/* The epoch alone moves: whatever began before does not count. */
+/* Advance only the epoch: everything that began before becomes invalid. */
 extern void fc_mode_new_epoch(FcShared *shared);
 
 #endif

@@ -2,29 +2,30 @@
  * staging.c
  *		The staging ring: pages of shared memory between a fill and the flash.
  *
- * Nobody who reads or writes a relation waits for a flash write.  A fill copies
- * its block into a page of the ring, and publishes the entry as STAGED with a
- * reference to the page; the writer (writer.c) has it written later.  Until then
+ * No process that reads or writes a relation waits for a flash write.  A fill copies
+ * its block into a page of the ring and publishes the entry as STAGED, with a
+ * reference to the page; the writer (writer.c) writes it to flash later.  Until then
  * the page serves readers.
  *
  *	page	FREE --take--> TAKEN --hand over--> STAGED --writer--> WRITING --> FREE
  *	entry	        claim: FILLING --publish--> STAGED --writer--> WRITING --> VALID
  *
- * The entry decides: a page lives as long as an entry names it.  Whoever takes an
- * entry out of STAGED (a change, an eviction) gives the page back; while it is
- * WRITING, the page is the device's and only the writer gives it back.  Taking
- * moves the page's sequence, which is part of every reference, so what refers to
- * an earlier use finds that out, and a page given back twice is given back once.
+ * A page lives as long as an entry names it.  A process that takes an entry out of
+ * STAGED (by a change or an eviction) gives the page back.  While the page is in
+ * WRITING, it belongs to the device, and only the writer gives it back.  Taking a
+ * page advances its sequence, which is part of every reference.  So a reference to
+ * an earlier use is recognised, and giving a page back twice frees it once.
  *
- * A reader copies the page out and believes the copy only if the page was not
- * taken again meanwhile, the CRC32C is right, and the entry still stands.
+ * A reader copies the page out and trusts the copy only if the page was not taken
+ * again meanwhile, the CRC32C is right, and the entry is unchanged.
  *
- * Two maps of bits say where to look: which pages are in use, and which may have
- * something for the writer.  They are hints; the pages' words are the truth.  A
- * process killed between the two leaves a hint wrong, which the writer's tidying
- * puts right; and it gives back what dead fillers had taken.
+ * Two bitmaps say where to look: one for the pages in use, one for pages that may
+ * have something for the writer.  They are hints; the pages' words are the truth.  A
+ * process killed between updating the two leaves a wrong hint, which the writer's
+ * tidying corrects; the tidying also gives back what dead fillers had taken.
  *
- * Locking: none.  Taking and giving back are compare-and-swaps of the page's word.
+ * Locking: none.  Taking a page and giving it back are each one compare-and-swap of
+ * its word.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -40,7 +41,7 @@
 
 #include "read.h"
 
-/* One page for so many slots: two bytes of memory a slot. */
+/* One page for so many slots: two bytes of memory per slot. */
 #define SLOTS_PER_PAGE 4096
 #define PAGES_MIN      8
 
@@ -97,7 +98,7 @@ fc_staging_note(FcShared *shared, uint32_t number)
 
 /* ---- taking and giving back --------------------------------------------------- */
 
-/* The map says that the page is free, and nobody else is trying. */
+/* Take a page that the map called free and that no other process is trying for. */
 static bool
 take_page(FcCache *cache, uint32_t number, uint32_t *ref_out)
 {
@@ -111,7 +112,7 @@ take_page(FcCache *cache, uint32_t number, uint32_t *ref_out)
 			fc_page_word(FC_PAGE_TAKEN, sequence, cache->token)))
 		return false;
 
-	/* Whoever sees a byte that we write sees the new sequence, too. */
+	/* A process that sees a byte we write also sees the new sequence. */
 	atomic_thread_fence(memory_order_seq_cst);
 	*ref_out = fc_page_ref(number, sequence);
 	return true;
@@ -147,7 +148,7 @@ fc_staging_take(FcCache *cache, uint32_t *ref_out)
 	return false;
 }
 
-/* Free the page from the state it was seen in. */
+/* Free the page if it is still in the state seen. */
 static bool
 give_back(FcShared *shared, uint32_t ref, uint64_t seen)
 {
@@ -169,7 +170,7 @@ fc_staging_free(FcShared *shared, uint32_t ref)
 	FcStagedPage *page = fc_staged_page(shared, fc_ref_number(shared, ref));
 	uint64_t word = atomic_load(&page->word);
 
-	/* The filler may hand it over while we look: then once more. */
+	/* The filler may hand the page over while we look; then look again. */
 	while (fc_page_is(word, ref) && (fc_page_state(word) == FC_PAGE_TAKEN ||
 	                                 fc_page_state(word) == FC_PAGE_STAGED))
 	{
@@ -182,13 +183,13 @@ fc_staging_free(FcShared *shared, uint32_t ref)
 void
 fc_staging_reset(FcShared *shared)
 {
-	/* The sequences go on: entries that name a page are known for what they are. */
+	/* The sequences go on, so that entries naming an earlier use are recognised. */
 	for (uint32_t number = 0; number < shared->ring_count; number++)
 	{
 		FcStagedPage *page = fc_staged_page(shared, number);
 		FcAtomic64 *word = &page->word;
 
-		/* A slot that there is: a dead filler's page is asked for it. */
+		/* A slot that exists, because a dead filler's page is asked for its slot. */
 		atomic_store(&page->slot, 0);
 		atomic_store(word,
 		             fc_page_word(FC_PAGE_FREE,
@@ -205,8 +206,9 @@ fc_staging_reset(FcShared *shared)
 }
 
 /*
- * After a process that was killed between word and map.  A taker that is at it just
- * now finds a page in use whose bit is clear, and sets it.
+ * Corrects the map after a process that was killed between updating word and map.  A
+ * process that is taking the page just now finds it in use with a clear bit, and
+ * sets the bit.
  */
 void
 fc_staging_mend(FcShared *shared, uint32_t number)
@@ -242,7 +244,7 @@ fc_staging_put(FcCache *cache, uint32_t ref, uint64_t key, uint32_t slot,
 	FcStagedPage *head = fc_staged_page(shared, number);
 	void *copy = fc_staged_bytes(shared, number);
 
-	/* The caller's page may change while we look at it: the copy may not. */
+	/* The caller's page may change while we look at it; the copy cannot. */
 	memcpy(copy, page, FC_BLOCK_SIZE);
 	atomic_store_explicit(&head->crc, fc_crc32c_slot(key, copy),
 	                      memory_order_relaxed);
@@ -262,7 +264,7 @@ fc_staging_hand_over(FcCache *cache, uint32_t ref)
 		fc_page_word(FC_PAGE_TAKEN, fc_ref_sequence(ref), cache->token);
 	bool update = atomic_load_explicit(&page->update, memory_order_relaxed);
 
-	/* It fails if the block changed already, and the page was given back. */
+	/* This fails if the block has already changed and the page was given back. */
 	if (!atomic_compare_exchange_strong(
 			&page->word, &taken,
 			fc_page_word(FC_PAGE_STAGED, fc_ref_sequence(ref), 0)))
@@ -271,8 +273,8 @@ fc_staging_hand_over(FcCache *cache, uint32_t ref)
 	fc_staging_note(shared, number);
 
 	/*
-	 * A writer that dozes will look by itself soon enough, and an update is better
-	 * left lying, unless it gets crowded.
+	 * A dozing writer will look on its own soon enough, and an update is better left
+	 * waiting, unless the ring is crowded.
 	 */
 	uint32_t rest = atomic_load(&shared->ring_rest);
 

@@ -12,9 +12,9 @@
 typedef enum FcPageState
 {
 	FC_PAGE_FREE,
-	FC_PAGE_TAKEN, /* the owner fills it */
+	FC_PAGE_TAKEN, /* the owner is filling it */
 	FC_PAGE_STAGED,
-	FC_PAGE_WRITING /* the owner has it written */
+	FC_PAGE_WRITING /* the owner is writing it to flash */
 } FcPageState;
 
 /*
@@ -24,9 +24,9 @@ typedef enum FcPageState
  *	bits  2-21	sequence, + 1 whenever the page is taken
  *	bits  0-1	state
  *
- * All but the word changes only while the page is TAKEN.  A page is named by a
- * reference, its number << 20 | sequence, so that a reference to an earlier use is
- * known for what it is.
+ * Everything except the word changes only while the page is TAKEN.  A reference,
+ * number << 20 | sequence, names a page; the sequence shows when a reference is to an
+ * earlier use of the page.
  */
 typedef struct FcStagedPage
 {
@@ -34,7 +34,7 @@ typedef struct FcStagedPage
 	FcAtomic64 staged_ns; /* when it was filled */
 	FcAtomic32 slot;
 	FcAtomic32 crc;
-	FcAtomic32 update; /* it refreshes a block that was written */
+	FcAtomic32 update; /* refreshes a block that was changed */
 } __attribute__((aligned(64))) FcStagedPage;
 
 #define FC_PAGE_STATE_MASK    3ULL
@@ -79,7 +79,7 @@ fc_ref_sequence(uint32_t ref)
 	return ref & FC_PAGE_SEQUENCE_MASK;
 }
 
-/* Whatever an entry holds, it is no page that there is not. */
+/* Masked, so that no content of an entry can name a page that does not exist. */
 static inline uint32_t
 fc_ref_number(const FcShared *shared, uint32_t ref)
 {
@@ -99,7 +99,7 @@ fc_staged_bytes(const FcShared *shared, uint32_t number)
 	return FC_AT(shared, ring_offset, char) + (size_t) number * FC_BLOCK_SIZE;
 }
 
-/* Does this word still stand for what the reference named? */
+/* Is the page with this word still in the use that the reference names? */
 static inline bool
 fc_page_is(uint64_t word, uint32_t ref)
 {
@@ -107,13 +107,13 @@ fc_page_is(uint64_t word, uint32_t ref)
 	       fc_page_sequence(word) == fc_ref_sequence(ref);
 }
 
-/* How many pages a cache of so many slots has: a power of 2. */
+/* The number of pages for a cache of so many slots: a power of 2. */
 extern uint32_t fc_staging_pages_for(uint64_t slot_count);
 
 /* Take a free page; false if there is none. */
 extern bool fc_staging_take(FcCache *cache, uint32_t *ref_out);
 
-/* Copy a block into a page that one has taken. */
+/* Copy a block into a page that the caller has taken. */
 extern void fc_staging_put(FcCache *cache, uint32_t ref, uint64_t key,
                            uint32_t slot, const void *page, bool update);
 
@@ -121,32 +121,32 @@ extern void fc_staging_put(FcCache *cache, uint32_t ref, uint64_t key,
 extern void fc_staging_hand_over(FcCache *cache, uint32_t ref);
 
 /*
- * Give a page back.  Only for who took it and did not publish it, and for who took
- * the entry that named it out of STAGED.  Does nothing to a page that is being
- * written, or that somebody else gave back before.
+ * Give a page back.  Only for the process that took it and did not publish it, or
+ * that took the entry naming it out of STAGED.  Does nothing to a page that is being
+ * written, or that another process gave back before.
  */
 extern void fc_staging_free(FcShared *shared, uint32_t ref);
 
-/* The same for the writer: the page is on flash, or will never be. */
+/* The same for the writer: the page has been written, or never will be. */
 extern void fc_staging_written(FcShared *shared, uint32_t ref);
 
-/* Pages in use, about; and whether that is so many that the writer must hurry. */
+/* Pages in use, approximately; and whether so many that the writer must hurry. */
 extern uint32_t fc_staging_used(const FcShared *shared);
 extern bool fc_staging_crowded(const FcShared *shared);
 
-/* There may be something for the writer in this page. */
+/* Tell the writer to look at this page. */
 extern void fc_staging_note(FcShared *shared, uint32_t number);
 
-/* All processes are gone: whatever was in the ring, it is empty. */
+/* All processes are gone: empty the ring, whatever it held. */
 extern void fc_staging_reset(FcShared *shared);
 
-/* The map of pages in use says what the page's word says. */
+/* Make the map of pages in use agree with the page's word. */
 extern void fc_staging_mend(FcShared *shared, uint32_t number);
 
 /*
- * Copy a block out of the ring, where the entry seen (STAGED or WRITING) says it
- * is.  On true the entry has still to be compared, as after a read of a slot.
- * False: the page is not what the entry meant any more; look the block up again.
+ * Copy a block out of the ring, from the page that the seen entry (STAGED or WRITING)
+ * names.  If true, the entry must still be compared, as after a read of a slot.
+ * False: the page is no longer the one the entry meant; look the block up again.
  */
 extern FC_MUST_CHECK bool fc_staging_read(const FcCache *cache, uint64_t key,
                                           FcSeen *seen, void *page);
