@@ -74,7 +74,7 @@ enum
 	FC_BREAK_MOVE_LOOK = FC_BIT(47),   /* ... and do not look back */
 	FC_BREAK_TWO_WALKS = FC_BIT(48),   /* walks meet a moving block by chance */
 	FC_BREAK_DRAIN = FC_BIT(49),       /* sets that go are not waited for */
-	FC_BREAK_STAND_IN_SIGN = FC_BIT(33),  /* stand-ins leave no mark */
+	FC_BREAK_STAND_IN_SIGN = FC_BIT(33),  /* stand-ins do not sign as the writer */
 	FC_BREAK_STAND_IN_LIMIT = FC_BIT(34), /* ... and have no time limit */
 	FC_BREAK_RING_SEQUENCE = FC_BIT(35),  /* a page's earlier use is accepted */
 	FC_BREAK_WRITING_DOOM = FC_BIT(36),   /* changes ignore slots being written */

@@ -1,14 +1,14 @@
 /*
  * change.c
- *		A change: the bracket around whatever writes to a file, or cuts it off.
+ *		A change: the bracket around every call that writes to a file or truncates it.
  *
- *	begin		move the generation and empty the entry
+ *	begin		advance the generation and empty the entry
  *	(the real change)
- *	end			the same again, for whoever filled meanwhile
- *	refresh		fill in what was written, if nobody else changed the set
+ *	end			the same again, for fills that happened meanwhile
+ *	refresh		fill in what was written, if no other process changed the set
  *
- * Why a fill that runs beside it can publish nothing stale is told in index.c; why
- * the search for the file comes after the real change, in file.c.
+ * index.c explains why a concurrent fill can publish nothing stale; file.c explains
+ * why the search for the file comes after the real change.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -16,10 +16,10 @@
 #include "fill.h"
 #include "index.h"
 
-/* A longer run is invalidated as a range: it moves the file's generation. */
+/* A longer run is invalidated as a range, which advances the file's generation. */
 #define RUN_BLOCKS_MAX 128
 
-/* One half of a bracket: forget the blocks; says what it found of the last one. */
+/* One half of a bracket: invalidate the blocks; returns how the last one was found. */
 static FcHeld
 invalidate(FcCache *cache, FcFile *file, const FcChange *change,
            FcHome *home_out)
@@ -66,8 +66,8 @@ fc_change_begin(FcCache *cache, FcFile *file, uint32_t first, uint32_t count,
 	change->ticket.file_generation = file->generation;
 
 	/*
-	 * All this is seen before the real change is: a store of the kernel's may else pass
-	 * a store-conditional of ours on 64-bit ARM.
+	 * All this becomes visible before the real change: without the fence, a store of
+	 * the kernel's may pass a store-conditional of ours on 64-bit ARM.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	FC_POINT("change-begun");
@@ -91,8 +91,8 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 	fc_stamp_count_out(cache, file, change);
 
 	/*
-	 * The copy may be refreshed if nobody but us has changed the set since we
-	 * began, and the file is still the one it was.
+	 * The copy may be refreshed if no other process has changed the set since the
+	 * change began, and the file still has the same number.
 	 */
 	if (!FC_BROKEN(REFRESH) &&
 	    (home.generation != change->ticket.set_generation + 1 ||
@@ -131,7 +131,7 @@ fc_change_distrust(FcCache *cache, FcFile *file)
 	if (fc_mode(cache, NULL) != FC_OFFLINE)
 		(void) invalidate(cache, file, &change, &home);
 
-	/* Not counted out: nobody hands in a stamp for it any more. */
+	/* Not counted out, so that no stamp is ever handed in for it again. */
 	if (FC_BROKEN(DISTRUST))
 		fc_stamp_count_out(cache, file, &change);
 }

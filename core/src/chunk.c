@@ -1,18 +1,20 @@
 /*
  * chunk.c
- *		How much of each file is in the index, so that what is not need not be
- *		looked for.
+ *		How much of each file is in the index, so that nothing is searched for that is
+ *		not there.
  *
- * A counter for each 1024 blocks of a file (hashed, so files may share one) tells
- * how many of them are in the index or on their way.  Dropping a large file means
+ * For each 1024 blocks of a file, a counter (hashed, so files may share one) says how
+ * many of them are in the index or on their way there.  Dropping a large file means
  * looking only where a counter is not zero.
  *
- * Counters, and the file's own sum of them, go up before a block enters and down
- * after it left, by whoever's compare-and-swap made it leave: they may be too high
- * (a process was killed, or files share one), never too low.
+ * Counters, and the file's own sum of them, rise before a block enters and fall after
+ * it left.  The process whose compare-and-swap made the block leave counts it out.
+ * So counters may be too high (a process was killed, or files share one), but never
+ * too low.
  *
- * In memory that outlived a crash they may be anything.  Until fc_revive_audit() has
- * counted again (revive.c) nobody believes them and nobody counts down.
+ * In memory that outlived a crash the counters may hold anything.  Until
+ * fc_revive_audit() has counted again (revive.c), no process trusts them or counts
+ * down.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -49,6 +51,6 @@ fc_chunk_leave(const FcShared *shared, uint32_t number, uint32_t block)
 		return;
 	atomic_fetch_sub(fc_chunk_of(shared, number, block), 1);
 
-	/* The line may have been given to another file since: see file.c. */
+	/* The line may belong to another file by now: see file.c. */
 	atomic_fetch_sub(&fc_files(shared)[number].cached_blocks, 1);
 }

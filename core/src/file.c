@@ -1,48 +1,48 @@
 /*
  * file.c
- *		The file dictionary: which number stands for which segment file.
+ *		The file dictionary: it assigns a number to each segment file.
  *
- * Entries of the index name a file by number.  The dictionary gives numbers out,
- * takes them back when the file is unlinked, and knows how much of each file is
- * cached, so that cutting off or dropping a large file does not mean looking for
- * millions of blocks that were never cached.
+ * Index entries refer to a file by number.  The dictionary assigns numbers, takes
+ * them back when files are unlinked, and knows how much of each file is cached, so
+ * that truncating or dropping a large file does not mean looking for millions of
+ * blocks that were never cached.
  *
- * How a name is found: its number is a place in an open table, at most
- * FC_FILE_PROBES places after the hash of its id.  A live file never moves, so
- * searching needs no lock: it looks through all the places.  Only giving a
- * number and freeing one hold the file lock.
+ * How a name is found: its number is a place in an open-addressed table, at most
+ * FC_FILE_PROBES places after the hash of its id.  A live file never moves, so a
+ * search needs no lock: it looks through all those places.  Only assigning a number
+ * and freeing one hold the file lock.
  *
- * Life of a number: free (tag 0, retired), live (tag set), retired (tag set),
- * free again; and asleep between two lives of the cache (stamp.c).  The step to
- * retired is one swap, so it is whole wherever a process is killed, and every
- * handle on the number is stale from that moment.  Number 0 is never given, so
- * that no key is 0.
+ * A number is free (tag 0, retired), then live (tag set), then retired (tag set), then
+ * free again; between two lives of the cache it is asleep (stamp.c).  The step to
+ * retired is one swap, so it is atomic wherever a process is killed, and every handle
+ * on the number is stale from that moment.  Number 0 is never assigned, so that no
+ * key is 0.
  *
- * Whoever retires a number makes the index forget it, then frees it.  Then it may
- * be given at once: no entry of it can be found valid any more, and a fill that
- * is still under way carries a generation that will never come again, so it is
- * doomed or will find out by itself.  A number whose retirer was killed waits
- * until somebody needs its place, who then does the same.
+ * The process that retires a number makes the index forget it, then frees it.  From
+ * then on the number may be reused at once.  No entry of it can be found valid any
+ * more, and a fill still under way carries a generation that will never return, so it
+ * is doomed or will notice on its own.  A number whose retirer was killed waits until
+ * another process needs its place and does the same.
  *
- * When all places of a new file are taken, the file among them with the fewest
- * cached blocks is displaced: retired like one that is unlinked, though it goes
- * on to exist.  If it has no cached block there is nothing to forget, which rests
- * on this: cached_blocks goes up before a block's key is written and down after
- * it left, each by whom it happens to and over all uses of the number, so read
- * after the retirement it is never too low (it stays too high by what processes
- * held that were killed).
+ * When all places for a new file are taken, the file among them with the fewest cached
+ * blocks is displaced: retired as if unlinked, though it continues to exist.  If it
+ * has no cached block, there is nothing to forget.  That relies on cached_blocks,
+ * which counts over all uses of the number: it rises before a block's key is written
+ * and falls after the block left, each time by the process that does it.  So a value
+ * read after the retirement is never too low (it stays too high by the blocks that
+ * killed processes held).
  *
- * A changer need not enter a file: what the dictionary does not know has nothing
- * cached.  The order matters: a reader enters the file BEFORE its real read, a
- * changer looks again AFTER the real change.  So either the changer finds the file,
- * or the reader's read begins after the change.  absent_epoch spares the changer
- * the search: while it is even and unchanged, no file has become known.  What the
- * kernel does for either of them is no atomic of ours, so each has a fence between the
- * two; the same holds for an unlink and a look at the name.
+ * A changer need not enter a file: one that the dictionary does not know has no cached
+ * blocks.  The order matters: a reader enters the file BEFORE its real read, a changer
+ * looks again AFTER the real change.  So either the changer finds the file, or the
+ * reader's read begins after the change.  absent_epoch saves the changer the search:
+ * while it is even and unchanged, no file has become known.  What the kernel does for
+ * either of them is no atomic access of ours, so each has a fence between the two
+ * steps; the same holds for an unlink and a look at the name.
  *
- * Locking: the file lock is a word with the owner's token.  Waiting for it is
- * bounded; an owner that died, or is the caller itself, is taken over, which is
- * safe because each step leaves the table whole.
+ * Locking: the file lock is a word with the owner's token.  Waiting for it is bounded.
+ * If its owner died, or is the caller itself, the lock is taken over, which is safe
+ * because each step leaves the table consistent.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -52,10 +52,10 @@
 #include "index.h"
 #include "process.h"
 
-/* Spins before a lock counts as not to be had: some tens of microseconds. */
+/* Spins before giving up on the lock: some tens of microseconds. */
 #define LOCK_SPINS 2000
 
-/* Looks for a place before a file counts as one that cannot be cached. */
+/* Attempts to find a place before giving up on a file. */
 #define ENTER_TRIES 3
 
 /* ---- names -------------------------------------------------------------- */
@@ -122,7 +122,7 @@ fc_file_find(const FcShared *shared, const FcFileId *id,
 		if (atomic_load(&fc_tags(shared)[number]) != tag_of(hash))
 			continue;
 
-		/* The id is good only if the number stayed in use while we read it. */
+		/* The id is valid only if the number stayed in use while we read it. */
 		uint64_t generation = atomic_load(&fc_generations(shared)[number]);
 
 		if (retired(generation) || !same_id(&fc_files(shared)[number].id, id))
@@ -137,7 +137,7 @@ fc_file_find(const FcShared *shared, const FcFileId *id,
 	return FC_FILE_NONE;
 }
 
-/* The number of a live file; a sleeper that nobody woke is dropped. */
+/* The number of a live file; a sleeper that was not woken is dropped. */
 static uint32_t
 find_live(FcCache *cache, const FcFileId *id, uint64_t *generation_out)
 {
@@ -216,7 +216,7 @@ fc_file_lock(FcCache *cache)
 		if (atomic_compare_exchange_strong(lock, &owner, cache->token))
 			return true;
 
-		/* Own token: a signal handler cut off our own critical section. */
+		/* Our own token: a signal handler interrupted our own critical section. */
 		if (owner == cache->token || spin == LOCK_SPINS - 1)
 		{
 			if (fc_process_gone(cache, owner) &&
@@ -243,7 +243,7 @@ fc_file_unlock(FcCache *cache)
 
 /* ---- forgetting ---------------------------------------------------------- */
 
-/* Make the index forget a range of blocks; the file's generation has moved. */
+/* Make the index forget a range of blocks; the file's generation has advanced. */
 static void
 forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 {
@@ -252,7 +252,7 @@ forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 	if (FC_BROKEN(INVALIDATE))
 		return;
 
-	/* What is not counted has to be looked for. */
+	/* Blocks that are not counted must be searched for. */
 	bool counted = fc_blocks_counted(shared);
 	uint32_t high =
 		counted ? atomic_load(&fc_files(shared)[number].high) : FC_BLOCKS_ALL;
@@ -280,7 +280,7 @@ forget(FcCache *cache, uint32_t number, uint32_t first, uint32_t count)
 			continue;
 		}
 
-		/* More to look for than there is to look at: walk the index. */
+		/* More blocks to look up than there are slots: walk the index instead. */
 		probed += chunk_end - block;
 		if (probed > fc_geometry_slot_count(cache))
 		{
@@ -301,7 +301,7 @@ void
 fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
                    uint32_t count)
 {
-	/* The state stays. */
+	/* The generation's state stays. */
 	atomic_fetch_add(&fc_generations(cache->shared)[number], FC_GENERATION_ONE);
 	FC_POINT("file-generation-moved");
 	forget(cache, number, first, count);
@@ -309,7 +309,7 @@ fc_file_invalidate(FcCache *cache, uint32_t number, uint32_t first,
 
 /* ---- retiring ------------------------------------------------------------ */
 
-/* May the index hold anything of the number? */
+/* May the index hold blocks of this number? */
 static bool
 may_be_cached(const FcShared *shared, uint32_t number)
 {
@@ -318,8 +318,8 @@ may_be_cached(const FcShared *shared, uint32_t number)
 }
 
 /*
- * Make the index forget a retired number, and free it, unless somebody else did:
- * the generation tells.  If the lock cannot be had, it waits to be needed.
+ * Make the index forget a retired number, and free it, unless another process did, as
+ * the generation shows.  Without the lock, the number stays until its place is needed.
  */
 static void
 free_number(FcCache *cache, uint32_t number, uint64_t generation, bool cached)
@@ -353,7 +353,7 @@ fc_file_drop(FcCache *cache, uint32_t number, uint64_t generation)
 		atomic_fetch_sub(&shared->asleep_count, 1);
 	FC_POINT("number-retired");
 
-	/* To look for its blocks would take long now; the audit finds them. */
+	/* Searching for its blocks now would take long; the audit finds them. */
 	if (!fc_blocks_counted(shared))
 		return true;
 	free_number(cache, number, after,
@@ -378,10 +378,10 @@ fc_file_retire(FcCache *cache, FcFileId id)
 	if (fc_mode(cache, NULL) == FC_OFFLINE)
 		return;
 
-	/* The real call, if this is the second time, before the search. */
+	/* If this is the second time, the real call comes before the search. */
 	atomic_thread_fence(memory_order_seq_cst);
 
-	/* A truncation at the same time moves the generation: look again. */
+	/* A concurrent truncation advances the generation: look again. */
 	while ((number = fc_file_find(cache->shared, &id, &generation)) !=
 	       FC_FILE_NONE)
 	{
@@ -391,7 +391,7 @@ fc_file_retire(FcCache *cache, FcFileId id)
 	}
 }
 
-/* Is this the number of a file that is alike?  With its generation. */
+/* Does the number belong to a file like this?  Also returns its generation. */
 static bool
 is_alike(const FcShared *shared, uint32_t number, const FcFileId *like,
          uint64_t *generation_out)
@@ -452,7 +452,7 @@ free_place(const FcShared *shared, uint64_t hash)
 	return FC_FILE_NONE;
 }
 
-/* Under the lock: make a free number the file's. */
+/* Under the lock: assign a free number to the file. */
 static void
 give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 {
@@ -467,14 +467,14 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 	atomic_store(&entry->disk_read_ns, 0);
 	atomic_store(&entry->stamp, 0);
 
-	/* No permit of an earlier use holds. */
+	/* No permit of an earlier use stays valid. */
 	atomic_fetch_add(&entry->changes, 1);
 	atomic_store(&entry->cache_policy, FC_BROKEN(POLICY_ENTER)
 	                                       ? FC_CACHE_POLICY_DEFAULT
 	                                       : fc_cache_policy_of(shared, id));
 	FC_POINT("number-written");
 
-	/* Odd already if an earlier owner of the lock died in between. */
+	/* Already odd if an earlier owner of the lock died in between. */
 	atomic_fetch_or(&shared->absent_epoch, 1);
 	atomic_store(&fc_tags(shared)[number], tag_of(fc_file_hash(id)));
 	FC_POINT("tag-written");
@@ -490,7 +490,7 @@ give_number(FcShared *shared, uint32_t number, const FcFileId *id)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Who has to go, of all places a new file could take: its number. */
+/* The number to free, among all places that a new file could take. */
 static uint32_t
 choose_victim(const FcShared *shared, uint64_t hash, uint64_t *generation_out)
 {
@@ -511,7 +511,7 @@ choose_victim(const FcShared *shared, uint64_t hash, uint64_t *generation_out)
 			continue;
 		if (retired(generation))
 		{
-			/* Its retirer was killed, or could not have the lock. */
+			/* Its retirer was killed, or could not get the lock. */
 			*generation_out = generation;
 			return number;
 		}
@@ -545,7 +545,7 @@ make_room(FcCache *cache, uint64_t hash)
 		fc_count(cache, FC_COUNT_file_displacements, 1);
 }
 
-/* Give the file a number: FC_FULL if no place is free, FC_SKIP without the lock. */
+/* Assign the file a number: FC_FULL if no place is free, FC_SKIP without the lock. */
 static FcStatus
 try_to_enter(FcCache *cache, const FcFileId *id, uint64_t hash)
 {
@@ -555,7 +555,7 @@ try_to_enter(FcCache *cache, const FcFileId *id, uint64_t hash)
 	if (!fc_file_lock(cache))
 		return FC_SKIP;
 
-	/* Somebody else may have entered it while we waited. */
+	/* Another process may have entered it while we waited. */
 	uint32_t number = fc_file_find(shared, id, &generation);
 
 	if (number == FC_FILE_NONE)
@@ -598,7 +598,7 @@ fc_file_enter(FcCache *cache, FcFile *file)
 	return FC_FULL;
 }
 
-/* ---- what of a file is cached --------------------------------------------- */
+/* ---- what is cached of a file ---------------------------------------------- */
 
 bool
 fc_file_info(const FcCache *cache, uint32_t number, FcFileInfo *out)
@@ -619,7 +619,7 @@ fc_file_info(const FcCache *cache, uint32_t number, FcFileInfo *out)
 	out->cache_policy = (FcCachePolicy) atomic_load(&entry->cache_policy);
 	atomic_thread_fence(memory_order_seq_cst);
 
-	/* A truncation moves the generation and leaves the name: that is fine. */
+	/* A truncation advances the generation and keeps the name, which is fine. */
 	uint64_t now = atomic_load(&fc_generations(shared)[number]);
 
 	return live(now) && same_id(&entry->id, &out->id);

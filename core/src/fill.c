@@ -2,8 +2,8 @@
  * fill.c
  *		A fill: from the caller's page to the staging ring.
  *
- * Take a page of the ring, claim a way, copy the block, publish; the writer has it
- * written to its slot later.  What has moved since the look-up that gave the ticket
+ * Take a page of the ring, claim a way, copy the block, publish; the writer writes it
+ * to its slot later.  Anything that changed since the look-up that gave the ticket
  * makes the fill fail: in the claim, or at the latest when it is published (claim.c).
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -24,7 +24,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 	FcSeen claim;
 	uint32_t ref;
 
-	/* Spare the copy if the answer is known already. */
+	/* Save the copy if the answer is already known. */
 	if (!FC_BROKEN(MODE_CHECK) &&
 	    atomic_load(&cache->shared->mode_word) != ticket->mode_word)
 	{
@@ -47,7 +47,7 @@ fill_page(FcCache *cache, const FcTicket *ticket, const void *page, bool update)
 		return FC_SKIP;
 	}
 
-	/* First the page: without one, nothing is to make room. */
+	/* First the page: without one, no block must be evicted. */
 	if ((cache->token == 0 && fc_process_begin(cache) != FC_OK) ||
 	    !fc_staging_take(cache, &ref))
 	{

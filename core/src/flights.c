@@ -1,29 +1,29 @@
 /*
  * flights.c
- *		Pages on their way from the staging ring to their slots: the writer's hands.
+ *		Pages on their way from the staging ring to their slots, for the writer.
  *
- * A page is picked, oldest first: its entry goes from STAGED to WRITING, then the
- * page.  When the device has written it, the entry becomes VALID, or, if the block
- * changed meanwhile or the write failed, EMPTY; then the page is free.
+ * Pages are picked oldest first.  The entry changes from STAGED to WRITING, then the
+ * page does.  When the device has written the page, the entry becomes VALID, or EMPTY
+ * if the block changed meanwhile or the write failed; then the page is free.
  *
- * From the first step to the last nobody else takes the slot or the page: the
- * device may write the one and read the other at any moment.
+ * From the first step to the last no other process takes the slot or the page,
+ * because the device may write the slot and read the page at any moment.
  *
- * Several devices: one that hangs must not have all pages and all flights, so that
- * nothing gets to the others.  Each has its share of flights; and one that has not
- * written a page in LATE_NS is given no more until it has, and what is staged for it
- * is dropped.
+ * Several devices: a device that hangs must not hold all pages and all flights, or
+ * nothing would reach the others.  So each has its share of flights.  A device that
+ * has not written a page in LATE_NS is given no more until it has, and pages staged
+ * for it are dropped.
  *
- * Updates are left lying for LINGER_NS, unless the ring gets crowded: a block that
- * is written again and again then goes to flash once (coalesced_updates).
+ * Updates wait for LINGER_NS unless the ring is crowded, so that a block that is
+ * changed again and again is written to flash once (coalesced_updates).
  *
- * Crash.  The transfers of a process are over when it is gone, for the kernel lets
- * no process go before.  Whoever writes next goes through the ring: what was on its
- * way is written again, what was doomed is emptied.  (Would a transfer of the dead
- * come late after all, the checksums in the entries would find it out.)
+ * Crash.  A process's transfers are over when it is gone, since the kernel does not
+ * end a process before.  The next writer goes through the ring: it writes again what
+ * was being written, and empties what was doomed.  (If a dead process's transfer came
+ * late after all, the checksums in the entries would reveal it.)
  *
- * Locking: none here.  One process at a time is signed in shared->ring_writer, and
- * only that one comes here (writer.c, stand_in.c).
+ * Locking: none here.  shared->ring_writer has the token of one process at a time, and
+ * only that process uses this file (writer.c, stand_in.c).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -37,15 +37,15 @@
 #include "process.h"
 #include "staging.h"
 
-/* How long an update may wait for the next one. */
+/* How long an update may wait for the next update of its block. */
 #define LINGER_NS 4000000000ULL
 
-/* A write that takes so long waits for a device that hangs. */
+/* A write that takes longer than this means that its device hangs. */
 #define LATE_NS 1000000000ULL
 
 /* ---- the queue ---------------------------------------------------------------- */
 
-/* What is no file is not the kernel's business: then a plain queue will do. */
+/* A device that is not a file does not concern the kernel: a plain queue will do. */
 void
 fc_flights_open(FcWriter *writer, FcCache *cache)
 {
@@ -74,7 +74,7 @@ key_of(const FcShared *shared, uint32_t slot)
 	return atomic_load(&fc_set(shared, slot / FC_WAYS)->key[slot % FC_WAYS]);
 }
 
-/* Is it in this state because of this page? */
+/* Is the entry in this state, and does it name this page? */
 static bool
 meta_is(uint64_t meta, FcState state, uint32_t ref)
 {
@@ -95,7 +95,7 @@ entry_moves(const FcShared *shared, uint32_t slot, uint32_t ref, FcState from,
 	                                          : fc_meta_as(seen, to, high));
 }
 
-/* The write is over; true if the entry says now that the slot holds the block. */
+/* After a write: true if the entry now says that the slot holds the block. */
 static bool
 settle_entry(FcShared *shared, uint32_t slot, uint32_t ref, uint32_t crc,
              bool written)
@@ -107,14 +107,14 @@ settle_entry(FcShared *shared, uint32_t slot, uint32_t ref, uint32_t crc,
 	if (!written && entry_moves(shared, slot, ref, FC_WRITING, FC_EMPTY, 0))
 		fc_chunk_leave(shared, fc_key_file(key), (uint32_t) key);
 
-	/* It changed meanwhile; who doomed it has counted it out. */
+	/* The block changed meanwhile; the process that doomed the entry counted it out. */
 	(void) entry_moves(shared, slot, ref, FC_WRITING_DOOMED, FC_EMPTY, 0);
 	return false;
 }
 
-/* ---- what the dead have left ----------------------------------------------------- */
+/* ---- what dead processes have left ----------------------------------------------- */
 
-/* A page of a dead filler: published, and so good, or not. */
+/* A page of a dead filler: keep it if its entry was published, else free it. */
 static void
 rescue_taken(FcShared *shared, uint32_t number, uint64_t word)
 {
@@ -131,7 +131,7 @@ rescue_taken(FcShared *shared, uint32_t number, uint64_t word)
 		fc_staging_mend(shared, number);
 }
 
-/* A page that a dead writer was about to write, wrote, or had written. */
+/* A page that a dead writer was about to write, was writing, or had written. */
 static void
 take_up(FcShared *shared, uint32_t number, uint64_t word)
 {
@@ -139,12 +139,12 @@ take_up(FcShared *shared, uint32_t number, uint64_t word)
 	uint32_t ref = fc_page_ref(number, fc_page_sequence(word));
 	uint32_t slot = atomic_load(&page->slot);
 
-	/* Doomed: into nothing.  Otherwise once more from the beginning. */
+	/* Empty a doomed entry.  Otherwise start again from the beginning. */
 	(void) entry_moves(shared, slot, ref, FC_WRITING_DOOMED, FC_EMPTY, 0);
 	(void) entry_moves(shared, slot, ref, FC_WRITING, FC_STAGED, ref);
 	FC_POINT("entry-taken-up");
 
-	/* If the entry does not name it any more, picking it will find that out. */
+	/* If the entry no longer names the page, picking the page will show that. */
 	if (fc_page_state(word) == FC_PAGE_WRITING)
 		atomic_store(&page->word,
 		             fc_page_word(FC_PAGE_STAGED, fc_page_sequence(word), 0));
@@ -210,13 +210,13 @@ note_late(FcShared *shared, uint32_t device, bool late)
 {
 	FcAtomic32 *noted = &shared->health[device].writes_late;
 
-	/* Where there is one device only there is nobody to make room for. */
+	/* A single device has no others to make room for. */
 	if (shared->device_count > 1 && !FC_BROKEN(WRITE_LATE) &&
 	    atomic_load(noted) != late)
 		atomic_store(noted, late);
 }
 
-/* What is under way to each device, and since when? */
+/* Find what is under way to each device, and since when. */
 static void
 look_at_devices(FcWriter *writer)
 {
@@ -251,7 +251,7 @@ typedef struct Pick
 	uint64_t staged_ns;
 } Pick;
 
-/* Put it in its place, the oldest first; the youngest falls out at the end. */
+/* Insert a pick, the oldest first; if there are too many, the youngest is dropped. */
 static unsigned
 insert(Pick *picks, unsigned count, unsigned max, Pick new)
 {
@@ -268,7 +268,7 @@ insert(Pick *picks, unsigned count, unsigned max, Pick new)
 	return count < max ? count + 1 : max;
 }
 
-/* May this page go now?  Pages that are not staged lose their bit. */
+/* Is this page due to be written?  Pages that are not staged lose their bit. */
 static bool
 is_due(FcShared *shared, uint32_t number, uint64_t now, bool linger)
 {
@@ -277,7 +277,7 @@ is_due(FcShared *shared, uint32_t number, uint64_t now, bool linger)
 
 	if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
 	{
-		/* The bit first: who stages it now sets it again, or is seen. */
+		/* Clear the bit first: a process that stages the page now sets it, or is seen. */
 		atomic_fetch_and(&shared->ring_staged[number / 64], ~bit);
 		if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
 			return false;
@@ -287,7 +287,7 @@ is_due(FcShared *shared, uint32_t number, uint64_t now, bool linger)
 	       now - atomic_load(&page->staged_ns) >= LINGER_NS;
 }
 
-/* Has its device room for it, or is it to be dropped? */
+/* Has its device room for it, or must it be dropped? */
 static bool
 may_go(const FcShared *shared, uint32_t number, const unsigned room[])
 {
@@ -297,7 +297,7 @@ may_go(const FcShared *shared, uint32_t number, const unsigned room[])
 	return room == NULL || room[device] > 0 || !fc_health_takes(shared, device);
 }
 
-/* room: for each device; NULL: any. */
+/* room: pages for each device; NULL: any number. */
 static unsigned
 find_due(FcShared *shared, bool linger, const unsigned room[], Pick *picks,
          unsigned max)
@@ -343,7 +343,7 @@ free_flight(FcWriter *writer)
 	return NULL;
 }
 
-/* Its device has gone out of use, or has become late, since it was staged. */
+/* Drop a page whose device went out of use, or became late, after it was staged. */
 static void
 drop_staged(FcCache *cache, uint32_t ref, uint32_t slot)
 {
@@ -358,7 +358,7 @@ drop_staged(FcCache *cache, uint32_t ref, uint32_t slot)
 	fc_staging_free(shared, ref);
 }
 
-/* Make entry and page the writer's; false if the block is not wanted any more. */
+/* Make entry and page the writer's; false if the block is no longer wanted. */
 static bool
 take_off(FcWriter *writer, uint32_t number)
 {
@@ -382,7 +382,7 @@ take_off(FcWriter *writer, uint32_t number)
 		return false;
 	if (!entry_moves(shared, slot, ref, FC_STAGED, FC_WRITING, ref))
 	{
-		/* Who took the entry away may have died before it freed the page. */
+		/* The process that took the entry away may have died before the page was free. */
 		fc_staging_free(shared, ref);
 		return false;
 	}
@@ -391,7 +391,7 @@ take_off(FcWriter *writer, uint32_t number)
 			&page->word, &word,
 			fc_page_word(FC_PAGE_WRITING, sequence, cache->token)))
 	{
-		/* Not while pages are given back as they should be. */
+		/* Cannot happen as long as pages are given back correctly. */
 		(void) settle_entry(shared, slot, ref, 0, false);
 		return false;
 	}
@@ -415,7 +415,7 @@ take_off(FcWriter *writer, uint32_t number)
 	return true;
 }
 
-/* Hand to the queue what it takes; the rest stays for the next round. */
+/* Hand to the queue what it accepts; the rest stays for the next round. */
 void
 fc_flights_submit(FcWriter *writer)
 {
@@ -448,7 +448,7 @@ fc_flights_begin(FcWriter *writer, bool linger)
 	unsigned depth = depth_of(writer);
 	unsigned count;
 
-	/* Who is off line touches nothing. */
+	/* While offline, nothing is touched. */
 	if (fc_mode(writer->cache, NULL) == FC_OFFLINE)
 		return;
 	look_at_devices(writer);
@@ -485,14 +485,14 @@ land(FcWriter *writer, FcFlight *flight)
 	writer->flying--;
 }
 
-/* Wait at most so long for something to be written. */
+/* Wait up to timeout_ns until min are written; settle all that are. */
 void
 fc_flights_finish(FcWriter *writer, unsigned min, uint64_t timeout_ns)
 {
 	FcTransfer *done[FC_QUEUE_DEPTH_WRITER];
 	unsigned count;
 
-	/* Nothing is under way if the kernel is short of room for it. */
+	/* The kernel had no room for any: nothing is under way to wait for. */
 	if (writer->flying == writer->waiting_count)
 	{
 		struct timespec nap = fc_timespec(timeout_ns);

@@ -13,10 +13,10 @@
 #include "queue.h"
 #include "shared.h"
 
-/* With writes under way, new ones are looked for so often at least. */
+/* While writes are under way, the longest time between looks for new ones. */
 #define FC_FLIGHTS_BUSY_NS 2000000ULL
 
-/* What the dead have left is looked for so often. */
+/* The time between looks for what dead processes have left. */
 #define FC_FLIGHTS_TIDY_NS 1000000000ULL
 
 /* A page on its way to its slot. */
@@ -37,12 +37,12 @@ struct FcWriter
 	FcQueue queue;
 	FcFlight flight[FC_QUEUE_DEPTH_WRITER];
 	unsigned flying;
-	unsigned waiting_count; /* picked, but not taken by the queue yet */
+	unsigned waiting_count; /* picked, but not accepted by the queue yet */
 	FcTransfer *waiting[FC_QUEUE_DEPTH_WRITER];
-	unsigned room[FC_DEVICES_MAX]; /* pages that may take off to each device */
+	unsigned room[FC_DEVICES_MAX]; /* flights that may still begin to each device */
 	uint64_t tidied_ns;
 	bool worked; /* since the last rest */
-	bool busy;   /* in a call, of who stands in */
+	bool busy;   /* of a stand-in: in a call */
 };
 
 static inline struct timespec
@@ -55,26 +55,26 @@ fc_timespec(uint64_t ns)
 /* Open the queue of a writer that is all zeros. */
 extern void fc_flights_open(FcWriter *writer, FcCache *cache);
 
-/* Go on with everything that a dead writer had under way. */
+/* Resume everything that a dead writer had under way. */
 extern void fc_flights_take_up(FcShared *shared);
 
-/* Put right what the dead have left, fillers above all. */
+/* Clean up what dead processes have left, fillers above all. */
 extern void fc_flights_tidy(FcWriter *writer);
 
-/* Is there a page that may go now? */
+/* Is there a page that is due to be written? */
 extern bool fc_flights_due(FcShared *shared);
 
 /* Begin to write what is due; with linger, updates may wait for others. */
 extern void fc_flights_begin(FcWriter *writer, bool linger);
 
-/* Hand to the queue what it did not take before. */
+/* Hand to the queue what it did not accept before. */
 extern void fc_flights_submit(FcWriter *writer);
 
-/* Wait at most so long until so many are written; settle all that are. */
+/* Wait up to timeout_ns until min are written; settle all that are. */
 extern void fc_flights_finish(FcWriter *writer, unsigned min,
                               uint64_t timeout_ns);
 
-/* Wait for what a stand-in still has under way, and give its memory back. */
+/* Wait for what a stand-in still has under way, and free its memory. */
 extern void fc_stand_in_close(FcCache *cache);
 
 #endif

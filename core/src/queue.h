@@ -1,12 +1,12 @@
 /*
  * queue.h
- *		Many reads and writes of slots at once, and waiting for them with a limit.
+ *		Many reads and writes of slots at once, and waiting for them with a time limit.
  *
- * A queue belongs to one process, which alone uses it; nothing of it may be
- * used in a child.  Transfers are handed over with fc_queue_submit() and come
- * back, in whatever order they are done, from fc_queue_reap().  Until then the
- * transfer and its page belong to the queue, however long the device takes: who
- * stops waiting has to leave both alone.
+ * A queue belongs to one process, and only that process uses it; a child must not use
+ * any part of it.  fc_queue_submit() takes transfers, and fc_queue_reap() returns
+ * them in whatever order they are done.  Until then the transfer and its page belong
+ * to the queue, however long the device takes: a caller that stops waiting must leave
+ * both alone.
  *
  * Nothing is allocated; errno is not preserved.
  *
@@ -28,7 +28,7 @@
 typedef enum FcQueueEngine
 {
 	FC_QUEUE_PLAIN, /* pread and pwrite, one after the other, at the submit */
-	FC_QUEUE_AIO    /* Linux AIO: all at once */
+	FC_QUEUE_AIO    /* Linux AIO: all at the same time */
 } FcQueueEngine;
 
 typedef struct FcQueue
@@ -40,7 +40,7 @@ typedef struct FcQueue
 	unsigned done_count;   /* ... of them, done already */
 	unsigned long context; /* the kernel's name for an AIO queue */
 
-	/* Devices with a way of their own that have been given something. */
+	/* Devices that handle transfers themselves and have been given one. */
 	unsigned own_way_count;
 	FcDevice *own_way[FC_DEVICES_MAX];
 
@@ -48,25 +48,25 @@ typedef struct FcQueue
 } FcQueue;
 
 /*
- * Make a queue for depth transfers.  Never fails: where AIO cannot be had the
- * engine is plain, and where the machine is short of it, depth may be less.
+ * Make a queue for depth transfers.  Never fails: where AIO cannot be had, the
+ * engine is plain; where the machine is short of AIO, depth may be less.
  */
 extern void fc_queue_open(FcQueue *queue, unsigned depth);
 
-/* Wait for what is under way, and forget it. */
+/* Wait for the transfers under way, and discard them. */
 extern void fc_queue_close(FcQueue *queue);
 
 /*
- * Begin transfers, on any devices.  Says how many of them, from the first on, it
- * took: fewer than count if the queue, or the kernel, is full.  One that fails at
- * once is taken, and reaped with its error.
+ * Begin transfers, on any devices.  Returns how many of them, from the first on, it
+ * accepted: fewer than count if the queue or the kernel is full.  A transfer that
+ * fails at once is accepted, and reaped with its error.
  */
 extern FC_MUST_CHECK unsigned
 fc_queue_submit(FcQueue *queue, FcTransfer *const transfer[], unsigned count);
 
 /*
  * Fetch up to max transfers that are done, waiting at most timeout_ns for min of
- * them, or for all that there are if that is less.  Says how many.
+ * them, or for all there are if that is fewer.  Returns how many.
  */
 extern unsigned fc_queue_reap(FcQueue *queue, unsigned min, uint64_t timeout_ns,
                               FcTransfer *done[], unsigned max);

@@ -9,8 +9,8 @@
  *				generation and the mode still the same?
  *	copy		only now, into the caller's buffer
  *
- * The blocks of a run go through this side by side, if all of them are found: their
- * slots are read at once, and each is judged when it comes.  Meanwhile the processor
+ * If all blocks of a run are found, they take these steps side by side: their slots
+ * are read at once, and each is judged when it arrives.  Meanwhile the processor
  * fetches the memory that they will be copied to.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -28,15 +28,15 @@
 #include "reader.h"
 #include "staging.h"
 
-/* A block is looked up so often, if it moves from the ring to flash meanwhile. */
+/* How often a block is looked up if it moves from the ring to flash meanwhile. */
 #define LOOKS_MAX 3
 
 #define CACHE_LINE 64
 
-/* No more than a processor's own cache has room for, beside what it is at. */
+/* No more than fits in a processor's own cache beside what it is working on. */
 #define FETCH_PAGES_MAX 32
 
-/* ---- looking up -------------------------------------------------------------- */
+/* ---- look-ups ---------------------------------------------------------------- */
 
 static bool
 may_serve(const FcCache *cache, const FcFile *file)
@@ -46,7 +46,7 @@ may_serve(const FcCache *cache, const FcFile *file)
 	           FC_CACHE_POLICY_NONE;
 }
 
-/* Note what must not have moved when the block is served, or filled; find its entry. */
+/* Note what must be unchanged when the block is served or filled; find its entry. */
 static bool
 note_and_find(const FcShared *shared, const FcFile *file, uint32_t block,
               uint64_t mode_word, FcTicket *ticket, FcSeen *seen)
@@ -72,7 +72,7 @@ fc_read_look_up(FcCache *cache, const FcFile *file, uint32_t block,
 	FcShared *shared = cache->shared;
 	uint64_t mode_word = atomic_load(&shared->mode_word);
 
-	/* No file has that block, and one past it would wrap. */
+	/* No file has this block, and the number after it would wrap around. */
 	if (block == FC_BLOCKS_ALL)
 		return FC_INVALID;
 	if (fc_word_mode(mode_word) != FC_SERVE)
@@ -90,7 +90,7 @@ fc_read_look_up(FcCache *cache, const FcFile *file, uint32_t block,
 	           : FC_MISS;
 }
 
-/* Did nothing move between the look-up and now?  After this the page counts. */
+/* Has nothing changed since the look-up?  Then the page is valid. */
 static bool
 read_holds(FcCache *cache, const FcTicket *ticket, const FcSeen *seen)
 {
@@ -129,8 +129,8 @@ typedef struct Run
 	unsigned hits;
 	unsigned staged_hits;
 	unsigned found;
-	FcSeen seen[FC_RUN_BLOCKS_MAX];   /* entries whose slots are to be read */
-	uint8_t block[FC_RUN_BLOCKS_MAX]; /* ... and which of the run they are */
+	FcSeen seen[FC_RUN_BLOCKS_MAX];   /* entries whose slots must be read */
+	uint8_t block[FC_RUN_BLOCKS_MAX]; /* ... and their index in the run */
 } Run;
 
 _Static_assert(FC_RUN_BLOCKS_MAX <= 256, "a byte names a block of a run");
@@ -148,7 +148,7 @@ begin_run(Run *run, FcCache *cache, const FcFile *file, void *const page[],
 	run->found = 0;
 }
 
-/* Are these the bytes of the slot's entry?  If not, the entry goes. */
+/* Are these the bytes that the entry stands for?  If not, drop the entry. */
 static bool
 checksum_right(FcCache *cache, uint64_t key, const FcSeen *seen,
                const void *page)
@@ -162,7 +162,7 @@ checksum_right(FcCache *cache, uint64_t key, const FcSeen *seen,
 	return false;
 }
 
-/* It is counted when the run is over. */
+/* Note a hit; it is counted at the end of the run. */
 static void
 hit(Run *run, FcTicket *ticket, const FcSeen *seen)
 {
@@ -186,7 +186,7 @@ count_hits(const Run *run)
 		memory_order_relaxed);
 }
 
-/* A slot of the run has been read, or could not be. */
+/* A slot of the run has been read, or could not be read. */
 static void
 judge(void *context, unsigned index, const void *page, bool failed)
 {
@@ -198,7 +198,7 @@ judge(void *context, unsigned index, const void *page, bool failed)
 	uint64_t key = fc_key(ticket->file, ticket->block);
 
 	FC_POINT("slot-read");
-	/* A copy that cannot be read is of no use; make room for a better one. */
+	/* A copy that cannot be read is useless; make room for a better one. */
 	if (failed)
 		(void) fc_index_drop(cache->shared, key, seen);
 	if (page == NULL || !checksum_right(cache, key, seen, page) ||
@@ -214,8 +214,8 @@ judge(void *context, unsigned index, const void *page, bool failed)
 }
 
 /*
- * Look a block of the run up, and if it is in the ring, read it there.  True if its
- * slot has to be read; else its status is known.
+ * Look up a block of the run, and if it is in the ring, read it there.  True if its
+ * slot must be read; otherwise its status is known.
  */
 static bool
 find_block(Run *run, uint32_t block, unsigned i)
@@ -246,7 +246,7 @@ find_block(Run *run, uint32_t block, unsigned i)
 		if (fc_staging_read(cache, key, seen, run->page[i]))
 			break;
 
-		/* It has gone on to its slot, or away.  Else it is of no use. */
+		/* It has been written to its slot, or dropped.  Otherwise it is useless. */
 		if (look == LOOKS_MAX)
 		{
 			(void) fc_index_drop(cache->shared, key, seen);
@@ -263,8 +263,8 @@ find_block(Run *run, uint32_t block, unsigned i)
 }
 
 /*
- * The pages will be written to, all at once, when the slots have come; until then the
- * processor can fetch their memory, for which the copy would have to wait.
+ * The pages will be written, all at once, when the slots arrive.  Until then the
+ * processor can fetch their memory, which the copy would otherwise wait for.
  */
 static void
 fetch_pages(void *context)
@@ -282,7 +282,7 @@ fetch_pages(void *context)
 	}
 }
 
-/* Read what was found. */
+/* Read the slots that were found. */
 static void
 read_found(Run *run)
 {
@@ -314,7 +314,7 @@ fc_read_blocks(FcCache *cache, const FcFile *file, uint32_t first,
 	errno = saved_errno;
 }
 
-/* Find all blocks of a run; false if one of them is not there. */
+/* Find all blocks of a run; false if one of them is not cached. */
 static bool
 find_run(Run *run, uint32_t first, unsigned count)
 {
@@ -339,7 +339,7 @@ find_run(Run *run, uint32_t first, unsigned count)
 			run->block[run->found++] = (uint8_t) i;
 	}
 
-	/* Only now, for this copies them; some may have gone on to their slots. */
+	/* Only now, because this copies them; some may have been written to their slots. */
 	for (unsigned i = 0; i < staged_count; i++)
 	{
 		if (find_block(run, first + staged[i], staged[i]))
@@ -414,7 +414,7 @@ fc_read_would_hit(const FcCache *cache, const FcFile *file, uint32_t block)
 	       fc_devices_slot_usable(cache, seen.slot);
 }
 
-/* ---- before it ------------------------------------------------------------------- */
+/* ---- before a read --------------------------------------------------------------- */
 
 uint32_t
 fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
@@ -429,7 +429,7 @@ fc_read_ahead(FcCache *cache, const FcFile *file, uint32_t first,
 	FC_ASSERT(count <= FC_AHEAD_BLOCKS_MAX);
 	for (uint32_t i = first; i != end && may_serve(cache, file); i++)
 	{
-		/* What is in the ring is in memory. */
+		/* A block in the ring is in memory already. */
 		if (!fc_index_find(cache->shared, fc_key(file->number, i),
 		                   &seen[found]) ||
 		    fc_meta_staged(seen[found].meta) ||
@@ -470,7 +470,7 @@ fc_read_slot(FcCache *cache, uint32_t slot, void *page, FcFileId *id_out,
 
 	uint64_t key = atomic_load(&set->key[slot % FC_WAYS]);
 
-	/* The key is this entry's only if the meta has not moved. */
+	/* The key is this entry's only if the meta is unchanged. */
 	if (!fc_index_holds(shared, key, &seen))
 		return FC_MISS;
 

@@ -1,29 +1,28 @@
 /*
  * reader.c
- *		Reading slots into pages of the process's own, with a limit of time.
+ *		Reading slots into the process's own pages, with a time limit.
  *
- * A device may take as long as it likes, and until a read is done the kernel may
- * write into its page at any moment.  So no read goes into the caller's buffer:
- * it goes into one of the reader's pages, is checked there, and is copied.  When
- * the time is over the caller gets nothing and reads the disk; the page is lost
- * until the device lets go of it.  With all pages lost, nothing is read from
+ * A device may take any time, and until a read is done the kernel may write to its
+ * page at any moment.  So no read uses the caller's buffer: it uses one of the
+ * reader's pages, where the data is checked and then copied.  A read that exceeds its
+ * deadline is abandoned: the caller gets nothing and reads the disk, and the page is
+ * lost until the device releases it.  With all pages lost, nothing is read from
  * flash.
  *
- * A page in use belongs to the call that waits for it, to nobody (the call gave
- * up), or is kept: read ahead of time, for whoever asks for that entry.  It is
- * given only to a call that finds the same whole entry, its sequence and checksum
- * included, as was seen before the read began; so what stands between the two
- * looks at the entry is the read, however long ago it was, and the caller judges
- * the bytes like any others.  What nobody asks for is dropped when it is old, or
- * when a call needs its page.
+ * A page in use belongs to the call that waits for it, or to no call (the call gave
+ * up), or it is kept: read ahead for any call that asks for its entry.  It is given
+ * only to a call that finds the entry exactly as it was seen before the read began,
+ * including its sequence and checksum.  So the read lies between the two looks at the
+ * entry, however long ago it was, and the caller judges the bytes like any others.  A
+ * kept page that no call asks for is dropped when it is old, or when a call needs it.
  *
- * Each process has a reader of its own, mapped at its first read, since reads
- * happen where nothing may be allocated.  A child finds zeros in its place
- * (MADV_WIPEONFORK), which is a reader not yet opened: it has neither the
- * parent's pages, which the kernel may be writing, nor its queue.
+ * Each process has its own reader, mapped at its first read, because reads happen
+ * where nothing may be allocated.  A child finds zeros in its place
+ * (MADV_WIPEONFORK), which means a reader not opened yet: it has neither the parent's
+ * pages, which the kernel may be writing, nor the parent's queue.
  *
- * A signal handler may cut off a call here and make a read of its own.  That one
- * finds the reader busy and gets nothing.
+ * A signal handler may interrupt a call here and read on its own.  Its call finds the
+ * reader busy and gets nothing.
  *
  * When a process dies, the kernel keeps its pages until its reads are done.
  *
@@ -43,14 +42,14 @@
 
 _Static_assert(PAGES <= 32, "a word says which pages are free");
 
-/* Reading ahead leaves so many pages to those who wait. */
+/* Reading ahead leaves this many pages for calls that wait. */
 #define PAGES_SPARED 8
 
-/* What was read ahead and not asked for in this time will not be. */
+/* A page read ahead that is not asked for in this time never will be. */
 #define KEPT_NS 1000000000ULL
 
 /*
- * One read in so many may be left under way when the others are taken.  To leave
+ * One read in so many may be left under way while the others are processed.  Leaving
  * more costs more wake-ups than it gains (docs/decisions, 21).
  */
 #define LATE_ONE_IN 16
@@ -61,7 +60,7 @@ typedef struct Place
 	FcTransfer transfer;
 	FcSeen seen; /* the entry whose slot it is */
 	uint64_t start_ns;
-	uint32_t call;  /* that waits for it; an earlier one: nobody does */
+	uint32_t call;  /* that waits for it; an earlier one: none does */
 	uint32_t index; /* of the slot in that call */
 } Place;
 
@@ -70,7 +69,7 @@ struct FcReader
 	bool busy;
 	uint32_t call;
 	uint32_t free; /* one bit for each page */
-	uint32_t kept; /* read ahead, for whoever asks */
+	uint32_t kept; /* read ahead, for any call that asks */
 	uint32_t come; /* ... of these, done */
 	FcQueue queue;
 	Place place[PAGES];
@@ -117,7 +116,7 @@ free_place(FcReader *reader, const Place *place)
 	reader->come &= ~bit;
 }
 
-/* A free page, for a slot; there must be one. */
+/* Take a free page for a slot; there must be one. */
 static Place *
 take_place(FcCache *cache, const FcSeen *seen, uint64_t now_ns)
 {
@@ -134,7 +133,7 @@ take_place(FcCache *cache, const FcSeen *seen, uint64_t now_ns)
 	return place;
 }
 
-/* Ask for the slots of some places; those that nobody takes are free again. */
+/* Submit the reads of some places; places that the queue refuses are freed. */
 static unsigned
 submit(FcReader *reader, FcTransfer *transfer[], unsigned count)
 {
@@ -152,7 +151,7 @@ outcome_of(FcCache *cache, const Place *place)
 {
 	FcOutcome outcome = fc_devices_outcome(place->transfer.result);
 
-	/* The cache has shrunk, and its file with it: nobody's fault either. */
+	/* The cache has shrunk, and its file with it: not the device's fault either. */
 	if (outcome == FC_OUTCOME_ERROR &&
 	    !fc_slot_has_room(cache, place->seen.slot))
 		return FC_OUTCOME_INTERRUPTED;
@@ -160,8 +159,8 @@ outcome_of(FcCache *cache, const Place *place)
 }
 
 /*
- * A page that was read ahead is full.  When, nobody saw.  If it failed it is of no
- * use: who asks for the slot will read it again.
+ * A read ahead is done; its time was not measured.  If it failed, the page is useless:
+ * a call that asks for the slot will read it again.
  */
 static void
 kept_place_done(FcCache *cache, const Place *place)
@@ -178,7 +177,7 @@ kept_place_done(FcCache *cache, const Place *place)
 		free_place(reader, place);
 }
 
-/* Reads that nobody waits for: is one of them done at last? */
+/* Collect finished reads that no call waits for. */
 static void
 collect_reads(FcCache *cache)
 {
@@ -197,7 +196,7 @@ collect_reads(FcCache *cache)
 	}
 }
 
-/* The process's reader, if it is to be had now. */
+/* The process's reader, if it is available now. */
 static FcReader *
 take_reader(FcCache *cache)
 {
@@ -209,7 +208,7 @@ take_reader(FcCache *cache)
 	if (reader == NULL || (reader->busy && !FC_BROKEN(READER_BUSY)))
 		return NULL;
 
-	/* A handler that comes after this line finds it busy. */
+	/* A signal handler that runs after this line finds it busy. */
 	reader->busy = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	if (reader->queue.depth == 0)
@@ -225,9 +224,9 @@ give_back_reader(FcReader *reader)
 	reader->busy = false;
 }
 
-/* ---- what is kept ------------------------------------------------------------------ */
+/* ---- kept pages ------------------------------------------------------------------ */
 
-/* Where the slot of this entry, and no other, was read ahead; or NULL. */
+/* The place where the slot of exactly this entry was read ahead; or NULL. */
 static Place *
 kept_place(FcReader *reader, const FcSeen *seen)
 {
@@ -242,7 +241,7 @@ kept_place(FcReader *reader, const FcSeen *seen)
 	return NULL;
 }
 
-/* Free the oldest page that was read ahead before a time, and is full. */
+/* Free the oldest page that was read ahead before a time and is done. */
 static bool
 drop_kept(FcReader *reader, uint64_t before_ns)
 {
@@ -274,7 +273,7 @@ fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count)
 
 	if (reader == NULL)
 		return count;
-	/* The plain engine would read them here and now. */
+	/* The plain engine would read them right now. */
 	if (reader->queue.engine == FC_QUEUE_PLAIN)
 	{
 		give_back_reader(reader);
@@ -313,8 +312,8 @@ typedef struct Call
 	FcReader *reader;
 	const FcSeen *seen;
 	uint8_t todo[FC_RUN_BLOCKS_MAX]; /* slots that are not kept... */
-	unsigned count;                  /* ... so many */
-	unsigned begun;                  /* ... of them, the first, under way */
+	unsigned count;                  /* ... their number */
+	unsigned begun;                  /* ... the first of them, under way */
 	unsigned waited_for;             /* reads under way */
 	FcDeliver *deliver;
 	FcMeanwhile *meanwhile;
@@ -327,8 +326,8 @@ typedef struct Call
 _Static_assert(FC_RUN_BLOCKS_MAX <= 256, "a byte names a slot of a call");
 
 /*
- * Deliver what is kept of what is to do.  With join, what is not yet done is
- * waited for like a read of this call.
+ * Deliver the wanted slots that are kept.  With join, also wait for those not done
+ * yet, like reads of this call.
  */
 static void
 take_kept(Call *call, bool join)
@@ -369,7 +368,7 @@ begin_reads(Call *call)
 	unsigned count = 0;
 	unsigned most = call->count - call->begun;
 
-	/* The plain engine reads at once: one at a time, to look at the clock. */
+	/* The plain engine reads at the submit: one at a time, to check the clock. */
 	if (reader->queue.engine == FC_QUEUE_PLAIN && most > 1)
 		most = 1;
 
@@ -408,9 +407,9 @@ deliver(Call *call, Place *place)
 }
 
 /*
- * How many reads to wait for at once.  While there is more to begin, a half of what
- * there is makes room enough.  The last one of many comes long after most of them, so
- * that the others can be looked at before; often it is there when that is done.
+ * How many reads to wait for at once.  While there are more to begin, half of those
+ * under way make enough room.  The last of many comes long after most of them, so the
+ * others can be processed before it; often it has arrived when that is done.
  */
 static unsigned
 wanted_now(const Call *call)
@@ -420,7 +419,7 @@ wanted_now(const Call *call)
 	return call->waited_for - call->waited_for / LATE_ONE_IN;
 }
 
-/* Wait for reads to be done, and deliver them; false at the end of the time. */
+/* Wait for reads and deliver them; false once the deadline has passed. */
 static bool
 fetch_reads(Call *call)
 {
@@ -446,7 +445,7 @@ fetch_reads(Call *call)
 	return call->now_ns < call->end_ns;
 }
 
-/* The time is over: what is under way is the kernel's until it is done. */
+/* The deadline has passed: pages still under way are the kernel's until done. */
 static void
 abandon_reads(Call *call)
 {
@@ -488,7 +487,7 @@ read_slots(Call *call)
 	while (in_time && (call->waited_for > 0 || call->begun < call->count))
 	{
 		begin_reads(call);
-		/* None of ours under way: no page is left, or the kernel is full. */
+		/* None of our reads is under way: no page is left, or the kernel is full. */
 		if (call->waited_for == 0)
 			break;
 		if (call->meanwhile != NULL)
@@ -496,7 +495,7 @@ read_slots(Call *call)
 		call->meanwhile = NULL;
 		in_time = fetch_reads(call);
 	}
-	/* What came while this process was not let run has come in time. */
+	/* Reads that finished while this process could not run have come in time. */
 	if (!in_time && call->waited_for > 0)
 	{
 		call->end_ns = call->now_ns;
@@ -536,7 +535,7 @@ fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
 		deliver_one(context, call.todo[i], NULL, false);
 }
 
-/* Where a whole slot is wanted. */
+/* Where to copy a whole slot. */
 typedef struct Target
 {
 	void *page;

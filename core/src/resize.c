@@ -1,37 +1,38 @@
 /*
  * resize.c
- *		Growing and shrinking while everybody goes on.
+ *		Growing and shrinking the cache while it is in use.
  *
- * Memory is laid out for the largest size, once.  The geometry word says how many
- * sets are in use; it takes a change of size in three steps:
+ * Memory is laid out once, for the largest size.  The geometry word says how many
+ * sets are in use.  A change of size takes three steps:
  *
- *	{N, N'}		Fills go to a block's home under N', look-ups try that and then
- *				its home under N, changes take both.
- *	the walk	Each set of the old size: a block that does not belong there any
- *				more is copied to its new home, or dropped if there is no room for
- *				it; then its entry is emptied.
- *	{N', N'}	Now nothing is left at an old home.  If it shrank, the sets that
- *				are no more are waited for: when nobody writes their slots any
- *				more the device may have the space back.
+ *	{N, N'}		Fills use a block's home under N'; look-ups try that home and then
+ *				the one under N; changes invalidate both.
+ *	the walk	Goes through each set of the old size.  A block that no longer belongs
+ *				there is copied to its new home, or dropped if there is no room for it;
+ *				then its entry is emptied.
+ *	{N', N'}	Now nothing is left at an old home.  After shrinking, the removed sets
+ *				are drained: once no process writes their slots any more, the device
+ *				may reclaim the space.
  *
- * Why nothing stale can come of it:
+ * Why nothing stale can result:
  *
- *	- A fill noted its home and the epoch before the word moved; the epoch moves
- *	  after it and before the walk.  So either the fill fails, or its claim was
- *	  visible before the walk, which dooms it or takes its block along.  After the
- *	  walk every block is at its new home.
- *	- A change empties the old home first, then the new one.  A move claims its
- *	  place at the new home, then looks whether the old entry still stands.  So
- *	  one of them sees the other.
- *	- A change reads the word and the epoch, does its work, and reads them again;
- *	  if they moved it does it again.  So a change that knew the old size only is
+ *	- A fill notes its home and the epoch before the word changes; the epoch advances
+ *	  after that and before the walk.  So either the fill fails, or its claim was
+ *	  visible before the walk, which dooms it or moves its block.  After the walk
+ *	  every block is at its new home.
+ *	- A change empties the old home first, then the new one.  A move claims its place
+ *	  at the new home, then checks that the old entry is unchanged.  So one of them
+ *	  sees the other.
+ *	- A change reads the word and the epoch, does its work, and reads them again; if
+ *	  they changed, it repeats the work.  So a change that knew only the old size is
  *	  followed by one that knows the new one.
  *	- A read that found an entry at the old home looks at it again after the slot
- *	  was read, as always.
+ *	  has been read, as always.
  *
- * Locking: one process at a time, held by its token in shared->resizer.  Where the
- * walk is stands in shared memory, and each set can be walked again: who dies is
- * taken over at any point.  A new change waits until this one is over.
+ * Locking: one process at a time, whose token is in shared->resizer.  The walk's
+ * position is in shared memory, and each set can be walked again, so a process that
+ * dies can be taken over at any point.  A new change of size waits until this one is
+ * over.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -72,7 +73,7 @@ unlock_resizer(FcCache *cache)
 
 /* ---- one block -------------------------------------------------------------- */
 
-/* The block into the scratch block, from wherever it is; seen learns its CRC32C. */
+/* Copy the block into the scratch block from wherever it is; sets seen's CRC32C. */
 static bool
 fetch(FcCache *cache, uint64_t key, FcSeen *seen)
 {
@@ -83,7 +84,7 @@ fetch(FcCache *cache, uint64_t key, FcSeen *seen)
 	       fc_crc32c_slot(key, cache->scratch) == seen->crc;
 }
 
-/* Who moves blocks may wait: it writes the scratch block to the slot itself. */
+/* The process that moves blocks may wait: it writes the scratch block itself. */
 static bool
 write_slot(FcCache *cache, uint32_t slot)
 {
@@ -103,7 +104,7 @@ write_slot(FcCache *cache, uint32_t slot)
 	return outcome == FC_OUTCOME_OK;
 }
 
-/* What a fill at the block's present home would need; false: nobody wants it. */
+/* Note what a fill at the block's present home needs; false: the block is unwanted. */
 static bool
 note_ticket(FcCache *cache, uint64_t key, FcTicket *ticket)
 {
@@ -123,10 +124,10 @@ note_ticket(FcCache *cache, uint64_t key, FcTicket *ticket)
 
 /*
  * The new place is claimed before the last look at the old entry: a change either
- * finds the claim, or has emptied the old entry before that look.  Besides, the
- * ticket is noted before the first look: a change of this block, which empties the
- * old entry first, either did so before that look or moves the new home's
- * generation after the ticket.
+ * finds the claim, or has emptied the old entry before that look.  The ticket is
+ * noted before the first look: a change of this block, which empties the old entry
+ * first, either did so before that look or advances the new home's generation after
+ * the ticket.
  */
 static bool
 copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
@@ -160,8 +161,8 @@ copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
 }
 
 /*
- * Put a copy of a cached block where it belongs now, and count it.  The entry it was
- * copied from is the caller's to drop.
+ * Copy a cached block to its present home, and count the move.  The caller must drop
+ * the entry it was copied from.
  */
 static void
 move(FcCache *cache, uint64_t key, const FcSeen *from)
@@ -175,7 +176,7 @@ move(FcCache *cache, uint64_t key, const FcSeen *from)
 
 /* ---- the walk ------------------------------------------------------------- */
 
-/* Whatever lies in this way and belongs elsewhere now: make it go there. */
+/* Move a block away that lies in this way and belongs elsewhere now. */
 static void
 clear_way(FcCache *cache, uint32_t number, unsigned way)
 {
@@ -207,7 +208,7 @@ clear_way(FcCache *cache, uint32_t number, unsigned way)
 	}
 }
 
-/* Then the walk waits: what it cannot copy now would have to be dropped. */
+/* If so, the walk waits, because it would have to drop what it cannot copy now. */
 static bool
 a_device_stalls(const FcShared *shared)
 {
@@ -227,11 +228,11 @@ walk(FcCache *cache, uint64_t geometry, uint32_t *budget)
 	uint32_t sets = fc_geometry_old(geometry);
 	uint32_t at = atomic_load(&shared->walk_at);
 
-	/* Before the epoch: to move it at each try would cost hits on other devices. */
+	/* Before the epoch: advancing it at each try would cost hits on other devices. */
 	if (at < sets && a_device_stalls(shared))
 		return;
 
-	/* Again if somebody died just here: it costs a few fills. */
+	/* Repeated if a process died just after it; that costs a few fills. */
 	if (at == 0 && !FC_BROKEN(EPOCH))
 		fc_mode_new_epoch(shared);
 	FC_POINT("epoch-moved");
@@ -251,9 +252,9 @@ walk(FcCache *cache, uint64_t geometry, uint32_t *budget)
 	FC_POINT("geometry-settled");
 }
 
-/* ---- the sets that are no more ------------------------------------------------ */
+/* ---- the removed sets ----------------------------------------------------------- */
 
-/* Does anybody still write a slot of this set? */
+/* Is no process writing a slot of this set any more? */
 static bool
 set_is_quiet(FcCache *cache, uint32_t number)
 {
@@ -308,7 +309,7 @@ fc_resize_begin(FcCache *cache, uint32_t slot_count)
 	{
 		uint32_t now = size.slots / FC_WAYS;
 
-		/* In this order: who dies in between leaves a size that is whole. */
+		/* In this order: a death in between leaves a consistent size. */
 		if (sets > now)
 			atomic_store(&shared->room_sets, sets);
 		atomic_store(&shared->walk_at, 0);

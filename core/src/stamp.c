@@ -1,50 +1,52 @@
 /*
  * stamp.c
- *		Did anybody change a file while no server was looking?
+ *		Was a file changed while no server was watching?
  *
- * The kernel notes every change of a file in its inode: ctime cannot be set back,
- * and what replaces the file is another inode.  So when all quiet changes are
- * over we remember what the inode says (a stamp), and in the next life of the
- * cache the file's blocks count only if it still says the same.  Equal, not "not
- * later": clocks step.
+ * The kernel records every change of a file in its inode: ctime cannot be set back,
+ * and a file that replaces another has another inode.  So when all changes are over
+ * and quiet, we remember what the inode says (a stamp).  In the next life of the
+ * cache the file's blocks are valid only if the inode says the same.  The test is
+ * "equal", not "not later", because clocks step.
  *
- * A file number has a count of the changes begun, and a stamp: one word, a hash of
- * the inode's four values and of that count.  Each step of the hash is one to one,
- * so a single value that differs is always seen, and two or more but once in 2^64.
- * One word cannot be torn by a kill, or mixed of two.  Changes in flight are counted
- * by a hash of the file's name, for a file may become known, lose its number and
- * get another one while somebody writes to it.
+ * A file number has a count of the changes begun, and a stamp.  The stamp is one word:
+ * a hash of the inode's four values and of that count.  Each step of the hash is one
+ * to one, so a single value that differs is always detected; two or more differing
+ * values go unnoticed once in 2^64.  One word cannot be torn by a kill, nor mixed
+ * from two stamps.  Changes in flight are counted by a hash of the file's name,
+ * because a file may become known, lose its number and get another one while a
+ * process writes to it.
  *
  *	change	count in; find the number, count the change; the real change;
  *			invalidate; count out
  *	stamp	nobody in flight? note the counts; fstat; nothing begun since? set
  *
- * So a stamp that counts was taken with no change under way, and has outlived no
- * change: a later one would have moved the count that is part of the hash.  Who is
- * killed in between leaves no stamp: the file is cold at the next start.  A
- * changer counts itself in and then asks for the number, a reader gives the file a
- * number and then looks who is in flight: one of them sees the other.
+ * So a valid stamp was taken with no change under way, and no change has happened
+ * since: a later change would have advanced the count that is part of the hash.  A
+ * process killed in between leaves no stamp, and the file is cold at the next start.
+ * A changer counts itself in and then asks for the number; a reader gives the file a
+ * number and then looks for changes in flight.  One of them sees the other.
  *
- * Beside the stamp stands what the count was when it was set.  While that is the count
- * of now, and nobody is in flight, no change was announced since; if the inode says
- * something else all the same, somebody changes the file behind the cache, and a new
- * stamp would cover that up.  Then the file is retired instead.  The second word only
- * ever accuses: what a restart believes is the first alone.  Of two who set at once, or
- * one who is killed between the two words, it is older than the stamp, and accuses nobody.
+ * A second word, beside the stamp, holds the count at the time the stamp was set.
+ * While it equals the present count and no change is in flight, no change was
+ * announced since.  If the inode nevertheless says something else, something changes
+ * the file behind the cache's back.  A new stamp would cover that up, so the file is
+ * retired instead.  The second word only ever accuses; a restart trusts the stamp
+ * alone.  If two processes set both words at once, or one is killed between the two,
+ * the second word is older than the stamp and accuses nobody.
  *
- * A change that nobody can assign to a file is counted for all files (everyone).  A file about which the
- * kernel reported an error stays counted as in flight for good.
+ * A change that cannot be assigned to a file is counted for all files (everyone).  A
+ * file for which the kernel reported an error stays counted as in flight for ever.
  *
- * Asleep files: see fc_stamp_wake().  Whoever changes one compares first, so a
- * sleeper never counts as unknown.  All steps from sleep are a compare-and-swap of
- * the generation: a reader that compares when a changer has woken the file and
- * changed it loses, and finds it awake.
+ * Asleep files: see fc_stamp_wake().  A changer compares the stamp first, so a sleeper
+ * is never taken for unknown.  Every step out of sleep is a compare-and-swap of the
+ * generation.  So a reader that compares after a changer has woken the file and
+ * changed it fails, and finds the file awake.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "file.h"
 
-/* Others who stamp the same file at once; the last of them will do. */
+/* Tries against others that stamp the same file at once; the last stamp will do. */
 #define SET_TRIES 4
 
 FcAtomic64 *
@@ -60,7 +62,7 @@ any_in_flight(uint64_t counter)
 	return (uint32_t) counter != 0 && !FC_BROKEN(IN_FLIGHT);
 }
 
-/* Never 0, which is no stamp. */
+/* Never 0, which means no stamp. */
 static uint64_t
 hash_of(uint64_t changes, const FcStamp *stamp)
 {
@@ -96,7 +98,7 @@ fc_stamp_count_out(FcCache *cache, const FcFile *file, FcChange *change)
 {
 	FcShared *shared = cache->shared;
 
-	/* It became known meanwhile, or has another number. */
+	/* The file became known meanwhile, or has another number. */
 	if (file->number != FC_FILE_NONE && file->number != change->changing)
 		atomic_fetch_add(&fc_files(shared)[file->number].changes, 1);
 	if (change->counted_in)
@@ -151,14 +153,14 @@ fc_stamp_age(const FcCache *cache, const FcStampPermit *permit)
 	           : FC_STAMP_PAST;
 }
 
-/* Somebody changed the file behind us: nothing that was cached of it counts. */
+/* The file was changed behind our back: none of its cached blocks is valid. */
 static bool
 accuse(FcCache *cache, const FcStampPermit *permit)
 {
 	FcShared *shared = cache->shared;
 	FcFileId id = fc_files(shared)[permit->number].id;
 
-	/* The name is the accused file's if the number is. */
+	/* The id is the accused file's only if the number still is. */
 	if (!permit_holds(shared, permit))
 		return true;
 	fc_count(cache, FC_COUNT_foreign_changes, 1);
@@ -179,13 +181,13 @@ fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
 
 	for (unsigned try = 0; try < SET_TRIES; try++)
 	{
-		/* In this order: the other one might be of an older stamp. */
+		/* In this order: reversed, present might belong to an older stamp. */
 		bool present = fc_stamp_age(cache, permit) == FC_STAMP_PRESENT;
 		uint64_t before = atomic_load(&entry->stamp);
 
 		/*
-		 * Here, between two looks at the stamp: who changed the file since sets
-		 * a newer stamp, which makes the swap fail.
+		 * Here, between two looks at the stamp: a process that changed the file since
+		 * sets a newer stamp, which makes the swap fail.
 		 */
 		if (!permit_holds(shared, permit))
 			return true;
@@ -253,7 +255,7 @@ fc_stamp_wake(FcCache *cache, const FcFile *file, const FcStamp *stamp)
 
 	FC_POINT("sleeper-compared");
 
-	/* The count stays, and so does what a saved map has of the file. */
+	/* The generation's count stays, and with it what a saved map has of the file. */
 	if (atomic_compare_exchange_strong(
 			&fc_generations(shared)[number], &generation,
 			generation - FC_NUMBER_ASLEEP + FC_NUMBER_LIVE))

@@ -1,29 +1,31 @@
 /*
  * stand_in.c
- *		Who changes blocks while the writer is away writes to flash itself.
+ *		Writing to flash in a process that changes blocks while there is no writer.
  *
  * At a shutdown the host ends its writer before the last checkpoint, which writes
- * every changed block.  The ring takes the first of them; the rest would be gone from
- * the cache, just those that were used last.  So the process that does it, which may
- * wait, calls fc_stand_in() before each change.  If the ring is full then, and
- * nobody is the writer, it signs as the writer, writes with the writer's own hands
- * (flights.c) until the ring is half empty, waits for what it has begun, and signs off.
+ * every changed block.  The ring takes the first of them; the others would be lost
+ * from the cache, and they are the ones used last.  So the process that writes the
+ * checkpoint, which may wait, calls fc_stand_in() before each change.  If the ring is
+ * full and there is no writer, it signs as the writer (puts its token into
+ * ring_writer), writes with flights.c until the ring is half empty, waits for what it
+ * has begun, and signs off.
  *
- * Limits.  Nobody stands in for a writer that did not sign off: it was killed, and the
- * next one has to take up what it had begun, or its device hangs.  A device that lets
- * nothing be written for HANGS_NS hangs, too: the process leaves, signed, and from then
- * on only looks, without waiting, whether what it began is written.  A slow device is
- * left alone when the waits, added up in ring_stood_in_us, reach the host's limit.
- * After either, blocks go as they do whenever the ring is full.  So all waits together
- * take no more than the host's limit and HANGS_NS; but where flash is written by plain
- * calls, without AIO or direct I/O, the last of them may take any time.
+ * Limits.  No process stands in for a writer that did not sign off: either it was
+ * killed, and the next writer must take up what it had begun, or its device hangs.  A
+ * device that completes no write for HANGS_NS hangs, too: the process leaves, still
+ * signed, and from then on only checks, without waiting, whether what it began is
+ * written.  A slow device is left alone when the waits, summed in ring_stood_in_us,
+ * reach the host's limit.  After either, blocks are treated as whenever the ring is
+ * full.  So all waits together take no more than the host's limit plus HANGS_NS; but
+ * where flash is written by plain calls, without AIO or direct I/O, the last of them
+ * may take any time.
  *
- * Crash.  Who is killed leaves its signature and its pages, and the next writer takes
- * them up.  A signal handler that cuts off a call here and makes another one finds it
- * busy and leaves at once.
+ * Crash.  A killed process leaves its token and its pages behind, and the next writer
+ * takes them up.  If a signal handler interrupts a call here and calls it again, the
+ * second call finds it busy and returns at once.
  *
- * Its memory is mapped at the first need, since nothing may be allocated where blocks
- * are changed, and is zeros in a child, as the reader's is.
+ * Its memory is mapped when first needed, since nothing may be allocated where blocks
+ * are changed.  As with the reader, a child finds it all zeros.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,7 +37,7 @@
 
 #define HANGS_NS 1000000000ULL
 
-/* ---- this process's hands ------------------------------------------------------- */
+/* ---- this process's writer ------------------------------------------------------ */
 
 static FcWriter *
 map_writer(void)
@@ -53,7 +55,7 @@ map_writer(void)
 	return writer;
 }
 
-/* Plain calls are over when they have begun: look at the time after each. */
+/* Plain calls are over once begun, so the time is checked after each. */
 static void
 open_writer(FcWriter *writer, FcCache *cache)
 {
@@ -79,7 +81,7 @@ fc_stand_in_close(FcCache *cache)
 	cache->stand_in = NULL;
 }
 
-/* Sign, if nobody has; NULL if somebody is the writer, or it cannot be. */
+/* Sign as the writer; NULL if another process is, or if that is impossible. */
 static FcWriter *
 sign_on(FcCache *cache)
 {
@@ -94,13 +96,13 @@ sign_on(FcCache *cache)
 	    (cache->token == 0 && fc_process_begin(cache) != FC_OK))
 		return NULL;
 
-	/* Signed still, because a device had not answered: has it now? */
+	/* Still signed because a device had not answered: has it answered now? */
 	if (writer->flying == 0 && !FC_BROKEN(STAND_IN_SIGN) &&
 	    !atomic_compare_exchange_strong(&cache->shared->ring_writer, &nobody,
 	                                    cache->token))
 		return NULL;
 
-	/* A handler that comes after this line leaves at once. */
+	/* A signal handler that runs after this line returns at once. */
 	writer->busy = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	FC_POINT("stand-in-begun");
@@ -123,16 +125,16 @@ sign_off(FcWriter *writer)
 
 /* ---- writing --------------------------------------------------------------------- */
 
-/* Until the ring is half empty, or the time is over; then what is under way. */
+/* Write until the ring is half empty or the time is up; then finish what is begun. */
 static void
 write_out(FcWriter *writer, uint64_t limit_ns)
 {
 	FcShared *shared = writer->cache->shared;
 	uint64_t begin = fc_clock_ns();
 	uint64_t now = begin;
-	uint64_t written = begin; /* then, the last time */
+	uint64_t written = begin; /* when a write last ended */
 
-	/* Of an earlier call, that gave up. */
+	/* Flights of an earlier call that gave up. */
 	if (writer->flying > 0)
 		fc_flights_finish(writer, 0, 0);
 	if (writer->flying > 0)

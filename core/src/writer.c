@@ -1,21 +1,21 @@
 /*
  * writer.c
- *		The writer: takes blocks from the staging ring to their slots.
+ *		The writer: writes blocks from the staging ring to their slots.
  *
- * One process at a time, signed in shared->ring_writer.  Each round it finishes what
- * the device has written, begins to write what is due (flights.c does both), and
- * rests if there is nothing to do.
+ * There is one writer at a time; shared->ring_writer has its token.  Each round it
+ * finishes what the device has written, begins to write what is due (flights.c does
+ * both), and rests if there is nothing to do.
  *
- * Rest: after some work the writer dozes for DOZE_NS, during which fillers need
- * not wake it unless the ring gets crowded: it writes in batches, and they spare
- * the system call.  After a doze without work it sleeps until it is woken.  It
- * says so in ring_rest before it looks for work a last time, and fillers look
- * there after they have handed over: one of the two sees the other.
+ * Rest: after some work the writer dozes for DOZE_NS.  Meanwhile fillers need not
+ * wake it unless the ring is crowded, so it writes in batches and they save the
+ * system call.  After a doze without work it sleeps until it is woken.  It announces
+ * its rest in ring_rest before it looks for work a last time, and fillers look there
+ * after they have handed over a page, so that one of the two sees the other.
  *
- * Crash.  A writer that died is found by its token; the next one goes on with what
- * it had under way.
+ * Crash.  A dead writer is recognised by its token; the next one resumes what it had
+ * under way.
  *
- * Where it is away for good, at a shutdown, stand_in.c does what has to be done.
+ * At a shutdown the writer is gone for good; then stand_in.c does what is necessary.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -43,7 +43,7 @@ something_is_due(FcWriter *writer)
 	        fc_flights_due(shared));
 }
 
-/* Until there is work, the time is over, or somebody wakes us. */
+/* Rest until there is work, the time is up, or another process wakes us. */
 static void
 rest(FcWriter *writer, uint64_t timeout_ns)
 {
@@ -124,7 +124,7 @@ fc_writer_run(FcWriter *writer, uint64_t timeout_ns)
 		rest(writer, timeout_ns);
 }
 
-/* Is there anything to write, or being written? */
+/* Is there nothing to write, and nothing being written? */
 static bool
 is_dry(const FcShared *shared)
 {
@@ -170,7 +170,7 @@ fc_writer_end(FcWriter *writer, uint64_t timeout_ns)
 		fc_flights_finish(writer, 1, FC_FLIGHTS_BUSY_NS);
 	}
 
-	/* What the device holds is ours until we are gone: the queue stays, too. */
+	/* What the device holds is ours until we exit, so the queue stays open, too. */
 	if (writer->flying > 0)
 		return FC_FAILED;
 	fc_queue_close(&writer->queue);
@@ -188,7 +188,7 @@ fc_writer_flush(FcCache *cache, uint64_t timeout_ns)
 	if (status != FC_OK)
 		return status;
 	status = fc_writer_drain(writer, timeout_ns);
-	/* What was not written in this time will not be. */
+	/* What was not written in this time never will be. */
 	return fc_writer_end(writer, 0) == FC_OK ? status : FC_FAILED;
 }
 
