@@ -2,11 +2,12 @@
  * cache_policy.c
  *		keep, none, default: what the host wants of each relation.
  *
- * A cache policy belongs to a relation: tablespace, database and relfilenumber, all
- * forks and segments.  Two places know it.  The table of policies (open, an entry
- * within FC_CACHE_POLICY_PROBES places of its hash) knows the relations whose policy
- * is not the default, whether the cache has met them or not.  The line of each file
- * number has a copy, so that a look-up costs one load.
+ * A cache policy belongs to a relation, that is, to all forks and segments of a
+ * tablespace, database and relfilenumber.  It is kept in two places.  The table of
+ * policies (open addressing, an entry within FC_CACHE_POLICY_PROBES places of its
+ * hash) holds the relations whose policy is not the default, whether or not the cache
+ * knows them.  The line of each file number has a copy, so that a look-up costs one
+ * load.
  *
  *	keep	A kept block gives its slot only to another kept one, and takes the
  *			slots of others while kept blocks have less than their share.  Beyond
@@ -15,34 +16,34 @@
  *			no counter can drift, and every set keeps room for the rest.
  *	none	Not looked up, so neither served nor filled.
  *
- * A policy is a wish, never a question of right or wrong bytes: a stale copy costs
- * a slot or a hit, for as long as it is stale.
+ * A policy is a wish, never a question of right or wrong bytes: a stale copy costs a
+ * slot or a hit for as long as it is stale.
  *
- * Locking: the table and the copies change under the file lock.  A policy is set
- * in the table first, then the copies of live numbers follow; who gives a number
- * holds the lock and looks into the table.  So whichever comes first, the copy is
- * right.  Whoever dies in between leaves cache_policies_changed set, and
- * housekeeping goes on.
+ * Locking: the table and the copies change under the file lock.  A policy is set in
+ * the table first; then the copies of live numbers follow.  A process that assigns a
+ * number holds the lock and looks into the table.  So whichever comes first, the copy
+ * is right.  A process that dies in between leaves cache_policies_changed set, and
+ * housekeeping finishes the work.
  *
- * It is not the replacement policy (fcache/replacement.h), which says of any two blocks
- * which one goes.
+ * The replacement policy (fcache/replacement.h) is something else: it says which of
+ * any two blocks is evicted.
  *
- * Blocks that a file still has whose policy is none are dropped by housekeeping, for it
- * may take a while: from the moment the copy says none nobody looks for them.
+ * When a file's policy becomes none, housekeeping drops the file's blocks, since that
+ * may take a while; from the moment the copy says none, they are not looked up.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "cache_policy.h"
 #include "file.h"
 
-/* Files or policies looked through in one hold of the lock: some microseconds. */
+/* Files or policies processed while holding the lock once: some microseconds. */
 #define LOCK_BATCH 1024
 
 /* ---- the table ------------------------------------------------------------ */
 
 /*
  * word: policy | round << 8, 0 = free.  It is written last and cleared first, so
- * an entry is whole wherever a process is killed.
+ * an entry is consistent wherever a process is killed.
  */
 static FcCachePolicy
 word_policy(uint32_t word)
@@ -70,7 +71,7 @@ entry_at(const FcShared *shared, uint32_t first, uint32_t probe)
 		shared)[(first + probe) & (shared->cache_policy_count - 1)];
 }
 
-/* The relation's entry, or else the first free place for it, or NULL. */
+/* The relation's entry, or else the first free place for one, or NULL. */
 static FcCachePolicyEntry *
 find(const FcShared *shared, const FcFileId *id, bool *found)
 {
@@ -216,14 +217,14 @@ fc_cache_policy_of_file(const FcShared *shared, uint32_t number)
 		&fc_files(shared)[number].cache_policy, memory_order_relaxed);
 }
 
-/* Under the lock: one number's copy follows the table. */
+/* Under the lock: update one number's copy from the table. */
 static void
 follow(FcShared *shared, uint32_t number)
 {
 	FcFileEntry *entry = &fc_files(shared)[number];
 	FcCachePolicy policy;
 
-	/* A place never given, or given back: whoever gets it looks for itself. */
+	/* An unused place: when it is assigned, the policy is looked up anew. */
 	if (atomic_load(&fc_tags(shared)[number]) == 0)
 		return;
 	policy = fc_cache_policy_of(shared, &entry->id);
@@ -255,7 +256,7 @@ fc_cache_policy_apply(FcCache *cache)
 	return true;
 }
 
-/* The files nobody may look up any more lose what they have. */
+/* Drop the blocks of files that must not be looked up any more. */
 static void
 drop_none(FcCache *cache)
 {
@@ -267,8 +268,8 @@ drop_none(FcCache *cache)
 	for (uint32_t number = 0; number < shared->file_count; number++)
 	{
 		/*
-		 * Moves the file's generation, too: a fill that began before the policy
-		 * was set comes to nothing.
+		 * This also advances the file's generation, so that a fill that began before the
+		 * policy was set fails.
 		 */
 		if (fc_cache_policy_of_file(shared, number) == FC_CACHE_POLICY_NONE &&
 		    atomic_load(&fc_tags(shared)[number]) != 0)
@@ -283,7 +284,7 @@ fc_cache_policy_sweep(FcCache *cache)
 		drop_none(cache);
 }
 
-/* ---- what follows from it ----------------------------------------------------- */
+/* ---- effects -------------------------------------------------------------------- */
 
 void
 fc_cache_policy_set_keep_share(FcCache *cache, unsigned percent)
@@ -308,7 +309,7 @@ fc_cache_policy_keep_blocks(const FcCache *cache)
 	return blocks;
 }
 
-/* The ways among these that hold kept blocks. */
+/* Those of the ways that hold kept blocks. */
 static uint64_t
 kept_ways(const FcShared *shared, const FcSet *set, uint64_t ways)
 {

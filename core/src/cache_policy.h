@@ -27,23 +27,23 @@ fc_cache_policy_table(const FcShared *shared)
 	return FC_AT(shared, cache_policies_offset, FcCachePolicyEntry);
 }
 
-/* What the table says of a relation: for a number that is being given. */
+/* The table's policy for a relation: for a number that is being assigned. */
 extern FcCachePolicy fc_cache_policy_of(const FcShared *shared,
                                         const FcFileId *id);
 
-/* What a number's line says. */
+/* The policy in a number's line. */
 extern FcCachePolicy fc_cache_policy_of_file(const FcShared *shared,
                                              uint32_t number);
 
 /*
- * Of the usable ways, those that a block of this file may take; may be none.
- * *must_out: it has to be one of them, whatever the replacement policy thinks of the block.
+ * The usable ways that a block of this file may take; may be none.  *must_out: it must
+ * take one of them, whatever the replacement policy thinks of the block.
  */
 extern uint64_t fc_cache_policy_usable(const FcShared *shared, const FcSet *set,
                                        uint32_t number, uint64_t usable,
                                        bool *must_out);
 
-/* Housekeeping: policies reach the numbers, files of policy none lose theirs. */
+/* Housekeeping: update the numbers' policies, drop the blocks of policy none. */
 extern void fc_cache_policy_sweep(FcCache *cache);
 
 #endif

@@ -2,10 +2,10 @@
  * life.c
  *		A life of the cache: from one start of its server to the next.
  *
- * All memory and every map is bound to a life of its cache files by a nonce, a
- * random number drawn at each start.  Opening a cache file takes the nonce and the
- * clean flag out of it: so whatever happens afterwards, what was saved is used once
- * at most, and a copy of the file is of another life.
+ * A nonce, a random number drawn at each start, binds the memory and every map to one
+ * life of the cache files.  Opening a cache file removes the nonce and the clean flag
+ * from it.  So whatever happens afterwards, what was saved is used at most once, and
+ * a copy of the file belongs to another life.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -32,7 +32,7 @@ fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 	FcShared *shared = cache->shared;
 	uint32_t count = shared->device_count;
 
-	/* Until the end of this the memory is of no life. */
+	/* Until this function ends, the memory belongs to no life. */
 	shared->nonce = 0;
 	for (uint32_t i = 0; i < count; i++)
 	{
@@ -43,7 +43,7 @@ fc_life_begin(FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 			              .nonce = nonce,
 			              .identity = *identity };
 
-		/* One that is missing is missed at the next start: cold. */
+		/* A missing file is noticed at the next start, which is then cold. */
 		if (device->ops == NULL)
 			continue;
 		if (!fc_superblock_write(device->fd, &label))

@@ -1,23 +1,23 @@
 /*
  * map_load.c
- *		The map of an earlier life is taken in.
+ *		Taking in the map of an earlier life.
  *
- * At the start the files are taken in at once, asleep (stamp.c): from then on the
- * dictionary knows everything that the map knows, so whoever changes a file finds it.
- * The records follow in the background, while the cache serves.
+ * At the start all files are taken in at once, asleep (stamp.c).  From then on the
+ * dictionary knows everything that the map knows, so a process that changes a file
+ * finds it.  The records follow in the background, while the cache serves.
  *
- * Taking a record in is filling, with tickets that are as old as this life: only
- * into ways that nobody touched since (all zero), only while no block of the set was
- * changed (its generation is 0), and only blocks of files of which no range was
- * (their generation is still the one they were given at the start).  As in any fill
- * the claim is visible before generations are compared (index.c).  Slots of a way
- * that nobody touched hold what they held at the shutdown.
+ * Taking in a record is a fill, with tickets as old as this life.  It fills only ways
+ * that were not used since (all zero), only while no block of the set was changed
+ * (its generation is 0), and only blocks of files that had no change of a range
+ * (their generation is still the one given at the start).  As in any fill, the claim
+ * becomes visible before generations are compared (index.c).  The slots of unused
+ * ways hold what they held at the shutdown.
  *
- * Until a set's record has been looked at nothing else is put into the set: it would
- * take the place of what the map has there, or lie there twice.
+ * Until a set's record has been processed, nothing else is put into the set: it would
+ * take the place of a block of the map, or duplicate it.
  *
- * A record that is torn, or is not of this map, counts as empty.  The server is
- * killed, or the size changed, while records are taken in: those that are not yet
+ * A record that is torn, or belongs to another map, counts as empty.  If the server is
+ * killed, or the size changes, while records are being taken in, the remaining ones
  * are lost.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -35,8 +35,8 @@
 #include "superblock.h"
 
 /*
- * What a number's generation is when its file came from the map: one that no number
- * that was given in this life will ever come to.
+ * The generation of a number whose file came from the map.  No number assigned in this
+ * life will ever reach it.
  */
 #define FROM_MAP ((FC_GENERATION_ONE << 48) + FC_NUMBER_ASLEEP)
 
@@ -68,7 +68,7 @@ take_file(FcShared *shared, const FcDiskFile *line)
 	return true;
 }
 
-/* Is it of a cache that was laid out like this one? */
+/* Does it belong to a cache that was laid out like this one? */
 static bool
 is_laid_out_alike(const FcShared *shared, const FcDiskFiles *files)
 {

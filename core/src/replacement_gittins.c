@@ -1,36 +1,36 @@
 /*
  * replacement_gittins.c
- *		The block that is expected to earn least for the room it takes goes.
+ *		Evicts the block that is expected to earn least for the room it takes.
  *
- * Below shared_buffers neither recency nor frequency can be trusted: what was read
- * a moment ago is in memory now, and what was read often may be over.  So nothing
- * is assumed.  Blocks fall into classes: how often a block was read while it was
- * cached or remembered, and one of eight groups of relations.  For each class the
- * rate of reads is learned as a function of the block's age, the time since its
- * last read.  From the rates follows, for each class and age, the Gittins index:
- * the best ratio, over all horizons, of the reads expected until then to the time
- * the block is expected to lie there for them.  The block with the lowest index
- * goes.  A new block whose own index, less a price for the write, is lower still
- * is not written at all.
+ * Below shared_buffers neither recency nor frequency can be trusted: a block read a
+ * moment ago is in memory now, and a block read often may no longer be needed.  So
+ * nothing is assumed.  Blocks fall into classes, by how often a block was read while
+ * it was cached or remembered, and by one of eight groups of relations.  For each
+ * class the rate of reads is learned as a function of the block's age, the time since
+ * its last read.  For each class and age, the rates yield the Gittins index: the best
+ * ratio, over all horizons, of the reads expected until the horizon to the time the
+ * block is expected to stay for them.  The block with the lowest index is evicted.  A
+ * new block whose own index, less a price for the write, is lower still is not
+ * written at all.
  *
  * Time is a set's count of reads, so one table serves caches of all sizes.  A set
- * also remembers GHOSTS blocks that left or were turned away, by 8 bits in one of
- * GHOST_ROWS rows of eight, newest first: once in 32 a stranger is taken for one
- * of them, which costs a good place in the queue and no more.
+ * also remembers GHOSTS blocks that left or were refused, by 8 bits in one of
+ * GHOST_ROWS rows of eight, newest first.  One stranger in 32 is mistaken for one of
+ * them, which costs a good place in the queue and no more.
  *
- * How rates are learned.  In some sets, which are watched, each read of a block
- * that is cached or remembered counts for its class and age; and at each read of
- * such a set one of all the blocks it holds or remembers, chosen at random, is
- * counted as having spent time at its class and age.  Reads divided by time is the
- * rate, and nothing has to be assumed about blocks that wait for their next read.
- * When a ghost was read last is known in a few rows of each watched set, which have
- * room in what all sets share; what is seen there counts for the other rows, too.
- * A class with little evidence leans on all blocks of the same count, these on all
- * blocks, these on a guess.  Old evidence fades.  One class at a time is brought
- * up to date, by whoever comes by.
+ * How rates are learned.  Some sets are watched.  In these, each read of a block that
+ * is cached or remembered counts for its class and age.  At each read of such a set,
+ * one of all the blocks it holds or remembers, chosen at random, is counted as having
+ * spent time at its class and age.  Reads divided by time is the rate, and nothing
+ * must be assumed about blocks that wait for their next read.  The time of a ghost's
+ * last read is known in a few rows of each watched set, which have room in the state
+ * that all sets share; what is seen there counts for the other rows, too.  A class
+ * with little evidence leans on all blocks of the same count, these on all blocks,
+ * and these on a guess.  Old evidence fades.  One class at a time is updated, by
+ * whichever process happens to read a watched set.
  *
  * Nothing is locked.  A lost update loses a count; a torn row forgets a block.
- * Values are cut to their range where they are used.
+ * Values are limited to their range where they are used.
  *
  * What was tried: docs/decisions.  Figures: bench/results/policy.txt.
  *
@@ -46,7 +46,7 @@
 #define GROUPS     8                 /* of relations */
 #define CLASSES    (COUNTS * GROUPS)
 
-/* What FcCandidate.relation can be. */
+/* The values that FcCandidate.relation can have. */
 #define RELATIONS 256
 
 /* Evidence is kept for each class, for each count, and for all blocks. */
@@ -57,39 +57,39 @@
 #define ROW        8
 #define GHOSTS     (GHOST_ROWS * ROW)
 
-/* Ages are told in ticks of so many reads of the set, and in log steps. */
+/* Ages are measured in ticks of so many reads of the set, and in log steps. */
 #define TICK     8
 #define AGE_BITS 10
 #define AGE_MASK ((1U << AGE_BITS) - 1)
-#define AGE_OLD  (3U << (AGE_BITS - 2)) /* no block gets older, clocks wrap */
+#define AGE_OLD  (3U << (AGE_BITS - 2)) /* the maximum, since clocks wrap */
 #define AGES     (2 * AGE_BITS)
 
-/* As many sets learn; more would bring little. */
+/* So many sets are watched; more would bring little. */
 #define WATCHED 256
 
-/* In so many rows of ghosts of theirs it is known when each was read last. */
+/* In so many of their rows of ghosts, the time of each one's last read is known. */
 #ifndef KNOWN_ROWS
 #define KNOWN_ROWS 800
 #endif
 
-/* Every so many reads of watched sets the next class's indexes are worked out ... */
+/* After so many reads of watched sets, the next class's indexes are updated ... */
 #define UPDATE_PERIOD 32
 
 /* ... and 1/32 of the next row's evidence is forgotten. */
 #define FADE_PERIOD 64
 #define FADE_SHIFT  5
 
-/* One read or one look, in the counters: so that they can fade smoothly. */
+/* One read or one look in the counters, scaled so that they can fade smoothly. */
 #define ONE 1024U
 
-/* The guess: this many reads at this chance for each step of the age. */
+/* The guess: this many reads, at this chance for each step of the age. */
 #define GUESS_READS  20.0f
 #define GUESS_CHANCE 0.1f
 
-/* What a class leans on counts as much as this many reads. */
+/* The evidence that a class leans on counts as much as this many reads. */
 #define LEAN_READS 4.0f
 
-/* Reads that a write to flash is worth. */
+/* The price of a write to flash, in reads. */
 #define PRICE 0.03f
 
 typedef struct GittinsSet
@@ -180,9 +180,9 @@ step_width(unsigned step)
 }
 
 /*
- * A relation that is seen for the first time joins the group with the fewest
- * reads, and of those the one with the fewest relations: so that the busy ones
- * come to be by themselves.
+ * A relation seen for the first time joins the group with the fewest reads, and of
+ * those the one with the fewest relations, so that busy groups end up with few
+ * relations.
  */
 static unsigned
 find_group(Gittins *all, unsigned relation)
@@ -222,14 +222,14 @@ group_of(Gittins *all, unsigned relation)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* exp(-x) for x >= 0, near enough, and never 0. */
+/* exp(-x) for x >= 0, approximately, and never 0. */
 static float
 decay(float x)
 {
 	return 1.0f / (1.0f + x * (1.0f + x * (0.5f + x * (1.0f / 6 + x / 24))));
 }
 
-/* Floats of one sign are ordered as their bits are. */
+/* Floats of the same sign are ordered like their bits. */
 static uint16_t
 rank_of(float ratio)
 {
@@ -308,14 +308,14 @@ fade(Gittins *all, unsigned row)
 	}
 }
 
-/* ---- watching ------------------------------------------------------------ */
+/* ---- watched sets -------------------------------------------------------- */
 
 /* What is known of a watched set's ghosts. */
 typedef struct Known
 {
 	uint32_t first;  /* of its rows in Gittins.ghost */
-	uint32_t rows;   /* the first of so many of the set's */
-	uint32_t weight; /* of a ghost that is known: it stands for others, too */
+	uint32_t rows;   /* so many of the set's rows, from its first on */
+	uint32_t weight; /* of a known ghost: it stands for others, too */
 } Known;
 
 /* Is the set watched? */
@@ -358,7 +358,7 @@ add(uint32_t evidence[ROWS][AGES], unsigned block, unsigned now,
 	evidence[ALL_ROW][step] += weight;
 }
 
-/* One of all the blocks that a watched set holds or remembers, chosen at random. */
+/* Count a random one of all the blocks that a watched set holds or remembers. */
 static void
 look(const FcReplacementPlace *place, const Known *known, unsigned now)
 {
@@ -397,7 +397,7 @@ do_chores(Gittins *all)
 		fade(all, clock / FADE_PERIOD % ROWS);
 }
 
-/* A read of the set: its clock moves, and somebody has to do the chores. */
+/* A read of the set: advance its clock, and do the chores if it is watched. */
 static void
 tick(const FcReplacementPlace *place)
 {
@@ -407,7 +407,7 @@ tick(const FcReplacementPlace *place)
 	unsigned now = clock / TICK & AGE_MASK;
 	uint16_t *block = &set->block[clock % FC_WAYS];
 
-	/* Each block is looked at often enough not to become young again. */
+	/* Each block is visited often enough that it never looks young again. */
 	if (age_of(now, *block) > AGE_OLD)
 		*block =
 			(uint16_t) ((*block & ~AGE_MASK) | ((now - AGE_OLD) & AGE_MASK));
@@ -455,7 +455,7 @@ remember(const FcReplacementPlace *place, uint32_t fingerprint, unsigned block)
 	}
 }
 
-/* Take the block out of the ghost; false = it is not remembered. */
+/* Remove the block from the ghosts; false = it is not remembered. */
 static bool
 recall(const FcReplacementPlace *place, const FcCandidate *candidate,
        unsigned *count)
@@ -558,7 +558,7 @@ gittins_choose(const FcReplacementPlace *place, const FcCandidate *candidate,
 		class_of(candidate->note % COUNTS, group_of(all, candidate->relation));
 	uint32_t lowest = UINT32_MAX;
 
-	/* The lowest index; of equal ones the oldest.  No branches: all 64, fast. */
+	/* The lowest index; among equals the oldest.  No branches: all 64 ways, fast. */
 	for (unsigned way = 0; way < FC_WAYS; way++)
 	{
 		unsigned block = set->block[way];

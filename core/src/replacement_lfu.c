@@ -2,21 +2,21 @@
  * replacement_lfu.c
  *		Least frequently used, with ageing and a ghost.
  *
- * Below shared_buffers recency says little: what was read a moment ago is in
- * memory now.  Frequency says more, if it is remembered beyond a block's stay.
- * So each way has a count of reads (0-15) and the set's clock at the last one;
- * the lowest count goes, the oldest first.  A block that goes leaves its count
- * in the ghost, a ring of twice as many fingerprints as ways, and takes it up
- * again, plus one, when it comes back.  Every AGE_PERIOD reads of the set all
- * counts are halved, so that yesterday's favourites can be overtaken.
+ * Below shared_buffers recency says little: a block read a moment ago is in memory
+ * now.  Frequency says more if it is remembered beyond a block's stay.  So each way
+ * has a count of reads (0-15) and the set's clock at the last one; the block with the
+ * lowest count is evicted, the oldest first.  An evicted block leaves its count in the
+ * ghost, a ring of twice as many fingerprints as ways; when the block returns, it
+ * continues with that count plus one.  Every AGE_PERIOD reads of the set all counts
+ * are halved, so that yesterday's favourites can be overtaken.
  *
- * A fingerprint has 12 bits: a ghost of 128 mistakes a stranger for an old friend
+ * A fingerprint has 12 bits, so a ghost of 128 mistakes a stranger for an old friend
  * once in 32, which costs a good place in the queue and no more.
  *
  * Counts are bytes written without a lock; a lost increment is a lost increment.
  *
- * Not what is shipped (replacement_gittins.c is), but what it has to beat, and simple
- * enough to be foreseen by tests.
+ * This is not the policy in use (replacement_gittins.c is), but the one it must beat,
+ * and simple enough for tests to predict.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -31,7 +31,7 @@
 typedef struct LfuSet
 {
 	uint16_t clock;        /* reads of the set; wraps */
-	uint16_t ghost_at;     /* where the ring goes on */
+	uint16_t ghost_at;     /* the ring's next place */
 	uint16_t since_ageing; /* reads */
 	uint16_t unused;
 	uint8_t count[FC_WAYS];

@@ -2,28 +2,30 @@
  * revive.c
  *		A cache that outlives the processes that used it.
  *
- * The server crashed, the machine did not: slots and page cache are what they
- * were, and if the cache's memory lies where it outlives the server it is still
- * there.  What holds in it, since every process may be killed anywhere anyway: the
- * index, claims and locks (their owners are gone and get taken over).  What does
- * not: that files are what they were.  So all files fall asleep (stamp.c), and
- * those with a change in flight are dropped.
+ * The server crashed, but the machine did not: slots and page cache are unchanged, and
+ * if the cache's memory was placed where it outlives the server, it is still there.
+ * The index, claims and locks in it remain valid, since any process may be killed
+ * anywhere anyway (their owners are gone and are taken over).  What may no longer hold
+ * is that files are unchanged.  So all files fall asleep (stamp.c), and those with a
+ * change in flight are dropped.
  *
- * Whoever crashed may have written over the memory first.  What that could do:
+ * The process that crashed may have overwritten the memory first.  Consider what it
+ * may have damaged:
  *	- an entry's key or meta: its CRC32C covers key and content;
  *	- a file's name, number, changes in flight or stamp: the stamp holds its inode;
- *	- a set's generation: only tickets know it, and they are all gone;
- *	- the replacement policy's state: its contract is to stand anything;
- *	- cache policies: a wish, not a question of right or wrong bytes; none that there is not;
- *	- the staging ring: emptied, what was on its way to flash is lost;
- *	- the head: compared with what a new one would be;
- *	- the write budget, and what was written: the cache files say it again (wear.c);
- *	- counters of what is cached, keys beyond all tables: fc_revive_audit().
- * The audit looks at every entry once, before anything is served.  Until it is over
- * nobody believes the counters, and a change of a range walks the index.
+ *	- a set's generation: only tickets hold it, and they are all gone;
+ *	- the replacement policy's state: by contract it tolerates anything;
+ *	- cache policies: a wish, not a question of right or wrong bytes; an invalid value
+ *	  is read as the default;
+ *	- the staging ring: it is emptied, and what was on its way to flash is lost;
+ *	- the head: it is compared with that of a new cache;
+ *	- the write budget, and what was written: the cache files have them, too (wear.c);
+ *	- counters of cached blocks, keys beyond all tables: fc_revive_audit().
+ * The audit looks at every entry once, before anything is served.  Until it is
+ * finished no process trusts the counters, and a change of a range walks the index.
  *
- * Killed in the middle, reviving begins anew the next time: each step can be taken
- * twice.
+ * If reviving is interrupted by a kill, it starts again the next time: each step can
+ * be repeated.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -54,7 +56,7 @@ judge(const FcShared *shared, const FcShared *layout, uint32_t sets,
 	if (memcmp(shared, layout, offsetof(FcShared, mode_word)) != 0)
 		return FC_START_GEOMETRY;
 
-	/* Its files have another size now, or it was about to get one. */
+	/* Its files have another size now, or its size was about to change. */
 	if (geometry != fc_geometry_word(sets, sets) ||
 	    atomic_load(&shared->room_sets) != sets)
 		return FC_START_GEOMETRY;
@@ -75,7 +77,7 @@ judge(const FcShared *shared, const FcShared *layout, uint32_t sets,
 	    !FC_BROKEN(CHECKPOINT))
 		return FC_START_CHECKPOINT;
 
-	/* Changes of nobody knows what may have been cut off, or not announced. */
+	/* Changes of unknown files may have been interrupted, or not announced. */
 	if ((fc_word_mode(atomic_load(&shared->mode_word)) == FC_OFFLINE ||
 	     (uint32_t) atomic_load(&shared->everyone) != 0) &&
 	    !FC_BROKEN(OFFLINE))
@@ -108,7 +110,7 @@ put_to_sleep(FcShared *shared, uint32_t number)
 	return sleeps;
 }
 
-/* All that is counted, and with it what remembers how much it was. */
+/* Forget all counters, and with them the notes on their earlier values. */
 static void
 forget_counters(FcShared *shared)
 {
@@ -128,7 +130,7 @@ reset(FcShared *shared)
 	uint64_t epoch = atomic_load(&shared->mode_word) >> 16;
 	uint32_t asleep = 0;
 
-	/* First of all: from now on nobody believes what is counted. */
+	/* First of all: from now on no process trusts the counters. */
 	atomic_store(&shared->audit_wanted, !FC_BROKEN(AUDIT));
 	atomic_store(&shared->mode_word, (epoch + 1) << 16 |
 	                                     (uint64_t) FC_REASON_STARTING << 8 |
@@ -137,14 +139,14 @@ reset(FcShared *shared)
 		asleep += put_to_sleep(shared, number);
 	atomic_store(&shared->asleep_count, asleep);
 
-	/* Only when those whom they were about are retired. */
+	/* Only after the files that these counted for are retired. */
 	for (uint32_t i = 0; i < shared->change_counter_count; i++)
 		atomic_store(&fc_stamp_change_counters(shared)[i], 0);
 
-	/* What was not taken in of a map by now is lost. */
+	/* Parts of a map that were not taken in by now are lost. */
 	shared->map_nonce = 0;
 
-	/* Even, and another one: what was noted as absent is looked for again. */
+	/* Even, and a new value: files noted as absent are searched for again. */
 	atomic_store(&shared->absent_epoch,
 	             (atomic_load(&shared->absent_epoch) | 1) + 1);
 	fc_staging_reset(shared);
@@ -176,7 +178,7 @@ fc_revive(FcCache *cache, void *memory, const FcConfig *config,
 
 /* ---- the audit --------------------------------------------------------------- */
 
-/* May this be an entry's key, in this set? */
+/* Can this be an entry's key, in this set? */
 static bool
 is_possible(const FcShared *shared, uint32_t set_number, uint64_t key)
 {
@@ -195,7 +197,7 @@ audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
 	FcShared *shared = cache->shared;
 	FcSet *set = fc_set(shared, set_number);
 
-	/* A change may move the entry on under our eyes: then look again. */
+	/* A change may move the entry on while we look; then look again. */
 	for (;;)
 	{
 		uint64_t meta = atomic_load(&set->meta[way]);
@@ -211,8 +213,8 @@ audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
 		}
 
 		/*
-		 * Nobody fills yet: a claim is of somebody gone, or was never one, and
-		 * what was on its way to flash got lost.
+		 * No process fills yet, so a claim is that of a process that is gone, or never
+		 * was one; blocks that were on their way to flash are lost.
 		 */
 		if ((state == FC_FILLING || state == FC_DOOMED) &&
 		    !fc_process_gone(cache, fc_meta_high(meta)))
