@@ -1,8 +1,8 @@
 /*
  * broken.c
- *		What tests set: which safeguards are left out, and where a process stops.
+ *		What tests set: which safeguards to leave out, and where a process stops.
  *
- * In the library that is shipped this file is empty; see broken.h.
+ * In the shipped library this file is empty; see broken.h.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

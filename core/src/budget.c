@@ -2,25 +2,25 @@
  * budget.c
  *		How many bytes a day may be written to flash.
  *
- * Flash wears by being written.  A budget is a bucket of bytes that fills at an even
- * rate, a day's worth in a day, and holds no more than 5 minutes' worth: so the
- * limit holds over minutes, and a busy hour cannot use up the day.  A fill is
- * let through while there is something in the bucket; each slot written takes its
- * bytes out, also below zero.  So the bytes written in any span of time are at most
- * those that flowed in meanwhile, 5 minutes' worth, and what was under way when the
- * bucket ran dry (the staging ring at most).
+ * Writing wears flash.  A budget is a bucket of bytes that fills at an even rate, a
+ * day's worth in a day, and holds no more than 5 minutes' worth: so the limit holds
+ * over minutes, and a busy hour cannot use up the day.  A fill is admitted while the
+ * bucket is not empty; each slot written takes its bytes out, even below zero.  So
+ * the bytes written in any span of time are at most those that flowed in meanwhile,
+ * plus 5 minutes' worth, plus what was under way when the bucket ran dry (the staging
+ * ring at most).
  *
- * A fill or an update that is not let through is skipped, as if there were no room
- * for it: the block is read from disk until there is budget again.
+ * A fill or an update that is not admitted is skipped, as if there were no room for
+ * it: the block is read from disk until there is budget again.
  *
- * Beside the bucket stand the blocks written in each of the last 24 hours, for the
- * view; these are kept without a budget, too.
+ * In addition to the bucket, the blocks written in each of the last 24 hours are kept
+ * for the view, even without a budget.
  *
- * Restarts: wear.c keeps both in the cache files and hands them back.  Hours count by
- * a clock of the budget's own, the monotonic one and what it is ahead of that, so that
- * it goes on where it was.  The clock on the wall is not asked: it may be set.
+ * Restarts: wear.c keeps both in the cache files and restores them.  Hours are counted
+ * by the budget's own clock, which is the monotonic one plus an offset, so that it
+ * continues where it was.  The wall clock is not used, because it may be set.
  *
- * No locking: the words move one by one, by atomics.
+ * No locking: the words change one at a time, atomically.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,14 +35,14 @@
 /* A bucket that could not hold a few blocks would be empty for ever. */
 #define BURST_BYTES_MIN (8 * FC_BLOCK_SIZE)
 
-/* Poured in by no less, so that rounding down takes off next to nothing. */
+/* The least that is poured in, so that rounding down loses next to nothing. */
 #define POUR_BYTES_MIN 512
 
 /* A word of the ring of hours: number of the hour << 40 | blocks. */
 #define HOUR_SHIFT  40
 #define BLOCKS_MASK ((1ULL << HOUR_SHIFT) - 1)
 
-/* What may be under way when the bucket runs dry. */
+/* The most that may be under way when the bucket runs dry. */
 #define OVERDRAFT_MAX ((int64_t) FC_RING_MAX * FC_BLOCK_SIZE)
 
 static uint64_t
@@ -86,7 +86,7 @@ fc_budget_set(FcCache *cache, uint64_t bytes_per_day)
 	atomic_store(&budget->left, burst_of(bytes_per_day));
 }
 
-/* Let in what has become due. */
+/* Pour in what has become due. */
 static void
 pour(FcBudget *budget, uint64_t bytes_per_day)
 {
@@ -130,7 +130,7 @@ fc_budget_spend(FcCache *cache)
 
 	atomic_fetch_sub(&budget->left, FC_BLOCK_SIZE);
 
-	/* Who begins an hour may lose a block or two of others who do so, too. */
+	/* Processes that begin an hour at once may lose a block or two of each other. */
 	if (seen >> HOUR_SHIFT != hour)
 		atomic_compare_exchange_strong(word, &seen, hour << HOUR_SHIFT | 1);
 	else
@@ -174,7 +174,7 @@ fc_budget_refill(uint64_t bytes_per_day, int64_t left, uint64_t age_ns,
 {
 	int64_t most = may_save_up ? burst_of(bytes_per_day) : 0;
 
-	/* In this order nothing is too large to be added. */
+	/* In this order no sum overflows. */
 	if (left < -OVERDRAFT_MAX)
 		left = -OVERDRAFT_MAX;
 	if (left > most)

@@ -1,23 +1,23 @@
 /*
  * bypass.c
- *		Housekeeping of devices: which of them is too slow, and which may come back.
+ *		Housekeeping of devices: which are too slow, and which may return.
  *
- * health.c tells what becomes of a device when a read is late or fails.
+ * health.c says what happens to a device when a read is late or fails.
  *
- * Stalled: housekeeping probes the device (probe.c), and takes it back after a few
- * answers in time.
+ * Stalled: housekeeping probes the device (probe.c), and returns it to service after a
+ * few answers in time.
  *
- * Slow: housekeeping compares the mean time of its reads, over at least 256 of
- * them, with that of reads from disk.  What some memory answered (the page cache,
- * where it cannot be asked) is no read of a disk, and gives itself away by its
- * speed.  Taken back when a row of probes is faster than the disk: as it is now,
- * for the disk bears the load of both by then.
+ * Slow: housekeeping compares the mean time of the device's reads, over at least 256
+ * of them, with that of reads from disk.  A read that some memory answered (the page
+ * cache, where it cannot be asked) is no read of a disk; its speed gives it away.  The
+ * device returns to service when a series of probes is faster than the disk is now,
+ * since by then the disk bears the load of both.
  *
- * A device that is bypassed again soon after, and was not so by mistake, is left alone
- * for twice as long each time.
+ * A device that is bypassed again soon, and not mistakenly, is left alone for twice as
+ * long each time.
  *
- * No locking: a state moves by compare-and-swap; what housekeeping remembers, it
- * alone changes.
+ * No locking: a state changes by compare-and-swap; only housekeeping changes its own
+ * notes.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -28,20 +28,20 @@
 #define MS_NS     1000000ULL
 #define SECOND_NS (1000 * MS_NS)
 
-/* Means are compared over so many reads, and are worth comparing for so long. */
+/* Means are compared over so many reads, and are valid for so long. */
 #define WINDOW_READS      256
 #define WINDOW_DISK_READS 64
 #define WINDOW_NS         (300 * SECOND_NS)
 
 /*
- * Slow is who is slower by a tenth, and by so much that it matters: twins would
- * else be told apart by chance, and little is lost with a little.
+ * A device is slow if it is slower by a tenth, and by so much that it matters.
+ * Otherwise twins would be told apart by chance, and a small difference costs little.
  */
 #define SLOWER_NS 250000
 #define SLOWER(flash, disk)                                                    \
 	((flash) > (disk) + (disk) / 10 && (flash) > (disk) + SLOWER_NS)
 
-/* Probes of a bypassed device, and how many good ones take it back. */
+/* Probes of a bypassed device, and how many good ones return it to service. */
 #define PROBE_EVERY_NS (100 * MS_NS)
 #define PROBE_WAIT_NS  (200 * MS_NS)
 #define STALLED_PROBES 3
@@ -62,7 +62,7 @@
 
 /* ---- slow? ------------------------------------------------------------- */
 
-/* Begin to look anew at what is summed up from now on. */
+/* Begin a new window for what is summed up from now on. */
 static void
 begin_window(FcWindow *window, uint64_t reads, uint64_t ns, uint64_t now_ns)
 {
@@ -82,8 +82,8 @@ mean_of_window(FcWindow *window, uint64_t reads, uint64_t ns, uint64_t now_ns)
 }
 
 /*
- * Where most reads come out of a memory, those that do not say nothing of what a
- * block on flash would cost: no judgement then.
+ * Where most reads come out of some memory, those that do not say nothing about what
+ * a block on flash would cost; then nothing is judged.
  */
 static void
 follow_disk(FcShared *shared)
@@ -130,7 +130,7 @@ judge_speed(FcCache *cache, uint32_t device, uint64_t now_ns)
 		                      FC_DEVICE_SLOW);
 }
 
-/* ---- back again -------------------------------------------------------- */
+/* ---- back in service --------------------------------------------------- */
 
 static uint64_t
 wait_before_probes(FcDeviceState state, uint32_t times)
@@ -144,7 +144,7 @@ wait_before_probes(FcDeviceState state, uint32_t times)
 	return wait < max ? wait : max;
 }
 
-/* Housekeeping sees a state for the first time. */
+/* Note a state that housekeeping sees for the first time. */
 static void
 note_state(FcCache *cache, uint32_t device, FcDeviceState state,
            uint64_t now_ns)
@@ -182,7 +182,7 @@ answers(FcCache *cache, FcHealth *health, uint64_t ns)
 	else
 		health->good_probes = 0;
 
-	/* It did hang, and it was not some process that was late. */
+	/* The device did hang; it was not merely a process that was late. */
 	if (ns > cache->read_deadline_ns && !health->hung)
 	{
 		health->hung = true;

@@ -2,24 +2,24 @@
  * cache.c
  *		A cache's life in memory, and a process's handle on it.
  *
- * Creating a cache writes the head of its memory and nothing else: the rest is zeros,
- * and zeros are an empty cache (shared.h).  The process that creates it is alone.
+ * Creating a cache writes only the head of its memory: the rest is zeros, and zeros
+ * are an empty cache (shared.h).  The process that creates it is alone.
  *
- * read.c, fill.c and change.c say in which order things happen; index.c, claim.c,
- * file.c, reader.c, staging.c, writer.c and devices.c do them.  The order is the
+ * read.c, fill.c and change.c define the order of steps; index.c, claim.c, file.c,
+ * reader.c, staging.c, writer.c and devices.c perform them.  The order is the
  * protocol:
  *
  *	read	note mode and generations, find the entry, read the slot, or the page
- *			of the staging ring that the block is in; the hit counts only if the
- *			whole entry, the file's generation and the mode are still the same
- *			and the CRC32C is right
+ *			of the staging ring that the block is in; the hit is valid only if the
+ *			whole entry, the file's generation and the mode are still the same and
+ *			the CRC32C is right
  *	fill	take a page of the ring, claim a way, copy the block, publish; the
- *			writer has it written to the slot later
- *	change	move the generation and empty the entry; the real change; the same
- *			again; then refresh the copy, if nobody else changed the set
+ *			writer writes it to the slot later
+ *	change	advance the generation and empty the entry; the real change; the same
+ *			again; then refresh the copy if no other process changed the set
  *
- * Failures: a slot that cannot be read or is corrupt is a miss.  Too many of
- * them take its cache file out of use; nothing else ever fails.
+ * Failures: a slot that cannot be read or is corrupt is a miss.  Too many such slots
+ * take their cache file out of use; nothing else ever fails.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -36,7 +36,7 @@
 #include "reader.h"
 #include "wear.h"
 
-/* A read that flash has not answered by then is the disk's, unless the host says so. */
+/* A read that flash has not answered by then goes to disk; the host may change it. */
 #define READ_DEADLINE_NS 50000000
 
 /* ---- creating one, and taking part ------------------------------------- */
@@ -70,12 +70,12 @@ fc_cache_create(FcCache *cache, void *memory, const FcConfig *config,
 	FcShared layout;
 	uint32_t sets = config->slot_count / FC_WAYS;
 
-	/* What holds a cache already is not zeros. */
+	/* Memory that already holds a cache is not all zeros. */
 	if (!fc_layout(config, &layout) || (uintptr_t) memory % FC_IO_ALIGN != 0 ||
 	    shared->magic != 0)
 		return FC_INVALID;
 
-	/* What follows is zeros already. */
+	/* Everything after the head is already zeros. */
 	memcpy(memory, &layout, offsetof(FcShared, mode_word));
 	atomic_store(&shared->absent_epoch, 2); /* 0 means "not noted" */
 	atomic_store(&shared->mode_word,

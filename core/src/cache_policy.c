@@ -11,7 +11,7 @@
  *
  *	keep	A kept block gives its slot only to another kept one, and takes the
  *			slots of others while kept blocks have less than their share.  Beyond
- *			the share it is a block as any other.  The share is counted in
+ *			the share it is a block like any other.  The share is counted in
  *			each set: keys spread over the sets evenly, so it holds for the whole,
  *			no counter can drift, and every set keeps room for the rest.
  *	none	Not looked up, so neither served nor filled.
@@ -268,8 +268,8 @@ drop_none(FcCache *cache)
 	for (uint32_t number = 0; number < shared->file_count; number++)
 	{
 		/*
-		 * This also advances the file's generation, so that a fill that began before the
-		 * policy was set fails.
+		 * This also advances the file's generation, so that a fill fails that began
+		 * before the policy was set.
 		 */
 		if (fc_cache_policy_of_file(shared, number) == FC_CACHE_POLICY_NONE &&
 		    atomic_load(&fc_tags(shared)[number]) != 0)

@@ -2,12 +2,11 @@
  * crc32c.c
  *		CRC32C of a block, as fast as the processor allows.
  *
- * The instruction takes 3 cycles and can be started every cycle, so three lanes
- * of the block run side by side and are joined at the end.  Joining means moving
- * a checksum over a lane's worth of zero bytes, which is linear: four tables of
- * 256 words, made at load time, do it with four look-ups.  A block of 8 KB is
- * three lanes of 2728 bytes and 8 bytes more: 370 ns against 1,010 ns in one
- * lane (bench/core).
+ * The instruction takes 3 cycles and one can start in every cycle, so three lanes of
+ * the block are computed side by side and joined at the end.  Joining means moving a
+ * checksum over a lane's worth of zero bytes, which is linear: four tables of 256
+ * words, made at load time, do it with four look-ups.  A block of 8 KB is three lanes
+ * of 2728 bytes and 8 bytes more: 370 ns against 1,010 ns in one lane (bench/core).
  *
  * The tables are filled before main() or at dlopen(), and never change.
  *
@@ -54,7 +53,7 @@ make_tables(void)
 				(step[k - 1][byte] >> 8) ^ step[0][step[k - 1][byte] & 0xff];
 	}
 
-	/* Where each single bit of a checksum goes; all else is their sum. */
+	/* The result of moving each single bit of a checksum; all others are their sums. */
 	uint32_t moved[32];
 
 	for (int bit = 0; bit < 32; bit++)

@@ -2,32 +2,33 @@
  * curve.c
  *		The miss-ratio curve, live, from a sample of fixed size (SHARDS).
  *
- * A cache that drops the block not requested for the longest time hits if fewer
- * other blocks were requested since the last request than it can hold.  So one
- * histogram of these reuse distances tells the hit ratio of every size at once.  To
- * afford it, only blocks whose hash is high enough are looked at ("the sample"); a
- * distance within it, divided by the sample's rate, is the distance.  When more
- * blocks than tracked_max are in the sample, the bar is raised and who is below it
- * forgotten.  Method: Waldspurger et al., FAST'15, without the correction of the
- * first bucket, which makes things worse on database streams.
+ * A cache that evicts the least recently requested block hits if the number of other
+ * blocks requested since the last request is smaller than its size.  So one histogram
+ * of these reuse distances gives the hit ratio of every size at once.  To make that
+ * affordable, only blocks whose hash is high enough are tracked ("the sample"); a
+ * distance within the sample, divided by the sample's rate, is the distance.  When
+ * the sample has more than tracked_max blocks, the bar is raised and the blocks below
+ * it are forgotten.  Method: Waldspurger et al., FAST'15, without the correction of
+ * the first bucket, which makes things worse on database streams.
  *
- * Their order, and how many lie between two requests, is curve_stack.c's.
+ * curve_stack.c keeps their order and counts how many lie between two requests.
  *
- * It follows the workload: each 5 minutes all weights shrink a little, by half in an
- * hour; a block not requested for 8 hours is forgotten.  If that leaves the tables
- * half empty the bar is lowered.  Blocks that come into the sample that way have a
- * past that nobody knows: their requests only mark positions, and are not counted,
- * until all that was known before (below the frontier) is either renewed or
- * forgotten.  A distance that spans the frontier is added up of two parts, each
- * divided by its own rate.
+ * The curve follows the workload: every 5 minutes all weights shrink a little, to half
+ * in an hour; a block not requested for 8 hours is forgotten.  If that leaves the
+ * tables half empty, the bar is lowered.  Blocks that enter the sample that way have
+ * an unknown past.  Their requests only mark positions and are not counted until all
+ * blocks known before (below the frontier) are either renewed or forgotten.  A
+ * distance that spans the frontier is the sum of two parts, each divided by its own
+ * rate.
  *
- * Locking: the counters of requests need none.  Everything else is changed by who
- * gets the lock; who does not, skips the request: it is a sample anyway.  The lock
- * is the time at which it was taken.  Held for 10 seconds, its owner is dead or
- * stopped: whoever comes takes it and begins anew.  An owner that finds on its way
- * out that it was robbed marks the curve as damaged, and the next one begins anew.
- * Two at work at once can so mix up figures for a while, nothing else: every
- * position is masked and every loop bounded.
+ * Locking: the counters of requests need none.  Only the process that holds the lock
+ * changes anything else; one that does not get it skips the request, which is a
+ * sample anyway.  The lock is the time at which it was taken.  If it was held for 10
+ * seconds, its owner is dead or stopped, and the next process takes it and begins
+ * anew.  An owner that finds on release that it was robbed marks the curve as
+ * damaged, and the next one begins anew.  Two processes at work at once can therefore
+ * mix up figures for a while, but nothing else: every position is masked and every
+ * loop bounded.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -43,7 +44,7 @@
 /* The bar is raised by this part of the sample at a time... */
 #define RAISE_PART 16
 
-/* ... and no further than to a sample of 1 in 4 million: 275 TB are tracked then. */
+/* ... and at most to a sample of 1 in 4 million: 275 TB are tracked then. */
 #define RATE_MIN 1024ULL
 
 /* A request counts 1 / rate, with so many binary places. */
@@ -54,10 +55,10 @@
 #define TICK_KEEPS 61857ULL
 #define HOUR_TICKS 12
 
-/* Nobody holds the lock that long and lives. */
+/* No live process holds the lock that long. */
 #define LOCK_MS_MAX 10000
 
-/* A view waits so long for it. */
+/* How long a view waits for it. */
 #define READ_WAIT_MS 2000
 
 #define BUCKETS_LINEAR 32
@@ -131,7 +132,7 @@ try_lock(const FcCurve *curve, uint64_t now_ms)
 		return false;
 	FC_POINT("curve-locked");
 
-	/* What a dead owner left half done is not worth finding out. */
+	/* It is not worth finding out what a dead owner left half done. */
 	if (holder != 0 && !FC_BROKEN(CURVE_TAKEOVER))
 		begin_anew(curve);
 	if (atomic_load(&shared->robbed) != 0 ||
@@ -158,7 +159,7 @@ rate_of(uint32_t bar)
 	return RATE_ONE - bar;
 }
 
-/* Too many blocks: a smaller sample. */
+/* There are too many blocks: take a smaller sample. */
 static void
 raise_bar(const FcCurve *curve)
 {
@@ -171,7 +172,7 @@ raise_bar(const FcCurve *curve)
 	fc_curve_stack_forget_below(curve, bar, 0);
 	atomic_store(&shared->bar, bar);
 
-	/* All that is left was in the sample all along. */
+	/* Everything left was in the sample all along. */
 	if (bar >= shared->counted_bar)
 	{
 		shared->counted_bar = bar;
@@ -179,7 +180,7 @@ raise_bar(const FcCurve *curve)
 	}
 }
 
-/* Few blocks: a larger sample, which begins to count later. */
+/* There are few blocks: take a larger sample, which begins to count later. */
 static void
 lower_bar(const FcCurve *curve)
 {
@@ -232,7 +233,7 @@ shrink(FcCurveShared *shared)
 	shared->window.ms = shrunk(shared->window.ms);
 }
 
-/* Take over into the window what was counted since the last look. */
+/* Add to the window what was counted since the last look. */
 static void
 gather(FcCurveShared *shared, uint64_t now_ms)
 {
@@ -271,13 +272,13 @@ age(const FcCurve *curve, uint64_t now_ms)
 {
 	FcCurveShared *shared = curve->shared;
 
-	/* Asleep for so long that nothing known is left. */
+	/* Nothing happened for so long that no known block is left. */
 	if (shared->tick_ms != 0 &&
 	    now_ms > shared->tick_ms + (FC_CURVE_HOURS + 1) * HOUR_TICKS * TICK_MS)
 		begin_anew(curve);
 	if (shared->tick_ms == 0)
 	{
-		/* What was counted before the clock began is of no known time. */
+		/* For counts from before the clock began, no time is known. */
 		gather(shared, now_ms);
 		memset(&shared->window, 0, sizeof(shared->window));
 		shared->tick_ms = now_ms;
@@ -309,7 +310,7 @@ fc_curve_file_hash(FcFileId id)
 	return hash;
 }
 
-/* Add to a figure of requests of so many blocks at once. */
+/* Add to a figure of requests for so many blocks at once. */
 static void
 add(FcCurve *curve, uint64_t blocks, FcCurveFigure figure, uint64_t amount)
 {
@@ -374,7 +375,7 @@ bucket_begin(uint32_t bucket)
 	return (uint64_t) (BUCKETS_EACH + bucket % BUCKETS_EACH) << doublings;
 }
 
-/* Blocks requested since the one at this position, in and out of the sample. */
+/* Blocks requested after the one at this position, in and out of the sample. */
 static uint64_t
 distance_since(const FcCurve *curve, uint32_t position)
 {
@@ -510,7 +511,7 @@ fc_curve_read_at(FcCurve *curve, FcCurveReading *out, uint64_t now_ms)
 void
 fc_curve_read(FcCurve *curve, FcCurveReading *out)
 {
-	/* The lock is held for less than a millisecond, unless its owner does not run. */
+	/* The lock is held for less than a millisecond unless its owner is not running. */
 	uint64_t deadline_ms = coarse_ms() + READ_WAIT_MS;
 
 	do

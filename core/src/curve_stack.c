@@ -2,15 +2,15 @@
  * curve_stack.c
  *		The blocks of a curve's sample, in the order of their last requests.
  *
- * Three tables: place (open addressing) finds a block's position; positions are
- * given out in order of requests, and a block moves to the newest at each of its
- * requests; a bit for each position that is a block's last one, with sums by the
- * group, counts how many blocks come after one.  When positions run out, they are
- * given anew, in the same order.
+ * There are three tables.  Places (open addressing) find a block's position.
+ * Positions are assigned in order of requests, and a block moves to the newest at each
+ * of its requests.  A bit for each position that is a block's last one, with sums by
+ * the group, counts how many blocks come after one.  When positions run out, they are
+ * assigned anew, in the same order.
  *
- * Used by who has the curve's lock.  Should two be at work at once all the same
- * (curve.c), figures are mixed up and nothing else: every position is masked and
- * every loop bounded.
+ * Only for the process that holds the curve's lock.  If two are nevertheless at work
+ * at once (curve.c), they mix up figures and nothing else: every position is masked
+ * and every loop bounded.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -20,7 +20,7 @@
 
 /* ---- positions ------------------------------------------------------------------ */
 
-/* Without the processor's instruction, which not every one has. */
+/* Without the instruction for it, which not every processor has. */
 static uint32_t
 count_bits(uint64_t x)
 {
@@ -70,7 +70,7 @@ fc_curve_stack_rank(const FcCurve *curve, uint32_t position)
 	return (uint32_t) rank;
 }
 
-/* Give out positions anew, from 0 on, in the same order. */
+/* Assign positions anew, from 0 on, in the same order. */
 void
 fc_curve_stack_renumber(const FcCurve *curve)
 {
@@ -122,7 +122,7 @@ fc_curve_stack_find(const FcCurve *curve, uint64_t name)
 	return i;
 }
 
-/* Forget a block; those behind it that could not have its place move up. */
+/* Forget a block; blocks after it that could not have its place move up. */
 static void
 forget(const FcCurve *curve, uint32_t place)
 {
@@ -148,7 +148,7 @@ forget(const FcCurve *curve, uint32_t place)
 	curve->shared->tracked--;
 }
 
-/* Forget whose hash is below the bar, or whose position is. */
+/* Forget the blocks whose hash is below the bar or whose position is below this one. */
 void
 fc_curve_stack_forget_below(const FcCurve *curve, uint32_t bar,
                             uint32_t position)

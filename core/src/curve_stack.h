@@ -35,7 +35,7 @@ typedef struct FcCurveCounts
 	FcAtomic64 of[FC_CURVE_KINDS][FC_CURVE_FIGURES];
 } __attribute__((aligned(64))) FcCurveCounts;
 
-/* Sums, either since ever or shrinking. */
+/* Sums, either since the beginning or shrinking. */
 typedef struct FcCurveSums
 {
 	uint64_t of[FC_CURVE_KINDS][FC_CURVE_FIGURES];
@@ -50,16 +50,16 @@ struct FcCurveShared
 	FcAtomic32 robbed; /* begin anew */
 	FcAtomic32 bar;    /* in the sample: hashes whose upper half reaches it */
 
-	/* From here on: who has the lock. */
-	uint32_t counted_bar; /* ... and reaches this: counted, not only tracked */
+	/* From here on: only for the process that holds the lock. */
+	uint32_t counted_bar; /* ... hashes that reach this: counted, not only tracked */
 	uint32_t tracked;
-	uint32_t next;     /* position to be given out */
-	uint32_t frontier; /* up to here: only what reaches counted_bar */
+	uint32_t next;     /* the next position to assign */
+	uint32_t frontier; /* below it: only blocks that reach counted_bar */
 	uint32_t hour[FC_CURVE_HOURS]; /* next, so many hours ago */
 	uint32_t ticks;                /* of this hour */
 	uint64_t tick_ms; /* when the last one was due; 0 = not begun */
 
-	FcCurveSums seen;   /* of counts, when they were last looked at */
+	FcCurveSums seen;   /* of counts, at the last look */
 	FcCurveSums window; /* shrinking */
 	uint64_t beyond;
 	uint64_t distance[FC_CURVE_BUCKETS];
@@ -116,13 +116,13 @@ extern void fc_curve_stack_clear_bit(const FcCurve *curve, uint32_t position);
 /* How many blocks have a position below this one? */
 extern uint32_t fc_curve_stack_rank(const FcCurve *curve, uint32_t position);
 
-/* Give out positions anew, from 0 on, in the same order. */
+/* Assign positions anew, from 0 on, in the same order. */
 extern void fc_curve_stack_renumber(const FcCurve *curve);
 
 /* The block's place, or the free one where it belongs. */
 extern uint32_t fc_curve_stack_find(const FcCurve *curve, uint64_t name);
 
-/* Forget whose hash is below the bar, or whose position is. */
+/* Forget the blocks whose hash is below the bar or whose position is below this one. */
 extern void fc_curve_stack_forget_below(const FcCurve *curve, uint32_t bar,
                                         uint32_t position);
 

@@ -1,20 +1,20 @@
 /*
  * device_file.c
- *		A cache file: opened safely, locked, given its space.
+ *		Opening a cache file safely, locking it, and reserving its space.
  *
- * "Safely" means above all: never destroy a file that is not ours.  What holds
- * bytes and does not begin with our superblock is refused untouched, and so is
- * what is not a plain file, or belongs to somebody else.
+ * "Safely" means above all: never destroy a file that is not ours.  A file that is not
+ * empty and does not begin with our superblock is refused and left untouched.  So is
+ * anything that is not a plain file, or belongs to another user.
  *
- * One server per cache file: flock() goes with the open file, which all children
- * of the server share; after a crash the last of them may take a moment to die,
- * so the lock is tried for a while.
+ * There is one server per cache file: flock() belongs to the open file, which all
+ * children of the server share.  After a crash the last of them may take a moment to
+ * die, so the lock is tried for a while.
  *
  * The space is reserved at once (posix_fallocate), so that a full file system is
- * found at start and not by a fill.  O_DIRECT is set with fcntl() after the
- * superblock is written; it belongs to the open file, so it is on, or off, for
- * all processes alike.  So is O_NOATIME: a read would else begin with a change of
- * the inode, for which it may have to wait for the journal on the same device.
+ * noticed at the start and not by a fill.  O_DIRECT is set with fcntl() after the
+ * superblock is written; it belongs to the open file, so it is on, or off, for all
+ * processes alike.  So is O_NOATIME: otherwise a read would begin with a change of the
+ * inode, which may have to wait for the journal on the same device.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,9 +35,9 @@
 #define LOCK_RETRY_MS 20
 
 /*
- * To take a piece off takes the longer the more extents it has, and blocks put here
- * and there make many: of 8 GB at once it took seconds.  So a piece is as large as can
- * be had in a few milliseconds, and those who read get the file in between.
+ * Cutting off a piece takes longer the more extents it has, and scattered blocks make
+ * many: 8 GB at once took seconds.  So a piece is as large as can be cut in a few
+ * milliseconds, and readers get the file in between.
  */
 #define CUT_FIRST    (1 << 20)
 #define CUT_MIN      (8 * FC_BLOCK_SIZE)
@@ -87,7 +87,7 @@ lock_file(int fd, unsigned wait_ms)
 	}
 }
 
-/* Is it a plain file of ours: empty, or begun by our superblock? */
+/* Is it a plain file of ours: empty, or beginning with our superblock? */
 static FcDeviceProblem
 inspect(int fd, struct stat *st)
 {
@@ -109,9 +109,10 @@ inspect(int fd, struct stat *st)
 }
 
 /*
- * Has the file its space already?  To have the file system look takes it a second for
- * a million extents, and blocks put here and there make that many.  Its own blocks are
- * counted, too, so a small hole may not be seen: a write there can fail like any other.
+ * Does the file have its space already?  Having the file system check takes it a second
+ * for a million extents, and scattered blocks make that many.  The file system's own
+ * blocks are counted, too, so a small hole may go unnoticed: a write there can fail
+ * like any other.
  */
 static bool
 is_reserved(const struct stat *st, off_t size)
@@ -119,7 +120,7 @@ is_reserved(const struct stat *st, off_t size)
 	return st->st_size >= size && (off_t) st->st_blocks * 512 >= st->st_size;
 }
 
-/* Space from there on: what is before has it. */
+/* Reserve space from this offset on: what lies before it has space. */
 static FcDeviceProblem
 reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map,
         off_t from)
@@ -127,7 +128,7 @@ reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map,
 	off_t size = FC_SLOTS_OFFSET + (off_t) slot_count * FC_BLOCK_SIZE;
 	int error;
 
-	/* A map lies behind the slots. */
+	/* A map lies after the slots. */
 	if (st->st_size > size && !has_map && ftruncate(fd, size) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
 	if (is_reserved(st, size) || from >= size)
@@ -139,7 +140,7 @@ reserve(int fd, const struct stat *st, uint32_t slot_count, bool has_map,
 	if (error == 0)
 		return FC_DEVICE_FINE;
 
-	/* Give back what was taken: a full file system is bad enough. */
+	/* Give back what was reserved: a full file system is bad enough. */
 	if (ftruncate(fd, st->st_size < size ? st->st_size : size) != 0)
 		error = errno;
 	errno = error;
@@ -158,14 +159,14 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 	if (problem == FC_DEVICE_FINE)
 		problem = lock_file(fd, lock_wait_ms);
 	if (problem == FC_DEVICE_FINE)
-		problem = inspect(fd, &st); /* as it is now that it is ours */
+		problem = inspect(fd, &st); /* again, now that we hold the lock */
 	if (problem == FC_DEVICE_FINE && fchmod(fd, 0600) != 0)
 		problem = FC_DEVICE_CANNOT_WRITE;
 	if (problem == FC_DEVICE_FINE)
 		fc_superblock_read(fd, found);
 	/*
-	 * The superblock first, and synced: killed while it reserves, or by a power
-	 * cut at any time, it leaves a file of ours and not one of nobody's zeros.
+	 * The superblock is written first, and synced: then a kill while space is reserved,
+	 * or a power cut at any time, leaves a file of ours and not unowned zeros.
 	 */
 	if (problem == FC_DEVICE_FINE && !fc_superblock_write(fd, &fresh))
 		problem = errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;
@@ -183,7 +184,7 @@ fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
 	if (slot_count < FC_WAYS)
 		return FC_DEVICE_TOO_SMALL;
 
-	/* O_NONBLOCK: a named pipe must not hang us; a plain file does not care. */
+	/* O_NONBLOCK: a named pipe must not block us; for a plain file it has no effect. */
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
 
 	if (fd < 0)
@@ -203,7 +204,7 @@ fc_device_file_open(FcDevice *device, const char *path, uint32_t slot_count,
 	}
 	device->fd = fd;
 
-	/* What the file system does not know it refuses together with the rest. */
+	/* A file system refuses all flags together if it does not know one of them. */
 	int flags = fcntl(fd, F_SETFL, O_NOATIME) == 0 ? O_NOATIME : 0;
 
 	device->direct = fcntl(fd, F_SETFL, flags | O_DIRECT) == 0;
@@ -227,7 +228,7 @@ fc_device_file_resize(const FcDevice *device, uint32_t slot_count)
 
 	if (fstat(device->fd, &st) != 0)
 		return FC_DEVICE_CANNOT_WRITE;
-	/* A file in use is not gone through from its beginning: that takes as long. */
+	/* A file in use is not scanned from its beginning, which would take as long. */
 	return reserve(device->fd, &st, slot_count, false, st.st_size);
 }
 

@@ -1,11 +1,10 @@
 /*
  * devices.c
- *		The cache files of a cache: which slot lies where, and what each has done.
+ *		The cache files of a cache: where each slot lies, and what each file has done.
  *
- * Sets are dealt out to the cache files in turn, so a run of blocks, whose sets
- * are scattered, keeps all devices busy, and a device that dies takes an even
- * share of the cache with it.  All 64 slots of a set lie in one file, side by
- * side.
+ * Sets are assigned to the cache files in turn, so that a run of blocks, whose sets
+ * are scattered, keeps all devices busy, and a device that dies takes an even share of
+ * the cache with it.  All 64 slots of a set lie side by side in one file.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -17,7 +16,7 @@
 #include "count.h"
 #include "health.h"
 
-/* A division costs as much as the rest of a look-up's arithmetic. */
+/* Avoids a division, which costs as much as the rest of a look-up's arithmetic. */
 static uint32_t
 device_of_set(const FcShared *shared, uint32_t set)
 {
@@ -67,7 +66,7 @@ fc_devices_outcome(ssize_t result)
 {
 	if (result == FC_BLOCK_SIZE)
 		return FC_OUTCOME_OK;
-	/* A signal is nobody's fault. */
+	/* A signal is not the device's fault. */
 	return result == -EINTR ? FC_OUTCOME_INTERRUPTED : FC_OUTCOME_ERROR;
 }
 

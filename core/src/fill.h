@@ -9,7 +9,7 @@
 
 #include "index.h"
 
-/* As fc_fill(), of a block that was written: it was worth a slot before. */
+/* As fc_fill(), for a block that was changed: it was worth a slot before. */
 extern FcStatus fc_fill_update(FcCache *cache, const FcTicket *ticket,
                                const void *page);
 

@@ -277,7 +277,7 @@ is_due(FcShared *shared, uint32_t number, uint64_t now, bool linger)
 
 	if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
 	{
-		/* First clear the bit: a process that stages the page now sets it, or is seen. */
+		/* First clear the bit: a process staging the page now sets it or is seen. */
 		atomic_fetch_and(&shared->ring_staged[number / 64], ~bit);
 		if (fc_page_state(atomic_load(&page->word)) != FC_PAGE_STAGED)
 			return false;

@@ -1,6 +1,6 @@
 /*
  * geometry.c
- *		How large the cache is, and how far a change of its size has come.
+ *		How large the cache is, and how far a change of its size has progressed.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

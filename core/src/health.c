@@ -7,20 +7,21 @@
  *	slow		bypassed: it took longer than the disk, on average
  *	failed		out of use until the next start: errors, or corrupt slots
  *
- * What lies on a device that is bypassed or out of use is read from disk, and nothing
- * is put there.  Changes go on to be announced to its entries as ever: what is left
- * of them when it comes back is as good as before.
+ * Blocks on a device that is bypassed or out of use are read from disk, and no block
+ * is put there.  Changes are still announced to its entries, so that those left when
+ * it comes back are as valid as before.
  *
- * Stalled: the first read that is late makes it so, whoever's it is.  Slow, and back
- * in service: housekeeping decides (bypass.c).
+ * The first late read of any process makes a device stalled.  Housekeeping decides
+ * what is slow, and what returns to service (bypass.c).
  *
- * Late with writes: no state.  It is read as ever and given nothing (flights.c).
+ * Being late with writes is no state: the device is read as before but given no
+ * blocks (flights.c).
  *
- * Failures are counted by the hour, for each device and kind.  Too many of one
- * kind, and the device is out of use.  When the last one goes, the cache goes
+ * Failures are counted by the hour, for each device and kind.  Too many of one kind
+ * take the device out of use.  When the last device is out of use, the cache goes
  * offline.
  *
- * No locking: a state moves by compare-and-swap.
+ * No locking: a state changes by compare-and-swap.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -30,22 +31,21 @@
 #define SECOND_NS (1000 * MS_NS)
 
 /*
- * A device gets this many failed calls, and this many corrupt slots, in an hour
- * before it is out of use.  A single flipped bit costs its slot, one a day costs
- * nothing more for ever; a device that has lost its mind costs a few dozen
- * misses.
+ * A device is out of use after this many failed calls, or this many corrupt slots, in
+ * an hour.  A single flipped bit costs its slot, and one a day costs nothing more for
+ * ever; a device that has gone haywire costs a few dozen misses.
  */
 #define FAILURE_WINDOW_NS (3600 * SECOND_NS)
 #define DEVICE_ERRORS_MAX 32
 #define CORRUPT_SLOTS_MAX 256
 
-/* Where a read cannot be given up (no AIO), it is late when it took so long, or the deadline. */
+/* Where a read cannot be abandoned (no AIO), it is late after this and the deadline. */
 #define LATE_NS SECOND_NS
 
-/* Waking up so much later than asked is usual. */
+/* Waking up this much later than requested is normal. */
 #define OVERSLEEP_NS (20 * MS_NS)
 
-/* What is faster came out of some memory, or from a disk that is like flash. */
+/* A faster read came out of some memory, or from a disk that is like flash. */
 #define DISK_READ_NS_MIN 200000
 
 /* ---- states ------------------------------------------------------------ */
@@ -97,7 +97,7 @@ take_out_of_use(FcCache *cache, uint32_t device, FcDeviceState state,
 
 /*
  * Too many failures in the window?  Two processes may begin a window at once;
- * then a failure or two is forgotten.
+ * then a failure or two is lost.
  */
 static bool
 too_many(FcFailures *failures, uint32_t max)
@@ -115,8 +115,8 @@ too_many(FcFailures *failures, uint32_t max)
 /* ---- what devices did -------------------------------------------------- */
 
 /*
- * Who wakes up long after the deadline was waiting for a processor, and cannot tell
- * what the device would have done.
+ * A process that wakes up long after the deadline was waiting for a processor, and
+ * cannot tell what the device would have done.
  */
 static uint64_t
 oversleep_max(const FcCache *cache)

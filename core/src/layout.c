@@ -2,9 +2,9 @@
  * layout.c
  *		Where everything lies in the memory of a cache.
  *
- * The layout follows from the configuration alone, so that whoever comes upon memory
- * can tell whether it is a cache like the one that is wanted: the fields of FcShared
- * before mode_word are the layout, and are compared as bytes (revive.c).
+ * The layout follows from the configuration alone, so that a process that finds memory
+ * can tell whether it holds a cache like the one that is wanted: the fields of
+ * FcShared before mode_word are the layout, and are compared as bytes (revive.c).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -17,9 +17,9 @@
 #include "staging.h"
 
 /*
- * What is shared by all slots has so many bytes for each of them, within limits: so
- * that a slot takes at most 28 bytes of memory from 200 MB on, all included.  Below
- * that the least of everything weighs more (memory_test.c).
+ * The arrays shared by all slots are sized in proportion to them, within limits, so
+ * that from 200 MB on a slot takes at most 28 bytes of memory, everything included.
+ * Below that the minimum sizes weigh more (memory_test.c).
  */
 #define SLOTS_PER_FILE           64
 #define SLOTS_PER_CHUNK          16
@@ -27,7 +27,7 @@
 #define SLOTS_PER_CHANGE_COUNTER 128
 #define SLOTS_PER_COUNTERS_BYTE  4
 
-/* The largest power of 2 that is not larger, within limits that are such. */
+/* The largest power of 2 not above at_most, within limits that are powers of 2. */
 static uint32_t
 power_of_2(uint64_t at_most, uint32_t min, uint32_t max)
 {
@@ -38,7 +38,7 @@ power_of_2(uint64_t at_most, uint32_t min, uint32_t max)
 	return power;
 }
 
-/* No more files can have a cached block than there are slots. */
+/* At most as many files can have a cached block as there are slots. */
 static uint32_t
 files_for(uint32_t slots)
 {
@@ -46,7 +46,7 @@ files_for(uint32_t slots)
 	                  1U << 31);
 }
 
-/* Counters are there several times, for processes not to get into each other's way. */
+/* Counters exist several times, so that processes do not slow each other down. */
 static uint32_t
 shards_for(uint32_t slots, uint32_t devices)
 {
@@ -83,8 +83,8 @@ replacement_hash(const FcReplacement *replacement)
 }
 
 /*
- * All of it is of the maximum: after a crash the host lays out again, with the size
- * of then, what the first layout was given memory for.
+ * Everything is laid out for the maximum: after a crash the host computes the layout
+ * again, with the size of that moment, for memory that the first layout determined.
  */
 bool
 fc_layout(const FcConfig *config, FcShared *shared)

@@ -1,8 +1,8 @@
 /*
  * map.c
- *		Where everything lies in a saved map, and how its pieces get there.
+ *		Where everything lies in a saved map, and how its parts are read and written.
  *
- * All places follow from the layout and from the number of sets in use, so a map is
+ * All offsets follow from the layout and from the number of sets in use, so a map is
  * only found by a cache of the size that saved it.
  *
  * SPDX-License-Identifier: PostgreSQL
@@ -60,7 +60,7 @@ fc_map_files_size(uint32_t count, uint64_t replacement_size)
 	                (uint64_t) count * sizeof(FcDiskFile) + replacement_size);
 }
 
-/* What the replacement policy keeps for all sets; the sets come next in memory. */
+/* The size of the policy's state of all sets; the sets come next in memory. */
 uint64_t
 fc_map_replacement_size(const FcShared *shared)
 {
@@ -73,7 +73,7 @@ fc_map_record_crc(const FcDiskRecord *record, uint32_t size)
 	return fc_crc32c(0, &record->nonce, size - offsetof(FcDiskRecord, nonce));
 }
 
-/* All of a piece, or not at all. */
+/* Transfer the whole piece; false if that fails. */
 bool
 fc_map_transfer(int fd, void *buffer, size_t size, off_t offset, bool writes)
 {

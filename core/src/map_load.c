@@ -150,7 +150,7 @@ same_checkpoint(const FcCheckpoint *a, const FcCheckpoint *b)
 	       a->timeline == b->timeline && a->crc == b->crc;
 }
 
-/* Is there a map of this cache in all the files? */
+/* Do all the files hold a map of this cache? */
 static FcStart
 judge(const FcCache *cache, const FcIdentity *identity, uint64_t nonce)
 {
@@ -201,15 +201,15 @@ fc_map_load_begin(FcCache *cache, const FcIdentity *identity)
 	if (start == FC_START_MAP)
 		start = take_files(cache, nonce);
 
-	/* Once, whatever comes. */
+	/* A map is used at most once, whatever happens. */
 	for (uint32_t i = 0; i < count; i++)
 		cache->devices[i].label.clean = false;
 	return start;
 }
 
-/* ---- left to the next life ----------------------------------------------------- */
+/* ---- leaving a map to the next life -------------------------------------------- */
 
-/* Has no process but the one that began it done anything in this life? */
+/* Has no process except the one that began this life done anything in it? */
 static bool
 is_unused(const FcShared *shared)
 {
@@ -223,9 +223,9 @@ is_unused(const FcShared *shared)
 }
 
 /*
- * The cache files are what they were when they were opened, but for their superblocks.
- * If the server did run for a moment, its control file is another than the map's.
- * A child that yet lives and does something now is seen by stamps and checksums.
+ * The cache files are unchanged since they were opened, except for their superblocks.
+ * If the server did run for a moment, its control file differs from the map's.  If a
+ * child is still alive and does something now, stamps and checksums reveal it.
  */
 FcStatus
 fc_map_load_leave(FcCache *cache)
@@ -250,7 +250,7 @@ fc_map_load_leave(FcCache *cache)
 
 /* ---- the records ------------------------------------------------------------ */
 
-/* One block of a record, as a fill whose ticket is as old as this life. */
+/* Take in one block of a record, as a fill whose ticket is as old as this life. */
 static void
 take_block(FcCache *cache, uint32_t set_number, unsigned way, uint64_t key,
            uint32_t crc, uint64_t mode_word)
@@ -271,7 +271,7 @@ take_block(FcCache *cache, uint32_t set_number, unsigned way, uint64_t key,
 	atomic_store(&set->key[way], key);
 	FC_POINT("record-claimed");
 
-	/* Asleep or awake, but with no range changed; see fc_stamp_wake(). */
+	/* Asleep or awake, but without a change of a range; see fc_stamp_wake(). */
 	uint64_t generation = atomic_load(&fc_generations(shared)[number]);
 	bool stands = generation == FROM_MAP ||
 	              generation == FROM_MAP - FC_NUMBER_ASLEEP + FC_NUMBER_LIVE ||
@@ -285,7 +285,7 @@ take_block(FcCache *cache, uint32_t set_number, unsigned way, uint64_t key,
 	    atomic_compare_exchange_strong(&set->meta[way], &claimed, valid))
 		return;
 
-	/* Doomed, perhaps, by a change: ours to empty in any case. */
+	/* A change may have doomed the entry; it is ours to empty in any case. */
 	uint64_t meta = atomic_load(&set->meta[way]);
 
 	while (!atomic_compare_exchange_weak(&set->meta[way], &meta,
@@ -342,7 +342,7 @@ fc_map_load_expects(const FcShared *shared, uint32_t set_number)
 	return chunk >= atomic_load(&shared->map_next);
 }
 
-/* A chunk of a file's records; false if there is none. */
+/* Take in a chunk of a file's records; false if there is none. */
 static bool
 load_chunk(FcCache *cache, uint32_t device, uint32_t chunk, char *buffer)
 {

@@ -1,14 +1,14 @@
 /*
  * map_save.c
- *		The map is saved: by the last process of a server that shut down.
+ *		Saving the map, by the last process of a server that shut down.
  *
- * First room for all of it, so that a full file system leaves no half map; then the
- * records and the files; then all is synced, and only then the superblocks say
- * "clean".  Sets that hold nothing are not written: what lies at their place then has
- * another life's nonce.
+ * First, room for the whole map is reserved, so that a full file system leaves no half
+ * map.  Then the records and the files are written.  Then everything is synced, and
+ * only then do the superblocks say "clean".  Records of empty sets are not written:
+ * whatever lies in their place has another life's nonce.
  *
- * A file is saved if it has a stamp and nobody is changing it.  Records may have blocks
- * of others, too: the next life does not know their numbers.
+ * A file is saved if it has a stamp and no process is changing it.  Records may also
+ * have blocks of other files; the next life does not know their numbers.
  *
  * A crash before the superblocks are written leaves a cache without a map.
  *
@@ -92,7 +92,7 @@ save_records(const FcCache *cache, uint32_t device, char *buffer)
 
 /* ---- files ------------------------------------------------------------------ */
 
-/* May the file's blocks count in another life? */
+/* May the file's blocks be used in another life? */
 static bool
 is_kept(const FcShared *shared, uint32_t number)
 {
@@ -158,9 +158,9 @@ save_files(const FcCache *cache)
 	return saved;
 }
 
-/* ---- all of it -------------------------------------------------------------- */
+/* ---- the whole map ------------------------------------------------------------ */
 
-/* Space at the end of each file, so that a full file system is no half map. */
+/* Reserve space at the end of a file, so that a full file system leaves no half map. */
 static bool
 reserve(const FcCache *cache, uint32_t device)
 {
@@ -198,7 +198,7 @@ mark_clean(FcCache *cache, const FcCheckpoint *checkpoint)
 	return true;
 }
 
-/* Who waits for one that hangs waits for ever. */
+/* Do all devices answer?  Waiting for one that hangs could last for ever. */
 static bool
 all_answer(const FcShared *shared)
 {
@@ -220,7 +220,7 @@ fc_map_save(FcCache *cache, const FcCheckpoint *checkpoint)
 	char *buffer;
 	bool saved = true;
 
-	/* What is offline, or was written over by whoever crashed, is not to be kept. */
+	/* Do not keep what is offline, or what a crashed process may have overwritten. */
 	if (shared->nonce == 0 || fc_mode(cache, NULL) == FC_OFFLINE ||
 	    fc_map_unsynced(cache) ||
 	    (uint32_t) atomic_load(&shared->everyone) != 0 ||

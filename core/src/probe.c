@@ -1,14 +1,14 @@
 /*
  * probe.c
- *		Asking a device that is not in use whether it answers.
+ *		Probing whether a device that is not in use answers.
  *
- * A probe is the read of one slot, of a block that is cached on the device if one
- * is found soon: what was never written a file system may answer by itself.  Its
- * bytes are not looked at.  Each device has one probe and one page, so a device
- * that hangs holds up its own and nothing else.
+ * A probe is the read of one slot, with a cached block if one is found soon, because a
+ * file system may answer on its own for a slot that was never written.  The bytes are
+ * ignored.  Each device has one probe and one page, so a device that hangs delays its
+ * own probe and nothing else.
  *
- * Used by the process that does the housekeeping.  It maps the pages at its first
- * probe; a child finds zeros instead, like those of the reader (reader.c).
+ * The housekeeping process uses this.  It maps the pages at its first probe; a child
+ * finds zeros instead, as with the reader (reader.c).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -21,7 +21,7 @@
 #include "index.h"
 #include "queue.h"
 
-/* Sets that are looked through for a cached block. */
+/* Sets that are searched for a cached block. */
 #define SETS_TRIED 64
 
 typedef struct Probe
@@ -34,7 +34,7 @@ typedef struct Probe
 struct FcProber
 {
 	FcQueue queue;
-	uint32_t next_set; /* another one each time: no device knows it by heart */
+	uint32_t next_set; /* a different one each time, so no device has it cached */
 	Probe probe[FC_DEVICES_MAX];
 	unsigned char page[FC_DEVICES_MAX][FC_BLOCK_SIZE]
 		__attribute__((aligned(FC_IO_ALIGN)));
@@ -62,7 +62,7 @@ prober_of(FcCache *cache)
 	return cache->prober;
 }
 
-/* A slot of the device, with a cached block if there is one near by. */
+/* A slot of the device, with a cached block if there is one nearby. */
 static uint32_t
 choose_slot(FcCache *cache, FcProber *prober, uint32_t device)
 {
@@ -103,7 +103,7 @@ fc_probe_begin(FcCache *cache, uint32_t device)
 	return probe->under_way;
 }
 
-/* Hand on what is done, waiting so long for one at least; how many were there? */
+/* Deliver finished probes, waiting up to timeout_ns for one; returns how many. */
 static unsigned
 collect_some(FcCache *cache, uint64_t timeout_ns, FcProbeDone *done)
 {
@@ -136,7 +136,7 @@ fc_probe_collect(FcCache *cache, unsigned new_ones, uint64_t timeout_ns,
 		return;
 	(void) collect_some(cache, 0, done);
 
-	/* An old one that comes meanwhile is no harm: the new one is late, then. */
+	/* If an old probe comes meanwhile, that does no harm: the new one is then late. */
 	for (; new_ones > 0 && waited < timeout_ns &&
 	       cache->prober->queue.in_flight > 0;
 	     new_ones -= count < new_ones ? count : new_ones)

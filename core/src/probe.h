@@ -1,6 +1,6 @@
 /*
  * probe.h
- *		Asking a device that is not in use whether it answers.
+ *		Probing whether a device that is not in use answers.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -15,18 +15,18 @@ typedef void FcProbeDone(FcCache *cache, uint32_t device, uint64_t ns,
 
 /*
  * Begin to read a slot of the device, unless an earlier probe of it is still under
- * way.  Says whether it did.
+ * way.  Returns whether it began.
  */
 extern bool fc_probe_begin(FcCache *cache, uint32_t device);
 
 /*
- * See which probes came back.  If new ones were begun, wait for them, but no
- * longer than so long.
+ * Collect the probes that came back.  If new ones were begun, wait for them, up to
+ * timeout_ns.
  */
 extern void fc_probe_collect(FcCache *cache, unsigned new_ones,
                              uint64_t timeout_ns, FcProbeDone *done);
 
-/* Wait for what is under way, and give the memory back. */
+/* Wait for the probes under way, and free the memory. */
 extern void fc_probe_close(FcCache *cache);
 
 #endif

@@ -1,17 +1,17 @@
 /*
  * process.c
- *		Who fills: the table of processes, and who of them is still alive.
+ *		The table of processes that fill, and which of them are still alive.
  *
- * A process that claims a slot signs with a token: its place in the table and
- * how often that place has been used.  Whoever meets a claim can so find out
- * whether its owner still exists: a pid alone would not do, since pids come
- * again, so it is compared with the start time of the process.
+ * A process that claims a slot marks it with a token: its place in the table and how
+ * often that place has been used.  So a process that meets a claim can find out
+ * whether its owner still exists.  A pid alone would not do, since pids are reused, so
+ * the start time of the process is compared, too.
  *
- * Pid, start time and use count lie in one word, and a place is taken by one
- * compare-and-swap of it.  So wherever a process is killed, the place is either
- * its own or still the one before it's, and places of the dead are taken again.
- * The start time keeps 26 bits: a pid that comes again 7.7 days later to the
- * hundredth of a second would pass for its predecessor, which costs a slot.
+ * Pid, start time and use count lie in one word, and one compare-and-swap takes a
+ * place.  So wherever a process is killed, the place is either its own or still its
+ * predecessor's, and places of dead processes are reused.  The start time keeps 26
+ * bits: if a pid is reused exactly 7.7 days later, to the hundredth of a second, the
+ * new process would pass for its predecessor, which costs a slot.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -30,8 +30,8 @@
 
 /*
  * Start time of a process in clock ticks since boot (field 22 of its stat file);
- * 0 if it is gone or a zombie, UINT64_MAX if that cannot be known: a file that is
- * not there may mean that /proc hides other users' processes, or is no /proc.
+ * 0 if it is gone or a zombie, UINT64_MAX if that cannot be known: a missing file may
+ * mean that /proc hides other users' processes, or is missing.
  */
 static uint64_t
 start_time_of(uint32_t pid)
@@ -51,7 +51,7 @@ start_time_of(uint32_t pid)
 		return length < 0 && errno == ESRCH ? 0 : UINT64_MAX;
 	text[length] = '\0';
 
-	/* The second field is the command in brackets, which may hold anything. */
+	/* The second field is the command in parentheses, which may contain anything. */
 	char *field = strrchr(text, ')');
 
 	if (field == NULL || field[1] == '\0')
@@ -70,7 +70,7 @@ start_time_of(uint32_t pid)
 	return strtoull(field, NULL, 10);
 }
 
-/* The same in as many bits as a place has; 0 if it cannot be known. */
+/* The same in the bits that a place has; 0 if it cannot be known. */
 static uint32_t
 short_start(uint64_t start_time)
 {
@@ -113,7 +113,7 @@ alive(uint64_t word)
 	if (pid_of(word) == 0)
 		return false;
 
-	/* Where there is no /proc, believe the pid. */
+	/* Where there is no /proc, trust the pid. */
 	if (kill((pid_t) pid_of(word), 0) != 0 && errno == ESRCH)
 		return false;
 
@@ -146,7 +146,7 @@ fc_process_gone(const FcCache *cache, uint32_t token)
 	return gone;
 }
 
-/* Try to move into a place that was seen free, or its process dead. */
+/* Try to take a place that was seen free, or whose process was seen dead. */
 static bool
 take_place(FcCache *cache, uint32_t place, uint64_t seen)
 {
@@ -181,7 +181,7 @@ fc_process_begin(FcCache *cache)
 			uint32_t place = (start + i) % shared->process_count;
 			uint64_t seen = atomic_load(&fc_processes(shared)[place].word);
 
-			/* First the free places, then those of the dead. */
+			/* First the free places, then those of dead processes. */
 			if (pass == 0 ? pid_of(seen) != 0 : alive(seen))
 				continue;
 			if (take_place(cache, place, seen))
@@ -205,7 +205,7 @@ fc_process_end(FcCache *cache)
 	FcAtomic64 *word = &fc_processes(cache->shared)[cache->process].word;
 	uint64_t mine = atomic_load(word);
 
-	/* The incarnation stays: the next one has to differ. */
+	/* The incarnation stays, because the next one must differ. */
 	if (incarnation_of(mine) == cache->token >> 16)
 		atomic_compare_exchange_strong(word, &mine,
 		                               word_of(0, 0, incarnation_of(mine)));

@@ -1,22 +1,22 @@
 /*
  * queue.c
- *		The engine: Linux AIO, by the bare system calls.
+ *		The engine: Linux AIO, by its system calls directly.
  *
- * AIO because containers that forbid io_uring allow it, because one call begins
- * any number of transfers and one waits for them with a limit, because the kernel
- * does not let a process go before its transfers are done (so a slot whose owner
- * is gone is written by nobody), and because syscall(2) is a door at which the
- * lab can play a device.  docs/decisions has the figures.
+ * Why AIO: containers that forbid io_uring allow it; one call begins any number of
+ * transfers and one waits for them with a limit; the kernel does not end a process
+ * before its transfers are done (so no process is writing a slot whose owner is
+ * gone); and the lab can play a device behind syscall(2).  docs/decisions has the
+ * figures.
  *
- * AIO is truly asynchronous with O_DIRECT only: a file opened without it would be
- * read within io_submit(), so it is read by plain calls, as all files are where
- * there is no AIO.  Then no limit of time holds.
+ * AIO is truly asynchronous only with O_DIRECT.  A file opened without it would be
+ * read within io_submit(), so it is read by plain calls, as all files are where there
+ * is no AIO.  Then no time limit holds.
  *
- * Devices of tests have a way of their own (FcDeviceOps.start and .finished), with
- * which they delay, reorder and hang; they are asked over and over.
+ * Devices of tests handle transfers themselves (FcDeviceOps.start and .finished), so
+ * that they can delay, reorder and hang; they are polled.
  *
- * Whoever forks: the kernel's queue belongs to the parent's memory and does not
- * exist in the child, which has to begin with a queue that is all zeros.
+ * After a fork: the kernel's queue belongs to the parent's memory and does not exist
+ * in the child, which must begin with a queue that is all zeros.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -31,10 +31,10 @@
 
 #include "fcache/cache.h"
 
-/* Below this a queue is not worth having; then the plain engine it is. */
+/* A queue of less depth is not worth having; then the plain engine is used. */
 #define DEPTH_MIN 4
 
-/* How long to leave a device of a test alone before it is asked again. */
+/* The pause between polls of a test's device. */
 #define OWN_WAY_NAP_NS 20000
 
 void
@@ -65,7 +65,7 @@ fc_queue_close(FcQueue *queue)
 	memset(queue, 0, sizeof(*queue));
 }
 
-/* ---- beginning --------------------------------------------------------------- */
+/* ---- submitting -------------------------------------------------------------- */
 
 static void
 finish(FcQueue *queue, FcTransfer *transfer, ssize_t result)
@@ -141,7 +141,7 @@ aio_submit(FcQueue *queue, FcTransfer *const transfer[], unsigned count)
 			break;
 		else
 		{
-			/* It stops at the first that it refuses. */
+			/* The kernel stops at the first request that it refuses. */
 			finish(queue, transfer[taken], begun < 0 ? -errno : -EIO);
 			taken++;
 		}
@@ -244,7 +244,7 @@ take_from_kernel(FcQueue *queue, unsigned min, uint64_t timeout_ns,
 	return (unsigned) got;
 }
 
-/* One look at everything; it waits only if there is nothing but the kernel. */
+/* Look at everything once; waits only if the kernel alone has transfers. */
 static unsigned
 take(FcQueue *queue, unsigned min, uint64_t timeout_ns, FcTransfer *done[],
      unsigned max)
@@ -285,7 +285,7 @@ fc_queue_reap(FcQueue *queue, unsigned min, uint64_t timeout_ns,
 		if (count >= min)
 			break;
 
-		/* A signal, the limit, or a device that is asked again and again. */
+		/* Interrupted by a signal, at the limit, or polling a test's device. */
 		uint64_t waited = fc_clock_ns() - begin;
 
 		if (waited >= timeout_ns)

@@ -181,8 +181,8 @@ step_width(unsigned step)
 
 /*
  * A relation seen for the first time joins the group with the fewest reads, and of
- * those the one with the fewest relations, so that busy groups end up with few
- * relations.
+ * those the one with the fewest relations, so that busy relations end up by
+ * themselves.
  */
 static unsigned
 find_group(Gittins *all, unsigned relation)

@@ -1,6 +1,6 @@
 /*
  * superblock.c
- *		A cache file's superblock: whose it is, and which life it was used in.
+ *		A cache file's superblock: its cluster, and the life it was used in.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -14,7 +14,7 @@
 #include "fcache/crc32c.h"
 #include "ondisk.h"
 
-/* Aligned, and as long as a write to flash has to be with O_DIRECT. */
+/* Aligned, and as long as a write to flash must be with O_DIRECT. */
 typedef struct SuperblockPage
 {
 	_Alignas(FC_IO_ALIGN) unsigned char bytes[FC_IO_ALIGN];

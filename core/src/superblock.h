@@ -1,6 +1,6 @@
 /*
  * superblock.h
- *		A cache file's superblock, read and written.
+ *		Reading and writing a cache file's superblock.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -9,10 +9,10 @@
 
 #include "fcache/device.h"
 
-/* What the file says; not whole if it says nothing that can be believed. */
+/* Read the label; not whole if the file has none that can be trusted. */
 extern void fc_superblock_read(int fd, FcLabel *label);
 
-/* Make it say this, whatever becomes of the machine; false and errno if not. */
+/* Write the label, safe even if the machine crashes; false and errno if not. */
 extern bool fc_superblock_write(int fd, const FcLabel *label);
 
 #endif

@@ -1,31 +1,31 @@
 /*
  * wear.c
- *		What was written to flash, kept in the cache files.
+ *		What was written to flash, recorded in the cache files.
  *
- * Flash has worn whatever becomes of the cache: so what was written in the last 24
- * hours, and what is in the bucket of the write budget (budget.c), outlives restarts,
- * crashes and reboots, and begins anew only with a new file.  Each cache file has a
- * record of what was written to itself.
+ * Flash wears whatever happens to the cache.  So what was written in the last 24 hours,
+ * and the content of the write budget's bucket (budget.c), outlive restarts, crashes
+ * and reboots, and start over only with a new file.  Each cache file has a record of
+ * what was written to it.
  *
- * Housekeeping writes it, SAVE_NS after the last time at the earliest, if a slot was
- * written since; without waiting, since the device may hang.  The last process of a
- * server writes it once more.  So a crash loses what was written in the last SAVE_NS
- * and a moment; after a power cut the device may have lost some more.  The bucket is
- * the safe side: after anything but an end in order nothing is saved up in it.
+ * Housekeeping writes the record, at most once in SAVE_NS, if a slot was written since.
+ * It does not wait, since the device may hang.  The last process of a server writes
+ * the record once more.  So a crash loses what was written in the last SAVE_NS and a
+ * moment; after a power cut the device may have lost some more.  The bucket errs on
+ * the safe side: after anything but an orderly end nothing is saved up in it.
  *
- * Torn writes: there are two places, written in turn.  Who begins takes the record
- * that has the higher sequence and the right CRC32C.
+ * Torn writes: there are two places, written in turn.  A start uses the record with
+ * the higher sequence and the right CRC32C.
  *
- * Time: what is older than a day counts no more, and how old a record is says the
- * monotonic clock.  Of another boot's it says that it is at least as old as this boot;
- * so while the machine is off nothing gets older.  A clock that was set is nothing to it.
+ * Time: writes older than a day no longer count.  The monotonic clock tells how old a
+ * record is.  A record of another boot is known to be at least as old as this boot,
+ * so nothing ages while the machine is off.  Setting the wall clock has no effect.
  *
- * A record has the inode of its file in it: a copy of a file lies on other flash, or
- * has at least not been written to as often.
+ * A record contains the inode of its file, because a copy of a file lies on other
+ * flash, or at least has not been written to as often.
  *
- * Shared memory knows hours of all files together.  What a file had of them before this
- * life stands in its FcDevice, which every process inherits; of what came since it has
- * its share, by what was written to it in this life.
+ * Shared memory counts the hours of all files together.  What a file had before this
+ * life is in its FcDevice, which every process inherits.  Of what came since, the file
+ * has a share in proportion to what was written to it in this life.
  *
  * Locking: none; one process at a time writes records.
  *
@@ -57,8 +57,8 @@ typedef struct Save
 {
 	FcTransfer transfer;
 	bool under_way;
-	uint64_t writes;       /* of slots, that it knows of */
-	uint64_t writes_saved; /* ... that the last one to arrive knew of */
+	uint64_t writes;       /* of slots, that it includes */
+	uint64_t writes_saved; /* ... that the last completed one included */
 } Save;
 
 struct FcWearWriter
@@ -119,7 +119,7 @@ read_record(int fd, uint64_t place, FcDiskWear *wear)
 	       (wear->crc == crc_of(wear) || FC_BROKEN(WEAR_CRC));
 }
 
-/* What a cache file says of the time before, and how long ago it said so. */
+/* What a cache file says of earlier lives, and how long ago it said so. */
 typedef struct Found
 {
 	FcDiskWear wear;
@@ -153,8 +153,9 @@ clock_now(const Found *found)
 }
 
 /*
- * What is in the bucket by now.  Of a life that was cut off the end is not known: it
- * begins with nothing saved up, so that who is killed over and over writes no more.
+ * The present content of the bucket.  When a life that was killed ended is not known.
+ * The next one begins with nothing saved up, so that a server that is killed over and
+ * over writes no more than another.
  */
 static int64_t
 bucket_now(const Found *found)
@@ -164,7 +165,7 @@ bucket_now(const Found *found)
 	                        found->wear.ended != 0 || FC_BROKEN(WEAR_ENDED));
 }
 
-/* Clock and bucket, as the file says that was used last. */
+/* Restore clock and bucket from the file that was used last. */
 static void
 go_on(FcShared *shared, const Found found[])
 {
@@ -191,7 +192,7 @@ go_on(FcShared *shared, const Found found[])
 		fc_budget_go_on(shared, &before);
 }
 
-/* Hours by our clock; where those of the record begin otherwise, the later of two. */
+/* Hours by our clock; where the record's hours begin differently, the later of two. */
 static void
 take_hours(FcShared *shared, const Found *found, FcWear *out)
 {
@@ -229,7 +230,7 @@ slots_written(const FcShared *shared, uint32_t number)
 	return fc_count_sum_of_device(shared, number, FC_DEVICE_WRITES_DONE);
 }
 
-/* Blocks written to the file in an hour: before, and its share of what came since. */
+/* Blocks written to the file in an hour: before this life, and its share since. */
 static uint64_t
 blocks_of_file(const FcCache *cache, uint32_t number, uint64_t hour)
 {
@@ -280,7 +281,7 @@ fill_page(const FcCache *cache, uint32_t number, bool ended, WearPage *page)
 	memcpy(page->bytes, &wear, sizeof(wear));
 }
 
-/* Here and now: by a process that is alone. */
+/* Write a record and wait for it; for a process that is alone. */
 static bool
 write_now(FcCache *cache, uint32_t number, bool ended)
 {
@@ -315,13 +316,13 @@ fc_wear_begin(FcCache *cache, uint64_t bytes_per_day)
 
 	fc_budget_set(cache, bytes_per_day);
 
-	/* From here on it has not ended; and it is killed before the next one, perhaps. */
+	/* From here on the life has not ended; it may be killed before the next record. */
 	for (uint32_t i = 0; i < shared->device_count; i++)
 		if (cache->devices[i].fd >= 0)
 			(void) write_now(cache, i, false);
 }
 
-/* Is it to be waited for, if it is asked now? */
+/* May a request to it be waited for? */
 static bool
 answers(const FcCache *cache, uint32_t device)
 {
@@ -354,7 +355,7 @@ writer_of(FcCache *cache)
 
 		if (writer == MAP_FAILED)
 			return NULL;
-		/* A child finds zeros: the queue is its parent's. */
+		/* A child finds zeros, since the queue is its parent's. */
 		if (madvise(writer, sizeof(FcWearWriter), MADV_WIPEONFORK) != 0)
 		{
 			munmap(writer, sizeof(FcWearWriter));
@@ -367,7 +368,7 @@ writer_of(FcCache *cache)
 	return cache->wear;
 }
 
-/* One that failed is made again at the same place: the other one is good. */
+/* A record that failed is rewritten at the same place: the other one is good. */
 static void
 collect(FcCache *cache, FcWearWriter *writer)
 {

@@ -1,6 +1,6 @@
 /*
  * wear.h
- *		What was written to flash, kept in the cache files.
+ *		What was written to flash, recorded in the cache files.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -9,7 +9,7 @@
 
 #include "shared.h"
 
-/* Wait for records on their way, and give the memory back. */
+/* Wait for the records under way, and free the memory. */
 extern void fc_wear_close(FcCache *cache);
 
 #endif
