@@ -1,7 +1,7 @@
 /*
  * blocks.h
- *		What one process does with a block, for tests of one cache: look, put it in,
- *		and say whether what is served is right.
+ *		What one process does with a block, for tests of one cache: look it up, put it
+ *		in, and report whether the right page is served.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -22,7 +22,7 @@ look(Rig *rig, const FcFile *file, uint32_t block)
 	return fc_read(&rig->cache, file, block, &back, &ticket);
 }
 
-/* Version 1 of the block, unless it is cached already; on to flash with it. */
+/* Put in version 1 of the block unless it is cached, and write it to flash. */
 UNUSED static FcStatus
 put(Rig *rig, const FcFile *file, uint32_t block)
 {

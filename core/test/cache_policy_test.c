@@ -3,7 +3,7 @@
  *		keep, none, default: what may evict what, the share, and how policies reach
  *		the numbers of files.
  *
- * The cache has one set or a few, so that which blocks compete is plain.
+ * The cache has one set or a few, so that it is plain which blocks compete.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -51,7 +51,7 @@ open_rig(uint32_t slots, unsigned share)
 	set_policy(KEPT, FC_CACHE_POLICY_KEEP);
 }
 
-/* Read a block through the cache, filling it if it misses; the answer. */
+/* Read a block through the cache, and fill it after a miss; returns the answer. */
 static FcStatus
 touch(FcFile *file, uint32_t block)
 {
@@ -92,7 +92,7 @@ cached_of(const FcFile *file, uint32_t blocks)
 
 /* ---- who evicts whom ------------------------------------------------------- */
 
-/* So many of 20 kept blocks are still there after others were read far more. */
+/* How many of 20 kept blocks remain after others were read far more. */
 static uint32_t
 kept_after_pressure(void)
 {
@@ -133,7 +133,7 @@ test_keep_takes_its_share(void)
 	rig_close(&rig);
 }
 
-/* So many others find room in a set full of kept blocks, if they are read more. */
+/* How many others find room in a set full of kept blocks if they are read more. */
 static uint32_t
 others_beside_a_large_keep(unsigned share)
 {
@@ -180,7 +180,7 @@ test_keep_beyond_its_share_competes(void)
 	rig_close(&rig);
 }
 
-/* Which of 20 kept blocks are left after each fill of another, the protection once gone. */
+/* Which of 20 kept blocks remain after each fill of another, once unprotected. */
 #define FILLS 200
 
 static void
@@ -394,7 +394,7 @@ test_a_number_given_to_another_file_has_that_ones_policy(void)
 {
 	open_rig(4 * FC_WAYS, 50);
 
-	/* Of 64 numbers 0 is never given: nearly all go, and come again. */
+	/* Of 64 numbers, 0 is never assigned: nearly all are retired and reused. */
 	for (uint32_t relation = 100; relation < 155; relation++)
 	{
 		set_policy(relation, FC_CACHE_POLICY_KEEP);
@@ -480,7 +480,7 @@ test_a_lock_that_is_not_to_be_had(void)
 	rig_close(&rig);
 }
 
-/* The rules are the mechanism's: they hold whatever the replacement policy prefers. */
+/* The rules belong to the mechanism: they hold for any replacement policy. */
 static void
 test_who_evicts_whom(const FcReplacement *whose)
 {

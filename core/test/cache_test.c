@@ -287,7 +287,7 @@ test_write_and_refresh(void)
 	change_blocks(&rig.cache, &file, 3, 1);
 	OK(look(&rig, &file, 3) == FC_MISS, "a failed write leaves a miss");
 
-	/* Someone filled it between the two halves: that copy goes too. */
+	/* A process filled it between the two halves: that copy is dropped, too. */
 	fc_change_begin(&rig.cache, &file, 3, 1, &change);
 	MUST(put(&rig, &file, 3) == FC_OK);
 	fc_change_end(&rig.cache, &file, &change);
@@ -296,7 +296,7 @@ test_write_and_refresh(void)
 	OK(fc_change_fill(&rig.cache, &change, &page) == FC_SKIP,
 	   "and gives no right to refresh");
 
-	/* Another block of the set: the ticket's generation has moved. */
+	/* Another block of the set changed: the ticket's generation is old. */
 	FcFile other = entered(&rig, 8);
 	uint32_t neighbour = 0;
 

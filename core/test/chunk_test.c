@@ -1,6 +1,6 @@
 /*
  * chunk_test.c
- *		What of a file is cached: counters of chunks, and the ranges that go by them.
+ *		What is cached of a file: chunk counters, and range operations that use them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -78,7 +78,7 @@ test_chunks(Random *random)
 	FcChange change;
 	static Page page;
 
-	rig_open(&rig, 256, 8); /* one number less than files: some are displaced */
+	rig_open(&rig, 256, 8); /* one number fewer than files: some are displaced */
 	for (uint32_t i = 0; i < 8; i++)
 		file[i] = fc_file(file_id(i));
 
@@ -109,7 +109,7 @@ test_chunks(Random *random)
 					fc_file_retire(&rig.cache, of->id);
 				break;
 			case 3:
-				/* A claim that is left lying, as by a process cut off. */
+				/* A claim that is left behind, as by a killed process. */
 				if (fc_file_enter(&rig.cache, of) == FC_OK &&
 				    fc_read(&rig.cache, of, block, &page, &ticket) == FC_MISS)
 					IGNORE(fc_claim(&rig.cache, &ticket, &claim));
@@ -144,7 +144,7 @@ test_chunks(Random *random)
 	rig_close(&rig);
 }
 
-/* A large file, little of it cached: dropping it looks at little. */
+/* A large file with few cached blocks: dropping it looks at few entries. */
 static void
 test_invalidation_walks_what_is_cached(void)
 {

@@ -1,27 +1,27 @@
 /*
  * concurrency_test.c
  *		Many processes on one mapping and one cache file, killed and stopped at
- *		random, under verification.
+ *		random, with every page verified.
  *
- * The disk is a shared array of versions: the page of a block is made from its
- * file, number and version.  As in PostgreSQL, one process at a time reads or
- * writes a block (a flag with the owner's pid; the flag of a dead owner is taken
- * over), and truncating or dropping a file takes all its blocks.  Under the flag
- * a page that fc_read() answers must be that of the current version.  Fills and
- * refreshes may come late, after the flag was given back.
+ * The disk is a shared array of versions: a block's page is made from its file, number
+ * and version.  As in PostgreSQL, one process at a time reads or writes a block (it
+ * holds a flag with its pid; the flag of a dead owner is taken over), and truncating
+ * or dropping a file takes the flags of all its blocks.  Under the flag a page that
+ * fc_read() returns must have the current version.  Fills and refreshes may come
+ * late, after the flag was released.
  *
- * Beside that, pages are read without any flag: then the version must be one
- * that was current during the call, that is, not older than the last change that
- * was over when the call began.
+ * Pages are also read without any flag: then the version must be one that was current
+ * during the call, that is, not older than the last change that had ended when the
+ * call began.
  *
- * One more process writes to flash, and does the housekeeping of the device: one that
- * a stopped process took for stalled comes back.
+ * One more process writes to flash and does the housekeeping of the device: a device
+ * that a stopped process took for stalled returns to service.
  *
- * The parent kills and stops; besides, a worker dies, stops or yields by itself
- * at the stop points of the protocol, where it hurts most.  The dead are
+ * The parent kills and stops workers.  In addition, a worker dies, stops or yields by
+ * itself at the stop points of the protocol, where it hurts most.  Dead workers are
  * replaced.
  *
- * Then the same is run with a mechanism left out, and has to find a wrong page.
+ * Then the same runs with a mechanism left out, and must find a wrong page.
  *
  *	SOAK_SECONDS	how long (4)
  *	SOAK_SEED		where to begin (from the clock)
@@ -47,12 +47,12 @@
 #define RUN             3 /* blocks at once */
 #define AHEAD           6 /* blocks a worker reads ahead */
 #define HITS_WANTED     1000
-#define CONTROL_SECONDS 120 /* but no longer than until it is found out */
+#define CONTROL_SECONDS 120 /* or less, if it is detected sooner */
 
 typedef struct Disk
 {
 	FcAtomic64 version[FILES][BLOCKS];
-	FcAtomic64 over[FILES][BLOCKS]; /* the last version whose change is over */
+	FcAtomic64 over[FILES][BLOCKS]; /* the last version whose change has ended */
 	FcAtomic32 owner[FILES][BLOCKS];
 	FcAtomic64 reads;
 	FcAtomic64 compared;
@@ -116,7 +116,7 @@ give_block(uint32_t file, uint32_t block)
 	atomic_compare_exchange_strong(&disk->owner[file][block], &me, 0);
 }
 
-/* All blocks from first on, or none. */
+/* Take the flags of all blocks from first on, or none. */
 static bool
 take_blocks(uint32_t file, uint32_t first)
 {
@@ -240,7 +240,7 @@ read_without_flag(uint32_t file, uint32_t block)
 		report_wrong(oldest);
 }
 
-/* A few blocks at once, without any flag. */
+/* Read a few blocks at once, without any flag. */
 static void
 read_a_run(uint32_t file, uint32_t first)
 {
@@ -339,7 +339,7 @@ change_mode(void)
 		fc_cache_clear(&worker.cache);
 }
 
-/* From now on blocks from here on are more likely to be read than others. */
+/* From now on, read blocks from this one on more often than others. */
 static void
 read_ahead(uint32_t file, uint32_t block)
 {
@@ -389,7 +389,7 @@ work(void)
 		worker.file[file] = fc_file(file_id(file));
 }
 
-/* Where it hurts: between two steps of the protocol. */
+/* Act where it hurts: between two steps of the protocol. */
 static void
 on_point(const char *name)
 {
@@ -408,7 +408,7 @@ on_point(const char *name)
 	}
 }
 
-/* Take from the ring what the others put there. */
+/* Write to flash what the others put into the ring. */
 static void
 be_writer(void)
 {
@@ -477,7 +477,7 @@ worker_of(pid_t pid)
 	return -1;
 }
 
-/* Replace the dead, and wake those that stopped by themselves. */
+/* Replace dead workers, and wake those that stopped by themselves. */
 static unsigned
 look_after_workers(void)
 {
@@ -530,7 +530,7 @@ some_read_ahead(void)
 	       fc_count_sum_of_device(memory, 0, FC_DEVICE_READS_AHEAD) > 0;
 }
 
-/* A busy machine gets more time to show what there is to be seen. */
+/* A busy machine gets more time to show a wrong page. */
 static bool
 enough(uint64_t end, unsigned died)
 {
@@ -596,7 +596,7 @@ close_world(const char *path)
 	munmap(disk, sizeof(*disk));
 }
 
-/* Who was stopped in a read makes the device look stalled. */
+/* A process that was stopped in a read makes the device look stalled. */
 static void
 wait_for_device(void)
 {
@@ -613,7 +613,7 @@ wait_for_device(void)
 	}
 }
 
-/* Everything once more, by one process: right, and nothing stuck. */
+/* Read everything again, by one process: all is right, and nothing is stuck. */
 static void
 check_what_is_left(void)
 {
@@ -628,7 +628,7 @@ check_what_is_left(void)
 	wait_for_device();
 	MUST(fc_writer_begin(&worker.cache, &writer) == FC_OK);
 
-	/* The others may have gone on when the writer had ended: a full ring takes no fill. */
+	/* The others may have run after the writer ended: a full ring takes no fill. */
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	for (int pass = 0; pass < 2; pass++)
 	{
@@ -667,7 +667,7 @@ test_soak(const char *path, uint64_t seed, long seconds)
 
 	deadly = true;
 	next_seed = seed * 1000;
-	open_world(path, 4); /* less than files: some are displaced */
+	open_world(path, 4); /* fewer numbers than files: some are displaced */
 
 	unsigned died = hammer(&random, seconds);
 

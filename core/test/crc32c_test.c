@@ -55,7 +55,7 @@ test_vectors(void)
 	OK(all_say("", 0, 0), "nothing at all");
 }
 
-/* Lengths around every border inside: words, three lanes, a block. */
+/* Lengths around every internal border: words, three lanes, a block. */
 static void
 test_definition(void)
 {

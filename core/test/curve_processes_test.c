@@ -21,7 +21,7 @@ die_when_locked(const char *point)
 		_exit(0);
 }
 
-/* A signal handler that comes in while its own process has the lock. */
+/* A signal handler that interrupts its own process while that has the lock. */
 static void
 note_within(const char *point)
 {
@@ -101,7 +101,7 @@ test_dead_owner(void)
 	fc_curve_read_at(&curve, &reading, START_MS + 20000);
 	OK(reading.tracked == 1, "seconds later it is taken, and begins anew");
 
-	/* The control: believe what was left. */
+	/* The control: trust what was left. */
 	die_with_the_lock(&curve, START_MS + 20000);
 	fc_test_broken = FC_BREAK_CURVE_TAKEOVER;
 	request(&curve, 5, START_MS + 50000);

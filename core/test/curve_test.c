@@ -245,7 +245,7 @@ test_half_life(void)
 	       fc_curve_hit_ratio(&reading, 700) > 0.98,
 	   "after some hours only the new is left");
 
-	/* Nobody asks for anything: the rate falls, what is known stays. */
+	/* No requests: the rate falls, what is known stays. */
 	fc_curve_read_at(&curve, &reading, now + HOUR_MS);
 	OK(reading.requests_per_second > 0.4 && reading.requests_per_second < 0.6,
 	   "an hour of rest halves the rate: %.3f", reading.requests_per_second);
@@ -294,8 +294,8 @@ test_sample_grows_again(Random *random)
 }
 
 /*
- * While the sample has just grown, what it newly holds is not counted.  Held
- * against a curve that never had to shrink; the largest difference.
+ * Just after the sample has grown, its new blocks are not counted.  Compared with a
+ * curve that never had to shrink; returns the largest difference.
  */
 static double
 error_while_growing(Random *random)
@@ -309,7 +309,7 @@ error_while_growing(Random *random)
 	memset(other_memory, 0, sizeof(other_memory));
 	MUST(fc_curve_attach(&other, other_memory, 8192) == FC_OK);
 
-	/* A scan, which nearly all is forgotten of when the hour 8 comes. */
+	/* A scan; nearly all of it is forgotten when hour 8 comes. */
 	for (uint32_t i = 0; i < 100000; i++)
 		request(&curve, 1000000 + i, now);
 	now += 4 * HOUR_MS;
@@ -356,7 +356,7 @@ test_growing(Random *random)
 
 /* ---- what may stand in its memory, sizes, times ---------------------------------------- */
 
-/* Whatever stands in the memory: no crash, no endless loop. */
+/* Whatever the memory holds: no crash, no endless loop. */
 static void
 test_garbage(Random *random)
 {

@@ -2,8 +2,8 @@
  * device_file_test.c
  *		The cache file: every reason to refuse one, with real files.
  *
- * Run as root, the tests about owners and rights give files away or become
- * nobody in a child; run as an ordinary user they use what that user may not do.
+ * Run as root, the tests about owners and permissions give files away or switch to the
+ * user nobody in a child; run as an ordinary user, they use what that user may not do.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -165,7 +165,7 @@ test_fine(void)
 	OK(try(path, SLOTS) == FC_DEVICE_FINE, "a link to a cache file is one");
 }
 
-/* To go through what a file in use has already would keep its readers waiting. */
+/* Scanning what a file in use already has would keep its readers waiting. */
 static void
 test_grow(void)
 {
@@ -193,7 +193,7 @@ test_grow(void)
 	device.ops->close(&device);
 }
 
-/* A file in use is cut off piece by piece, however long each takes. */
+/* A file in use is truncated piece by piece, however long each piece takes. */
 static void
 test_cut(void)
 {
@@ -260,7 +260,7 @@ test_not_a_file(void)
 	OK(try("/dev/null", SLOTS) == FC_DEVICE_NOT_A_FILE, "a device");
 }
 
-/* Somebody's data: not a byte, not its size, not its mode may change. */
+/* Foreign data: not a byte, nor its size or its mode, may change. */
 static bool
 is_left_alone(const char *name, const void *bytes, size_t size)
 {
@@ -373,7 +373,7 @@ test_rights(void)
 
 /* ---- the lock -------------------------------------------------------------------------- */
 
-/* A child that has the file open, until it is told to go. */
+/* A child that keeps the file open until told to end. */
 static pid_t
 start_holder(const char *name, unsigned hold_ms)
 {

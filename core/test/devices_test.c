@@ -174,7 +174,7 @@ test_striped(void)
 	end(4);
 }
 
-/* ---- a device less ------------------------------------------------------------------- */
+/* ---- a missing device ---------------------------------------------------------- */
 
 static void
 test_missing(void)
@@ -251,7 +251,7 @@ test_dies(void)
 		OK(flash[1].reads == reads && flash[1].writes == writes,
 		   "and it is left alone");
 
-		/* What the dead one had must not come back stale, so changes go on. */
+		/* The dead device's blocks must not come back stale, so changes go on. */
 		uint64_t key = fc_key(file.number, 0);
 		FcSeen seen;
 		bool gone = true;
@@ -333,7 +333,7 @@ device_of(uint32_t block)
 	       fc_devices_count(&cache);
 }
 
-/* How many blocks that belong on this device are cached? */
+/* How many of this device's blocks are cached? */
 static unsigned
 cached_on(unsigned device)
 {
@@ -345,7 +345,7 @@ cached_on(unsigned device)
 	return count;
 }
 
-/* Put all in that is not there, a millisecond for each block, and have it written. */
+/* Put in all missing blocks, a millisecond for each, and have them written. */
 static void
 put_all(FcWriter *writer)
 {
@@ -362,7 +362,7 @@ put_all(FcWriter *writer)
 	}
 }
 
-/* The last of four devices writes nothing for seconds, then it does. */
+/* The last of four devices writes nothing for some seconds, then continues. */
 static void
 try_writes_that_hang(bool *others_full, bool *all_full)
 {

@@ -1,16 +1,15 @@
 /*
  * explore.h
- *		Every way in which a few processes can get in each other's way.
+ *		All ways in which a few processes can interfere with each other.
  *
- * Actors are coroutines of one process, each with a handle of its own.  They give
- * way at every FC_POINT, and explore() plays a scene once for each order in which
- * that can happen, up to so many preemptions (a switch away from somebody who
- * could have gone on).  Most mistakes need one or two.  An actor that may die is
- * also cut off for ever at each of its points, as by SIGKILL, one of them in a
- * scene.
+ * Actors are coroutines of one process, each with a handle of its own.  They yield at
+ * every FC_POINT, and explore() plays a scene once for each possible order, up to so
+ * many preemptions (a preemption switches away from an actor that could have
+ * continued).  Most mistakes need one or two.  An actor that may die is also stopped
+ * for ever at each of its points, as by SIGKILL, one actor per scene.
  *
  * A schedule is a list of choices; the next one changes the last choice that has
- * an alternative.  Nothing is random: what goes wrong goes wrong again.
+ * an alternative.  Nothing is random: every failure is reproducible.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -53,7 +52,7 @@ static struct
 
 	Choice choice[CHOICES_MAX];
 	unsigned choices; /* made in this schedule so far */
-	unsigned known;   /* to be made again as the last time */
+	unsigned known;   /* to be repeated from the last time */
 	unsigned preemptions;
 	unsigned preemptions_max;
 	bool killed;
@@ -79,7 +78,7 @@ explorer_run_actor(void)
 	swapcontext(&actor->context, &explorer.scheduler);
 }
 
-/* One of so many options; 0 is the first one tried. */
+/* Choose one of so many options; 0 is tried first. */
 static unsigned
 explorer_choose(unsigned options)
 {
@@ -123,7 +122,7 @@ explorer_kill(Actor *actor)
 	fc_process_end(&actor->cache); /* the place is free: its owner is gone */
 }
 
-/* Who goes on: the same if he can, for nothing; another for a preemption. */
+/* The next actor: the same at no cost if it can go on; another for a preemption. */
 static bool
 explorer_step(void)
 {
@@ -176,10 +175,10 @@ typedef struct Exploration
 {
 	unsigned preemptions;
 	void (*open)(Actor *actor, unsigned actors); /* fill in the handles */
-	bool (*close)(void); /* what became of it; false: something is wrong */
+	bool (*close)(void); /* check the result; false: something is wrong */
 } Exploration;
 
-/* Play all schedules.  True if something went wrong in one; then it ends. */
+/* Play all schedules until something goes wrong in one; then true. */
 UNUSED static bool
 explore(const Exploration *scene, const Actor *actor, unsigned actors,
         unsigned long *schedules_out)

@@ -1,7 +1,7 @@
 /*
  * failures_test.c
- *		A device that fails, or lies: no wrong byte, each failure counted for what it
- *		is, and an end to it.
+ *		A device that fails, or lies: no wrong byte, each failure counted by its kind,
+ *		and an end to it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -43,7 +43,7 @@ test_single_faults(void)
 		       count_of(&rig, FC_COUNT_corrupt_slots) == (fault >= FAULT_FLIP),
 		   "write fault %s: counted for what it is", names[fault]);
 
-		/* A misdirected write left a good copy where one could be misread. */
+		/* A misdirected write left a good copy where another could be misread. */
 		memset(rig.flash.bytes, 0, rig.flash.size);
 		MUST(put(&rig, &file, 3) == FC_OK);
 		if (fault != FAULT_TORN && fault != FAULT_LOST)
@@ -89,7 +89,7 @@ test_flipped_bits(Random *random)
 	rig_close(&rig);
 }
 
-/* Each is the content of a valid slot, in the wrong place. */
+/* Each page is the content of a valid slot, but in the wrong place. */
 static void
 test_swapped_slots(void)
 {
@@ -162,7 +162,7 @@ test_thresholds(void)
 		rig.flash.fault_stays = true;
 		while (fc_mode(&rig.cache, &reason) == FC_SERVE && failures < 1000)
 		{
-			/* A good write before a bad read; a bad write by itself. */
+			/* A good write before each bad read; a bad write alone. */
 			rig.flash.write_fault = cases[i].write;
 			(void) put(&rig, &file, failures);
 			rig.flash.read_fault = cases[i].read;
@@ -194,7 +194,7 @@ test_thresholds(void)
 	rig_close(&rig);
 }
 
-/* Failures that come seldom enough are no reason to stop. */
+/* Rare failures are no reason to stop. */
 static void
 test_seldom_failures(void)
 {
@@ -210,7 +210,7 @@ test_seldom_failures(void)
 	rig.flash.read_fault = FAULT_EIO;
 	for (uint32_t block = 0; block < 200; block++)
 	{
-		/* As if an hour went by after every 20. */
+		/* As if an hour passed after every 20. */
 		if (block % 20 == 0)
 			atomic_store(start, fc_clock_ns() - 3601000000000ULL);
 		(void) put(&rig, &file, block);

@@ -1,13 +1,13 @@
 /*
  * file_interleaving_test.c
- *		The moments at which a file's number could mean another file: handles that are
- *		old, numbers that are used again, files that nobody has entered yet.
+ *		The moments at which a file's number could mean another file: old handles,
+ *		reused numbers, and files that were not entered yet.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
 #include "scene.h"
 
-/* Some other file has this number now. */
+/* Another file has this number now. */
 static void
 take_number(uint32_t number)
 {
@@ -51,7 +51,7 @@ stale_number_in_a_reader(void)
 	return read_block(scene.a, &old, 3);
 }
 
-/* ---- numbers that are used again ------------------------------------------------------ */
+/* ---- reused numbers ------------------------------------------------------------- */
 
 /* Relation 8 is entered; it can only have the number relation 7 had. */
 static void
@@ -79,7 +79,7 @@ retire_and_displace(void)
 	displace();
 }
 
-/* What relation 8 finds under the one number there is to give. */
+/* What relation 8 finds under the only number there is. */
 static bool
 next_finds(uint32_t block)
 {
@@ -128,7 +128,7 @@ displaced_with_a_block(void)
 	return next_finds(3);
 }
 
-/* The displaced file has to be looked up again, and may be displaced in turn. */
+/* The displaced file must be looked up again, and may in turn be displaced. */
 static bool
 displaced_and_back(void)
 {
@@ -176,7 +176,7 @@ fill_block_4(void)
 	cache_block(&scene.b, &scene.same, 4);
 }
 
-/* A block comes in when its file is about to be displaced for having none. */
+/* A block is filled just when its file is about to be displaced for having none. */
 static bool
 filled_while_displaced(void)
 {
@@ -186,7 +186,7 @@ filled_while_displaced(void)
 }
 
 /*
- * Relation 7's fill is given up when relation 8 has its number already: that is
+ * Relation 7's fill is abandoned when relation 8 has its number already: that counts
  * one block less of relation 7, not of relation 8.
  */
 static bool
@@ -246,12 +246,12 @@ entered_between_two_retirements(void)
 	return read_block(&scene.b, &new, 3);
 }
 
-/* ---- two who do the same ---------------------------------------------------------------- */
+/* ---- two processes that do the same --------------------------------------------- */
 
 /* Relation 8, as b knows it, with block 4 cached. */
 static FcFile known;
 
-/* Who knows relation 8 by its name only writes block 4; is that seen? */
+/* A process that knows relation 8 only by its name writes block 4; is that seen? */
 static bool
 write_by_name_is_missed(void)
 {
@@ -277,7 +277,7 @@ cache_block_4_of_8(void)
 	cache_block(&scene.b, &known, 4);
 }
 
-/* Before a retired number is freed, somebody else has freed it and given it away. */
+/* Before a process frees a retired number, another has freed and reassigned it. */
 static bool
 freed_when_it_was_given_away(void)
 {
@@ -286,7 +286,7 @@ freed_when_it_was_given_away(void)
 	return write_by_name_is_missed();
 }
 
-/* Who has the first of the places that relation 8 could have. */
+/* The file that has the first of relation 8's possible places. */
 static FcFileId in_its_place;
 
 static void
@@ -313,7 +313,7 @@ enter_8_and_free_its_place(void)
 	fc_file_retire(&scene.b, in_its_place);
 }
 
-/* Both find no number for the file; one of them is first. */
+/* Both find no number for the file; one of them enters it first. */
 static bool
 entered_by_two(void)
 {
@@ -395,7 +395,7 @@ static const Scenario scenarios[] = {
 	{ "two enter one file at once", entered_by_two, B(INVALIDATE), { 0 } },
 };
 
-/* With so few numbers that files lose theirs to others. */
+/* With so few numbers that files displace each other. */
 static const Scenario displacing[] = {
 	{ "a number is to be used again while a fill of it is pending",
 	  number_reused_with_a_fill_pending,
@@ -453,7 +453,7 @@ static const Scenario displacing[] = {
 
 #undef B
 
-/* ---- moves that cost a second look at most --------------------------------------------- */
+/* ---- races that cost at most a second look --------------------------------------- */
 
 static void
 truncate_nothing(void)

@@ -1,6 +1,6 @@
 /*
  * file_test.c
- *		The dictionary: numbers given, retired, displaced, and the lock over them.
+ *		The dictionary: numbers assigned, retired and displaced, and its lock.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -13,7 +13,7 @@
 
 #define FILES 64
 
-/* Number 0 is never given. */
+/* Number 0 is never assigned. */
 #define NUMBERS (FILES - 1)
 
 static uint64_t
@@ -179,7 +179,7 @@ test_absent_files(void)
 	rig_close(&rig);
 }
 
-/* Every number in use: who comes next takes one from whoever has least cached. */
+/* With all numbers in use, the next file takes that of the one with fewest blocks. */
 static void
 test_displacement(void)
 {
@@ -213,7 +213,7 @@ test_displacement(void)
 	OK(!fc_read_would_hit(&rig.cache, &late, 0),
 	   "its block is not the new file's");
 
-	/* Nobody has read from the new one either: it is the next to go. */
+	/* The new file has had no reads, either: it is the next to be displaced. */
 	late = entered(&rig, 1001);
 	OK(late.number == file[17].number, "who has no block at all goes first");
 	OK(fc_count_sum(&rig.cache, FC_COUNT_clears) == 0 &&
@@ -222,7 +222,7 @@ test_displacement(void)
 	rig_close(&rig);
 }
 
-/* Reads, as a host does it: hits, and whether they were right. */
+/* Read as a host does; counts hits, and checks that they were right. */
 static bool
 read_as_host(Rig *rig, FcFile *file, uint32_t block, uint32_t *wrong)
 {
@@ -323,7 +323,7 @@ test_retired_numbers_are_free(void)
 		current &= fc_file_current(&rig.cache, &file[i]);
 	OK(current, "the living keep theirs");
 
-	/* Every number again and again: an old handle must never look current. */
+	/* Every number is reused again and again: an old handle must never look current. */
 	FcFile old = file[0];
 	bool revived = false;
 
@@ -341,7 +341,7 @@ test_retired_numbers_are_free(void)
 	rig_close(&rig);
 }
 
-/* What a filler holds does not keep its file's number from the next file. */
+/* A filler's claim does not keep its file's number from the next file. */
 static void
 test_numbers_of_pending_fills(void)
 {
@@ -380,7 +380,7 @@ test_numbers_of_pending_fills(void)
 	rig_close(&rig);
 }
 
-/* Its retirer was killed half-way: who needs the place finishes the work. */
+/* Its retirer was killed half-way: the next process to need the place finishes. */
 static void
 test_number_of_a_dead_retirer(void)
 {

@@ -1,7 +1,7 @@
 /*
  * health_test.c
- *		Devices that stall, are slow, recover or die, three of them, on a clock of our
- *		own: what is asked of each, and that no block is stale when it comes back.
+ *		Three devices that stall, are slow, recover or die, on a clock of our own: what
+ *		is requested of each, and that no block is stale when it comes back.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -19,7 +19,7 @@ static MemoryDevice flash[DEVICES];
 static FcDevice devices[DEVICES];
 static FcFile file;
 
-/* Housekeeping is another process, with a way to the devices of its own. */
+/* Housekeeping is another process, with its own access to the devices. */
 static FcCache keeper;
 static MemoryDevice keepers_flash[DEVICES];
 static FcDevice keepers_devices[DEVICES];
@@ -51,7 +51,7 @@ bypassed_reads(unsigned device)
 	return info.bypassed_reads;
 }
 
-/* What was filled goes to flash, unless that would take for ever. */
+/* Write all fills to flash, unless that would take for ever. */
 static void
 flush(void)
 {
@@ -117,7 +117,7 @@ write_block(uint32_t block)
 	flush();
 }
 
-/* The clock of the world goes on by this much whenever a device is asked. */
+/* The world's clock advances by this much whenever a device is asked. */
 static uint64_t read_takes_ns[DEVICES];
 
 static ssize_t
@@ -189,13 +189,13 @@ end(void)
 	fc_test_now_ns = 0;
 }
 
-/* Housekeeping for so long, as often as it wants. */
+/* Do housekeeping for so long, as often as it asks to be called. */
 static void
 housekeep(uint64_t ns)
 {
 	uint64_t until = fc_test_now_ns + ns;
 
-	/* Who waits for what does not come sees the clock go on. */
+	/* For a process that waits in vain, the clock goes on. */
 	fc_test_tick_ns = keepers_flash[1].holds ? 10 * MS : 0;
 	while (fc_test_now_ns < until)
 		fc_test_now_ns += fc_bypass_check(&keeper) * MS;
@@ -354,7 +354,7 @@ test_patience(void)
 	end();
 }
 
-/* It is the process that comes late, not the device. */
+/* The process is late, not the device. */
 static void
 test_busy_machine(void)
 {
@@ -379,7 +379,7 @@ test_busy_machine(void)
 	end();
 }
 
-/* Without AIO a read cannot be given up: it takes as long as it takes. */
+/* Without AIO a read cannot be abandoned: it takes as long as it takes. */
 static void
 test_late(void)
 {
@@ -479,7 +479,7 @@ test_not_slow(void)
 	end();
 }
 
-/* It was too slow for the disk as it was; the disk is slower now. */
+/* It was too slow for the disk at that time; the disk is slower now. */
 static void
 test_disk_gets_slower(void)
 {

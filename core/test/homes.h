@@ -1,6 +1,6 @@
 /*
  * homes.h
- *		Is every entry of the index in the set that its key says?
+ *		Is every index entry in the set that its key determines?
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -9,7 +9,7 @@
 
 #include "support.h"
 
-/* Is every valid entry where it belongs, and nothing beyond the last set? */
+/* Is every valid entry in its home set, and none beyond the last set? */
 static bool
 all_at_home(const FcShared *shared)
 {

@@ -117,7 +117,7 @@ test_life_of_an_entry(void)
 	rig_close(&rig);
 }
 
-/* In one set, so that all keys belong there. */
+/* With one set, so that it is every key's home. */
 static void
 test_whole_key(void)
 {
@@ -165,7 +165,7 @@ test_drop(void)
 	rig_close(&rig);
 }
 
-/* Nothing empties it in between, and by chance its checksum is the same. */
+/* The entry is not emptied in between, and by chance its checksum is the same. */
 static void
 test_eviction(void)
 {
@@ -203,7 +203,7 @@ test_doom(void)
 	fc_index_invalidate(&rig.cache, key_of(3), &home);
 	OK(state_of(seen.slot) == FC_DOOMED, "twice is once");
 
-	/* As if the generations had come out right: the doom alone is enough. */
+	/* As if the generations had matched: the doom alone is enough. */
 	ticket.set_generation = home.generation;
 	OK(fc_claim_publish(&other, &ticket, &seen, FC_VALID, 1) == FC_SKIP &&
 	       state_of(seen.slot) == FC_EMPTY,
@@ -214,7 +214,7 @@ test_doom(void)
 	rig_close(&rig);
 }
 
-/* All 64 ways in other hands: a fill is skipped, an orphan is taken over. */
+/* Others hold all 64 ways: a fill is skipped, an orphan is taken over. */
 static void
 test_busy_sets(void)
 {
@@ -241,7 +241,7 @@ test_busy_sets(void)
 	   "what the dead held is taken over");
 	OK(fc_count_sum(&rig.cache, FC_COUNT_takeovers) == FC_WAYS, "all of it");
 
-	/* The dead one was only slow: its slot is not its own any more. */
+	/* The owner thought dead was only slow: the slot is no longer its own. */
 	FcSeen stale = { .slot = seen.slot, .meta = 0 };
 
 	stale.meta = fc_meta_next(0, FC_FILLING, 0xffff0001);
@@ -289,7 +289,7 @@ test_spread(void)
 	rig_close(&rig);
 }
 
-/* A drive may have its channels one behind the other. */
+/* A drive may lay out its channels one after the other. */
 static void
 test_spread_of_a_few(void)
 {
@@ -306,7 +306,7 @@ test_spread_of_a_few(void)
 		most = count[i] > most ? count[i] : most;
 	}
 
-	/* 16 each; were every set filled from its first way, the last ones had none. */
+	/* 16 each; if every set were filled from its first way, the last would be empty. */
 	OK(least >= 8 && most <= 24,
 	   "a cache that is a quarter full lies evenly over its sets: %u to %u",
 	   least, most);

@@ -2,17 +2,17 @@
  * interleaving_test.c
  *		The moments at which a wrong block could be served, one by one.
  *
- * Each scenario stops one process at a point of the protocol, lets another one
- * do its worst there, goes on, and says whether a wrong block came out (or, for
- * those about owners that are gone, whether something is stuck for ever).
+ * Each scenario stops one process at a point of the protocol, lets another one do its
+ * worst there, continues, and reports whether a wrong block was served (or, for
+ * scenarios about dead owners, whether something is stuck for ever).
  *
- * Each is run three ways: as the library is (nothing may go wrong), with the
- * mechanism left out that guards this moment (it must go wrong: the control),
- * and where several mechanisms back each other up, with each of them left out
- * alone (nothing may go wrong, and the control leaves out all of them).
+ * Each is run three ways: with the library intact (nothing may go wrong); with the
+ * mechanism left out that guards this moment (something must go wrong: the control);
+ * and where several mechanisms back each other up, with each of them left out alone
+ * (nothing may go wrong, and the control leaves out all of them).
  *
- * "Another process" is a second handle with a token of its own; where death
- * matters it is a child.  One set of 64 slots, so that everything collides.
+ * "Another process" is a second handle with a token of its own; where death matters,
+ * it is a child.  There is one set of 64 slots, so that everything collides.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -47,7 +47,7 @@ offline_after_the_slot_is_read(void)
 	return read_block(scene.a, &scene.file, 3);
 }
 
-/* Nobody serves from an offline map, but it must not hold what is wrong. */
+/* No process serves from an offline map, but it must not hold wrong blocks. */
 static bool
 map_holds_block_3(void)
 {
@@ -142,7 +142,7 @@ go_on_filling(void)
 	(void) fc_fill(scene.a, &scene.ticket, &scene.page);
 }
 
-/* The changer has moved the generation and not yet looked; then it looks. */
+/* The changer has advanced the generation and not looked yet; then it looks. */
 static bool
 fill_inside_an_invalidation(void)
 {
@@ -252,9 +252,8 @@ refill_under_a_reader(void)
 }
 
 /*
- * Change the last words of a page so that its CRC32C, with its key before it,
- * becomes the wanted one.  The CRC is linear: find out what each of 32 bits does
- * to it, and solve.
+ * Change the last words of a page so that its CRC32C, preceded by its key, becomes the
+ * wanted one.  The CRC is linear: find the effect of each of 32 bits, and solve.
  */
 static void
 forge(Page *page, uint64_t key, uint32_t wanted)
@@ -316,7 +315,7 @@ checksum_for(uint32_t block, const Page *page)
 	return fc_crc32c(fc_crc32c(0, &key, sizeof(key)), page, sizeof(*page));
 }
 
-/* Put a block 4 into the slot of block 3 that would pass for block 3. */
+/* Put into block 3's slot a block 4 that would pass for block 3. */
 static void
 refill_with_same_checksum(void)
 {
@@ -513,7 +512,7 @@ fill_another_block(void)
 	stop_at("way-chosen", fill_another_block);
 }
 
-/* Others are always faster: the claim is given up after a few tries. */
+/* Others are always faster: the filler gives up after a few tries. */
 static void
 test_claim_always_lost(void)
 {

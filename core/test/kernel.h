@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 static int setup_errno;      /* what io_setup fails with */
-static long setup_depth_max; /* or the most that it gives; 0 = any */
-static long submit_max = -1; /* transfers that io_submit takes; -1 = any */
+static long setup_depth_max; /* or the most that it grants; 0 = any */
+static long submit_max = -1; /* transfers that io_submit accepts; -1 = any */
 static unsigned submits;
 
 static long

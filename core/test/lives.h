@@ -1,12 +1,12 @@
 /*
  * lives.h
- *		A cache that outlives its server, and one file: for tests of what counts in the
- *		next life.
+ *		A cache that outlives its server, and one file: for tests of what is valid in
+ *		the next life.
  *
- * The test plays host and kernel: a file is a version of each block and an inode,
- * whose ctime moves with each change.  Its clock is coarse: changes within a tick
- * look alike, so that what rests on ctime alone is found out.  A crash is a second
- * handle that revives the memory of the first.
+ * The test plays host and kernel: a file is a version for each block and an inode,
+ * whose ctime changes with each change of the file.  The clock is coarse: changes
+ * within one tick look alike, which exposes anything that relies on ctime alone.  A
+ * crash is a second handle that revives the memory of the first.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -43,7 +43,7 @@ static const FcConfig config = { .slot_count = SLOTS,
 	                             .process_count = 8,
 	                             .replacement = &fc_replacement_lfu };
 
-/* Change the file: someone, anyhow. */
+/* The real change of the file, by any process in any way. */
 static void
 real_write(uint32_t block)
 {
@@ -57,7 +57,7 @@ tick(void)
 	scene.clock += 4000000;
 }
 
-/* As a host enters a file and stamps it; once more if it was found changed. */
+/* Enter a file and stamp it as a host does; again if it was found changed. */
 static void
 enter(FcCache *cache, FcFile *file)
 {
@@ -102,7 +102,7 @@ is_hit(FcCache *cache, FcFile *file, uint32_t block)
 	return fc_read(cache, file, block, &page, &ticket) == FC_OK;
 }
 
-/* As a host does before a change: is the file what it was? */
+/* Check that the file is unchanged, as a host does before a change. */
 static void
 look_before(FcCache *cache, FcFile *file)
 {

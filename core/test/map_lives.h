@@ -3,7 +3,8 @@
  *		Lives of a cache with one file, for tests of the map.
  *
  * A life of a cache ends by saving or by a kill; the next one opens the same file with
- * memory of its own.  Relation 7's blocks have a version each and one inode.
+ * memory of its own.  Each of relation 7's blocks has a version, and all have one
+ * inode.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -158,7 +159,7 @@ change(uint32_t first, uint32_t count)
 	(void) fc_stamp_set(&life.cache, &change.permit, &inode);
 }
 
-/* A file of its own with everything cached, and a map of that. */
+/* A file of its own, with everything cached, and a saved map. */
 UNUSED static void
 save_full(void)
 {
@@ -169,7 +170,7 @@ save_full(void)
 	end();
 }
 
-/* The cache file that lives share; main() unlinks it. */
+/* The cache file that the lives share; main() unlinks it. */
 static void
 make_file(const char *name)
 {

@@ -1,7 +1,7 @@
 /*
  * map_load_test.c
- *		While the map is taken in the cache serves, fills and forgets: nothing of the
- *		map may come over what has changed since.
+ *		While the map is taken in, the cache serves, fills and invalidates: nothing of
+ *		the map may replace what has changed since.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -46,7 +46,7 @@ clear(void)
 	fc_change_all_end(&life.cache);
 }
 
-/* Wrong blocks if something happens before, at a point of, or after taking in. */
+/* Wrong blocks if something happens before, during or after the loading. */
 static unsigned
 wrong_with(const char *point, void (*act)(void), uint64_t broken)
 {
@@ -96,7 +96,7 @@ test_changes_meanwhile(void)
 	   "control: claims that are not doomed are published stale");
 }
 
-/* Reads of before a record is taken in do not take the room of what it holds. */
+/* Reads before a record is taken in do not use up the room of its blocks. */
 static void
 test_reads_meanwhile(void)
 {
@@ -129,7 +129,7 @@ test_reads_meanwhile(void)
 	kill_life();
 }
 
-/* A set that was changed gets nothing of the map, so it may be filled at once. */
+/* A changed set takes nothing from the map, so it may be filled at once. */
 static void
 test_fills_of_changed_sets(void)
 {
@@ -173,8 +173,8 @@ test_numbers_of_this_life(void)
 }
 
 /*
- * A set that holds nothing is not written: its record in the map of the life before
- * stays where it was.
+ * An empty set is not written, so that its record in the previous life's map stays in
+ * place.
  */
 static unsigned
 wrong_of_a_map_before_the_last(uint64_t broken)

@@ -50,7 +50,7 @@ test_saved_and_found(void)
 	kill_life();
 }
 
-/* The server starts anew, after a crash, before its first life had begun. */
+/* The server is restarted after a crash, before its first life had begun. */
 static void
 test_found_twice_by_one_process(void)
 {
@@ -73,7 +73,7 @@ test_found_twice_by_one_process(void)
 	device.ops->close(&device);
 }
 
-/* Is a life found in two files, when the second one's label is not as it should be? */
+/* Is a life found in two files if the second one's label is wrong? */
 static uint64_t
 found_with(FcLabel second)
 {
@@ -109,7 +109,7 @@ test_life_of_two_files(void)
 	OK(found_with(label) == 0, "nor one, and one that is damaged");
 }
 
-/* The cluster has run since, without the cache, as each of its four values tells. */
+/* The cluster has run since, without the cache, as any of its four values shows. */
 static void
 test_lived_on(void)
 {
@@ -184,7 +184,7 @@ test_not_ours(void)
 	kill_life();
 }
 
-/* Of a copy that was written back, or a write that never arrived. */
+/* For a copy that was written back, or a write that never arrived. */
 static void
 test_files_of_an_earlier_map(void)
 {
@@ -353,7 +353,7 @@ test_ring_begins_empty(void)
 	kill_life();
 }
 
-/* Whoever waits for a device that hangs waits for ever. */
+/* Waiting for a device that hangs would last for ever. */
 static void
 test_device_that_hangs(void)
 {
@@ -412,7 +412,7 @@ test_what_is_not_saved(void)
 	kill_life();
 }
 
-/* Nor is a file that somebody was changing at the end, who was killed. */
+/* Nor is a file kept that a killed process was changing at the end. */
 static void
 test_file_in_flight(void)
 {

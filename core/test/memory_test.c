@@ -1,6 +1,6 @@
 /*
  * memory_test.c
- *		What a cached block costs in memory, all included; what of it is touched.
+ *		What a cached block costs in memory, everything included; what part is touched.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -10,13 +10,13 @@
 
 #define MB_SLOTS (1024U * 1024 / FC_BLOCK_SIZE)
 
-/* From here on a block takes no more, below it there is a floor under all that is shared. */
+/* From here on a block takes no more; below, all shared arrays have a minimum size. */
 #define LIMIT_MB    200
 #define LIMIT_BYTES 28
 #define FLOOR_BYTES (160 * 1024)
 #define BLOCK_BYTES 22
 
-/* A server with a hundred connections, the advice included. */
+/* A server with a hundred connections, with the memory for advice. */
 static size_t
 memory_of(uint32_t slots, uint32_t devices)
 {
@@ -29,7 +29,7 @@ memory_of(uint32_t slots, uint32_t devices)
 	       fc_curve_memory_size(fc_curve_tracked_for(slots));
 }
 
-/* Every size that there can be up to 2 GB, then fewer. */
+/* Every possible size up to 2 GB, then fewer. */
 static void
 test_limit(uint32_t devices)
 {
@@ -83,7 +83,7 @@ test_costs(void)
 	   "a cache that may grow takes the memory of the largest size");
 }
 
-/* The size is the truth: nothing behind it is touched. */
+/* The size is exact: nothing beyond it is touched. */
 static void
 test_nothing_behind(void)
 {
@@ -119,7 +119,7 @@ test_nothing_behind(void)
 	munmap(flash.bytes, flash.size);
 }
 
-/* Pages of memory that are there, not only promised. */
+/* Pages of memory that are present, not only promised. */
 static size_t
 resident_pages(void *memory, size_t size)
 {
@@ -134,7 +134,7 @@ resident_pages(void *memory, size_t size)
 	return count;
 }
 
-/* The size of an index must not cost the start of a server anything. */
+/* A large index must not slow down the start of a server. */
 static void
 test_creation_writes_the_head_only(void)
 {

@@ -1,23 +1,21 @@
 /*
  * model_test.c
- *		Random operations against a model that is obviously right.
+ *		Random operations, compared with a model that is obviously right.
  *
- * The model is the files themselves: for each name, which version each block
- * holds now.  Three processes (handles with tokens of their own) read, fill now
- * or later with old tickets, write in brackets that stay open over other steps,
- * fail half-way, truncate, drop and create files, clear, change the mode, sweep,
- * become the writer, die, and are cut off; and at the stop points inside a call
- * another process may do any of this.  The device fails, tears, flips, misdirects,
- * takes its time and changes the order.
+ * The model is the files themselves: for each name, the version that each block holds
+ * now.  Three processes (handles with tokens of their own) read, fill at once or later
+ * with old tickets, write in brackets that stay open over other steps, fail half-way,
+ * truncate, drop and create files, clear, change the mode, sweep, become the writer,
+ * die, and are interrupted.  At the stop points inside a call another process may do
+ * any of this.  The device fails, tears, flips bits, misdirects, delays and reorders.
  *
- * What is checked: a page that fc_read() answers is one that the file held at
- * some moment during the call.  Versions only grow, so that means: at least the
- * version at the start of the call or, where a change is under way, at its
- * beginning; and the page is, to the last byte, that of this file, block and
- * version.
+ * Checked is this: a page that fc_read() returns is one that the file held at some
+ * moment during the call.  Since versions only grow, its version must be at least the
+ * one at the start of the call or, if a change is under way, at the beginning of that
+ * change; and to the last byte it must be the page of this file, block and version.
  *
- * Afterwards the same fuzzer runs without one mechanism after the other and has
- * to find a wrong page each time.
+ * Afterwards the same fuzzer runs with one mechanism after the other left out, and
+ * must find a wrong page each time.
  *
  *	FUZZ_SECONDS	how long (3)
  *	FUZZ_SEED		where to begin (from the clock)
@@ -47,8 +45,8 @@ typedef struct Name
 	unsigned incarnation;
 	uint32_t length;
 	uint64_t version[BLOCKS]; /* 0 = no such block */
-	uint64_t old[BLOCKS];     /* of the incarnation before */
-	uint64_t floor[BLOCKS];   /* the oldest that may be seen */
+	uint64_t old[BLOCKS];     /* of the previous incarnation */
+	uint64_t floor[BLOCKS];   /* the oldest one that may be seen */
 	uint32_t changing[BLOCKS];
 } Name;
 
@@ -56,7 +54,7 @@ typedef struct Handle
 {
 	FcFile file;
 	unsigned incarnation;    /* of the open file; 0 = not open */
-	uint32_t checked_number; /* with which the file was seen to exist */
+	uint32_t checked_number; /* the number for which the file was seen to exist */
 	uint64_t checked_generation;
 } Handle;
 
@@ -91,7 +89,7 @@ typedef struct Process
 	Handle handle[NAMES];
 	Pending pending[TICKETS];
 	Writing writing[CHANGES];
-	int drops;        /* name it is dropping, or -1 */
+	int drops;        /* the name it is dropping, or -1 */
 	FcCache flusher;  /* the same process, with a device that takes its time */
 	FcWriter *writer; /* if it is the writer */
 	Page page;
@@ -103,14 +101,14 @@ typedef struct World
 	Random random;
 	Name name[NAMES];
 	Process process[PROCESSES];
-	uint64_t version; /* the last one given */
+	uint64_t version; /* the last one assigned */
 	unsigned depth;
 	unsigned fault_chance; /* one call in so many; 0 = never */
 	unsigned nest_chance;
-	unsigned favourite; /* point where others like to act, by its hash */
+	unsigned favourite; /* the point where others prefer to act, by its hash */
 	uint32_t hot_names;
 	uint32_t hot_blocks;
-	unsigned cut_in; /* points until the call is cut off; 0 = never */
+	unsigned cut_in; /* points until the call is interrupted; 0 = never */
 	jmp_buf cut_off;
 	bool wrong;
 	uint64_t steps;
@@ -140,7 +138,7 @@ change_ends(Name *name, uint32_t first, uint32_t last)
 		name->changing[block]--;
 }
 
-/* The oldest version that a read which begins now may answer. */
+/* The oldest version that a read beginning now may return. */
 static uint64_t
 oldest_allowed(const Name *name, uint32_t block)
 {
@@ -155,7 +153,7 @@ is_open(const Handle *handle, const Name *name)
 	return handle->incarnation == name->incarnation && name->exists;
 }
 
-/* What the file behind a handle holds; 0 = nothing that could be read. */
+/* The version in the file behind a handle; 0 = nothing that could be read. */
 static uint64_t
 real_version(const Name *name, unsigned incarnation, uint32_t block)
 {
@@ -246,8 +244,9 @@ some_block(void)
 }
 
 /*
- * Make the handle current for a read, and see that the open file still exists,
- * whoever made the handle current: a change may have, or a call that was cut off.
+ * Make the handle current for a read, and check that the open file still exists,
+ * however the handle became current: a change may have done it, or an interrupted
+ * call.
  */
 static bool
 find_file(Process *me, Handle *handle, const Name *name)
@@ -339,7 +338,7 @@ do_change_begin(Process *me)
 	{
 		if (setjmp(world.cut_off) != 0)
 		{
-			/* Cut off before the real call: there will be none. */
+			/* Interrupted before the real call: it never happens. */
 			change_ends(name, writing->first, writing->last);
 			world.cut_in = 0;
 			return;
@@ -441,7 +440,7 @@ do_drop(Process *me)
 	}
 	else if (!name->exists && !name->dropping)
 	{
-		/* Nobody writes a file that is not there. */
+		/* A file that does not exist is not written. */
 		for (uint32_t block = 0; block < BLOCKS; block++)
 		{
 			if (name->changing[block] > 0)
@@ -472,7 +471,7 @@ in_the_middle(const Process *me)
 	return me->drops >= 0;
 }
 
-/* With its process go its transfers: each has been done by then, or never will. */
+/* A process's transfers end with it: each has been done by then, or never will be. */
 static void
 abandon_writing(Process *me)
 {
@@ -520,7 +519,7 @@ do_write_out(Process *me)
 		me->writer = NULL;
 }
 
-/* Read or fill, and be cut off at one of the points: by a signal, or for good. */
+/* Read or fill, and be interrupted at one of the points: by a signal, or for good. */
 static void
 do_cut_off(Process *me)
 {
@@ -537,7 +536,7 @@ do_cut_off(Process *me)
 	world.cut_in = 0;
 }
 
-/* The same for the writer, which never outlives that. */
+/* The same for the writer, which never survives that. */
 static void
 do_cut_writer_off(Process *me)
 {
@@ -569,7 +568,7 @@ do_mode(Process *me)
 		fc_cache_clear(&me->cache);
 }
 
-/* Handles come and go; some stay open over everything. */
+/* Open and close handles; some stay open throughout. */
 static void
 do_reopen(Process *me)
 {
@@ -747,7 +746,7 @@ test_fuzz(uint64_t seed, long seconds)
 	uint64_t end = fc_clock_ns() + (uint64_t) seconds * 1000000000ULL;
 	bool wrong = false;
 
-	/* One episode may have few hits, and a busy machine gets no further in that time. */
+	/* One episode may have few hits, and a busy machine does no more in that time. */
 	while (!wrong &&
 	       (fc_clock_ns() < end || (hits <= steps / 50 && episodes < 100)))
 	{

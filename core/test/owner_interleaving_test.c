@@ -1,11 +1,11 @@
 /*
  * owner_interleaving_test.c
- *		Owners that are gone, and owners that are not: of a claim, of the lock, of the
- *		ring's writing.
+ *		Owners that are gone, and owners that are not: of a claim, of the lock, and of
+ *		the writer's role.
  *
- * At each point where a process owns something it is cut off by a signal handler of its
- * own, killed, or stopped and goes on later.  Wrong is a wrong block, and whatever is
- * stuck for ever.
+ * At each point where a process owns something, it is interrupted by its own signal
+ * handler, killed, or stopped and continued later.  Wrong is a wrong block, and
+ * anything that is stuck for ever.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -34,7 +34,7 @@ cut_a_fill_off(const char *point)
 	}
 }
 
-/* A signal handler cuts a fill off and the process goes on, or exits there. */
+/* A signal handler interrupts a fill, and the process continues or exits there. */
 static bool
 fill_cut_off_in_oneself(void)
 {
@@ -94,8 +94,8 @@ let_filler_finish(void)
 }
 
 /*
- * The filler has compared generations before the second invalidation moves them,
- * and publishes between that one's look at the entry and its step.
+ * The filler has compared generations before the second invalidation advances them,
+ * and publishes between that invalidation's look at the entry and its step.
  */
 static bool
 publish_under_an_invalidation(void)
@@ -109,7 +109,7 @@ publish_under_an_invalidation(void)
 	return holds_wrong(scene.a, &scene.file, 3);
 }
 
-/* The slot of a stopped filler stays its own; when it goes on, all is right. */
+/* A stopped filler keeps its slot; when it continues, all is right. */
 static bool
 filler_stopped(void)
 {
@@ -146,7 +146,7 @@ static const char *const writer_points[] = { "page-picked",  "entry-writing",
 static bool
 stuck_after(FcCache *cache)
 {
-	/* Twice: what was written by the dead, and what was doomed under it. */
+	/* Twice: what the dead writer was writing, and what was doomed meanwhile. */
 	return holds_wrong(cache, &scene.file, 3) ||
 	       something_is_stuck(cache, &scene.file);
 }
@@ -163,7 +163,7 @@ cut_a_writer_off(const char *point)
 	}
 }
 
-/* The same process goes on, and becomes the writer once more. */
+/* The same process continues, and becomes the writer again. */
 static bool
 writer_cut_off_in_oneself(void)
 {
@@ -211,7 +211,7 @@ writer_killed(void)
 	return false;
 }
 
-/* A living writer stays the writer, however long it takes. */
+/* A live writer stays the writer, however long it takes. */
 static bool
 writer_stopped(void)
 {
@@ -234,7 +234,7 @@ writer_stopped(void)
 	return wrong;
 }
 
-/* ---- who stands in for the writer -------------------------------------------------------------- */
+/* ---- standing in for the writer ------------------------------------------------ */
 
 #define STAND_IN_NS 1000000000ULL
 
@@ -268,7 +268,7 @@ stand_in_killed(void)
 {
 	bool wrong = false;
 
-	/* Time flies, for a writer that waits for pages that nobody writes, not for reads. */
+	/* Time flies for a writer that waits for unwritten pages, not for reads. */
 	scene.a->read_deadline_ns = UINT64_MAX / 4;
 	fc_test_now_ns = 1000000000ULL;
 	fc_test_tick_ns = 50000000;
@@ -311,7 +311,7 @@ stand_in_stopped(void)
 	return wrong;
 }
 
-/* In the middle of it, a signal handler changes blocks, too. */
+/* In the middle of it, a signal handler also changes blocks. */
 static void
 stand_in_again(void)
 {

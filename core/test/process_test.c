@@ -1,6 +1,6 @@
 /*
  * process_test.c
- *		Who is alive: places, tokens, the dead, and pids that come again.
+ *		Which process is alive: places, tokens, dead processes, and reused pids.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -64,7 +64,7 @@ start_child(const Rig *rig, const char *name, uint32_t *token_out)
 	return child;
 }
 
-/* Dead, but its parent has not looked: still a pid that kill() finds. */
+/* Dead, but not reaped by its parent: kill() still finds the pid. */
 static void
 make_zombie(pid_t child)
 {
@@ -215,7 +215,7 @@ test_pid_that_came_again(void)
 	rig_close(&rig);
 }
 
-/* In a child, for which /proc shows nobody; a living owner must stay one. */
+/* In a child for which /proc shows no process; a live owner must stay one. */
 static void
 test_hidden_processes(void)
 {

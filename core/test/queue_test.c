@@ -1,7 +1,7 @@
 /*
  * queue_test.c
- *		The queue: with a real file, by AIO and without, and with devices that
- *		are late, out of order, failing or hung.
+ *		The queue: with a real file, with AIO and without, and with devices that are
+ *		late, out of order, failing or hung.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -55,7 +55,7 @@ prepare(FcDevice *device, bool write, unsigned first, unsigned count)
 	}
 }
 
-/* Each came back once, whole, its page the slot's. */
+/* Each came back once and complete, with the slot's page. */
 static bool
 all_done(FcTransfer *const done[], unsigned count, unsigned first)
 {
@@ -214,7 +214,7 @@ test_child(void)
 	MUST(child >= 0);
 	if (child == 0)
 	{
-		/* The parent's is of no use here, and using it does no harm. */
+		/* The parent's queue is useless here, and using it does no harm. */
 		prepare(&file, false, 3, 1);
 		if (fc_queue_submit(&queue, all, 1) != 1 ||
 		    transfers[0].result != -EINVAL)
@@ -269,7 +269,7 @@ test_late(void)
 	   "who asks for none does not wait");
 	OK(queue.in_flight == 8, "what was not fetched is under way");
 
-	/* Another device is not held up. */
+	/* Another device is not delayed. */
 	transfers[8] = (FcTransfer){ .device = &other.device,
 		                         .page = &pages[8],
 		                         .offset = offset_of(8),
@@ -291,7 +291,7 @@ test_late(void)
 	munmap(other.bytes, other.size);
 }
 
-/* ---- signals while the kernel is waited for ----------------------------------------- */
+/* ---- signals while waiting for the kernel -------------------------------------- */
 
 static volatile sig_atomic_t alarms;
 
@@ -331,7 +331,7 @@ test_signals(void)
 
 	bool waited;
 
-	/* Of a process that does not run all signals are one. */
+	/* For a process that is not running, several signals become one. */
 	do
 	{
 		uint64_t start = fc_clock_ns();

@@ -1,7 +1,7 @@
 /*
  * reader_test.c
- *		Reads of flash that are late, out of order, failing, hung or cut off: each
- *		costs the caller no more than its time, and nobody a wrong byte.
+ *		Reads of flash that are late, out of order, failing, hung or interrupted: each
+ *		costs the caller no more than its deadline, and yields no wrong byte.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -15,7 +15,7 @@
 #define BLOCKS 100
 #define MS     1000000ULL
 
-/* Long enough for a process that has to wait for a processor. */
+/* Long enough for a process that must wait for a processor. */
 #define DEADLINE_NS (100 * MS)
 #define DISK        99 /* the version of a block that is read from the disk */
 
@@ -71,7 +71,7 @@ read_whole(unsigned count)
 	return right;
 }
 
-/* A late read takes the device out of use (health_test.c); not so here. */
+/* A late read takes the device out of service (health_test.c), but not here. */
 static void
 take_back(void)
 {
@@ -99,7 +99,7 @@ read_run(unsigned count)
 	return hits;
 }
 
-/* ---- as it should be ---------------------------------------------------------------- */
+/* ---- reads in time ------------------------------------------------------------- */
 
 static void
 test_runs(void)
@@ -126,7 +126,7 @@ test_runs(void)
 	OK(fc_fill(&rig.cache, &ticket[BLOCKS], &pages[0]) == FC_OK,
 	   "and can be filled");
 
-	/* In the middle of the run: dropped, its neighbours not. */
+	/* In the middle of the run: it is dropped, its neighbours are not. */
 	rig.flash.read_fault = FAULT_EIO;
 	OK(read_run(20) == 19 && status[0] == FC_MISS, "one that fails misses");
 	OK(!fc_read_would_hit(&rig.cache, &file, 0), "and is dropped");
@@ -216,7 +216,7 @@ test_all_pages_lost(void)
 
 	uint64_t start = fc_clock_ns();
 
-	/* No more than it may have to wait for the processor. */
+	/* At most as long as it may have to wait for the processor. */
 	rig.cache.read_deadline_ns = 60000 * MS;
 	OK(read_run(40) == 0 && fc_clock_ns() - start < 60000 * MS &&
 	       rig.flash.deferred_count == FC_QUEUE_DEPTH_READER,
@@ -230,7 +230,7 @@ test_all_pages_lost(void)
 
 /*
  * Block 0 is late, so the caller reads the disk into its page.  Then the device
- * answers: is what the caller has still what the disk held?
+ * answers: does the caller's page still hold what the disk held?
  */
 static bool
 late_read_spares_the_caller(void)
@@ -250,7 +250,7 @@ late_read_spares_the_caller(void)
 	return spared;
 }
 
-/* A slot may hold anything until its checksum was compared; and a miss must not. */
+/* Until its checksum was compared, a slot may hold anything; a miss must not. */
 static bool
 corrupt_read_spares_the_caller(void)
 {
@@ -292,7 +292,7 @@ let_go(const char *name)
 
 /*
  * Block 0 is late, and arrives at the worst moment: when block 1 has been read and
- * found good, and is about to be copied.  Is block 1 what the caller gets?
+ * checked, and is about to be copied.  Does the caller get block 1?
  */
 static bool
 late_page_harms_no_other(void)
@@ -312,7 +312,7 @@ late_page_harms_no_other(void)
 	return good;
 }
 
-/* The device lets go of what is stuck when it is asked for more. */
+/* The device completes what is stuck when it is asked for more. */
 static void
 start_and_go_on(FcDevice *device, FcTransfer *transfer)
 {
@@ -320,7 +320,7 @@ start_and_go_on(FcDevice *device, FcTransfer *transfer)
 	rig.flash.stuck = 0;
 }
 
-/* Block 0 is late, and comes together with block 1, which somebody waits for. */
+/* Block 0 is late, and arrives together with block 1, which a call waits for. */
 static void
 test_late_page_comes_with_another(void)
 {
@@ -355,7 +355,7 @@ test_late_page(void)
 	fc_test_broken = 0;
 }
 
-/* The last one of many does not hold the others up. */
+/* The last of many reads does not delay the others. */
 static bool
 others_are_taken_before(void)
 {
@@ -375,7 +375,7 @@ test_last_one(void)
 {
 	bool taken = false;
 
-	/* Who does not run for a while takes all of them late, but not every time. */
+	/* A process that cannot run takes all of them late, but not every time. */
 	for (int tries = 0; tries < 20 && !taken; tries++)
 		taken = others_are_taken_before();
 	OK(taken, "one of a run is late; the others were taken before");
@@ -402,7 +402,7 @@ test_whole_runs(void)
 	       count_of(FC_COUNT_hits) == 20 + BLOCKS,
 	   "of a run that lacks one block nothing is read or counted");
 
-	/* The last block is in the ring when it is looked for. */
+	/* The last block is in the ring when it is looked up. */
 	MUST(fc_read(&rig.cache, &file, BLOCKS, &pages[0], &ticket[0]) == FC_MISS);
 	page_make(&pages[0], 7, BLOCKS, 1);
 	MUST(fc_fill(&rig.cache, &ticket[0], &pages[0]) == FC_OK);
@@ -428,7 +428,7 @@ test_whole_runs(void)
 	rig_close(&rig);
 }
 
-/* ---- ahead of time ------------------------------------------------------------------- */
+/* ---- reading ahead ------------------------------------------------------------- */
 
 /* Read blocks first .. first + count - 1 one by one; how many were right? */
 static unsigned
@@ -469,7 +469,7 @@ test_ahead(void)
 	   "what is not cached is passed over");
 	OK(read_singly(BLOCKS - 4, 4) == 4, "the rest is read");
 
-	/* Some have come, some are under way, some were not asked for. */
+	/* Some have arrived, some are under way, some were not requested. */
 	rig.flash.reads = 0;
 	IGNORE(fc_read_ahead(&rig.cache, &file, 0, 4));
 	IGNORE(fc_read_ahead(&rig.cache, &file, 8, 4));
@@ -496,7 +496,7 @@ test_ahead(void)
 	rig_close(&rig);
 }
 
-/* The bytes of before a change are kept; is it the new ones that are read? */
+/* The bytes kept are from before a change; are the new ones read? */
 static bool
 change_is_seen(uint64_t broken)
 {
@@ -504,7 +504,7 @@ change_is_seen(uint64_t broken)
 
 	begin(4);
 	IGNORE(fc_read_ahead(&rig.cache, &file, 0, 3));
-	MUST(read_singly(2, 1) == 1); /* now all have come */
+	MUST(read_singly(2, 1) == 1); /* now all have arrived */
 	fc_change_begin(&rig.cache, &file, 0, 1, &change);
 	page_make(&pages[0], 7, 0, 2);
 	fc_change_end(&rig.cache, &file, &change);
@@ -552,7 +552,7 @@ test_ahead_and_hung(void)
 	rig.flash.holds = false;
 	OK(read_singly(0, BLOCKS) == BLOCKS, "when it answers, all is as it was");
 
-	/* Nobody comes for them, in no time however busy the machine is. */
+	/* They are not asked for, in no time however busy the machine is. */
 	fc_test_now_ns = fc_clock_ns();
 	IGNORE(fc_read_ahead(&rig.cache, &file, 0, 24));
 	OK(read_singly(50, 1) == 1 && fc_read_ahead(&rig.cache, &file, 60, 8) == 60,

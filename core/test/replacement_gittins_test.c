@@ -1,10 +1,9 @@
 /*
  * replacement_gittins_test.c
- *		What the policy learns: frequency where that pays, recency where that does,
- *		loops, scans, relations; and that no state, however torn, leads out of
- *		bounds.
+ *		What the policy learns: frequency or recency, whichever pays; loops, scans,
+ *		relations; and that no state, however torn, leads out of bounds.
  *
- * A cache of a few sets is played without the index: keys and nothing else.
+ * A cache of a few sets is simulated without the index: only keys.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -184,8 +183,8 @@ test_loops(void)
 }
 
 /*
- * Each new block is read four times, soon, and never again.  Strangers have to
- * be let in, and who was read four times has to go.
+ * Each new block is read four times, soon, and never again.  Strangers must be
+ * admitted, and blocks that were read four times must go.
  */
 static void
 test_recency(Random *random)
@@ -226,8 +225,8 @@ test_moving(Random *random)
 }
 
 /*
- * Two relations, both too large for the cache, read in the same way but for
- * this: every block of one is read again soon.
+ * Two relations, both too large for the cache, read in the same way except that every
+ * block of one is read again soon.
  */
 static void
 test_relations(void)
@@ -269,7 +268,7 @@ test_watched_sets(void)
 	policy->touched(&watched, 3);
 	OK(memcmp(before, shared_state, sizeof(before)) != 0, "some do");
 
-	/* While a cache is resized there may be more sets than it is told of. */
+	/* While a cache is resized, there may be more sets than the policy is told of. */
 	other.set_number = UINT32_MAX;
 	for (uint32_t count = 1; count < 3000; count++)
 	{

@@ -1,6 +1,6 @@
 /*
  * replacement_lfu_test.c
- *		LFU: who goes, who stays, what the ghost remembers, and that no state,
+ *		LFU: which blocks go and stay, what the ghost remembers, and that no state,
  *		however torn, leads out of bounds.
  *
  * SPDX-License-Identifier: PostgreSQL

@@ -1,11 +1,11 @@
 /*
  * resize_interleaving_test.c
- *		Growing and shrinking while others read and change: nothing stale ever comes
- *		of it, whoever does what meanwhile.
+ *		Growing and shrinking while others read and change: nothing stale ever results,
+ *		whatever the others do.
  *
  * Plays every interleaving of a change of size with changes, reads and fills of one
- * block that has to move (explore.h), as the library is and with each safeguard left
- * out.
+ * block that must move (explore.h), with the library intact and with each safeguard
+ * left out.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -27,7 +27,7 @@ static struct
 	bool staged; /* ... but not on flash */
 	uint32_t block;
 	uint64_t disk;    /* the block's version */
-	uint64_t over;    /* the last one whose change is over */
+	uint64_t over;    /* the last one whose change has ended */
 	uint32_t written; /* slots from here on must not be written */
 	bool wrong;
 } world;
@@ -104,7 +104,7 @@ changer(FcCache *cache)
 	change(cache, world.block, 1);
 }
 
-/* Cuts off so much that the index is walked. */
+/* Truncates so much that the index is walked. */
 static void
 truncater(FcCache *cache)
 {
@@ -146,7 +146,7 @@ resize(FcCache *cache, uint32_t sets)
 	if (fc_resize_begin(cache, sets * FC_WAYS) != FC_OK)
 		return;
 
-	/* It may have to wait for others, who stand still: close_world() ends it. */
+	/* It may have to wait for others that stand still: close_world() ends it. */
 	for (int step = 0; step < 2 && fc_resize_step(cache, 4); step++)
 		FC_POINT("stepped");
 }
@@ -164,7 +164,7 @@ resizer_to_and_fro(FcCache *cache)
 	resize(cache, world.from);
 }
 
-/* Takes what is staged to flash. */
+/* Writes staged blocks to flash. */
 static void
 flusher(FcCache *cache)
 {
@@ -172,8 +172,8 @@ flusher(FcCache *cache)
 }
 
 /*
- * Thousands of worlds are opened: memory and handles are used again, and nobody
- * asks the operating system who he is.
+ * Thousands of worlds are opened: memory and handles are reused, and no process asks
+ * the operating system for its identity.
  */
 #define PLACES 8
 
@@ -193,7 +193,7 @@ join(FcCache *cache, uint32_t place)
 	cache->token = 1U << 16 | place;
 }
 
-/* What the handle has got meanwhile is for the next one; not if it was cut off. */
+/* The next actor reuses what the handle acquired, unless the actor was killed. */
 static void
 leave(FcCache *cache, uint32_t place, bool killed)
 {
@@ -270,7 +270,7 @@ look_everywhere(FcCache *cache)
 	read_block(cache, false);
 }
 
-/* Whatever a dead resizer left is ended by the next one; then look. */
+/* The next resizer finishes what a dead one left; then look. */
 static bool
 close_world(void)
 {

@@ -1,6 +1,6 @@
 /*
  * resize_test.c
- *		Growing and shrinking in peace: what stays, what moves, what is waited for.
+ *		Growing and shrinking undisturbed: what stays, what moves, what is waited for.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -37,7 +37,7 @@ put(uint32_t block)
 	rig_flush(&rig);
 }
 
-/* Blocks below the limit that are served, and rightly. */
+/* Blocks below the limit that are served, and correctly. */
 static uint32_t
 count_hits(uint32_t limit)
 {
@@ -171,8 +171,8 @@ test_shrink(void)
 }
 
 /*
- * Who lays the memory out again after a crash knows the size of then, but has the
- * memory of the start.
+ * A layout after a crash is computed with the size of that moment, but for the memory
+ * of the start.
  */
 static void
 test_layout_is_of_the_maximum(void)
@@ -229,7 +229,7 @@ test_limits(void)
 	rig_close(&rig);
 }
 
-/* Slots that are written are waited for; then nobody writes there any more. */
+/* Slots being written are waited for; then they are not written any more. */
 static void
 test_drain(void)
 {
@@ -286,10 +286,10 @@ stage_beyond(uint32_t sets)
 }
 
 /*
- * The writer has begun to write a slot of a set that goes, and the device takes its
- * time.  When the room is given back, the host cuts the file off: is there still a
- * write under way that would land behind its new end, or in a slot that somebody
- * else was given when the cache grew again?
+ * The writer has begun to write a slot of a set that is removed, and the device takes
+ * its time.  When the room is given back, the host truncates the file: is a write
+ * still under way that would land beyond the new end, or in a slot assigned to
+ * another block when the cache grew again?
  */
 static bool
 writes_land_in_the_file(void)
@@ -314,7 +314,7 @@ writes_land_in_the_file(void)
 	      (off_t) fc_geometry_size(&rig.cache).room_slots * FC_BLOCK_SIZE;
 	in_file = rig.slow.deferred[0].asked.offset < end;
 
-	/* Then it lands, and the room is given back. */
+	/* Then it completes, and the room is given back. */
 	rig.slow.holds = false;
 	MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	MUST(fc_writer_end(writer, 0) == FC_OK);
@@ -336,7 +336,7 @@ test_drain_of_writes(void)
 	fc_test_broken = 0;
 }
 
-/* A device that stalls is waited for; one that is dead takes its blocks along. */
+/* A stalled device is waited for; a dead one takes its blocks with it. */
 static void
 test_stalls(void)
 {

@@ -1,7 +1,7 @@
 /*
  * revival_test.c
- *		What is left of a cache when its server starts again: what stays, what is
- *		dropped, whose memory is refused, and what the audit makes of nonsense.
+ *		What remains of a cache when its server starts again: what stays, what is
+ *		dropped, whose memory is refused, and how the audit treats nonsense.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -68,7 +68,7 @@ test_dropped_files_leave_nothing(void)
 	scene_close();
 }
 
-/* Compared by one, when another wakes it: what that one does then stays. */
+/* One process compares while another wakes the file: what the other does stays. */
 static FcFile changer;
 
 static void
@@ -181,7 +181,7 @@ test_memory_that_is_not_ours(void)
 	scene_close();
 }
 
-/* Keys that are no keys must not lead anybody astray. */
+/* Keys that are no keys must do no harm. */
 static void
 test_audit_drops_impossible_entries(void)
 {
@@ -192,7 +192,7 @@ test_audit_drops_impossible_entries(void)
 	set = fc_set(scene.a->shared, 0);
 	atomic_store(&set->key[60], fc_key(4000000, 1));
 	atomic_store(&set->meta[60], FC_VALID);
-	atomic_store(&set->key[61], fc_key(63, 1)); /* a number never given */
+	atomic_store(&set->key[61], fc_key(63, 1)); /* a number never assigned */
 	atomic_store(&set->meta[61], FC_VALID);
 	atomic_store(&set->meta[62], FC_FILLING | 0xffffULL << 32);
 	restart();
@@ -205,7 +205,7 @@ test_audit_drops_impossible_entries(void)
 	scene_close();
 }
 
-/* Numbers of the ring's, of files' and of the table of cache policies may be any. */
+/* Numbers of ring pages, files and cache policies may have any value. */
 static void
 test_numbers_written_over(void)
 {
@@ -226,7 +226,7 @@ test_numbers_written_over(void)
 	atomic_store(&shared->cache_policies_used, 1);
 	restart();
 
-	/* Killed when it has got a page, and nothing is in it yet. */
+	/* Killed when it has taken a page, with nothing in it yet. */
 	MUST(fc_process_begin(&scene.b) == FC_OK &&
 	     fc_staging_take(&scene.b, &ref));
 	fc_process_end(&scene.b);
@@ -252,8 +252,8 @@ change_pinned(void)
 }
 
 /*
- * The block was being written when all died, and changes under the audit's eyes:
- * nobody will ever come to unpin its slot.
+ * The block was being written when all died, and changes during the audit: no process
+ * will ever unpin its slot.
  */
 static void
 test_audit_leaves_no_pin(void)
@@ -279,7 +279,7 @@ test_audit_leaves_no_pin(void)
 	scene_close();
 }
 
-/* What is counted begins anew, and so does what is made of it. */
+/* Counters begin anew, and so do the values derived from them. */
 static void
 test_health_begins_anew(void)
 {

@@ -1,15 +1,16 @@
 /*
  * scene.h
  *		A scene for interleavings: two or three processes, one set of slots, and
- *		points at which one is stopped while another one acts.
+ *		points at which one process is stopped while another one acts.
  *
- * "Another process" is a second handle with a token of its own; where death
- * matters it is a child.  One set of 64 slots, so that everything collides.
+ * "Another process" is a second handle with a token of its own; where death matters,
+ * it is a child.  There is one set of 64 slots, so that everything collides.
  *
- * A scenario says whether something went wrong.  It is played as the library is
- * (nothing may), with the mechanism left out that guards the moment (it must: the
- * control), and where several mechanisms back each other up, with each of them left
- * out alone (nothing may, and the control leaves out all of them).
+ * A scenario reports whether something went wrong.  It is played with the library
+ * intact (nothing may go wrong), and with the mechanism left out that guards the
+ * moment (something must go wrong: the control).  Where several mechanisms back each
+ * other up, it is also played with each of them left out alone (nothing may go
+ * wrong), and the control leaves out all of them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -196,7 +197,7 @@ is_hit(FcCache *cache, FcFile *file, uint32_t block)
 	return fc_read(cache, file, block, &page, &ticket) == FC_OK;
 }
 
-/* What is staged goes to flash: the writer's part.  False if nobody can be it. */
+/* Write staged blocks to flash: the writer's part.  False if there can be no writer. */
 static bool
 flush(FcCache *cache)
 {
@@ -217,7 +218,7 @@ cache_block(FcCache *cache, FcFile *file, uint32_t block)
 	MUST(flush(cache));
 }
 
-/* Read other blocks than 3, more than there are slots. */
+/* Read blocks other than 3, more than there are slots. */
 UNUSED static void
 fill_the_set(FcCache *cache, FcFile *file)
 {
@@ -229,7 +230,7 @@ fill_the_set(FcCache *cache, FcFile *file)
 	}
 }
 
-/* Can every slot be used, and every block cached? */
+/* Can every slot be used and every block be cached? */
 UNUSED static bool
 something_is_stuck(FcCache *cache, FcFile *file)
 {
@@ -321,7 +322,7 @@ write_block_3(void)
 	write_block(&scene.b, &scene.same, 3);
 }
 
-/* The generation has moved, the entries still stand. */
+/* The generation has advanced; the entries are still there. */
 UNUSED static void
 truncate_half_way(void)
 {
@@ -345,7 +346,7 @@ stop_myself(void)
 	raise(SIGSTOP);
 }
 
-/* A child that has stopped itself at a point of what it does, which says whether it went well. */
+/* A child that has stopped itself at a point, and reports whether it succeeded. */
 UNUSED static pid_t
 start_child(const char *point, bool (*act)(FcCache *))
 {
@@ -372,7 +373,7 @@ kill_child(pid_t child)
 	MUST(waitpid(child, NULL, 0) == child);
 }
 
-/* Let it go on to its end; true if it says that it went well. */
+/* Let it run to its end; true if it reports success. */
 UNUSED static bool
 let_finish(pid_t child)
 {
@@ -398,8 +399,8 @@ typedef struct Scenario
 {
 	const char *title;
 	bool (*play)(void);
-	uint64_t control;   /* left out together, it goes wrong */
-	uint64_t backup[4]; /* left out alone, it does not */
+	uint64_t control;   /* with these left out together, it goes wrong */
+	uint64_t backup[4]; /* with one of these left out, it does not */
 } Scenario;
 
 static bool
@@ -416,7 +417,7 @@ play(const Scenario *scenario, uint32_t files, uint64_t broken)
 	return wrong;
 }
 
-/* Each in a cache with numbers for so many files. */
+/* Play each in a cache with numbers for so many files. */
 static void
 play_all(const Scenario *scenarios, size_t count, uint32_t files)
 {

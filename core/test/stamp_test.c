@@ -1,9 +1,10 @@
 /*
  * stamp_test.c
- *		Files that outlive the server: whose blocks count in the next life?
+ *		Files that outlive the server: whose blocks are valid in the next life?
  *
- * Each scenario says whether a wrong block came out after the restart (lives.h).  It is
- * run as the library is, and with the mechanism left out that guards the moment.
+ * Each scenario reports whether a wrong block was served after the restart (lives.h).
+ * It is run with the library intact, and with the mechanism left out that guards the
+ * moment.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -67,9 +68,9 @@ other_device_while_down(void)
 	return wrong_after_restart();
 }
 
-/* ---- who is killed while he writes ----------------------------------------------------- */
+/* ---- killed writers -------------------------------------------------------------- */
 
-/* All in one tick: a write is over; the next one is cut off. */
+/* All in one tick: one write has ended; the next one is interrupted. */
 static bool
 writer_killed(void)
 {
@@ -78,7 +79,7 @@ writer_killed(void)
 	write_block(scene.a, &scene.file, 4);
 	(void) read_block(scene.a, &scene.file, 3);
 	begin_write(scene.a, &scene.file, 3, &change);
-	/* Its block comes back by a reader that was faster than the write. */
+	/* A reader that was faster than the write brings its block back. */
 	(void) read_block(&scene.b, &scene.same, 3);
 	real_write(3);
 	return wrong_after_restart();
@@ -93,7 +94,7 @@ begin_late_write(void)
 	(void) read_block(scene.a, &scene.file, 3);
 }
 
-/* One stamps while another, who is killed then, writes: in one tick. */
+/* One process stamps while another writes and is then killed: in one tick. */
 static bool
 stamp_beside_a_writer(void)
 {
@@ -107,7 +108,7 @@ stamp_beside_a_writer(void)
 	return wrong_after_restart();
 }
 
-/* The other one begins between the look at the counts and the stamp. */
+/* The other change begins between the look at the counts and the stamp. */
 static bool
 write_before_the_stamp(void)
 {
@@ -201,7 +202,7 @@ sync_failed(void)
 
 /* ---- sleepers --------------------------------------------------------------------------- */
 
-/* A file that sleeps is changed first, and read then. */
+/* A sleeping file is changed first, and then read. */
 static bool
 sleeper_changed(void)
 {
@@ -227,7 +228,7 @@ write_meanwhile(void)
 	write_block(&scene.b, &file, 3);
 }
 
-/* The reader's comparison comes when a writer has woken and changed the file. */
+/* The reader compares after a writer has woken and changed the file. */
 static bool
 woken_by_two(void)
 {
@@ -241,7 +242,7 @@ woken_by_two(void)
 	return read_block(scene.a, &file, 3);
 }
 
-/* Truncated whole while it slept: blocks that nobody looked at are gone, too. */
+/* Truncated completely while asleep: blocks that were not looked up go, too. */
 static bool
 sleeper_cut_off(void)
 {
@@ -256,9 +257,9 @@ sleeper_cut_off(void)
 	return read_block(scene.a, &file, 3);
 }
 
-/* ---- who changes files behind the cache -------------------------------------------------- */
+/* ---- changes behind the cache's back ------------------------------------------- */
 
-/* Nobody announces it; then a process uses the file that had not done so yet. */
+/* The change is not announced; then a process uses the file for the first time. */
 static bool
 changed_behind_a_reader(void)
 {
@@ -269,7 +270,7 @@ changed_behind_a_reader(void)
 	return read_block(scene.a, &file, 3);
 }
 
-/* ... or one of those that know it changes another block, and all are killed. */
+/* ... or a process that knows the file changes another block, and all are killed. */
 static bool
 changed_behind_a_writer(void)
 {
@@ -280,7 +281,7 @@ changed_behind_a_writer(void)
 	return wrong_after_restart();
 }
 
-/* In the tick of an announced change nobody can tell; the size tells. */
+/* Within the tick of an announced change only the size can reveal it. */
 static bool
 longer_in_the_same_tick(void)
 {
@@ -292,9 +293,9 @@ longer_in_the_same_tick(void)
 	return wrong_after_restart();
 }
 
-/* ---- memory that was written over -------------------------------------------------------- */
+/* ---- overwritten memory -------------------------------------------------------- */
 
-/* Counters say that nothing of the file is cached; then it is cut off. */
+/* Counters say that nothing of the file is cached; then it is truncated. */
 static bool
 counters_written_over(void)
 {
@@ -318,7 +319,7 @@ typedef struct Scenario
 {
 	const char *title;
 	bool (*play)(void);
-	uint64_t control; /* left out together, it goes wrong */
+	uint64_t control; /* with these left out together, it goes wrong */
 } Scenario;
 
 #define B(name) FC_BREAK_##name
@@ -365,7 +366,7 @@ play(const Scenario *scenario, uint64_t broken)
 {
 	scene_open();
 
-	/* Who looks at a stamp in between is a second safeguard of all the others. */
+	/* A look at a stamp in between is a second safeguard of all the others. */
 	fc_test_broken = broken != 0 ? broken | FC_BREAK_ACCUSE : 0;
 
 	bool wrong = scenario->play();
@@ -376,7 +377,7 @@ play(const Scenario *scenario, uint64_t broken)
 	return wrong;
 }
 
-/* ---- nobody is accused who did no wrong --------------------------------------------- */
+/* ---- no false accusation ------------------------------------------------------- */
 
 static void
 write_of_b(void)
@@ -385,7 +386,7 @@ write_of_b(void)
 	write_block(&scene.b, &scene.same, 5);
 }
 
-/* Whoever may look between two steps of another's change, or is late, sees no stranger. */
+/* A look between two steps of another's change, or a late one, accuses nobody. */
 static void
 test_only_strangers_are_accused(void)
 {
@@ -401,7 +402,7 @@ test_only_strangers_are_accused(void)
 		(void) read_block(scene.a, &scene.file, i);
 	}
 
-	/* Under a change that is under way. */
+	/* While a change is under way. */
 	tick();
 	begin_write(&scene.b, &scene.same, 3, &change);
 	real_write(3);
@@ -419,7 +420,7 @@ test_only_strangers_are_accused(void)
 	scene.accused += !fc_stamp_set(scene.a, &permit, &scene.inode);
 	MUST(stop_act == NULL);
 
-	/* A writer who is killed leaves no stamp, and a file that is new has none. */
+	/* A killed writer leaves no stamp, and a new file has none. */
 	begin_write(&scene.b, &scene.same, 3, &change);
 	real_write(3);
 	look_before(scene.a, &scene.file);

@@ -1,8 +1,8 @@
 /*
  * stop.h
- *		Stop at a point within the library, once, and let another one act.
+ *		Stopping once at a point within the library, to let another process act.
  *
- * fc_test_point has to be on_point for that.
+ * For this, fc_test_point must be on_point.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

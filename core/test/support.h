@@ -1,7 +1,7 @@
 /*
  * support.h
  *		What several tests share: a cache on a device in memory that can fail,
- *		pages that say whose they are, and random numbers with a seed.
+ *		pages that identify themselves, and random numbers with a seed.
  *
  * Everything lies in MAP_SHARED memory, so a forked child works on the same
  * cache as its parent.
@@ -30,7 +30,7 @@
 
 #define UNUSED __attribute__((unused))
 
-/* A test that cannot even set its scene up has nothing to say. */
+/* A test that cannot even set up its scene proves nothing. */
 #define MUST(condition)                                                        \
 	do                                                                         \
 	{                                                                          \
@@ -42,7 +42,7 @@
 		}                                                                      \
 	} while (0)
 
-/* For answers that must be checked, where a test does not care. */
+/* For answers that must be checked, in tests that do not care about them. */
 #define IGNORE(answer) ((void) !(answer))
 
 /* ---- random numbers --------------------------------------------------------- */
@@ -88,9 +88,9 @@ typedef enum Fault
 	FAULT_EIO,
 	FAULT_EINTR,
 	FAULT_SHORT,
-	FAULT_FLIP,      /* done, but for one bit */
-	FAULT_TORN,      /* write: half of it arrives, and it says all did */
-	FAULT_LOST,      /* write: nothing arrives, and it says all did */
+	FAULT_FLIP,      /* done, except for one bit */
+	FAULT_TORN,      /* write: half of it arrives; reports success */
+	FAULT_LOST,      /* write: nothing arrives; reports success */
 	FAULT_MISDIRECT, /* done at the next slot */
 	FAULT_COUNT
 } Fault;
@@ -102,22 +102,22 @@ typedef struct MemoryDevice
 	size_t size;
 	Fault read_fault; /* of the next read */
 	Fault write_fault;
-	bool fault_stays;      /* of every read and write, not of the next one */
+	bool fault_stays;      /* for all reads and writes, not only the next */
 	void (*on_read)(void); /* done before the next read */
 	unsigned reads;
 	unsigned writes;
 
-	/* Of a device that takes its time; see memory_device_defer(). */
-	bool holds;        /* nothing gets done */
-	bool last_first;   /* the last to come is done first */
-	unsigned stuck;    /* so many, the oldest, do not get done */
+	/* For a device that takes its time; see memory_device_defer(). */
+	bool holds;        /* nothing is completed */
+	bool last_first;   /* the last to arrive is done first */
+	unsigned stuck;    /* so many of the oldest are not completed */
 	unsigned delay_us; /* from the start of a transfer to its end */
 	unsigned deferred_count;
 	unsigned deferred_most; /* at once */
 	struct
 	{
 		FcTransfer *transfer;
-		FcTransfer asked; /* as it was when it began, like a kernel's own */
+		FcTransfer asked; /* a copy from its beginning, as a kernel has */
 		uint64_t start_ns;
 	} deferred[FC_QUEUE_DEPTH_MAX];
 } MemoryDevice;
@@ -230,7 +230,7 @@ deferred_do(FcDevice *device, const FcTransfer *asked)
 	return result < 0 ? -errno : result;
 }
 
-/* Bytes move when a transfer is done, not when it begins: as late as they can. */
+/* Bytes are copied when a transfer ends, not when it begins: as late as possible. */
 static FcTransfer *
 deferred_finished(FcDevice *device)
 {
@@ -252,7 +252,7 @@ deferred_finished(FcDevice *device)
 	return transfer;
 }
 
-/* The bytes of what is stuck arrive now, though nobody has asked yet. */
+/* Let the bytes of stuck transfers arrive now, before anyone asks. */
 UNUSED static void
 memory_device_let_go(MemoryDevice *flash)
 {
@@ -267,7 +267,7 @@ static const FcDeviceOps deferred_ops = { .read = memory_read,
 	                                      .start = deferred_start,
 	                                      .finished = deferred_finished };
 
-/* From now on transfers take their time, as holds, last_first and delay_us say. */
+/* From now on, holds, last_first and delay_us determine when transfers are done. */
 UNUSED static void
 memory_device_defer(MemoryDevice *flash)
 {
@@ -299,7 +299,7 @@ typedef struct Rig
 {
 	FcCache cache;
 	MemoryDevice flash;
-	MemoryDevice slow; /* the same bytes, for a writer that has to wait */
+	MemoryDevice slow; /* the same bytes, for a writer that must wait */
 	void *memory;
 	size_t memory_size;
 } Rig;
@@ -331,7 +331,7 @@ rig_open(Rig *rig, uint32_t slots, uint32_t files)
 	rig_open_with(rig, &config);
 }
 
-/* Another handle on the same cache: another process, as far as core can tell. */
+/* Another handle on the same cache: to core, another process. */
 UNUSED static void
 rig_attach(Rig *rig, FcCache *other)
 {
@@ -349,7 +349,7 @@ rig_detach(FcCache *other)
 
 #define FLUSH_NS 60000000000ULL
 
-/* What was filled is on flash now: the writer's part, in another process else. */
+/* Write all fills to flash: the writer's part, otherwise done by another process. */
 UNUSED static void
 rig_flush(Rig *rig)
 {
@@ -390,7 +390,7 @@ typedef struct Page
 	uint64_t word[FC_BLOCK_SIZE / 8];
 } __attribute__((aligned(FC_IO_ALIGN))) Page;
 
-/* A page no two of which are alike anywhere: of a file, a block, a version. */
+/* A page of a file, block and version that differs from all others everywhere. */
 UNUSED static void
 page_make(Page *page, uint32_t file, uint32_t block, uint64_t version)
 {
@@ -411,7 +411,7 @@ page_is(const Page *page, uint32_t file, uint32_t block, uint64_t version)
 	return memcmp(page, &expected, sizeof(expected)) == 0;
 }
 
-/* A change of blocks, as a host announces it; nobody looks what the file holds then. */
+/* A change of blocks as a host announces it, where the file's content is irrelevant. */
 UNUSED static void
 change_blocks(FcCache *cache, FcFile *file, uint32_t first, uint32_t count)
 {
@@ -421,7 +421,7 @@ change_blocks(FcCache *cache, FcFile *file, uint32_t first, uint32_t count)
 	fc_change_end(cache, file, &change);
 }
 
-/* Put a block of the file into the cache; true if it took it. */
+/* Put a block of the file into the cache; true if the cache took it. */
 UNUSED static bool
 rig_put(Rig *rig, const FcFile *file, uint32_t block)
 {

@@ -3,7 +3,7 @@
  *		The few lines a test needs: OK(condition, "sentence, printf style").
  *
  * A test program prints its plan at the end (tap_done()), so that one that dies
- * half-way is a failure.
+ * half-way counts as a failure.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -41,7 +41,7 @@ tap_ok(bool good, const char *file, int line, const char *format, ...)
 
 #define OK(condition, ...) tap_ok((condition), __FILE__, __LINE__, __VA_ARGS__)
 
-/* What this machine cannot show; the reason stands in the output. */
+/* Skip what this machine cannot show; the output has the reason. */
 #define SKIP(what, why)                                                        \
 	do                                                                         \
 	{                                                                          \
@@ -51,7 +51,7 @@ tap_ok(bool good, const char *file, int line, const char *format, ...)
 
 /*
  * Name a file or folder "NAME.XXXXXX" for mkstemp() or mkdtemp(), in memory if it is
- * written much: in the folders of this run, if tools/scratch.sh made some.
+ * written heavily, and in the folders of this run if tools/scratch.sh made some.
  */
 __attribute__((unused)) static void
 tap_scratch(char *path, size_t size, const char *name, bool in_memory)

@@ -1,8 +1,8 @@
 /*
  * wear_test.c
- *		What was written in a day is known over restarts, whatever becomes of the cache.
+ *		A day's writes are known over restarts, whatever becomes of the cache.
  *
- * Lives of a cache on files of its own, by a clock and on a machine of the test's.
+ * Lives of a cache on its own files, with a clock and a machine that the test controls.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -86,7 +86,7 @@ end(void)
 	kill_life();
 }
 
-/* Blocks that nobody has read before; how many of them got to flash? */
+/* Read blocks for the first time; how many of them were written to flash? */
 static uint32_t
 put(uint32_t count)
 {
@@ -110,7 +110,7 @@ put(uint32_t count)
 	return done;
 }
 
-/* As housekeeping does, until all that is due has arrived. */
+/* Act as housekeeping does until everything due has been written. */
 static void
 save(void)
 {
@@ -219,7 +219,7 @@ test_cold(void)
 	end();
 }
 
-/* The same bytes in another file: nobody wrote them here a hundred times. */
+/* The same bytes in another file: they were not written here a hundred times. */
 static void
 test_copy(void)
 {
@@ -261,7 +261,7 @@ test_killed(void)
 	end();
 }
 
-/* The last record, or a byte of it, did not arrive. */
+/* The last record, or one byte of it, was not written. */
 static void
 tear(off_t place)
 {
@@ -320,7 +320,7 @@ test_torn(void)
 	   "(control) at one place only there would be none before");
 }
 
-/* A device of the test's that takes a record and does nothing with it. */
+/* A device of the test that accepts a record and does nothing with it. */
 static void
 never_start(FcDevice *device, FcTransfer *transfer)
 {
@@ -377,7 +377,7 @@ test_boot(void)
 	OK(day_blocks() == 10, "until it counts no more");
 	end();
 
-	/* Booted every 20 minutes, for ever: what is written still sums up, and goes. */
+	/* Booted every 20 minutes, for ever: writes still sum up, and expire. */
 	make_files();
 	for (int i = 0; i < 30; i++)
 	{
@@ -457,7 +457,7 @@ test_bucket(void)
 	end();
 }
 
-/* Killed at once, with what was saved up on record: blocks written in the next life. */
+/* Killed at once, with the saved-up budget on record: the next life's blocks. */
 static uint32_t
 written_after_savings(uint64_t broken)
 {
@@ -478,7 +478,7 @@ written_after_savings(uint64_t broken)
 	return blocks;
 }
 
-/* Started and killed for so long: blocks written. */
+/* Blocks written while it is started and killed for so long. */
 static uint64_t
 written_by_the_killed(uint64_t broken, int seconds)
 {
@@ -511,7 +511,7 @@ test_killed_again_and_again(void)
 	uint64_t burst = BURST / FC_BLOCK_SIZE;
 	uint64_t blocks = written_by_the_killed(0, 200);
 
-	/* One block more each time, which makes a bucket that is almost empty run dry. */
+	/* One more block each time, which empties a bucket that is almost empty. */
 	OK(blocks > share / 2 && blocks <= share + burst + 10,
 	   "who is killed again and again stays within the budget: %llu blocks",
 	   (unsigned long long) blocks);
@@ -568,7 +568,7 @@ test_files(void)
 	   (unsigned long long) day_blocks());
 	end();
 
-	/* Of another machine, whose clock is another one. */
+	/* From another machine, whose clock differs. */
 	make_files();
 	begin();
 	MUST(put(100) == 100);
@@ -649,7 +649,7 @@ main(void)
 	test_killed_again_and_again();
 	test_files();
 	test_wild();
-	test_hangs(); /* the last: that device is never done */
+	test_hangs(); /* the last, since that device never finishes */
 	for (int i = 0; i < FILES; i++)
 		(void) unlink(path[i]);
 	return tap_done();

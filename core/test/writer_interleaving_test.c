@@ -2,8 +2,9 @@
  * writer_interleaving_test.c
  *		The moments of a block on its way to flash: staged, being written, written.
  *
- * As interleaving_test.c, with a writer beside the two processes, and a device
- * that does nothing until it is let, and then, if told so, the last thing first.
+ * As interleaving_test.c, but with a writer in addition to the two processes, and a
+ * device that does nothing until it is allowed to, and then, if told so, starts with
+ * the last transfer.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -118,8 +119,8 @@ page_is_used_again_under_a_reader(void)
 
 /*
  * The change has emptied the entry and is about to give the page back.  The writer
- * does so before it, block 4 takes the page, the change goes on, and block 5
- * finds a free page.
+ * gives it back first, block 4 takes the page, the change continues, and block 5 finds
+ * a free page.
  */
 static void
 give_page_to_block_4(void)
@@ -182,7 +183,7 @@ page_of_others_is_not_handed_over(void)
 	       !holds_wrong(scene.a, &scene.file, 3);
 }
 
-/* A filler is killed when its block can be found: the writer takes it to flash. */
+/* A filler is killed when its block can be found: the writer writes it to flash. */
 static bool
 published_by_the_dead_gets_to_flash(void)
 {
@@ -192,7 +193,7 @@ published_by_the_dead_gets_to_flash(void)
 	       !holds_wrong(scene.a, &scene.file, 3);
 }
 
-/* A block that moves on to flash under its reader is a hit all the same. */
+/* A block that is written to flash while it is being read is still a hit. */
 static bool
 page_goes_to_flash_under_a_reader(void)
 {
@@ -210,7 +211,7 @@ page_goes_to_flash_under_a_reader(void)
 	return false;
 }
 
-/* ---- changes of what is being written ------------------------------------------------------ */
+/* ---- changes of blocks being written ------------------------------------------- */
 
 static bool
 write_while_the_device_writes(void)
@@ -229,7 +230,7 @@ write_while_the_device_writes(void)
 	return wrong;
 }
 
-/* At each step of the writer with the page. */
+/* At each step that the writer takes with the page. */
 static bool
 write_at_each_step_of_the_writer(void)
 {
@@ -254,7 +255,7 @@ write_at_each_step_of_the_writer(void)
 	return false;
 }
 
-/* The old copy arrives last, where another block has been put meanwhile. */
+/* The old copy arrives last, in a slot where another block was put meanwhile. */
 static bool
 slot_given_away_under_the_device(void)
 {
@@ -317,8 +318,8 @@ number_used_again_under_the_device(void)
 }
 
 /*
- * A second writer comes while the first one's write of block 3 is under way, and
- * block 3 has changed.  What the first one had begun arrives last.
+ * A second writer begins while the first one's write of block 3 is under way, and
+ * block 3 has changed.  The first one's write arrives last.
  */
 static bool
 second_writer_under_the_first(void)
@@ -394,7 +395,7 @@ static const Scenario scenarios[] = {
 	  { B(WRITER_GONE), B(CRC) } },
 };
 
-/* With so few numbers that files lose theirs to others. */
+/* With so few numbers that files displace each other. */
 static const Scenario displacing[] = {
 	{ "a number is used again while the device writes a block of it",
 	  number_used_again_under_the_device,

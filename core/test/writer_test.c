@@ -1,7 +1,7 @@
 /*
  * writer_test.c
- *		The staging ring and its writer: full rings, waiting updates, devices that
- *		are late, out of order, short or broken, and rest.
+ *		The staging ring and its writer: full rings, waiting updates, rest, and devices
+ *		that are late, out of order, short or broken.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -149,7 +149,7 @@ test_full(void)
 		MUST(fc_writer_drain(writer, FLUSH_NS) == FC_OK);
 	}
 
-	/* All slots of the cache are taken: what comes next has to evict. */
+	/* All slots of the cache are used: the next fill must evict a block. */
 	uint64_t evicted = count_of(FC_COUNT_eviction_aged_out);
 
 	rig.slow.holds = true;
@@ -318,7 +318,7 @@ test_modes(void)
 	end();
 }
 
-/* ---- who stands in ---------------------------------------------------------------- */
+/* ---- standing in for the writer ------------------------------------------------ */
 
 #define LIMIT (2 * SECOND)
 
@@ -345,7 +345,7 @@ end_without_writer(void)
 	rig_close(&rig);
 }
 
-/* As a checkpoint does it: change blocks, one by one.  Says how many stay cached. */
+/* Change blocks one by one, as a checkpoint does.  Returns how many stay cached. */
 static unsigned
 checkpoint(uint32_t first, uint32_t end_block, uint64_t version)
 {
@@ -459,7 +459,7 @@ test_stand_in_hangs(void)
 	end_without_writer();
 }
 
-/* Stands in for a writer until the device has hung for ten seconds, or for ever. */
+/* Stand in for a writer until the device has hung for ten seconds, or for ever. */
 static bool
 comes_back(unsigned patience_s)
 {
@@ -488,7 +488,7 @@ test_control_limit(void)
 		begin_without_writer(2 * ring);
 		rig.slow.holds = true;
 		fc_test_broken = broken ? FC_BREAK_STAND_IN_LIMIT : 0;
-		/* Who hangs is told soon; who does not has all the time he needs. */
+		/* The control shows soon that it hangs; the other has all the time it needs. */
 		OK(comes_back(broken ? 2 : 60) == !broken,
 		   "%s limit a device that hangs holds it up%s",
 		   broken ? "without a" : "with a", broken ? "" : " no longer");
