@@ -36,7 +36,7 @@
 #include "reader.h"
 #include "wear.h"
 
-/* A read that flash has not answered by then goes to disk; the host may change it. */
+/* The deadline of a read from flash, unless the host sets another. */
 #define READ_DEADLINE_NS 50000000
 
 /* ---- creating one, and taking part ------------------------------------- */

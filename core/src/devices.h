@@ -52,7 +52,7 @@ extern void fc_devices_read_done(FcCache *cache, const FcDevice *device,
 extern void fc_devices_write_done(FcCache *cache, const FcDevice *device,
                                   uint64_t ns, FcOutcome outcome);
 
-/* The slot's content did not match its CRC32C, though nobody was writing it. */
+/* The slot's content did not match its CRC32C, though no process was writing it. */
 extern void fc_devices_slot_corrupt(FcCache *cache, uint32_t slot);
 
 #endif

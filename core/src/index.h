@@ -2,9 +2,7 @@
  * index.h
  *		The entries of the index, and the calls that the rest of core may use.
  *
- * index.c describes the life of an entry, claim.c who may claim one.
- *
- * index.c says what becomes of an entry; claim.c who may have it.
+ * index.c describes the life of an entry, claim.c how a process claims one.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -96,7 +94,7 @@ fc_key_file(uint64_t key)
 	return (uint32_t) (key >> 32);
 }
 
-/* A set: 64 entries and the replacement policy's state behind them. */
+/* A set: 64 entries, followed by the replacement policy's state. */
 typedef struct FcSet
 {
 	FcAtomic64 generation; /* + 1 at every change of a block of this set */
@@ -172,7 +170,7 @@ extern void fc_index_invalidate_file(FcCache *cache, uint32_t number,
                                      uint32_t first, uint32_t last);
 extern void fc_index_clear(FcCache *cache);
 
-/* ---- claim.c: who gets a slot ------------------------------------------------- */
+/* ---- claim.c: claiming a slot ------------------------------------------------- */
 
 /*
  * Claim a way for the ticket's block.  On FC_OK the caller owns the slot and

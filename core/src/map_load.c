@@ -101,7 +101,7 @@ take_files(FcCache *cache, uint64_t nonce)
 	uint64_t size;
 	uint32_t taken = 0;
 
-	/* The first chunk says how many there are. */
+	/* The first chunk says how many files there are. */
 	if (files == NULL ||
 	    !fc_map_transfer(cache->devices[0].fd, files, FC_MAP_CHUNK,
 	                     fc_map_files_begin(shared), false))

@@ -93,7 +93,7 @@ typedef struct FcDiskFiles
 	uint32_t replacement_hash;
 	uint32_t file_count;  /* numbers */
 	uint32_t set_count;   /* the maximum: homes depend on it */
-	uint32_t record_size; /* bytes, the replacement policy's state included */
+	uint32_t record_size; /* bytes, including the replacement policy's state */
 	uint64_t replacement_size;
 } FcDiskFiles;
 

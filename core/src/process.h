@@ -10,7 +10,7 @@
 #include "shared.h"
 
 /*
- * A place in the table of processes: who has it, in one word.
+ * A place in the table of processes; one word identifies the process that has it.
  *
  *	bits 42-63	pid; 0 = free (Linux has no pid beyond 2^22)
  *	bits 16-41	when it was started, in clock ticks since boot; 0 = not known

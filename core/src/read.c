@@ -4,7 +4,7 @@
  *
  *	look up		note mode and generations, find the entry
  *	read		the slot, into a page of the process's own (reader.c); or, if the
- *				block has not got there yet, the page of the staging ring
+ *				block is not there yet, the page of the staging ring
  *	judge		is the CRC32C right, and are the whole entry, the file's
  *				generation and the mode still the same?
  *	copy		only now, into the caller's buffer
@@ -118,7 +118,7 @@ missed(FcCache *cache, const FcTicket *ticket)
 
 /* ---- runs ---------------------------------------------------------------------- */
 
-/* What was asked for, and the entries that were found. */
+/* The request, and the entries that were found. */
 typedef struct Run
 {
 	FcCache *cache;

@@ -121,7 +121,7 @@ typedef struct FcCache
 	const FcReplacement *replacement;
 	FcDevice *devices; /* as many as the config said */
 	uint32_t process;  /* own number in the process table */
-	uint32_t token;    /* own name as an owner; 0 = not begun */
+	uint32_t token;    /* identifies it as an owner; 0 = not begun */
 	void *scratch;     /* one aligned block, for the copy that is written */
 
 	/* The limit for a read from flash; 50 ms unless set. */

@@ -3,7 +3,7 @@
  *		CRC32C (Castagnoli), the checksum of every slot.
  *
  * Uses the processor's instruction where there is one and a table otherwise;
- * both give the same values (RFC 3720, appendix B.4 holds them to it).
+ * both give the same values (checked against RFC 3720, appendix B.4).
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -112,7 +112,7 @@ typedef struct FcCurveReading
 	double disk_read_ms[FC_CURVE_KINDS];
 	double flash_read_ms[FC_CURVE_KINDS];
 	double sample_rate; /* the part of all blocks that is in the sample */
-	uint32_t tracked;   /* blocks of it that were seen */
+	uint32_t tracked;   /* blocks of the sample that were seen */
 } FcCurveReading;
 
 extern void fc_curve_read(FcCurve *curve, FcCurveReading *out);

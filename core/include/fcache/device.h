@@ -54,7 +54,7 @@ typedef struct FcIdentity
 typedef struct FcLabel
 {
 	bool whole; /* there is one, of this version, with the right CRC */
-	bool other_version;  /* ... of another one */
+	bool other_version;  /* ... of another version */
 	bool damaged;        /* ... with a wrong CRC */
 	bool clean;          /* the file holds a map of all its slots */
 	uint32_t slot_count; /* of this file */
@@ -81,7 +81,7 @@ typedef struct FcTransfer
 	void *page; /* FC_BLOCK_SIZE bytes, aligned to FC_IO_ALIGN */
 	off_t offset;
 	void *tag;      /* the caller's own */
-	ssize_t result; /* once it is done: bytes, or -errno */
+	ssize_t result; /* when it is done: bytes, or -errno */
 } FcTransfer;
 
 /*

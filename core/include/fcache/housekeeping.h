@@ -30,7 +30,7 @@ typedef struct FcSize
 {
 	uint32_t slots;      /* in use for fills */
 	uint32_t slots_max;  /* the most it can grow to */
-	uint32_t room_slots; /* that the devices must have room for */
+	uint32_t room_slots; /* room that the devices must have */
 	bool changing;       /* fc_resize_step() has something to do */
 	double done;         /* of the change, 0 to 1 */
 } FcSize;

@@ -5,11 +5,11 @@
  * A life lasts from one start of the host to the next.
  *
  *	start	The only process goes on with memory that outlived the host (fc_revive());
- *			else it creates a cache (fc_cache_create()) and takes in the map that the
- *			last life saved (fc_map_load_begin()).  Then it calls fc_life_begin() and
- *			fc_wear_begin().
- *	run		One process looks through what was revived (fc_revive_audit()), or takes
- *			in the map part by part (fc_map_load()), while the others work.
+ *			otherwise it creates a cache (fc_cache_create()) and takes in the map that
+ *			the last life saved (fc_map_load_begin()).  Then it calls
+ *			fc_life_begin() and fc_wear_begin().
+ *	run		One process checks what was revived (fc_revive_audit()), or takes in the
+ *			map part by part (fc_map_load()), while the others work.
  *	end		The last process calls fc_map_save(), fc_wear_end() and fc_cache_close().
  *
  * A killed host skips the end.  What it leaves behind is used as far as its validity
@@ -27,7 +27,7 @@
 typedef struct FcConfig
 {
 	uint32_t slot_count; /* on all devices; a multiple of FC_WAYS on each */
-	uint32_t slot_count_max; /* that it can grow to; 0 = slot_count */
+	uint32_t slot_count_max; /* the most it can grow to; 0 = slot_count */
 	uint32_t device_count;   /* cache files of equal size; 0 = 1 */
 	uint32_t file_count;     /* a power of 2; 0 = chosen from slot_count */
 	uint32_t ring_pages;     /* the same */
@@ -48,7 +48,7 @@ typedef enum FcStart
 	FC_START_SYSTEM,     /* of another cluster */
 	FC_START_DIRECTORY,  /* ... or data directory */
 	FC_START_BOOT,       /* the machine was restarted since */
-	FC_START_NONCE,      /* of another life than the cache file */
+	FC_START_NONCE,      /* of a life other than the cache file's */
 	FC_START_CORRUPT,    /* a checksum is wrong */
 	FC_START_OFFLINE,    /* changes went unannounced */
 	FC_START_UNREADABLE, /* the operating system refused */

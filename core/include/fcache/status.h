@@ -19,7 +19,7 @@ typedef enum FcStatus
 	FC_SKIP,    /* nothing done, intentionally; counted by reason */
 	FC_STALE,   /* the file's number changed: resolve it again, retry once */
 	FC_OFF,     /* the mode does not allow it */
-	FC_FULL,    /* a table of core is full; the caller goes on without */
+	FC_FULL,    /* a table of core is full; the caller continues without */
 	FC_INVALID, /* an argument cannot work; nothing was done */
 	FC_FAILED   /* the operating system refused; errno says why */
 } FcStatus;

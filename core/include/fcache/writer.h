@@ -70,7 +70,7 @@ extern void fc_stand_in(FcCache *cache, uint64_t limit_ns);
 typedef struct FcRingInfo
 {
 	uint32_t pages;
-	uint32_t used; /* about */
+	uint32_t used; /* approximately */
 	bool served;   /* there is a writer, and it is alive */
 	uint64_t
 		stood_in_ns; /* by others, since it began; the maximum: they gave up */
