@@ -46,7 +46,7 @@ enum
 	FC_BREAK_EVERY_WAY = FC_BIT(16), /* changes drop only one copy of a block */
 	FC_BREAK_REFRESH = FC_BIT(17),   /* writers refresh what others changed */
 	FC_BREAK_CHUNKS = FC_BIT(18), /* a file's cached blocks are not counted */
-	FC_BREAK_LOOK_AGAIN = FC_BIT(19),  /* changes look only once at a moving entry */
+	FC_BREAK_LOOK_AGAIN = FC_BIT(19),  /* changes look at a moving entry once */
 	FC_BREAK_KEEP = FC_BIT(20),        /* keep protects nothing */
 	FC_BREAK_KEEP_SHARE = FC_BIT(21),  /* ... or everything, without a limit */
 	FC_BREAK_POLICY_NONE = FC_BIT(22), /* files of policy none are looked up */
@@ -68,33 +68,33 @@ enum
 	FC_BREAK_READER_BUSY = FC_BIT(41), /* reads within a read go ahead */
 	FC_BREAK_OLD_HOME = FC_BIT(42),    /* changes look only at the new home */
 	FC_BREAK_HOME_ORDER = FC_BIT(43),  /* ... or at the new home first */
-	FC_BREAK_FRAME = FC_BIT(44),       /* ... and not at whether the size moved */
-	FC_BREAK_EPOCH = FC_BIT(45),       /* old tickets are valid under a new size */
+	FC_BREAK_FRAME = FC_BIT(44), /* ... and not at whether the size moved */
+	FC_BREAK_EPOCH = FC_BIT(45), /* old tickets are valid under a new size */
 	FC_BREAK_MOVE_TICKET = FC_BIT(46), /* moves take their ticket at the end */
 	FC_BREAK_MOVE_LOOK = FC_BIT(47),   /* ... and do not look back */
 	FC_BREAK_TWO_WALKS = FC_BIT(48),   /* walks meet a moving block by chance */
 	FC_BREAK_DRAIN = FC_BIT(49),       /* sets that go are not waited for */
-	FC_BREAK_STAND_IN_SIGN = FC_BIT(33),  /* stand-ins do not sign as the writer */
+	FC_BREAK_STAND_IN_SIGN = FC_BIT(33),  /* stand-ins do not sign on */
 	FC_BREAK_STAND_IN_LIMIT = FC_BIT(34), /* ... and have no time limit */
 	FC_BREAK_RING_SEQUENCE = FC_BIT(35),  /* a page's earlier use is accepted */
-	FC_BREAK_WRITING_DOOM = FC_BIT(36),   /* changes ignore slots being written */
-	FC_BREAK_PAGE_PIN = FC_BIT(37),    /* pages are freed while written */
-	FC_BREAK_WRITER_GONE = FC_BIT(38), /* a live writer is taken over */
-	FC_BREAK_TAKE_UP = FC_BIT(39),     /* a new writer ignores the dead one's */
-	FC_BREAK_STAMP = FC_BIT(53),       /* sleepers wake without a check */
-	FC_BREAK_IN_FLIGHT = FC_BIT(54),   /* stamps are taken while others write */
-	FC_BREAK_STAMP_LATE = FC_BIT(55),  /* stamps outlive changes */
-	FC_BREAK_ASLEEP = FC_BIT(56),      /* changers treat sleepers as unknown */
-	FC_BREAK_DISTRUST = FC_BIT(57),    /* a file that failed gets a stamp */
-	FC_BREAK_SYSTEM = FC_BIT(58),      /* another cluster's memory is used */
-	FC_BREAK_AHEAD = FC_BIT(50),       /* blocks read ahead serve any request */
-	FC_BREAK_GEOMETRY = FC_BIT(51),    /* a map of another layout is used */
-	FC_BREAK_CLEAN = FC_BIT(52),       /* a map is used after an unclean end */
-	FC_BREAK_DIRECTORY = FC_BIT(59),   /* ... another directory's */
-	FC_BREAK_BOOT = FC_BIT(60),        /* ... another boot's */
-	FC_BREAK_NONCE = FC_BIT(61),       /* ... another life's, or a part of it */
-	FC_BREAK_OFFLINE = FC_BIT(62),     /* ... that of a cache that was offline */
-	FC_BREAK_AUDIT = FC_BIT(63),       /* memory is trusted unchecked */
+	FC_BREAK_WRITING_DOOM = FC_BIT(36), /* changes ignore slots being written */
+	FC_BREAK_PAGE_PIN = FC_BIT(37),     /* pages are freed while written */
+	FC_BREAK_WRITER_GONE = FC_BIT(38),  /* a live writer is taken over */
+	FC_BREAK_TAKE_UP = FC_BIT(39),    /* a new writer ignores the dead one's */
+	FC_BREAK_STAMP = FC_BIT(53),      /* sleepers wake without a check */
+	FC_BREAK_IN_FLIGHT = FC_BIT(54),  /* stamps are taken while others write */
+	FC_BREAK_STAMP_LATE = FC_BIT(55), /* stamps outlive changes */
+	FC_BREAK_ASLEEP = FC_BIT(56),     /* changers treat sleepers as unknown */
+	FC_BREAK_DISTRUST = FC_BIT(57),   /* a file that failed gets a stamp */
+	FC_BREAK_SYSTEM = FC_BIT(58),     /* another cluster's memory is used */
+	FC_BREAK_AHEAD = FC_BIT(50),      /* blocks read ahead serve any request */
+	FC_BREAK_GEOMETRY = FC_BIT(51),   /* a map of another layout is used */
+	FC_BREAK_CLEAN = FC_BIT(52),      /* a map is used after an unclean end */
+	FC_BREAK_DIRECTORY = FC_BIT(59),  /* ... another directory's */
+	FC_BREAK_BOOT = FC_BIT(60),       /* ... another boot's */
+	FC_BREAK_NONCE = FC_BIT(61),      /* ... another life's, or a part of it */
+	FC_BREAK_OFFLINE = FC_BIT(62),    /* ... that of a cache that was offline */
+	FC_BREAK_AUDIT = FC_BIT(63),      /* memory is trusted unchecked */
 
 	/* All bits are taken.  These are the curve's, whose tests have no devices. */
 	FC_BREAK_WRITE_SHARE = FC_BIT(28), /* one device may have all writes */
@@ -109,14 +109,14 @@ enum
 	FC_BREAK_WEAR_CRC = FC_BIT(21),    /* a torn record is trusted */
 	FC_BREAK_WEAR_PLACES = FC_BIT(22), /* a record overwrites the last one */
 	FC_BREAK_WEAR_BOOT = FC_BIT(23),   /* all boots share one clock */
-	FC_BREAK_WEAR_ENDED = FC_BIT(24)   /* a killed life counts as ended cleanly */
+	FC_BREAK_WEAR_ENDED = FC_BIT(24) /* a killed life counts as ended cleanly */
 };
 
 extern uint64_t fc_test_broken;
 extern void (*fc_test_point)(const char *name);
-extern uint64_t fc_test_now_ns; /* the clock's time; 0: use the real clock */
+extern uint64_t fc_test_now_ns;   /* the clock's time; 0: use the real clock */
 extern uint64_t fc_test_tick_ns;  /* ... which each look advances by this */
-extern void *const *fc_test_page; /* the callers' pages for the slots of a run */
+extern void *const *fc_test_page; /* callers' pages for a run's slots */
 
 #define FC_BROKEN(name)        ((fc_test_broken & FC_BREAK_##name) != 0)
 #define FC_CALLERS_PAGE(index) (fc_test_page[index])

@@ -51,7 +51,7 @@ struct FcCurveShared
 	FcAtomic32 bar;    /* in the sample: hashes whose upper half reaches it */
 
 	/* From here on: only for the process that holds the lock. */
-	uint32_t counted_bar; /* ... hashes that reach this: counted, not only tracked */
+	uint32_t counted_bar; /* ... and reaches this: counted, not only tracked */
 	uint32_t tracked;
 	uint32_t next;     /* the next position to assign */
 	uint32_t frontier; /* below it: only blocks that reach counted_bar */

@@ -39,7 +39,7 @@ struct FcWriter
 	unsigned flying;
 	unsigned waiting_count; /* picked, but not accepted by the queue yet */
 	FcTransfer *waiting[FC_QUEUE_DEPTH_WRITER];
-	unsigned room[FC_DEVICES_MAX]; /* flights that may still begin to each device */
+	unsigned room[FC_DEVICES_MAX]; /* flights that may begin to each device */
 	uint64_t tidied_ns;
 	bool worked; /* since the last rest */
 	bool busy;   /* of a stand-in: in a call */

@@ -34,7 +34,7 @@ typedef struct Probe
 struct FcProber
 {
 	FcQueue queue;
-	uint32_t next_set; /* a different one each time, so no device has it cached */
+	uint32_t next_set; /* a new one each time, so no device has it cached */
 	Probe probe[FC_DEVICES_MAX];
 	unsigned char page[FC_DEVICES_MAX][FC_BLOCK_SIZE]
 		__attribute__((aligned(FC_IO_ALIGN)));

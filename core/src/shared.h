@@ -82,7 +82,7 @@ typedef struct FcDiskSums
 typedef struct FcHealth
 {
 	FcAtomic32 state;       /* an FcDeviceState */
-	FcAtomic32 writes_late; /* the writer has waited long for it; see flights.c */
+	FcAtomic32 writes_late; /* the writer waits long for it; see flights.c */
 	FcFailures read_errors;
 	FcFailures write_errors;
 	FcFailures corrupt;
@@ -147,7 +147,7 @@ struct FcShared
 	uint32_t cache_policy_count; /* a power of 2 */
 	uint32_t
 		replacement_hash; /* its state in the sets is useless to another policy */
-	uint32_t ring_count;  /* a power of 2 */
+	uint32_t ring_count; /* a power of 2 */
 	uint64_t memory_size;
 	uint64_t staged_offset; /* heads of the ring's pages */
 	uint64_t ring_offset;   /* the pages, aligned for direct I/O */
@@ -167,7 +167,7 @@ struct FcShared
 	FcAtomic64 mode_word __attribute__((aligned(64)));
 	FcAtomic64 geometry; /* how many sets are in use; see geometry.h */
 
-	FcAtomic32 resizer;   /* token of the process that changes the size, 0 = none */
+	FcAtomic32 resizer;   /* token of the resizing process, 0 = none */
 	FcAtomic32 walk_at;   /* the set where the walk continues */
 	FcAtomic32 room_sets; /* sets that the cache files must have room for */
 
@@ -209,7 +209,7 @@ struct FcShared
 	FcAtomic32 ring_called;      /* it must not sleep now */
 	FcAtomic32 ring_stood_in_us; /* by others, since it began */
 	FcAtomic64 ring_busy[FC_RING_MAX / 64];   /* pages in use: a hint */
-	FcAtomic64 ring_staged[FC_RING_MAX / 64]; /* ... that the writer must look at */
+	FcAtomic64 ring_staged[FC_RING_MAX / 64]; /* ... for the writer to see */
 };
 
 #define FC_AT(shared, offset, type)                                            \

@@ -78,7 +78,7 @@ test_chunks(Random *random)
 	FcChange change;
 	static Page page;
 
-	rig_open(&rig, 256, 8); /* one number fewer than files: some are displaced */
+	rig_open(&rig, 256, 8); /* one number too few: some are displaced */
 	for (uint32_t i = 0; i < 8; i++)
 		file[i] = fc_file(file_id(i));
 

@@ -52,7 +52,7 @@
 typedef struct Disk
 {
 	FcAtomic64 version[FILES][BLOCKS];
-	FcAtomic64 over[FILES][BLOCKS]; /* the last version whose change has ended */
+	FcAtomic64 over[FILES][BLOCKS]; /* last version whose change has ended */
 	FcAtomic32 owner[FILES][BLOCKS];
 	FcAtomic64 reads;
 	FcAtomic64 compared;

@@ -54,7 +54,7 @@ typedef struct Handle
 {
 	FcFile file;
 	unsigned incarnation;    /* of the open file; 0 = not open */
-	uint32_t checked_number; /* the number for which the file was seen to exist */
+	uint32_t checked_number; /* for which the file was seen to exist */
 	uint64_t checked_generation;
 } Handle;
 

@@ -101,7 +101,7 @@ typedef enum FcReason
 	FC_REASON_READ_ERRORS,  /* too many failed slot reads */
 	FC_REASON_WRITE_ERRORS, /* too many failed slot writes */
 	FC_REASON_CORRUPTION,   /* too many slots with a wrong CRC32C */
-	FC_REASON_MISMATCH,     /* verify found a block that differs from its file */
+	FC_REASON_MISMATCH, /* verify found a block that differs from its file */
 	FC_REASON_UNKNOWN_FILE, /* a write to an fd that could not be classified */
 	FC_REASON_HOST          /* a reason of the host, which keeps its text */
 } FcReason;
@@ -337,10 +337,10 @@ typedef struct FcChange
 {
 	uint32_t first;
 	uint32_t count;
-	bool was_cached; /* a single block that was cached before */
-	bool was_staged; /* ... but neither on flash yet nor on its way there */
-	FcTicket ticket; /* of that block; set_generation after the first bump */
-	bool counted_in; /* as one of the changes in flight */
+	bool was_cached;   /* a single block that was cached before */
+	bool was_staged;   /* ... but neither on flash yet nor on its way there */
+	FcTicket ticket;   /* of that block; set_generation after the first bump */
+	bool counted_in;   /* as one of the changes in flight */
 	uint32_t changing; /* the file number that counted this change */
 
 	/* After fc_change_end(): may a stamp be handed in? */

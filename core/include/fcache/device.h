@@ -53,7 +53,7 @@ typedef struct FcIdentity
 /* What a cache file's superblock says. */
 typedef struct FcLabel
 {
-	bool whole; /* there is one, of this version, with the right CRC */
+	bool whole;          /* there is one, of this version, with the right CRC */
 	bool other_version;  /* ... of another version */
 	bool damaged;        /* ... with a wrong CRC */
 	bool clean;          /* the file holds a map of all its slots */

@@ -26,7 +26,7 @@
 
 typedef struct FcConfig
 {
-	uint32_t slot_count; /* on all devices; a multiple of FC_WAYS on each */
+	uint32_t slot_count;     /* on all devices; a multiple of FC_WAYS on each */
 	uint32_t slot_count_max; /* the most it can grow to; 0 = slot_count */
 	uint32_t device_count;   /* cache files of equal size; 0 = 1 */
 	uint32_t file_count;     /* a power of 2; 0 = chosen from slot_count */

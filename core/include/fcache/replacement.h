@@ -36,7 +36,7 @@ typedef struct FcCandidate
 {
 	uint32_t fingerprint; /* of file and block, well mixed */
 	uint8_t relation;     /* of the relation and fork, well mixed */
-	uint8_t note; /* from missed() to choose() and filled() */
+	uint8_t note;         /* from missed() to choose() and filled() */
 } FcCandidate;
 
 /* The set an event happens in. */
