@@ -1,6 +1,7 @@
 /*
  * broken.c
- *		What tests set: which safeguards to leave out, and where a process stops.
+ *		What tests set: which safeguards to leave out, and where a process
+ *		stops.
  *
  * In the shipped library this file is empty; see broken.h.
  *

@@ -4,8 +4,8 @@
  *
  * FC_ASSERT states what a programmer guarantees.  fc_test_broken is a set of
  * mechanisms to leave out, so that a test can show that it would notice.
- * FC_POINT(name) lets a test stop a process between any two steps of the protocol.
- * The shipped library has none of them: there the macros are empty.
+ * FC_POINT(name) lets a test stop a process between any two steps of the
+ * protocol.  The shipped library has none of them: there the macros are empty.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

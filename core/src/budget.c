@@ -2,23 +2,24 @@
  * budget.c
  *		How many bytes a day may be written to flash.
  *
- * Writing wears flash.  A budget is a bucket of bytes that fills at an even rate, a
- * day's worth in a day, and holds no more than 5 minutes' worth: so the limit holds
- * over minutes, and a busy hour cannot use up the day.  A fill is admitted while the
- * bucket is not empty; each slot written takes its bytes out, even below zero.  So
- * the bytes written in any span of time are at most those that flowed in meanwhile,
- * plus 5 minutes' worth, plus what was under way when the bucket ran dry (the staging
- * ring at most).
+ * Writing wears flash.  A budget is a bucket of bytes that fills at an even
+ * rate, a day's worth in a day, and holds no more than 5 minutes' worth: so the
+ * limit holds over minutes, and a busy hour cannot use up the day.  A fill is
+ * admitted while the bucket is not empty; each slot written takes its bytes
+ * out, even below zero.  So the bytes written in any span of time are at most
+ * those that flowed in meanwhile, plus 5 minutes' worth, plus what was under
+ * way when the bucket ran dry (the staging ring at most).
  *
- * A fill or an update that is not admitted is skipped, as if there were no room for
- * it: the block is read from disk until there is budget again.
+ * A fill or an update that is not admitted is skipped, as if there were no room
+ * for it: the block is read from disk until there is budget again.
  *
- * In addition to the bucket, the blocks written in each of the last 24 hours are kept
- * for the view, even without a budget.
+ * In addition to the bucket, the blocks written in each of the last 24 hours
+ * are kept for the view, even without a budget.
  *
- * Restarts: wear.c keeps both in the cache files and restores them.  Hours are counted
- * by the budget's own clock, which is the monotonic one plus an offset, so that it
- * continues where it was.  The wall clock is not used, because it may be set.
+ * Restarts: wear.c keeps both in the cache files and restores them.  Hours are
+ * counted by the budget's own clock, which is the monotonic one plus an offset,
+ * so that it continues where it was.  The wall clock is not used, because it
+ * may be set.
  *
  * No locking: the words change one at a time, atomically.
  *

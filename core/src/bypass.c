@@ -4,20 +4,21 @@
  *
  * health.c says what happens to a device when a read is late or fails.
  *
- * Stalled: housekeeping probes the device (probe.c), and returns it to service after a
- * few answers in time.
+ * Stalled: housekeeping probes the device (probe.c), and returns it to service
+ * after a few answers in time.
  *
- * Slow: housekeeping compares the mean time of the device's reads, over at least 256
- * of them, with that of reads from disk.  A read that some memory answered (the page
- * cache, where it cannot be asked) is no read of a disk; its speed gives it away.  The
- * device returns to service when a series of probes is faster than the disk is now,
- * since by then the disk bears the load of both.
+ * Slow: housekeeping compares the mean time of the device's reads, over at
+ * least 256 of them, with that of reads from disk.  A read that some memory
+ * answered (the page cache, where it cannot be asked) is no read of a disk; its
+ * speed gives it away.  The device returns to service when a series of probes
+ * is faster than the disk is now, since by then the disk bears the load of
+ * both.
  *
- * A device that is bypassed again soon, and not mistakenly, is left alone for twice as
- * long each time.
+ * A device that is bypassed again soon, and not mistakenly, is left alone for
+ * twice as long each time.
  *
- * No locking: a state changes by compare-and-swap; only housekeeping changes its own
- * notes.
+ * No locking: a state changes by compare-and-swap; only housekeeping changes
+ * its own notes.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,7 +36,8 @@
 
 /*
  * A device is slow if it is slower by a tenth, and by so much that it matters.
- * Otherwise twins would be told apart by chance, and a small difference costs little.
+ * Otherwise twins would be told apart by chance, and a small difference costs
+ * little.
  */
 #define SLOWER_NS 250000
 #define SLOWER(flash, disk)                                                    \
@@ -82,8 +84,8 @@ mean_of_window(FcWindow *window, uint64_t reads, uint64_t ns, uint64_t now_ns)
 }
 
 /*
- * Where most reads come out of some memory, those that do not say nothing about what
- * a block on flash would cost; then nothing is judged.
+ * Where most reads come out of some memory, those that do not say nothing about
+ * what a block on flash would cost; then nothing is judged.
  */
 static void
 follow_disk(FcShared *shared)

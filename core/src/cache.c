@@ -2,12 +2,12 @@
  * cache.c
  *		A cache's life in memory, and a process's handle on it.
  *
- * Creating a cache writes only the head of its memory: the rest is zeros, and zeros
- * are an empty cache (shared.h).  The process that creates it is alone.
+ * Creating a cache writes only the head of its memory: the rest is zeros, and
+ * zeros are an empty cache (shared.h).  The process that creates it is alone.
  *
- * read.c, fill.c and change.c define the order of steps; index.c, claim.c, file.c,
- * reader.c, staging.c, writer.c and devices.c perform them.  The order is the
- * protocol:
+ * read.c, fill.c and change.c define the order of steps; index.c, claim.c,
+ * file.c, reader.c, staging.c, writer.c and devices.c perform them.  The order
+ * is the protocol:
  *
  *	read	note mode and generations, find the entry, read the slot, or the page
  *			of the staging ring that the block is in; the hit is valid only if the
@@ -18,8 +18,8 @@
  *	change	advance the generation and empty the entry; the real change; the same
  *			again; then refresh the copy if no other process changed the set
  *
- * Failures: a slot that cannot be read or is corrupt is a miss.  Too many such slots
- * take their cache file out of use; nothing else ever fails.
+ * Failures: a slot that cannot be read or is corrupt is a miss.  Too many such
+ * slots take their cache file out of use; nothing else ever fails.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

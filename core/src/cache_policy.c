@@ -3,11 +3,11 @@
  *		keep, none, default: what the host wants of each relation.
  *
  * A cache policy belongs to a relation, that is, to all forks and segments of a
- * tablespace, database and relfilenumber.  It is kept in two places.  The table of
- * policies (open addressing, an entry within FC_CACHE_POLICY_PROBES places of its
- * hash) holds the relations whose policy is not the default, whether or not the cache
- * knows them.  The line of each file number has a copy, so that a look-up costs one
- * load.
+ * tablespace, database and relfilenumber.  It is kept in two places.  The table
+ * of policies (open addressing, an entry within FC_CACHE_POLICY_PROBES places
+ * of its hash) holds the relations whose policy is not the default, whether or
+ * not the cache knows them.  The line of each file number has a copy, so that a
+ * look-up costs one load.
  *
  *	keep	A kept block gives its slot only to another kept one, and takes the
  *			slots of others while kept blocks have less than their share.  Beyond
@@ -16,20 +16,21 @@
  *			no counter can drift, and every set keeps room for the rest.
  *	none	Not looked up, so neither served nor filled.
  *
- * A policy is a wish, never a question of right or wrong bytes: a stale copy costs a
- * slot or a hit for as long as it is stale.
+ * A policy is a wish, never a question of right or wrong bytes: a stale copy
+ * costs a slot or a hit for as long as it is stale.
  *
- * Locking: the table and the copies change under the file lock.  A policy is set in
- * the table first; then the copies of live numbers follow.  A process that assigns a
- * number holds the lock and looks into the table.  So whichever comes first, the copy
- * is right.  A process that dies in between leaves cache_policies_changed set, and
- * housekeeping finishes the work.
+ * Locking: the table and the copies change under the file lock.  A policy is
+ * set in the table first; then the copies of live numbers follow.  A process
+ * that assigns a number holds the lock and looks into the table.  So whichever
+ * comes first, the copy is right.  A process that dies in between leaves
+ * cache_policies_changed set, and housekeeping finishes the work.
  *
- * The replacement policy (fcache/replacement.h) is something else: it says which of
- * any two blocks is evicted.
+ * The replacement policy (fcache/replacement.h) is something else: it says
+ * which of any two blocks is evicted.
  *
- * When a file's policy becomes none, housekeeping drops the file's blocks, since that
- * may take a while; from the moment the copy says none, they are not looked up.
+ * When a file's policy becomes none, housekeeping drops the file's blocks,
+ * since that may take a while; from the moment the copy says none, they are not
+ * looked up.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -42,8 +43,8 @@
 /* ---- the table ------------------------------------------------------------ */
 
 /*
- * word: policy | round << 8, 0 = free.  It is written last and cleared first, so
- * an entry is consistent wherever a process is killed.
+ * word: policy | round << 8, 0 = free.  It is written last and cleared first,
+ * so an entry is consistent wherever a process is killed.
  */
 static FcCachePolicy
 word_policy(uint32_t word)
@@ -268,8 +269,8 @@ drop_none(FcCache *cache)
 	for (uint32_t number = 0; number < shared->file_count; number++)
 	{
 		/*
-		 * This also advances the file's generation, so that a fill fails that began
-		 * before the policy was set.
+		 * This also advances the file's generation, so that a fill fails that
+		 * began before the policy was set.
 		 */
 		if (fc_cache_policy_of_file(shared, number) == FC_CACHE_POLICY_NONE &&
 		    atomic_load(&fc_tags(shared)[number]) != 0)

@@ -36,8 +36,9 @@ extern FcCachePolicy fc_cache_policy_of_file(const FcShared *shared,
                                              uint32_t number);
 
 /*
- * The usable ways that a block of this file may take; may be none.  *must_out: it must
- * take one of them, whatever the replacement policy thinks of the block.
+ * The usable ways that a block of this file may take; may be none.  *must_out:
+ * it must take one of them, whatever the replacement policy thinks of the
+ * block.
  */
 extern uint64_t fc_cache_policy_usable(const FcShared *shared, const FcSet *set,
                                        uint32_t number, uint64_t usable,

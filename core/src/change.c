@@ -1,14 +1,15 @@
 /*
  * change.c
- *		A change: the bracket around every call that writes to a file or truncates it.
+ *		A change: the bracket around every call that writes to a file or
+ *		truncates it.
  *
  *	begin		advance the generation and empty the entry
  *	(the real change)
  *	end			the same again, for fills that happened meanwhile
  *	refresh		fill in what was written, if no other process changed the set
  *
- * index.c explains why a concurrent fill can publish nothing stale; file.c explains
- * why the search for the file comes after the real change.
+ * index.c explains why a concurrent fill can publish nothing stale; file.c
+ * explains why the search for the file comes after the real change.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -66,8 +67,8 @@ fc_change_begin(FcCache *cache, FcFile *file, uint32_t first, uint32_t count,
 	change->ticket.file_generation = file->generation;
 
 	/*
-	 * All this becomes visible before the real change: without the fence, a store of
-	 * the kernel's may pass a store-conditional of ours on 64-bit ARM.
+	 * All this becomes visible before the real change: without the fence, a
+	 * store of the kernel's may pass a store-conditional of ours on 64-bit ARM.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	FC_POINT("change-begun");
@@ -91,8 +92,8 @@ fc_change_end(FcCache *cache, FcFile *file, FcChange *change)
 	fc_stamp_count_out(cache, file, change);
 
 	/*
-	 * The copy may be refreshed if no other process has changed the set since the
-	 * change began, and the file still has the same number.
+	 * The copy may be refreshed if no other process has changed the set since
+	 * the change began, and the file still has the same number.
 	 */
 	if (!FC_BROKEN(REFRESH) &&
 	    (home.generation != change->ticket.set_generation + 1 ||

@@ -1,20 +1,20 @@
 /*
  * chunk.c
- *		How much of each file is in the index, so that nothing is searched for that is
- *		not there.
+ *		How much of each file is in the index, so that nothing is searched for
+ *		that is not there.
  *
- * For each 1024 blocks of a file, a counter (hashed, so files may share one) says how
- * many of them are in the index or on their way there.  Dropping a large file means
- * looking only where a counter is not zero.
+ * For each 1024 blocks of a file, a counter (hashed, so files may share one)
+ * says how many of them are in the index or on their way there.  Dropping a
+ * large file means looking only where a counter is not zero.
  *
- * Counters, and the file's own sum of them, rise before a block enters and fall after
- * it left.  The process whose compare-and-swap made the block leave counts it out.
- * So counters may be too high (a process was killed, or files share one), but never
- * too low.
+ * Counters, and the file's own sum of them, rise before a block enters and fall
+ * after it left.  The process whose compare-and-swap made the block leave
+ * counts it out.  So counters may be too high (a process was killed, or files
+ * share one), but never too low.
  *
  * In memory that outlived a crash the counters may hold anything.  Until
- * fc_revive_audit() has counted again (revive.c), no process trusts them or counts
- * down.
+ * fc_revive_audit() has counted again (revive.c), no process trusts them or
+ * counts down.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -2,17 +2,17 @@
  * claim.c
  *		How a filler gets a way of a set: from its claim to its publication.
  *
- * A filler surveys the set.  It takes the way that held the same block before, or a
- * free one, or the one that the replacement policy chooses, or none.  The claim is
- * one compare-and-swap.  Then the old block leaves and the key is written.  When the
- * block has been copied, the entry is published if everything that the ticket noted
- * still holds (see index.c for why).  A filler that cannot publish empties the entry
- * again.
+ * A filler surveys the set.  It takes the way that held the same block before,
+ * or a free one, or the one that the replacement policy chooses, or none.  The
+ * claim is one compare-and-swap.  Then the old block leaves and the key is
+ * written.  When the block has been copied, the entry is published if
+ * everything that the ticket noted still holds (see index.c for why).  A filler
+ * that cannot publish empties the entry again.
  *
- * A claim whose owner is gone is taken over by the next process that needs its way.
- * An entry whose slot is being written is never taken, because the device may be
- * using the slot; the writer, or its successor after its death, releases it
- * (writer.c).
+ * A claim whose owner is gone is taken over by the next process that needs its
+ * way.  An entry whose slot is being written is never taken, because the device
+ * may be using the slot; the writer, or its successor after its death, releases
+ * it (writer.c).
  *
  * No process waits: after losing a few ways to others, a filler gives up.
  *
@@ -135,8 +135,8 @@ fc_claim_take_over(FcCache *cache, const FcSeen *seen)
 	uint64_t meta = seen->meta;
 
 	/*
-	 * We cannot know whether the owner counted the block in, so it stays counted:
-	 * chunk counters may be too high but not too low.
+	 * We cannot know whether the owner counted the block in, so it stays
+	 * counted: chunk counters may be too high but not too low.
 	 */
 	if (!is_orphan(cache, meta) ||
 	    !atomic_compare_exchange_strong(&set->meta[seen->slot % FC_WAYS], &meta,

@@ -2,7 +2,8 @@
  * clock.c
  *		The time by which everything in core is measured: monotonic, in nanoseconds.
  *
- * In test builds a test may set it, and make each look advance it by some amount.
+ * In test builds a test may set it, and make each look advance it by some
+ * amount.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

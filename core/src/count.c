@@ -2,12 +2,12 @@
  * count.c
  *		Counters and times.
  *
- * Processes add to one of a few shards, so that they do not compete for cache lines; a
- * sum adds up the shards.  Sums are exact once all processes are quiet, and never run
- * backwards.
+ * Processes add to one of a few shards, so that they do not compete for cache
+ * lines; a sum adds up the shards.  Sums are exact once all processes are
+ * quiet, and never run backwards.
  *
- * What happens on a device is counted for that device, in one line for each shard and
- * device.  The cache's own flash counters are sums of these.
+ * What happens on a device is counted for that device, in one line for each
+ * shard and device.  The cache's own flash counters are sums of these.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

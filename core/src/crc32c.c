@@ -2,11 +2,12 @@
  * crc32c.c
  *		CRC32C of a block, as fast as the processor allows.
  *
- * The instruction takes 3 cycles and one can start in every cycle, so three lanes of
- * the block are computed side by side and joined at the end.  Joining means moving a
- * checksum over a lane's worth of zero bytes, which is linear: four tables of 256
- * words, made at load time, do it with four look-ups.  A block of 8 KB is three lanes
- * of 2728 bytes and 8 bytes more: 370 ns against 1,010 ns in one lane (bench/core).
+ * The instruction takes 3 cycles and one can start in every cycle, so three
+ * lanes of the block are computed side by side and joined at the end.  Joining
+ * means moving a checksum over a lane's worth of zero bytes, which is linear:
+ * four tables of 256 words, made at load time, do it with four look-ups.  A
+ * block of 8 KB is three lanes of 2728 bytes and 8 bytes more: 370 ns against
+ * 1,010 ns in one lane (bench/core).
  *
  * The tables are filled before main() or at dlopen(), and never change.
  *

@@ -2,33 +2,34 @@
  * curve.c
  *		The miss-ratio curve, live, from a sample of fixed size (SHARDS).
  *
- * A cache that evicts the least recently requested block hits if the number of other
- * blocks requested since the last request is smaller than its size.  So one histogram
- * of these reuse distances gives the hit ratio of every size at once.  To make that
- * affordable, only blocks whose hash is high enough are tracked ("the sample"); a
- * distance within the sample, divided by the sample's rate, is the distance.  When
- * the sample has more than tracked_max blocks, the bar is raised and the blocks below
- * it are forgotten.  Method: Waldspurger et al., FAST'15, without the correction of
- * the first bucket, which makes things worse on database streams.
+ * A cache that evicts the least recently requested block hits if the number of
+ * other blocks requested since the last request is smaller than its size.  So
+ * one histogram of these reuse distances gives the hit ratio of every size at
+ * once.  To make that affordable, only blocks whose hash is high enough are
+ * tracked ("the sample"); a distance within the sample, divided by the sample's
+ * rate, is the distance.  When the sample has more than tracked_max blocks, the
+ * bar is raised and the blocks below it are forgotten.  Method: Waldspurger et
+ * al., FAST'15, without the correction of the first bucket, which makes things
+ * worse on database streams.
  *
  * curve_stack.c keeps their order and counts how many lie between two requests.
  *
- * The curve follows the workload: every 5 minutes all weights shrink a little, to half
- * in an hour; a block not requested for 8 hours is forgotten.  If that leaves the
- * tables half empty, the bar is lowered.  Blocks that enter the sample that way have
- * an unknown past.  Their requests only mark positions and are not counted until all
- * blocks known before (below the frontier) are either renewed or forgotten.  A
- * distance that spans the frontier is the sum of two parts, each divided by its own
- * rate.
+ * The curve follows the workload: every 5 minutes all weights shrink a little,
+ * to half in an hour; a block not requested for 8 hours is forgotten.  If that
+ * leaves the tables half empty, the bar is lowered.  Blocks that enter the
+ * sample that way have an unknown past.  Their requests only mark positions and
+ * are not counted until all blocks known before (below the frontier) are either
+ * renewed or forgotten.  A distance that spans the frontier is the sum of two
+ * parts, each divided by its own rate.
  *
- * Locking: the counters of requests need none.  Only the process that holds the lock
- * changes anything else; one that does not get it skips the request, which is a
- * sample anyway.  The lock is the time at which it was taken.  If it was held for 10
- * seconds, its owner is dead or stopped, and the next process takes it and begins
- * anew.  An owner that finds on release that it was robbed marks the curve as
- * damaged, and the next one begins anew.  Two processes at work at once can therefore
- * mix up figures for a while, but nothing else: every position is masked and every
- * loop bounded.
+ * Locking: the counters of requests need none.  Only the process that holds the
+ * lock changes anything else; one that does not get it skips the request, which
+ * is a sample anyway.  The lock is the time at which it was taken.  If it was
+ * held for 10 seconds, its owner is dead or stopped, and the next process takes
+ * it and begins anew.  An owner that finds on release that it was robbed marks
+ * the curve as damaged, and the next one begins anew.  Two processes at work at
+ * once can therefore mix up figures for a while, but nothing else: every
+ * position is masked and every loop bounded.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -3,14 +3,14 @@
  *		The blocks of a curve's sample, in the order of their last requests.
  *
  * There are three tables.  Places (open addressing) find a block's position.
- * Positions are assigned in order of requests, and a block moves to the newest at each
- * of its requests.  A bit for each position that is a block's last one, with sums by
- * the group, counts how many blocks come after one.  When positions run out, they are
- * assigned anew, in the same order.
+ * Positions are assigned in order of requests, and a block moves to the newest
+ * at each of its requests.  A bit for each position that is a block's last one,
+ * with sums by the group, counts how many blocks come after one.  When
+ * positions run out, they are assigned anew, in the same order.
  *
- * Only for the process that holds the curve's lock.  If two are nevertheless at work
- * at once (curve.c), they mix up figures and nothing else: every position is masked
- * and every loop bounded.
+ * Only for the process that holds the curve's lock.  If two are nevertheless at
+ * work at once (curve.c), they mix up figures and nothing else: every position
+ * is masked and every loop bounded.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -2,19 +2,21 @@
  * device_file.c
  *		Opening a cache file safely, locking it, and reserving its space.
  *
- * "Safely" means above all: never destroy a file that is not ours.  A file that is not
- * empty and does not begin with our superblock is refused and left untouched.  So is
- * anything that is not a plain file, or belongs to another user.
+ * "Safely" means above all: never destroy a file that is not ours.  A file that
+ * is not empty and does not begin with our superblock is refused and left
+ * untouched.  So is anything that is not a plain file, or belongs to another
+ * user.
  *
- * There is one server per cache file: flock() belongs to the open file, which all
- * children of the server share.  After a crash the last of them may take a moment to
- * die, so the lock is tried for a while.
+ * There is one server per cache file: flock() belongs to the open file, which
+ * all children of the server share.  After a crash the last of them may take a
+ * moment to die, so the lock is tried for a while.
  *
- * The space is reserved at once (posix_fallocate), so that a full file system is
- * noticed at the start and not by a fill.  O_DIRECT is set with fcntl() after the
- * superblock is written; it belongs to the open file, so it is on, or off, for all
- * processes alike.  So is O_NOATIME: otherwise a read would begin with a change of the
- * inode, which may have to wait for the journal on the same device.
+ * The space is reserved at once (posix_fallocate), so that a full file system
+ * is noticed at the start and not by a fill.  O_DIRECT is set with fcntl()
+ * after the superblock is written; it belongs to the open file, so it is on, or
+ * off, for all processes alike.  So is O_NOATIME: otherwise a read would begin
+ * with a change of the inode, which may have to wait for the journal on the
+ * same device.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,9 +37,9 @@
 #define LOCK_RETRY_MS 20
 
 /*
- * Cutting off a piece takes longer the more extents it has, and scattered blocks make
- * many: 8 GB at once took seconds.  So a piece is as large as can be cut in a few
- * milliseconds, and readers get the file in between.
+ * Cutting off a piece takes longer the more extents it has, and scattered
+ * blocks make many: 8 GB at once took seconds.  So a piece is as large as can
+ * be cut in a few milliseconds, and readers get the file in between.
  */
 #define CUT_FIRST    (1 << 20)
 #define CUT_MIN      (8 * FC_BLOCK_SIZE)
@@ -109,10 +111,10 @@ inspect(int fd, struct stat *st)
 }
 
 /*
- * Does the file have its space already?  Having the file system check takes it a second
- * for a million extents, and scattered blocks make that many.  The file system's own
- * blocks are counted, too, so a small hole may go unnoticed: a write there can fail
- * like any other.
+ * Does the file have its space already?  Having the file system check takes it
+ * a second for a million extents, and scattered blocks make that many.  The
+ * file system's own blocks are counted, too, so a small hole may go unnoticed:
+ * a write there can fail like any other.
  */
 static bool
 is_reserved(const struct stat *st, off_t size)
@@ -165,8 +167,9 @@ prepare(int fd, uint32_t slot_count, unsigned lock_wait_ms, FcLabel *found)
 	if (problem == FC_DEVICE_FINE)
 		fc_superblock_read(fd, found);
 	/*
-	 * The superblock is written first, and synced: then a kill while space is reserved,
-	 * or a power cut at any time, leaves a file of ours and not unowned zeros.
+	 * The superblock is written first, and synced: then a kill while space is
+	 * reserved, or a power cut at any time, leaves a file of ours and not
+	 * unowned zeros.
 	 */
 	if (problem == FC_DEVICE_FINE && !fc_superblock_write(fd, &fresh))
 		problem = errno == ENOSPC ? FC_DEVICE_NO_SPACE : FC_DEVICE_CANNOT_WRITE;

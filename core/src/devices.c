@@ -1,10 +1,12 @@
 /*
  * devices.c
- *		The cache files of a cache: where each slot lies, and what each file has done.
+ *		The cache files of a cache: where each slot lies, and what each file has
+ *		done.
  *
- * Sets are assigned to the cache files in turn, so that a run of blocks, whose sets
- * are scattered, keeps all devices busy, and a device that dies takes an even share of
- * the cache with it.  All 64 slots of a set lie side by side in one file.
+ * Sets are assigned to the cache files in turn, so that a run of blocks, whose
+ * sets are scattered, keeps all devices busy, and a device that dies takes an
+ * even share of the cache with it.  All 64 slots of a set lie side by side in
+ * one file.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

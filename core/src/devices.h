@@ -1,6 +1,7 @@
 /*
  * devices.h
- *		The cache files of a cache: where each slot lies, and what each file has done.
+ *		The cache files of a cache: where each slot lies, and what each file has
+ *		done.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -31,9 +32,9 @@ extern void fc_devices_place_of_slot(const FcCache *cache, uint32_t slot,
                                      FcDevice **device_out, off_t *offset_out);
 
 /*
- * May the slot be read and written?  Not if its cache file is missing or out of use.
- * Then the slot is neither served nor filled, but changes still invalidate its
- * entry.
+ * May the slot be read and written?  Not if its cache file is missing or out of
+ * use.  Then the slot is neither served nor filled, but changes still
+ * invalidate its entry.
  */
 extern bool fc_devices_slot_usable(const FcCache *cache, uint32_t slot);
 

@@ -2,47 +2,49 @@
  * file.c
  *		The file dictionary: it assigns a number to each segment file.
  *
- * Index entries refer to a file by number.  The dictionary assigns numbers, takes
- * them back when files are unlinked, and knows how much of each file is cached, so
- * that truncating or dropping a large file does not mean looking for millions of
- * blocks that were never cached.
+ * Index entries refer to a file by number.  The dictionary assigns numbers,
+ * takes them back when files are unlinked, and knows how much of each file is
+ * cached, so that truncating or dropping a large file does not mean looking for
+ * millions of blocks that were never cached.
  *
- * How a name is found: its number is a place in an open-addressed table, at most
- * FC_FILE_PROBES places after the hash of its id.  A live file never moves, so a
- * search needs no lock: it looks through all those places.  Only assigning a number
- * and freeing one hold the file lock.
+ * How a name is found: its number is a place in an open-addressed table, at
+ * most FC_FILE_PROBES places after the hash of its id.  A live file never
+ * moves, so a search needs no lock: it looks through all those places.  Only
+ * assigning a number and freeing one hold the file lock.
  *
- * A number is free (tag 0, retired), then live (tag set), then retired (tag set), then
- * free again; between two lives of the cache it is asleep (stamp.c).  The step to
- * retired is one swap, so it is atomic wherever a process is killed, and every handle
- * on the number is stale from that moment.  Number 0 is never assigned, so that no
- * key is 0.
+ * A number is free (tag 0, retired), then live (tag set), then retired (tag
+ * set), then free again; between two lives of the cache it is asleep (stamp.c).
+ * The step to retired is one swap, so it is atomic wherever a process is
+ * killed, and every handle on the number is stale from that moment.  Number 0
+ * is never assigned, so that no key is 0.
  *
- * The process that retires a number makes the index forget it, then frees it.  From
- * then on the number may be reused at once.  No entry of it can be found valid any
- * more, and a fill still under way carries a generation that will never return, so it
- * is doomed or will notice on its own.  A number whose retirer was killed waits until
- * another process needs its place and does the same.
+ * The process that retires a number makes the index forget it, then frees it.
+ * From then on the number may be reused at once.  No entry of it can be found
+ * valid any more, and a fill still under way carries a generation that will
+ * never return, so it is doomed or will notice on its own.  A number whose
+ * retirer was killed waits until another process needs its place and does the
+ * same.
  *
- * When all places for a new file are taken, the file among them with the fewest cached
- * blocks is displaced: retired as if unlinked, though it continues to exist.  If it
- * has no cached block, there is nothing to forget.  That relies on cached_blocks,
- * which counts over all uses of the number: it rises before a block's key is written
- * and falls after the block left, each time by the process that does it.  So a value
- * read after the retirement is never too low (it stays too high by the blocks that
- * killed processes held).
+ * When all places for a new file are taken, the file among them with the fewest
+ * cached blocks is displaced: retired as if unlinked, though it continues to
+ * exist.  If it has no cached block, there is nothing to forget.  That relies
+ * on cached_blocks, which counts over all uses of the number: it rises before a
+ * block's key is written and falls after the block left, each time by the
+ * process that does it.  So a value read after the retirement is never too low
+ * (it stays too high by the blocks that killed processes held).
  *
- * A changer need not enter a file: one that the dictionary does not know has no cached
- * blocks.  The order matters: a reader enters the file BEFORE its real read, a changer
- * looks again AFTER the real change.  So either the changer finds the file, or the
- * reader's read begins after the change.  absent_epoch saves the changer the search:
- * while it is even and unchanged, no file has become known.  What the kernel does for
- * either of them is no atomic access of ours, so each has a fence between the two
- * steps; the same holds for an unlink and a look at the name.
+ * A changer need not enter a file: one that the dictionary does not know has no
+ * cached blocks.  The order matters: a reader enters the file BEFORE its real
+ * read, a changer looks again AFTER the real change.  So either the changer
+ * finds the file, or the reader's read begins after the change.  absent_epoch
+ * saves the changer the search: while it is even and unchanged, no file has
+ * become known.  What the kernel does for either of them is no atomic access of
+ * ours, so each has a fence between the two steps; the same holds for an unlink
+ * and a look at the name.
  *
- * Locking: the file lock is a word with the owner's token.  Waiting for it is bounded.
- * If its owner died, or is the caller itself, the lock is taken over, which is safe
- * because each step leaves the table consistent.
+ * Locking: the file lock is a word with the owner's token.  Waiting for it is
+ * bounded.  If its owner died, or is the caller itself, the lock is taken over,
+ * which is safe because each step leaves the table consistent.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -318,8 +320,9 @@ may_be_cached(const FcShared *shared, uint32_t number)
 }
 
 /*
- * Make the index forget a retired number, and free it, unless another process did, as
- * the generation shows.  Without the lock, the number stays until its place is needed.
+ * Make the index forget a retired number, and free it, unless another process
+ * did, as the generation shows.  Without the lock, the number stays until its
+ * place is needed.
  */
 static void
 free_number(FcCache *cache, uint32_t number, uint64_t generation, bool cached)

@@ -1,9 +1,10 @@
 /*
  * file.h
- *		The lines of the file dictionary, and the calls that the rest of core may use.
+ *		The lines of the file dictionary, and the calls that the rest of core
+ *		may use.
  *
- * file.c gives out numbers and takes them back, stamp.c detects whether a file was
- * changed, chunk.c counts a file's cached blocks.
+ * file.c gives out numbers and takes them back, stamp.c detects whether a file
+ * was changed, chunk.c counts a file's cached blocks.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -13,15 +14,17 @@
 #include "shared.h"
 
 /*
- * A file number's line.  Its tag (a hash of the id, 0 = the place is free) and its
- * generation lie in arrays of their own: tags are searched, and the generation is
- * read at every call and must not share a cache line with counters.
+ * A file number's line.  Its tag (a hash of the id, 0 = the place is free) and
+ * its generation lie in arrays of their own: tags are searched, and the
+ * generation is read at every call and must not share a cache line with
+ * counters.
  *
  * A generation holds the number's state: live, retired (or never used: 0), or
- * asleep, which means that the file is known from an earlier life of the cache and
- * was not compared yet.  So one atomic step retires a number and makes every handle
- * on it stale; nothing can happen in between.  Generations only grow, over all uses
- * of a number, so a handle of an earlier use can never look current.
+ * asleep, which means that the file is known from an earlier life of the cache
+ * and was not compared yet.  So one atomic step retires a number and makes
+ * every handle on it stale; nothing can happen in between.  Generations only
+ * grow, over all uses of a number, so a handle of an earlier use can never look
+ * current.
  */
 typedef struct FcFileEntry
 {
@@ -154,8 +157,8 @@ extern void fc_chunk_leave(const FcShared *shared, uint32_t number,
                            uint32_t block);
 
 /*
- * Ask before a block is made to leave: is it counted?  An unfinished audit has yet
- * to count the blocks that stay.
+ * Ask before a block is made to leave: is it counted?  An unfinished audit has
+ * yet to count the blocks that stay.
  */
 static inline bool
 fc_blocks_counted(const FcShared *shared)

@@ -2,9 +2,10 @@
  * fill.c
  *		A fill: from the caller's page to the staging ring.
  *
- * Take a page of the ring, claim a way, copy the block, publish; the writer writes it
- * to its slot later.  Anything that changed since the look-up that gave the ticket
- * makes the fill fail: in the claim, or at the latest when it is published (claim.c).
+ * Take a page of the ring, claim a way, copy the block, publish; the writer
+ * writes it to its slot later.  Anything that changed since the look-up that
+ * gave the ticket makes the fill fail: in the claim, or at the latest when it
+ * is published (claim.c).
  *
  * SPDX-License-Identifier: PostgreSQL
  */

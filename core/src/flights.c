@@ -2,28 +2,30 @@
  * flights.c
  *		Pages on their way from the staging ring to their slots, for the writer.
  *
- * Pages are picked oldest first.  The entry changes from STAGED to WRITING, then the
- * page does.  When the device has written the page, the entry becomes VALID, or EMPTY
- * if the block changed meanwhile or the write failed; then the page is free.
+ * Pages are picked oldest first.  The entry changes from STAGED to WRITING,
+ * then the page does.  When the device has written the page, the entry becomes
+ * VALID, or EMPTY if the block changed meanwhile or the write failed; then the
+ * page is free.
  *
  * From the first step to the last no other process takes the slot or the page,
  * because the device may write the slot and read the page at any moment.
  *
- * Several devices: a device that hangs must not hold all pages and all flights, or
- * nothing would reach the others.  So each has its share of flights.  A device that
- * has not written a page in LATE_NS is given no more until it has, and pages staged
- * for it are dropped.
+ * Several devices: a device that hangs must not hold all pages and all flights,
+ * or nothing would reach the others.  So each has its share of flights.  A
+ * device that has not written a page in LATE_NS is given no more until it has,
+ * and pages staged for it are dropped.
  *
- * Updates wait for LINGER_NS unless the ring is crowded, so that a block that is
- * changed again and again is written to flash once (coalesced_updates).
+ * Updates wait for LINGER_NS unless the ring is crowded, so that a block that
+ * is changed again and again is written to flash once (coalesced_updates).
  *
- * Crash.  A process's transfers are over when it is gone, since the kernel does not
- * end a process before.  The next writer goes through the ring: it writes again what
- * was being written, and empties what was doomed.  (If a dead process's transfer came
- * late after all, the checksums in the entries would reveal it.)
+ * Crash.  A process's transfers are over when it is gone, since the kernel does
+ * not end a process before.  The next writer goes through the ring: it writes
+ * again what was being written, and empties what was doomed.  (If a dead
+ * process's transfer came late after all, the checksums in the entries would
+ * reveal it.)
  *
- * Locking: none here.  shared->ring_writer has the token of one process at a time, and
- * only that process uses this file (writer.c, stand_in.c).
+ * Locking: none here.  shared->ring_writer has the token of one process at a
+ * time, and only that process uses this file (writer.c, stand_in.c).
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -12,9 +12,9 @@
 #include "shared.h"
 
 /*
- * The geometry word: old count of sets << 32 | new count.  They differ while the
- * size changes: then fills use a block's new home, and look-ups and changes look at
- * both homes.
+ * The geometry word: old count of sets << 32 | new count.  They differ while
+ * the size changes: then fills use a block's new home, and look-ups and changes
+ * look at both homes.
  */
 static inline uint64_t
 fc_geometry_word(uint32_t old_sets, uint32_t new_sets)
@@ -64,11 +64,11 @@ fc_geometry_least(uint64_t geometry)
 #define FC_HOME_THROWS 64
 
 /*
- * The home set of a block when so many sets are in use.  A series of hashes (throws)
- * picks among all the sets there could be; the first that picks a set in use decides.
- * So a larger count moves only those blocks that an earlier throw brings into one of
- * the new sets, and a smaller count moves only blocks of the sets that are removed.
- * At the maximum the first throw always decides.
+ * The home set of a block when so many sets are in use.  A series of hashes
+ * (throws) picks among all the sets there could be; the first that picks a set
+ * in use decides.  So a larger count moves only those blocks that an earlier
+ * throw brings into one of the new sets, and a smaller count moves only blocks
+ * of the sets that are removed.  At the maximum the first throw always decides.
  */
 static inline uint32_t
 fc_home(const FcShared *shared, uint64_t key, uint32_t sets)
@@ -87,9 +87,10 @@ fc_home(const FcShared *shared, uint64_t key, uint32_t sets)
 }
 
 /*
- * The way where filling a set begins while it has free ways, round to the way before
- * it.  It differs between sets, so that a cache that is not full is spread evenly
- * over its file: a drive may lay out its channels one after the other there.
+ * The way where filling a set begins while it has free ways, round to the way
+ * before it.  It differs between sets, so that a cache that is not full is
+ * spread evenly over its file: a drive may lay out its channels one after the
+ * other there.
  */
 static inline unsigned
 fc_first_way(uint32_t set)

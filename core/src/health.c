@@ -7,19 +7,19 @@
  *	slow		bypassed: it took longer than the disk, on average
  *	failed		out of use until the next start: errors, or corrupt slots
  *
- * Blocks on a device that is bypassed or out of use are read from disk, and no block
- * is put there.  Changes are still announced to its entries, so that those left when
- * it comes back are as valid as before.
+ * Blocks on a device that is bypassed or out of use are read from disk, and no
+ * block is put there.  Changes are still announced to its entries, so that
+ * those left when it comes back are as valid as before.
  *
- * The first late read of any process makes a device stalled.  Housekeeping decides
- * what is slow, and what returns to service (bypass.c).
+ * The first late read of any process makes a device stalled.  Housekeeping
+ * decides what is slow, and what returns to service (bypass.c).
  *
  * Being late with writes is no state: the device is read as before but given no
  * blocks (flights.c).
  *
- * Failures are counted by the hour, for each device and kind.  Too many of one kind
- * take the device out of use.  When the last device is out of use, the cache goes
- * offline.
+ * Failures are counted by the hour, for each device and kind.  Too many of one
+ * kind take the device out of use.  When the last device is out of use, the
+ * cache goes offline.
  *
  * No locking: a state changes by compare-and-swap.
  *
@@ -31,9 +31,10 @@
 #define SECOND_NS (1000 * MS_NS)
 
 /*
- * A device is out of use after this many failed calls, or this many corrupt slots, in
- * an hour.  A single flipped bit costs its slot, and one a day costs nothing more for
- * ever; a device that has gone haywire costs a few dozen misses.
+ * A device is out of use after this many failed calls, or this many corrupt
+ * slots, in an hour.  A single flipped bit costs its slot, and one a day costs
+ * nothing more for ever; a device that has gone haywire costs a few dozen
+ * misses.
  */
 #define FAILURE_WINDOW_NS (3600 * SECOND_NS)
 #define DEVICE_ERRORS_MAX 32
@@ -115,8 +116,8 @@ too_many(FcFailures *failures, uint32_t max)
 /* ---- what devices did -------------------------------------------------- */
 
 /*
- * A process that wakes up long after the deadline was waiting for a processor, and
- * cannot tell what the device would have done.
+ * A process that wakes up long after the deadline was waiting for a processor,
+ * and cannot tell what the device would have done.
  */
 static uint64_t
 oversleep_max(const FcCache *cache)

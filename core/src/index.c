@@ -2,10 +2,10 @@
  * index.c
  *		Which slot holds a block: sets of 64 entries, without a lock.
  *
- * A block's key determines its set; the entry's number is the slot's number.  An
- * entry is empty, or held by the one process that fills it, or it says where the
- * block is: in a page of the staging ring, in a page that is being written to the
- * slot, or in the slot.
+ * A block's key determines its set; the entry's number is the slot's number.
+ * An entry is empty, or held by the one process that fills it, or it says where
+ * the block is: in a page of the staging ring, in a page that is being written
+ * to the slot, or in the slot.
  *
  *	EMPTY --claim--> FILLING --publish--> STAGED --> WRITING --> VALID
  *	                    |                   |           |          |
@@ -13,25 +13,25 @@
  *	then:       abandoned: EMPTY                 written: EMPTY
  *
  * STAGED and VALID entries may be claimed for another block.  Every step is one
- * compare-and-swap of the entry's meta word, and claiming and emptying advance its
- * sequence, so that ours fails if another process took a step meanwhile.  An entry
- * in FILLING or DOOMED belongs to its owner until the owner releases it or is gone;
- * one in WRITING or WRITING_DOOMED belongs to the writer (writer.c), because the
- * device may write its slot at any moment.
+ * compare-and-swap of the entry's meta word, and claiming and emptying advance
+ * its sequence, so that ours fails if another process took a step meanwhile.
+ * An entry in FILLING or DOOMED belongs to its owner until the owner releases
+ * it or is gone; one in WRITING or WRITING_DOOMED belongs to the writer
+ * (writer.c), because the device may write its slot at any moment.
  *
- * Why no stale block can be published.  A filler claims the entry and writes the
- * key, then compares the generations it noted before the real read.  A changer
- * advances the generation, then looks at all 64 keys.  If the changer looked before
- * the key was written, the filler compares after the generation advanced, and fails.
- * If the changer looked later, it finds the claim and dooms it, or finds the entry
- * valid and empties it.
+ * Why no stale block can be published.  A filler claims the entry and writes
+ * the key, then compares the generations it noted before the real read.  A
+ * changer advances the generation, then looks at all 64 keys.  If the changer
+ * looked before the key was written, the filler compares after the generation
+ * advanced, and fails.  If the changer looked later, it finds the claim and
+ * dooms it, or finds the entry valid and empties it.
  *
- * If two processes fill the same block at once, it may end up in two ways.  Both
- * copies are right, and an invalidation removes both, since it always looks at every
- * way.
+ * If two processes fill the same block at once, it may end up in two ways.
+ * Both copies are right, and an invalidation removes both, since it always
+ * looks at every way.
  *
- * This file has the changer's half and what all look-ups do; the filler's half is in
- * claim.c.
+ * This file has the changer's half and what all look-ups do; the filler's half
+ * is in claim.c.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -80,7 +80,8 @@ find_in(const FcShared *shared, uint32_t number, uint64_t key, FcSeen *seen)
 
 /*
  * Is it the same entry, with the same bytes?  A block in the ring may have been
- * written to its slot; then the entry's checksum must be that of the bytes read.
+ * written to its slot; then the entry's checksum must be that of the bytes
+ * read.
  */
 static bool
 same_entry(uint64_t meta, const FcSeen *seen)
@@ -132,8 +133,8 @@ fc_index_holds(const FcShared *shared, uint64_t key, const FcSeen *seen)
 /* ---- changes ---------------------------------------------------------------- */
 
 /*
- * Make an entry stop saying where the block is.  The key stays, so that the way can
- * be recognised.  A slot that the device may be writing stays the writer's.
+ * Make an entry stop saying where the block is.  The key stays, so that the way
+ * can be recognised.  A slot that the device may be writing stays the writer's.
  */
 static bool
 forget(FcShared *shared, FcSet *set, unsigned way, uint64_t meta)
@@ -191,9 +192,9 @@ static FcHeld
 invalidate_way(FcCache *cache, FcSet *set, unsigned way, uint64_t key)
 {
 	/*
-	 * A failed swap means that another process moved the entry on.  If it still has
-	 * our key then, look again; if not, the process that claimed it will compare the
-	 * generation that we have already advanced.
+	 * A failed swap means that another process moved the entry on.  If it still
+	 * has our key then, look again; if not, the process that claimed it will
+	 * compare the generation that we have already advanced.
 	 */
 	while (same_key(atomic_load(&set->key[way]), key))
 	{
@@ -340,8 +341,9 @@ walk_set(FcCache *cache, FcSet *set, Walk *walk)
 }
 
 /*
- * While the size changes, a block may move from a set that the walk has yet to reach
- * into one that it has passed.  Then it walks twice; a block moves only once.
+ * While the size changes, a block may move from a set that the walk has yet to
+ * reach into one that it has passed.  Then it walks twice; a block moves only
+ * once.
  */
 static void
 walk_sets(FcCache *cache, Walk *walk)

@@ -19,9 +19,9 @@
  *	bits  3-31	sequence, + 1 whenever the entry is claimed or emptied
  *	bits  0-2	state
  *
- * The key changes only while the owner holds the entry in FILLING.  The sequence
- * stays the same from STAGED through WRITING to VALID: it is the same block with the
- * same bytes.
+ * The key changes only while the owner holds the entry in FILLING.  The
+ * sequence stays the same from STAGED through WRITING to VALID: it is the same
+ * block with the same bytes.
  */
 typedef enum FcState
 {
@@ -130,8 +130,8 @@ typedef struct FcSeen
 extern bool fc_index_find(const FcShared *shared, uint64_t key, FcSeen *seen);
 
 /*
- * Is the whole entry still as it was seen?  A block that was read from the ring may
- * have been written to flash meanwhile.
+ * Is the whole entry still as it was seen?  A block that was read from the ring
+ * may have been written to flash meanwhile.
  */
 extern bool fc_index_holds(const FcShared *shared, uint64_t key,
                            const FcSeen *seen);
@@ -155,9 +155,9 @@ typedef struct FcHome
 } FcHome;
 
 /*
- * The block changes: advance its set's generation, empty its entry, and doom fills
- * of it.  While the size changes, do so at both its homes.  Says whether the block
- * was cached.
+ * The block changes: advance its set's generation, empty its entry, and doom
+ * fills of it.  While the size changes, do so at both its homes.  Says whether
+ * the block was cached.
  */
 extern FcHeld fc_index_invalidate(FcCache *cache, uint64_t key,
                                   FcHome *home_out);
@@ -185,8 +185,9 @@ extern FC_MUST_CHECK FcStatus fc_claim_move(FcCache *cache,
                                             const FcSeen *from, FcSeen *claim);
 
 /*
- * Publish the claimed entry, unless anything changed since the ticket: VALID with
- * the CRC32C of the slot's content, or STAGED with the reference of a page.
+ * Publish the claimed entry, unless anything changed since the ticket: VALID
+ * with the CRC32C of the slot's content, or STAGED with the reference of a
+ * page.
  */
 extern FC_MUST_CHECK FcStatus fc_claim_publish(FcCache *cache,
                                                const FcTicket *ticket,

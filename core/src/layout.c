@@ -2,9 +2,10 @@
  * layout.c
  *		Where everything lies in the memory of a cache.
  *
- * The layout follows from the configuration alone, so that a process that finds memory
- * can tell whether it holds a cache like the one that is wanted: the fields of
- * FcShared before mode_word are the layout, and are compared as bytes (revive.c).
+ * The layout follows from the configuration alone, so that a process that finds
+ * memory can tell whether it holds a cache like the one that is wanted: the
+ * fields of FcShared before mode_word are the layout, and are compared as bytes
+ * (revive.c).
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -17,9 +18,10 @@
 #include "staging.h"
 
 /*
- * The arrays shared by all slots are sized in proportion to them, within limits, so
- * that from 200 MB on a slot takes at most 28 bytes of memory, everything included.
- * Below that the minimum sizes weigh more (memory_test.c).
+ * The arrays shared by all slots are sized in proportion to them, within
+ * limits, so that from 200 MB on a slot takes at most 28 bytes of memory,
+ * everything included.  Below that the minimum sizes weigh more
+ * (memory_test.c).
  */
 #define SLOTS_PER_FILE           64
 #define SLOTS_PER_CHUNK          16
@@ -83,8 +85,9 @@ replacement_hash(const FcReplacement *replacement)
 }
 
 /*
- * Everything is laid out for the maximum: after a crash the host computes the layout
- * again, with the size of that moment, for memory that the first layout determined.
+ * Everything is laid out for the maximum: after a crash the host computes the
+ * layout again, with the size of that moment, for memory that the first layout
+ * determined.
  */
 bool
 fc_layout(const FcConfig *config, FcShared *shared)

@@ -2,10 +2,10 @@
  * life.c
  *		A life of the cache: from one start of its server to the next.
  *
- * A nonce, a random number drawn at each start, binds the memory and every map to one
- * life of the cache files.  Opening a cache file removes the nonce and the clean flag
- * from it.  So whatever happens afterwards, what was saved is used at most once, and
- * a copy of the file belongs to another life.
+ * A nonce, a random number drawn at each start, binds the memory and every map
+ * to one life of the cache files.  Opening a cache file removes the nonce and
+ * the clean flag from it.  So whatever happens afterwards, what was saved is
+ * used at most once, and a copy of the file belongs to another life.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -1,9 +1,10 @@
 /*
  * map.c
- *		Where everything lies in a saved map, and how its parts are read and written.
+ *		Where everything lies in a saved map, and how its parts are read and
+ *		written.
  *
- * All offsets follow from the layout and from the number of sets in use, so a map is
- * only found by a cache of the size that saved it.
+ * All offsets follow from the layout and from the number of sets in use, so a
+ * map is only found by a cache of the size that saved it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -3,10 +3,10 @@
  *		The map in the cache files: what is cached, over a shutdown and a reboot.
  *
  * After the slots of each cache file comes a record for each of its sets (keys,
- * checksums, the policy's state), and after the records of the first file come the
- * files with their stamps (ondisk.h defines the bytes).  map_save.c writes the map at
- * the end of one life of the cache, map_load.c takes it in at the beginning of the
- * next.
+ * checksums, the policy's state), and after the records of the first file come
+ * the files with their stamps (ondisk.h defines the bytes).  map_save.c writes
+ * the map at the end of one life of the cache, map_load.c takes it in at the
+ * beginning of the next.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

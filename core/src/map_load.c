@@ -2,23 +2,24 @@
  * map_load.c
  *		Taking in the map of an earlier life.
  *
- * At the start all files are taken in at once, asleep (stamp.c).  From then on the
- * dictionary knows everything that the map knows, so a process that changes a file
- * finds it.  The records follow in the background, while the cache serves.
+ * At the start all files are taken in at once, asleep (stamp.c).  From then on
+ * the dictionary knows everything that the map knows, so a process that changes
+ * a file finds it.  The records follow in the background, while the cache
+ * serves.
  *
- * Taking in a record is a fill, with tickets as old as this life.  It fills only ways
- * that were not used since (all zero), only while no block of the set was changed
- * (its generation is 0), and only blocks of files that had no change of a range
- * (their generation is still the one given at the start).  As in any fill, the claim
- * becomes visible before generations are compared (index.c).  The slots of unused
- * ways hold what they held at the shutdown.
+ * Taking in a record is a fill, with tickets as old as this life.  It fills
+ * only ways that were not used since (all zero), only while no block of the set
+ * was changed (its generation is 0), and only blocks of files that had no
+ * change of a range (their generation is still the one given at the start).  As
+ * in any fill, the claim becomes visible before generations are compared
+ * (index.c).  The slots of unused ways hold what they held at the shutdown.
  *
- * Until a set's record has been processed, nothing else is put into the set: it would
- * take the place of a block of the map, or duplicate it.
+ * Until a set's record has been processed, nothing else is put into the set: it
+ * would take the place of a block of the map, or duplicate it.
  *
- * A record that is torn, or belongs to another map, counts as empty.  If the server is
- * killed, or the size changes, while records are being taken in, the remaining ones
- * are lost.
+ * A record that is torn, or belongs to another map, counts as empty.  If the
+ * server is killed, or the size changes, while records are being taken in, the
+ * remaining ones are lost.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -35,8 +36,8 @@
 #include "superblock.h"
 
 /*
- * The generation of a number whose file came from the map.  No number assigned in this
- * life will ever reach it.
+ * The generation of a number whose file came from the map.  No number assigned
+ * in this life will ever reach it.
  */
 #define FROM_MAP ((FC_GENERATION_ONE << 48) + FC_NUMBER_ASLEEP)
 
@@ -223,9 +224,10 @@ is_unused(const FcShared *shared)
 }
 
 /*
- * The cache files are unchanged since they were opened, except for their superblocks.
- * If the server did run for a moment, its control file differs from the map's.  If a
- * child is still alive and does something now, stamps and checksums reveal it.
+ * The cache files are unchanged since they were opened, except for their
+ * superblocks.  If the server did run for a moment, its control file differs
+ * from the map's.  If a child is still alive and does something now, stamps and
+ * checksums reveal it.
  */
 FcStatus
 fc_map_load_leave(FcCache *cache)

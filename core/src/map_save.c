@@ -2,13 +2,13 @@
  * map_save.c
  *		Saving the map, by the last process of a server that shut down.
  *
- * First, room for the whole map is reserved, so that a full file system leaves no half
- * map.  Then the records and the files are written.  Then everything is synced, and
- * only then do the superblocks say "clean".  Records of empty sets are not written:
- * whatever lies in their place has another life's nonce.
+ * First, room for the whole map is reserved, so that a full file system leaves
+ * no half map.  Then the records and the files are written.  Then everything is
+ * synced, and only then do the superblocks say "clean".  Records of empty sets
+ * are not written: whatever lies in their place has another life's nonce.
  *
- * A file is saved if it has a stamp and no process is changing it.  Records may also
- * have blocks of other files; the next life does not know their numbers.
+ * A file is saved if it has a stamp and no process is changing it.  Records may
+ * also have blocks of other files; the next life does not know their numbers.
  *
  * A crash before the superblocks are written leaves a cache without a map.
  *

@@ -2,8 +2,9 @@
  * mode.c
  *		The one word that says whether the cache is used.
  *
- * Mode, reason and an epoch lie in one word, so that they change together.  Every call
- * reads it at its beginning; a hit and a fill compare it again at their end.
+ * Mode, reason and an epoch lie in one word, so that they change together.
+ * Every call reads it at its beginning; a hit and a fill compare it again at
+ * their end.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -27,9 +28,9 @@ fc_mode_set(FcCache *cache, FcMode mode, FcReason reason)
 	uint64_t new;
 
 	/*
-	 * The epoch advances with every change of the mode, so that a hit or a fill that
-	 * began earlier is invalid: this makes the map worthless before the first change
-	 * goes unannounced.
+	 * The epoch advances with every change of the mode, so that a hit or a fill
+	 * that began earlier is invalid: this makes the map worthless before the
+	 * first change goes unannounced.
 	 */
 	do
 	{

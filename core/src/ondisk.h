@@ -3,9 +3,9 @@
  *		The bytes of a cache file.
  *
  * A superblock at offset 0; two wear records at FC_WEAR_OFFSET; zeros up to
- * FC_SLOTS_OFFSET; the slots; then, after a clean shutdown, the map.  Numbers are
- * little-endian, like those of every machine that PostgreSQL's own files are moved
- * between in practice; with another byte order the magic differs.
+ * FC_SLOTS_OFFSET; the slots; then, after a clean shutdown, the map.  Numbers
+ * are little-endian, like those of every machine that PostgreSQL's own files
+ * are moved between in practice; with another byte order the magic differs.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -41,10 +41,11 @@ typedef struct FcDiskSuperblock
 _Static_assert(sizeof(FcDiskSuperblock) == 96, "the superblock has no holes");
 
 /*
- * What was written to the file in the last day; see wear.c.  There are two records,
- * and the one with the higher sequence is valid.  They have a magic of their own and
- * stay where they are whatever happens to the rest: when a cache begins cold, for a
- * new version or another size, its flash has worn all the same.
+ * What was written to the file in the last day; see wear.c.  There are two
+ * records, and the one with the higher sequence is valid.  They have a magic of
+ * their own and stay where they are whatever happens to the rest: when a cache
+ * begins cold, for a new version or another size, its flash has worn all the
+ * same.
  */
 #define FC_WEAR_OFFSET 65536
 #define FC_WEAR_MAGIC  "pgfwear1"

@@ -2,13 +2,13 @@
  * probe.c
  *		Probing whether a device that is not in use answers.
  *
- * A probe is the read of one slot, with a cached block if one is found soon, because a
- * file system may answer on its own for a slot that was never written.  The bytes are
- * ignored.  Each device has one probe and one page, so a device that hangs delays its
- * own probe and nothing else.
+ * A probe is the read of one slot, with a cached block if one is found soon,
+ * because a file system may answer on its own for a slot that was never
+ * written.  The bytes are ignored.  Each device has one probe and one page, so
+ * a device that hangs delays its own probe and nothing else.
  *
- * The housekeeping process uses this.  It maps the pages at its first probe; a child
- * finds zeros instead, as with the reader (reader.c).
+ * The housekeeping process uses this.  It maps the pages at its first probe; a
+ * child finds zeros instead, as with the reader (reader.c).
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -14,14 +14,14 @@ typedef void FcProbeDone(FcCache *cache, uint32_t device, uint64_t ns,
                          FcOutcome outcome);
 
 /*
- * Begin to read a slot of the device, unless an earlier probe of it is still under
- * way.  Returns whether it began.
+ * Begin to read a slot of the device, unless an earlier probe of it is still
+ * under way.  Returns whether it began.
  */
 extern bool fc_probe_begin(FcCache *cache, uint32_t device);
 
 /*
- * Collect the probes that came back.  If new ones were begun, wait for them, up to
- * timeout_ns.
+ * Collect the probes that came back.  If new ones were begun, wait for them, up
+ * to timeout_ns.
  */
 extern void fc_probe_collect(FcCache *cache, unsigned new_ones,
                              uint64_t timeout_ns, FcProbeDone *done);

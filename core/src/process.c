@@ -2,16 +2,17 @@
  * process.c
  *		The table of processes that fill, and which of them are still alive.
  *
- * A process that claims a slot marks it with a token: its place in the table and how
- * often that place has been used.  So a process that meets a claim can find out
- * whether its owner still exists.  A pid alone would not do, since pids are reused, so
- * the start time of the process is compared, too.
+ * A process that claims a slot marks it with a token: its place in the table
+ * and how often that place has been used.  So a process that meets a claim can
+ * find out whether its owner still exists.  A pid alone would not do, since
+ * pids are reused, so the start time of the process is compared, too.
  *
- * Pid, start time and use count lie in one word, and one compare-and-swap takes a
- * place.  So wherever a process is killed, the place is either its own or still its
- * predecessor's, and places of dead processes are reused.  The start time keeps 26
- * bits: if a pid is reused exactly 7.7 days later, to the hundredth of a second, the
- * new process would pass for its predecessor, which costs a slot.
+ * Pid, start time and use count lie in one word, and one compare-and-swap takes
+ * a place.  So wherever a process is killed, the place is either its own or
+ * still its predecessor's, and places of dead processes are reused.  The start
+ * time keeps 26 bits: if a pid is reused exactly 7.7 days later, to the
+ * hundredth of a second, the new process would pass for its predecessor, which
+ * costs a slot.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -29,9 +30,9 @@
 #define START_MASK ((1U << START_BITS) - 1)
 
 /*
- * Start time of a process in clock ticks since boot (field 22 of its stat file);
- * 0 if it is gone or a zombie, UINT64_MAX if that cannot be known: a missing file may
- * mean that /proc hides other users' processes, or is missing.
+ * Start time of a process in clock ticks since boot (field 22 of its stat
+ * file); 0 if it is gone or a zombie, UINT64_MAX if that cannot be known: a
+ * missing file may mean that /proc hides other users' processes, or is missing.
  */
 static uint64_t
 start_time_of(uint32_t pid)

@@ -10,7 +10,8 @@
 #include "shared.h"
 
 /*
- * A place in the table of processes; one word identifies the process that has it.
+ * A place in the table of processes; one word identifies the process that has
+ * it.
  *
  *	bits 42-63	pid; 0 = free (Linux has no pid beyond 2^22)
  *	bits 16-41	when it was started, in clock ticks since boot; 0 = not known
@@ -30,8 +31,8 @@ fc_processes(const FcShared *shared)
 }
 
 /*
- * Is the owner with this token gone, or is it the caller itself, interrupted by a
- * signal handler?  Either way nobody will continue what it began.
+ * Is the owner with this token gone, or is it the caller itself, interrupted by
+ * a signal handler?  Either way nobody will continue what it began.
  */
 extern bool fc_process_gone(const FcCache *cache, uint32_t token);
 

@@ -2,21 +2,21 @@
  * queue.c
  *		The engine: Linux AIO, by its system calls directly.
  *
- * Why AIO: containers that forbid io_uring allow it; one call begins any number of
- * transfers and one waits for them with a limit; the kernel does not end a process
- * before its transfers are done (so no process is writing a slot whose owner is
- * gone); and the lab can play a device behind syscall(2).  docs/decisions has the
- * figures.
+ * Why AIO: containers that forbid io_uring allow it; one call begins any number
+ * of transfers and one waits for them with a limit; the kernel does not end a
+ * process before its transfers are done (so no process is writing a slot whose
+ * owner is gone); and the lab can play a device behind syscall(2).
+ * docs/decisions has the figures.
  *
- * AIO is truly asynchronous only with O_DIRECT.  A file opened without it would be
- * read within io_submit(), so it is read by plain calls, as all files are where there
- * is no AIO.  Then no time limit holds.
+ * AIO is truly asynchronous only with O_DIRECT.  A file opened without it would
+ * be read within io_submit(), so it is read by plain calls, as all files are
+ * where there is no AIO.  Then no time limit holds.
  *
- * Devices of tests handle transfers themselves (FcDeviceOps.start and .finished), so
- * that they can delay, reorder and hang; they are polled.
+ * Devices of tests handle transfers themselves (FcDeviceOps.start and
+ * .finished), so that they can delay, reorder and hang; they are polled.
  *
- * After a fork: the kernel's queue belongs to the parent's memory and does not exist
- * in the child, which must begin with a queue that is all zeros.
+ * After a fork: the kernel's queue belongs to the parent's memory and does not
+ * exist in the child, which must begin with a queue that is all zeros.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

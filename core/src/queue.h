@@ -1,12 +1,13 @@
 /*
  * queue.h
- *		Many reads and writes of slots at once, and waiting for them with a time limit.
+ *		Many reads and writes of slots at once, and waiting for them with a time
+ *		limit.
  *
- * A queue belongs to one process, and only that process uses it; a child must not use
- * any part of it.  fc_queue_submit() takes transfers, and fc_queue_reap() returns
- * them in whatever order they are done.  Until then the transfer and its page belong
- * to the queue, however long the device takes: a caller that stops waiting must leave
- * both alone.
+ * A queue belongs to one process, and only that process uses it; a child must
+ * not use any part of it.  fc_queue_submit() takes transfers, and
+ * fc_queue_reap() returns them in whatever order they are done.  Until then the
+ * transfer and its page belong to the queue, however long the device takes: a
+ * caller that stops waiting must leave both alone.
  *
  * Nothing is allocated; errno is not preserved.
  *
@@ -57,16 +58,16 @@ extern void fc_queue_open(FcQueue *queue, unsigned depth);
 extern void fc_queue_close(FcQueue *queue);
 
 /*
- * Begin transfers, on any devices.  Returns how many of them, from the first on, it
- * accepted: fewer than count if the queue or the kernel is full.  A transfer that
- * fails at once is accepted, and reaped with its error.
+ * Begin transfers, on any devices.  Returns how many of them, from the first
+ * on, it accepted: fewer than count if the queue or the kernel is full.  A
+ * transfer that fails at once is accepted, and reaped with its error.
  */
 extern FC_MUST_CHECK unsigned
 fc_queue_submit(FcQueue *queue, FcTransfer *const transfer[], unsigned count);
 
 /*
- * Fetch up to max transfers that are done, waiting at most timeout_ns for min of
- * them, or for all there are if that is fewer.  Returns how many.
+ * Fetch up to max transfers that are done, waiting at most timeout_ns for min
+ * of them, or for all there are if that is fewer.  Returns how many.
  */
 extern unsigned fc_queue_reap(FcQueue *queue, unsigned min, uint64_t timeout_ns,
                               FcTransfer *done[], unsigned max);

@@ -9,9 +9,9 @@
  *				generation and the mode still the same?
  *	copy		only now, into the caller's buffer
  *
- * If all blocks of a run are found, they take these steps side by side: their slots
- * are read at once, and each is judged when it arrives.  Meanwhile the processor
- * fetches the memory that they will be copied to.
+ * If all blocks of a run are found, they take these steps side by side: their
+ * slots are read at once, and each is judged when it arrives.  Meanwhile the
+ * processor fetches the memory that they will be copied to.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -214,8 +214,8 @@ judge(void *context, unsigned index, const void *page, bool failed)
 }
 
 /*
- * Look up a block of the run, and if it is in the ring, read it there.  True if its
- * slot must be read; otherwise its status is known.
+ * Look up a block of the run, and if it is in the ring, read it there.  True if
+ * its slot must be read; otherwise its status is known.
  */
 static bool
 find_block(Run *run, uint32_t block, unsigned i)
@@ -263,8 +263,9 @@ find_block(Run *run, uint32_t block, unsigned i)
 }
 
 /*
- * The pages will be written, all at once, when the slots arrive.  Until then the
- * processor can fetch their memory, which the copy would otherwise wait for.
+ * The pages will be written, all at once, when the slots arrive.  Until then
+ * the processor can fetch their memory, which the copy would otherwise wait
+ * for.
  */
 static void
 fetch_pages(void *context)

@@ -16,8 +16,8 @@ extern FC_MUST_CHECK FcStatus fc_read_look_up(FcCache *cache,
                                               FcSeen *seen);
 
 /*
- * fc_read() for several consecutive blocks, each with its page, ticket and answer.
- * Their slots are read at once, and one deadline covers all of them.
+ * fc_read() for several consecutive blocks, each with its page, ticket and
+ * answer.  Their slots are read at once, and one deadline covers all of them.
  */
 extern void fc_read_blocks(FcCache *cache, const FcFile *file, uint32_t first,
                            unsigned count, void *const page[],

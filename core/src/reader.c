@@ -2,27 +2,28 @@
  * reader.c
  *		Reading slots into the process's own pages, with a time limit.
  *
- * A device may take any time, and until a read is done the kernel may write to its
- * page at any moment.  So no read uses the caller's buffer: it uses one of the
- * reader's pages, where the data is checked and then copied.  A read that exceeds its
- * deadline is abandoned: the caller gets nothing and reads the disk, and the page is
- * lost until the device releases it.  With all pages lost, nothing is read from
- * flash.
+ * A device may take any time, and until a read is done the kernel may write to
+ * its page at any moment.  So no read uses the caller's buffer: it uses one of
+ * the reader's pages, where the data is checked and then copied.  A read that
+ * exceeds its deadline is abandoned: the caller gets nothing and reads the
+ * disk, and the page is lost until the device releases it.  With all pages
+ * lost, nothing is read from flash.
  *
- * A page in use belongs to the call that waits for it, or to no call (the call gave
- * up), or it is kept: read ahead for any call that asks for its entry.  It is given
- * only to a call that finds the entry exactly as it was seen before the read began,
- * including its sequence and checksum.  So the read lies between the two looks at the
- * entry, however long ago it was, and the caller judges the bytes like any others.  A
- * kept page that no call asks for is dropped when it is old, or when a call needs it.
+ * A page in use belongs to the call that waits for it, or to no call (the call
+ * gave up), or it is kept: read ahead for any call that asks for its entry.  It
+ * is given only to a call that finds the entry exactly as it was seen before
+ * the read began, including its sequence and checksum.  So the read lies
+ * between the two looks at the entry, however long ago it was, and the caller
+ * judges the bytes like any others.  A kept page that no call asks for is
+ * dropped when it is old, or when a call needs it.
  *
- * Each process has its own reader, mapped at its first read, because reads happen
- * where nothing may be allocated.  A child finds zeros in its place
- * (MADV_WIPEONFORK), which means a reader not opened yet: it has neither the parent's
- * pages, which the kernel may be writing, nor the parent's queue.
+ * Each process has its own reader, mapped at its first read, because reads
+ * happen where nothing may be allocated.  A child finds zeros in its place
+ * (MADV_WIPEONFORK), which means a reader not opened yet: it has neither the
+ * parent's pages, which the kernel may be writing, nor the parent's queue.
  *
- * A signal handler may interrupt a call here and read on its own.  Its call finds the
- * reader busy and gets nothing.
+ * A signal handler may interrupt a call here and read on its own.  Its call
+ * finds the reader busy and gets nothing.
  *
  * When a process dies, the kernel keeps its pages until its reads are done.
  *
@@ -49,8 +50,8 @@ _Static_assert(PAGES <= 32, "a word says which pages are free");
 #define KEPT_NS 1000000000ULL
 
 /*
- * One read in so many may be left under way while the others are processed.  Leaving
- * more costs more wake-ups than it gains (docs/decisions, 21).
+ * One read in so many may be left under way while the others are processed.
+ * Leaving more costs more wake-ups than it gains (docs/decisions, 21).
  */
 #define LATE_ONE_IN 16
 
@@ -159,8 +160,8 @@ outcome_of(FcCache *cache, const Place *place)
 }
 
 /*
- * A read ahead is done; its time was not measured.  If it failed, the page is useless:
- * a call that asks for the slot will read it again.
+ * A read ahead is done; its time was not measured.  If it failed, the page is
+ * useless: a call that asks for the slot will read it again.
  */
 static void
 kept_place_done(FcCache *cache, const Place *place)
@@ -326,8 +327,8 @@ typedef struct Call
 _Static_assert(FC_RUN_BLOCKS_MAX <= 256, "a byte names a slot of a call");
 
 /*
- * Deliver the wanted slots that are kept.  With join, also wait for those not done
- * yet, like reads of this call.
+ * Deliver the wanted slots that are kept.  With join, also wait for those not
+ * done yet, like reads of this call.
  */
 static void
 take_kept(Call *call, bool join)
@@ -407,9 +408,10 @@ deliver(Call *call, Place *place)
 }
 
 /*
- * How many reads to wait for at once.  While there are more to begin, half of those
- * under way make enough room.  The last of many comes long after most of them, so the
- * others can be processed before it; often it has arrived when that is done.
+ * How many reads to wait for at once.  While there are more to begin, half of
+ * those under way make enough room.  The last of many comes long after most of
+ * them, so the others can be processed before it; often it has arrived when
+ * that is done.
  */
 static unsigned
 wanted_now(const Call *call)

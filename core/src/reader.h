@@ -11,8 +11,8 @@
 
 /*
  * A slot has been read: page holds its FC_BLOCK_SIZE bytes until the call
- * returns.  NULL if it could not be read; failed then says whether the device was
- * asked and refused, so that the copy is useless.
+ * returns.  NULL if it could not be read; failed then says whether the device
+ * was asked and refused, so that the copy is useless.
  */
 typedef void FcDeliver(void *context, unsigned index, const void *page,
                        bool failed);
@@ -21,19 +21,19 @@ typedef void FcDeliver(void *context, unsigned index, const void *page,
 typedef void FcMeanwhile(void *context);
 
 /*
- * Read the slots of some entries, at most FC_RUN_BLOCKS_MAX, all at once as far as
- * there are pages, and deliver each exactly once as it arrives, in any order.  Returns
- * no later than the handle's read deadline.  Within deliver, and within meanwhile
- * (which may be NULL), another read gets nothing.
+ * Read the slots of some entries, at most FC_RUN_BLOCKS_MAX, all at once as far
+ * as there are pages, and deliver each exactly once as it arrives, in any
+ * order.  Returns no later than the handle's read deadline.  Within deliver,
+ * and within meanwhile (which may be NULL), another read gets nothing.
  */
 extern void fc_reader_read(FcCache *cache, const FcSeen seen[], unsigned count,
                            FcDeliver *deliver, FcMeanwhile *meanwhile,
                            void *context);
 
 /*
- * Begin to read the slots of entries that fc_reader_read() is likely to be asked for
- * soon, without waiting.  Returns how many, from the first on, need not be asked for
- * again: fewer than count if pages are short.
+ * Begin to read the slots of entries that fc_reader_read() is likely to be
+ * asked for soon, without waiting.  Returns how many, from the first on, need
+ * not be asked for again: fewer than count if pages are short.
  */
 extern FC_MUST_CHECK unsigned
 fc_reader_ahead(FcCache *cache, const FcSeen seen[], unsigned count);

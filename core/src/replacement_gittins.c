@@ -2,32 +2,33 @@
  * replacement_gittins.c
  *		Evicts the block that is expected to earn least for the room it takes.
  *
- * Below shared_buffers neither recency nor frequency can be trusted: a block read a
- * moment ago is in memory now, and a block read often may no longer be needed.  So
- * nothing is assumed.  Blocks fall into classes, by how often a block was read while
- * it was cached or remembered, and by one of eight groups of relations.  For each
- * class the rate of reads is learned as a function of the block's age, the time since
- * its last read.  For each class and age, the rates yield the Gittins index: the best
- * ratio, over all horizons, of the reads expected until the horizon to the time the
- * block is expected to stay for them.  The block with the lowest index is evicted.  A
- * new block whose own index, less a price for the write, is lower still is not
- * written at all.
+ * Below shared_buffers neither recency nor frequency can be trusted: a block
+ * read a moment ago is in memory now, and a block read often may no longer be
+ * needed.  So nothing is assumed.  Blocks fall into classes, by how often a
+ * block was read while it was cached or remembered, and by one of eight groups
+ * of relations.  For each class the rate of reads is learned as a function of
+ * the block's age, the time since its last read.  For each class and age, the
+ * rates yield the Gittins index: the best ratio, over all horizons, of the
+ * reads expected until the horizon to the time the block is expected to stay
+ * for them.  The block with the lowest index is evicted.  A new block whose own
+ * index, less a price for the write, is lower still is not written at all.
  *
- * Time is a set's count of reads, so one table serves caches of all sizes.  A set
- * also remembers GHOSTS blocks that left or were refused, by 8 bits in one of
- * GHOST_ROWS rows of eight, newest first.  One stranger in 32 is mistaken for one of
- * them, which costs a good place in the queue and no more.
+ * Time is a set's count of reads, so one table serves caches of all sizes.  A
+ * set also remembers GHOSTS blocks that left or were refused, by 8 bits in one
+ * of GHOST_ROWS rows of eight, newest first.  One stranger in 32 is mistaken
+ * for one of them, which costs a good place in the queue and no more.
  *
- * How rates are learned.  Some sets are watched.  In these, each read of a block that
- * is cached or remembered counts for its class and age.  At each read of such a set,
- * one of all the blocks it holds or remembers, chosen at random, is counted as having
- * spent time at its class and age.  Reads divided by time is the rate, and nothing
- * must be assumed about blocks that wait for their next read.  The time of a ghost's
- * last read is known in a few rows of each watched set, which have room in the state
- * that all sets share; what is seen there counts for the other rows, too.  A class
- * with little evidence leans on all blocks of the same count, these on all blocks,
- * and these on a guess.  Old evidence fades.  One class at a time is updated, by
- * whichever process happens to read a watched set.
+ * How rates are learned.  Some sets are watched.  In these, each read of a
+ * block that is cached or remembered counts for its class and age.  At each
+ * read of such a set, one of all the blocks it holds or remembers, chosen at
+ * random, is counted as having spent time at its class and age.  Reads divided
+ * by time is the rate, and nothing must be assumed about blocks that wait for
+ * their next read.  The time of a ghost's last read is known in a few rows of
+ * each watched set, which have room in the state that all sets share; what is
+ * seen there counts for the other rows, too.  A class with little evidence
+ * leans on all blocks of the same count, these on all blocks, and these on a
+ * guess.  Old evidence fades.  One class at a time is updated, by whichever
+ * process happens to read a watched set.
  *
  * Nothing is locked.  A lost update loses a count; a torn row forgets a block.
  * Values are limited to their range where they are used.
@@ -180,8 +181,8 @@ step_width(unsigned step)
 }
 
 /*
- * A relation seen for the first time joins the group with the fewest reads, and of
- * those the one with the fewest relations, so that busy relations end up by
+ * A relation seen for the first time joins the group with the fewest reads, and
+ * of those the one with the fewest relations, so that busy relations end up by
  * themselves.
  */
 static unsigned

@@ -2,21 +2,22 @@
  * replacement_lfu.c
  *		Least frequently used, with ageing and a ghost.
  *
- * Below shared_buffers recency says little: a block read a moment ago is in memory
- * now.  Frequency says more if it is remembered beyond a block's stay.  So each way
- * has a count of reads (0-15) and the set's clock at the last one; the block with the
- * lowest count is evicted, the oldest first.  An evicted block leaves its count in the
- * ghost, a ring of twice as many fingerprints as ways; when the block returns, it
- * continues with that count plus one.  Every AGE_PERIOD reads of the set all counts
- * are halved, so that yesterday's favourites can be overtaken.
+ * Below shared_buffers recency says little: a block read a moment ago is in
+ * memory now.  Frequency says more if it is remembered beyond a block's stay.
+ * So each way has a count of reads (0-15) and the set's clock at the last one;
+ * the block with the lowest count is evicted, the oldest first.  An evicted
+ * block leaves its count in the ghost, a ring of twice as many fingerprints as
+ * ways; when the block returns, it continues with that count plus one.  Every
+ * AGE_PERIOD reads of the set all counts are halved, so that yesterday's
+ * favourites can be overtaken.
  *
- * A fingerprint has 12 bits, so a ghost of 128 mistakes a stranger for an old friend
- * once in 32, which costs a good place in the queue and no more.
+ * A fingerprint has 12 bits, so a ghost of 128 mistakes a stranger for an old
+ * friend once in 32, which costs a good place in the queue and no more.
  *
  * Counts are bytes written without a lock; a lost increment is a lost increment.
  *
- * This is not the policy in use (replacement_gittins.c is), but the one it must beat,
- * and simple enough for tests to predict.
+ * This is not the policy in use (replacement_gittins.c is), but the one it must
+ * beat, and simple enough for tests to predict.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -2,8 +2,8 @@
  * resize.c
  *		Growing and shrinking the cache while it is in use.
  *
- * Memory is laid out once, for the largest size.  The geometry word says how many
- * sets are in use.  A change of size takes three steps:
+ * Memory is laid out once, for the largest size.  The geometry word says how
+ * many sets are in use.  A change of size takes three steps:
  *
  *	{N, N'}		Fills use a block's home under N'; look-ups try that home and then
  *				the one under N; changes invalidate both.
@@ -29,10 +29,10 @@
  *	- A read that found an entry at the old home looks at it again after the slot
  *	  has been read, as always.
  *
- * Locking: one process at a time, whose token is in shared->resizer.  The walk's
- * position is in shared memory, and each set can be walked again, so a process that
- * dies can be taken over at any point.  A new change of size waits until this one is
- * over.
+ * Locking: one process at a time, whose token is in shared->resizer.  The
+ * walk's position is in shared memory, and each set can be walked again, so a
+ * process that dies can be taken over at any point.  A new change of size waits
+ * until this one is over.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -123,11 +123,11 @@ note_ticket(FcCache *cache, uint64_t key, FcTicket *ticket)
 }
 
 /*
- * The new place is claimed before the last look at the old entry: a change either
- * finds the claim, or has emptied the old entry before that look.  The ticket is
- * noted before the first look: a change of this block, which empties the old entry
- * first, either did so before that look or advances the new home's generation after
- * the ticket.
+ * The new place is claimed before the last look at the old entry: a change
+ * either finds the claim, or has emptied the old entry before that look.  The
+ * ticket is noted before the first look: a change of this block, which empties
+ * the old entry first, either did so before that look or advances the new
+ * home's generation after the ticket.
  */
 static bool
 copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
@@ -161,8 +161,8 @@ copy_to_home(FcCache *cache, uint64_t key, const FcSeen *from)
 }
 
 /*
- * Copy a cached block to its present home, and count the move.  The caller must drop
- * the entry it was copied from.
+ * Copy a cached block to its present home, and count the move.  The caller must
+ * drop the entry it was copied from.
  */
 static void
 move(FcCache *cache, uint64_t key, const FcSeen *from)

@@ -2,15 +2,15 @@
  * revive.c
  *		A cache that outlives the processes that used it.
  *
- * The server crashed, but the machine did not: slots and page cache are unchanged, and
- * if the cache's memory was placed where it outlives the server, it is still there.
- * The index, claims and locks in it remain valid, since any process may be killed
- * anywhere anyway (their owners are gone and are taken over).  What may no longer hold
- * is that files are unchanged.  So all files fall asleep (stamp.c), and those with a
- * change in flight are dropped.
+ * The server crashed, but the machine did not: slots and page cache are
+ * unchanged, and if the cache's memory was placed where it outlives the server,
+ * it is still there.  The index, claims and locks in it remain valid, since any
+ * process may be killed anywhere anyway (their owners are gone and are taken
+ * over).  What may no longer hold is that files are unchanged.  So all files
+ * fall asleep (stamp.c), and those with a change in flight are dropped.
  *
- * The process that crashed may have overwritten the memory first.  Consider what it
- * may have damaged:
+ * The process that crashed may have overwritten the memory first.  Consider
+ * what it may have damaged:
  *	- an entry's key or meta: its CRC32C covers key and content;
  *	- a file's name, number, changes in flight or stamp: the stamp holds its inode;
  *	- a set's generation: only tickets hold it, and they are all gone;
@@ -22,10 +22,11 @@
  *	- the write budget, and what was written: the cache files have them, too (wear.c);
  *	- counters of cached blocks, keys beyond all tables: fc_revive_audit().
  * The audit looks at every entry once, before anything is served.  Until it is
- * finished no process trusts the counters, and a change of a range walks the index.
+ * finished no process trusts the counters, and a change of a range walks the
+ * index.
  *
- * If reviving is interrupted by a kill, it starts again the next time: each step can
- * be repeated.
+ * If reviving is interrupted by a kill, it starts again the next time: each
+ * step can be repeated.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -213,8 +214,8 @@ audit_entry(FcCache *cache, uint32_t set_number, unsigned way)
 		}
 
 		/*
-		 * No process fills yet, so a claim is that of a process that is gone, or never
-		 * was one; blocks that were on their way to flash are lost.
+		 * No process fills yet, so a claim is that of a process that is gone,
+		 * or never was one; blocks that were on their way to flash are lost.
 		 */
 		if ((state == FC_FILLING || state == FC_DOOMED) &&
 		    !fc_process_gone(cache, fc_meta_high(meta)))

@@ -1,24 +1,28 @@
 /*
  * shared.h
- *		The shared memory of a cache: its head, and what all of core knows about it.
+ *		The shared memory of a cache: its head, and what all of core knows about
+ *		it.
  *
- * One block of memory, all zeros except its head after fc_cache_create() has laid it
- * out (layout.c).  Arrays follow the head, each with a header file of its own:
+ * One block of memory, all zeros except its head after fc_cache_create() has
+ * laid it out (layout.c).  Arrays follow the head, each with a header file of
+ * its own:
  *
  *	FcShared | staging ring | processes | counters, also by device | changes in
  *	flight | generations, tags and lines of files, chunks (file.h) | cache policies |
  *	replacement | sets (index.h)
  *
- * They refer to each other by offset and number, never by pointer: the same bytes are
- * valid wherever a process has mapped them.  All zeros is an empty cache, so creating
- * one of 100 GB touches one page and takes no time.  No key is 0, since file numbers
- * begin at 1; an entry of zeros is empty; a file's generation of 0 was never used;
- * and every replacement policy begins with a state of zeros.
+ * They refer to each other by offset and number, never by pointer: the same
+ * bytes are valid wherever a process has mapped them.  All zeros is an empty
+ * cache, so creating one of 100 GB touches one page and takes no time.  No key
+ * is 0, since file numbers begin at 1; an entry of zeros is empty; a file's
+ * generation of 0 was never used; and every replacement policy begins with a
+ * state of zeros.
  *
- * All shared accesses are sequentially consistent unless a line says otherwise.  The
- * protocol rests on one argument, used again and again: a filler makes its claim
- * visible, THEN compares generations; a changer advances the generation, THEN looks
- * for claims.  Whatever the interleaving, at least one of them sees the other.
+ * All shared accesses are sequentially consistent unless a line says otherwise.
+ * The protocol rests on one argument, used again and again: a filler makes its
+ * claim visible, THEN compares generations; a changer advances the generation,
+ * THEN looks for claims.  Whatever the interleaving, at least one of them sees
+ * the other.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

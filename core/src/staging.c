@@ -2,30 +2,32 @@
  * staging.c
  *		The staging ring: pages of shared memory between a fill and the flash.
  *
- * No process that reads or writes a relation waits for a flash write.  A fill copies
- * its block into a page of the ring and publishes the entry as STAGED, with a
- * reference to the page; the writer (writer.c) writes it to flash later.  Until then
- * the page serves readers.
+ * No process that reads or writes a relation waits for a flash write.  A fill
+ * copies its block into a page of the ring and publishes the entry as STAGED,
+ * with a reference to the page; the writer (writer.c) writes it to flash later.
+ * Until then the page serves readers.
  *
  *	page	FREE --take--> TAKEN --hand over--> STAGED --writer--> WRITING --> FREE
  *	entry	        claim: FILLING --publish--> STAGED --writer--> WRITING --> VALID
  *
- * A page lives as long as an entry names it.  A process that takes an entry out of
- * STAGED (by a change or an eviction) gives the page back.  While the page is in
- * WRITING, it belongs to the device, and only the writer gives it back.  Taking a
- * page advances its sequence, which is part of every reference.  So a reference to
- * an earlier use is recognised, and giving a page back twice frees it once.
+ * A page lives as long as an entry names it.  A process that takes an entry out
+ * of STAGED (by a change or an eviction) gives the page back.  While the page
+ * is in WRITING, it belongs to the device, and only the writer gives it back.
+ * Taking a page advances its sequence, which is part of every reference.  So a
+ * reference to an earlier use is recognised, and giving a page back twice frees
+ * it once.
  *
- * A reader copies the page out and trusts the copy only if the page was not taken
- * again meanwhile, the CRC32C is right, and the entry is unchanged.
+ * A reader copies the page out and trusts the copy only if the page was not
+ * taken again meanwhile, the CRC32C is right, and the entry is unchanged.
  *
- * Two bitmaps say where to look: one for the pages in use, one for pages that may
- * have something for the writer.  They are hints; the pages' words are the truth.  A
- * process killed between updating the two leaves a wrong hint, which the writer's
- * tidying corrects; the tidying also gives back what dead fillers had taken.
+ * Two bitmaps say where to look: one for the pages in use, one for pages that
+ * may have something for the writer.  They are hints; the pages' words are the
+ * truth.  A process killed between updating the two leaves a wrong hint, which
+ * the writer's tidying corrects; the tidying also gives back what dead fillers
+ * had taken.
  *
- * Locking: none.  Taking a page and giving it back are each one compare-and-swap of
- * its word.
+ * Locking: none.  Taking a page and giving it back are each one
+ * compare-and-swap of its word.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -206,9 +208,9 @@ fc_staging_reset(FcShared *shared)
 }
 
 /*
- * Corrects the map after a process that was killed between updating word and map.  A
- * process that is taking the page just now finds it in use with a clear bit, and
- * sets the bit.
+ * Corrects the map after a process that was killed between updating word and
+ * map.  A process that is taking the page just now finds it in use with a clear
+ * bit, and sets the bit.
  */
 void
 fc_staging_mend(FcShared *shared, uint32_t number)
@@ -273,8 +275,8 @@ fc_staging_hand_over(FcCache *cache, uint32_t ref)
 	fc_staging_note(shared, number);
 
 	/*
-	 * A dozing writer will look on its own soon enough, and an update is better left
-	 * waiting, unless the ring is crowded.
+	 * A dozing writer will look on its own soon enough, and an update is better
+	 * left waiting, unless the ring is crowded.
 	 */
 	uint32_t rest = atomic_load(&shared->ring_rest);
 

@@ -24,9 +24,9 @@ typedef enum FcPageState
  *	bits  2-21	sequence, + 1 whenever the page is taken
  *	bits  0-1	state
  *
- * Everything except the word changes only while the page is TAKEN.  A reference,
- * number << 20 | sequence, names a page; the sequence shows when a reference is to an
- * earlier use of the page.
+ * Everything except the word changes only while the page is TAKEN.  A
+ * reference, number << 20 | sequence, names a page; the sequence shows when a
+ * reference is to an earlier use of the page.
  */
 typedef struct FcStagedPage
 {
@@ -121,9 +121,9 @@ extern void fc_staging_put(FcCache *cache, uint32_t ref, uint64_t key,
 extern void fc_staging_hand_over(FcCache *cache, uint32_t ref);
 
 /*
- * Give a page back.  Only for the process that took it and did not publish it, or
- * that took the entry naming it out of STAGED.  Does nothing to a page that is being
- * written, or that another process gave back before.
+ * Give a page back.  Only for the process that took it and did not publish it,
+ * or that took the entry naming it out of STAGED.  Does nothing to a page that
+ * is being written, or that another process gave back before.
  */
 extern void fc_staging_free(FcShared *shared, uint32_t ref);
 
@@ -144,9 +144,10 @@ extern void fc_staging_reset(FcShared *shared);
 extern void fc_staging_mend(FcShared *shared, uint32_t number);
 
 /*
- * Copy a block out of the ring, from the page that the seen entry (STAGED or WRITING)
- * names.  If true, the entry must still be compared, as after a read of a slot.
- * False: the page is no longer the one the entry meant; look the block up again.
+ * Copy a block out of the ring, from the page that the seen entry (STAGED or
+ * WRITING) names.  If true, the entry must still be compared, as after a read
+ * of a slot.  False: the page is no longer the one the entry meant; look the
+ * block up again.
  */
 extern FC_MUST_CHECK bool fc_staging_read(const FcCache *cache, uint64_t key,
                                           FcSeen *seen, void *page);

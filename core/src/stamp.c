@@ -2,45 +2,48 @@
  * stamp.c
  *		Was a file changed while no server was watching?
  *
- * The kernel records every change of a file in its inode: ctime cannot be set back,
- * and a file that replaces another has another inode.  So when all changes are over
- * and quiet, we remember what the inode says (a stamp).  In the next life of the
- * cache the file's blocks are valid only if the inode says the same.  The test is
- * "equal", not "not later", because clocks step.
+ * The kernel records every change of a file in its inode: ctime cannot be set
+ * back, and a file that replaces another has another inode.  So when all
+ * changes are over and quiet, we remember what the inode says (a stamp).  In
+ * the next life of the cache the file's blocks are valid only if the inode says
+ * the same.  The test is "equal", not "not later", because clocks step.
  *
- * A file number has a count of the changes begun, and a stamp.  The stamp is one word:
- * a hash of the inode's four values and of that count.  Each step of the hash is one
- * to one, so a single value that differs is always detected; two or more differing
- * values go unnoticed once in 2^64.  One word cannot be torn by a kill, nor mixed
- * from two stamps.  Changes in flight are counted by a hash of the file's name,
- * because a file may become known, lose its number and get another one while a
- * process writes to it.
+ * A file number has a count of the changes begun, and a stamp.  The stamp is
+ * one word: a hash of the inode's four values and of that count.  Each step of
+ * the hash is one to one, so a single value that differs is always detected;
+ * two or more differing values go unnoticed once in 2^64.  One word cannot be
+ * torn by a kill, nor mixed from two stamps.  Changes in flight are counted by
+ * a hash of the file's name, because a file may become known, lose its number
+ * and get another one while a process writes to it.
  *
  *	change	count in; find the number, count the change; the real change;
  *			invalidate; count out
  *	stamp	nobody in flight? note the counts; fstat; nothing begun since? set
  *
- * So a valid stamp was taken with no change under way, and no change has happened
- * since: a later change would have advanced the count that is part of the hash.  A
- * process killed in between leaves no stamp, and the file is cold at the next start.
- * A changer counts itself in and then asks for the number; a reader gives the file a
- * number and then looks for changes in flight.  One of them sees the other.
+ * So a valid stamp was taken with no change under way, and no change has
+ * happened since: a later change would have advanced the count that is part of
+ * the hash.  A process killed in between leaves no stamp, and the file is cold
+ * at the next start.  A changer counts itself in and then asks for the number;
+ * a reader gives the file a number and then looks for changes in flight.  One
+ * of them sees the other.
  *
- * A second word, beside the stamp, holds the count at the time the stamp was set.
- * While it equals the present count and no change is in flight, no change was
- * announced since.  If the inode nevertheless says something else, something changes
- * the file behind the cache's back.  A new stamp would cover that up, so the file is
- * retired instead.  The second word only ever accuses; a restart trusts the stamp
- * alone.  If two processes set both words at once, or one is killed between the two,
- * the second word is older than the stamp and accuses nobody.
+ * A second word, beside the stamp, holds the count at the time the stamp was
+ * set.  While it equals the present count and no change is in flight, no change
+ * was announced since.  If the inode nevertheless says something else,
+ * something changes the file behind the cache's back.  A new stamp would cover
+ * that up, so the file is retired instead.  The second word only ever accuses;
+ * a restart trusts the stamp alone.  If two processes set both words at once,
+ * or one is killed between the two, the second word is older than the stamp and
+ * accuses nobody.
  *
- * A change that cannot be assigned to a file is counted for all files (everyone).  A
- * file for which the kernel reported an error stays counted as in flight for ever.
+ * A change that cannot be assigned to a file is counted for all files
+ * (everyone).  A file for which the kernel reported an error stays counted as
+ * in flight for ever.
  *
- * Asleep files: see fc_stamp_wake().  A changer compares the stamp first, so a sleeper
- * is never taken for unknown.  Every step out of sleep is a compare-and-swap of the
- * generation.  So a reader that compares after a changer has woken the file and
- * changed it fails, and finds the file awake.
+ * Asleep files: see fc_stamp_wake().  A changer compares the stamp first, so a
+ * sleeper is never taken for unknown.  Every step out of sleep is a
+ * compare-and-swap of the generation.  So a reader that compares after a
+ * changer has woken the file and changed it fails, and finds the file awake.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -186,8 +189,8 @@ fc_stamp_set(FcCache *cache, const FcStampPermit *permit, const FcStamp *stamp)
 		uint64_t before = atomic_load(&entry->stamp);
 
 		/*
-		 * Here, between two looks at the stamp: a process that changed the file since
-		 * sets a newer stamp, which makes the swap fail.
+		 * Here, between two looks at the stamp: a process that changed the file
+		 * since sets a newer stamp, which makes the swap fail.
 		 */
 		if (!permit_holds(shared, permit))
 			return true;

@@ -1,31 +1,32 @@
 /*
  * stand_in.c
- *		Writing to flash in a process that changes blocks while there is no writer.
+ *		Writing to flash in a process that changes blocks while there is no
+ *		writer.
  *
- * At a shutdown the host ends its writer before the last checkpoint, which writes
- * every changed block.  The ring takes the first of them; the others would be lost
- * from the cache, and they are the ones used last.  So the process that writes the
- * checkpoint, which may wait, calls fc_stand_in() before each change.  If the ring is
- * full and there is no writer, it signs as the writer (puts its token into
- * ring_writer), writes with flights.c until the ring is half empty, waits for what it
- * has begun, and signs off.
+ * At a shutdown the host ends its writer before the last checkpoint, which
+ * writes every changed block.  The ring takes the first of them; the others
+ * would be lost from the cache, and they are the ones used last.  So the
+ * process that writes the checkpoint, which may wait, calls fc_stand_in()
+ * before each change.  If the ring is full and there is no writer, it signs as
+ * the writer (puts its token into ring_writer), writes with flights.c until the
+ * ring is half empty, waits for what it has begun, and signs off.
  *
- * Limits.  No process stands in for a writer that did not sign off: either it was
- * killed, and the next writer must take up what it had begun, or its device hangs.  A
- * device that completes no write for HANGS_NS hangs, too: the process leaves, still
- * signed, and from then on only checks, without waiting, whether what it began is
- * written.  A slow device is left alone when the waits, summed in ring_stood_in_us,
- * reach the host's limit.  After either, blocks are treated as whenever the ring is
- * full.  So all waits together take no more than the host's limit plus HANGS_NS; but
- * where flash is written by plain calls, without AIO or direct I/O, the last of them
- * may take any time.
+ * Limits.  No process stands in for a writer that did not sign off: either it
+ * was killed, and the next writer must take up what it had begun, or its device
+ * hangs.  A device that completes no write for HANGS_NS hangs, too: the process
+ * leaves, still signed, and from then on only checks, without waiting, whether
+ * what it began is written.  A slow device is left alone when the waits, summed
+ * in ring_stood_in_us, reach the host's limit.  After either, blocks are
+ * treated as whenever the ring is full.  So all waits together take no more
+ * than the host's limit plus HANGS_NS; but where flash is written by plain
+ * calls, without AIO or direct I/O, the last of them may take any time.
  *
- * Crash.  A killed process leaves its token and its pages behind, and the next writer
- * takes them up.  If a signal handler interrupts a call here and calls it again, the
- * second call finds it busy and returns at once.
+ * Crash.  A killed process leaves its token and its pages behind, and the next
+ * writer takes them up.  If a signal handler interrupts a call here and calls
+ * it again, the second call finds it busy and returns at once.
  *
- * Its memory is mapped when first needed, since nothing may be allocated where blocks
- * are changed.  As with the reader, a child finds it all zeros.
+ * Its memory is mapped when first needed, since nothing may be allocated where
+ * blocks are changed.  As with the reader, a child finds it all zeros.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

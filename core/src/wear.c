@@ -2,30 +2,33 @@
  * wear.c
  *		What was written to flash, recorded in the cache files.
  *
- * Flash wears whatever happens to the cache.  So what was written in the last 24 hours,
- * and the content of the write budget's bucket (budget.c), outlive restarts, crashes
- * and reboots, and start over only with a new file.  Each cache file has a record of
- * what was written to it.
+ * Flash wears whatever happens to the cache.  So what was written in the last
+ * 24 hours, and the content of the write budget's bucket (budget.c), outlive
+ * restarts, crashes and reboots, and start over only with a new file.  Each
+ * cache file has a record of what was written to it.
  *
- * Housekeeping writes the record, at most once in SAVE_NS, if a slot was written since.
- * It does not wait, since the device may hang.  The last process of a server writes
- * the record once more.  So a crash loses what was written in the last SAVE_NS and a
- * moment; after a power cut the device may have lost some more.  The bucket errs on
- * the safe side: after anything but an orderly end nothing is saved up in it.
+ * Housekeeping writes the record, at most once in SAVE_NS, if a slot was
+ * written since.  It does not wait, since the device may hang.  The last
+ * process of a server writes the record once more.  So a crash loses what was
+ * written in the last SAVE_NS and a moment; after a power cut the device may
+ * have lost some more.  The bucket errs on the safe side: after anything but an
+ * orderly end nothing is saved up in it.
  *
- * Torn writes: there are two places, written in turn.  A start uses the record with
- * the higher sequence and the right CRC32C.
+ * Torn writes: there are two places, written in turn.  A start uses the record
+ * with the higher sequence and the right CRC32C.
  *
- * Time: writes older than a day no longer count.  The monotonic clock tells how old a
- * record is.  A record of another boot is known to be at least as old as this boot,
- * so nothing ages while the machine is off.  Setting the wall clock has no effect.
+ * Time: writes older than a day no longer count.  The monotonic clock tells how
+ * old a record is.  A record of another boot is known to be at least as old as
+ * this boot, so nothing ages while the machine is off.  Setting the wall clock
+ * has no effect.
  *
- * A record contains the inode of its file, because a copy of a file lies on other
- * flash, or at least has not been written to as often.
+ * A record contains the inode of its file, because a copy of a file lies on
+ * other flash, or at least has not been written to as often.
  *
- * Shared memory counts the hours of all files together.  What a file had before this
- * life is in its FcDevice, which every process inherits.  Of what came since, the file
- * has a share in proportion to what was written to it in this life.
+ * Shared memory counts the hours of all files together.  What a file had before
+ * this life is in its FcDevice, which every process inherits.  Of what came
+ * since, the file has a share in proportion to what was written to it in this
+ * life.
  *
  * Locking: none; one process at a time writes records.
  *
@@ -153,9 +156,9 @@ clock_now(const Found *found)
 }
 
 /*
- * The present content of the bucket.  When a life that was killed ended is not known.
- * The next one begins with nothing saved up, so that a server that is killed over and
- * over writes no more than another.
+ * The present content of the bucket.  When a life that was killed ended is not
+ * known.  The next one begins with nothing saved up, so that a server that is
+ * killed over and over writes no more than another.
  */
 static int64_t
 bucket_now(const Found *found)

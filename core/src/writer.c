@@ -2,20 +2,22 @@
  * writer.c
  *		The writer: writes blocks from the staging ring to their slots.
  *
- * There is one writer at a time; shared->ring_writer has its token.  Each round it
- * finishes what the device has written, begins to write what is due (flights.c does
- * both), and rests if there is nothing to do.
+ * There is one writer at a time; shared->ring_writer has its token.  Each round
+ * it finishes what the device has written, begins to write what is due
+ * (flights.c does both), and rests if there is nothing to do.
  *
- * Rest: after some work the writer dozes for DOZE_NS.  Meanwhile fillers need not
- * wake it unless the ring is crowded, so it writes in batches and they save the
- * system call.  After a doze without work it sleeps until it is woken.  It announces
- * its rest in ring_rest before it looks for work a last time, and fillers look there
- * after they have handed over a page, so that one of the two sees the other.
+ * Rest: after some work the writer dozes for DOZE_NS.  Meanwhile fillers need
+ * not wake it unless the ring is crowded, so it writes in batches and they save
+ * the system call.  After a doze without work it sleeps until it is woken.  It
+ * announces its rest in ring_rest before it looks for work a last time, and
+ * fillers look there after they have handed over a page, so that one of the two
+ * sees the other.
  *
- * Crash.  A dead writer is recognised by its token; the next one resumes what it had
- * under way.
+ * Crash.  A dead writer is recognised by its token; the next one resumes what
+ * it had under way.
  *
- * At a shutdown the writer is gone for good; then stand_in.c does what is necessary.
+ * At a shutdown the writer is gone for good; then stand_in.c does what is
+ * necessary.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

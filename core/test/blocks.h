@@ -1,7 +1,7 @@
 /*
  * blocks.h
- *		What one process does with a block, for tests of one cache: look it up, put it
- *		in, and report whether the right page is served.
+ *		What one process does with a block, for tests of one cache: look it up,
+ *		put it in, and report whether the right page is served.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

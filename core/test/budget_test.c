@@ -55,8 +55,9 @@ written(void)
 }
 
 /*
- * A load that would write far more, for so long, with pauses.  Returns the most that
- * was written beyond what flowed in, over any span that begins at a second's start.
+ * A load that would write far more, for so long, with pauses.  Returns the most
+ * that was written beyond what flowed in, over any span that begins at a
+ * second's start.
  */
 static int64_t
 overdraft(uint64_t bytes_per_day, uint64_t seconds, Random *random)

@@ -1,6 +1,7 @@
 /*
  * chunk_test.c
- *		What is cached of a file: chunk counters, and range operations that use them.
+ *		What is cached of a file: chunk counters, and range operations that use
+ *		them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

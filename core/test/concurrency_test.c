@@ -3,23 +3,23 @@
  *		Many processes on one mapping and one cache file, killed and stopped at
  *		random, with every page verified.
  *
- * The disk is a shared array of versions: a block's page is made from its file, number
- * and version.  As in PostgreSQL, one process at a time reads or writes a block (it
- * holds a flag with its pid; the flag of a dead owner is taken over), and truncating
- * or dropping a file takes the flags of all its blocks.  Under the flag a page that
- * fc_read() returns must have the current version.  Fills and refreshes may come
- * late, after the flag was released.
+ * The disk is a shared array of versions: a block's page is made from its file,
+ * number and version.  As in PostgreSQL, one process at a time reads or writes
+ * a block (it holds a flag with its pid; the flag of a dead owner is taken
+ * over), and truncating or dropping a file takes the flags of all its blocks.
+ * Under the flag a page that fc_read() returns must have the current version.
+ * Fills and refreshes may come late, after the flag was released.
  *
- * Pages are also read without any flag: then the version must be one that was current
- * during the call, that is, not older than the last change that had ended when the
- * call began.
+ * Pages are also read without any flag: then the version must be one that was
+ * current during the call, that is, not older than the last change that had
+ * ended when the call began.
  *
- * One more process writes to flash and does the housekeeping of the device: a device
- * that a stopped process took for stalled returns to service.
+ * One more process writes to flash and does the housekeeping of the device: a
+ * device that a stopped process took for stalled returns to service.
  *
- * The parent kills and stops workers.  In addition, a worker dies, stops or yields by
- * itself at the stop points of the protocol, where it hurts most.  Dead workers are
- * replaced.
+ * The parent kills and stops workers.  In addition, a worker dies, stops or
+ * yields by itself at the stop points of the protocol, where it hurts most.
+ * Dead workers are replaced.
  *
  * Then the same runs with a mechanism left out, and must find a wrong page.
  *

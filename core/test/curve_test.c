@@ -294,8 +294,8 @@ test_sample_grows_again(Random *random)
 }
 
 /*
- * Just after the sample has grown, its new blocks are not counted.  Compared with a
- * curve that never had to shrink; returns the largest difference.
+ * Just after the sample has grown, its new blocks are not counted.  Compared
+ * with a curve that never had to shrink; returns the largest difference.
  */
 static double
 error_while_growing(Random *random)

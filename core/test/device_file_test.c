@@ -2,8 +2,9 @@
  * device_file_test.c
  *		The cache file: every reason to refuse one, with real files.
  *
- * Run as root, the tests about owners and permissions give files away or switch to the
- * user nobody in a child; run as an ordinary user, they use what that user may not do.
+ * Run as root, the tests about owners and permissions give files away or switch
+ * to the user nobody in a child; run as an ordinary user, they use what that
+ * user may not do.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

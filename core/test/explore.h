@@ -2,14 +2,15 @@
  * explore.h
  *		All ways in which a few processes can interfere with each other.
  *
- * Actors are coroutines of one process, each with a handle of its own.  They yield at
- * every FC_POINT, and explore() plays a scene once for each possible order, up to so
- * many preemptions (a preemption switches away from an actor that could have
- * continued).  Most mistakes need one or two.  An actor that may die is also stopped
- * for ever at each of its points, as by SIGKILL, one actor per scene.
+ * Actors are coroutines of one process, each with a handle of its own.  They
+ * yield at every FC_POINT, and explore() plays a scene once for each possible
+ * order, up to so many preemptions (a preemption switches away from an actor
+ * that could have continued).  Most mistakes need one or two.  An actor that
+ * may die is also stopped for ever at each of its points, as by SIGKILL, one
+ * actor per scene.
  *
- * A schedule is a list of choices; the next one changes the last choice that has
- * an alternative.  Nothing is random: every failure is reproducible.
+ * A schedule is a list of choices; the next one changes the last choice that
+ * has an alternative.  Nothing is random: every failure is reproducible.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

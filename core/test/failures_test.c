@@ -1,7 +1,7 @@
 /*
  * failures_test.c
- *		A device that fails, or lies: no wrong byte, each failure counted by its kind,
- *		and an end to it.
+ *		A device that fails, or lies: no wrong byte, each failure counted by its
+ *		kind, and an end to it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -1,7 +1,7 @@
 /*
  * file_interleaving_test.c
- *		The moments at which a file's number could mean another file: old handles,
- *		reused numbers, and files that were not entered yet.
+ *		The moments at which a file's number could mean another file: old
+ *		handles, reused numbers, and files that were not entered yet.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -186,8 +186,8 @@ filled_while_displaced(void)
 }
 
 /*
- * Relation 7's fill is abandoned when relation 8 has its number already: that counts
- * one block less of relation 7, not of relation 8.
+ * Relation 7's fill is abandoned when relation 8 has its number already: that
+ * counts one block less of relation 7, not of relation 8.
  */
 static bool
 counted_for_the_next_file(void)

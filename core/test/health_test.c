@@ -1,7 +1,8 @@
 /*
  * health_test.c
- *		Three devices that stall, are slow, recover or die, on a clock of our own: what
- *		is requested of each, and that no block is stale when it comes back.
+ *		Three devices that stall, are slow, recover or die, on a clock of our
+ *		own: what is requested of each, and that no block is stale when it comes
+ *		back.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -2,17 +2,19 @@
  * interleaving_test.c
  *		The moments at which a wrong block could be served, one by one.
  *
- * Each scenario stops one process at a point of the protocol, lets another one do its
- * worst there, continues, and reports whether a wrong block was served (or, for
- * scenarios about dead owners, whether something is stuck for ever).
+ * Each scenario stops one process at a point of the protocol, lets another one
+ * do its worst there, continues, and reports whether a wrong block was served
+ * (or, for scenarios about dead owners, whether something is stuck for ever).
  *
- * Each is run three ways: with the library intact (nothing may go wrong); with the
- * mechanism left out that guards this moment (something must go wrong: the control);
- * and where several mechanisms back each other up, with each of them left out alone
- * (nothing may go wrong, and the control leaves out all of them).
+ * Each is run three ways: with the library intact (nothing may go wrong); with
+ * the mechanism left out that guards this moment (something must go wrong: the
+ * control); and where several mechanisms back each other up, with each of them
+ * left out alone (nothing may go wrong, and the control leaves out all of
+ * them).
  *
- * "Another process" is a second handle with a token of its own; where death matters,
- * it is a child.  There is one set of 64 slots, so that everything collides.
+ * "Another process" is a second handle with a token of its own; where death
+ * matters, it is a child.  There is one set of 64 slots, so that everything
+ * collides.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -252,8 +254,9 @@ refill_under_a_reader(void)
 }
 
 /*
- * Change the last words of a page so that its CRC32C, preceded by its key, becomes the
- * wanted one.  The CRC is linear: find the effect of each of 32 bits, and solve.
+ * Change the last words of a page so that its CRC32C, preceded by its key,
+ * becomes the wanted one.  The CRC is linear: find the effect of each of 32
+ * bits, and solve.
  */
 static void
 forge(Page *page, uint64_t key, uint32_t wanted)

@@ -2,13 +2,13 @@
  * kept_queues.c
  *		Reused queues, for tests that open thousands of them.
  *
- * The kernel takes about 30 ms to destroy a queue of Linux AIO, whatever it was used
- * for: it waits until no processor can be looking at it.  A test that plays every
- * schedule of a scene, each with its own cache, would spend most of its time waiting
- * for that.  So these functions replace fc_queue_open() and fc_queue_close(), by the
- * linker's --wrap: a queue with nothing under way is kept, and given to the next
- * caller that asks for its depth.  A queue with something under way is really closed,
- * which is what closing has to show.
+ * The kernel takes about 30 ms to destroy a queue of Linux AIO, whatever it was
+ * used for: it waits until no processor can be looking at it.  A test that
+ * plays every schedule of a scene, each with its own cache, would spend most of
+ * its time waiting for that.  So these functions replace fc_queue_open() and
+ * fc_queue_close(), by the linker's --wrap: a queue with nothing under way is
+ * kept, and given to the next caller that asks for its depth.  A queue with
+ * something under way is really closed, which is what closing has to show.
  *
  * A child has none of its parent's queues, so it begins with no kept ones.
  *

@@ -1,12 +1,13 @@
 /*
  * lives.h
- *		A cache that outlives its server, and one file: for tests of what is valid in
- *		the next life.
+ *		A cache that outlives its server, and one file: for tests of what is
+ *		valid in the next life.
  *
- * The test plays host and kernel: a file is a version for each block and an inode,
- * whose ctime changes with each change of the file.  The clock is coarse: changes
- * within one tick look alike, which exposes anything that relies on ctime alone.  A
- * crash is a second handle that revives the memory of the first.
+ * The test plays host and kernel: a file is a version for each block and an
+ * inode, whose ctime changes with each change of the file.  The clock is
+ * coarse: changes within one tick look alike, which exposes anything that
+ * relies on ctime alone.  A crash is a second handle that revives the memory of
+ * the first.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

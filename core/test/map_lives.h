@@ -2,9 +2,9 @@
  * map_lives.h
  *		Lives of a cache with one file, for tests of the map.
  *
- * A life of a cache ends by saving or by a kill; the next one opens the same file with
- * memory of its own.  Each of relation 7's blocks has a version, and all have one
- * inode.
+ * A life of a cache ends by saving or by a kill; the next one opens the same
+ * file with memory of its own.  Each of relation 7's blocks has a version, and
+ * all have one inode.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -1,7 +1,7 @@
 /*
  * map_load_test.c
- *		While the map is taken in, the cache serves, fills and invalidates: nothing of
- *		the map may replace what has changed since.
+ *		While the map is taken in, the cache serves, fills and invalidates:
+ *		nothing of the map may replace what has changed since.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -173,8 +173,8 @@ test_numbers_of_this_life(void)
 }
 
 /*
- * An empty set is not written, so that its record in the previous life's map stays in
- * place.
+ * An empty set is not written, so that its record in the previous life's map
+ * stays in place.
  */
 static unsigned
 wrong_of_a_map_before_the_last(uint64_t broken)

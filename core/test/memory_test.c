@@ -1,6 +1,7 @@
 /*
  * memory_test.c
- *		What a cached block costs in memory, everything included; what part is touched.
+ *		What a cached block costs in memory, everything included; what part is
+ *		touched.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

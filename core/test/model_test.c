@@ -2,20 +2,22 @@
  * model_test.c
  *		Random operations, compared with a model that is obviously right.
  *
- * The model is the files themselves: for each name, the version that each block holds
- * now.  Three processes (handles with tokens of their own) read, fill at once or later
- * with old tickets, write in brackets that stay open over other steps, fail half-way,
- * truncate, drop and create files, clear, change the mode, sweep, become the writer,
- * die, and are interrupted.  At the stop points inside a call another process may do
- * any of this.  The device fails, tears, flips bits, misdirects, delays and reorders.
+ * The model is the files themselves: for each name, the version that each block
+ * holds now.  Three processes (handles with tokens of their own) read, fill at
+ * once or later with old tickets, write in brackets that stay open over other
+ * steps, fail half-way, truncate, drop and create files, clear, change the
+ * mode, sweep, become the writer, die, and are interrupted.  At the stop points
+ * inside a call another process may do any of this.  The device fails, tears,
+ * flips bits, misdirects, delays and reorders.
  *
- * Checked is this: a page that fc_read() returns is one that the file held at some
- * moment during the call.  Since versions only grow, its version must be at least the
- * one at the start of the call or, if a change is under way, at the beginning of that
- * change; and to the last byte it must be the page of this file, block and version.
+ * Checked is this: a page that fc_read() returns is one that the file held at
+ * some moment during the call.  Since versions only grow, its version must be
+ * at least the one at the start of the call or, if a change is under way, at
+ * the beginning of that change; and to the last byte it must be the page of
+ * this file, block and version.
  *
- * Afterwards the same fuzzer runs with one mechanism after the other left out, and
- * must find a wrong page each time.
+ * Afterwards the same fuzzer runs with one mechanism after the other left out,
+ * and must find a wrong page each time.
  *
  *	FUZZ_SECONDS	how long (3)
  *	FUZZ_SEED		where to begin (from the clock)
@@ -244,9 +246,9 @@ some_block(void)
 }
 
 /*
- * Make the handle current for a read, and check that the open file still exists,
- * however the handle became current: a change may have done it, or an interrupted
- * call.
+ * Make the handle current for a read, and check that the open file still
+ * exists, however the handle became current: a change may have done it, or an
+ * interrupted call.
  */
 static bool
 find_file(Process *me, Handle *handle, const Name *name)

@@ -1,11 +1,11 @@
 /*
  * owner_interleaving_test.c
- *		Owners that are gone, and owners that are not: of a claim, of the lock, and of
- *		the writer's role.
+ *		Owners that are gone, and owners that are not: of a claim, of the lock,
+ *		and of the writer's role.
  *
- * At each point where a process owns something, it is interrupted by its own signal
- * handler, killed, or stopped and continued later.  Wrong is a wrong block, and
- * anything that is stuck for ever.
+ * At each point where a process owns something, it is interrupted by its own
+ * signal handler, killed, or stopped and continued later.  Wrong is a wrong
+ * block, and anything that is stuck for ever.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -94,8 +94,9 @@ let_filler_finish(void)
 }
 
 /*
- * The filler has compared generations before the second invalidation advances them,
- * and publishes between that invalidation's look at the entry and its step.
+ * The filler has compared generations before the second invalidation advances
+ * them, and publishes between that invalidation's look at the entry and its
+ * step.
  */
 static bool
 publish_under_an_invalidation(void)

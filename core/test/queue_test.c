@@ -1,7 +1,7 @@
 /*
  * queue_test.c
- *		The queue: with a real file, with AIO and without, and with devices that are
- *		late, out of order, failing or hung.
+ *		The queue: with a real file, with AIO and without, and with devices that
+ *		are late, out of order, failing or hung.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

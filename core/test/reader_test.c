@@ -1,7 +1,8 @@
 /*
  * reader_test.c
- *		Reads of flash that are late, out of order, failing, hung or interrupted: each
- *		costs the caller no more than its deadline, and yields no wrong byte.
+ *		Reads of flash that are late, out of order, failing, hung or
+ *		interrupted: each costs the caller no more than its deadline, and yields
+ *		no wrong byte.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -291,8 +292,8 @@ let_go(const char *name)
 }
 
 /*
- * Block 0 is late, and arrives at the worst moment: when block 1 has been read and
- * checked, and is about to be copied.  Does the caller get block 1?
+ * Block 0 is late, and arrives at the worst moment: when block 1 has been read
+ * and checked, and is about to be copied.  Does the caller get block 1?
  */
 static bool
 late_page_harms_no_other(void)

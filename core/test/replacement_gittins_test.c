@@ -1,7 +1,7 @@
 /*
  * replacement_gittins_test.c
- *		What the policy learns: frequency or recency, whichever pays; loops, scans,
- *		relations; and that no state, however torn, leads out of bounds.
+ *		What the policy learns: frequency or recency, whichever pays; loops,
+ *		scans, relations; and that no state, however torn, leads out of bounds.
  *
  * A cache of a few sets is simulated without the index: only keys.
  *
@@ -225,8 +225,8 @@ test_moving(Random *random)
 }
 
 /*
- * Two relations, both too large for the cache, read in the same way except that every
- * block of one is read again soon.
+ * Two relations, both too large for the cache, read in the same way except that
+ * every block of one is read again soon.
  */
 static void
 test_relations(void)

@@ -1,7 +1,7 @@
 /*
  * replacement_lfu_test.c
- *		LFU: which blocks go and stay, what the ghost remembers, and that no state,
- *		however torn, leads out of bounds.
+ *		LFU: which blocks go and stay, what the ghost remembers, and that no
+ *		state, however torn, leads out of bounds.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -1,11 +1,11 @@
 /*
  * resize_interleaving_test.c
- *		Growing and shrinking while others read and change: nothing stale ever results,
- *		whatever the others do.
+ *		Growing and shrinking while others read and change: nothing stale ever
+ *		results, whatever the others do.
  *
- * Plays every interleaving of a change of size with changes, reads and fills of one
- * block that must move (explore.h), with the library intact and with each safeguard
- * left out.
+ * Plays every interleaving of a change of size with changes, reads and fills of
+ * one block that must move (explore.h), with the library intact and with each
+ * safeguard left out.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -172,8 +172,8 @@ flusher(FcCache *cache)
 }
 
 /*
- * Thousands of worlds are opened: memory and handles are reused, and no process asks
- * the operating system for its identity.
+ * Thousands of worlds are opened: memory and handles are reused, and no process
+ * asks the operating system for its identity.
  */
 #define PLACES 8
 

@@ -1,6 +1,7 @@
 /*
  * resize_test.c
- *		Growing and shrinking undisturbed: what stays, what moves, what is waited for.
+ *		Growing and shrinking undisturbed: what stays, what moves, what is
+ *		waited for.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -171,8 +172,8 @@ test_shrink(void)
 }
 
 /*
- * A layout after a crash is computed with the size of that moment, but for the memory
- * of the start.
+ * A layout after a crash is computed with the size of that moment, but for the
+ * memory of the start.
  */
 static void
 test_layout_is_of_the_maximum(void)
@@ -286,10 +287,10 @@ stage_beyond(uint32_t sets)
 }
 
 /*
- * The writer has begun to write a slot of a set that is removed, and the device takes
- * its time.  When the room is given back, the host truncates the file: is a write
- * still under way that would land beyond the new end, or in a slot assigned to
- * another block when the cache grew again?
+ * The writer has begun to write a slot of a set that is removed, and the device
+ * takes its time.  When the room is given back, the host truncates the file: is
+ * a write still under way that would land beyond the new end, or in a slot
+ * assigned to another block when the cache grew again?
  */
 static bool
 writes_land_in_the_file(void)

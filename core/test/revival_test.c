@@ -1,7 +1,7 @@
 /*
  * revival_test.c
- *		What remains of a cache when its server starts again: what stays, what is
- *		dropped, whose memory is refused, and how the audit treats nonsense.
+ *		What remains of a cache when its server starts again: what stays, what
+ *		is dropped, whose memory is refused, and how the audit treats nonsense.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -252,8 +252,8 @@ change_pinned(void)
 }
 
 /*
- * The block was being written when all died, and changes during the audit: no process
- * will ever unpin its slot.
+ * The block was being written when all died, and changes during the audit: no
+ * process will ever unpin its slot.
  */
 static void
 test_audit_leaves_no_pin(void)

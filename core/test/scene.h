@@ -3,14 +3,15 @@
  *		A scene for interleavings: two or three processes, one set of slots, and
  *		points at which one process is stopped while another one acts.
  *
- * "Another process" is a second handle with a token of its own; where death matters,
- * it is a child.  There is one set of 64 slots, so that everything collides.
+ * "Another process" is a second handle with a token of its own; where death
+ * matters, it is a child.  There is one set of 64 slots, so that everything
+ * collides.
  *
- * A scenario reports whether something went wrong.  It is played with the library
- * intact (nothing may go wrong), and with the mechanism left out that guards the
- * moment (something must go wrong: the control).  Where several mechanisms back each
- * other up, it is also played with each of them left out alone (nothing may go
- * wrong), and the control leaves out all of them.
+ * A scenario reports whether something went wrong.  It is played with the
+ * library intact (nothing may go wrong), and with the mechanism left out that
+ * guards the moment (something must go wrong: the control).  Where several
+ * mechanisms back each other up, it is also played with each of them left out
+ * alone (nothing may go wrong), and the control leaves out all of them.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

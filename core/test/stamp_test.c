@@ -2,9 +2,9 @@
  * stamp_test.c
  *		Files that outlive the server: whose blocks are valid in the next life?
  *
- * Each scenario reports whether a wrong block was served after the restart (lives.h).
- * It is run with the library intact, and with the mechanism left out that guards the
- * moment.
+ * Each scenario reports whether a wrong block was served after the restart
+ * (lives.h).  It is run with the library intact, and with the mechanism left
+ * out that guards the moment.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

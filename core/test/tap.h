@@ -50,8 +50,9 @@ tap_ok(bool good, const char *file, int line, const char *format, ...)
 	} while (0)
 
 /*
- * Name a file or folder "NAME.XXXXXX" for mkstemp() or mkdtemp(), in memory if it is
- * written heavily, and in the folders of this run if tools/scratch.sh made some.
+ * Name a file or folder "NAME.XXXXXX" for mkstemp() or mkdtemp(), in memory if
+ * it is written heavily, and in the folders of this run if tools/scratch.sh
+ * made some.
  */
 __attribute__((unused)) static void
 tap_scratch(char *path, size_t size, const char *name, bool in_memory)

@@ -2,7 +2,8 @@
  * wear_test.c
  *		A day's writes are known over restarts, whatever becomes of the cache.
  *
- * Lives of a cache on its own files, with a clock and a machine that the test controls.
+ * Lives of a cache on its own files, with a clock and a machine that the test
+ * controls.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

@@ -2,9 +2,9 @@
  * writer_interleaving_test.c
  *		The moments of a block on its way to flash: staged, being written, written.
  *
- * As interleaving_test.c, but with a writer in addition to the two processes, and a
- * device that does nothing until it is allowed to, and then, if told so, starts with
- * the last transfer.
+ * As interleaving_test.c, but with a writer in addition to the two processes,
+ * and a device that does nothing until it is allowed to, and then, if told so,
+ * starts with the last transfer.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -118,9 +118,9 @@ page_is_used_again_under_a_reader(void)
 }
 
 /*
- * The change has emptied the entry and is about to give the page back.  The writer
- * gives it back first, block 4 takes the page, the change continues, and block 5 finds
- * a free page.
+ * The change has emptied the entry and is about to give the page back.  The
+ * writer gives it back first, block 4 takes the page, the change continues, and
+ * block 5 finds a free page.
  */
 static void
 give_page_to_block_4(void)
@@ -318,8 +318,8 @@ number_used_again_under_the_device(void)
 }
 
 /*
- * A second writer begins while the first one's write of block 3 is under way, and
- * block 3 has changed.  The first one's write arrives last.
+ * A second writer begins while the first one's write of block 3 is under way,
+ * and block 3 has changed.  The first one's write arrives last.
  */
 static bool
 second_writer_under_the_first(void)

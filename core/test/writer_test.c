@@ -1,7 +1,7 @@
 /*
  * writer_test.c
- *		The staging ring and its writer: full rings, waiting updates, rest, and devices
- *		that are late, out of order, short or broken.
+ *		The staging ring and its writer: full rings, waiting updates, rest, and
+ *		devices that are late, out of order, short or broken.
  *
  * SPDX-License-Identifier: PostgreSQL
  */

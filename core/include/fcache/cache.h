@@ -2,8 +2,9 @@
  * cache.h
  *		The flash cache: what a process needs that reads and changes files.
  *
- * life.h is for creating a cache and ending its life, housekeeping.h for maintaining
- * it and asking about it, writer.h for the process that writes to flash.
+ * life.h is for creating a cache and ending its life, housekeeping.h for
+ * maintaining it and asking about it, writer.h for the process that writes to
+ * flash.
  *
  * A cache is one block of shared memory (index, file dictionary, processes,
  * counters) and one device with slot_count slots of 8 KB.  Every process of the
@@ -19,13 +20,13 @@
  *
  * Locking: none.  Reads, fills and changes use atomics only; no call blocks on
  * another process.  Only entering a new file takes a lock.  The wait for it is
- * bounded, and it is taken over if its holder died or is the process itself.  If
- * the lock cannot be had, the file is simply not cached.  Every function may be
- * called from a signal handler, in a critical section and at any point of a
+ * bounded, and it is taken over if its holder died or is the process itself.
+ * If the lock cannot be had, the file is simply not cached.  Every function may
+ * be called from a signal handler, in a critical section and at any point of a
  * process's life, and SIGKILL may interrupt it anywhere.  A signal handler that
  * interrupted one of these calls and then calls in itself must not return to it
- * (PostgreSQL's handlers either set a flag or end the process), because what the
- * interrupted call held is taken over.  errno is preserved.
+ * (PostgreSQL's handlers either set a flag or end the process), because what
+ * the interrupted call held is taken over.  errno is preserved.
  *
  * Always true:
  *	- fc_read() answers FC_OK only with bytes that the file held at some moment
@@ -70,8 +71,8 @@ typedef struct FcFileId
 #define FC_SEGMENTS_MAX (1U << 24)
 
 /*
- * A process's handle on a file, as kept in an fd table entry.  The number is valid
- * only while generation equals the shared one.
+ * A process's handle on a file, as kept in an fd table entry.  The number is
+ * valid only while generation equals the shared one.
  */
 typedef struct FcFile
 {
@@ -134,8 +135,8 @@ typedef struct FcCache
 
 /*
  * Take a place in the process table.  Each process does so once, after fork and
- * before its first fill (fc_fill() does it if the token is 0).  A child must set
- * cache->token to 0 first, or it would pass for its parent.  Places of dead
+ * before its first fill (fc_fill() does it if the token is 0).  A child must
+ * set cache->token to 0 first, or it would pass for its parent.  Places of dead
  * processes are reused.
  */
 extern FcStatus fc_process_begin(FcCache *cache);
@@ -144,8 +145,8 @@ extern void fc_process_end(FcCache *cache);
 extern FcMode fc_mode(const FcCache *cache, FcReason *reason_out);
 
 /*
- * Change the mode for all processes at once.  FC_INVALID if the mode is offline,
- * because blocks may have changed unseen since.
+ * Change the mode for all processes at once.  FC_INVALID if the mode is
+ * offline, because blocks may have changed unseen since.
  */
 extern FcStatus fc_mode_set(FcCache *cache, FcMode mode, FcReason reason);
 
@@ -165,20 +166,20 @@ extern bool fc_file_resolve(FcCache *cache, FcFile *file);
 
 /*
  * Find the file's number, and assign one if it has none.  If necessary, another
- * file is displaced: it loses its number and its cached blocks.  FC_FULL: no number
- * can be had at the moment; read the file without the cache.  Afterwards the caller
- * checks that the file it holds open still exists (fstat, st_nlink > 0); if it does
- * not, the caller calls fc_file_retire() and reads without the cache.  The check is
- * needed for every pair of number AND generation that was not checked yet: a change
- * may have made the handle current, too, and two numbers may have the same
- * generation.
+ * file is displaced: it loses its number and its cached blocks.  FC_FULL: no
+ * number can be had at the moment; read the file without the cache.  Afterwards
+ * the caller checks that the file it holds open still exists (fstat, st_nlink >
+ * 0); if it does not, the caller calls fc_file_retire() and reads without the
+ * cache.  The check is needed for every pair of number AND generation that was
+ * not checked yet: a change may have made the handle current, too, and two
+ * numbers may have the same generation.
  */
 extern FC_MUST_CHECK FcStatus fc_file_enter(FcCache *cache, FcFile *file);
 
 /*
- * The file is about to be unlinked, or has just been: forget its blocks and retire
- * its number.  Also for a file that is created anew under an existing name.  Call
- * it before the real call and again after it.
+ * The file is about to be unlinked, or has just been: forget its blocks and
+ * retire its number.  Also for a file that is created anew under an existing
+ * name.  Call it before the real call and again after it.
  */
 extern void fc_file_retire(FcCache *cache, FcFileId id);
 
@@ -192,10 +193,10 @@ extern void fc_file_retire_alike(FcCache *cache, const FcFileId *like);
 
 /*
  * A cache may be older than the server that uses it (fc_revive(), a saved map).
- * What it holds of a file is valid only if nobody changed the file meanwhile.  The
- * inode shows that, because each change moves ctime.  So the host hands core a stamp
- * after each change and when a file becomes known.  A file of an earlier life is
- * asleep until its stamp has been compared.  See src/stamp.c.
+ * What it holds of a file is valid only if nobody changed the file meanwhile.
+ * The inode shows that, because each change moves ctime.  So the host hands
+ * core a stamp after each change and when a file becomes known.  A file of an
+ * earlier life is asleep until its stamp has been compared.  See src/stamp.c.
  */
 typedef struct FcStamp
 {
@@ -218,10 +219,11 @@ typedef struct FcStampPermit
 extern bool fc_stamp_asleep(const FcCache *cache, const FcFile *file);
 
 /*
- * Compare the stamp.  If it is the one the file fell asleep with, the file's blocks
- * are valid from now on; otherwise they are dropped.  NULL: the file could not be
- * asked.  Call it before the file is read through the cache and before it is
- * changed: at a change, or at fc_file_enter(), core drops what is still asleep.
+ * Compare the stamp.  If it is the one the file fell asleep with, the file's
+ * blocks are valid from now on; otherwise they are dropped.  NULL: the file
+ * could not be asked.  Call it before the file is read through the cache and
+ * before it is changed: at a change, or at fc_file_enter(), core drops what is
+ * still asleep.
  */
 extern void fc_stamp_wake(FcCache *cache, const FcFile *file,
                           const FcStamp *stamp);
@@ -245,8 +247,8 @@ extern FcStampAge fc_stamp_age(const FcCache *cache,
 
 /*
  * Hand in a stamp that was taken under the permit.  False: the file has changed
- * although no change was announced since its last stamp.  Something changes it behind
- * the cache's back; its cached blocks are dropped.
+ * although no change was announced since its last stamp.  Something changes it
+ * behind the cache's back; its cached blocks are dropped.
  */
 extern bool fc_stamp_set(FcCache *cache, const FcStampPermit *permit,
                          const FcStamp *stamp);
@@ -288,10 +290,10 @@ extern FC_MUST_CHECK FcStatus fc_read(FcCache *cache, const FcFile *file,
 #define FC_RUN_BLOCKS_MAX 128
 
 /*
- * Read a run of blocks, each into its page.  True if all of them are cached and were
- * read.  Their slots are read at once, and one deadline covers all of them.  False
- * if a block was not cached, which is counted nowhere, or could not be read after
- * all; the pages may then be overwritten with anything.
+ * Read a run of blocks, each into its page.  True if all of them are cached and
+ * were read.  Their slots are read at once, and one deadline covers all of
+ * them.  False if a block was not cached, which is counted nowhere, or could
+ * not be read after all; the pages may then be overwritten with anything.
  */
 extern FC_MUST_CHECK bool fc_read_run(FcCache *cache, const FcFile *file,
                                       uint32_t first, unsigned count,
@@ -301,11 +303,11 @@ extern FC_MUST_CHECK bool fc_read_run(FcCache *cache, const FcFile *file,
 #define FC_AHEAD_BLOCKS_MAX 24
 
 /*
- * Begin to fetch the blocks that this process is likely to read next, in order, as
- * far as they are on flash.  Does not wait; a later fc_read() finds the blocks in
- * this process.  This is a hint: when a block is read, every rule of a hit is
- * applied as if nothing had been read ahead.  Returns the block to continue with,
- * which lies before the end if there was no room for more.
+ * Begin to fetch the blocks that this process is likely to read next, in order,
+ * as far as they are on flash.  Does not wait; a later fc_read() finds the
+ * blocks in this process.  This is a hint: when a block is read, every rule of
+ * a hit is applied as if nothing had been read ahead.  Returns the block to
+ * continue with, which lies before the end if there was no room for more.
  */
 extern uint32_t fc_read_ahead(FcCache *cache, const FcFile *file,
                               uint32_t first, unsigned count);
@@ -321,11 +323,11 @@ extern bool fc_read_would_hit(const FcCache *cache, const FcFile *file,
                               uint32_t block);
 
 /*
- * Put a block into the cache.  page is what the real read returned, and that read
- * began after fc_read() gave the ticket.  page is copied first and may change
- * meanwhile, as long as the caller would accept each of its states as the block.
- * Core cannot tell a block from what a disk returns by mistake; a caller that can
- * must check first.  FC_OK, or FC_SKIP with the reason counted.
+ * Put a block into the cache.  page is what the real read returned, and that
+ * read began after fc_read() gave the ticket.  page is copied first and may
+ * change meanwhile, as long as the caller would accept each of its states as
+ * the block.  Core cannot tell a block from what a disk returns by mistake; a
+ * caller that can must check first.  FC_OK, or FC_SKIP with the reason counted.
  */
 extern FcStatus fc_fill(FcCache *cache, const FcTicket *ticket,
                         const void *page);
@@ -349,8 +351,8 @@ typedef struct FcChange
 
 /*
  * Blocks first .. first + count - 1 of the file are about to change.  Finds the
- * file's number again if the handle is stale; a file that the dictionary does not
- * know has no cached blocks.  Cannot fail.  Does nothing while offline.
+ * file's number again if the handle is stale; a file that the dictionary does
+ * not know has no cached blocks.  Cannot fail.  Does nothing while offline.
  */
 extern void fc_change_begin(FcCache *cache, FcFile *file, uint32_t first,
                             uint32_t count, FcChange *change);
@@ -359,39 +361,39 @@ extern void fc_change_begin(FcCache *cache, FcFile *file, uint32_t first,
 extern void fc_change_end(FcCache *cache, FcFile *file, FcChange *change);
 
 /*
- * Any file may be about to change: the whole cache is cleared before the change and
- * after it.
+ * Any file may be about to change: the whole cache is cleared before the change
+ * and after it.
  */
 extern void fc_change_all_begin(FcCache *cache);
 extern void fc_change_all_end(FcCache *cache);
 
 /*
- * The cluster's control file is about to be written with a content of this CRC; it
- * has been written.  What outlives the server is valid only for a control file that
- * this server wrote itself.
+ * The cluster's control file is about to be written with a content of this CRC;
+ * it has been written.  What outlives the server is valid only for a control
+ * file that this server wrote itself.
  */
 extern void fc_life_control_begins(FcCache *cache, uint32_t crc);
 extern void fc_life_control_ends(FcCache *cache);
 
 /*
- * The host does not always sync its files, so that a crash of the machine may lose
- * what they hold.  No map is saved in this life, nor in one that continues with its
- * memory.
+ * The host does not always sync its files, so that a crash of the machine may
+ * lose what they hold.  No map is saved in this life, nor in one that continues
+ * with its memory.
  */
 extern void fc_map_unsynced_set(FcCache *cache);
 extern bool fc_map_unsynced(const FcCache *cache);
 
 /*
  * The operating system reported an error about the file.  Nobody knows what it
- * holds, or will hold when its pages leave memory.  Its blocks are dropped, and it
- * will be cold at the next start whatever happens until then.
+ * holds, or will hold when its pages leave memory.  Its blocks are dropped, and
+ * it will be cold at the next start whatever happens until then.
  */
 extern void fc_change_distrust(FcCache *cache, FcFile *file);
 
 /*
  * After fc_change_end() of one whole block that was written from page: refresh
- * the cached copy, if the block was cached before.  page must hold exactly the bytes
- * given to the real write, unchanged since.
+ * the cached copy, if the block was cached before.  page must hold exactly the
+ * bytes given to the real write, unchanged since.
  */
 extern FcStatus fc_change_fill(FcCache *cache, const FcChange *change,
                                const void *page);

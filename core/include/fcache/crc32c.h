@@ -24,8 +24,9 @@ extern uint32_t fc_crc32c_hardware(uint32_t crc, const void *data,
 extern int fc_crc32c_has_hardware(void);
 
 /*
- * The checksum of a slot: of its block's key, then of the block.  So a slot that
- * was written to the wrong place, or is left over from another block, does not pass.
+ * The checksum of a slot: of its block's key, then of the block.  So a slot
+ * that was written to the wrong place, or is left over from another block, does
+ * not pass.
  */
 extern uint32_t fc_crc32c_slot(uint64_t key, const void *page);
 

@@ -2,17 +2,17 @@
  * curve.h
  *		The miss-ratio curve: what would a cache of another size bring?
  *
- * The curve is independent of the cache: it needs only the stream of requests, so
- * it works while the cache is off, and where there is none.
+ * The curve is independent of the cache: it needs only the stream of requests,
+ * so it works while the cache is off, and where there is none.
  *
  *	for each read of a block that only flash or disk could serve:
  *		fc_curve_count(), and if fc_curve_wants(hash): fc_curve_note(hash)
  *	for a view: fc_curve_read(), then fc_curve_hit_ratio() for any size
  *
- * Every process uses the same memory through its own FcCurve handle.  No function
- * waits, allocates or makes a system call except to read the clock.  All of them may
- * be called from a signal handler, and SIGKILL may interrupt them anywhere.  Only
- * fc_curve_read() waits, for a moment.
+ * Every process uses the same memory through its own FcCurve handle.  No
+ * function waits, allocates or makes a system call except to read the clock.
+ * All of them may be called from a signal handler, and SIGKILL may interrupt
+ * them anywhere.  Only fc_curve_read() waits, for a moment.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -46,8 +46,8 @@ extern size_t fc_curve_memory_size(uint32_t tracked_max);
 
 /*
  * Fill in a handle.  Memory of all zeros (64-byte aligned) is a curve that has
- * seen nothing.  tracked_max must be the same for all processes, and a power of 2
- * within the limits.
+ * seen nothing.  tracked_max must be the same for all processes, and a power of
+ * 2 within the limits.
  */
 extern FC_MUST_CHECK FcStatus fc_curve_attach(FcCurve *curve, void *memory,
                                               uint32_t tracked_max);
@@ -68,9 +68,9 @@ fc_curve_hash(uint64_t file_hash, uint32_t block)
 }
 
 /*
- * A block that is requested alone takes a seek of a disk; one of a run takes hardly
- * any.  So what a hit saves depends on how blocks are requested, and the two kinds
- * are counted and timed separately.
+ * A block that is requested alone takes a seek of a disk; one of a run takes
+ * hardly any.  So what a hit saves depends on how blocks are requested, and the
+ * two kinds are counted and timed separately.
  */
 typedef enum FcCurveKind
 {

@@ -4,8 +4,8 @@
  *
  * All I/O of the cache goes through FcDeviceOps, so that tests can fail, tear,
  * delay and misdirect it.  A device knows offsets and bytes, but no blocks.
- * fc_device_file_open() returns the real one: a cache file, locked, preallocated,
- * opened with O_DIRECT where the file system allows it.
+ * fc_device_file_open() returns the real one: a cache file, locked,
+ * preallocated, opened with O_DIRECT where the file system allows it.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -26,8 +26,8 @@
 #define FC_DEVICES_MAX 16
 
 /*
- * What the cluster's control file says.  It differs after any server has run, with
- * the cache or without.
+ * What the cluster's control file says.  It differs after any server has run,
+ * with the cache or without.
  */
 typedef struct FcCheckpoint
 {
@@ -86,9 +86,10 @@ typedef struct FcTransfer
 
 /*
  * read and write are like pread and pwrite: they return bytes, or -1 and errno.
- * Most slots go through a queue, which hands real devices' files to the kernel.  A
- * test's device may handle transfers itself: start begins one, and finished returns
- * one that is done, with its result set, or NULL.  Otherwise both are NULL.
+ * Most slots go through a queue, which hands real devices' files to the kernel.
+ * A test's device may handle transfers itself: start begins one, and finished
+ * returns one that is done, with its result set, or NULL.  Otherwise both are
+ * NULL.
  */
 typedef struct FcDeviceOps
 {
@@ -126,9 +127,9 @@ typedef enum FcDeviceProblem
 
 /*
  * Open, lock and size the cache file for slot_count slots.  An existing pgflash
- * cache file is reused and resized; any other file that is not empty is refused and
- * left untouched.  Waits at most lock_wait_ms for the lock, which a dying server may
- * still hold.
+ * cache file is reused and resized; any other file that is not empty is refused
+ * and left untouched.  Waits at most lock_wait_ms for the lock, which a dying
+ * server may still hold.
  */
 extern FC_MUST_CHECK FcDeviceProblem fc_device_file_open(FcDevice *device,
                                                          const char *path,
@@ -139,16 +140,16 @@ extern FC_MUST_CHECK FcDeviceProblem fc_device_file_open(FcDevice *device,
 extern uint32_t fc_device_file_slots(const FcDevice *device);
 
 /*
- * Give an open cache file room for exactly so many slots.  If that fails, it keeps
- * its size.
+ * Give an open cache file room for exactly so many slots.  If that fails, it
+ * keeps its size.
  */
 extern FC_MUST_CHECK FcDeviceProblem
 fc_device_file_resize(const FcDevice *device, uint32_t slot_count);
 
 /*
- * Cut off what lies beyond so many slots while the file is in use.  It is cut in
- * pieces, since nobody can read the file while the file system removes one.  Returns
- * after time_ns; *more_out says whether there is more to cut.
+ * Cut off what lies beyond so many slots while the file is in use.  It is cut
+ * in pieces, since nobody can read the file while the file system removes one.
+ * Returns after time_ns; *more_out says whether there is more to cut.
  */
 extern FC_MUST_CHECK FcDeviceProblem fc_device_file_cut(const FcDevice *device,
                                                         uint32_t slot_count,

@@ -1,15 +1,15 @@
 /*
  * housekeeping.h
- *		Housekeeping: what one process does from time to time, what an administrator
- *		may set, and what can be asked about a cache.
+ *		Housekeeping: what one process does from time to time, what an
+ *		administrator may set, and what can be asked about a cache.
  *
- * One process of the host calls fc_cache_sweep() and fc_wear_save() about once a
- * second, and fc_bypass_check() as often as that function asks for.  Any process may
- * change the size, the cache policies and the write budget, and query anything, at
- * any time.
+ * One process of the host calls fc_cache_sweep() and fc_wear_save() about once
+ * a second, and fc_bypass_check() as often as that function asks for.  Any
+ * process may change the size, the cache policies and the write budget, and
+ * query anything, at any time.
  *
- * Locking: as in cache.h.  A call that needs the file lock and cannot have it soon
- * says so, and the host repeats the call.
+ * Locking: as in cache.h.  A call that needs the file lock and cannot have it
+ * soon says so, and the host repeats the call.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -48,9 +48,9 @@ extern FC_MUST_CHECK FcStatus fc_resize_begin(FcCache *cache,
 
 /*
  * Go on changing the size, for so many sets.  Any process may call it, one at a
- * time; a process that died is taken over.  False when there is nothing left to do:
- * then no process writes a slot from room_slots on, and the devices may take that
- * space back.
+ * time; a process that died is taken over.  False when there is nothing left to
+ * do: then no process writes a slot from room_slots on, and the devices may
+ * take that space back.
  */
 extern bool fc_resize_step(FcCache *cache, uint32_t sets);
 
@@ -65,19 +65,20 @@ typedef enum FcCachePolicy
 } FcCachePolicy;
 
 /*
- * Set the cache policy of a relation, that is, of all forks of the id's tablespace,
- * database and relation, whether or not it has file numbers.  round (24 bits) marks
- * the entry for fc_cache_policy_forget().  FC_FULL: there is no place for another
- * policy other than the default.  FC_SKIP: the lock could not be had, try again.
- * Takes effect with fc_cache_policy_apply() or the next fc_cache_sweep().
+ * Set the cache policy of a relation, that is, of all forks of the id's
+ * tablespace, database and relation, whether or not it has file numbers.  round
+ * (24 bits) marks the entry for fc_cache_policy_forget().  FC_FULL: there is no
+ * place for another policy other than the default.  FC_SKIP: the lock could not
+ * be had, try again.  Takes effect with fc_cache_policy_apply() or the next
+ * fc_cache_sweep().
  */
 extern FC_MUST_CHECK FcStatus fc_cache_policy_set(FcCache *cache, FcFileId id,
                                                   FcCachePolicy policy,
                                                   uint32_t round);
 
 /*
- * Give all relations of the database the default policy again, except those set in
- * this round.  False: the lock could not be had, try again.
+ * Give all relations of the database the default policy again, except those set
+ * in this round.  False: the lock could not be had, try again.
  */
 extern bool fc_cache_policy_forget(FcCache *cache, uint32_t database,
                                    uint32_t round);
@@ -139,10 +140,10 @@ extern void fc_devices_info(const FcCache *cache, uint32_t number,
                             FcDeviceInfo *out);
 
 /*
- * Housekeeping of devices, for the process that calls fc_cache_sweep(): bypass slow
- * devices, probe bypassed ones, and take back those that answer.  Returns the number
- * of milliseconds after which it should be called again.  Waits at most a fifth of a
- * second, unless there is no AIO.
+ * Housekeeping of devices, for the process that calls fc_cache_sweep(): bypass
+ * slow devices, probe bypassed ones, and take back those that answer.  Returns
+ * the number of milliseconds after which it should be called again.  Waits at
+ * most a fifth of a second, unless there is no AIO.
  */
 extern unsigned fc_bypass_check(FcCache *cache);
 

@@ -12,8 +12,8 @@
  *			map part by part (fc_map_load()), while the others work.
  *	end		The last process calls fc_map_save(), fc_wear_end() and fc_cache_close().
  *
- * A killed host skips the end.  What it leaves behind is used as far as its validity
- * can be proven; an FcStart says why a cache began cold.
+ * A killed host skips the end.  What it leaves behind is used as far as its
+ * validity can be proven; an FcStart says why a cache began cold.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -61,12 +61,12 @@ typedef enum FcStart
 extern size_t fc_cache_memory_needed(const FcConfig *config);
 
 /*
- * Lay out an empty cache in memory and fill in the handle.  The memory is aligned to
- * FC_IO_ALIGN and has fc_cache_memory_needed() bytes, all of them zero, since only
- * the head is written.  The mode is passthrough for FC_REASON_STARTING until the
- * host calls fc_mode_set(FC_SERVE).  FC_INVALID: the config cannot work, or the
- * memory is not aligned or already holds a cache.  FC_FAILED: no memory is left for
- * the scratch block.
+ * Lay out an empty cache in memory and fill in the handle.  The memory is
+ * aligned to FC_IO_ALIGN and has fc_cache_memory_needed() bytes, all of them
+ * zero, since only the head is written.  The mode is passthrough for
+ * FC_REASON_STARTING until the host calls fc_mode_set(FC_SERVE).  FC_INVALID:
+ * the config cannot work, or the memory is not aligned or already holds a
+ * cache.  FC_FAILED: no memory is left for the scratch block.
  */
 extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
                                               const FcConfig *config,
@@ -74,28 +74,29 @@ extern FC_MUST_CHECK FcStatus fc_cache_create(FcCache *cache, void *memory,
 
 /*
  * Begin a life of the cache: record its cluster, in the cache files and then in
- * memory, with a random number that no other life has.  The only process calls it
- * once, after fc_cache_create() or fc_revive(); without it nothing outlives the
- * server.
+ * memory, with a random number that no other life has.  The only process calls
+ * it once, after fc_cache_create() or fc_revive(); without it nothing outlives
+ * the server.
  */
 extern FC_MUST_CHECK FcStatus fc_life_begin(FcCache *cache,
                                             const FcIdentity *identity,
                                             uint64_t nonce);
 
 /*
- * Save the map behind the slots, and mark the cache files clean.  The last process
- * of a server calls it, when no file of the server will change any more.  The map is
- * valid as long as the cluster's control file keeps its present content.  FC_SKIP:
- * there is nothing that could be used again.  FC_FAILED with errno; EBUSY: a device
- * is out of service and must not be waited for.
+ * Save the map behind the slots, and mark the cache files clean.  The last
+ * process of a server calls it, when no file of the server will change any
+ * more.  The map is valid as long as the cluster's control file keeps its
+ * present content.  FC_SKIP: there is nothing that could be used again.
+ * FC_FAILED with errno; EBUSY: a device is out of service and must not be
+ * waited for.
  */
 extern FC_MUST_CHECK FcStatus fc_map_save(FcCache *cache,
                                           const FcCheckpoint *checkpoint);
 
 /*
- * After fc_cache_create(), before fc_life_begin(): take in the map that the cache
- * files hold, if it is clean, of the same cluster, and at the same checkpoint.
- * FC_START_MAP, or why not.
+ * After fc_cache_create(), before fc_life_begin(): take in the map that the
+ * cache files hold, if it is clean, of the same cluster, and at the same
+ * checkpoint.  FC_START_MAP, or why not.
  */
 extern FC_MUST_CHECK FcStart fc_map_load_begin(FcCache *cache,
                                                const FcIdentity *identity);
@@ -114,11 +115,11 @@ extern FC_MUST_CHECK FcStatus fc_map_load_leave(FcCache *cache);
 extern uint64_t fc_life_found(const FcDevice *devices, uint32_t count);
 
 /*
- * Go on with memory that holds a cache whose processes have all ended, in whatever
- * way.  FC_START_MEMORY, or why not; in that case the memory is unchanged.
- * Afterwards the cache is as after fc_cache_create(), except for its blocks: its
- * files are asleep (see fc_stamp_wake()), and fc_revive_audit() must be called
- * before FC_SERVE.
+ * Go on with memory that holds a cache whose processes have all ended, in
+ * whatever way.  FC_START_MEMORY, or why not; in that case the memory is
+ * unchanged.  Afterwards the cache is as after fc_cache_create(), except for
+ * its blocks: its files are asleep (see fc_stamp_wake()), and fc_revive_audit()
+ * must be called before FC_SERVE.
  */
 extern FC_MUST_CHECK FcStart fc_revive(FcCache *cache, void *memory,
                                        const FcConfig *config,
@@ -127,8 +128,8 @@ extern FC_MUST_CHECK FcStart fc_revive(FcCache *cache, void *memory,
                                        uint64_t nonce);
 
 /*
- * Check the memory of a revived cache, which its last user may have damaged.  Takes
- * a while; changes may go on, but nothing is served yet.
+ * Check the memory of a revived cache, which its last user may have damaged.
+ * Takes a while; changes may go on, but nothing is served yet.
  */
 extern void fc_revive_audit(FcCache *cache);
 
@@ -144,10 +145,10 @@ extern void fc_cache_close(FcCache *cache);
 
 /*
  * What was written to flash, and how much of the budget was used, is kept over
- * restarts: each cache file records what was written to it.  The only process calls
- * fc_wear_begin() after fc_life_begin(), with the present budget.  The last process
- * calls fc_wear_end() when everything is written.  In between, housekeeping calls
- * fc_wear_save().
+ * restarts: each cache file records what was written to it.  The only process
+ * calls fc_wear_begin() after fc_life_begin(), with the present budget.  The
+ * last process calls fc_wear_end() when everything is written.  In between,
+ * housekeeping calls fc_wear_save().
  */
 extern void fc_wear_begin(FcCache *cache, uint64_t bytes_per_day);
 extern void fc_wear_end(FcCache *cache);

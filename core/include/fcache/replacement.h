@@ -1,14 +1,16 @@
 /*
  * replacement.h
- *		Which block of a set is evicted, and whether the new one is worth the write.
+ *		Which block of a set is evicted, and whether the new one is worth the
+ *		write.
  *
  * The mechanism (claim.c) calls a policy through this table.  A policy sees one
- * set of FC_WAYS ways at a time: what it knows of each way, and what it chooses to
- * remember of blocks that have left.  What it learns about all sets together it
- * keeps in a state that they share.  Both states lie in shared memory, and several
- * processes use them at once without a lock.  So every function must tolerate torn
- * or lost updates, and must not block, allocate, call out or fail.  A wrong choice
- * may cost a hit but never yields a wrong block.  A state of all zeros is new.
+ * set of FC_WAYS ways at a time: what it knows of each way, and what it chooses
+ * to remember of blocks that have left.  What it learns about all sets together
+ * it keeps in a state that they share.  Both states lie in shared memory, and
+ * several processes use them at once without a lock.  So every function must
+ * tolerate torn or lost updates, and must not block, allocate, call out or
+ * fail.  A wrong choice may cost a hit but never yields a wrong block.  A state
+ * of all zeros is new.
  *
  * A read is one of the following:
  *
@@ -16,9 +18,9 @@
  *	miss		missed; then, unless a way is free, choose; then, unless that
  *				said no, evicted (if a block lay in the way) and filled
  *
- * A write is no reference and changes nothing here.  When a block moves to another
- * set, moves is called for the set it lies in; then, for the other set, everything
- * that follows missed.
+ * A write is no reference and changes nothing here.  When a block moves to
+ * another set, moves is called for the set it lies in; then, for the other set,
+ * everything that follows missed.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
@@ -61,15 +63,15 @@ typedef struct FcReplacement
 	void (*missed)(const FcReplacementPlace *place, FcCandidate *candidate);
 
 	/*
-	 * No way is free for the candidate.  Returns the way to evict, one of the bits in
-	 * usable (never 0), or FC_WAY_NONE = do not fill.
+	 * No way is free for the candidate.  Returns the way to evict, one of the
+	 * bits in usable (never 0), or FC_WAY_NONE = do not fill.
 	 */
 	unsigned (*choose)(const FcReplacementPlace *place,
 	                   const FcCandidate *candidate, uint64_t usable);
 
 	/*
-	 * The block in this way moves to another set because the cache changes its size.
-	 * This is no read, but otherwise as missed().
+	 * The block in this way moves to another set because the cache changes its
+	 * size.  This is no read, but otherwise as missed().
 	 */
 	void (*moves)(const FcReplacementPlace *place, unsigned way,
 	              FcCandidate *candidate);
