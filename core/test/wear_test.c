@@ -519,7 +519,8 @@ test_killed_again_and_again(void)
 	OK(written_by_the_killed(FC_BREAK_WEAR, 200) > 2 * (share + burst),
 	   "(control) without records it writes any amount");
 
-	OK(written_after_savings(0) == 0, "what was saved up is not had a second time");
+	OK(written_after_savings(0) == 0,
+	   "what was saved up is not had a second time");
 
 	make_files();
 	budget = BUDGET;
@@ -544,7 +545,8 @@ test_files(void)
 	make_files();
 	begin_with(2, SLOTS);
 	MUST(put(200) == 200);
-	of_first = fc_count_sum_of_device(life.cache.shared, 0, FC_DEVICE_WRITES_DONE);
+	of_first =
+		fc_count_sum_of_device(life.cache.shared, 0, FC_DEVICE_WRITES_DONE);
 	MUST(of_first > 0 && of_first < 200);
 	end();
 	named[0] = path[1];
@@ -614,8 +616,8 @@ test_wild(void)
 	wild = &life.cache.shared->budget;
 	memset(wild, 0xff, sizeof(*wild));
 	atomic_store(&wild->left, INT64_MIN);
-	MUST(fc_revive(&revived, life.memory, &life.config, life.device,
-	                     &home, life.cache.shared->nonce) == FC_START_MEMORY);
+	MUST(fc_revive(&revived, life.memory, &life.config, life.device, &home,
+	               life.cache.shared->nonce) == FC_START_MEMORY);
 	fc_cache_close(&life.cache);
 	life.cache = revived;
 	fc_wear_begin(&life.cache, budget);
