@@ -4,7 +4,7 @@
 #
 # First the C rooms under prove, then everything Python on one PostgreSQL (18), then
 # the tests marked `extension` on 15, 16 and 17.  PG=n in the environment means: all
-# of it, on that major only.  One test more than there are processors runs at a time
+# of it, on that major only.  Two tests more than there are processors run at a time
 # (JOBS=n: so many): most of them wait for servers.  A failure does not stop the rest; the
 # summary at the end says what ran, what failed and what could not run and why.  A major
 # that cannot be had is no failure.
@@ -18,7 +18,7 @@ PGFLASH_SKIPS=$(mktemp "${TMPDIR:-/tmp}/pgflash-skips.XXXXXX") # what pytest did
 export PGFLASH_SKIPS
 trap 'rm -f "$PGFLASH_SKIPS"' EXIT
 verbosity=()
-jobs=${JOBS:-$(($(nproc) + 1))}
+jobs=${JOBS:-$(($(nproc) + 2))}
 [ "${V:-}" = 1 ] && verbosity=(-v)
 
 # step TITLE COMMAND... : run it, remember how it ended.
