@@ -8,13 +8,13 @@ for seen in look_at(plan, dsn): ...          # what each would mean, or why not
 write_plan(path, plan)
 apply_plan(Journal(path, plan), dsn)          # and undo_plan()
 
-Read apply.py first, then wal.py, which is the one that stops a server; objects.py moves
-tables and indexes, archive.py and temp.py change settings.  control.py knows a server as a
-process, cluster.py over SQL, files.py as folders; journal.py is what a kill leaves;
-owner.py is who does what is done to the server's files, also where root runs pgflash.
+Read apply.py first, then wal.py, the one module that stops a server; objects.py moves tables and
+indexes; archive.py and temp.py change settings. control.py treats a server as a process, cluster.py
+as an SQL session, files.py as folders. journal.py is the record that survives a kill. owner.py
+decides which user works on the server's files, also when root runs pgflash.
 
-What is always true: whatever is cut off wherever, the cluster can be started without
-pgflash and has lost nothing; the same command goes on; an undo goes back.
+What is always true: wherever a move is interrupted, the cluster can be started without pgflash and
+has lost nothing; the same command continues the move; an undo takes it back.
 """
 
 from pgflash.place.apply import Seen, apply_plan, is_down, look_at, undo_plan

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """Carry out a plan, or take it back.
 
-Moves are made in their order and taken back in the opposite one.  The first that fails
-ends it; what was done stays done, and the same command goes on from there.  A move that is
-found begun ("doing") was cut off: it is gone on with whatever the server shows, since every
-mover begins by looking.  What is there already is done by doing nothing, and its undo, too.
+Moves are made in order and undone in the opposite order.  The first failure ends the run; completed
+moves stay, and the same command continues from there.  A move whose state is still "doing" was
+interrupted: it continues from whatever the server shows, since every mover begins by looking.  If a
+thing is already where it should be, making or undoing its move does nothing.
 
-All moves are looked at before the first is made: a plan whose third move is refused has
-not stopped a server for its first.  Room is looked at once for all that goes to one
-tablespace.
+All moves are checked before the first is made, so that no server is stopped for the first move of a
+plan whose third is refused.  Room is checked once for all moves to the same tablespace.
 """
 
 import contextlib
@@ -41,7 +40,7 @@ from pgflash.session import connect, parse_dsn
 
 #: A move in one of these states is not over.
 _BEGUN = {MoveState.DOING, MoveState.UNDOING}
-#: What an apply has to do, and what an undo has.
+#: The states of moves that an apply has to make, and that an undo has to take back.
 _TO_APPLY = {
     MoveState.PLANNED,
     MoveState.DOING,
@@ -51,23 +50,23 @@ _TO_APPLY = {
 }
 _TO_UNDO = {MoveState.DONE, MoveState.DOING, MoveState.FAILED, MoveState.UNDOING}
 
-#: What is in a tablespace, which is its place.
+#: Kinds of things whose place is a tablespace.
 _IN_TABLESPACES = {MoveKind.TABLE, MoveKind.INDEX, MoveKind.DATABASE}
 
 _POLL_S = 0.1
-#: How long a server that runs may answer nothing at all, not even that it is not ready.
+#: How long a running server may give no answer at all, not even that it is not ready.
 _SILENT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A move, what is known of it, and what it would mean now; or why it must not be."""
+    """A move, what is known of it, and what it would mean now; or why it is refused."""
 
     move: Move
     record: Record
     look: Look | None = None
     refused: PgflashError | None = None
-    #: It was there once, and was dropped: it will be passed over.
+    #: It existed once and was dropped: the move will be skipped.
     is_gone: bool = False
 
 
@@ -80,7 +79,7 @@ def look_at(plan: Plan, dsn: str) -> tuple[Seen, ...]:
 
 
 def is_down(plan: Plan, dsn: str) -> bool:
-    """Say whether the server does not answer since a WAL move of this plan was cut off."""
+    """Say whether the server has been down since a WAL move of this plan was interrupted."""
     if not _stopped(plan):
         return False
     cluster = try_cluster(dsn)
@@ -99,7 +98,7 @@ def apply_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> No
             _find_again(journal, dsn, cluster)
             each = _Each(journal, dsn, cluster)
             each.ask(_TO_APPLY, lambda _index, mover: mover.here())
-            # What must not be is refused for all before the first is made.
+            # Refuse what must not be done, for all moves, before the first is made.
             each.ask({MoveState.PLANNED, MoveState.UNDONE}, lambda _index, mover: mover.refuse())
             if not room_is_there:
                 _need_room(each, cluster, _TO_APPLY, lambda index: journal.plan.moves[index].to)
@@ -125,7 +124,7 @@ def undo_plan(journal: Journal, dsn: str, *, room_is_there: bool = False) -> Non
 
 
 def mover_of(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Mover:
-    """Return who makes a move."""
+    """Return the mover that makes a move."""
     move = plan.moves[index]
     check_options(move)
     match move.kind:
@@ -148,7 +147,7 @@ def mover_of(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Mover:
 
 
 def _indexes_follow(plan: Plan, index: int, cluster: Cluster) -> bool:
-    """Say whether all of a table's indexes go where it goes: then pg_repack takes them along."""
+    """Say whether all of a table's indexes move along with it: then pg_repack takes them, too."""
     move = plan.moves[index]
     following = {
         other.name
@@ -164,7 +163,7 @@ def _indexes_follow(plan: Plan, index: int, cluster: Cluster) -> bool:
 
 
 def _make(journal: Journal, index: int, dsn: str, cluster: Cluster, *, undo: bool) -> None:
-    """Make or take back one move; what was dropped since it was last seen is passed over."""
+    """Make or undo one move; skip it if its object was dropped since it was last seen."""
     try:
         _run(journal, index, mover_of(journal.plan, index, dsn, cluster), undo=undo)
     except GoneError:
@@ -206,7 +205,7 @@ def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
 
 @contextlib.contextmanager
 def _said_by_kernel(title: str) -> Iterator[None]:
-    """Say what the kernel said no to: folders may change under us at any time."""
+    """Report what the kernel refused: folders may change under us at any time."""
     try:
         yield
     except OSError as error:
@@ -221,7 +220,7 @@ def _said_by_kernel(title: str) -> Iterator[None]:
 
 
 class _Each:
-    """The moves of a plan, one after the other; one whose table was dropped is passed over."""
+    """The moves of a plan, one after the other; a move whose table was dropped is skipped."""
 
     def __init__(self, journal: Journal, dsn: str, cluster: Cluster) -> None:
         self.journal = journal
@@ -234,7 +233,7 @@ class _Each:
         return [index for index, record in enumerate(records) if record.state in states]
 
     def ask(self, states: Set[MoveState], question: Callable[[int, Mover], object]) -> None:
-        """Ask the mover of each move in some states; what was seen once may be gone."""
+        """Ask the mover of each move in some states; an object seen earlier may be gone."""
         for index in self.of(states):
             try:
                 with _said_by_kernel(self.journal.plan.moves[index].title):
@@ -245,14 +244,14 @@ class _Each:
                 _set_gone(self.journal, index)
 
     def note_place(self, index: int, mover: Mover) -> None:
-        """Write down where it is, before anything moves: pg_repack takes indexes along."""
+        """Write down where an object is before anything moves: pg_repack takes indexes along."""
         record = self.journal.plan.records[index]
         if not record.was:
             self.journal.put(index, replace(record, was=mover.here()))
 
 
 def _find_again(journal: Journal, dsn: str, cluster: Cluster) -> None:
-    """Plan anew to move what was dropped and made again."""
+    """Plan anew the moves of objects that were dropped and created again."""
     for index, record in enumerate(journal.plan.records):
         if record.state is MoveState.GONE:
             with contextlib.suppress(GoneError):
@@ -280,7 +279,7 @@ def _look(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Seen:
 
 
 def _refuse_lost_places(each: _Each, cluster: Cluster) -> None:
-    """Refuse to take anything back while a tablespace is missing that something came from."""
+    """Refuse an undo while a tablespace that something came from is missing."""
     known, plan = cluster.tablespaces(), each.journal.plan
     for index in each.of(_TO_UNDO):
         move, was = plan.moves[index], plan.records[index].was
@@ -294,9 +293,9 @@ def _refuse_lost_places(each: _Each, cluster: Cluster) -> None:
 def _need_room(
     each: _Each, cluster: Cluster, states: Set[MoveState], goal: Callable[[int], str]
 ) -> None:
-    """Refuse a plan that does not fit into where things go, and where they are built.
+    """Refuse a plan that does not fit into its destinations, or where things are built meanwhile.
 
-    Counted by device: two moves that would fit one by one may fill it together.
+    Room is counted by device: two moves that would each fit alone may fill it together.
     """
     known = cluster.tablespaces()
     stays, passes = Counter[int](), Counter[int]()
@@ -317,7 +316,7 @@ def _need_room(
         meanwhile = Counter[int]()
         for name, size_bytes in room.passes.items():
             meanwhile[device_of(name)] += size_bytes
-        # One move after the other: of what passes only the largest counts.
+        # Moves follow one another, so of their temporary needs only the largest counts.
         for device, size_bytes in meanwhile.items():
             passes[device] = max(passes[device], size_bytes)
 
@@ -329,7 +328,7 @@ def _need_room(
 
 
 def _adopt(journal: Journal, cluster: Cluster) -> None:
-    """See that the plan is for this cluster, or make it so if it was for none yet."""
+    """Check that the plan is for this cluster; a plan that was for none yet becomes one for it."""
     plan = journal.plan
     _refuse_other_cluster(plan, cluster)
     local = cluster.is_local and cluster.setting_or_none("data_directory")
@@ -365,7 +364,7 @@ def _go_on_from_down(journal: Journal, dsn: str) -> None:
 
 
 def _answers(journal: Journal, dsn: str, data: Path) -> bool:
-    """Say whether the server takes connections, once it is neither stopping nor starting."""
+    """Wait while the server is stopping or starting, then say whether it takes connections."""
     parse_dsn(dsn)
     process, begun = ServerProcess(data), time.monotonic()
     while (answer := pq.PGconn.ping(dsn.encode())) != pq.Ping.OK:

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Let archived WAL go to another folder without a gap in the chain.
+"""Move archived WAL to another folder without a gap in the chain.
 
 copy what is there  ->  change archive_command  ->  wait until a segment that was finished
 afterwards is in the new folder  ->  copy what still came into the old one  ->  compare
 
-The archiver is one process that takes one segment after the other, so once a later segment
-has come to the new folder no earlier one is on its way to the old.  Nothing is ever removed
-from the old folder: the chain is whole in it up to the change, and whole in the new one
-throughout.  If the new command fails, the old one is put back; what was not archived
-meanwhile waits in pg_wal, as it always does.
+The archiver is one process that takes one segment after the other, so once a later segment is in
+the new folder, no earlier one is still on its way to the old one.  Nothing is ever removed from the
+old folder: it holds the whole chain up to the change, and the new folder holds the whole chain
+throughout.  If the new command fails, the old one is restored; segments not archived meanwhile wait
+in pg_wal, as they always do.
 
-With the option copy=no old segments stay where they are, and restores need both folders.
+With the option copy=no, old segments stay where they are, and restores need both folders.
 
-The folder is told from the command: the path in front of %f.  basic_archive, whose folder
-is a setting, is known as well.  Of a command that shows no folder, or two, the option
-command has to say the new one, and nothing is copied; other libraries have to be told
-themselves.
-As a place of a move it is the setting that makes it: NAME=set:VALUE or NAME=reset.
+The folder is read from the command: it is the path in front of %f. basic_archive, whose folder is a
+setting, is known as well.  If a command shows no folder, or two, the option command has to give the
+new command, and nothing is copied; other archive libraries have to be configured by hand.  The
+place of a move is the setting that it makes: NAME=set:VALUE or NAME=reset.
 """
 
 import contextlib
@@ -42,7 +41,7 @@ from pgflash.place.speed import slower, write_bytes_s
 _COMMAND = "archive_command"
 _BASIC = "basic_archive.archive_directory"
 
-#: A path in front of %f, in quotes or without; of %p nobody makes a folder.
+#: A path in front of %f, quoted or not; a path in front of %p is never the archive's folder.
 _FOLDER = re.compile(
     r"""(?:"(/(?:[^"%]|%%)*)/%f|'(/(?:[^'%]|%%)*)/%f"""
     r"""|(?<![^\s<>&|;(=])(/(?:[^\s"';&|<>()%]|%%)+)/%f)"""
@@ -60,11 +59,11 @@ _SEGMENT = re.compile(r"[0-9A-F]{24}")
 
 
 def folder_of(command: str) -> str | None:
-    """Return the folder that a command archives to, or None if that is not to be seen."""
+    """Return the folder that a command archives to, or None if the command does not show it."""
     if _REMOTE.search(command):
         return None
     found = {_shown(match).rstrip("/") for match in _FOLDER.finditer(command)}
-    # Two folders are two copies: which of them is to move, nobody has said.
+    # Two folders are two copies, and nobody has said which of them is to move.
     return found.pop().replace("%%", "%") if len(found) == 1 else None
 
 
@@ -87,7 +86,7 @@ class ArchiveMover:
     """Moves the folder of archived WAL."""
 
     def __init__(self, cluster: Cluster, move: Move) -> None:
-        """Look after the archiving of a cluster."""
+        """Take charge of a cluster's archiving."""
         self._cluster = cluster
         self._move = move
         if not cluster.is_superuser:
@@ -96,7 +95,7 @@ class ArchiveMover:
                 hint="Use a superuser.",
             )
         if cluster.setting("archive_library") == "basic_archive":
-            # Before 16 a session may only set what it knows.
+            # Before 16, a session may set only parameters that it knows.
             cluster.run("load 'basic_archive'", doing="load basic_archive")
         self._name = _BASIC if cluster.setting("archive_library") == "basic_archive" else _COMMAND
 
@@ -105,7 +104,7 @@ class ArchiveMover:
         return f"{self._name}={setting_place(self._cluster, self._name)}"
 
     def target(self) -> str:
-        """Return the setting that says where it is to go."""
+        """Return the setting that says where WAL is to go."""
         new = self._new_folder()
         if self._name == _BASIC:
             return f"{_BASIC}={set_place(new)}"
@@ -119,7 +118,7 @@ class ArchiveMover:
         return self._move.to.rstrip("/")
 
     def _folder(self) -> str:
-        """Return the folder that WAL goes to now, or say why that is not known."""
+        """Return the folder that WAL goes to now, or say why it is not known."""
         cluster = self._cluster
         if cluster.setting("archive_mode") == "off":
             raise PlaceError(
@@ -137,7 +136,7 @@ class ArchiveMover:
         command = cluster.setting(_COMMAND)
         folder = folder_of(command)
         if "command" in self._move.options and not self._copies:
-            # What is named through a variable of the shell, say, is no folder for us.
+            # A folder named through a shell variable, for example, cannot be used here.
             return folder if folder is not None and self._is_folder(Path(folder)) else ""
         if folder is not None:
             return folder
@@ -161,7 +160,7 @@ class ArchiveMover:
         old, new = self._folders()
         if old == new:
             return
-        self.target()  # the new folder can stand in the command
+        self.target()  # raises if the new folder cannot stand in the command
         if self._name == _COMMAND and "command" in self._move.options:
             _refuse_other_folder(self._move.options["command"], self._new_folder())
         if owner.do(files.is_inside, new, cluster.data_directory()):
@@ -178,7 +177,7 @@ class ArchiveMover:
         files.need_room(new, self._old_bytes(old), "the archive")
 
     def room(self, place: str) -> Room:
-        """Say what the new folder has to take; back there is most of it already."""
+        """Say how much room the move needs; an undo finds most files in its place already."""
         old, new = self._folders()
         if place != self._move.to or old == new:
             return Room()
@@ -202,13 +201,13 @@ class ArchiveMover:
         )
 
     def _folders(self) -> tuple[Path | None, Path]:
-        """Return the folder of now, if it is known, and the new one."""
+        """Return the current folder, if it is known, and the new one."""
         old = self._folder()
         return self._resolved(old) if old else None, self._resolved(self._new_folder())
 
     @property
     def _owner(self) -> Owner:
-        """Who the archive belongs to: the server makes its files."""
+        """Return the owner of the archive: the server creates its files."""
         return self._cluster.process().owner
 
     def _resolved(self, folder: str) -> Path:
@@ -241,7 +240,7 @@ class ArchiveMover:
     # ---- go
 
     def go(self, place: str, steps: Steps) -> None:
-        """Change the folder, and see to it that the new one holds the whole chain."""
+        """Change the folder, and make sure that the new one holds the whole chain."""
         name, _sign, setting = place.partition("=")
         if "folder" not in steps.record.notes:
             steps.note("folder", self._folder())
@@ -252,13 +251,14 @@ class ArchiveMover:
         elif former:
             make_folder(Path(former), self._owner, was_asked_for=False)
         old, new = self._resolved(former) if former else None, self._resolved(self._new_folder())
-        # An undo goes the other way, and whole chains are wanted there, too.
+        # An undo goes the other way; the chain has to be whole there, too.
         if goes_back:
             old, new = new, old
         if self._copies:
             self._copy_missing(old, new, steps, "copy what is archived")
         steps.at("change the setting")
-        # Three failures follow at once, the next a minute later: the first one counts, too.
+        # The archiver tries three times at once, then again a minute later: count the first
+        # failure, too.
         failed_before = self._failures()
         change_setting(self._cluster, name, setting)
         steps.at("wait for the next segment")
@@ -276,17 +276,18 @@ class ArchiveMover:
             self._owner.do(_compare, old, new)
 
     def _copy_missing(self, old: Path | None, new: Path | None, steps: Steps, step: str) -> None:
-        """Copy what the new folder lacks; what it has was archived there and stays.
+        """Copy the files that the new folder lacks; files already archived there stay.
 
-        A segment that is still to be archived is left to the archiver: its command may refuse
-        to write over what it finds.
+        A segment that is still to be archived is left to the archiver: its command may refuse to
+        overwrite an existing file.
         """
         assert old is not None
         assert new is not None
         steps.at(step, total=self._owner.do(files.folder_bytes, old))
         try:
             found = self._owner.do(_names, old)
-            # Asked after looking: what was there and waits no more is whole, however it came.
+            # Ask after looking: a file that was there and no longer waits is whole, however it got
+            # there.
             waiting = self._waiting()
             whole = [name for name in found if not name.startswith(waiting)]
             self._owner.do(_copy, old, new, whole, beat=steps.beat)
@@ -297,11 +298,11 @@ class ArchiveMover:
             ) from error
 
     def _has(self, folder: Path, segment: str) -> bool:
-        """Say whether a segment is in a folder; commands may add to its name."""
+        """Say whether a segment is in a folder; commands may append to its name."""
         return self._owner.do(lambda: any(name.startswith(segment) for name in _names(folder)))
 
     def _waiting(self) -> tuple[str, ...]:
-        """Return the files that are still to be archived; commands may add to their names."""
+        """Return the files that are still to be archived; commands may append to their names."""
         rows = self._cluster.rows("select name from pg_ls_archive_statusdir()")
         return tuple(name.removesuffix(".ready") for (name,) in rows if name.endswith(".ready"))
 
@@ -310,7 +311,7 @@ class ArchiveMover:
         return int(self._cluster.value("select failed_count from pg_stat_archiver"))
 
     def _wait_for_one(self, folder: Path | None, failed_before: int) -> None:
-        """Finish a segment, and wait until it or a later one is archived, and in the folder."""
+        """Finish a segment, and wait until it or a later one is archived and in the folder."""
         with said_no("finish a WAL segment"):
             session = self._cluster.session()
             session.execute("set synchronous_commit = local")
@@ -321,7 +322,7 @@ class ArchiveMover:
             last, failed, message = self._cluster.rows(
                 "select last_archived_wal, failed_count, last_failed_wal from pg_stat_archiver"
             )[0]
-            # The files of a timeline begin with its number, so later is greater.
+            # File names begin with the timeline's number, so a later file has a greater name.
             is_over = last and _SEGMENT.match(last) and last >= name
             if is_over and (folder is None or self._has(folder, last)):
                 return
@@ -346,7 +347,7 @@ def _copy(old: Path, new: Path, names: list[str], *, beat: Beat) -> None:
             if part.endswith(".pgflash-part"):
                 files.remove(dest, part)
         for name in names:
-            # Somebody may be tidying up the archive.
+            # Somebody may be cleaning up the archive.
             with contextlib.suppress(files.VanishedError, FileNotFoundError):
                 if _lacks(source, dest, name):
                     files.copy_file(source, dest, name, beat, live=False)
@@ -354,7 +355,7 @@ def _copy(old: Path, new: Path, names: list[str], *, beat: Beat) -> None:
 
 
 def _refuse_other_folder(command: str, folder: str) -> None:
-    """Refuse a new command that shows another folder than --on: the change is checked there."""
+    """Refuse a new command with a folder other than --on, where the change is checked."""
     shown = folder_of(command)
     if shown is not None and shown != folder:
         raise PlaceError(
@@ -370,7 +371,7 @@ def _row(cursor: "psycopg.Cursor[tuple[str, ...]]") -> tuple[str, ...]:
 
 
 def _lacks(source: int, dest: int, name: str) -> bool:
-    """Say whether a folder has no copy of a file, or not all of it."""
+    """Say whether a folder lacks a file or has only part of it."""
     status = files.status_of(source, name)
     is_there = files.is_there(dest, name)
     if stat.S_ISLNK(status.st_mode) and not is_there:
@@ -386,7 +387,7 @@ def _lacks(source: int, dest: int, name: str) -> bool:
 
 
 def _compare(old: Path, new: Path) -> None:
-    """See that the new folder has every file of the old one."""
+    """Check that the new folder has every file of the old one."""
     missing = []
     with files.opened(old) as source, files.opened(new) as dest:
         for name in files.names_in(source):

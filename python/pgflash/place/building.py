@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What building a table or an index anew takes, which may be more than it has now.
+"""How much room it takes to rebuild a table or an index, which may be more than it has now.
 
-**The result** is packed as the fill factor says, and a fill factor may have been lowered
-since: what is full now grows by that much.  (It shrinks by its bloat, which nobody counts.)
+**The result** is packed to the fill factor, which may have been lowered since: pages that are full
+now grow by that much. (The rebuild also removes bloat, which is not counted.)
 
-**The sort** of a new index holds every entry once, with its key.  An index that stores
-equal keys once (B-tree since 13, GIN) is several times smaller than that.  It goes to
-temporary files if it does not fit into maintenance_work_mem, and always where several
-processes build together, since that is how they hand over what they have sorted.  REINDEX
-CONCURRENTLY sorts the addresses of all entries once more afterwards, which is less, but for
-GIN, which has an entry for each word of each row.
+**The sort** of a new index holds every entry once, with its key.  An index that stores equal keys
+once (B-tree since 13, GIN) is several times smaller than its sort.  The sort uses temporary files
+if it does not fit into maintenance_work_mem, and always when several processes build together,
+since they hand over sorted data in files.  REINDEX CONCURRENTLY then sorts the addresses of all
+entries once more.  That takes less, except for GIN, which has an entry for each word of each row.
 
 Measured on 15 to 18: a B-tree 20 bytes a row for an int4, GIN 12 bytes an entry.
 """
@@ -17,10 +16,10 @@ Measured on 15 to 18: a B-tree 20 bytes a row for an int4, GIN 12 bytes an entry
 from pgflash.place.cluster import Cluster
 from pgflash.place.relations import Relation
 
-#: Access methods whose indexes several processes may build together, on some major.
+#: Access methods whose indexes several processes may build together in at least one major version.
 _PARALLEL = frozenset({"btree", "gin", "brin"})
 
-#: The densest GIN takes this many bytes for an entry, and the sort of its address so many.
+#: The densest GIN takes this many bytes per entry, and sorting its address takes so many.
 _GIN_ENTRY_BYTES, _GIN_SORTED_BYTES = 1.4, 12
 
 _FILL_FACTOR = """
@@ -28,7 +27,7 @@ select option_value::float8 from pg_class c, pg_options_to_table(c.reloptions)
  where c.oid = %s and option_name = 'fillfactor'
 """
 
-#: Bytes of an entry as it is sorted: its length, its header, its key, in steps of eight.
+#: Bytes of an entry in the sort: its length, its header and its key, in steps of eight.
 _ENTRY = """
 select a.amname, c.relpages * current_setting('block_size')::int8, greatest(c.reltuples, 0)::float8,
        4 + 8 * ceil((8 + sum(case when k.attlen > 0 then k.attlen else coalesce(
@@ -51,20 +50,20 @@ select a.amname, c.relpages * current_setting('block_size')::int8, greatest(c.re
 
 
 def built_bytes(cluster: Cluster, relation: Relation) -> int:
-    """Return how large a relation may be once it was built anew."""
+    """Return how large a relation may be after a rebuild."""
     percent = float(cluster.value(_FILL_FACTOR, relation.oid, database=relation.database) or 100)
     return round(relation.bytes * 100 / percent)
 
 
 def sort_bytes(cluster: Cluster, index: Relation, memory_bytes: int) -> int:
-    """Return what the sort of an index may put into temporary files."""
+    """Return how much the sort of an index may put into temporary files."""
     rows = cluster.rows(_ENTRY, index.oid, database=index.database)
     if not rows:
         return 0  # it has just been dropped
     method, counted_bytes, entries, entry_bytes, workers = rows[0]
     sorted_bytes = float(index.bytes)
     if method == "btree" and counted_bytes:
-        # As dense as when they were counted.
+        # Assume the same density as when the entries were counted.
         sorted_bytes *= max(entries * entry_bytes / counted_bytes, 1)
     elif method == "gin":
         sorted_bytes *= _GIN_SORTED_BYTES / _GIN_ENTRY_BYTES

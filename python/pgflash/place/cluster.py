@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """A cluster as placement sees it over SQL: sessions, rights, tablespaces, room.
 
-Every session asks the server to look each second whether its client is still there
-(client_connection_check_interval): a pgflash that is killed must not leave a statement
-behind that holds a lock which everybody waits for.  Time-outs that an administrator set for
-applications do not apply to these sessions, nor does default_transaction_read_only.
+Every session asks the server to check each second whether its client is still there
+(client_connection_check_interval): otherwise a killed pgflash could leave a statement behind that
+holds a lock everybody waits for.  Time-outs that an administrator set for applications do not apply
+to these sessions, nor does default_transaction_read_only.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _SESSION = (
 
 
 class Cluster:
-    """Sessions with one cluster, one for each database, and what is asked most."""
+    """Sessions with one cluster, one per database, and the most frequent queries."""
 
     def __init__(self, dsn: str) -> None:
         """Connect to the database of the connection string."""
@@ -57,7 +57,7 @@ class Cluster:
         return self.version // 10_000
 
     def session(self, database: str = "") -> Connection:
-        """Return the session with a database, made anew if it was lost."""
+        """Return the session with a database, opened again if it was lost."""
         name = database or self.database
         session = self._sessions.get(name)
         if session is None or session.closed or session.broken:
@@ -73,7 +73,7 @@ class Cluster:
         return make_conninfo(self._dsn, dbname=database or self.database)
 
     def forget(self, database: str | None = None) -> None:
-        """Close the session with a database, or all: they are made anew when needed."""
+        """Close the session with a database, or all; they are opened again when needed."""
         for name in [database] if database is not None else [*self._sessions]:
             session = self._sessions.pop(name, None)
             if session is not None:
@@ -105,7 +105,7 @@ class Cluster:
     @property
     def is_local(self) -> bool:
         """Whether the server runs on this machine, so that its files can be looked at."""
-        # A tunnel's or a pooler's address is this machine's, too: a process is not.
+        # A tunnel or a pooler has this machine's address, too, but no process here.
         return not why_not_local(self.session())
 
     def process(self) -> ServerProcess:
@@ -117,13 +117,13 @@ class Cluster:
                 "the server's user or as root.",
             )
         process = ServerProcess(self.data_directory())
-        # It is the server that says where it lives: it must not say where another one does.
+        # The server itself says where it lives; it must not point root at another server.
         if os.geteuid() == 0 and listener(self.session()) not in {None, process.owner.uid}:
             raise PlaceError(
                 f"who answers is not the owner of {process.data}, {process.owner.name}",
                 hint="Connect to the server itself, not to a pooler of another user.",
             )
-        # Paths of a container mean something else here: another server may live there.
+        # A container's paths mean something else here: another server may live there.
         if process.pid() != postmaster_pid(self.session()):
             raise PlaceError(
                 f"the server that answers is not the one in {process.data}",
@@ -138,7 +138,7 @@ class Cluster:
 
     @property
     def is_superuser(self) -> bool:
-        """Whether our role may do everything."""
+        """Whether our role is a superuser."""
         return bool(self.value("select rolsuper from pg_roles where rolname = current_user"))
 
     @property
@@ -177,7 +177,7 @@ class Cluster:
     # ---- tablespaces
 
     def tablespaces(self) -> dict[str, str]:
-        """Return tablespaces and their folders; the two of the data directory have none."""
+        """Return tablespaces and their folders; the two in the data directory have none."""
         return {
             name: str(folder)
             for name, folder in self.rows(
@@ -188,11 +188,11 @@ class Cluster:
     def tablespace_folder(self, name: str) -> Path:
         """Return the folder that a tablespace's files are in."""
         folder = self.tablespaces()[name]
-        # One that was made in place is named from the data directory on.
+        # An in-place tablespace has a path relative to the data directory.
         return Path(folder) if folder.startswith("/") else self.data_directory() / folder
 
     def sort_room(self, database: str) -> tuple[int, list[str]]:
-        """Return from how many bytes on the sort of a new index spills, and to which of what."""
+        """Return the size from which the sort of a new index spills, and the tablespaces used."""
         rows = self.rows(
             "select pg_size_bytes(current_setting('maintenance_work_mem')), "
             "current_setting('temp_tablespaces'), spcname from pg_database d join pg_tablespace t "
@@ -204,7 +204,7 @@ class Cluster:
         return int(memory_bytes), names or [str(home)]
 
     def device_of(self, folder: Path) -> int:
-        """Return which device a folder is on, or would be; 0 if that cannot be seen."""
+        """Return the device that a folder is on, or would be; 0 if that cannot be seen."""
         if not self.is_local:
             return 0
         try:
@@ -233,7 +233,7 @@ class Cluster:
         if not self.is_local:
             return None
         if folder not in self._write_speeds:
-            # Whoever runs us may not even be allowed to look there.
+            # The user who runs us may not even be allowed to look there.
             measured = None
             with contextlib.suppress(OSError, PlaceError):
                 measured = speed.write_bytes_s(folder, self.process().owner)
@@ -267,7 +267,7 @@ class Cluster:
         return session
 
     def close(self) -> None:
-        """Let go of all sessions."""
+        """Close all sessions."""
         self.forget()
 
     def __enter__(self) -> Self:
@@ -279,7 +279,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def said_no(doing: str) -> Iterator[None]:
-    """Say in one line what the server said no to."""
+    """Report in one line what the server refused."""
     try:
         yield
     except psycopg.Error as error:
@@ -291,7 +291,7 @@ def said_no(doing: str) -> Iterator[None]:
 
 
 def try_cluster(dsn: str) -> Cluster | None:
-    """Return the cluster, or None if no server answers: one may have been stopped by us."""
+    """Return the cluster, or None if no server answers: we may have stopped it."""
     try:
         return Cluster(dsn)
     except SessionError as error:

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A server as a process of this machine: how it was started, stop it, start it the same way.
+"""A server as a process of this machine: see how it was started, stop it, start it the same way.
 
-What a start needs is read from the running server (/proc: its arguments, its environment,
-where its messages go) and kept by the caller before it stops it: afterwards nobody could
-know.  It is started by pg_ctl as the owner of the data directory, in a session of its own,
-so that Ctrl-C at our terminal does not reach it.
+What a start needs is read from the running server (/proc: its arguments, its environment, the
+destination of its messages).  The caller keeps it before the server is stopped, since it cannot be
+found out afterwards. pg_ctl starts the server as the owner of the data directory, in a session of
+its own, so that Ctrl-C at our terminal does not reach it.
 
-Its files are read as its owner, too, and what it was started with runs as its owner: it is
-the server's word, and root must not take it for an order.  A process is the server's only
-if it is the owner's.
+The server's files are read as its owner, too, and the recorded start command runs as its owner: it
+comes from the server, and root must not obey it.  A process counts as the server's only if it
+belongs to the owner.
 
-A server that somebody looks after (systemd, a supervisor, a container's first process) is
-not stopped behind his back: there the administrator says how, with two commands.  They run
-in a shell, as whoever runs pgflash.
+A server that is supervised (by systemd, a supervisor or a container's first process) is not stopped
+behind the supervisor's back: the administrator gives the two commands that stop and start it.  They
+run in a shell, as the user who runs pgflash.
 
-Before it is stopped, a start is rehearsed as far as that goes beside a running server: its
-program reads the configuration again (rehearse()).
+Before the server is stopped, as much of the start as possible is rehearsed beside it: its program
+reads the configuration again (rehearse()).
 """
 
 import os
@@ -36,13 +36,13 @@ from pgflash.waiting import wait_until
 STOP_WAIT_S = 600
 START_WAIT_S = 600
 
-#: What pg_ctl adds, or what belongs to one start only.
+#: Variables that pg_ctl adds, or that belong to one start only.
 _NOT_KEPT = {"PG_GRANDPARENT_PID", "PWD", "OLDPWD", "SHLVL", "_"}
 
-#: Processes that orphans come to, and that start nothing again by themselves.
+#: Processes that adopt orphans and do not restart anything by themselves.
 _ADOPTS = {"init", "systemd"}
 
-#: How long what is left of a killed server may take to end.
+#: How long the remaining processes of a killed server may take to end.
 _ORPHANS_WAIT_S = 20
 
 _POLL_S = 0.1
@@ -54,17 +54,17 @@ class Startup:
 
     #: The folder of its programs.
     bindir: str
-    #: What -D named: the data directory, or the folder of its configuration.
+    #: The argument of -D: the data directory, or the folder of its configuration.
     config_directory: str
-    #: Its other arguments.
+    #: The other arguments of the server.
     arguments: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    #: The file that its messages go to.
+    #: The file that the server's messages go to.
     log: str = ""
-    #: Commands of the administrator, to be used instead of pg_ctl.
+    #: The administrator's commands, used instead of pg_ctl.
     stop_command: str = ""
     start_command: str = ""
-    #: Whose server it is; None: noted by a version that did not say.
+    #: The server's user; None if the note is from a version that did not record it.
     uid: int | None = None
 
     def to_json(self) -> str:
@@ -81,7 +81,7 @@ class ServerProcess:
     """The server of a data directory on this machine."""
 
     def __init__(self, data: Path) -> None:
-        """Know the data directory, and see that we may do what its owner may."""
+        """Remember the data directory, and check that we may do what its owner may."""
         try:
             self.data = data = data.resolve()
             self.owner = Owner.of(data)
@@ -100,7 +100,7 @@ class ServerProcess:
     def pid(self) -> int | None:
         """Return the postmaster's process id, or None if no server runs here."""
         number = self._noted_pid()
-        # The file outlives a killed server, and its number may be somebody else's by now.
+        # The file outlives a killed server, and its number may belong to another process by now.
         return number if number is not None and self._is_here(number) else None
 
     def _pid_file(self) -> list[str]:
@@ -121,9 +121,9 @@ class ServerProcess:
         start_command: str = "",
         collector_log: Path | None = None,
     ) -> Startup:
-        """Return how the running server was started, or refuse what cannot be repeated.
+        """Return how the running server was started; refuse a start that cannot be repeated.
 
-        COLLECTOR_LOG is for the messages of a server that sends them to its own collector.
+        COLLECTOR_LOG receives the messages of a server that sends them to its own collector.
         """
         pid = self.pid()
         if pid is None:
@@ -142,7 +142,8 @@ class ServerProcess:
         config = config or environment.get("PGDATA", "")
         return Startup(
             bindir=str(program.parent),
-            # From where a path went on when the server was started nobody knows any more.
+            # Nobody knows any more what a relative path was relative to when the server was
+            # started.
             config_directory=config if Path(config).is_absolute() else str(self.data),
             arguments=arguments,
             environment=environment,
@@ -174,7 +175,7 @@ class ServerProcess:
             )
 
     def rehearse(self, startup: Startup) -> None:
-        """Refuse to stop a server that would not read its configuration when it starts again."""
+        """Refuse to stop a server that could not read its configuration when it starts again."""
         if startup.start_command:
             return
         words = ["postgres", "-D", startup.config_directory, *startup.arguments]
@@ -209,7 +210,7 @@ class ServerProcess:
     # ---- stop and start
 
     def stop(self, startup: Startup) -> None:
-        """Stop the server in a clean way, and wait until it is gone."""
+        """Stop the server cleanly, and wait until it is gone."""
         if (pid := self.pid()) is None:
             return
         if startup.stop_command:
@@ -253,20 +254,20 @@ class ServerProcess:
             )
 
     def stop_at_once(self, startup: Startup) -> None:
-        """Stop a server that does not work as it should, if need be the hard way."""
+        """Stop a server that does not work as it should, by force if need be."""
         for mode in ("fast", "immediate"):
             if self.pid() is None:
                 return
             words = ["pg_ctl", "stop", "-D", str(self.data), "-m", mode, "-w", "-t", "60"]
             self._run(startup, words)
-        # One that has lost its postmaster goes on until it has to wait for its client.
+        # A process that has lost its postmaster continues until it has to wait for its client.
         if self.pid() is not None or not self._are_orphans_gone():
             raise PlaceError(f"the server in {self.data} does not stop")
 
     def start(self, startup: Startup) -> None:
-        """Start the server as it was started before, and wait until it says it is ready."""
+        """Start the server as it was started before, and wait until it reports that it is ready."""
         if self.pid() is None:
-            # They would keep it from starting, and end by themselves when they notice.
+            # Orphans would prevent the start; they end by themselves when they notice.
             self._are_orphans_gone()
             if startup.start_command:
                 self._run_command(startup.start_command, "start")
@@ -278,26 +279,26 @@ class ServerProcess:
             raise PlaceError(f"the server in {self.data} does not get ready")
 
     def _are_orphans_gone(self) -> bool:
-        """Wait until nothing is left of a server that was killed; say whether it came to that."""
+        """Wait until no process of a killed server is left; say whether none was left in time."""
         return wait_until(lambda: not self._has_orphans(), _ORPHANS_WAIT_S, every_s=_POLL_S)
 
     def _has_orphans(self) -> bool:
-        """Say whether processes of a server that was killed are still there."""
+        """Say whether processes of a killed server are still there."""
         number = self._noted_pid()
         if number is None:
-            return False  # it ended as it should
-        # It holds the lock until its parent has waited for it.
+            return False  # it ended normally
+        # A dead process holds the lock until its parent has waited for it.
         return _is_ending(number) or any(map(self._is_here, _numbers()))
 
     def _is_here(self, number: int) -> bool:
-        """Say whether a process is one of a server in this data directory."""
+        """Say whether a process belongs to a server in this data directory."""
         try:
             folder = Path(f"/proc/{number}/cwd").readlink()
             program = Path(f"/proc/{number}/exe").readlink().name
             status = Path(f"/proc/{number}/status").read_text()
         except OSError:
             return False
-        # Real, effective and saved: a program that has more rights than he is not his server.
+        # Real, effective and saved: a program with more rights than the owner is not the server.
         users = re.search(r"^Uid:\t(\d+)\t(\d+)\t(\d+)", status, re.MULTILINE)
         is_owners = users is not None and set(users.groups()) == {str(self.owner.uid)}
         return is_owners and folder == self.data and program.startswith("postgres")
@@ -309,7 +310,7 @@ class ServerProcess:
             # pg_ctl hands this to a shell.
             words += ["-o", shlex.join(startup.arguments)]
         done = self._run(startup, words)
-        # Somebody else may have been faster; whether it gets ready is seen next.
+        # Somebody else may have started it first; whether it becomes ready is seen next.
         if done.returncode != 0 and self.pid() is None:
             raise PlaceError(
                 f"the server did not start: {_last_line(done)}",
@@ -333,7 +334,7 @@ class ServerProcess:
         return {name.strip(): value.strip() for name, _colon, value in pairs}
 
     def is_clean(self, startup: Startup) -> bool:
-        """Say whether the stopped cluster was shut down in a clean way."""
+        """Say whether the stopped cluster was shut down cleanly."""
         state = self.control(startup).get("Database cluster state", "")
         return state in {"shut down", "shut down in recovery"}
 
@@ -344,8 +345,8 @@ class ServerProcess:
         environment = startup.environment or {"PATH": os.defpath}
         program = Path(startup.bindir) / words[0]
         try:
-            # Into a pipe nothing may be written that a server inherits: pg_ctl gives it -l.
-            # The shell is the owner when it enters the folder, which root need not be able to.
+            # Do not capture output in a pipe that a server inherits: pg_ctl gets -l. The shell
+            # enters the folder as the owner, since root may not be able to.
             return subprocess.run(
                 ["/bin/sh", "-c", 'cd "$0" && exec "$@"', self.data, program, *words[1:]],
                 cwd="/",
@@ -378,7 +379,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _arguments(cmdline: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return what -D names, and the other arguments."""
+    """Return the argument of -D, and the other arguments."""
     words = [os.fsdecode(word) for word in cmdline.rstrip(b"\0").split(b"\0")][1:]
     config, others = "", list[str]()
     while words:
@@ -393,7 +394,7 @@ def _arguments(cmdline: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _environment(environ: bytes) -> dict[str, str]:
-    """Return the variables that a server was started with."""
+    """Return the environment that a server was started with."""
     pairs = (os.fsdecode(entry).partition("=") for entry in environ.split(b"\0") if b"=" in entry)
     return {
         name: value
@@ -403,13 +404,13 @@ def _environment(environ: bytes) -> dict[str, str]:
 
 
 def _parent(process: Path) -> str | None:
-    """Return who looks after a process, "NUMBER (PROGRAM)", or None if only init does."""
+    """Return a process's supervisor as "NUMBER (PROGRAM)", or None if its parent is only init."""
     number = re.search(r"^PPid:\t(\d+)$", (process / "status").read_text(), re.MULTILINE)
     try:
         name = Path(f"/proc/{number and number[1]}/comm").read_text().strip()
     except OSError:
-        return None  # it has ended just now
-    # systemd is init, or that of a user, to whom the orphans of his sessions come.
+        return None  # it has just ended
+    # systemd is either init or a user's instance, which adopts the orphans of that user's sessions.
     return None if name in _ADOPTS else f"{number and number[1]} ({name})"
 
 
@@ -419,7 +420,7 @@ def _numbers() -> list[int]:
 
 
 def _is_ending(number: int) -> bool:
-    """Say whether a process has lost its program already, and is there nevertheless."""
+    """Say whether a process has already lost its program but still exists."""
     process = Path(f"/proc/{number}")
     try:
         (process / "exe").readlink()

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """Move a whole database at once: ALTER DATABASE, while nobody is connected to it.
 
-The server copies all files and then changes one row, so a kill leaves the database where
-it was.  Nobody is sent away: whoever is connected is named, and the move is refused.  (Its
-other way, object by object while the database is used, is made of many moves; see
-planner.py.)  A server that crashes in the middle leaves files in the new tablespace that
-keep the next attempt from beginning; the message says so.
+The server copies all files and then changes one row, so a kill leaves the database where it was. No
+session is ended: the move is refused, and the refusal names the connected sessions. (The other way,
+object by object while the database is used, consists of many moves; see planner.py.) A server that
+crashes in the middle leaves files in the new tablespace that prevent the next attempt; its message
+says so.
 """
 
 import time
@@ -39,7 +39,7 @@ select pid, coalesce(nullif(application_name, ''), backend_type) from pg_stat_ac
 """
 
 
-#: How long a session of ours may take to be gone.
+#: How long one of our own sessions may take to end.
 _OURS_WAIT_S = 3.0
 
 
@@ -47,7 +47,7 @@ class DatabaseMover:
     """Moves one database."""
 
     def __init__(self, cluster: Cluster, move: Move) -> None:
-        """Look after a database; our own session has to be with another."""
+        """Take charge of a database; our own session has to use another database."""
         self._cluster = cluster
         self._move = move
         others = [name for name in (cluster.database, "postgres", "template1") if name != move.name]
@@ -83,7 +83,7 @@ class DatabaseMover:
             refuse_without_rights(cluster, found)
 
     def room(self, place: str) -> Room:
-        """Say what a tablespace has to have room for."""
+        """Say how much room a tablespace needs to have."""
         here, size_bytes, _may = self._row()
         there = find_tablespace(self._cluster, place) or place
         return Room() if here == there else Room(stays={there: size_bytes})
@@ -118,7 +118,7 @@ class DatabaseMover:
             return
         deadline = time.monotonic() + _OURS_WAIT_S
         while users := self._users():
-            # One of them may be the session that we have just closed.
+            # This may be the session that we have just closed.
             if time.monotonic() < deadline:
                 time.sleep(0.1)
                 continue

@@ -5,8 +5,8 @@ from pgflash.errors import PgflashError
 
 
 class PlaceError(PgflashError):
-    """A move is refused, or it failed and nothing half done is in use."""
+    """A move is refused, or it failed without leaving anything half done in use."""
 
 
 class GoneError(PlaceError):
-    """What is to be moved does not exist, or does not exist any more."""
+    """The object to be moved does not exist, or no longer exists."""

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Folders of a server: how much room, which device, copied so that a power cut loses nothing.
+"""A server's folders: how much room, which device, and copies that survive a power cut.
 
-Everything here is done as the owner of these folders (Owner.do); this file knows no root.
-And it is done by descriptors: a folder is opened once, never through a link, and what is in
-it is named from there.  Whoever swaps a folder that others may rename, or one in it, gains
-nothing: what was opened is what is read, written and removed.
+Everything here is done as the owner of these folders (Owner.do); this file knows no root.  It works
+with descriptors: a folder is opened once, never through a link, and its content is named relative
+to it.  Swapping such a folder, or one inside it, gains an attacker nothing: only what was opened is
+read, written and removed.
 
-**A copy** (mirror) makes one folder the image of another and can be stopped anywhere: what
-is there already is not copied again.  "There already" means of the same size and of the
-same modification time, so two things have to be true of that time.  It is set only after
-the content was synced: a power cut cannot leave it on a file whose content is lost.  And it
-is not set on a copy of a file that was changed a moment ago: a server may still write to
-it, within the same tick of the file system's clock; such a copy is made again the next time.
+**A copy** (mirror) makes one folder the image of another and can be interrupted anywhere: a file
+that is already there is not copied again.  "Already there" means the same size and the same
+modification time, so that time has to obey two rules.  It is set only after the content was synced:
+a power cut cannot leave it on a file whose content is lost.  And it is not set on the copy of a
+file that was changed a moment ago: a server may write again within the same tick of the file
+system's clock.  Such a file is copied again the next time.
 
-**A switch** (exchange) is one system call, renameat2(RENAME_EXCHANGE): at every moment, and
-after every power cut, one of the two is in place.  File systems that cannot do it (NFS)
-are found out by can_exchange() before anything is begun.
+**A switch** (exchange) is one system call, renameat2(RENAME_EXCHANGE): at every moment, and after
+every power cut, one of the two is in place. can_exchange() detects file systems that cannot do it
+(NFS) before anything is begun.
 """
 
 import contextlib
@@ -35,16 +35,16 @@ from pgflash.place.owner import Beat, held
 
 _CHUNK_BYTES = 1 << 20
 
-#: A file changed so recently may still be changing without its time showing it.
+#: A file changed this recently may change again without its modification time showing it.
 _SETTLED_NS = 2_000_000_000
 
 _RENAME_EXCHANGE = 2
 
-#: A folder, never through a link; and a file, without waiting for whoever fills a pipe.
+#: Open a folder, never through a link; and a file, without waiting for a pipe's writer.
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
-#: Room that stays free beside what is moved.
+#: Free space to leave beside what is moved.
 SPARE_BYTES = 64 << 20
 SPARE_SHARE = 0.05
 
@@ -66,7 +66,7 @@ def nearest(path: Path) -> Path:
 
 
 def free_bytes(path: Path) -> int:
-    """Return what an ordinary user may still write where this path is or would be."""
+    """Return how much an ordinary user may still write where this path is or would be."""
     status = os.statvfs(nearest(path))
     return status.f_bavail * status.f_frsize
 
@@ -94,7 +94,7 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the size of all files below a folder; what vanishes meanwhile is not counted."""
+    """Return the size of all files below a folder, except those that vanish meanwhile."""
     with opened(folder) as number:
         return _bytes_in(number)
 
@@ -102,7 +102,7 @@ def folder_bytes(folder: Path) -> int:
 def _bytes_in(folder: int) -> int:
     total = 0
     for name in names_in(folder):
-        # What we may not enter (lost+found) is not ours.
+        # A folder that we may not enter (lost+found) is not ours.
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             status = status_of(folder, name)
             if stat.S_ISDIR(status.st_mode):
@@ -118,7 +118,7 @@ def _bytes_in(folder: int) -> int:
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Iterator[int]:
-    """Yield a folder, open."""
+    """Yield an open descriptor of a folder."""
     number = os.open(folder, _FOLDER)
     try:
         yield number
@@ -128,7 +128,7 @@ def opened(folder: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def opened_in(folder: int, name: str) -> Iterator[int]:
-    """Yield a folder of an open one, open."""
+    """Yield an open descriptor of a folder inside an open one."""
     number = os.open(name, _FOLDER, dir_fd=folder)
     try:
         yield number
@@ -138,7 +138,7 @@ def opened_in(folder: int, name: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def locked(folder: Path, *, wait_s: float) -> Iterator[bool]:
-    """Lock a folder, which changes nothing of it, and yield whether that went well."""
+    """Lock a folder without changing anything in it, and yield whether that succeeded."""
     with opened(folder) as number:
         deadline, is_locked = time.monotonic() + wait_s, False
         while not is_locked and time.monotonic() < deadline:
@@ -158,7 +158,7 @@ def names_in(folder: int) -> list[str]:
 
 
 def status_of(folder: int, name: str) -> os.stat_result:
-    """Return what a name in an open folder is; of a link, the link."""
+    """Return the status of a name in an open folder; of a link, that of the link itself."""
     return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
@@ -172,7 +172,7 @@ def is_there(folder: int, name: str) -> bool:
 
 
 def read_file(folder: int, name: str, *, max_bytes: int = 1 << 16) -> bytes:
-    """Return the beginning of a file; FileNotFoundError also for what is no file."""
+    """Return the beginning of a file; raise FileNotFoundError also for anything but a file."""
     number = os.open(name, _FILE, dir_fd=folder)
     with os.fdopen(number, "rb") as file:
         if not stat.S_ISREG(os.fstat(number).st_mode):
@@ -187,7 +187,7 @@ def read_path(path: Path) -> bytes:
 
 
 def is_empty(folder: Path) -> bool:
-    """Say whether a folder has nothing in it that we can see, or is not there."""
+    """Say whether a folder does not exist or contains nothing that we can see."""
     try:
         with opened(folder.resolve()) as number:
             return not names_in(number)
@@ -196,7 +196,7 @@ def is_empty(folder: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what a folder names survive a power cut."""
+    """Make the names in a folder survive a power cut."""
     with opened(folder) as number:
         os.fsync(number)
 
@@ -205,10 +205,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def mirror(source: Path, dest: Path, *, beat: Beat, live: bool, keep: str = "") -> None:
-    """Make DEST the image of SOURCE: files, folders, modes; what is too much goes.
+    """Make DEST the image of SOURCE (files, folders, modes), removing whatever SOURCE lacks.
 
-    LIVE: a server may be changing SOURCE, so files may vanish.  KEEP names a file that is
-    ours: it is neither copied nor removed.
+    LIVE: a server may be changing SOURCE, so files may vanish.  KEEP names a file of ours that is
+    neither copied nor removed.
     """
     with opened(source) as reader, opened(dest) as writer:
         if os.fstat(writer).st_uid != os.geteuid():
@@ -225,8 +225,8 @@ def _mirror(source: int, dest: int, *, shown: Path, beat: Beat, live: bool, keep
         try:
             _take_over(source, dest, name, shown=shown / name, beat=beat, live=live)
         except VanishedError as error:
-            # A server recycles its files while we look.  The copy in DEST, if any, is
-            # taken care of by the next mirror, which is not live.
+            # A server recycles its files while we look. The next mirror, which is not live, takes
+            # care of any copy in DEST.
             if not live:
                 raise error.reason from None
     for name in names_in(dest):
@@ -272,7 +272,7 @@ def is_same(status: os.stat_result, folder: int, name: str) -> bool:
 
 
 def copy_file(source: int, dest: int, name: str, beat: Beat, *, live: bool) -> None:
-    """Copy a file, sync it, and only then give it the time that says it is whole."""
+    """Copy a file, sync it, and only then set the time that marks it as whole."""
     begun_ns = time.time_ns()
     try:
         reader = os.open(name, _FILE, dir_fd=source)
@@ -282,7 +282,7 @@ def copy_file(source: int, dest: int, name: str, beat: Beat, *, live: bool) -> N
         status = os.fstat(reader)
         if not stat.S_ISREG(status.st_mode):
             raise PlaceError(f"{name} is no file any more", hint="See who changes it, and go on.")
-        # Under another name, so that a copy that fails costs nothing that was there.
+        # Copy under another name, so that a failed copy does not destroy an existing file.
         part = f"{name}.pgflash-part"
         remove(dest, part)
         writer = os.open(
@@ -312,7 +312,7 @@ def _write_all(number: int, chunk: bytes) -> None:
 
 
 def _dress(number: int, status: os.stat_result) -> None:
-    """Give an open file the mode of another, and its group if we are in it."""
+    """Give an open file another file's mode, and its group if we are in it."""
     if os.fstat(number).st_gid != status.st_gid:
         with contextlib.suppress(PermissionError):
             os.fchown(number, -1, status.st_gid)
@@ -320,7 +320,7 @@ def _dress(number: int, status: os.stat_result) -> None:
 
 
 def differences(source: Path, dest: Path, *, keep: str = "") -> list[str]:
-    """Return the files of two folders at rest whose names or sizes differ."""
+    """Return the files whose names or sizes differ between two folders at rest."""
     with opened(source) as one, opened(dest) as other:
         ours, theirs = _sizes(one), _sizes(other)
     names = (ours.keys() | theirs.keys()) - {keep}
@@ -328,7 +328,7 @@ def differences(source: Path, dest: Path, *, keep: str = "") -> list[str]:
 
 
 def _sizes(folder: int) -> dict[str, tuple[int, int]]:
-    """Return of what kind and size each file is; of a folder, and of all below it."""
+    """Return the kind and size of each file of a folder and of all folders below it."""
     sizes: dict[str, tuple[int, int]] = {}
     for name in names_in(folder):
         status = status_of(folder, name)
@@ -343,7 +343,7 @@ def _sizes(folder: int) -> dict[str, tuple[int, int]]:
     return sizes
 
 
-# ---- what goes
+# ---- removing
 
 
 def remove(folder: int, name: str) -> None:
@@ -364,14 +364,14 @@ def remove(folder: int, name: str) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Let two names of one folder change places, at once and for good."""
+    """Swap two names of one folder, atomically and durably."""
     with opened(one.parent) as folder:
         _rename_exchange(folder, one.name, other.name)
         os.fsync(folder)
 
 
 def can_exchange(folder: Path) -> bool:
-    """Say whether the file system of a folder lets two names change places at once."""
+    """Say whether the file system of a folder can swap two names atomically."""
     own = f"pgflash-{secrets.token_hex(6)}"
     with opened(folder) as above:
         os.mkdir(own, 0o700, dir_fd=above)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Where a move stands, written down before each step; and who listens to it.
+"""The state of a move, written down before each step; and who listens to it.
 
-The file of a plan is replaced as a whole and synced, so a kill at any moment leaves the plan
-before or after a step and nothing between.  read_own_plan() refuses a plan that others may
-write or put in its place, and write_plan() makes none.
+The plan's file is replaced as a whole and synced, so a kill at any moment leaves the plan either
+before or after a step. read_own_plan() refuses a plan that others may write or replace, and
+write_plan() makes none.
 
-A mover calls at() before each step and note() for what it could not find out again.  Both
-replace the plan's file, synced, before they return.  What a step did is never taken from
-the file when a move goes on: the mover looks at the server.  Tests end the process in at()
-and in beat(): that is every place at which a move can be cut off that the server or the
-kernel does not make whole by itself.
+A mover calls at() before each step, and note() for facts that it could not find out again.  Both
+replace the plan's file, synced, before they return.  A move that is continued never takes the
+effect of a step from the file: the mover looks at the server.  Tests end the process in at() and in
+beat().  Those are all the places where a move can be interrupted without the server or the kernel
+restoring a whole state by itself.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from pgflash.model.plan import MoveState, Plan, PlanError, Record, plan_from_jso
 from pgflash.place.owner import held
 from pgflash.trusted import ChangeableError, opened_parent, ours, read_file, replace_file
 
-#: How long a child of a pgflash that was killed may take to end, and the lock with it.
+#: How long a killed pgflash's child may take to end and release its lock.
 _LOCK_WAIT_S = 10.0
 
 
@@ -45,7 +45,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def read_own_plan(path: Path) -> Plan:
-    """Return the plan that a file holds, to carry it out: nobody else can have written it."""
+    """Return the plan that a file holds, to carry it out; nobody else can have written it."""
     try:
         text = read_file(path)
     except ChangeableError as error:
@@ -63,7 +63,7 @@ def read_own_plan(path: Path) -> Plan:
 
 
 def write_plan(path: Path, plan: Plan) -> None:
-    """Replace a file by the plan, as a whole and for good: both file and folder are synced."""
+    """Replace a file by the plan, as a whole and durably: both file and folder are synced."""
     try:
         with opened_parent(path, who=ours()) as (folder, name):
             replace_file(folder, name, plan_to_json(plan), mode=0o600, sync=True)
@@ -85,18 +85,18 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 class Listener(Protocol):
-    """Hears how a move comes along."""
+    """Is told how a move progresses."""
 
     def say(self, text: str) -> None:
-        """Take a line that stays."""
+        """Take a line that remains visible."""
         ...
 
     def stage(self, text: str, total: float | None) -> None:
-        """Take up a stage, and how much there is to do, in whatever unit, if that is known."""
+        """Take the name of a new stage and, if known, its amount of work in any unit."""
         ...
 
     def advance(self, done: float) -> None:
-        """Take up how much of the stage is done."""
+        """Take how much of the stage is done."""
         ...
 
 
@@ -110,11 +110,11 @@ class Silent:
         """Ignore a stage."""
 
     def advance(self, done: float) -> None:
-        """Ignore how far it is."""
+        """Ignore progress."""
 
 
 class _Undisturbed:
-    """Passes on to a listener; a terminal that is gone must not keep a server down."""
+    """Passes calls on to a listener; a terminal that is gone must not keep a server down."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -136,7 +136,7 @@ class Journal:
     """A plan and its file."""
 
     def __init__(self, path: Path, plan: Plan, listener: Listener | None = None) -> None:
-        """Keep the plan in a file that is there already."""
+        """Use a file that exists already."""
         self.path = path
         self.plan = plan
         self.listener: Listener = _Undisturbed(listener or Silent())
@@ -186,33 +186,34 @@ class Steps:
         self.listener.stage(step, total)
 
     def try_at(self, step: str) -> None:
-        """Write down a step that must be made even if nothing can be written down."""
+        """Write down a step that must be made even if the plan cannot be written."""
         try:
             self.at(step)
         except PlanError as error:
             self.listener.say(f"{error.message}; going on")
 
     def beat(self, done: float) -> None:
-        """Tell that so much more of the step is done."""
+        """Report that this much more of the step is done."""
         self._done += done
         self.listener.advance(self._done)
 
     def note(self, name: str, value: str) -> None:
-        """Write down what nobody could find out again."""
+        """Write down a fact that could not be found out again."""
         notes = {**self.record.notes, name: value}
         self._journal.put(self._index, replace(self.record, notes=notes))
 
     def drop_note(self, name: str) -> None:
-        """Forget a note that is of no use any more."""
+        """Forget a note that is no longer needed."""
         notes = {key: value for key, value in self.record.notes.items() if key != name}
         self._journal.put(self._index, replace(self.record, notes=notes))
 
 
 @contextlib.contextmanager
 def only_one(path: Path) -> Iterator[None]:
-    """Let no two processes work on one plan; the kernel forgets it with them and their children.
+    """Let no two processes work on one plan; the kernel drops the lock when they have ended.
 
-    The lock is on a file beside the plan that nobody else may open, or he could hold it.
+    The lock ends with the processes and their children.  It is on a file beside the plan that
+    nobody else may open, since that user could hold the lock.
     """
     lock = f".{path.name}.lock"
     with contextlib.ExitStack() as stack:
@@ -234,7 +235,7 @@ def only_one(path: Path) -> Iterator[None]:
 
 
 def _lock(folder: int, name: str) -> int | None:
-    """Return a file of an open folder, locked, or None if somebody else holds it for long."""
+    """Return a locked file of an open folder, or None if another process holds it for long."""
     deadline = time.monotonic() + _LOCK_WAIT_S
     while (number := _locked(folder, name)) is None and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -242,11 +243,11 @@ def _lock(folder: int, name: str) -> int | None:
 
 
 def _locked(folder: int, name: str) -> int | None:
-    """Return a file of an open folder, locked, or None if somebody else holds it."""
+    """Return a locked file of an open folder, or None if another process holds it."""
     number = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=folder)
     with contextlib.suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Who held it last has removed it.
+        # The last holder of the lock has removed the file.
         if os.path.samestat(os.fstat(number), os.stat(name, dir_fd=folder)):
             return number
     os.close(number)
@@ -257,7 +258,7 @@ class Shield:
     """Holds Ctrl-C back while a server is down, so that it is up again before we end."""
 
     def __init__(self, listener: Listener) -> None:
-        """Say to the listener that we have heard it."""
+        """Prepare to tell the listener that an interrupt was received."""
         self._listener = listener
         self._asked = False
         self._before: dict[int, object] = {}
@@ -281,7 +282,7 @@ class Shield:
             self.raise_if_asked()
 
     def raise_if_asked(self) -> None:
-        """Give way to an interrupt, at a place where that is safe."""
+        """Raise a pending interrupt, at a place where that is safe."""
         if self._asked:
             self._asked = False
             raise KeyboardInterrupt

@@ -54,10 +54,10 @@ class KeepMover:
         return self._move.to
 
     def refuse(self) -> None:
-        """Refuse nothing: who made us has seen to it."""
+        """Refuse nothing: our creator has already checked."""
 
     def room(self, place: str) -> Room:
-        """Say that a policy needs none."""
+        """Say that a policy takes no room."""
         return Room()
 
     def look(self) -> Look:

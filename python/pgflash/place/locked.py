@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Run a statement that needs a lock nobody may share, without stopping everybody for it.
+"""Run a statement that needs an exclusive lock, without blocking everybody for it.
 
-While a session waits for such a lock, all who come later queue behind it.  So it waits for
-a moment only (lock_timeout), lets them pass, and tries again, for as long as it was told.
-The moment is longer than deadlock_timeout's second, after which an autovacuum that is in
-the way is sent away.
+While a session waits for such a lock, all later requests queue behind it.  So it waits only briefly
+(lock_timeout), lets the others pass, and tries again until its patience ends.  Each wait is longer
+than deadlock_timeout's second, after which an autovacuum that is in the way is cancelled.
 
-Two pgflash on one table take turns (alone()): one would drop the other's half-made index.
+Two pgflash processes on one table take turns (alone()): one would drop the other's half-built
+index.
 """
 
 import contextlib
@@ -23,15 +23,16 @@ from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Steps
 from pgflash.place.relations import Relation
 
-#: How long others may have to queue behind us at each attempt.
+#: How long others may have to queue behind us in each attempt.
 LOCK_TIMEOUT_MS = 1500
-#: How long it is tried altogether.
+#: How long attempts continue altogether.
 PATIENCE_S = 600.0
 
-#: How long another move or REINDEX of the same table may take, ours that was killed included.
+#: How long another move or REINDEX of the same table may take, including one of ours that was
+#: killed.
 _OTHER_WAIT_S = 3600.0
 
-#: The upper half of the advisory lock on a table, whose oid is the lower one.
+#: The upper half of the key of the advisory lock on a table; the lower half is the table's oid.
 _LOCK_CLASS = 0x7067666C
 
 _PAUSE_MIN_S = 0.5
@@ -48,14 +49,14 @@ select a.pid, coalesce(nullif(a.application_name, ''), a.backend_type), a.xact_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long one attempt waits for the lock, and how long it is tried."""
+    """How long one attempt waits for the lock, and how long attempts continue."""
 
     lock_timeout_ms: int = LOCK_TIMEOUT_MS
     total_s: float = PATIENCE_S
 
     @classmethod
     def of(cls, options: dict[str, str]) -> "Patience":
-        """Return what the options of a move say."""
+        """Return the patience that a move's options ask for."""
         return cls(
             lock_timeout_ms=int(options.get("lock_timeout_ms", LOCK_TIMEOUT_MS)),
             total_s=float(options.get("patience_s", PATIENCE_S)),
@@ -65,7 +66,7 @@ class Patience:
 def run_locked(
     cluster: Cluster, relation: Relation, statement: sql.Composed, patience: Patience, steps: Steps
 ) -> None:
-    """Run a statement as soon as its lock can be had without waiting."""
+    """Run a statement as soon as its lock can be taken without a long wait."""
     doing = f"move {relation.title}"
     deadline = time.monotonic() + patience.total_s
     pause_s = _PAUSE_MIN_S
@@ -96,20 +97,20 @@ def run_locked(
 
 @contextlib.contextmanager
 def lock_timeout(cluster: Cluster, relation: Relation, milliseconds: int) -> Iterator[None]:
-    """Wait for any lock so long only, in the session with the relation's database."""
+    """Limit waits for locks in the session with the relation's database."""
     database = relation.database
     set_to = sql.SQL("set lock_timeout = {}").format(max(milliseconds, 1))
     cluster.run(set_to, database=database, doing="limit how long a lock is waited for")
     try:
         yield
     finally:
-        # A session that was lost takes its setting along.
+        # A lost session loses its setting, too.
         with contextlib.suppress(PgflashError):
             cluster.run("set lock_timeout = 0", database=database, doing="take the limit back")
 
 
 class Waiting:
-    """Waits by asking again and again, says so once, and not for ever."""
+    """Waits by asking again and again, says so once, and gives up in the end."""
 
     def __init__(self, steps: Steps, said: str) -> None:
         """Wait for something that may take long."""
@@ -118,7 +119,7 @@ class Waiting:
         self._said = said
 
     def once_more(self, too_long: str) -> None:
-        """Wait a moment, or give up with these words."""
+        """Wait a moment, or give up with this message."""
         if self._said:
             self._steps.listener.say(self._said)
             self._said = ""
@@ -131,8 +132,8 @@ class Waiting:
 def alone(cluster: Cluster, relation: Relation, steps: Steps) -> Iterator[None]:
     """Let no other pgflash work on a relation's table.
 
-    It is asked for again and again: who waits within the server is himself in the way of a
-    REINDEX CONCURRENTLY.  The server forgets the lock with the session.
+    We poll for the lock: a session that waits for it inside the server would itself block a REINDEX
+    CONCURRENTLY. The server drops the lock with the session.
     """
     key, database = _LOCK_CLASS << 32 | relation.table_oid, relation.database
     waiting = Waiting(steps, "Another pgflash moves a part of this table: waiting.")
@@ -146,7 +147,7 @@ def alone(cluster: Cluster, relation: Relation, steps: Steps) -> Iterator[None]:
 
 
 def _holders(cluster: Cluster, relation: Relation) -> str:
-    """Return who has it, in brackets."""
+    """Return the holders of the lock, in brackets."""
     rows = cluster.rows(_HOLDERS, relation.oid, database=relation.database)
     if not rows:
         return ""

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
 """What all movers have in common, whatever they move.
 
-A place is a word that one kind of move understands: a tablespace, a folder, a setting, a
-policy.  here() says where the thing is now, target() makes the place of what a move asked
-for, refuse() refuses what must not be, look() says what going there would mean, and go() goes.
+A place is a word that one kind of move understands: a tablespace, a folder, a setting, a policy.
+here() says where the object is now. target() makes the place that a move asked for. refuse()
+refuses moves that must not be made. look() says what the move would mean. go() makes it.
 
-go() is called again after a kill, on whatever the kill left, so it begins by looking; and
-an undo is go() with the place where the thing was.
+After a kill, go() is called again on whatever the kill left, so it begins by looking. An undo is
+go() with the place where the object was before.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from pgflash.place.journal import Steps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What a move takes of tablespaces and folders, in bytes."""
+    """How much room a move takes in tablespaces and folders, in bytes."""
 
-    #: For good.
+    #: Taken permanently.
     stays: Mapping[str, int] = field(default_factory=dict)
-    #: Until it is over: what sorts spill, and indexes that are built anew.
+    #: Taken until the move is over: spilled sorts, and indexes that are rebuilt.
     passes: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -37,9 +37,9 @@ class Look:
     bytes: int
     #: Who has to wait for what, in one sentence.
     lock: str
-    #: About how long it takes; None where nothing is known.
+    #: About how long it takes; None if nothing is known.
     about_s: float | None
-    #: What the figure was made of.
+    #: What the estimate is based on.
     speed: str = ""
     warnings: tuple[str, ...] = ()
     #: Nothing has to be done.
@@ -54,7 +54,7 @@ class Mover(Protocol):
         ...
 
     def target(self) -> str:
-        """Return the place that was asked for, which is made if need be."""
+        """Return the place that was asked for, and make it if need be."""
         ...
 
     def refuse(self) -> None:
@@ -62,11 +62,11 @@ class Mover(Protocol):
         ...
 
     def room(self, place: str) -> Room:
-        """Say what going to a place, or to what a move asks for, takes."""
+        """Say how much room it takes to go to a place, or to the place that a move asks for."""
         ...
 
     def look(self) -> Look:
-        """Say what the move would mean, which may take a second to measure; or refuse it."""
+        """Say what the move would mean, or refuse it; measuring may take a second."""
         ...
 
     def go(self, place: str, steps: Steps) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Names in a list, as settings such as temp_tablespaces have them: `a, "B c"`."""
+"""Names in a list, as in settings such as temp_tablespaces: `a, "B c"`."""
 
 
 def split_names(text: str) -> list[str]:
-    """Return the names of a list such as `a, "B c"`, as the server reads them."""
+    """Return the names in a list such as `a, "B c"`, as the server reads them."""
     names, rest = [], text.strip()
     while rest:
         if rest.startswith('"'):
@@ -20,7 +20,7 @@ def split_names(text: str) -> list[str]:
 
 
 def quote_name(name: str) -> str:
-    """Return a name as it stands in a list."""
+    """Return a name in the form it has in such a list."""
     return '"' + name.replace('"', '""') + '"' if not _is_plain(name) else name
 
 

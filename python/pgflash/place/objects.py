@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
 """Move tables and indexes to another tablespace.
 
-An index is built anew there by REINDEX CONCURRENTLY: nobody waits, and what an attempt that
-was stopped left behind (an invalid index NAME_ccnew, or NAME_ccold) is dropped first and
-last.  An index that cannot be built so (of an exclusion constraint) is copied under a lock.
+REINDEX CONCURRENTLY rebuilds an index there: nobody waits.  An interrupted attempt may leave an
+invalid index behind (NAME_ccnew or NAME_ccold), which is dropped both before and after a rebuild.
+An index that cannot be rebuilt this way (of an exclusion constraint) is copied under a lock.
 
-A table is moved by pg_repack where that is installed, else copied by ALTER TABLE under a
-lock that shuts out readers, too; TOAST goes along.  A relation that only stands for its
-partitions has no file: there the change says where new partitions go.
+pg_repack moves a table where it is installed; otherwise ALTER TABLE copies it under a lock that
+shuts out readers, too.  TOAST moves along.  A partitioned relation has no file of its own: for it,
+the change says where new partitions are created.
 
-Every one of these is a transaction of the server: a kill leaves the relation before or
-after, and the server removes the files of the other.  Only a crash of the server itself
-leaves them: nobody but a new cluster ever removes files that belong to no relation.
+Each of these is a transaction of the server: after a kill the relation is either moved or not, and
+the server removes the files of the other state.  Only a crash of the server itself leaves such
+files: nothing but a new cluster ever removes files that belong to no relation.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ select p.pid from pg_stat_progress_create_index p
    and p.relid = (select indrelid from pg_index where indexrelid = %s)
 """
 
-#: The locks of a prepared transaction have no process; the one on itself says which it is.
+#: The locks of a prepared transaction have no process; its lock on itself identifies it.
 _PREPARED = """
 select p.gid from pg_locks l
   join pg_locks own on own.locktype = 'transactionid' and own.pid is null
@@ -78,10 +78,10 @@ select p.gid from pg_locks l
    and (l.relation = %s or l.relation = (select indrelid from pg_index where indexrelid = %s))
 """
 
-#: Sorting and comparing cost more than the devices that are worth a move.
+#: Sorting and comparing take longer than any device that is worth a move.
 _BUILD_BYTES_S = 40.0 * MB
 
-#: How often a table may be dropped and made again while it is its turn.
+#: How often a table may be dropped and created again while it is being moved.
 _MADE_AGAIN_MAX = 5
 
 
@@ -91,7 +91,7 @@ class RelationMover:
     def __init__(
         self, cluster: Cluster, move: Move, *, with_indexes: Callable[[], bool] = lambda: False
     ) -> None:
-        """Look after a relation; WITH_INDEXES says if those of the table go the same way next."""
+        """Take charge of a relation; WITH_INDEXES: the table's indexes move the same way next."""
         self._cluster = cluster
         self._move = move
         self._with_indexes = with_indexes
@@ -107,7 +107,7 @@ class RelationMover:
         return make_tablespace(self._cluster, self._move.to)
 
     def _now(self) -> Relation:
-        # By its name: REINDEX CONCURRENTLY makes a new relation.
+        # Find it by its name: REINDEX CONCURRENTLY creates a new relation.
         found = find_again(self._cluster, self._relation)
         if found is None:
             raise GoneError(f"{self._relation.title} was dropped or renamed meanwhile")
@@ -156,7 +156,7 @@ class RelationMover:
         )
 
     def room(self, place: str) -> Room:
-        """Say what goes to a tablespace or a folder, and what is needed meanwhile and where."""
+        """Say how much goes to its destination, and how much is needed meanwhile and where."""
         relation = self._now()
         there = find_tablespace(self._cluster, place) or place
         if relation.tablespace == there:
@@ -167,12 +167,12 @@ class RelationMover:
         if method == "repack":
             built = indexes_of(self._cluster, relation)
             if not self._with_indexes():
-                # Built anew beside the old ones, where those are.
+                # Indexes are rebuilt beside the old ones, wherever those are.
                 for index in built:
                     passes[index.tablespace] += built_bytes(self._cluster, index)
         memory_bytes, temps = self._cluster.sort_room(relation.database)
         spilled = [sort_bytes(self._cluster, index, memory_bytes) for index in built]
-        # Which of several devices it takes is chance.  One index after the other is built.
+        # Which of several devices it takes is chance. Indexes are built one after the other.
         for temp in {self._device_of(name): name for name in temps}.values():
             passes[temp] += max(spilled, default=0)
         stays = relation.bytes if method == "alter" else built_bytes(self._cluster, relation)
@@ -182,7 +182,7 @@ class RelationMover:
         return self._cluster.device_of(self._cluster.tablespace_folder(tablespace))
 
     def _speed(self, relation: Relation, found: str | None, method: str) -> tuple[float, str]:
-        """Return how fast it is likely to go, and where that comes from."""
+        """Return the likely speed, and how it is known."""
         cluster = self._cluster
         file = file_of(cluster, relation)
         folder = Path(self._move.to) if found is None else cluster.tablespace_folder(found)
@@ -194,7 +194,7 @@ class RelationMover:
         return bytes_s, source
 
     def _wal_warning(self, relation: Relation) -> Iterator[str]:
-        """Warn of the WAL that a large copy writes where somebody has to take it."""
+        """Warn of the WAL that a large copy writes if standbys or the archive have to take it."""
         max_bytes, takers = self._cluster.rows(
             "select pg_size_bytes(current_setting('max_wal_size')), (select count(*) from "
             "pg_replication_slots) + (select count(*) from pg_stat_replication) + "
@@ -207,7 +207,7 @@ class RelationMover:
             )
 
     def _method(self, relation: Relation) -> tuple[str, list[str]]:
-        """Return how it is moved, and what is to be said of that."""
+        """Return how it is moved, and what has to be said about that."""
         asked = self._move.options.get("method", "auto")
         if relation.is_partitioned:
             return "catalog", []
@@ -240,7 +240,7 @@ class RelationMover:
     # ---- go
 
     def go(self, place: str, steps: Steps) -> None:
-        """Move it to a tablespace; GoneError if nobody can keep up with it."""
+        """Move it to a tablespace; raise GoneError if it is dropped and created again too often."""
         failed: PlaceError
         for _attempt in range(_MADE_AGAIN_MAX):
             relation = self._now()
@@ -256,13 +256,13 @@ class RelationMover:
         ) from failed
 
     def _is_another(self, relation: Relation) -> bool:
-        """Say whether it was dropped and another made by its name; raise if only dropped."""
+        """Say whether another of its name has replaced it; raise if it was only dropped."""
         try:
             return self._now().table_oid != relation.table_oid
         except GoneError:
             raise
         except PgflashError:
-            return False  # nobody answers, so nobody knows
+            return False  # the server does not answer, so this is unknown
 
     def _go(self, place: str, steps: Steps) -> None:
         with alone(self._cluster, self._now(), steps):
@@ -306,7 +306,7 @@ class RelationMover:
                     statement, database=relation.database, doing=f"build {relation.title} anew"
                 )
         except PlaceError as error:
-            # Whoever was in the way may be in the way of this, too: then the next attempt does.
+            # What blocked the statement may block this, too: then the next attempt does it.
             with contextlib.suppress(PgflashError):
                 self._drop_leftovers(steps)
             if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
@@ -319,12 +319,12 @@ class RelationMover:
 
     @contextlib.contextmanager
     def _limited(self, patience: Patience) -> Iterator[None]:
-        """Wait for transactions that are older only so long; nobody queues behind us here."""
+        """Limit waits for older transactions; nobody queues behind us here."""
         with lock_timeout(self._cluster, self._relation, round(patience.total_s * 1000)):
             yield
 
     def _drop_leftovers(self, steps: Steps) -> None:
-        """Drop invalid copies of the index that a stopped REINDEX left behind."""
+        """Drop invalid copies of the index that an interrupted REINDEX left behind."""
         relation = self._now()
         rows = self._cluster.rows(
             _LEFTOVERS,
@@ -342,7 +342,7 @@ class RelationMover:
             )
 
     def _wait_for_others(self, steps: Steps) -> None:
-        """Wait for another REINDEX of this table; it may be ours that lost its client."""
+        """Wait for another REINDEX of this table; it may be one of ours that lost its client."""
         waited = Waiting(steps, "Another process builds an index of this table: waiting.")
         while rows := self._cluster.rows(
             _BUILDING, self._now().oid, database=self._relation.database

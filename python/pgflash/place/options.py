@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How a move is to be made: the words that its options may be.
+"""How a move is to be made: the words allowed in its options.
 
-A plan may be written by hand, so a word that is misspelt must not be passed over: a move
-would be made in another way than was asked for.
+People may write a plan by hand, so a misspelt word must not be ignored: the move would then be made
+in another way than was asked for.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ _OPTIONS: Mapping[MoveKind, Mapping[str, _Check]] = {
 
 
 def check_options(move: Move) -> None:
-    """Raise PlanError unless all options of a move are known, and of values that they can have."""
+    """Raise PlanError unless all options of a move are known and have allowed values."""
     known = _OPTIONS[move.kind]
     for name, value in move.options.items():
         if name not in known:

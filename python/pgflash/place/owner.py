@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who the server's files belong to, and all work on them, which is done as that user.
+"""The owner of the server's files, and all work on them, which is done as that user.
 
-Root must not work in folders of another user by name: he can put a link there at every
-moment, and has all the rights of root over what it leads to.  So do() forks a child that
-becomes the owner for good, with his groups and no way back, and works there; what is out
-of his reach is out of its reach.  Who is not root works himself: he is the owner.
+Root must not work by name in folders of another user: that user can put a link there at any moment,
+and root would follow it with all of root's rights.  So do() forks a child that permanently becomes
+the owner, with the owner's groups, and works there; the child can reach nothing that the owner
+cannot.  If we are not root, we are the owner, and no child is needed.
 
-What a child answers is JSON, a line for each beat of a copy and one at the end.  It holds
-no file of ours but the locks (held), cannot be traced by the user that it has become, and
-is killed with us: the kernel sees to that (PR_SET_PDEATHSIG).  A lock is free only after
-the last child has ended, so whoever goes on after a kill never meets one at work.  A child
-that is killed by itself is an error like a full disk: what it was at is gone on with.
+A child answers in JSON: a line for each beat of a copy, and one at the end.  It keeps none of our
+files open but the locks (held), cannot be traced by the user that it has become, and is killed when
+we die: the kernel guarantees that (PR_SET_PDEATHSIG).  A lock is released only after the last child
+has ended, so a process that continues after a kill never meets a child at work.  If only the child
+is killed, that is an error like a full disk: its work is continued later.
 
-What root does himself, in make_folder(): make and give away the folder that the
+Root itself does one thing, in make_folder(): it creates and gives away the folder that the
 administrator named, if nobody but root can change what that name leads to.
 """
 
@@ -34,7 +34,7 @@ from typing import Any, NoReturn, TypeVar
 from pgflash.place.errors import PlaceError
 from pgflash.trusted import ROOT, ChangeableError, opened_parent
 
-#: Called with the number of bytes that were copied since the last call.
+#: Called with the number of bytes copied since the last call.
 Beat = Callable[[int], None]
 
 _Result = TypeVar("_Result")
@@ -44,20 +44,20 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 
-#: A terminal sends them to all of its processes: what is to be done then is for the parent to say.
+#: A terminal sends these signals to all of its processes: the parent decides what to do then.
 _ASKED_TO_END = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM}
 
-#: Files that a child keeps open: locks, which are to outlive us until it has ended.
+#: Files that a child keeps open: locks, which must outlive us until the child has ended.
 _held = set[int]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose folders they are, and how open."""
+    """The owner of folders, and their mode."""
 
     uid: int
     gid: int
-    #: 0700, or 0750 where the group may read, as in the data directory.
+    #: 0700, or 0750 if the group may read, as in the data directory.
     mode: int
 
     @classmethod
@@ -68,14 +68,14 @@ class Owner:
 
     @property
     def name(self) -> str:
-        """What the user is called."""
+        """The user's name."""
         try:
             return pwd.getpwuid(self.uid).pw_name
         except KeyError:
             return str(self.uid)
 
     def groups(self) -> list[int]:
-        """Return the user's groups, his own first; that of the folder if nobody knows him."""
+        """Return the user's groups, the primary one first; the folder's if the user is unknown."""
         try:
             own = pwd.getpwuid(self.uid).pw_gid
         except KeyError:
@@ -105,7 +105,7 @@ class Owner:
         self._refuse_root()
         groups, parent = self.groups(), os.getpid()
         reader, writer = os.pipe()
-        # Nothing may interrupt the child before it is deaf to it.
+        # Nothing may interrupt the child before it ignores these signals.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED_TO_END)
         try:
             child = os.fork()
@@ -132,7 +132,7 @@ class Owner:
         return _unwrapped(answer)  # type: ignore[no-any-return]
 
     def _refuse_root(self) -> None:
-        """Refuse to take root for the owner of a server, which never runs as root."""
+        """Refuse root as the owner of a server, which never runs as root."""
         if self.uid == 0:
             raise PlaceError(
                 "the data directory belongs to root, and no server of PostgreSQL does",
@@ -166,7 +166,7 @@ def _serve(
     """Become the owner, work, answer and end."""
     answer: dict[str, object]
     try:
-        # Objects of the parent must not be tidied up here, with what they say to servers.
+        # Do not finalize the parent's objects here: some would talk to servers.
         gc.disable()
         for number in _ASKED_TO_END:
             signal.signal(number, signal.SIG_IGN)
@@ -190,14 +190,14 @@ def _serve(
 
 
 def _become(uid: int, groups: list[int], parent: int) -> None:
-    """Be another user for good, into whom none of his processes can look, and end with PARENT."""
+    """Permanently become a user whose processes cannot look into us, and end with PARENT."""
     os.setgroups(groups)
     os.setresgid(groups[0], groups[0], groups[0])
     os.setresuid(uid, uid, uid)
     with contextlib.suppress(PermissionError):
         os.setuid(0)
         os._exit(1)
-    # Another user takes these back, so they come after.
+    # A change of user resets these options, so they are set after it.
     for option, value in (
         (_PR_SET_DUMPABLE, 0),
         (_PR_SET_NO_NEW_PRIVS, 1),
@@ -206,18 +206,18 @@ def _become(uid: int, groups: list[int], parent: int) -> None:
         if _LIBC.prctl(option, int(value), 0, 0, 0) != 0:
             os._exit(1)
     if os.getppid() != parent:
-        os._exit(1)  # it was too late to be told
+        os._exit(1)  # the parent was gone before we could be told
     os.umask(0o077)
     os.chdir("/")
 
 
 def _let_go_of_files(kept: set[int]) -> None:
-    """Close what the parent has open: sessions, plans, the terminal."""
+    """Close the files that the parent has open: sessions, plans, the terminal."""
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - names are numbers
         if number not in kept:
             with contextlib.suppress(OSError):
                 os.close(number)
-    # What is opened next must not be taken for the terminal.
+    # A file opened next must not be taken for the terminal.
     while (number := os.open("/dev/null", os.O_RDWR)) < 3:
         os.set_inheritable(number, True)
     os.close(number)
@@ -268,7 +268,7 @@ def _how_it_ended(status: int) -> str:
 
 
 def make_folder(path: Path, owner: Owner, *, was_asked_for: bool) -> bool:
-    """Make a folder that the server may use, or see that it is one; say if it was made.
+    """Make a folder that the server may use, or check that it is one; say if it was made.
 
     WAS_ASKED_FOR: the administrator named it.  Root makes no folder that anybody else named.
     """
@@ -283,12 +283,12 @@ def make_folder(path: Path, owner: Owner, *, was_asked_for: bool) -> bool:
 
 
 def _make_as_root(path: Path, owner: Owner) -> bool:
-    """Make a folder and give it away, where only root can change what its name leads to."""
+    """Make a folder and give it away, if only root can change what its name leads to."""
     with contextlib.suppress(ChangeableError), opened_parent(path, who=ROOT) as (parent, name):
         with contextlib.suppress(FileNotFoundError):
             os.stat(name, dir_fd=parent, follow_symlinks=False)
             return False
-        # Under another name until it is his: a kill must not leave a folder that is neither's.
+        # Use another name until it belongs to the owner: a kill must not leave a half-made folder.
         new = f".{name}.pgflash-new"
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(new, dir_fd=parent)
@@ -308,7 +308,7 @@ def _make_as_root(path: Path, owner: Owner) -> bool:
 
 
 def remove_folder(path: Path, owner: Owner) -> None:
-    """Remove a folder that is empty, as who may."""
+    """Remove an empty folder, as the user who may."""
     with contextlib.suppress(OSError):
         owner.do(os.rmdir, path)
         return
@@ -321,7 +321,7 @@ def remove_folder(path: Path, owner: Owner) -> None:
 
 
 def _make_as_owner(path: Path, uid: int, mode: int) -> bool:
-    """Make a folder that is not there, and see that it is a folder of the server's user."""
+    """Make a missing folder, and check that it is a folder of the server's user."""
     made = False
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
@@ -351,7 +351,7 @@ def _sync_parent(parent: int) -> None:
 
 
 def refuse_strange(path: Path, status: os.stat_result, uid: int) -> None:
-    """Refuse what is no folder, or not the server's."""
+    """Refuse anything that is not a folder of the server's user."""
     if not stat.S_ISDIR(status.st_mode):
         raise PlaceError(f"{path} is no folder")
     if status.st_uid != uid:
@@ -359,7 +359,7 @@ def refuse_strange(path: Path, status: os.stat_result, uid: int) -> None:
 
 
 def refuse_folder(path: Path, owner: Owner) -> None:
-    """Refuse a folder that the server could not use, or that cannot be made for it."""
+    """Refuse a folder that the server could not use or that cannot be made for it."""
     try:
         if owner.do(_is_usable, path, owner.uid):
             return
@@ -379,9 +379,9 @@ def refuse_folder(path: Path, owner: Owner) -> None:
 
 
 def _is_usable(path: Path, uid: int) -> bool:
-    """Say whether a folder is there for the server, or its user can make it."""
+    """Say whether the server can use the folder, or its user can make it."""
     above = path.parent
-    # Each of them in turn, so that who must be let in is named.
+    # Test each of them in turn, so that the folder that shuts the user out is named.
     for folder in (*reversed(above.parents), above):
         if folder.is_dir() and not os.access(folder, os.X_OK):
             raise PermissionError(errno.EACCES, "Permission denied", str(folder))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""From what was asked for to a plan: one move, or the many that it is made of.
+"""Turn a request into a plan: one move, or the many that it consists of.
 
-A table is the table, then each of its indexes; a partitioned table is its partitions, then
-itself.  A database is every table and index in it, one after the other; it becomes them only
-when the plan is looked at or applied, since tables come and go.
+A table becomes the table, then each of its indexes; a partitioned table becomes its partitions,
+then itself.  A database becomes every table and index in it, one after the other.  It is expanded
+only when the plan is looked at or applied, since tables come and go.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ from pgflash.place.relations import (
 
 
 def moves_for(cluster: Cluster, asked: Move) -> tuple[Move, ...]:
-    """Return the moves that a move consists of.
+    """Return the moves that a requested move consists of.
 
-    An option that is for this alone: "indexes" of a table ("no": they stay).
+    One option is used only here: "indexes" of a table ("no": they stay).
     """
     options = dict(asked.options)
     with_indexes = options.pop("indexes", "yes") == "yes"
@@ -45,9 +45,9 @@ def moves_for(cluster: Cluster, asked: Move) -> tuple[Move, ...]:
 
 
 def expanded(plan: Plan, cluster: Cluster) -> Plan:
-    """Return a plan in which databases that are to move while they are used are their objects.
+    """Return a plan in which each database that moves while in use is replaced by its objects.
 
-    Whoever writes a plan need not know what is in a database; what was added since is there.
+    The author of a plan need not know what is in a database; objects added since are included.
     """
     moves, records = list[Move](), list[Record]()
     for move, record in zip(plan.moves, plan.records, strict=True):
@@ -72,7 +72,7 @@ def _table_moves(cluster: Cluster, asked: Move, *, with_indexes: bool) -> tuple[
 
 
 def _parts(cluster: Cluster, asked: Move) -> list[tuple[Move, Record]]:
-    """Return the moves of a database's objects; each was seen where it is now."""
+    """Return the moves of a database's objects, each with the place where it is now."""
     check_options(asked)
     found = relations_in(cluster, asked.name)
     if not found:

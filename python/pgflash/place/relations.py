@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Relations as placement needs them: found by name, with what belongs to them.
 
-A name is taken as it stands in the catalog ("public.Order") or as SQL would write it
-(public."Order"), which it has to be if the schema's or its own has a dot in it; without a
-schema it is in public.
+A name is read as it stands in the catalog ("public.Order") or as SQL would write it
+(public."Order").  The second form is required if the name of the schema or of the relation contains
+a dot.  A name without a schema is in public.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from pgflash.place.names import quote_name
 
 TABLE_KINDS = frozenset("rmp")
 INDEX_KINDS = frozenset("iI")
-#: Those that are only a name for their partitions, and have no file.
+#: Kinds that are only a name for their partitions and have no file.
 PARTITIONED_KINDS = frozenset("pI")
 
 _COLUMNS = """
@@ -38,8 +38,8 @@ select c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text,
               where b.datname = current_database()) d
 """
 
-#: Whether a role's members may become superusers by it: itself, by what it is a member of, or by
-#: the server's files and programs.
+#: Whether a role's members may become superusers through it: by the role itself, by a role it
+#: belongs to, or by the server's files and programs.
 _IS_AS_A_SUPERUSER = """
 select exists (select from pg_catalog.pg_roles r
                 where (r.rolsuper or r.rolcreaterole or r.rolname in
@@ -64,12 +64,12 @@ class Relation:
     is_system: bool
     is_ours: bool
     owner: str
-    #: Of the table that an index is of; a table's own.  REINDEX gives an index another oid.
+    #: The oid of an index's table; a table's own oid. REINDEX gives an index another oid.
     table_oid: int
 
     @property
     def title(self) -> str:
-        """Its name as a plan writes it; as SQL does where it is not to be seen which dot counts."""
+        """Its name as a plan writes it; in SQL form if it would be unclear which dot separates."""
         if "." in self.schema + self.name:
             return f"{quote_name(self.schema)}.{quote_name(self.name)}"
         return f"{self.schema}.{self.name}"
@@ -129,7 +129,7 @@ def find_relation(
 
 
 def file_of(cluster: Cluster, relation: Relation) -> Path | None:
-    """Return the first file of a relation, if it can be looked at."""
+    """Return the first file of a relation, if we can see it."""
     if not cluster.is_local or relation.is_partitioned:
         return None
     data = cluster.setting_or_none("data_directory")
@@ -167,7 +167,7 @@ def indexes_of(cluster: Cluster, table: Relation) -> list[Relation]:
 
 
 def tree_of(cluster: Cluster, relation: Relation) -> list[Relation]:
-    """Return a partitioned relation's partitions, then itself; of any other only itself."""
+    """Return a partitioned relation's partitions, then itself; any other relation alone."""
     if not relation.is_partitioned:
         return [relation]
     return _select(
@@ -180,7 +180,7 @@ def tree_of(cluster: Cluster, relation: Relation) -> list[Relation]:
 
 
 def relations_in(cluster: Cluster, database: str) -> list[Relation]:
-    """Return what users have made in the default tablespace of a database: tables, indexes."""
+    """Return the users' tables and indexes in a database's default tablespace."""
     if not cluster.has_database(database):
         raise GoneError(f'there is no database "{database}"')
     tables = _select(
@@ -199,7 +199,7 @@ def relations_in(cluster: Cluster, database: str) -> list[Relation]:
 
 
 def refuse_relation(cluster: Cluster, relation: Relation) -> None:
-    """Refuse what cannot or must not be moved."""
+    """Refuse a relation that cannot or must not be moved."""
     if cluster.is_standby:
         raise PlaceError(
             "this server is a standby: its tables are where those of its primary are",
@@ -227,7 +227,7 @@ def _how_to_own(cluster: Cluster, owner: str) -> str:
 
 
 def _as_regclass(cluster: Cluster, name: str, database: str) -> str | None:
-    """Return the name if SQL can read it as one; to_regclass() is strict about quotes."""
+    """Return the name if SQL can parse it; to_regclass() is strict about quotes."""
     try:
         parts = cluster.value("select parse_ident(%s)", name, database=database)
     except PlaceError:

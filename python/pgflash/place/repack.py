@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Move a table with pg_repack, where that is installed: it is read and written meanwhile.
+"""Move a table with pg_repack, if installed: the table can be read and written meanwhile.
 
-pg_repack copies the table, keeps the copy up to date by a trigger, and swaps both under a
-lock of a moment.  It is told never to end anybody's session (--no-kill-backend).  It is
-interrupted if we are killed, and then cleans up; what a kill of its own leaves behind (a
-trigger that slows every write, a log table) is removed by clean_up() before the next move.
+pg_repack copies the table, keeps the copy up to date with a trigger, and swaps both under a brief
+lock.  It is told never to end another session (--no-kill-backend).  If we are killed, it is
+interrupted and cleans up.  If pg_repack itself is killed, it leaves a trigger, which slows every
+write, and a log table; clean_up() removes them before the next move.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ from pgflash.place.relations import Relation
 
 _PR_SET_PDEATHSIG = 1
 
-#: What repack_drop() is to remove: log table, type of the key, trigger, copy.
+#: What repack_drop() is to remove: log table, key type, trigger, copy.
 _ALL_OBJECTS = 4
 
 _PACKAGED = "/usr/lib/postgresql/{major}/bin/pg_repack"
@@ -47,7 +47,7 @@ def why_not(cluster: Cluster, table: Relation, tablespace: str) -> str | None:
     if not cluster.is_superuser:
         return "pg_repack needs a superuser"
     for name in (table.tablespace, tablespace):
-        # It makes indexes there, and writes the name as it is.
+        # pg_repack creates indexes there and does not quote the name.
         if quote_name(name) != name:
             return f'the name of tablespace "{name}" needs quotes, which pg_repack does not write'
     if not cluster.value(
@@ -62,13 +62,13 @@ def why_not(cluster: Cluster, table: Relation, tablespace: str) -> str | None:
 def repack(
     cluster: Cluster, table: Relation, tablespace: str, steps: Steps, *, with_indexes: bool
 ) -> None:
-    """Move a table, and its indexes as well if told so."""
+    """Move a table, and its indexes as well if asked to."""
     clean_up(cluster, table)
     program = _program(cluster)
     if program is None:
         raise PlaceError("the program pg_repack has gone", hint="Install it again.")
     session = cluster.session(table.database)
-    # What is in the own tablespace of the database has no name of one, and stays there.
+    # Relations in the database's default tablespace name no tablespace, and stay there.
     options = f"{os.environ.get('PGOPTIONS', '')} -c default_tablespace="
     environment = {**os.environ, "PGAPPNAME": "pgflash", "PGOPTIONS": options}
     if session.info.password:
@@ -83,7 +83,8 @@ def repack(
         *(f"--username={session.info.user}", f"--dbname={table.database}"),
     ]
     steps.at("pg_repack")
-    # Into a file: a pipe that nobody reads any more would end it before it has cleaned up.
+    # Write to a file: with a pipe that nobody reads any more, it would end before it has cleaned
+    # up.
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             words,
@@ -92,7 +93,7 @@ def repack(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # If we are killed it is interrupted, and cleans up.
+            # If we are killed, it is interrupted and cleans up.
             preexec_fn=_interrupt_with_parent,
         )
         try:
@@ -114,7 +115,7 @@ def repack(
 
 
 def clean_up(cluster: Cluster, table: Relation) -> None:
-    """Remove what a pg_repack that was killed left at a table."""
+    """Remove what a killed pg_repack left behind at a table."""
     if _installed(cluster, table.database) is None or not _has_leftovers(cluster, table):
         return
     running = cluster.value(
@@ -154,7 +155,7 @@ def _installed(cluster: Cluster, database: str) -> str | None:
 
 
 def _program(cluster: Cluster) -> Path | None:
-    """Return the program: Debian's for this major, or the one on the path."""
+    """Return the program: Debian's for this major version, or the one on the path."""
     packaged = Path(_PACKAGED.format(major=cluster.major))
     found = shutil.which("pg_repack")
     if packaged.exists():

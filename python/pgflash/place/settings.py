@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Change a setting by ALTER SYSTEM so that it can be taken back exactly.
 
-What was in postgresql.auto.conf is told from what came from elsewhere: to go back is to
-write the former line again, or to remove ours.  As a place of a move it is written
-"set:VALUE" or "reset".  A change counts once a new session sees it; if something stronger
-(the command line) wins, the change is taken back and refused.
+A value from postgresql.auto.conf is told apart from one set elsewhere: an undo either writes the
+former line again or removes ours.  As the place of a move it is written "set:VALUE" or "reset".  A
+change counts once a new session sees it; if something stronger (the command line) overrides it, the
+change is taken back and refused.
 """
 
 import time
@@ -32,7 +32,7 @@ def setting_place(cluster: Cluster, name: str) -> str:
 
 
 def set_place(value: str) -> str:
-    """Return the place that is a value set by us."""
+    """Return the place for a value set by us."""
     return f"{_SET}{value}"
 
 
@@ -69,7 +69,7 @@ def _alter(cluster: Cluster, name: str, place: str, *, is_list: bool) -> None:
 
 
 def _setting_name(name: str) -> sql.Composed:
-    """Return a setting's name; that of an extension has a dot, which is part of no identifier."""
+    """Return a setting's name; an extension's setting has a dot, which no identifier contains."""
     return sql.SQL(".").join(sql.Identifier(part) for part in name.split("."))
 
 
@@ -79,7 +79,7 @@ def _reload(cluster: Cluster) -> None:
 
 
 def _is_seen(cluster: Cluster, name: str, value: str, *, is_list: bool) -> bool:
-    """Wait until a new session has the value: the postmaster takes a moment to read it."""
+    """Wait until a new session sees the value: the postmaster takes a moment to read it."""
     meaning = split_names if is_list else str
     deadline = time.monotonic() + _SEEN_WAIT_S
     while True:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How fast a device reads and writes, measured in a second, so that a move can say how long.
+"""How fast a device reads and writes, measured in a second, to estimate how long a move takes.
 
-The reading is past the page cache where the file system allows it, of a file that is there
-anyway; the writing is to a temporary file that is synced and removed.  Both are done as the
-server's user; root himself writes only where nobody else can change what a name leads to.
-Where neither is allowed, or the server is elsewhere, a speed is assumed, and the answer
-says so.
+The read test bypasses the page cache if the file system allows it, and reads an existing file.  The
+write test writes a temporary file, which is synced and removed.  Both run as the server's user;
+root itself writes only where nobody else can change what a name leads to.  If neither is allowed,
+or the server is elsewhere, a speed is assumed, and the answer says so.
 """
 
 import contextlib
@@ -23,12 +22,12 @@ from pgflash.trusted import ROOT, ChangeableError, opened_parent
 _PROBE_BYTES = 32 << 20
 _CHUNK_BYTES = 1 << 20
 
-#: A plain disk's.
+#: The speed of a plain disk.
 ASSUMED_BYTES_S = 100.0 * MB
 
 
 def read_bytes_s(path: Path | None) -> float | None:
-    """Return how fast a file can be read from its device, or None if it cannot be told."""
+    """Return how fast a file can be read from its device, or None if that cannot be measured."""
     if path is None:
         return None
     buffer = mmap.mmap(-1, _CHUNK_BYTES)
@@ -48,7 +47,7 @@ def read_bytes_s(path: Path | None) -> float | None:
 
 
 def write_bytes_s(path: Path, owner: Owner) -> float | None:
-    """Return how fast the device of a folder, there or not yet, writes, or None."""
+    """Return how fast the device of a folder, which may not exist yet, writes, or None."""
     measured = owner.do(lambda: _write_bytes_s(files.nearest(path)))
     if measured is None and os.geteuid() == 0:
         with (
@@ -60,7 +59,7 @@ def write_bytes_s(path: Path, owner: Owner) -> float | None:
 
 
 def _write_bytes_s(folder: Path) -> float | None:
-    """Return how fast a folder's device writes, synced, or None if it cannot be told."""
+    """Return how fast a folder's device writes with a sync, or None if that cannot be measured."""
     try:
         with tempfile.TemporaryFile(prefix=".pgflash-", dir=folder) as file:
             chunk = os.urandom(_CHUNK_BYTES)
@@ -75,7 +74,7 @@ def _write_bytes_s(folder: Path) -> float | None:
 
 
 def slower(one: float | None, other: float | None) -> tuple[float, str]:
-    """Return the speed of a copy between two, and where it comes from."""
+    """Return the speed of a copy between two devices, and how it is known."""
     known = [speed for speed in (one, other) if speed is not None]
     if not known:
         return ASSUMED_BYTES_S, f"assumed {megabytes(ASSUMED_BYTES_S)} MB/s"

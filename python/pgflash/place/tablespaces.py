@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""From what was named to a tablespace: a tablespace by its name, or one made in a folder.
+"""Find the tablespace that was meant: one given by name, or one made in a given folder.
 
-A folder inside the data directory is refused (PostgreSQL only warns of it), and so is
-making a tablespace while standbys follow: they make it, too, when they come to it in the
-WAL, and stop for good if the folder is not there.
+A folder inside the data directory is refused (PostgreSQL only warns of it). So is making a
+tablespace while standbys follow: they make it, too, when they replay that WAL, and stop for good if
+the folder is missing.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from pgflash.place.errors import PlaceError
 from pgflash.place.names import quote_name
 from pgflash.place.owner import make_folder, refuse_folder
 
-#: Of the name of a tablespace that we make; the server would cut off what is longer than 63.
+#: Limit on the name of a tablespace that we make; the server would truncate at 63 bytes.
 _NAME_BYTES_MAX = 50
 
 
@@ -45,7 +45,7 @@ def find_tablespace(cluster: Cluster, to: str) -> str | None:
 
 
 def new_name(cluster: Cluster, folder: str) -> str:
-    """Return the name that a tablespace in this folder gets."""
+    """Return the name for a tablespace in this folder."""
     base = Path(folder).name.lower() or "flash"
     base = "".join(letter if letter.isalnum() else "_" for letter in base)
     base = f"on_{base}" if base.startswith("pg_") or base[0].isdigit() else base
@@ -94,7 +94,7 @@ def refuse_new(cluster: Cluster, folder: str) -> None:
 
 
 def make_tablespace(cluster: Cluster, to: str) -> str:
-    """Return the tablespace that is meant, made if need be."""
+    """Return the tablespace that is meant, making it if need be."""
     found = find_tablespace(cluster, to)
     if found is not None:
         return found
@@ -111,7 +111,7 @@ def make_tablespace(cluster: Cluster, to: str) -> str:
 def refuse_without_rights(cluster: Cluster, tablespace: str, *, home_of: str | None = None) -> None:
     """Refuse if our role may not put anything there.
 
-    Relations may always go to the own tablespace of their database, HOME_OF.
+    Relations may always go to the default tablespace of their database, HOME_OF.
     """
     if not cluster.value(
         "select has_tablespace_privilege(%s, 'CREATE') or exists (select from pg_database d join "

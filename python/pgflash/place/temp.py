@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Send temporary files to another tablespace: temp_tablespaces, by ALTER SYSTEM and a reload.
 
-Files that are there stay where they are until their query ends; temporary tables until
-their session ends.  Nobody waits.  A role that may not CREATE in the tablespace goes on
-where it was, without a word from the server: so that is said here.
+Existing files stay where they are until their query ends; temporary tables until their session
+ends.  Nobody waits.  A role that may not CREATE in the tablespace stays on the old one, and the
+server does not report it: so we say it here.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from pgflash.place.tablespaces import (
 
 _NAME = "temp_tablespaces"
 
-#: To set it, to see how it stands in the file, and to have it read.
+#: The right to set it, to see its line in the file, and to have the file read.
 _MAY = """
 select has_parameter_privilege('temp_tablespaces', 'ALTER SYSTEM')
    and has_table_privilege('pg_file_settings', 'SELECT')
@@ -59,11 +59,11 @@ class TempMover:
             )
 
     def here(self) -> str:
-        """Return how temp_tablespaces stands in postgresql.auto.conf."""
+        """Return the value of temp_tablespaces in postgresql.auto.conf."""
         return setting_place(self._cluster, _NAME)
 
     def target(self) -> str:
-        """Return how it is to stand there."""
+        """Return the value it is to have there."""
         return set_place(quote_name(make_tablespace(self._cluster, self._move.to)))
 
     def refuse(self) -> None:
@@ -76,7 +76,7 @@ class TempMover:
             refuse_without_rights(cluster, found)
 
     def room(self, place: str) -> Room:
-        """Say nothing: how much queries will spill nobody knows."""
+        """Say nothing: nobody knows how much queries will spill."""
         return Room()
 
     def look(self) -> Look:

@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: PostgreSQL
 """Move pg_wal to another device: copy, stop, copy the rest, switch, start, check, clean up.
 
-Most is copied while the server runs.  It is down for a shutdown, the copy of the segments
-that were written meanwhile, and a start.  The switch is one system call that lets two
-names in the data directory change places: `pg_wal`, and `pg_wal.pgflash`, which leads to
-the copy before and to the former place afterwards.
+Most is copied while the server runs.  The server is down for a shutdown, the copy of the segments
+written meanwhile, and a start.  The switch is one system call that swaps two names in the data
+directory: `pg_wal`, and `pg_wal.pgflash`, which leads to the copy before and to the former place
+afterwards.
 
-What is always true: **`pg_wal` leads to all of the WAL**, and whatever else there is, is a
-copy.  So a server that finds itself stopped by a kill of ours at any step can be started by
-anybody, with pgflash or without, and has lost nothing; and go() may remove or overwrite
-whatever `pg_wal` does not lead to.
+What is always true: **`pg_wal` leads to all of the WAL**, and anything else is a copy.  So if
+pgflash is killed at any step and leaves the server stopped, anybody can start it, with pgflash or
+without, and nothing is lost; and go() may remove or overwrite whatever `pg_wal` does not lead to.
 
-If the server does not come up with the WAL in its new place, the names change back.  A
-server that came far enough to change pg_control may have written WAL there: then the former
-place is first made the image of the new one.
+If the server does not come up with the WAL in its new place, the names are swapped back.  A server
+that got far enough to change pg_control may have written WAL there: then the former place is first
+made the image of the new one.
 
-The WAL of a standby is its own; a primary that moves its WAL is to its standbys a primary
-that was restarted.  Slots, prepared transactions and what is not archived yet are files
-that move with the rest, or that do not move.
+A standby's WAL is its own; to its standbys, a primary that moves its WAL looks like one that was
+restarted.  Replication slots, prepared transactions and unarchived segments are files that either
+move with the rest or do not move.
 
-The new folder is marked with a file while we fill it, so that nothing of anybody else's is
-ever taken for ours; a folder that is not empty and not marked is refused.
+We mark the new folder with a file while we fill it, so that another program's files are never
+mistaken for ours; a folder that is neither empty nor marked is refused.
 
-WalMover decides; WalFolders does what is done to files, and does it as their owner.
+WalMover decides; WalFolders works on the files, as their owner.
 """
 
 import contextlib
@@ -44,11 +43,11 @@ from pgflash.place.owner import make_folder, refuse_folder, remove_folder
 from pgflash.place.speed import read_bytes_s, slower, write_bytes_s
 from pgflash.place.walfolders import WalFolders
 
-#: What a shutdown and a start take at least, for the forecast.
+#: The minimum duration of a shutdown and a start, for the forecast.
 _RESTART_S = 3.0
 _PING_S = 60.0
 
-#: How long a child of a pgflash that was killed may take to end, and the lock with it.
+#: How long a killed pgflash's child may take to end and release its lock.
 _LOCK_WAIT_S = 20.0
 
 
@@ -56,7 +55,7 @@ class WalMover:
     """Moves the WAL of a cluster on this machine; the server may be down."""
 
     def __init__(self, dsn: str, cluster: Cluster | None, move: Move, data: Path) -> None:
-        """Look after the WAL of the cluster in DATA; without CLUSTER its server is down."""
+        """Take charge of the WAL of the cluster in DATA; without CLUSTER its server is down."""
         self._dsn = dsn
         self._cluster = cluster
         self._move = move
@@ -142,7 +141,7 @@ class WalMover:
             raise PlaceError("a base backup is being taken", hint="Wait until it is done.")
 
     def room(self, place: str) -> Room:
-        """Say what the WAL may grow to: a device that it fills up ends the server."""
+        """Say how much the WAL may grow to: if it fills its device, the server ends."""
         if self._cluster is None or place == self.here():
             return Room()
         return Room(stays={place: self._wanted_bytes(self._cluster)})
@@ -202,13 +201,13 @@ class WalMover:
                 self._finish(self._noted_startup(steps) or self._startup(), steps)
 
     def bring_up(self, steps: Steps) -> None:
-        """Start the server if a move that was cut off had stopped it."""
+        """Start the server if an interrupted move had stopped it."""
         with self._only_one():
             self._bring_up(steps)
 
     @contextlib.contextmanager
     def _only_one(self) -> Iterator[None]:
-        """Let nobody else move this WAL; the kernel forgets the lock with the process."""
+        """Let nobody else move this WAL; the kernel drops the lock with the process."""
         with files.locked(self._data, wait_s=_LOCK_WAIT_S) as is_locked:
             if not is_locked:
                 raise PlaceError(f"another pgflash moves the WAL of {self._data}")
@@ -231,7 +230,7 @@ class WalMover:
             return None
         startup = Startup.from_json(text)
         if startup.uid not in {None, self._owner.uid}:
-            # What one user's server was started with must not run as another.
+            # One user's server's start command must not run as another user.
             raise PlaceError(
                 f"{self._data} belongs to {self._owner.name} now, and did not when the server was "
                 "stopped",
@@ -263,7 +262,7 @@ class WalMover:
                 self._process.stop(startup)
                 self._switch(target, folder, startup, steps, shield)
             except BaseException:
-                # Whatever it was: pg_wal leads to all of the WAL.
+                # Whatever the failure: pg_wal leads to all of the WAL.
                 if self._process.pid() is None:
                     self._process.start(startup)
                 raise
@@ -271,12 +270,12 @@ class WalMover:
             steps.note("down_s", f"{time.monotonic() - begun:.2f}")
 
     def _prepare(self, target: Path, steps: Steps) -> Path:
-        """Return the folder to copy into: the target, or one beside pg_wal if that is it."""
+        """Return the folder to copy into: the target, or, if that is pg_wal, one beside it."""
         current_bytes = self._owner.do(files.folder_bytes, Path(self.here()))
         files.need_room(target, current_bytes, "the WAL")
         folders = self._folders
         if target == folders.wal:
-            # What is aside and no link is the former pg_wal, or a copy begun earlier.
+            # Anything aside that is not a link is the former pg_wal, or an interrupted copy.
             self._owner.do(folders.unlink_aside)
             make_folder(folders.aside, self._owner, was_asked_for=False)
             return folders.aside
@@ -291,7 +290,7 @@ class WalMover:
     def _switch(
         self, target: Path, folder: Path, startup: Startup, steps: Steps, shield: Shield
     ) -> None:
-        """With the server down, copy the rest and let the names change places."""
+        """With the server down, copy the rest and swap the names."""
         current = Path(self.here())
         if not self._process.is_clean(startup):
             raise PlaceError(
@@ -308,8 +307,8 @@ class WalMover:
         try:
             self._owner.do(self._folders.copy, current, folder, live=False, beat=beat)
             self._owner.do(self._folders.lead_aside_to, folder)
-            # From these two notes a later attempt knows that the switch was made, and whether
-            # the server has been up since.
+            # These two notes tell a later attempt that the switch was made, and whether the server
+            # has been up since.
             steps.note("control", control)
             steps.note("going_to", str(target))
             steps.at("switch")
@@ -322,11 +321,11 @@ class WalMover:
             ) from error
 
     def _exchange(self, control: str) -> None:
-        """Let the names change places, unless a server has been there since pg_control was so.
+        """Swap the names, unless a server has been running since pg_control had this content.
 
-        One that runs has files of pg_wal open and would go on with them wherever the name
-        leads; one that has run meanwhile may have written what was copied before.  From the
-        file that pid() reads to the first look at pg_wal a start takes milliseconds.
+        A running server has files of pg_wal open and would keep using them wherever the name leads;
+        one that ran meanwhile may have rewritten files that were already copied.  A start takes
+        milliseconds from the file that pid() reads to the first look at pg_wal.
         """
         self._process.refuse_if_started()
         if self._control_digest() != control:
@@ -337,7 +336,7 @@ class WalMover:
         self._owner.do(files.exchange, self._folders.wal, self._folders.aside)
 
     def _finish(self, startup: Startup, steps: Steps) -> None:
-        """Start the server if it is down, see that it works, and remove the former copy."""
+        """Start the server if it is down, check that it works, and remove the former copy."""
         self._start_checked(startup, steps)
         steps.at("remove the former copy")
         self._owner.do(self._folders.remove_aside)
@@ -348,7 +347,7 @@ class WalMover:
             steps.drop_note(name)
 
     def _start_checked(self, startup: Startup, steps: Steps) -> None:
-        """Start the server, see that it works, or go back to where its WAL was."""
+        """Start the server and check that it works, or return its WAL to where it was."""
         steps.try_at("start the server")
         with Shield(steps.listener):
             try:
@@ -357,11 +356,11 @@ class WalMover:
                 self._check()
             except PlaceError as error:
                 if steps.record.notes.get("going_to") != self.here():
-                    raise  # it was never switched, so that is not the reason
+                    raise  # the switch was never made, so it is not the reason
                 self._roll_back(startup, steps, error)
 
     def _check(self) -> None:
-        """See that the server takes connections and can write WAL."""
+        """Check that the server takes connections and can write WAL."""
         deadline = time.monotonic() + _PING_S
         conninfo = self._dsn.encode()
         while (answer := pq.PGconn.ping(conninfo)) != pq.Ping.OK:
@@ -374,7 +373,7 @@ class WalMover:
             time.sleep(0.1)
         cluster = try_cluster(self._dsn)
         if cluster is None:
-            return  # it answers, but has no connection left for us: that is no fault of the WAL
+            return  # it answers, but has no free connection: that is no fault of the WAL
         with cluster:
             if not cluster.is_standby:
                 with said_no("write to the WAL"):
@@ -396,7 +395,7 @@ class WalMover:
         self._process.stop_at_once(startup)
         control = self._control_digest()
         if control != steps.record.notes.get("control"):
-            # It came so far that the WAL in the new place is the one that counts.
+            # It got so far that the WAL in the new place is the one that counts.
             try:
                 copy = self._folders.copy
                 self._owner.do(copy, now, Path(former), live=False, beat=steps.beat)
@@ -418,7 +417,7 @@ class WalMover:
         return self._owner.do(self._folders.control_digest)
 
     def _checkpoint(self) -> None:
-        """Leave little to do for the checkpoint of the shutdown, if we may."""
+        """Leave little for the shutdown's checkpoint to do, if we may."""
         if self._cluster is not None:
             with contextlib.suppress(psycopg.Error):
                 self._cluster.session().execute("checkpoint")

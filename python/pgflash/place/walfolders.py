@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The folders of a move of the WAL: where it is, its copy, and the name that is put aside.
+"""The folders of a WAL move: where the WAL is, its copy, and the name put aside.
 
-`pg_wal` leads to all of the WAL, at every moment.  `pg_wal.pgflash`, the name aside, is what
-`pg_wal` changes places with: it leads to the copy before, and to the former place afterwards,
-or is itself the former folder.  What is in a folder that we fill is ours by our mark.
+`pg_wal` leads to all of the WAL at every moment.  `pg_wal.pgflash`, the name aside, is what
+`pg_wal` is swapped with: before the swap it leads to the copy; afterwards it leads to the former
+place, or is itself the former folder.  Our mark in a folder that we fill shows that its content is
+ours.
 
-All of it is done as the owner of the data directory (Owner.do); wal.py says when.
+All of this is done as the owner of the data directory (Owner.do); wal.py says when.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from pgflash.place.owner import Beat
 
 _MARK = ".pgflash-wal"
 
-#: Names that PostgreSQL gives to what is in pg_wal.
+#: Names that PostgreSQL uses in pg_wal.
 _WAL_NAME = re.compile(
     r"[0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?|[0-9A-F]{8}\.history|xlogtemp\.\d+|RECOVERY(XLOG|HISTORY)"
     r"|archive_status|summaries|.*\.pgflash-part"
@@ -32,7 +33,7 @@ class WalFolders:
     """The folders of one cluster's WAL."""
 
     def __init__(self, data: Path) -> None:
-        """Know the data directory."""
+        """Remember the data directory."""
         self._data = data
         self.wal = data / "pg_wal"
         self.aside = data / "pg_wal.pgflash"
@@ -53,7 +54,7 @@ class WalFolders:
         return here / max(sizes, key=lambda name: sizes[name]) if sizes else None
 
     def control_digest(self) -> str:
-        """Return what tells one pg_control from another."""
+        """Return a digest that tells one pg_control from another."""
         path = self._data / "global" / "pg_control"
         with files.opened(path.parent) as folder:
             return hashlib.sha256(files.read_file(folder, path.name)).hexdigest()
@@ -61,7 +62,7 @@ class WalFolders:
     # ---- the new folder
 
     def is_ours(self, folder: Path) -> bool:
-        """Say whether a folder is empty, or not there, or filled by us."""
+        """Say whether a folder is empty, missing, or filled by us."""
         if files.is_empty(folder):
             return True
         with files.opened(folder) as number:
@@ -69,7 +70,7 @@ class WalFolders:
 
     def claim(self, folder: Path) -> bool:
         """Mark a folder as filled by us, and forget another copy; False if it is not ours."""
-        # Ours by its mark, or as the place that an unfinished move had just left.
+        # Ours by its mark, or as the place that an unfinished move has just left.
         leads_there = self._aside_is(stat.S_ISLNK) and self.aside.resolve() == folder
         if not (leads_there or self.is_ours(folder)):
             return False
@@ -82,7 +83,7 @@ class WalFolders:
         return True
 
     def copy(self, source: Path, dest: Path, *, live: bool, beat: Beat) -> None:
-        """Make one folder the image of the other, and see that it is if no server runs."""
+        """Make one folder the image of the other; if no server runs, check that it is."""
         files.mirror(source, dest, beat=beat, live=live, keep=_MARK)
         if not live and (differ := files.differences(source, dest, keep=_MARK)):
             raise PlaceError(f"the copy in {dest} differs: {', '.join(differ[:5])}")
@@ -90,7 +91,7 @@ class WalFolders:
     # ---- the name aside
 
     def lead_aside_to(self, folder: Path) -> None:
-        """Let the name aside lead to the copy, unless it is the copy."""
+        """Point the name aside at the copy, unless it is the copy."""
         if folder == self.aside:
             return
         with files.opened(self._data) as data:
@@ -124,7 +125,7 @@ class WalFolders:
     # ---- afterwards
 
     def clean_up(self, target: Path) -> bool:
-        """Remove our mark and what we left; say if the folder is empty now."""
+        """Remove our mark and our leftovers; say if the folder is empty now."""
         here = Path(self.here())
         try:
             with files.opened(target) as folder:
@@ -147,7 +148,7 @@ def _segments(folder: int) -> list[str]:
 
 
 def _remove_wal_files(folder: Path) -> None:
-    """Remove from a folder that is no WAL any more what PostgreSQL had put there."""
+    """Remove PostgreSQL's files from a folder that no longer holds the WAL."""
     with files.opened(folder) as number:
         for name in files.names_in(number):
             if _WAL_NAME.fullmatch(name):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Watch a long statement from a second session, so that people see it move.
+"""Watch a long statement from a second session, to show its progress.
 
-REINDEX says how far it is (pg_stat_progress_create_index); a copy under a lock does not, so
-there only the time goes on.  Watching never fails a move: it just stops.
+REINDEX reports its progress (pg_stat_progress_create_index); a copy under a lock does not, so for
+it only the elapsed time advances.  Watching never fails a move: it just stops.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ select phase, coalesce(nullif(blocks_total, 0), tuples_total), case when blocks_
 
 @contextlib.contextmanager
 def watched(cluster: Cluster, relation: Relation, steps: Steps) -> Iterator[None]:
-    """Tell the listener how the statement that our session runs comes along."""
+    """Report the progress of the statement that our session runs to the listener."""
     pid = cluster.session(relation.database).info.backend_pid
     over = threading.Event()
     thread = threading.Thread(
