@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Whether a server runs on this machine: then its machine and its files may be looked at.
+"""Whether a server runs on this machine, so that we may look at its machine and its files.
 
-An address may lead through a tunnel, so what counts is that our own session's process is
-seen here, and began when the server says it did.  A server in a container of its own is not
-"here": its numbers of processes, its mounts and its paths mean something else.
+An address may lead through a tunnel, so the test is whether our own session's server process is
+visible here and began when the server says it did.  A server in a container of its own is not
+"here": its process ids, its mounts and its paths mean something else.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pgflash.session import Connection
 
-#: How far apart the kernel and the server may put the start of one process.
+#: How far the kernel's and the server's start times of one process may differ.
 _SAME_START_S = 5.0
 
 _SELF = """
@@ -32,14 +32,14 @@ def why_not_local(connection: Connection) -> str:
 
 
 def postmaster_pid(connection: Connection) -> int | None:
-    """Return the process that all of a local server's are children of, or None."""
+    """Return the parent of all processes of a local server, or None."""
     row = connection.execute(_SELF).fetchone()
     words = None if row is None else _stat(int(row[0]))
     return None if words is None else int(words[1])
 
 
 def listener(connection: Connection) -> int | None:
-    """Return the user whose process listens at the other end, or None if the kernel cannot tell."""
+    """Return the user whose process listens at the other end, or None if that is unknown."""
     with socket.socket(fileno=os.dup(connection.fileno())) as ours:
         if ours.family != socket.AF_UNIX:
             return None
@@ -62,7 +62,7 @@ def _process_start(pid: int) -> float | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Return what /proc tells of a process, from its state on."""
+    """Return the fields of a process in /proc, from its state on."""
     try:
         told = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

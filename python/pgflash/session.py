@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
 """A session with a server: connected, or one clear sentence why not.
 
-Every session begins with a search_path of the catalog alone.  Whoever may create something in
-public, or whoever owns the database, could else have us run an operator or a function of
-theirs with our role's rights, which may be a superuser's.  It is a statement of its own, the
-first one: a pooler drops what stands in the connection's options.  What we ask of another
-schema (the extension's, pg_stat_statements') is qualified; and as a pooler may give the next
-statement to another session of the server, so is every function, and no operator needs a cast
-to be found.  Nor does a function of the extension: who may create in its schema can offer one
-of the same name that fits better.
+Every session begins with a search_path of the catalog alone.  Otherwise anybody who may create
+objects in public, or who owns the database, could have us run an operator or a function of theirs
+with our role's rights, which may be a superuser's.  The search_path is set by the first statement,
+separately: a pooler drops what is in the connection's options.  Everything that we query in another
+schema (the extension's, pg_stat_statements') is qualified.  A pooler may give the next statement to
+another session of the server, so every function is qualified, too, and no operator needs a cast to
+be found.  The same holds for functions of the extension: anybody who may create objects in its
+schema can add one of the same name that matches the arguments better.
 
-What psycopg raises becomes a PgflashError that says what to do next: a server that does
-not answer, a server that is too old, a role that may not.
+An exception of psycopg becomes a PgflashError that says what to do next: a server that does not
+answer, a server that is too old, a role without the rights.
 """
 
 import contextlib
@@ -25,29 +25,29 @@ from pgflash.errors import PgflashError
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
-#: The oldest major that pgflash knows.
+#: The oldest major version that pgflash supports.
 MAJOR_MIN = 15
 
 CONNECT_TIMEOUT_S = 10
 
-#: pg_temp last: it would else be searched first for tables and types.
+#: pg_temp is last: otherwise it would be searched first for tables and types.
 SEARCH_PATH = "set search_path = pg_catalog, pg_temp"
 
 
 def tell_nobody(_role: str) -> None:
-    """Keep it to ourselves that a session may do everything."""
+    """Ignore that a session is a superuser's."""
 
 
-#: Told the role of each session that may do everything; the command line listens.
+#: Called with the role of each session that is a superuser; the command line listens.
 tell_superuser: Callable[[str], None] = tell_nobody
 
 
 class SessionError(PgflashError):
-    """The server cannot be reached, or does not let us do what was asked."""
+    """The server cannot be reached, or does not allow what was asked."""
 
 
 def parse_dsn(dsn: str) -> dict[str, Any]:
-    """Return what a connection string says, or say why it is none."""
+    """Parse a connection string, or say why it is invalid."""
     try:
         return conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:
@@ -61,7 +61,7 @@ def parse_dsn(dsn: str) -> dict[str, Any]:
 def connect(dsn: str) -> Connection:
     """Return a session in autocommit mode; an empty DSN means libpq's environment.
 
-    Nothing but the catalog is found in it without its schema.
+    Only the catalog can be used in it without a schema.
     """
     wait_s = parse_dsn(dsn).get("connect_timeout") or CONNECT_TIMEOUT_S
     try:
@@ -96,7 +96,7 @@ _ENOUGH = "pg_monitor is enough: GRANT pg_monitor TO the role."
 
 @contextlib.contextmanager
 def said(doing: str, *, hint: str = _ENOUGH) -> Iterator[None]:
-    """Say what the server said no to; HINT names the rights that are needed."""
+    """Report what the server refused; HINT names the rights that are needed."""
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
@@ -108,8 +108,8 @@ def said(doing: str, *, hint: str = _ENOUGH) -> Iterator[None]:
 
 
 def _words(error: psycopg.Error) -> str:
-    """Return what an error says, in one line."""
+    """Return an error's text in one line."""
     text = error.diag.message_primary or str(error)
-    # libpq asks questions on further lines; a hint of ours follows anyway.
+    # libpq asks questions on further lines; our own hint follows anyway.
     first = text.strip().splitlines()[:1]
     return " ".join("".join(first).removeprefix("connection is bad: ").split())

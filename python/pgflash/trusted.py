@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who can change what a path name leads to, and files that only a link could lead astray.
+"""Who can change what a path name leads to, and files that a link must not lead astray.
 
-A name such as /srv/plans/a.json is a walk through folders, and whoever may write to one of
-them decides where it ends, at every moment anew.  So what matters is looked up folder by
-folder, each opened by the one before (openat) and looked at before the next step:
+A name such as /srv/plans/a.json is a walk through folders, and anybody who may write to one of them
+decides where it ends, at any moment.  So where it matters, a name is looked up folder by folder,
+each opened from the one before (openat) and checked before the next step:
 
 with opened_parent(path, who=ours()) as (folder, name): ...  # or ChangeableError: by whom
 
-yields the last folder, open, and the name in it.  Links are followed where nobody else can
-have put them.  A folder can be changed by its owner and by whoever its mode lets write; in
-one with the sticky bit (/tmp) others make files, but remove and rename none of ours.
-The group of one user alone, which has his name, is himself.
+yields the last folder, open, and the name in it.  A link is followed only if nobody else can have
+put it there.  A folder can be changed by its owner and by everybody whom its mode lets write; in a
+sticky folder (/tmp) others can create files, but cannot remove or rename ours.  A group that
+contains only the user of the same name counts as that user.
 
-write_file() is for root who writes a file where somebody asked for it: in a folder of
-another user it follows no link and opens nothing that is there.
+write_file() is for root, writing a file to a path that somebody asked for: in another user's folder
+it follows no link and opens no existing file.
 """
 
 import contextlib
@@ -38,18 +38,18 @@ class ChangeableError(PgflashError):
     """Somebody else can change what a name leads to."""
 
     def __init__(self, message: str) -> None:
-        """Say who."""
+        """Take a message that says who."""
         super().__init__(message, hint="Name a file in a folder that only you may write to.")
 
 
 def ours() -> frozenset[int]:
-    """Return root, who can do everything anyway, and who we are."""
+    """Return root, who can do everything anyway, and our own user."""
     return ROOT | {os.geteuid()}
 
 
 @contextlib.contextmanager
 def opened_parent(path: Path, *, who: frozenset[int]) -> Iterator[tuple[int, str]]:
-    """Yield the folder that a path ends in, open, and the last name; nobody but WHO changes it."""
+    """Yield the open folder of a path, and its last name; only WHO can change it."""
     with _walked(path, who) as (folder, name, weak):
         if weak:
             raise ChangeableError(weak)
@@ -58,14 +58,14 @@ def opened_parent(path: Path, *, who: frozenset[int]) -> Iterator[tuple[int, str
 
 @contextlib.contextmanager
 def opened_anyway(path: Path, *, who: frozenset[int]) -> Iterator[tuple[int, str, bool]]:
-    """Yield the same, and whether nobody but WHO changes it; from where others do no link is."""
+    """Yield the same, and whether only WHO can change it; refuse links once others can."""
     with _walked(path, who) as (folder, name, weak):
         yield folder, name, not weak
 
 
 @contextlib.contextmanager
 def _walked(path: Path, who: frozenset[int]) -> Iterator[tuple[int, str, str]]:
-    """Walk to the folder that a path ends in; yield also who else could lead us astray."""
+    """Walk to the folder that a path ends in; yield also who else could change the way."""
     names = [*reversed(path.absolute().parts[1:])] or ["."]
     shown, weak, links = "/", "", 0
     folder = os.open("/", _STEP)
@@ -95,7 +95,7 @@ def _walked(path: Path, who: frozenset[int]) -> Iterator[tuple[int, str, str]]:
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder of ours, and those above it that are missing, where nobody else can."""
+    """Make a folder of ours, and missing ones above it, where nobody else can interfere."""
     for folder in (*reversed(path.absolute().parents), path.absolute()):
         with (
             opened_parent(folder, who=ours()) as (above, name),
@@ -112,7 +112,7 @@ def _status(folder: int, name: str) -> os.stat_result | None:
 
 
 def _who_else(status: os.stat_result, shown: str, who: frozenset[int]) -> str:
-    """Return who else may change a file or folder, as a sentence, or nothing."""
+    """Return, as a sentence, who else may change a file or folder; or nothing."""
     if status.st_uid not in who:
         return f"{shown} belongs to {_user(status.st_uid)}"
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
@@ -125,7 +125,7 @@ def _who_else(status: os.stat_result, shown: str, who: frozenset[int]) -> str:
 
 
 def _is_own_group(gid: int, who: frozenset[int]) -> bool:
-    """Say whether a group is that of one user alone, who is one of these."""
+    """Say whether a group contains a single user, who is one of these."""
     try:
         group, user = grp.getgrgid(gid), pwd.getpwnam(grp.getgrgid(gid).gr_name)
     except KeyError:
@@ -148,7 +148,7 @@ def _group(gid: int) -> str:
 
 
 def read_file(path: Path) -> bytes:
-    """Return what a file holds that nobody but root and us can have written, or raise."""
+    """Return the content of a file that only root and we can have written, or raise."""
     with opened_parent(path, who=ours()) as (folder, name):
         number = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         with os.fdopen(number, "rb") as file:
@@ -180,7 +180,7 @@ def replace_file(folder: int, name: str, content: bytes, *, mode: int, sync: boo
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file where somebody asked for it."""
+    """Write a file to a path that somebody asked for."""
     if os.geteuid() != 0:
         path.write_bytes(content)
         return

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""To wait for a condition, and never for ever."""
+"""Wait for a condition, but never forever."""
 
 import time
 from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], bool], wait_s: float, *, every_s: float) -> bool:
-    """Ask a condition every EVERY_S seconds until it holds; False if WAIT_S ran out first."""
+    """Test a condition every EVERY_S seconds until it holds; return False after WAIT_S."""
     deadline = time.monotonic() + wait_s
     while not condition():
         if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a server tells about its flash cache: the views, in one round trip.
+"""What a server reports about its flash cache: the views, in one round trip.
 
-Views are read whole, by whatever columns they have.  One that this version of the extension
-does not have, or that the role may not read, is named in `missing`; the others are shown.
+Views are read whole, with whatever columns they have.  A view that this version of the extension
+lacks, or that the role may not read, is named in `missing`; the others are shown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ select coalesce(relation::text, name), policy, coalesce(set_on::text, '')
 
 
 def read_cache(connection: Connection, server: LiveServer) -> CacheView:
-    """Return what the server tells about its flash cache."""
+    """Return what the server reports about its flash cache."""
     with said("ask about the flash cache"):
         at = connection.execute(_NOW).fetchall()[0][0].isoformat(timespec="milliseconds")
         if not server.schema:
@@ -92,7 +92,7 @@ def read_cache(connection: Connection, server: LiveServer) -> CacheView:
 
 
 class _Asking:
-    """Reads views one by one, and notes those that are not to be had."""
+    """Reads views one by one, and notes those that are not available."""
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
@@ -154,7 +154,7 @@ def _budget(row: ViewRow, day_bytes: object) -> WriteBudget | None:
 
 
 def _present(row: Mapping[str, Cell]) -> float | None:
-    """Return the size that the cache has; None without one."""
+    """Return the size of the cache, or None without one."""
     size = row.get("size_bytes")
     return float(size) if isinstance(size, int | float) and size > 0 else None
 

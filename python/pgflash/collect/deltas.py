@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """What happened between two readings of cumulative counters, row by row.
 
-A row that counts less than before, or whose birth differs, began anew (a reset, an
-eviction): all that it counts now is what happened since.  So no difference is negative.
-A row that is gone says nothing any more.  The extension does the same in C
-(extension/src/snapshot/snapshot_delta.c).
+A row that counts less than before, or whose birth differs, began anew (a reset, an eviction):
+everything it counts now happened since.  So no difference is negative.  A row that is gone
+contributes nothing.  The extension does the same in C (extension/src/snapshot/snapshot_delta.c).
 """
 
 import math
@@ -14,7 +13,7 @@ from pgflash.model.collected import Counted, Rows
 
 
 def difference(before: Rows, now: Rows) -> Rows:
-    """Return what was counted between; rows in which nothing was are left out."""
+    """Return what was counted between the readings, without rows that counted nothing."""
     between: Rows = {}
     for key, row in now.items():
         values = _since(before.get(key), row)
@@ -30,16 +29,16 @@ def _since(before: Counted | None, now: Counted) -> tuple[float, ...]:
 
 
 def _began_anew(before: Counted, now: Counted) -> bool:
-    # Of another version of the server, which counts other things.
+    # The earlier row is from another version of the server, which counts other things.
     if len(before.values) != len(now.values) or before.birth != now.birth:
         return True
     return any(after < ago for ago, after in zip(before.values, now.values, strict=True))
 
 
 def choose(rows: Rows, *, ranked: Sequence[int], limit: int) -> tuple[Rows, tuple[float, ...]]:
-    """Return the rows with most of any of these values, and the sum of all others.
+    """Return the rows with the most of any of these values, and the sum of all others.
 
-    One of each ranking in turn, so that none of them crowds out the others.
+    Rows are taken from each ranking in turn, so that none of them crowds out the others.
     """
     rankings = [
         sorted(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The devices that hold a cluster's parts: where the parts are, and what is below.
+"""The devices that hold a cluster's parts: where the parts are, and what lies below.
 
-Two mount points of one file system (a bind mount, a subvolume) are one device: its space is
-there once.  A part whose place is not known is on a device without a name, which says why.
+Two mount points of one file system (a bind mount, a subvolume) are one device: its space exists
+only once.  A part whose place is unknown is on a device without a name, which says why.
 """
 
 import os
@@ -14,10 +14,10 @@ from pgflash.collect.mounts import Mount, mount_of, read_mounts
 from pgflash.collect.places import Place
 from pgflash.model.device import DeviceFacts, Media
 
-#: Size and free bytes of the file system that a path is on.
+#: Returns the size and free bytes of the file system that a path is on.
 Space = Callable[[str], tuple[int, int]]
 
-#: Mounts that no part of a cluster could be on: pictures of discs, and the kernel's own.
+#: Mounts that no part of a cluster could be on: disc images, and the kernel's own.
 _NO_HOME = frozenset({"squashfs", "iso9660", "udf", "cramfs", "erofs"})
 _NETWORK_HOME = frozenset({"nfs", "nfs4", "cifs", "smb3", "ceph", "zfs", "btrfs", "bcachefs"})
 
@@ -25,7 +25,7 @@ UNKNOWN = "unknown"
 
 
 def space_of(path: str) -> tuple[int, int]:
-    """Return size and free bytes, as who is no superuser may use them."""
+    """Return the size and the free bytes that a user other than root may use."""
     told = os.statvfs(path)
     return told.f_blocks * told.f_frsize, told.f_bavail * told.f_frsize
 
@@ -37,7 +37,7 @@ def devices_of(
     space: Space = space_of,
     every: bool = False,
 ) -> tuple[DeviceFacts, ...]:
-    """Return the devices of these parts, and with EVERY the others of the machine."""
+    """Return the devices of these parts and, with EVERY, the machine's other devices."""
     machine = machine or Machine()
     mounts = read_mounts(machine)
     parts: dict[str, list[str]] = {}
@@ -64,7 +64,7 @@ def devices_of(
 
 
 def _mount_of(machine: Machine, mounts: Sequence[Mount], place: Place) -> tuple[Mount | None, str]:
-    """Return the mount that a part is on, or why that is not known."""
+    """Return the mount that a part is on, or why it is not known."""
     if not place.path:
         return None, place.why
     if not mounts:
@@ -74,7 +74,7 @@ def _mount_of(machine: Machine, mounts: Sequence[Mount], place: Place) -> tuple[
 
 
 def _is_home(mount: Mount) -> bool:
-    """Tell whether files of a cluster could be put there."""
+    """Tell whether a cluster's files could be put there."""
     if mount.file_system in _NO_HOME or "ro" in mount.options:
         return False
     return not mount.device.startswith("0:") or mount.file_system in _NETWORK_HOME
@@ -138,12 +138,12 @@ def _facts(
 def _block_device(mount: Mount, found: Below) -> str:
     if not found.block:
         return ""
-    # The first root file system's source is a name that leads nowhere.
+    # The source of the first root file system is a name that leads nowhere.
     named = mount.source.startswith("/dev/") and mount.source != "/dev/root"
     return mount.source if named else f"/dev/{found.block.replace('!', '/')}"
 
 
 def _name(mount: Mount, found: Below) -> str:
-    """Return a short name: of the volume, of the export, of the kind of memory."""
+    """Return a short name: that of the volume, of the export, or of the kind of memory."""
     device = _block_device(mount, found)
     return device.rsplit("/", 1)[-1] if device else (mount.source or mount.file_system)

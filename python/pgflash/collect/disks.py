@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""From a mount down to the disks below it, by /sys.
+"""Follow a mount down to the disks below it, through /sys.
 
 A file system lies on a block device, that on a partition, a volume, a mapping, an array or
 a file; each is followed to the disks at the bottom, which have a scheduler and a queue.
@@ -11,8 +11,8 @@ a file; each is followed to the disks at the bottom, which have a scheduler and 
 Where it ends in the dark (a container's overlay, ZFS, network, a hypervisor's disk), the
 reason stands in `unknown`.
 
-What a disk is made of is the kernel's word (`rotational`) where the kernel can know it: a
-drive that answers for itself.  A hypervisor's disk says what its host was told to say.
+The kernel knows a disk's medium (`rotational`) if the drive answers for itself.  A hypervisor's
+disk reports what its host was told to report.
 """
 
 import re
@@ -23,13 +23,13 @@ from pgflash.collect.machine import Machine
 from pgflash.collect.mounts import Mount, mount_of
 from pgflash.model.device import DiskFacts, Media
 
-#: Sizes and places in /sys are in these, whatever the disk's own sectors are.
+#: /sys gives sizes and positions in these sectors, whatever the disk's own sector size.
 SECTOR_BYTES = 512
 
-#: Alignment beyond this is not told apart: partitioning tools align to it.
+#: Partitioning tools align to this; larger alignments are not told apart.
 ALIGNMENT_MAX = 2**20
 
-#: How many layers are followed; more is a knot.
+#: How many layers are followed; more suggests a loop.
 _LAYERS_MAX = 16
 
 _MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
@@ -44,7 +44,7 @@ _DARK = {
     "9p": "a folder of the host: only the host knows what it is on",
     "virtiofs": "a folder of the host: only the host knows what it is on",
 }
-#: How disks that a host makes up call themselves.
+#: Model names of disks that a hypervisor presents.
 _VIRTUAL_MODELS = re.compile(
     r"qemu|virtual|vbox|vmware|amazon elastic|persistentdisk|msft|microsoft nvme direct|xen", re.I
 )
@@ -134,7 +134,7 @@ def _name(folder: str) -> str:
     return folder.rsplit("/", 1)[-1]
 
 
-# ---- which block devices a mount has
+# ---- the block devices of a mount
 
 
 def _block_folders(machine: Machine, mount: Mount) -> Iterator[str]:
@@ -144,7 +144,8 @@ def _block_folders(machine: Machine, mount: Mount) -> Iterator[str]:
         if found is not None:
             yield found
             return
-    # btrfs, bcachefs and the like: by the name of the source, "/dev/sda:/dev/sdb" if several.
+    # btrfs, bcachefs and the like: use the name of the source, "/dev/sda:/dev/sdb" if there are
+    # several.
     named = [
         folder
         for source in mount.source.split(":")
@@ -214,9 +215,9 @@ def _descend_into_file(
 
 
 def _alignment(machine: Machine, folder: str) -> int:
-    """Return what the beginning of a partition is aligned to."""
+    """Return the alignment of the beginning of a partition."""
     begins = (machine.number(f"{folder}/start") or 0) * SECTOR_BYTES
-    # How far the beginning is off from where the drive would have it.
+    # The distance of the beginning from the place where the drive would have it.
     off = machine.number(f"{folder}/alignment_offset") or 0
     return min(_power(begins), _power(off))
 
@@ -227,7 +228,7 @@ def _power(place: int) -> int:
 
 
 def _arrive(machine: Machine, folder: str, walk: _Walk, *, partitioned: bool) -> None:
-    """Take down a disk."""
+    """Record a disk."""
     name = _name(folder)
     if not partitioned:
         walk.alignments.append(ALIGNMENT_MAX)  # it begins where the disk does
@@ -244,7 +245,7 @@ def _arrive(machine: Machine, folder: str, walk: _Walk, *, partitioned: bool) ->
 
 
 def read_disk(machine: Machine, folder: str) -> tuple[DiskFacts, str]:
-    """Return what /sys says of a disk, and why its media is unknown if it is."""
+    """Return what /sys says of a disk and, if its medium is unknown, why."""
     name = _name(folder)
     model = " ".join(
         filter(None, (machine.text(f"{folder}/device/{word}") for word in ("vendor", "model")))
@@ -295,7 +296,7 @@ def _virtual(folder: str, model: str) -> bool:
 
 
 def _transports(machine: Machine, folder: str) -> set[str]:
-    """Return how an NVMe disk is reached; with multipath, by each of its controllers."""
+    """Return how an NVMe disk is connected; with multipath, for each of its controllers."""
     own = machine.text(f"{folder}/device/transport")
     controllers = [
         machine.text(f"{folder}/device/{name}/transport")
@@ -315,7 +316,7 @@ def _schedulers(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _read_ahead_kb(machine: Machine, folder: str) -> int | None:
-    """Return the read-ahead of a block device, which a partition has from its disk."""
+    """Return the read-ahead of a block device; a partition has that of its disk."""
     for place in (folder, folder.rsplit("/", 1)[0]):
         found = machine.number(f"{place}/queue/read_ahead_kb")
         if found is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Random reads by fio, where it is installed: it keeps more under way than Python can.
+"""Random reads by fio, if installed: it keeps more requests under way than Python can.
 
-fio is given a file that is open already and has no name (/proc/self/fd), so it creates
-nothing and opens nothing of anybody's.
+fio gets a file that is already open and has no name (/proc/self/fd), so it creates nothing and
+opens no file of anybody else.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from pgflash.errors import PgflashError
 from pgflash.model.device import DepthPoint
 
-#: What fio may take beyond the time it was given: to start and to sum up.
+#: How long fio may take beyond its run time, to start and to sum up.
 _SPARE_S = 60
 
 
@@ -36,13 +36,13 @@ def version() -> str:
 
 
 def random_reads(opened: int, *, depth: int, seconds: float, block_bytes: int) -> DepthPoint:
-    """Read an open file at random, so many at once."""
+    """Read an open file at random, with this many requests at once."""
     command = [
         *("fio", "--name=pgflash", f"--filename=/proc/self/fd/{opened}", "--readonly"),
         *("--rw=randread", f"--bs={block_bytes}", "--direct=1", "--ioengine=libaio"),
         *(f"--iodepth={depth}", "--time_based", f"--runtime={max(round(seconds), 1)}"),
         *("--thread", "--allow_file_create=0", "--randrepeat=0", "--output-format=json"),
-        # What a request took from end to end, submitting it included.
+        # The whole time of a request, including its submission.
         *("--lat_percentiles=1", "--clat_percentiles=0"),
     ]
     try:
@@ -63,9 +63,9 @@ def random_reads(opened: int, *, depth: int, seconds: float, block_bytes: int) -
 
 
 def read_result(text: str, *, depth: int) -> DepthPoint:
-    """Return what fio's JSON says of reads."""
+    """Return what fio's JSON says about reads."""
     try:
-        # It may say something before the JSON.
+        # fio may print something before the JSON.
         told: dict[str, Any] = json.loads(text[text.index("{") :])
         read = told["jobs"][0]["read"]
         latency = read["lat_ns"]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A stretch of time from the snapshots that the server keeps: samples as the live ones are.
+"""A stretch of time from the snapshots that the server keeps, as samples like the live ones.
 
-A snapshot's counters are a reading of that moment, so what happened between two snapshots is
-made as a second is made of two readings, by the same code, with the same care for resets and
-restarts.  A long stretch has more snapshots than a chart has room: some are passed over, which
-costs nothing, since counters are subtracted.  What sessions did is kept from snapshot to
-snapshot and by the minute; that is added up by the server, for all snapshots of the stretch.
+The counters of a snapshot are a reading of that moment.  So what happened between two snapshots is
+computed as a second is from two readings: by the same code, with the same care for resets and
+restarts.  A long stretch has more snapshots than a chart has room for: some are skipped, which
+loses nothing, since counters are subtracted.  What sessions did is kept from snapshot to snapshot
+and by the minute; the server adds it up over all snapshots of the stretch.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from pgflash.session import Connection, said
 
 ROWS_MAX = 120
 
-#: One more at either end, so that the ends of the stretch are in it.
+#: One more snapshot at either end, so that the ends of the stretch are covered.
 _HEADS = """
 select snapshot_id, taken_at, started_at from {schema}.pgflash_snapshots
  where taken_at >= coalesce((select max(taken_at) from {schema}.pgflash_snapshots
@@ -103,7 +103,7 @@ def _why_none(reader: "_Reader") -> str:
 
 
 class _Reader:
-    """Asks for what snapshots hold."""
+    """Queries the contents of snapshots."""
 
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
@@ -165,7 +165,7 @@ class _History:
         )
 
     def _sections(self) -> dict[int, dict[str, Records]]:
-        """Return what the chosen snapshots hold, by their numbers."""
+        """Return the contents of the chosen snapshots, by their numbers."""
         numbers = [head[0] for head in self._heads]
         found: dict[int, dict[str, Records]] = {}
         for snapshot, name, content in self._reader.ask(_SECTIONS, (numbers, list(_READ))):
@@ -239,7 +239,7 @@ def _spans(spent: _Spent, looked: _Spent) -> Iterable[SessionsSpan]:
 
 
 def thinned(heads: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return so many snapshots that a chart has room: the ends, and both sides of a restart."""
+    """Return as many snapshots as a chart has room for: the ends, and both sides of a restart."""
     step = -(-(len(heads) - 1) // ROWS_MAX)
     last = len(heads) - 1
     return [
@@ -290,7 +290,7 @@ def _reading(
 
 
 def flow_of(file_class: object, operation: object, source: object) -> str:
-    """Return which flow a row of pgflash_io belongs to, as the live page tells them; "": none."""
+    """Return the live page's flow that a row of pgflash_io belongs to; "": none."""
     if file_class == "wal":
         return "" if operation == "sync" else "wal"
     if file_class in ("temp", "temp relation"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The machine, from /proc: what vmstat and iostat would show.
+"""The machine, from /proc: the figures of vmstat and iostat.
 
-The extension reads the same in C (extension/src/snapshot/snapshot_host.c).  Counters are the
-kernel's own, since the machine started.  Of disks only whole ones count.
+The extension reads the same figures in C (extension/src/snapshot/snapshot_host.c).  Counters are
+the kernel's own, since the machine started.  Only whole disks count.
 """
 
 import os
@@ -13,10 +13,10 @@ from pathlib import Path
 from pgflash.collect.memory_limit import memory_limit_bytes
 from pgflash.model.snapshot import Row, Section, SectionKind, Value
 
-#: diskstats counts in these, whatever the disk's own sectors are.
+#: diskstats counts in these sectors, whatever the disk's own sector size.
 SECTOR_BYTES = 512
 
-#: Columns and their place behind the name in /proc/diskstats.
+#: Columns and their position after the name in /proc/diskstats.
 _DISK_FIELDS = (
     ("reads", 0),
     ("reads_merged", 1),
@@ -64,7 +64,7 @@ def read_proc(name: str) -> str:
 
 
 def is_whole_disk(name: str) -> bool:
-    """Tell a disk from a partition, and from what is no disk."""
+    """Tell a disk from a partition or from something that is not a disk."""
     return (
         not name.startswith(("loop", "ram"))
         and (Path("/sys/block") / name.replace("/", "!")).exists()
@@ -141,6 +141,6 @@ def core_count() -> int:
 
 
 def memory_bytes() -> int:
-    """Return the memory that may be used here: the machine's, or what a container has of it."""
+    """Return the memory that may be used here: the machine's, or the container's part of it."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
     return min(machine, memory_limit_bytes() or machine)

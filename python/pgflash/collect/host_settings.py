@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the machine is set to, from /proc and /sys; nothing is changed.
+"""The machine's settings, from /proc and /sys; nothing is changed.
 
-In a container most of these are the host's, and only the host can change them; so it is
-noted what kind of container this is, where it gives itself away.
+In a container most of these are the host's, and only the host can change them; so the kind of
+container is noted if it can be recognized.
 """
 
 import os
@@ -30,7 +30,7 @@ _SYSCTLS = (
     "fs.file-max",
 )
 
-#: Files by which containers give themselves away.
+#: Files by which containers can be recognized.
 _CONTAINERS = (("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman"))
 
 
@@ -46,7 +46,7 @@ def read_host(
     cores: int | None = None,
     size_of: Callable[[str], int] = _size_of,
 ) -> HostSettings:
-    """Return what this machine is set to, and the limits of the server's postmaster."""
+    """Return this machine's settings, and the limits of the server's postmaster."""
     machine = machine or Machine()
     memory = machine.text("/proc/meminfo") or ""
     process = "" if postmaster_pid is None else f"/proc/{postmaster_pid}"

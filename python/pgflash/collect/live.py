@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Reading a server once a second, cheaply: one round trip, rows summed up by the server.
+"""Read a server once a second, cheaply: one round trip, rows summed up by the server.
 
-With the extension every file call is counted by source and timed, and the sampler's looks since
-the reading before are summed up by class and event.  On a plain server sessions are looked at
-once, which is a sample of its own, and requests are what PostgreSQL itself counts; what that
-does not tell is listed in `missing`.
+With the extension, every file call is counted by source and timed, and the sampler's looks since
+the previous reading are summed up by class and event.  On a plain server, sessions are looked at
+once, which is a sample of its own, and requests are those that PostgreSQL itself counts; figures
+that this cannot provide are listed in `missing`.
 
-The sampler's looks are taken from the newest one of the reading before up to the newest one
-now, which is left for the next time: so none is taken twice, and none is missed.
+Each reading takes the sampler's looks from the newest one at the previous reading up to, but
+without, the newest one now, which is left for the next reading: so no look is taken twice, and none
+is missed.
 
-An extension of a version that answers otherwise than asked here is asked no more of what it
-does not know, and the page says so: the rest is shown.
+If this extension version answers a query differently from what is expected here, that query is not
+sent any more, and the page says so: everything else is shown.
 """
 
 import time
@@ -27,7 +28,7 @@ from pgflash.model.live import Flow, LiveServer, Reading, WaitTime
 from pgflash.model.waits import WaitClass, wait_class
 from pgflash.session import Connection, SessionError, said
 
-#: A statement of ours that takes longer than this is given up, and the reading with it.
+#: A statement of ours that takes longer than this is abandoned, and the reading with it.
 STATEMENT_TIMEOUT_MS = 5000
 
 _SERVER = """
@@ -54,7 +55,7 @@ select pg_catalog.clock_timestamp(), pg_catalog.pg_postmaster_start_time(),
   from pg_catalog.pg_stat_database
 """
 
-#: Where it is not in recovery; else nothing is generated.
+#: Only outside recovery: a standby generates no WAL.
 _WAL = "select wal_bytes::float8 from pg_catalog.pg_stat_wal"
 
 _FLOWS = """
@@ -114,7 +115,7 @@ select sum(reads)::float8, sum(writes + extends)::float8, sum(read_bytes)::float
 """
 
 
-#: What is asked of the extension, and what a page calls it.
+#: The queries to the extension, and what a page calls their answers.
 _ASKED = {
     "flows": (_FLOWS,),
     "latencies": (_LATENCIES,),
@@ -130,7 +131,7 @@ _SHOWN = {
 
 
 class LiveReader:
-    """Reads one server over one session; what it was at the start is kept with it."""
+    """Reads one server over one session; what the server was at the start is kept with it."""
 
     def __init__(self, connection: Connection) -> None:
         """Find out what the server can tell."""
@@ -141,11 +142,11 @@ class LiveReader:
             )
             self.server = _server(connection)
             self._newest = self._newest_look()
-            #: What the sampler or we looked at is known from the second reading on.
+            #: What the sampler or we saw is known from the second reading on.
             self._looked_at: float | None = None
 
     def look_again(self) -> bool:
-        """Find out anew what the server can tell; tell whether that changed."""
+        """Find out again what the server can tell; return whether that changed."""
         with said("ask the server what it can tell"):
             server = _server(self._connection)
         changed = server != self.server
@@ -190,7 +191,7 @@ class LiveReader:
     def _all(
         self, queries: Mapping[str, tuple[str, tuple[object, ...]]]
     ) -> dict[str, list[tuple[Any, ...]]]:
-        """Return the rows of several queries, asked for in one round trip."""
+        """Return the rows of several queries, sent in one round trip."""
         with self._connection.pipeline():
             cursors = {
                 name: self._connection.execute(self._sql(text), values or None, prepare=True)
@@ -226,7 +227,7 @@ class LiveReader:
     def _waits(
         self, rows: Mapping[str, list[tuple[Any, ...]]], now_s: float, *, sampled: bool
     ) -> tuple[tuple[WaitTime, ...], float]:
-        """Return what sessions did, and of how many seconds that is known."""
+        """Return what sessions did, and for how many seconds that is known."""
         if sampled:
             covered = rows["covered"][0][0]
             return tuple(_waited(rows["waits"])), float(covered or 0.0)
@@ -279,7 +280,7 @@ def _server(connection: Connection) -> LiveServer:
 
 
 def _unknown(connection: Connection, schema: str, version: str) -> dict[str, str]:
-    """Return what this version of the extension does not tell in the way that we ask."""
+    """Return what this version of the extension does not answer in the form we expect."""
     own = sql.SQL(schema)
     missing = {}
     for name, texts in _ASKED.items():
@@ -352,7 +353,7 @@ _CACHE_COLUMNS = [
 
 
 def _cache(rows: list[tuple[Any, ...]]) -> dict[str, float | str | None]:
-    """Return the cache's row; nothing where no cache is set up."""
+    """Return the cache's row; nothing if no cache is set up."""
     if not rows:
         return {}
     return {
@@ -372,7 +373,7 @@ def _waited(rows: Iterable[tuple[Any, ...]]) -> Iterable[WaitTime]:
 
 
 def _looked(rows: Iterable[tuple[Any, ...]], elapsed_s: float) -> Iterable[WaitTime]:
-    """Yield our own look: each session did all the time what it did then."""
+    """Yield our own look: each session is taken to have done the same thing all the time."""
     for backend, kind, event, count in rows:
         found = wait_class(
             backend_type=str(backend), wait_type=str(kind or ""), event=str(event or "")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the kernel tells in files: /proc, /sys, and names in /dev.
+"""What the kernel shows in files: /proc, /sys, and names in /dev.
 
-Everything that looks at the machine for devices and settings does it through a Machine,
-whose root is / or, in tests, a folder that holds such a tree.  A file that is not there, or
-that may not be read, is None: what follows from that is for the caller to say.
+All code that looks for devices and settings uses a Machine, whose root is / or, in tests, a folder
+that holds such a tree.  A file that is missing or unreadable is None: the caller decides what
+follows from that.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Machine:
     root: Path = Path("/")
 
     def path(self, name: str) -> Path:
-        """Return where a file of the tree is: NAME is absolute."""
+        """Return the path of a file of the tree; NAME is absolute."""
         return self.root / name.lstrip("/")
 
     def text(self, name: str) -> str | None:

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The memory of caches: which servers have left theirs behind, and taking it away.
+"""The memory of caches: which servers have left theirs behind, and how to remove it.
 
-A server keeps its cache's memory in /dev/shm/pgflash.USER.DEVICE.INODE, named after its user
-and its data directory (extension/src/bridge/bridge_restart.c).  It outlives a server that was
-killed, so that the next start is warm; if there is none, it takes memory until the machine is
-started.
+A server keeps its cache's memory in /dev/shm/pgflash.USER.DEVICE.INODE, named after its user and
+its data directory (extension/src/bridge/bridge_restart.c).  It outlives a killed server, so that
+the next start is warm; if there is no next start, it occupies memory until the machine restarts.
 
-A server and its children share a lock on the object, so that it can be told from here whether
-it is used, in whatever container.  Servers of before that lock are known by what their
-processes have mapped, as far as /proc shows it.
+A server and its children share a lock on the object, so we can tell from here whether it is used,
+in whatever container.  Servers that are older than that lock are recognized by what their processes
+have mapped, as far as /proc shows it.
 
-Anybody may make things in /dev/shm.  So nothing there is followed or believed: what is looked
-at and removed is a plain file with one name, of the user and the mode that a server's has, and
-opened within the folder.  The lock is held over the removal, and the name is looked at once
-more before it.  As the folder is sticky, nobody but its owner can put something else in the
-place of a file; whoever is not root is only told of his own.
+Any user may create files in /dev/shm.  So nothing there is followed or trusted: only a plain file
+with one link, with the user and mode that a server's file has, is looked at and removed, and it is
+opened relative to the folder.  The lock is held during the removal, and the name is checked once
+more before it.  As the folder is sticky, nobody but a file's owner can put another file in its
+place; a user other than root sees only their own files.
 """
 
 import contextlib
@@ -36,7 +35,7 @@ from pgflash.errors import PgflashError
 FOLDER = Path("/dev/shm")
 
 _NAME = re.compile(r"pgflash\.(\d{1,10})\.([0-9a-f]{1,16})\.([0-9a-f]{1,16})")
-#: A server that makes its memory locks it at once; before that it is empty.
+#: A server locks its memory as soon as it is created; before that it is empty.
 _MADE_WITHIN_S = 60.0
 #: Where packages put data directories.
 _USUAL = (
@@ -46,16 +45,16 @@ _USUAL = (
     "/var/lib/pgsql/*/data",
 )
 
-#: Of a file or directory: its device and inode.
+#: The device and inode of a file or directory.
 _Key = tuple[int, int]
 
 
 class MemoryState(StrEnum):
-    """Whether somebody needs it."""
+    """Whether a server needs it."""
 
     USED = "used"
     LEFT = "left over"
-    #: Not as a server makes it: never touched.
+    #: Not as a server creates it: never touched.
     STRANGE = "strange"
 
 
@@ -65,9 +64,9 @@ class CacheMemory:
 
     name: str
     user: str
-    #: "" if it was not found among those that are running or usual.
+    #: "" if it was not found among the running servers' and the usual directories.
     data_directory: str
-    #: What is known of it then.
+    #: What is known about the directory in that case.
     where: str
     size_bytes: int
     #: How long ago it was made.
@@ -75,7 +74,7 @@ class CacheMemory:
     state: MemoryState
     #: What is strange about it.
     why: str = ""
-    #: The processes that have it mapped, as far as they are seen here.
+    #: The processes that have it mapped, as far as they are visible here.
     pids: tuple[int, ...] = ()
 
 
@@ -92,7 +91,7 @@ def list_memory(directories: Iterable[Path] = ()) -> tuple[CacheMemory, ...]:
 
 
 def remove_memory(name: str) -> None:
-    """Remove what a server has left behind; refuse if one uses it, or if it is not a server's."""
+    """Remove a server's leftover memory; refuse if a server uses it, or if it is not a server's."""
     if _NAME.fullmatch(name) is None:
         raise PgflashError(f'"{name}" is no name of a cache\'s memory')
     with _open_folder() as folder, _opened(folder, name) as (file, status):
@@ -131,7 +130,7 @@ def _open_folder() -> Iterator[int]:
 def _opened(folder: int, name: str) -> Iterator[tuple[int, os.stat_result]]:
     """Open a server's memory, and nothing else."""
     try:
-        # What is no plain file is not even opened: that may wait, or be felt by others.
+        # Do not even open anything but a plain file: that may block, or others may notice it.
         before = os.stat(name, dir_fd=folder, follow_symlinks=False)
         _refuse_strange(name, before)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -157,7 +156,7 @@ def _refuse_strange(name: str, status: os.stat_result) -> None:
 
 
 def _strange(name: str, status: os.stat_result) -> str:
-    """Return in what something is otherwise than a server makes it."""
+    """Return how a file differs from one that a server creates."""
     found = _NAME.fullmatch(name)
     assert found is not None
     if not stat.S_ISREG(status.st_mode):
@@ -187,7 +186,7 @@ def _look(
             with _opened(folder, name) as (file, opened):
                 used = _is_used(file, opened, mapped)
         except PgflashError:
-            return None  # it has just gone, or is another now
+            return None  # it has just gone, or has been replaced
         state = MemoryState.USED if used else MemoryState.LEFT
     _user, device, inode = name.removeprefix("pgflash.").split(".")
     key = (int(device, 16), int(inode, 16))
@@ -205,7 +204,7 @@ def _look(
 
 
 def _is_used(file: int, status: os.stat_result, mapped: Mapping[_Key, list[int]]) -> bool:
-    """Say whether a server uses it; if not it is locked, and stays so until it is closed."""
+    """Say whether a server uses it; if not, lock it until it is closed."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -230,13 +229,13 @@ def _processes() -> Iterator[Path]:
 
 
 def _mapped() -> dict[_Key, list[int]]:
-    """Return which processes have memory of a cache mapped, as far as we may see that."""
+    """Return the processes that have a cache's memory mapped, as far as we may see that."""
     found: dict[_Key, list[int]] = {}
     for process in _processes():
         try:
             lines = (process / "maps").read_text(errors="replace").splitlines()
         except OSError:
-            continue  # gone, or not for us
+            continue  # gone, or not visible to us
         for line in lines:
             words = line.split(maxsplit=5)
             if len(words) == 6 and "/pgflash." in words[5]:
@@ -248,7 +247,7 @@ def _mapped() -> dict[_Key, list[int]]:
 
 
 def _directories(named: Iterable[Path]) -> dict[_Key, str]:
-    """Return data directories: those of running servers, those that are named, the usual ones."""
+    """Return data directories: of running servers, of the caller, and the usual ones."""
     found: dict[_Key, str] = {}
 
     def add(path: Path, text: str) -> None:
@@ -271,7 +270,7 @@ def _own_directory() -> Path | None:
 
 
 def _where(key: _Key) -> str:
-    """Say what is known of a directory by its device and inode."""
+    """Say what is known about a directory from its device and inode."""
     for mount in reversed(read_mounts(Machine())):
         with contextlib.suppress(OSError):
             if Path(mount.mount_point).stat().st_dev == key[0]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How much memory a process may have: the machine's, or less where a control group limits it.
+"""How much memory a process may have: the machine's, or less if a control group limits it.
 
-The same rules as in the server's library, extension/src/server/memory_limit.c, which says
-why; tests hold both to the same cases.
+The rules are those of the server's library, extension/src/server/memory_limit.c, which explains
+them; tests run both on the same cases.
 """
 
 import re
@@ -15,7 +15,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def memory_limit_bytes(machine: Machine | None = None, process: str = "self") -> int | None:
-    """Return what the control groups of a process leave it, or None if they limit nothing."""
+    """Return how much a process's control groups allow it, or None if they set no limit."""
     machine = machine or Machine()
     return min(_limits(machine, process), default=None)
 
@@ -36,7 +36,7 @@ def _limits(machine: Machine, process: str) -> Iterator[int]:
 def _of_hierarchy(
     machine: Machine, process: str, group: str, kind: str, option: str, name: str
 ) -> Iterator[int]:
-    """Yield the limits of a group and those around it, wherever its hierarchy is mounted."""
+    """Yield the limits of a group and of its ancestors, wherever its hierarchy is mounted."""
     for line in (machine.text(f"/proc/{process}/mountinfo") or "").splitlines():
         mounted, dash, rest = line.partition(" - ")
         words, (found, *more) = mounted.split(), rest.split() or [""]
@@ -48,7 +48,7 @@ def _of_hierarchy(
 
 
 def _below(group: str, part: str) -> PurePosixPath:
-    """Return the part of a group's path that is below the part of the hierarchy that is seen."""
+    """Return the part of a group's path below the visible part of the hierarchy."""
     path = PurePosixPath(group)
     if ".." in path.parts or not path.is_relative_to(part):
         return PurePosixPath()

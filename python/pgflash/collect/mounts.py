@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Which mount a path is on, from /proc/self/mountinfo.
 
-Mounts hide one another, bind mounts show a folder twice, and names hold escapes; so where
-the kernel is asked (a path of this machine), it says itself by which mount it went: fdinfo
-has the mount's number.  In a tree of a test, and where the path may not be opened, the mount
-with the longest fitting mount point is taken, of several the one mounted last.
+Mounts hide one another, bind mounts show a folder twice, and names contain escapes.  So for a path
+of this machine we ask the kernel: fdinfo has the number of the mount by which it opened the path.
+In a test's tree, and if the path may not be opened, we take the mount with the longest matching
+mount point; of several, the one mounted last.
 """
 
 import os
@@ -21,23 +21,23 @@ class Mount:
     """A line of mountinfo."""
 
     number: int
-    #: Major and minor number of the file system: major 0 is no block device.
+    #: Major and minor number of the file system; major 0 means no block device.
     device: str
     mount_point: str
     file_system: str
     source: str
-    #: Of the mount and of the file system, each once.
+    #: Options of the mount and of the file system, each once.
     options: tuple[str, ...]
 
 
 def read_mounts(machine: Machine) -> tuple[Mount, ...]:
-    """Return the mounts that this process sees; none where /proc does not tell."""
+    """Return the mounts that this process sees; none if /proc does not show them."""
     text = machine.text("/proc/self/mountinfo") or ""
     return tuple(mount for line in text.splitlines() if (mount := _mount(line)) is not None)
 
 
 def mount_of(machine: Machine, mounts: Sequence[Mount], path: str) -> Mount | None:
-    """Return the mount that an absolute path is on, or None if that cannot be told."""
+    """Return the mount that an absolute path is on, or None if that is unknown."""
     number = _number_by_kernel(path) if machine.root == Path("/") else None
     for mount in mounts:
         if mount.number == number:
@@ -90,5 +90,5 @@ def _mount(line: str) -> Mount | None:
 
 
 def _unescaped(word: str) -> str:
-    """Return a word with its octal escapes (of a blank, say) as what they stand for."""
+    """Return a word with its octal escapes (of a blank, for example) decoded."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What people call a relation: without its schema where that is public.
+"""The usual name of a relation: without its schema if that is public.
 
-A session of ours finds nothing in public (pgflash/session.py), so the server writes that
-schema out, which the sessions of most people need not.
+Our sessions do not have public in their search_path (pgflash/session.py), so the server writes that
+schema out, which most people's sessions do not need.
 """
 
 
 def short_name(written: str) -> str:
-    """Return a relation's name as the server wrote it for us, as most sessions write it."""
+    """Convert a relation's name from our sessions' form to that of most sessions."""
     return written.removeprefix("public.")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a stretch of time holds that the sampler remembers no longer: from the snapshots.
+"""A stretch of time that the sampler no longer remembers, from the snapshots.
 
-They keep what sessions did by the minute, and what was asked of relations from snapshot to
-snapshot.  A stretch gets of each minute and of each interval as much as the time that they share.
-Sessions are not kept, and of statements those only that were seen most.
+Snapshots keep what sessions did by the minute, and the requests to relations from snapshot to
+snapshot.  A stretch gets a part of each minute and of each interval in proportion to the time that
+they share.  Sessions are not kept, and of statements only those that were seen most.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ select min(p.taken_at), max(s.taken_at)
  where s.taken_at > %(begin)s and p.taken_at < %(end)s
 """
 
-#: A section's rows of the stretch, each with the interval that it is of.
+#: The rows of a section in the stretch, each with its interval.
 _ROWS = """
 with rows as (
     select p.taken_at as began, s.taken_at as ended, l.line,
@@ -89,19 +89,19 @@ select query_id, pg_catalog.left(query, %s) from {schema}.pgflash_snapshot_queri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldStretch:
-    """What the snapshots tell of a stretch."""
+    """What the snapshots show of a stretch."""
 
     stretch: Stretch
-    #: Of how many of its seconds there are snapshots.
+    #: For how many of its seconds there are snapshots.
     known_s: float
-    #: What was asked of relations, by their names.
+    #: The requests to relations, by the relations' names.
     files: Mapping[str, FileCount]
 
 
 def read_old_stretch(
     connection: Connection, server: LiveServer, *, begin: datetime, end: datetime
 ) -> OldStretch | None:
-    """Return what the snapshots around a stretch tell of it; None if there are none."""
+    """Return what the snapshots around a stretch show of it; None if there are none."""
     if not server.schema:
         return None
     values = {

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """Where a cluster keeps its parts: data, WAL, tablespaces, archive, temporary and cache files.
 
-The server says where its folders are; where a link of the data directory leads (pg_wal)
-only the file system says, to who may look.  What cannot be told has no path, and a reason.
+The server says where its folders are.  Where a link in the data directory leads (pg_wal), only the
+file system shows, to users who may look.  A place that cannot be found has no path, but a reason.
 
-Where WAL is archived to is a command of the user's, and no setting.  What copies %p to a
-path that ends in %f names its folder; a tool with a configuration of its own does not.
+WAL is archived by a command of the user's, not to a folder in a setting.  A command that copies %p
+to a path ending in %f shows its folder; a tool with its own configuration does not.
 """
 
 import csv
@@ -38,7 +38,7 @@ class Place:
     """Where a part of the cluster is."""
 
     part: str
-    #: As the server names it, absolute; "" if it is not known.
+    #: The absolute path that the server gives; "" if it is not known.
     path: str = ""
     #: Why it is not known.
     why: str = ""
@@ -79,7 +79,7 @@ def _places(
 
 
 def _folder(data: str, place: str) -> Place:
-    """Return a tablespace's folder; one made in place is named from the data directory on."""
+    """Return a tablespace's folder; an in-place tablespace is relative to the data directory."""
     path = str(PurePosixPath(data) / place) if data else place
     if not path.startswith("/"):
         return Place(part="", why="this role may not see data_directory")
@@ -99,7 +99,7 @@ def _wal(data: str) -> Place:
 
 
 def _temp(settings: Mapping[str, str], folders: Mapping[str, Place], home: str) -> Iterator[Place]:
-    """Yield where temporary files go: the tablespaces that are named, or the database's own."""
+    """Yield where temporary files go: the tablespaces named, or the database's default one."""
     names = [name for name in split_list(settings.get("temp_tablespaces", "")) if name in folders]
     for name in names or [home]:
         place = folders[name]
@@ -107,7 +107,7 @@ def _temp(settings: Mapping[str, str], folders: Mapping[str, Place], home: str) 
 
 
 def cache_places(setting: str) -> Iterator[Place]:
-    """Yield where the cache files are; one that is missing is asked for by its folder."""
+    """Yield where the cache files are; for a missing file, look at its folder."""
     for path in split_list(setting):
         yield Place(part="cache", path=path if _there(path) else str(Path(path).parent))
 
@@ -115,7 +115,7 @@ def cache_places(setting: str) -> Iterator[Place]:
 def _there(path: str) -> bool:
     try:
         return Path(path).exists()
-    except OSError:  # it may not be looked at
+    except OSError:  # we may not look at it
         return False
 
 
@@ -157,11 +157,11 @@ def _of_command(command: str) -> Iterator[Place]:
 
 
 def _is_target(word: str) -> bool:
-    """Tell a path of this machine that ends in the file's name."""
+    """Tell whether a word is a path on this machine that ends in the file's name."""
     return word.startswith("/") and word.endswith("/%f") and "%" not in word[:-3]
 
 
 def split_list(setting: str) -> tuple[str, ...]:
-    """Return the words of a setting that is a list: by commas, in double quotes if need be."""
+    """Return the items of a list setting: separated by commas, in double quotes if need be."""
     rows = list(csv.reader([setting], skipinitialspace=True))
     return tuple(word.strip() for row in rows for word in row if word.strip())

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Measuring a device: on a new file of its own, past the page cache, and leaving nothing.
+"""Measure a device with a new file, bypassing the page cache and leaving nothing behind.
 
-The file has no name: it is opened without one (O_TMPFILE), or loses it at once, so that not
-even a killed probe leaves it behind, and nothing that exists is ever opened.  It is written
-with random bytes first, since drives that compress would read zeros from memory; that is
-the sequential write.  Then it is read in order, read at random at several depths, and 8 kB
-are written and synced one after the other, as commits do.
+The file has no name: it is opened without one (O_TMPFILE), or loses it at once, so that not even a
+killed probe leaves it behind, and no existing file is ever opened.  It is first written with random
+bytes, since drives that compress would read zeros from memory; this is also the sequential write
+test.  Then it is read in order, and read at random at several depths.  Finally 8 kB are written and
+synced again and again, as commits do.
 
-Reads and writes are O_DIRECT.  A file system that refuses it would have its page cache
-measured, so it is refused in turn.  What a controller or a hypervisor caches cannot be
-told from the drive: a file larger than such a cache helps (`--size`).
+Reads and writes use O_DIRECT. A file system that refuses it is refused in turn: we would measure
+its page cache.  We cannot see what a controller or a hypervisor caches; a file larger than such a
+cache helps (`--size`).
 
-Depth n is n threads that each have one request under way.  Python starts some tens of
-thousands of requests a second; where fio is installed it does the random reads, and the
-result says so.  Every step ends in time: its loops look at the clock between requests.
+Depth n means n threads with one request each.  Python starts some tens of thousands of requests a
+second; if fio is installed, it does the random reads, and the result says so.  Every step ends in
+time: its loops check the clock between requests.
 """
 
 import contextlib
@@ -39,17 +39,17 @@ STREAM_BYTES = 2**20
 STREAMS = 4
 DEPTHS = (1, 4, 16, 32)
 
-#: A smaller file would be measured from the device's own memory.
+#: A smaller file would be read from the device's own memory.
 SIZE_MIN = 16 * 2**20
-#: Stays free beside the file.
+#: Space to leave free beside the file.
 SPARE_BYTES = 64 * 2**20
-#: Writing the file may take so many times as long as another step, then it is as large as it is.
+#: Writing the file may take this many times as long as another step; then it stays that size.
 _WRITE_STEPS = 10
-#: Commits go round in a part of the file, as WAL does in its segments.
+#: Commits cycle through a part of the file, as WAL does through its segments.
 _SYNC_BYTES = 16 * 2**20
 _RANDOM_BYTES = 8 * 2**20
 
-#: Hears the title of each step and about how long it takes.
+#: Receives the title of each step and about how long it takes.
 Tell = Callable[[str, float], None]
 
 
@@ -59,7 +59,7 @@ class ProbeError(PgflashError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A probe under way."""
+    """A probe in progress."""
 
     opened: int
     size_bytes: int
@@ -84,7 +84,7 @@ def probe(
     use_fio: bool = True,
     tell: Tell = lambda _title, _expected_s: None,
 ) -> Probe:
-    """Measure the device that a folder is on, with a file of SIZE_BYTES, SECONDS a step."""
+    """Measure the device that a folder is on, with a file of SIZE_BYTES, SECONDS for each step."""
     _check(folder, size_bytes)
     with _file(folder) as opened:
         run = _Run(opened=opened, size_bytes=size_bytes, seconds=seconds, stop=threading.Event())
@@ -152,7 +152,7 @@ def _check(folder: Path, size_bytes: int) -> None:
 
 
 def is_folder(folder: Path) -> bool:
-    """Tell whether it is a folder that is seen; one that may not be seen is none."""
+    """Tell whether it is a visible folder; an inaccessible one counts as none."""
     try:
         return folder.is_dir()
     except OSError:
@@ -174,9 +174,9 @@ def _file(folder: Path) -> Iterator[int]:
 
 def _open(folder: Path, how: int) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | how
-    with contextlib.suppress(OSError):  # not every file system makes files without a name
+    with contextlib.suppress(OSError):  # not every file system can create a file without a name
         return os.open(folder, flags | os.O_TMPFILE, 0o600)
-    # Opened once, when it is made: whoever else may write to the folder could put a link there.
+    # Keep the folder open from the file's creation on: another user of it could put a link there.
     above = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         name = f".pgflash-probe-{secrets.token_hex(6)}"
@@ -184,7 +184,7 @@ def _open(folder: Path, how: int) -> int:
             flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             return os.open(name, flags, 0o600, dir_fd=above)
         finally:
-            # One that refuses direct I/O has made it nevertheless.
+            # A file system that refuses direct I/O has created the file nevertheless.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=above)
     finally:
@@ -192,7 +192,7 @@ def _open(folder: Path, how: int) -> int:
 
 
 def _refusal(folder: Path, error: OSError) -> PgflashError:
-    """Tell a file system without direct I/O from a folder that may not be written."""
+    """Tell a file system without direct I/O from a folder that we may not write to."""
     with contextlib.suppress(OSError):
         os.close(_open(folder, 0))
         return ProbeError(
@@ -209,7 +209,7 @@ def _refusal(folder: Path, error: OSError) -> PgflashError:
 
 
 def _write(run: _Run) -> tuple[int, float]:
-    """Write the file from its beginning; return how much of it, and bytes a second."""
+    """Write the file from its beginning; return the bytes written, and bytes a second."""
     source = _random_bytes()
     turn = _Turns(run.size_bytes // STREAM_BYTES)
     begin = time.monotonic()
@@ -217,14 +217,14 @@ def _write(run: _Run) -> tuple[int, float]:
 
     def work(_number: int) -> None:
         while run.goes_on(until) and (place := turn.next()) is not None:
-            # Each piece begins elsewhere in the bytes, so that no two are the same.
+            # Each piece begins elsewhere in the random bytes, so that no two are the same.
             shift = place * 4096 % _RANDOM_BYTES
             _write_whole(run.opened, source[shift : shift + STREAM_BYTES], place * STREAM_BYTES)
 
     _in_threads(run, STREAMS, work)
     os.fdatasync(run.opened)
     took = time.monotonic() - begin
-    # Whoever took a turn finished it, so what was written has no holes.
+    # Every turn that was taken was finished, so what was written has no holes.
     written = turn.taken * STREAM_BYTES
     if written < SIZE_MIN:
         raise ProbeError(
@@ -280,7 +280,7 @@ def _read_at_random(run: _Run, depth: int) -> DepthPoint:
 
 
 def _sync(run: _Run) -> list[float]:
-    """Write 8 kB and sync them, one after the other, over what is written already."""
+    """Write 8 kB and sync them, again and again, over what is already written."""
     page = mmap.mmap(-1, BLOCK_BYTES)
     page.write(os.urandom(BLOCK_BYTES))
     places = min(run.size_bytes, _SYNC_BYTES) // BLOCK_BYTES
@@ -298,7 +298,7 @@ def _sync(run: _Run) -> list[float]:
 
 
 class _Turns:
-    """Hands out places in order, to many threads, once or again and again."""
+    """Hands out positions in order to many threads, once or cyclically."""
 
     def __init__(self, count: int, *, again: bool = False) -> None:
         self.taken = 0
@@ -315,7 +315,7 @@ class _Turns:
 
 
 def _random_bytes() -> memoryview:
-    """Return bytes that do not compress, aligned to a page as direct I/O wants them."""
+    """Return bytes that do not compress, aligned to a page as direct I/O requires."""
     area = mmap.mmap(-1, _RANDOM_BYTES + STREAM_BYTES)
     for _chunk in range(len(area) // STREAM_BYTES):
         area.write(os.urandom(STREAM_BYTES))
@@ -329,7 +329,7 @@ def _write_whole(opened: int, piece: memoryview, place: int) -> None:
 
 
 def _in_threads(run: _Run, count: int, work: Callable[[int], None]) -> None:
-    """Run work in threads until all have ended; what one of them raises ends them all."""
+    """Run work in threads until all have ended; an exception in one of them ends them all."""
     errors: list[BaseException] = []
 
     def guarded(number: int) -> None:
@@ -345,7 +345,7 @@ def _in_threads(run: _Run, count: int, work: Callable[[int], None]) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    except BaseException:  # Ctrl-C: nobody may use the file when it is closed
+    except BaseException:  # Ctrl-C: no thread may use the file once it is closed
         run.stop.set()
         for thread in threads:
             if thread.ident is not None:

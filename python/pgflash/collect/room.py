@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How large the parts of a database are: what an advice on their place has to know.
+"""The sizes of a database's parts, which advice on their place needs.
 
-Sizes of tables and their TOAST tables together (they move together), of indexes alone, by
-the names that reports have.  Only of the database that the session is in; the server's own
-catalogs are left out, nobody moves them.
+A table and its TOAST table count together (they move together), and each index alone, under the
+names that reports use.  Only the session's own database is covered; the system catalogs are left
+out, since nobody moves them.
 """
 
 from collections.abc import Mapping
@@ -37,9 +37,9 @@ select (select sum(pg_catalog.pg_database_size(oid)) from pg_catalog.pg_database
 class Room:
     """What takes room on a server's devices."""
 
-    #: By database and name, as reports have it.
+    #: By database and name, as in reports.
     sizes: Mapping[tuple[str, str], float]
-    #: Tablespaces of those that are not in their database's own.
+    #: The tablespaces of relations that are not in their database's default one.
     tablespaces: Mapping[tuple[str, str], str]
     database_bytes: float
     shared_buffers_bytes: float
@@ -50,7 +50,7 @@ class Room:
 
 
 def server_room(connection: Connection) -> Room:
-    """Ask a server how large its parts are."""
+    """Query the sizes of a server's parts."""
     with said("ask for the sizes of relations"):
         rows = connection.execute(_RELATIONS).fetchall()
         server = connection.execute(_SERVER).fetchone()

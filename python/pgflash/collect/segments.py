@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What was asked of which relation's files: the extension's counts, and the names of relations.
+"""Requests to each relation's files: the extension's counts, and the relations' names.
 
-Counts are by file and looked up nowhere, and only those are told that changed since the last look,
-which is fast; names are asked for of those few files that are shown.  A file of another database
-has no name here but its number.
+The extension counts by file without looking up names, and reports only the files that changed since
+the last look, which is fast; we look up the names of only the few files that are shown.  A file of
+another database has only its number as a name here.
 """
 
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ from pgflash.collect.names import short_name
 from pgflash.model.live import FileChange, FileKey, LiveServer
 from pgflash.session import Connection, said
 
-#: What pgflash.account_relations holds by default, and more: what is beyond is left out, those that
-#: cost most time since the server started are told first.
+#: More than pgflash.account_relations holds by default. Files beyond this are left out; the files
+#: that cost most time since the server started come first.
 FILES_MAX = 20_000
 
 _CHANGES = """
@@ -41,15 +41,15 @@ select key.tablespace, key.database, key.number,
 
 
 class FileReader:
-    """Asks over one session what changed since it last asked."""
+    """Reports over one session what changed since its last read."""
 
     def __init__(self, connection: Connection) -> None:
-        """Have asked for nothing yet."""
+        """Start without having read anything."""
         self._connection = connection
         self._mark: int | None = None
 
     def read(self, server: LiveServer) -> list[FileChange]:
-        """Return all files at first, and then those of which something was asked."""
+        """Return all files at first, and then those with new requests."""
         query = sql.SQL(_CHANGES).format(
             schema=sql.SQL(server.schema), since=sql.Placeholder(), limit=sql.Literal(FILES_MAX)
         )
@@ -64,7 +64,7 @@ class FileReader:
 
 
 def name_files(connection: Connection, keys: Iterable[FileKey]) -> dict[FileKey, str]:
-    """Return what people call the relations that have these files."""
+    """Return the usual names of the relations that have these files."""
     asked = list(keys)
     with said("ask for names of relations"):
         rows = connection.execute(_NAMES, tuple(map(list, zip(*asked, strict=True)))).fetchall()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the server is set to, for the rules of the doctor; nothing is changed."""
+"""The server's settings, for the rules of the doctor; nothing is changed."""
 
 from pgflash.model.doctor import ServerSettings, TablespaceSettings
 from pgflash.session import Connection, said
@@ -40,7 +40,7 @@ select spcname, spcoptions from pg_catalog.pg_tablespace where spcname <> 'pg_gl
 
 
 def read_server(connection: Connection) -> ServerSettings:
-    """Return what the server is set to, as far as this role may see it."""
+    """Return the server's settings, as far as this role may see them."""
     with said("read the server's settings"):
         rows = connection.execute(_SETTINGS, (_NAMES,)).fetchall()
         tablespaces = connection.execute(_TABLESPACES).fetchall()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What stock PostgreSQL shows, section by section: a query each.
+"""What stock PostgreSQL shows, section by section, with one query each.
 
 The extension keeps the same sections (extension/src/snapshot/snapshot_sections.c), under the same
 names; docs/reference/snapshots.md lists them.
@@ -25,30 +25,31 @@ class DeltaColumn:
     """A counter of a section of kind delta."""
 
     name: str
-    #: Its name in the server, in newer and older versions.
+    #: The counter's name in the server, in newer and older versions.
     sources: tuple[str, ...]
-    #: Rows with much of it are kept one by one.
+    #: Rows with the most of it are kept one by one.
     ranked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaSection:
-    """A section of kind delta: many rows, of which those with most are kept."""
+    """A section of kind delta: many rows, of which the top ones are kept."""
 
     name: str
     query: str
     keys: tuple[str, ...]
-    #: The keys' names in the section; empty: they are no part of it.
+    #: The keys' names in the section; if empty, the keys are not part of it.
     key_names: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     columns: tuple[DeltaColumn, ...]
     birth: str = ""
     limit: int
-    #: The label of the row that holds all others.
+    #: The label of the row that sums up all others.
     other: tuple[str | None, ...]
 
 
-#: Commands and connections may hold passwords: only that they changed is kept.
+#: Commands and connection strings may hold passwords: for them only the fact that they changed is
+#: kept.
 _SETTINGS = """
 select name,
        case when name in ('primary_conninfo', 'archive_command', 'restore_command',
@@ -83,8 +84,8 @@ select pg_catalog.version() as version,
          where backend_type = 'client backend') a
 """
 
-#: When counting began.  A crash takes the counters, but not the postmaster; the checkpointer
-#: is as old as the counters are.
+#: When counting began. A crash resets the counters without restarting the postmaster; the
+#: checkpointer is as old as the counters are.
 STARTED = """
 select coalesce(min(backend_start), pg_catalog.pg_postmaster_start_time())
   from pg_catalog.pg_stat_activity where backend_type = 'checkpointer'
@@ -136,7 +137,7 @@ select pg_catalog.quote_ident(n.nspname)
  where e.extname = 'pg_stat_statements'
 """
 
-#: Its schema is put in.
+#: The schema of pg_stat_statements is filled in.
 STATEMENTS = DeltaSection(
     name="statements",
     query="select * from {schema}.pg_stat_statements(false) where queryid is not null",
@@ -170,8 +171,8 @@ select distinct on (queryid) queryid, pg_catalog.left(query, 4000)
  where queryid = any(%s) and query is not null
 """
 
-#: pg_statio_all_tables and its kin join tables, indexes and TOAST for every row; this is
-#: what they show, in one pass.
+#: pg_statio_all_tables and the like join tables, indexes and TOAST for every row; this returns the
+#: same figures in one pass.
 RELATIONS = DeltaSection(
     name="relations",
     query="""
@@ -197,7 +198,7 @@ select c.oid, pg_catalog.current_database() as database, n.nspname as schema, c.
     other=(None, None, "other", None, None, None),
 )
 
-#: What only the extension has, and what it is.
+#: Sections that only the extension has, and what they are.
 EXTENSION_ONLY = {
     "io": "exact counts and times of file calls",
     "io_histogram": "histograms of file calls",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """What sessions did in a stretch of time: top waits, statements, sessions.
 
-From the sampler's memory, which holds some minutes; so it is asked for soon, or not at all.
-Texts of statements are pg_stat_statements' own, as this session's role may see them.
+The source is the sampler's memory, which holds some minutes, so a stretch has to be read soon or
+not at all. Texts of statements come from pg_stat_statements, as far as this session's role may see
+them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -102,13 +103,13 @@ Spent = dict[str, dict[str, float]]
 
 
 def add_spent(spent: Spent, name: str, wait_class: str, seconds: float) -> None:
-    """Add time that was spent on something, in a class of waits."""
+    """Add time spent on something in a wait class."""
     classes = spent.setdefault(name, {})
     classes[wait_class] = classes.get(wait_class, 0.0) + float(seconds)
 
 
 def top_spent(spent: Spent, total: float, details: Mapping[str, str]) -> tuple[StretchRow, ...]:
-    """Return what most time was spent on."""
+    """Return the things on which most time was spent."""
     ranked = sorted(spent.items(), key=lambda one: -sum(one[1].values()))[:ROWS_MAX]
     return tuple(
         StretchRow(
@@ -144,7 +145,7 @@ def _stretch(
 
 
 def _texts(connection: Connection, ids: Iterable[int]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the statements' texts by identifier, and why there are none."""
+    """Return the statements' texts by identifier and, if there are none, why."""
     found = connection.execute(_STATEMENTS).fetchone()
     if found is None:
         database = connection.info.dbname

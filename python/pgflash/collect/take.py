@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Taking a snapshot from outside: every section, or the reason why it is missing."""
+"""Take a snapshot from outside: every section, or the reason why it is missing."""
 
 import os
 import time
@@ -25,7 +25,7 @@ _MAY_SEE = "select pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'us
 
 @dataclass(slots=True, kw_only=True)
 class _Taking:
-    """A snapshot as far as it got."""
+    """A snapshot that is being taken."""
 
     connection: Connection
     last: LastSnapshot | None
@@ -36,7 +36,7 @@ class _Taking:
 
 
 def system_identifier(connection: Connection) -> str:
-    """Return what tells a cluster from others; also checks the rights that are needed."""
+    """Return the cluster's identifier; this also checks the rights that are needed."""
     with said("ask for the server's statistics"):
         may, role = _row(connection, _MAY_SEE)
         if not may:
@@ -50,7 +50,7 @@ def system_identifier(connection: Connection) -> str:
 
 
 def collect(connection: Connection, last: LastSnapshot | None, *, cluster: str) -> NewSnapshot:
-    """Take a snapshot; LAST is what its deltas begin at."""
+    """Take a snapshot; its deltas begin at LAST."""
     begin = time.monotonic()
     with said("read the server's statistics"):
         (started_at,) = _row(connection, stock.STARTED)
@@ -88,11 +88,11 @@ def collect(connection: Connection, last: LastSnapshot | None, *, cluster: str) 
 
 
 def _attempt(taking: _Taking, name: str, take: Callable[[], object]) -> None:
-    """Take a section, or note why it cannot be had."""
+    """Take a section, or note why it is missing."""
     try:
         take()
     except (psycopg.errors.QueryCanceled, psycopg.OperationalError):
-        raise  # the session's end, not the section's
+        raise  # the session has ended, not only this section
     except psycopg.Error as error:
         taking.missing[name] = error.diag.message_primary or str(error)
 
@@ -135,7 +135,7 @@ def _take_server(taking: _Taking, *, local: bool) -> None:
 
 
 def _take_host(taking: _Taking) -> bool:
-    """Take the machine's figures if it is the server's; say whether it is."""
+    """Take the machine's figures if the server runs on it; say whether it does."""
     reason = why_not_local(taking.connection)
     if not reason:
         try:
@@ -235,12 +235,12 @@ def _columns(cursor: "psycopg.Cursor[tuple[Any, ...]]") -> tuple[str, ...]:
 
 
 def _short(value: float) -> int | float:
-    """Return a number to a millionth, which is a nanosecond of milliseconds."""
+    """Round a number to a millionth: of milliseconds, that is a nanosecond."""
     return int(value) if value == int(value) else round(value, 6)
 
 
 def _plain(value: object) -> Value:
-    """Return a value of the server as JSON has it."""
+    """Convert a value of the server to its JSON form."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

@@ -21,7 +21,7 @@ class OpenStore(SnapshotStore, Protocol):
     """A store that is closed at the end of its block."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -30,5 +30,5 @@ class OpenStore(SnapshotStore, Protocol):
 
 
 def open_store(*, dsn: str | None = None, path: Path | None = None) -> OpenStore:
-    """Open a store to be read: a file, or else a database (an empty DSN: the environment's)."""
+    """Open a store for reading: a file, or else a database (an empty DSN: the environment's)."""
     return PgStore(dsn or "") if path is None else FileStore.open(path)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Snapshots in a file: SQLite, with the tables that the extension has in the database.
+"""Snapshots in a file: SQLite, with the same tables as the extension has in the database.
 
-Contents are JSON, compressed.  The file belongs to one cluster: the first snapshot says
-which, and those of another are refused.  Whoever adds a snapshot holds the file's write
-lock from reading what the last one remembers until the new one is complete, so two at
-once take turns, and one that fails or is killed leaves the file as it was.
+Contents are compressed JSON. The file belongs to one cluster: the first snapshot decides which, and
+snapshots of another are refused.  A process that adds a snapshot holds the file's write lock from
+the time it reads what the last snapshot remembers until the new one is complete.  So two at once
+take turns, and one that fails or is killed leaves the file unchanged.
 
-SQLite looks for what a kill left by names beside the file, so whoever may make files there
-may have them written to it.  Root uses no file of which that is true.
+SQLite looks beside the file, by name, for what a killed process left.  So anybody who may create
+files there can have their content written into the file.  Root refuses a file in such a folder.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ from pgflash.model.snapshot import (
 )
 from pgflash.trusted import ROOT, ChangeableError, opened_parent
 
-#: "pgfl": what tells our files from other SQLite databases.
+#: "pgfl": tells our files from other SQLite databases.
 _APPLICATION_ID = 0x7067666C
 
-#: How long somebody else may hold the write lock: a snapshot takes a second or so.
+#: How long another process may hold the write lock: a snapshot takes about a second.
 LOCK_WAIT_S = 30.0
 
 _TABLES = """
@@ -85,7 +85,7 @@ class FileStore:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Open a file, which is made if it does not exist."""
+        """Open a file; create it if it does not exist."""
         return cls._connected(path)
 
     @classmethod
@@ -104,10 +104,10 @@ class FileStore:
         return store
 
     def _prepare(self) -> None:
-        """Check what the file is; make its tables if it is new."""
+        """Check what the file is; create its tables if it is new."""
         if self._pragma("application_id") == 0 and self._is_empty():
             with self._transaction():
-                if self._is_empty():  # nobody was faster
+                if self._is_empty():  # no other process was faster
                     for statement in _TABLES.split(";\n"):
                         self._connection.execute(statement)
                     self._connection.execute(f"pragma application_id = {_APPLICATION_ID}")
@@ -132,7 +132,7 @@ class FileStore:
 
     @property
     def name(self) -> str:
-        """What people call this store."""
+        """The name that people know this store by."""
         return f'"{self._path}"'
 
     # ---- reading
@@ -177,13 +177,13 @@ class FileStore:
 
     @contextlib.contextmanager
     def adding(self, system_identifier: str) -> Iterator[LastSnapshot | None]:
-        """Hold the file while a snapshot of this cluster is collected; yield the last one."""
+        """Hold the write lock while a snapshot of this cluster is collected; yield the last one."""
         with self._transaction():
             self._check_owner(system_identifier)
             yield self._last()
 
     def add(self, new: NewSnapshot) -> int:
-        """Keep a snapshot; only inside adding().  Return its id."""
+        """Keep a snapshot, only inside adding(), and return its id."""
         cursor = self._execute(
             "insert into snapshots (taken_at, started_at, previous_id, took_ms, origin, "
             "server_version_num, extension_version) values (?, ?, ?, ?, ?, ?, '')",
@@ -222,14 +222,14 @@ class FileStore:
         return snapshot_id
 
     def drop(self, before: datetime) -> int:
-        """Drop the snapshots that are older; return how many they were."""
+        """Drop older snapshots; return how many there were."""
         moment = before.timestamp()
         with self._transaction():
             self._execute("delete from snapshot_queries where used_at < ?", moment)
             return self._execute("delete from snapshots where taken_at < ?", moment).rowcount
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -295,7 +295,7 @@ class FileStore:
 
 
 def _refuse_changeable(path: Path) -> None:
-    """Refuse to be root in a folder where others make files."""
+    """Refuse, as root, a file in a folder where other users can create files."""
     if os.geteuid() != 0:
         return
     try:
@@ -308,12 +308,12 @@ def _refuse_changeable(path: Path) -> None:
             "to.",
         ) from error
     except OSError:
-        return  # SQLite says what is wrong
+        return  # SQLite reports what is wrong
 
 
 @contextlib.contextmanager
 def _said(what: str) -> Iterator[None]:
-    """Say what SQLite said no to."""
+    """Report what SQLite refused."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Snapshots in the tables of the extension.
 
-Read with the rights of whoever asks: pg_monitor, or any role that was granted SELECT on
-them.  The extension may be in any schema, which is asked for once.
+They are read with the rights of the connected role: pg_monitor, or any role with SELECT on them.
+The extension may be in any schema, which is looked up once.
 """
 
 import re
@@ -41,7 +41,7 @@ _HEAD = (
 
 
 class PgStore:
-    """The snapshots that a server keeps itself."""
+    """The snapshots that a server itself keeps."""
 
     def __init__(self, dsn: str) -> None:
         """Connect to the database that keeps them."""
@@ -54,7 +54,7 @@ class PgStore:
 
     @property
     def name(self) -> str:
-        """What people call this store."""
+        """The name that people know this store by."""
         return f'database "{self._connection.info.dbname}"'
 
     @property
@@ -63,13 +63,13 @@ class PgStore:
         return self._connection
 
     def take(self) -> int:
-        """Have the server take a snapshot; return its number."""
+        """Let the server take a snapshot; return its number."""
         with said("take a snapshot"):
             rows = self._query("select {schema}.pgflash_snapshot()")
         return int(rows[0][0])
 
     def drop(self, before: datetime) -> int:
-        """Drop the snapshots that are older; return how many they were."""
+        """Drop older snapshots; return how many there were."""
         with said("drop snapshots", hint=_MAY_DROP):
             rows = self._query("select {schema}.pgflash_snapshot_drop(%s::timestamptz)", before)
         return int(rows[0][0])
@@ -118,7 +118,7 @@ class PgStore:
         return dict(rows)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -149,7 +149,7 @@ def _head(row: tuple[Any, ...]) -> SnapshotHead:
 
 
 def _schema(connection: Connection) -> str:
-    """Return the extension's schema, or raise if its snapshots are not to be had."""
+    """Return the extension's schema, or raise if its snapshots are not available."""
     with said("look for the extension"):
         found = connection.execute(_EXTENSION).fetchone()
     database = connection.info.dbname
