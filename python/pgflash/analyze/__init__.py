@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""From snapshots to a report: periods, DB time and its parts, tables, findings, comparison.
+"""Turn snapshots into a report: periods, DB time and its parts, tables, findings, comparison.
 
     period = make_period(store, begin_id, end_id)
     report = make_report(period)
     comparison = compare(report_of_one_period, report_of_another)
 
-All of it is arithmetic: sections in, model objects out; nothing is read but what a store
-hands over, and there is no clock.  The order of the rooms within:
+All of it is arithmetic: sections in, model objects out.  It reads only what a store provides, and
+uses no clock.  The modules in their order:
 
     sections        subtract and add up
     period          intervals between snapshots; refuses restarts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The report on a period: all its tables, and what they say in sentences."""
+"""The report on a period: all its tables, and their meaning in sentences."""
 
 import pgflash
 from pgflash.analyze.cache import flash_cache
@@ -34,9 +34,9 @@ from pgflash.model.snapshot import parse_time
 
 
 def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
-    """Return everything that is said about a period.
+    """Return the whole report on a period.
 
-    Rankings have ROWS_MAX rows, or all with None, as a comparison wants them.
+    Rankings have ROWS_MAX rows, or all of them with None, which a comparison needs.
     """
     found, points = db_time(period), steps(period)
     tables = (
@@ -78,7 +78,7 @@ def make_report(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> AwrReport:
 
 
 def period_head(period: Period) -> PeriodHead:
-    """Return which period of which server it is."""
+    """Return the period and its server."""
     server = next(iter(period.gauge("server")), {})
     started_at = server.get("started_at")
     return PeriodHead(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The table of the flash cache: its counters, under Oracle's names too."""
+"""The table of the flash cache: its counters, also under Oracle's names."""
 
 from pgflash.analyze.grid import figure, missing, ratio, text
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number
 from pgflash.model.awr import ReportTable, Row, RowMark, Unit
 
-#: Counters of pgflash_cache in the order of the table, and what Oracle calls the like.
+#: Counters of pgflash_cache in the order of the table, with the similar statistic of Oracle.
 COUNTERS = (
     ("hits", "physical read flash cache hits"),
     ("misses", ""),
@@ -47,7 +47,7 @@ _COLUMNS = (
     text("oracle_name", "Oracle's name"),
 )
 
-#: What a block read from a data file was, each one of these.
+#: Every block read from a data file is counted as one of these.
 _READS = ("hits", "misses", "page_cache_reads", "bypass_reads")
 
 

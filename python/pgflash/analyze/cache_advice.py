@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """What other sizes of the flash cache would bring, in the times of a period.
 
-The hit ratios and the requests are of the last hours, as pgflash_cache_advice has them.
-What a hit saves is of the period, if its clients read enough from disk and from flash: an
-hour ago the load, or the disk, may have been another one.
+The hit ratios and the requests are those of the last hours, from pgflash_cache_advice. The time
+saved by a hit is that of the period, provided that its clients read enough from disk and from
+flash: an hour ago the load, or the disk, may have been different.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,17 +36,17 @@ _COLUMNS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheAdvice:
-    """The rows of the advice, the smallest size first, and what a block takes."""
+    """The rows of the advice, the smallest size first, and how long a block takes."""
 
     rows: Sequence[Mapping[str, Value]]
-    #: Milliseconds; None: not known.
+    #: In milliseconds; None if not known.
     disk_ms: float | None
     flash_ms: float | None
     flash_assumed: bool
 
 
 def cache_advice(period: Period) -> CacheAdvice:
-    """Return the advice as it stood at the end; without rows if there is none."""
+    """Return the advice as of the end; without rows if there is none."""
     records = sorted(period.gauge("advice"), key=lambda one: number(one.get("size_bytes")))
     first = records[0] if records else {}
     own_disk_ms, own_flash_ms = _block_ms(period, "disk"), _block_ms(period, "flash")
@@ -93,7 +93,7 @@ def flash_cache_advice(period: Period) -> ReportTable:
 
 
 def _taken(advice: CacheAdvice) -> str:
-    """Return what the waiting saved is computed from."""
+    """Return how the saved wait is computed."""
     if advice.disk_ms is None or advice.flash_ms is None:
         return ""
     assumed = " (assumed)" if advice.flash_assumed else ""
@@ -104,7 +104,7 @@ def _taken(advice: CacheAdvice) -> str:
 
 
 def _block_ms(period: Period, source: str) -> float | None:
-    """Return how long clients waited for a block from there; None if they read few."""
+    """Return how long clients waited for a block from a source; None if they read few."""
     reads = [
         one
         for one in period.records("io")

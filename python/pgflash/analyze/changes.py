@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What changed within the period, and what could not be had: settings, missing sections."""
+"""What changed within the period, and what is missing: settings, absent sections."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from pgflash.analyze.sections import Reset
 from pgflash.model.awr import ReportTable, Row
 from pgflash.model.snapshot import MISSING, Value
 
-#: What the report lacks without a section; the others are named as they are.
+#: What the report lacks without a section; sections not listed here are named as they are.
 _LACKS = {
     "io": "exact waits for I/O, by source",
     "io_histogram": "histograms of latency",
@@ -64,9 +64,9 @@ def settings(period: Period) -> ReportTable:
 
 
 def _was_set(record: Mapping[str, Value]) -> bool:
-    """Tell whether a setting was chosen for the server.
+    """Tell whether somebody chose a setting for the server.
 
-    Neither made up by the server itself, nor one of the session that took the snapshot.
+    Neither computed by the server itself, nor set by the session that took the snapshot.
     """
     if str(record.get("name")).startswith("pgflash."):
         return True
@@ -121,7 +121,7 @@ def settings_changed(period: Period) -> ReportTable:
 
 
 def missing_table(period: Period) -> ReportTable:
-    """Return what this report lacks, why, and which counters began anew within it."""
+    """Return what this report lacks, why, and which counters began anew within the period."""
     columns = (
         text("section", "Section"),
         text("reason", "Why"),

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Two periods side by side: what changed, the most first, and what is new or gone.
+"""Two periods side by side: the largest changes first, and what is new or gone.
 
-Periods differ in length and in load, so totals are compared as rates and shares; times of
-a call and times per transaction compare as they are.  Rows of one unit are ranked by how
-much they changed, rows of different units by how many times.
+Periods differ in length and in load, so totals are compared as rates and shares; times per call and
+per transaction are compared as they are.  Rows of one unit are ranked by the amount of change, rows
+of different units by its factor.
 
-A report shows the first rows of a ranking and the rest in one.  What one period has among
-its first rows and the other has not may be among that rest: its cell is empty then, and
-it is called new or gone only where the other period's table was complete.  So reports
-that are to be compared are best made with every row (make_report(period, rows_max=None)).
+A report shows the first rows of a ranking, and the rest in one row.  A row that only one period
+shows may be part of the other's rest: the other cell is then empty, and the row is called new or
+gone only if the other period's table was complete.  So reports for a comparison are best made with
+every row (make_report(period, rows_max=None)).
 """
 
 import math
@@ -34,7 +34,7 @@ from pgflash.model.awr import (
 #: Rows of a table of the comparison; those that changed least are left out.
 ROWS_MAX = 30
 
-#: What a total becomes when it is divided by its period's length.
+#: The unit of a total after division by its period's length.
 _RATE = {
     Unit.COUNT: Unit.PER_SECOND,
     Unit.BYTES: Unit.BYTES_PER_SECOND,
@@ -42,7 +42,7 @@ _RATE = {
     Unit.MILLISECONDS: Unit.SESSIONS,
 }
 
-#: Units whose numbers depend on how long a period was.
+#: Units whose totals depend on the length of a period.
 _TOTALS = frozenset({Unit.COUNT, Unit.BYTES, Unit.SECONDS})
 
 
@@ -51,9 +51,9 @@ class Compared:
     """How a table is compared: by which columns; the first one ranks."""
 
     columns: tuple[str, ...]
-    #: Of those: totals, to be divided by the period's length.
+    #: The columns among them that are totals, to be divided by the period's length.
     rates: frozenset[str] = frozenset()
-    #: Words, which are the same or not.
+    #: Cells are words, which are either equal or not.
     words: bool = False
     #: Keep the order of the rows.
     ordered: bool = False
@@ -149,9 +149,9 @@ def _notes(how: Compared, rows: Sequence[Row]) -> list[str]:
 
 
 def _shared(how: Compared, one: ReportTable, other: ReportTable) -> Compared:
-    """Return how to compare by the columns that both tables have.
+    """Return how to compare two tables by the columns that both have.
 
-    A server without the extension has other columns, as PostgreSQL itself counts.
+    A server without the extension has other columns, since PostgreSQL itself counts.
     """
     names = {column.name for column in one.columns} & {column.name for column in other.columns}
     return replace(how, columns=tuple(name for name in how.columns if name in names))
@@ -216,7 +216,7 @@ def _row(
     elapsed_s: tuple[float, float],
     mark: RowMark,
 ) -> tuple[float, Row] | None:
-    """Return a row and how much it changed; None if it has nothing to compare."""
+    """Return a row and the size of its change; None if it has nothing to compare."""
     cells: list[Cell] = list(key)
     weight = 0.0
     for name in how.columns:
@@ -229,7 +229,7 @@ def _row(
                 return None
             cells += pair
             continue
-        # What is new was not there before: nothing of it, rather than nobody knows.
+        # A new row did not exist before: its earlier value is zero, not unknown.
         for side, absent in ((0, RowMark.NEW), (1, RowMark.GONE)):
             if mark is absent and pair[1 - side] is not None:
                 pair[side] = _like(pair[1 - side], 0)
@@ -244,13 +244,13 @@ def _row(
 
 
 def _change(pair: Sequence[Cell]) -> tuple[Cell, float | None, float]:
-    """Return the change, how many times, and what ranks it."""
+    """Return the change, its factor, and the value that ranks it."""
     before, after = (_number(cell) for cell in pair)
     if before is None or after is None:
         known = abs((before if after is None else after) or 0.0)
         return None, None, 0.0 if _mixed(pair) else known
     change = after - before
-    # What is left of a total may be below nothing: no number of times.
+    # The residual of a total may be negative: then there is no factor.
     times = ratio(after, before) if before >= 0 and after >= 0 else None
     if not _mixed(pair):
         return change, times, abs(change)
@@ -265,7 +265,7 @@ def _cell(row: Row, table: ReportTable, name: str, how: Compared, elapsed_s: flo
         return cell
     value = _number(cell) or 0.0
     per_s = ratio(value, elapsed_s)
-    # Milliseconds a second are thousandths of a session.
+    # Milliseconds per second are thousandths of a session.
     milli = table.columns[table.index(name)].unit is Unit.MILLISECONDS
     return None if per_s is None else per_s / 1000 if milli else per_s
 
@@ -276,7 +276,7 @@ def _by_key(table: ReportTable, keys: Sequence[Column]) -> dict[Key, Row]:
 
 
 def _is_total(pair: Sequence[Cell]) -> bool:
-    """Tell whether a number stands for all of a period, so that its length is in it."""
+    """Tell whether a number is a total of the period, so that it depends on the period's length."""
     return any(isinstance(cell, Number) and cell.unit in _TOTALS for cell in pair)
 
 

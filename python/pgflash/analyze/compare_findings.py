@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What changed between two periods, in sentences: what the load did, then why."""
+"""What changed between two periods, in sentences: first what the load did, then why."""
 
 from pgflash.analyze.event_words import event_in_words
 from pgflash.analyze.words import duration, listed, percent, sentence, times
 from pgflash.model.awr import AwrReport, Finding, PeriodHead, Severity, plain
 from pgflash.model.sizes import digits
 
-#: Changes of a rate or a time by less than this share are the same.
+#: Rates and times that change by less than this share count as the same.
 SAME = 0.05
-#: A class of waits whose share of DB time moved by so much is named.
+#: A wait class whose share of DB time changes by this much is named.
 SHARE_MOVED = 0.05
-#: An event below this share in both periods is not worth a sentence.
+#: An event below this share in both periods is not mentioned.
 EVENT_SHARE_MIN = 0.05
 
 
@@ -116,7 +116,7 @@ def _classes(first: AwrReport, second: AwrReport) -> list[Finding]:
 
 
 def _events(first: AwrReport, second: AwrReport) -> list[Finding]:
-    """Name the events that came, went, or took another time."""
+    """Name the events that appeared, disappeared, or took a different time."""
     before, after = _shares(first, "top-events", "event"), _shares(second, "top-events", "event")
     mean_before, mean_after = _means(first), _means(second)
     found = []

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """Whether the numbers of a table of events or classes agree with each other.
 
-A row states a thing several times: waits, total time and average wait; total time and
-share of DB time; total time and average sessions.  Each pair that was printed bounds the
-third, as tightly as its digits allow.  Numbers are spans therefore: what was printed as
-54.0 may have been anything from 53.95 to 54.05.
+A row states the same thing several times: waits, total time and average wait; total time and share
+of DB time; total time and average sessions.  Any two printed values bound the third, as tightly as
+their digits allow.  So numbers are spans: a printed 54.0 may have been anything from 53.95 to
+54.05.
 
-All rows share one DB time and one elapsed time.  Where their spans have no value in
-common, somebody's number is wrong, and the row is named.  Every report of ours is checked
-so, and what does not agree is its first finding; anybody's report can be checked whose rows
-are put into EventSpans.
+All rows share one DB time and one elapsed time.  If their spans have no value in common, a number
+is wrong, and its row is named.  Each of our own reports is checked this way, and a contradiction is
+its first finding; any other report can be checked if its rows are put into EventSpans.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pgflash.model.awr import Cell, ReportTable, RowMark, plain
 from pgflash.model.waits import WaitClass
 
-#: What arithmetic in floating point may lose.
+#: Tolerance for floating-point rounding.
 _TINY = 1e-9
 
 
@@ -30,7 +29,7 @@ class Span:
     high: float
 
     def __truediv__(self, other: "Span") -> "Span":
-        """Return the span of the quotients; of numbers not below nothing."""
+        """Return the span of the quotients of two spans that are not negative."""
         return Span(
             low=self.low / other.high if other.high > 0 else 0.0,
             high=self.high / other.low if other.low > 0 else float("inf"),
@@ -41,7 +40,7 @@ class Span:
         return Span(low=self.low * factor, high=self.high * factor)
 
     def meets(self, other: "Span") -> bool:
-        """Tell whether both may be the same number."""
+        """Tell whether both may stand for the same number."""
         slack = _TINY * max(abs(self.low), abs(other.low), 1.0)
         return self.low <= other.high + slack and other.low <= self.high + slack
 
@@ -54,7 +53,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSpans:
-    """A row as it was printed; None: not printed."""
+    """A row as printed; None: the value was not printed."""
 
     name: str
     total_s: Span
@@ -62,7 +61,7 @@ class EventSpans:
     mean_ms: Span | None = None
     share: Span | None = None
     sessions: Span | None = None
-    #: As printed; must be a class, or nothing.
+    #: As printed; a wait class, or nothing.
     wait_class: str = ""
 
 
@@ -88,7 +87,7 @@ def elapsed_of(rows: Sequence[EventSpans]) -> Span | None:
 
 
 def contradictions(rows: Sequence[EventSpans]) -> tuple[str, ...]:
-    """Return what does not agree, a sentence each; nothing if all does."""
+    """Return each contradiction as a sentence; nothing if all rows agree."""
     found = []
     for row in rows:
         if row.waits is not None and row.mean_ms is not None and row.waits.high > 0:
@@ -114,7 +113,7 @@ def contradictions(rows: Sequence[EventSpans]) -> tuple[str, ...]:
 
 
 def contradictions_of(table: ReportTable) -> tuple[str, ...]:
-    """Return what does not agree in a table of our own, which must also add up."""
+    """Return contradictions in a table of our own, which must also add up."""
     rows = [row for row in table.rows if row.mark is not RowMark.RESIDUAL]
     found = list(contradictions([_spans(table, row.cells) for row in rows]))
     place = table.index("total_s")
@@ -136,10 +135,10 @@ def contradictions_of(table: ReportTable) -> tuple[str, ...]:
 def _disagreements(
     rows: Sequence[EventSpans], implied: Callable[[EventSpans], Span], what: str
 ) -> list[str]:
-    """Name the rows that do not agree with what most of the time agrees on."""
+    """Name the rows that contradict the value on which most of the time agrees."""
     found: list[str] = []
     agreed: Span | None = None
-    # Long waits are printed with more digits than short ones: they say what the thing is.
+    # Long waits are printed with more significant digits than short ones: they fix the value.
     for row in sorted(rows, key=lambda row: -row.total_s.low):
         span = implied(row)
         if agreed is None:

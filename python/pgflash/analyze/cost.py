@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """What storage costs, and what a transaction costs on it: paper 000's figure 15 as arithmetic.
 
-Prices are given (by a person, or by the paper), throughput was measured, everything else is
-computed from the two: so every number here is modelled.  Only storage is counted, as in the
-paper: the server is the same for every approach.
+Prices are given (by a person, or by the paper), throughput was measured, and everything else is
+computed from the two: so every number here is modelled.  As in the paper, only storage is counted:
+the server is the same for every approach.
 
-An approach pays for each device that it uses, the whole of it: who puts a WAL of a few GB on
-flash and has other uses for the rest pays less than is said here.  Capacity and IOPS follow
-from the drives: RAID 10 keeps half and writes twice; RAID 5 loses one drive and needs four
-accesses for a small write.
+An approach pays for the whole of each device that it uses: a user who puts a WAL of a few GB on
+flash and uses the rest for something else pays less than stated here.  Capacity and IOPS follow
+from the drives: RAID 10 keeps half and writes twice; RAID 5 loses one drive and needs four accesses
+for a small write.
 """
 
 import dataclasses
@@ -24,11 +24,11 @@ from pgflash.model.run import Approach, Run
 from pgflash.model.sizes import VENDOR_GB
 from pgflash.model.summary import BASELINE, Summary, summarize
 
-#: Storage is written off over so many years, where a cost is told per transaction.
+#: Number of years over which storage is written off in a cost per transaction.
 WRITE_OFF_YEARS = 3
 _MINUTES = WRITE_OFF_YEARS * 365 * 24 * 60
 
-#: Accesses that a small write takes.
+#: Accesses that a small write needs.
 _WRITE_PENALTY = {Raid.NONE: 1, Raid.RAID10: 2, Raid.RAID5: 4}
 _RAID_TITLES = {Raid.NONE: "none", Raid.RAID10: "RAID 10", Raid.RAID5: "RAID 5"}
 
@@ -39,7 +39,7 @@ def storage_price(price: Price) -> float:
 
 
 def usable_bytes(price: Price) -> int | None:
-    """Return what a device holds; None if nobody said what a drive does."""
+    """Return how much a device holds; None if the size of a drive is unknown."""
     if price.capacity_bytes is None:
         return None
     usable = {
@@ -68,7 +68,7 @@ def as_raid5(price: Price) -> Price:
     return dataclasses.replace(price, raid=Raid.RAID5, drives=max(data, 2) + 1)
 
 
-#: What a workload counts, and how many of it a minute are called.
+#: What a workload counts, and the name of its rate per minute.
 _COUNTED = {
     "oltp": ("transactions", "TPM"),
     "warehouse": ("queries", "queries a minute"),
@@ -79,7 +79,7 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApproachCost:
-    """What one approach's storage costs, and what was measured on it.
+    """The price of one approach's storage, and what was measured on it.
 
     A transaction is whatever the workload counts: a query, a batch of a load.
     """
@@ -106,7 +106,7 @@ class ApproachCost:
 
     @property
     def per_read_per_s(self) -> float | None:
-        """Return the price of storage for each read a second that was made."""
+        """Return the price of storage for each read a second that was achieved."""
         return self.price / self.reads_per_s if self.reads_per_s > 0 else None
 
 
@@ -149,7 +149,7 @@ def _cost(summary: Summary, prices: Mapping[str, Price], currency: str) -> Appro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCosts:
-    """What a run's approaches cost, in words and tables."""
+    """The costs of a run's approaches, in words and tables."""
 
     run_id: str
     prices: Mapping[str, Price]
@@ -227,7 +227,7 @@ def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
 
 
 def storage_table(prices: Mapping[str, Price]) -> ReportTable:
-    """Return what each device is made of and costs, in RAID 5 too: one row each."""
+    """Return the drives and price of each device, in RAID 5 too: one row each."""
     iops_known = any(price.iops is not None for price in prices.values())
     rows = []
     for name, price in prices.items():
@@ -288,14 +288,14 @@ def _storage_row(name: str, price: Price, *, iops_known: bool) -> Row:
 
 
 def _counted(costs: tuple[ApproachCost, ...]) -> tuple[str, str]:
-    """Return what was counted, and what so many a minute are called."""
+    """Return what was counted, and the name of its rate per minute."""
     workloads = {one.workload for one in costs}
     (only,) = workloads if len(workloads) == 1 else ("",)
     return _COUNTED.get(only, ("operations", "operations a minute"))
 
 
 def cost_sentence(costs: tuple[ApproachCost, ...]) -> str:
-    """Return what costs least for its throughput, in a sentence; "" without two approaches."""
+    """Say which approach costs least for its throughput; "" without two approaches."""
     having = [one for one in costs if one.per_1000_tpm is not None]
     base = next((one for one in having if one.approach.name == BASELINE), None)
     if base is None or len(having) < 2:

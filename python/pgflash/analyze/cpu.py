@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""DB CPU: what was measured, and what samples at work say beyond it.
+"""DB CPU: what was measured, and what samples of working sessions show beyond it.
 
-A session that samples saw at work, without an event, was on a processor or waiting for
-one.  From the seconds of those samples goes what was measured of processor time outside
-of file calls; copies from the page cache are file calls and processor time, too.  What is
-left is first what ended sessions may have used unseen, then waiting for a processor.
+A session that samples saw at work, without an event, was on a processor or waiting for one.  From
+the seconds of those samples we subtract the measured processor time outside of file calls; a copy
+from the page cache is both a file call and processor time.  The remainder is first attributed to
+unseen use by sessions that ended, then to waiting for a processor.
 
-If more was measured than the samples have room for, beyond twice their error, the rest was
-used where a sample does not see work: within a file call (copying, the kernel), whose wait
-has it already, or where no statement ran (answering a client, reading its next statement),
-which is no DB time.  It stands apart.
+If more was measured than the samples can account for, beyond twice their error, the rest was used
+where a sample does not see work.  Either it was within a file call (copying, the kernel), whose
+wait already includes it; or no statement ran (answering a client, reading its next statement),
+which is not DB time.  It is shown apart.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,15 +27,15 @@ CPU = "DB CPU"
 CPU_OR_WAIT = "CPU, or waiting for a processor"
 CPU_WAIT = "waiting for a processor"
 CPU_OUTSIDE = "DB CPU within file calls or between statements"
-#: What processes used up between their last reading and their end: sessions', as a rule.
+#: Processor time used between a process's last reading and its end; usually a session's.
 CPU_ENDED = "DB CPU of sessions that ended, at most"
 
-#: Above this a read "from the page cache" was no mere copy of a block.
+#: Above this, a read "from the page cache" was more than the mere copy of a block.
 COPY_S_MAX = 100e-6
 
 
 def measured_cpu_s(period: Period, kinds: frozenset[str]) -> float | None:
-    """Return the processor time of some kinds of processes; None if nobody measured it."""
+    """Return the processor time of some kinds of processes; None if it was not measured."""
     records = [r for r in period.records("backend_cpu") if r.get("backend_type") in kinds]
     return total(records, "cpu_seconds") if records else None
 

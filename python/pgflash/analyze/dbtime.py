@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """DB time, and what it is made of.
 
-DB time is the time that sessions spent serving clients: at work or waiting, idle not
-counted.  A composition lists its parts; what the parts leave is the residual, so that
-parts and residual always come to DB time.  The residual can be below nothing: sampled
-parts are estimates, and two clocks never agree.  A large one is a finding.
+DB time is the time that sessions spent serving clients: at work or waiting, but not idle.  A
+composition lists its parts; the residual is the rest, so that parts and residual always add up to
+DB time.  The residual can be negative: sampled parts are estimates, and two clocks never agree.  A
+large residual is a finding.
 
-This module is the arithmetic alone, the same for a server's counters and for the rows of
-somebody else's report; parts.py says where each part comes from on PostgreSQL.
+This module is only arithmetic, the same for a server's counters and for the rows of another
+program's report; parts.py says where each part comes from on PostgreSQL.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from pgflash.analyze.grid import ratio
 from pgflash.model.awr import Source
 from pgflash.model.waits import WaitClass
 
-#: A part below this share of a sum does not change how sure the sum is.
+#: A part below this share of a sum does not affect how certain the sum is.
 MATTERS_MIN = 0.01
 
 
@@ -29,9 +29,9 @@ class TimePart:
     wait_class: WaitClass
     total_s: float
     source: Source
-    #: How often; None: not counted (samples know how long, not how often).
+    #: How often; None: not counted (samples give the duration, not the number).
     waits: int | None = None
-    #: Shown, and no part of DB time.
+    #: Shown, but not part of DB time.
     apart: bool = False
 
     @property
@@ -41,7 +41,7 @@ class TimePart:
 
     @property
     def mean_ms(self) -> float | None:
-        """Return the time of one wait."""
+        """Return the mean time of one wait."""
         return mean_ms(self.total_s, self.waits)
 
 
@@ -99,28 +99,28 @@ def compose(
 
 
 def mean_ms(total_s: float, count: float | None) -> float | None:
-    """Return milliseconds for each of COUNT; None if there was none or nobody counted."""
+    """Return milliseconds per COUNT; None if it is zero or was not counted."""
     return ratio(1000 * total_s, count)
 
 
 def average_sessions(total_s: float, elapsed_s: float) -> float | None:
-    """Return how many sessions were there on average."""
+    """Return the average number of sessions."""
     return ratio(total_s, elapsed_s)
 
 
 def total_of(parts: Sequence[TimePart]) -> float:
-    """Return the time of several parts together."""
+    """Return the sum of several parts' times."""
     return sum(part.total_s for part in parts)
 
 
 def waits_of(parts: Sequence[TimePart]) -> int | None:
-    """Return the waits of several parts together; None if one of them is not counted."""
+    """Return the waits of several parts together; None if one of them was not counted."""
     known = [part.waits for part in parts if part.waits is not None]
     return sum(known) if parts and len(known) == len(parts) else None
 
 
 def source_of(parts: Sequence[TimePart]) -> Source:
-    """Return the source of a sum: that of the least sure of its parts that matters."""
+    """Return the source of a sum: that of its least certain part that matters."""
     matters = MATTERS_MIN * total_of(parts)
     sources = {part.source for part in parts if part.total_s >= matters}
     for weaker in (Source.MODELLED, Source.SAMPLED):

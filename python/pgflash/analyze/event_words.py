@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a wait is, in the words of a sentence: those that most of DB time goes to.
+"""The meaning of a wait, in the words of a sentence, for the events that dominate DB time.
 
-A table has the event's own name, which can be looked up.  A sentence says what it means;
-PostgreSQL's names stay beside that, and what nobody has words for is called by its name.
+A table shows the event's own name, which can be looked up.  A sentence says what it means, with
+PostgreSQL's name beside it; an event that has no words here is called by its name.
 """
 
 _WORDS = {
@@ -32,7 +32,7 @@ _WORDS = {
 
 
 def event_in_words(event: str) -> str:
-    """Return what a sentence calls an event: PostgreSQL's own name is part of it."""
+    """Return the words for an event, with PostgreSQL's own name among them."""
     words = _WORDS.get(event)
     if words is None:
         return event

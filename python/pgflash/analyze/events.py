@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The tables of DB time: what it was, its events, its classes.
+"""The tables of DB time: its total, its events, its classes.
 
-Each comes from a Composition alone, so the rows of any report that names events, waits
-and times can be put through it.  Shares are of DB time; the residual row makes the rows
-that count come to it; rows apart are shown for comparison and count nowhere.
+Each is made from a Composition alone, so it works for the rows of any report that names events,
+waits and times.  Shares are of DB time; with the residual row, the rows that count add up to it;
+rows apart are shown for comparison and do not count.
 """
 
 from collections.abc import Sequence
@@ -31,14 +31,14 @@ _FIGURES = (
 _EVENT_COLUMNS = (text("event", "Event"), *_FIGURES, text("wait_class", "Wait class"))
 _CLASS_COLUMNS = (text("wait_class", "Wait class"), *_FIGURES)
 
-#: Classes whose parts are too many for the table of a client's events.
+#: Classes with too many parts for the table of a client's events.
 _BACKGROUND = frozenset({WaitClass.SYSTEM_IO, WaitClass.IDLE})
 
 RESIDUAL = "not explained by the rows above"
 
 
 def top_events(composition: Composition, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
-    """Return the events that took most of DB time, and what is left of it."""
+    """Return the events that took most of DB time, and the remainder."""
     counted = composition.counted
     rows = [_event_row(composition, part, RowMark.PLAIN) for part in counted[:rows_max]]
     rest = counted[len(rows) :]
@@ -72,7 +72,7 @@ def top_events(composition: Composition, *, rows_max: RowsMax = ROWS_MAX) -> Rep
 
 
 def wait_classes(composition: Composition) -> ReportTable:
-    """Return DB time by class; system I/O and idle, which are no DB time, apart."""
+    """Return DB time by class; system I/O and idle, which are not DB time, are apart."""
     found = [(one, composition.of_class(one)) for one in WaitClass]
     having = [(one, parts) for one, parts in found if parts]
     having.sort(key=lambda pair: (not pair[0].counts, -total_of(pair[1])))
@@ -96,7 +96,7 @@ def wait_classes(composition: Composition) -> ReportTable:
 
 
 def db_time_table(found: DbTime) -> ReportTable:
-    """Return what DB time was, how much of it is known how well, and its cross-check."""
+    """Return DB time, how much of it is known and how well, and its cross-check."""
     composition = found.composition
     rows: list[Row] = []
 
@@ -192,7 +192,7 @@ def _figures(composition: Composition, total_s: float, waits: int | None) -> tup
 
 
 def _residual_source(composition: Composition) -> Source:
-    """Return the source of a difference: that of the least sure of what it is made of."""
+    """Return the source of a difference: that of the least certain value in it."""
     if composition.db_time_source is Source.SAMPLED:
         return Source.SAMPLED
     return source_of(composition.counted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The same figures from every major: what PostgreSQL 15 to 18 name and count differently.
+"""The same figures from every major version: what 15 to 18 name and count differently.
 
     15        no pg_stat_io; checkpoints and backends' writes in pg_stat_bgwriter
     16        pg_stat_io counts blocks (times op_bytes)
@@ -7,9 +7,9 @@
     18        pg_stat_io counts requests and has bytes; writes and syncs of the WAL moved
               there from pg_stat_wal
 
-Each function takes whatever has sections (a period, an interval) and answers None where
-this server does not count the thing.  Times that the server was not told to take
-(track_io_timing, track_wal_io_timing) are None, too: a zero would be a lie.
+Each function takes anything that has sections (a period, an interval) and returns None if this
+server does not count the figure.  Times that the server was not told to measure (track_io_timing,
+track_wal_io_timing) are None, too: a zero would be wrong.
 """
 
 from collections.abc import Mapping
@@ -92,7 +92,7 @@ def databases(counted: Counted) -> Databases | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    """What the checkpointer did."""
+    """The checkpointer's work."""
 
     timed: int
     requested: int
@@ -102,7 +102,7 @@ class Checkpoints:
 
 
 def checkpoints(counted: Counted) -> Checkpoints | None:
-    """Return what the checkpointer did, under the names of 17."""
+    """Return the checkpointer's work, under the names of 17."""
     writer = _only(counted.records("bgwriter"))
     if writer is None:
         return None
@@ -131,13 +131,13 @@ def checkpoints(counted: Counted) -> Checkpoints | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wal:
-    """What was logged, and what that cost."""
+    """The WAL that was generated, and its cost."""
 
     records: int
     full_page_images: int
-    #: Of the records.
+    #: The size of the records.
     bytes: int
-    #: None: not counted here.
+    #: None: not counted by this server.
     buffers_full: int | None
     writes: int | None
     write_bytes: int | None
@@ -145,12 +145,12 @@ class Wal:
     syncs: int | None
     sync_s: float | None
 
-    #: Written again, since only whole pages are written.
+    #: Bytes written again, since only whole pages are written.
     wastage_bytes: int | None
 
 
 def wal(counted: Counted, *, timed: bool) -> Wal | None:
-    """Return what was logged; TIMED tells whether PostgreSQL itself took the times."""
+    """Return the WAL's figures; TIMED tells whether PostgreSQL itself measured the times."""
     stock = _only(counted.records("stat_wal"))
     own = _only(counted.records("wal"))
     if stock is None and own is None:
@@ -226,12 +226,12 @@ def _stock_wal_calls(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StockIo:
-    """One kind of process and object of pg_stat_io; time None: not taken."""
+    """One kind of process and object of pg_stat_io; time None: not measured."""
 
     backend_type: str
     #: relation, temp relation or wal.
     object: str
-    #: Requests in 18; blocks before, of which several may be one request.
+    #: Requests in 18; blocks before, several of which may be one request.
     reads: int
     read_bytes: int
     read_s: float | None
@@ -247,7 +247,7 @@ class StockIo:
 
 
 def stock_io(counted: Counted, *, timed: bool, wal_timed: bool) -> tuple[StockIo, ...]:
-    """Return pg_stat_io, contexts together; nothing before 16."""
+    """Return pg_stat_io, its contexts added up; nothing before 16."""
     groups: dict[tuple[str, str], list[dict[str, Value]]] = {}
     for record in counted.records("stat_io"):
         key = (str(record.get("backend_type")), str(record.get("object")))
@@ -277,7 +277,7 @@ def stock_io(counted: Counted, *, timed: bool, wal_timed: bool) -> tuple[StockIo
 
 
 def _bytes(records: list[dict[str, Value]], what: str) -> int:
-    """Return the bytes of one operation: a column of 18, blocks times their size before."""
+    """Return the bytes of one operation: a column in 18, blocks times their size before."""
     sum_bytes = 0.0
     for record in records:
         if f"{what}_bytes" in record:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a period says in sentences, most important first.
+"""What a period shows, in sentences, the most important first.
 
-Each rule is a function that looks at the figures and answers with a finding or None.
-It says what is, with the numbers, before it says what to do; good news is news.  What
-could be a fault of the data comes first, then where the time went, then what weighs most.
+Each rule is a function that looks at the figures and returns a finding or None.  A finding states
+the facts, with the numbers, before it says what to do; good news is a finding, too.  Possible
+faults of the data come first, then where the time went, then what matters most.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ RULES: tuple[Rule, ...] = (*TIME_RULES, *FLASH_RULES, *SERVER_RULES)
 
 _ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.NOTE, Severity.GOOD)
 
-#: The rule whose finding sums the period up: it stands before all but critical ones.
+#: The rule whose finding sums up the period: only critical findings precede it.
 HEADLINE = "where-the-time-went"
 
 
@@ -35,7 +35,7 @@ _CHECKED = ("top-events", "wait-classes")
 
 
 def find(period: Period, found: DbTime, tables: Sequence[ReportTable] = ()) -> tuple[Finding, ...]:
-    """Return all findings on a period and on the tables made of it, the most important first."""
+    """Return all findings on a period and on its tables, the most important first."""
     results = [rule(period, found) for rule in RULES]
     results += [_sums(table) for table in tables if table.id in _CHECKED]
     weighed = [result for result in results if result is not None]
@@ -62,7 +62,7 @@ def _sums(table: ReportTable) -> Weighed | None:
     )
 
 
-#: So many contradictions are told one by one.
+#: At most this many contradictions are listed one by one.
 _SHOWN = 5
 
 

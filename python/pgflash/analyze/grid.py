@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the makers of tables share: columns by name, parts of a whole, rates."""
+"""Helpers for tables: columns by name, parts of a whole, rates."""
 
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
 from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, Source, Unit
 
-#: Rows of a ranking, unless all are asked for; what comes after is in one row.
+#: Rows of a ranking, unless all are requested; the others are summed up in one row.
 ROWS_MAX = 20
 
-#: How many rows a ranking has; None: all there are.
+#: How many rows a ranking has; None: all of them.
 RowsMax = int | None
 
 
@@ -31,7 +31,7 @@ def exact(value: int | float | None, unit: Unit) -> Number | None:
 
 
 def ratio(over: float | None, under: float | None) -> float | None:
-    """Return one number over another; None where that means nothing."""
+    """Return one number over another; None if the ratio is meaningless."""
     if over is None or not under:
         return None
     found = over / under
@@ -39,7 +39,7 @@ def ratio(over: float | None, under: float | None) -> float | None:
 
 
 def missing(table_id: str, title: str, columns: Sequence[Column], reason: str) -> ReportTable:
-    """Return a table that cannot be had, which says why."""
+    """Return a table without data that says why."""
     return ReportTable(id=table_id, title=title, columns=tuple(columns), missing_reason=reason)
 
 
@@ -54,7 +54,7 @@ def whole(parts: Iterable[float]) -> float:
 
 
 def weaker(sources: Iterable[Source | None]) -> Source:
-    """Return the least sure of several sources; what names none is exact."""
+    """Return the least certain of several sources; None counts as exact."""
     found = set(sources)
     for source in (Source.MODELLED, Source.SAMPLED):
         if source in found:

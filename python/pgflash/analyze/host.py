@@ -10,7 +10,7 @@ from pgflash.analyze.timeline import cpu_shares, iso, steps
 from pgflash.model.awr import Cell, Column, ReportTable, Row, RowMark, Unit
 from pgflash.model.snapshot import Value
 
-#: Rows of the vmstat table; a longer period's intervals are put together.
+#: Rows of the vmstat table; intervals of a longer period are merged.
 VMSTAT_ROWS_MAX = 24
 PAGE_BYTES = 4096
 

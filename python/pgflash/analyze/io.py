@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The tables of I/O: latency histogram, tablespaces, functions and file types, the WAL.
 
-From pgflash's own counts of every file call.  Without the extension what PostgreSQL
-counts stands in where it can (16 and later by kind of process), and the note says so.
+They come from pgflash's own counts of every file call.  Without the extension, PostgreSQL's counts
+stand in as far as they go (16 and later by kind of process), and the note says so.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from pgflash.model.snapshot import Value
 BLOCK_BYTES = 8192
 NO_ACCOUNT = "Counted by the extension pgflash only."
 
-#: Why a division of reads is modelled.
+#: Why the division of reads by source is modelled.
 MODELLED_NOTE = (
     " The flash cache did not serve, so the kernel was asked about one read in 16, and the times "
     "of the others told disk and page cache apart."
@@ -30,7 +30,7 @@ SOURCES = ("disk", "page cache", "flash")
 
 
 def read_latency(period: Period) -> ReportTable:
-    """Return how long reads of data files took, by what served them."""
+    """Return how long reads of data files took, by source."""
     columns = [
         figure("lower_us", "From", Unit.MICROSECONDS),
         figure("upper_us", "Below", Unit.MICROSECONDS),
@@ -155,7 +155,7 @@ _FUNCTION_COLUMNS = (
 
 
 def io_functions(period: Period) -> ReportTable:
-    """Return who read and wrote what."""
+    """Return reads and writes by kind of process and of file."""
     title = "I/O by process and file type"
     usages, note = own_usages(period), "Writes include what extends files."
     if not usages:
@@ -204,7 +204,7 @@ def own_usages(period: Period) -> dict[tuple[str, str], dict[str, _Use]]:
 
 
 def stock_usages(period: Period) -> dict[tuple[str, str], dict[str, _Use]]:
-    """Return the same as PostgreSQL counts it."""
+    """Return the same from PostgreSQL's counts."""
 
     def ms(first: float | None, second: float | None = 0.0) -> float | None:
         return None if first is None or second is None else 1000 * (first + second)
@@ -253,7 +253,7 @@ _WAL_COLUMNS = (
 
 
 def wal_table(period: Period) -> ReportTable:
-    """Return what was logged, in total, per second and per transaction."""
+    """Return the WAL generated: in total, per second and per transaction."""
     title = "WAL (redo) statistics"
     logged, counted = wal(period, timed=wal_timed(period)), databases(period)
     if logged is None:
@@ -276,7 +276,7 @@ _UNTIMED_WAL = " The server did not take the times (track_wal_io_timing)."
 
 
 def wal_rows(logged: Wal, *, elapsed_s: float, transactions: float) -> tuple[Row, ...]:
-    """Return the rows; what is not counted here has none."""
+    """Return the rows; a figure that this server does not count has none."""
     blocks = None if logged.write_bytes is None else logged.write_bytes / BLOCK_BYTES
     quantities = (
         ("WAL size", logged.bytes, Unit.BYTES),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""From two readings that follow one another, what happened between, as rates.
+"""What happened between two consecutive readings, as rates.
 
-A counter that is smaller than before began anew: what it counts now happened since.  No rate
-is negative, and none is made over a restart.  Quantiles come out of ranges that are each twice
-as wide as the one before: within a range requests are taken to be spread evenly over its
-logarithm, so a quantile is right within its range, a factor of two.
+A counter that is smaller than before began anew: its whole value was counted since.  No rate is
+negative, and none spans a restart.  Quantiles are computed from ranges, each twice as wide as the
+one before.  Within a range, requests are assumed to be spread evenly over its logarithm, so a
+quantile may be off by a factor of two at most.
 """
 
 import math
@@ -19,17 +19,17 @@ from pgflash.model.live import (
     Sample,
 )
 
-#: The first range has no beginning that a logarithm could have.
+#: The first range begins at 0, which has no logarithm; this stands for its beginning.
 _LOWEST_US = 0.5
 
-#: A second has rarely more, and a page shows fewer.
+#: A second rarely has more, and a page shows fewer.
 EVENTS_MAX = 12
 
 _EVICTIONS = ("eviction_invalidated", "eviction_aged_out")
 
 
 def sample(before: Reading, after: Reading, *, number: int) -> Sample | None:
-    """Return what happened between two readings; None over a restart, or without time between."""
+    """Return what happened between two readings; None across a restart, or if no time passed."""
     elapsed_s = after.monotonic_s - before.monotonic_s
     if after.started_at != before.started_at or elapsed_s <= 0:
         return None
@@ -103,7 +103,7 @@ def _events(reading: Reading) -> tuple[EventSecond, ...]:
 
 
 def _commit_ms(after: Reading, commits: float, elapsed_s: float) -> float | None:
-    """Return the mean wait for a commit, from the sessions that waited and the commits."""
+    """Return the mean wait for a commit, from the waiting sessions and the commits."""
     if after.covered_s <= 0 or commits <= 0:
         return None
     waiting = sum(w.seconds for w in after.waits if w.wait_class == "Commit") / after.covered_s
@@ -140,13 +140,13 @@ def _number(value: float | str | None) -> float:
 
 
 def between(before: Mapping[float, float], now: Mapping[float, float]) -> dict[float, float]:
-    """Return how many requests each range got, by the microseconds that it begins at."""
+    """Return the number of requests in each range, keyed by its start in microseconds."""
     found = {lower: _since(before.get(lower, 0.0), count) for lower, count in now.items()}
     return {lower: count for lower, count in found.items() if count > 0}
 
 
 def quantiles(counts: Mapping[float, float]) -> Quantiles | None:
-    """Return the quantiles of requests counted by range, or None if there were none."""
+    """Return the quantiles of requests counted by range, or None if there were no requests."""
     if not counts:
         return None
     return Quantiles(
@@ -155,7 +155,7 @@ def quantiles(counts: Mapping[float, float]) -> Quantiles | None:
 
 
 def _quantile(counts: Mapping[float, float], share: float) -> float:
-    """Return the milliseconds within which a share of the requests was done."""
+    """Return the time in milliseconds within which a share of the requests was done."""
     left = share * sum(counts.values())
     lower = 0.0
     for lower, count in sorted(counts.items()):
@@ -164,4 +164,4 @@ def _quantile(counts: Mapping[float, float], share: float) -> float:
             end = 2 * lower if lower > 0 else 1.0
             return begin * math.pow(end / begin, left / count) / 1000
         left -= count
-    return 2 * lower / 1000  # rounding left a crumb
+    return 2 * lower / 1000  # floating-point rounding left a remainder

@@ -31,7 +31,7 @@ def profile_row(
     transactions: float,
     source: Source = Source.EXACT,
 ) -> Row:
-    """Return a quantity, and the same per second and per transaction.
+    """Return a quantity, also per second and per transaction.
 
     Seconds per second are average sessions; a time per transaction is in milliseconds.
     """
@@ -133,7 +133,7 @@ def _quantities(
 
 
 def summary(period: Period, found: DbTime) -> ReportTable:
-    """Return what a reader wants to know first."""
+    """Return the figures that a reader wants first."""
     composition = found.composition
     counted = databases(period)
     cores = cores_of(period)
@@ -195,7 +195,7 @@ def _of_cache(period: Period) -> list[tuple[str, Cell]]:
 
 
 def cores_of(period: Period) -> int | None:
-    """Return the machine's processors."""
+    """Return the number of the machine's processors."""
     for record in period.gauge("server"):
         cores = int(number(record.get("cores")))
         return cores or None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Where the parts of DB time come from on PostgreSQL, the best source that there is first.
+"""Where the parts of DB time come from on PostgreSQL: for each the best source available.
 
     DB time       pg_stat_database.active_time, plus what running statements had used up at
                   the end less at the beginning; parallel workers, which it leaves out, from
@@ -9,13 +9,13 @@
     DB CPU        processor time of client backends, from /proc.  Otherwise samples.
     all else      samples.
 
-Nothing is counted twice.  A sampled I/O event is dropped where its calls are timed.  A
-read that the page cache served is processor time: with DB CPU measured it is shown apart
-(cpu.py has the rest of that).
+Nothing is counted twice.  A sampled I/O event is dropped if its calls are timed.  A read from the
+page cache is processor time: if DB CPU was measured, the read is shown apart (cpu.py explains the
+rest).
 
-A call that one of PostgreSQL 18's io workers made for a session is the device's time; the
-session waits for less, and meanwhile does other things.  So its wait is the sampled one
-(AioIoCompletion), and the time of the calls stands apart.
+A call that an io worker of PostgreSQL 18 made for a session is the device's time; the session waits
+for only a part of it, and does other things meanwhile.  So the session's wait is the sampled one
+(AioIoCompletion), and the time of the calls is shown apart.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,10 +34,10 @@ from pgflash.model.waits import FOREGROUND, WaitClass
 CLIENT = "client backend"
 PARALLEL = "parallel worker"
 
-#: Share of the reads about which the kernel must have been asked for an exact division.
+#: For an exact division, the kernel must have been asked about this share of the reads.
 TOLD_MIN = 0.99
 
-#: I/O events that are no read, write, extension or sync, and so in no count of calls.
+#: I/O events that are not a read, write, extension or sync, and so in no count of calls.
 _NOT_CALLS = ("prefetch", "flush", "truncate")
 
 _FILE_NAMES = {
@@ -54,22 +54,22 @@ _FILE_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DbTime:
-    """A period's DB time, its composition, and the figures beside it."""
+    """A period's DB time, its composition, and related figures."""
 
     composition: Composition
-    #: Of client backends: exact, or sampled where activities are not tracked.
+    #: Of client backends: exact, or sampled if activities are not tracked.
     client_s: float
-    #: Of parallel workers; None: not known, and not in it.
+    #: Of parallel workers; None: not known, and not included.
     parallel_s: float | None
     #: Processor time of foreground processes; None: not measured.
     cpu_s: float | None
-    #: The same DB time by samples alone.
+    #: The same DB time computed from samples alone.
     sampled_s: float | None
     samples: Sampled | None
 
 
 def db_time(period: Period) -> DbTime:
-    """Return what a period's DB time was and what it was made of."""
+    """Return a period's DB time and its composition."""
     seen = sampled(period)
     counted = databases(period)
     tracked = counted is not None and period.setting("track_activities") != "off"
@@ -105,17 +105,17 @@ def db_time(period: Period) -> DbTime:
 
 
 def timed(period: Period) -> bool:
-    """Tell whether PostgreSQL takes the time of its own I/O."""
+    """Tell whether PostgreSQL measures the time of its own I/O."""
     return period.setting("track_io_timing") == "on"
 
 
 def wal_timed(period: Period) -> bool:
-    """Tell whether PostgreSQL takes the time of its own writes and syncs of the WAL."""
+    """Tell whether PostgreSQL measures its own writes and syncs of the WAL."""
     return period.setting("track_wal_io_timing") == "on"
 
 
 def io_event(record: Mapping[str, Value]) -> str:
-    """Return what a row of pgflash_io is called as an event."""
+    """Return the name of a row of pgflash_io as an event."""
     file_class, operation = str(record.get("file_class")), str(record.get("operation"))
     name = f"{_FILE_NAMES.get(file_class, file_class)} {operation}"
     if operation != "read":
@@ -125,7 +125,7 @@ def io_event(record: Mapping[str, Value]) -> str:
 
 
 def io_class(file_class: str, operation: str) -> WaitClass:
-    """Return the class of a client's I/O call, as the events of the same calls have it."""
+    """Return the class of a client's I/O call, the same as that of the call's wait events."""
     if file_class == "data":
         return WaitClass.CONFIGURATION if operation == "write" else WaitClass.USER_IO
     if file_class in ("temp relation", "temp", "slru"):
@@ -138,10 +138,10 @@ def io_class(file_class: str, operation: str) -> WaitClass:
 
 
 def division_source(records: Iterable[Mapping[str, Value]]) -> Source:
-    """Return how the reads among some rows of pgflash_io were told apart by source.
+    """Return how the reads in some rows of pgflash_io were divided by source.
 
-    While the flash cache serves, the kernel is asked about each; otherwise about one in 16,
-    and the times of the others tell.
+    While the flash cache serves, the kernel is asked about each read; otherwise about one in 16,
+    and the others are divided by their times.
     """
     reads = [r for r in records if r.get("told_calls") is not None and r.get("source") != "flash"]
     told, calls = total(reads, "told_calls"), total(reads, "calls")
@@ -149,7 +149,7 @@ def division_source(records: Iterable[Mapping[str, Value]]) -> Source:
 
 
 def reads_source(period: Period) -> Source:
-    """Return how the period's reads of data files were told apart by source."""
+    """Return how the period's reads of data files were divided by source."""
     return division_source(r for r in period.records("io") if r.get("file_class") == "data")
 
 
@@ -161,7 +161,7 @@ def _in_flight_s(period: Period) -> float:
 def _io_parts(
     period: Period, kinds: frozenset[str], seen: Sampled | None, cpu_s: float | None
 ) -> list[TimePart]:
-    """Return the time of I/O calls, from the best source."""
+    """Return the time of I/O calls from the best source."""
     records = period.records("io")
     if not records:
         return _stock_parts(period, kinds)
@@ -189,7 +189,7 @@ def _io_parts(
 
 
 def _background(records: list[dict[str, Value]]) -> list[TimePart]:
-    """Return the I/O of processes that serve no client: shown, no DB time."""
+    """Return the I/O of processes that serve no client: shown, but not DB time."""
     return _merged(
         [
             TimePart(
@@ -206,7 +206,7 @@ def _background(records: list[dict[str, Value]]) -> list[TimePart]:
 
 
 def _stock_parts(period: Period, kinds: frozenset[str]) -> list[TimePart]:
-    """Return what PostgreSQL itself timed."""
+    """Return the parts that PostgreSQL itself timed."""
     parts = []
     found = stock_io(period, timed=timed(period), wal_timed=wal_timed(period))
     for io in found:
@@ -252,7 +252,7 @@ def _stock_parts(period: Period, kinds: frozenset[str]) -> list[TimePart]:
 def _other_parts(
     period: Period, kinds: frozenset[str], seen: Sampled | None, cpu_s: float | None
 ) -> list[TimePart]:
-    """Return CPU, and the waits that nobody times."""
+    """Return CPU, and the waits that are not timed."""
     at_work, others = [], []
     for wait in _foreground(seen, kinds):
         if wait.wait_class is WaitClass.CPU:
@@ -266,7 +266,7 @@ def _other_parts(
 
 
 def _is_timed(wait: SampledWait, period: Period) -> bool:
-    """Tell whether the calls behind an event are timed, so that its samples must not count."""
+    """Tell whether an event's calls are timed, so that its samples must not count."""
     kind, _, name = wait.event.casefold().partition(":")
     own_io = bool(period.records("io"))
     if name == "flashcacheread":
@@ -305,7 +305,7 @@ def _sampled_parts(waits: list[SampledWait]) -> list[TimePart]:
 
 
 def _sampled_system(period: Period, seen: Sampled | None) -> list[TimePart]:
-    """Return waits of processes that serve no client, as far as they are not timed."""
+    """Return untimed waits of processes that serve no client."""
     if seen is None or period.records("io"):
         return []
     return _merged(
@@ -323,7 +323,7 @@ def _sampled_system(period: Period, seen: Sampled | None) -> list[TimePart]:
 
 
 def _merged(parts: list[TimePart]) -> list[TimePart]:
-    """Return the parts, those of one event, class and standing as one."""
+    """Merge parts with the same event, class and standing."""
     sums: dict[tuple[str, WaitClass, bool, Source], tuple[float, int | None]] = {}
     for part in parts:
         key = (part.event, part.wait_class, part.apart, part.source)

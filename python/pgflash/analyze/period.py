@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: PostgreSQL
 """A period: what a server counted between two snapshots.
 
-A period is a chain of intervals, each from one snapshot to the next.  Counters are
-subtracted interval by interval and added up, so that a statistics reset, a dropped
-database or a section that came later costs no more than the interval in which it
-happened, and so that the periods A..B and B..C always come to A..C.
+A period is a chain of intervals, each from one snapshot to the next.  Counters are subtracted
+interval by interval and added up.  So a statistics reset, a dropped database or a section that
+appears later costs no more than the interval in which it happens, and the periods A..B and B..C
+always add up to A..C.
 
-A restart within is refused: the counters of shared memory begin anew, and what happened
-between the last snapshot before it and the restart is not known.  A crash of a backend
-is such a restart, too; it shows as counters that never fall and did.
+A restart within the period is refused: the counters in shared memory begin anew, and what happened
+between the last snapshot before it and the restart is not known.  The crash of a backend is such a
+restart, too; it shows as a fall of counters that otherwise never fall.
 
-Gauges (settings, sizes) are had from both ends.
+Gauges (settings, sizes) are available from both ends.
 """
 
 import itertools
@@ -36,12 +36,12 @@ from pgflash.model.snapshot import (
     Value,
 )
 
-#: What is looked at interval by interval; its sum would be long, and says nothing.
+#: Sections read interval by interval: their sum would be long and meaningless.
 OF_INTERVALS = frozenset({"samples", "sample_looks"})
 
 
 class PeriodError(UsageError):
-    """These snapshots do not bound a period."""
+    """These snapshots are not the ends of one period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,9 @@ class Period:
     """What happened between two snapshots."""
 
     intervals: tuple[Interval, ...]
-    #: What was counted, by section; deltas added up.
+    #: What was counted, by section: the sum of the deltas.
     totals: Mapping[str, Section]
-    #: For how much of the period a section was had.
+    #: For how much of the period a section was available.
     covered_s: Mapping[str, float]
     begin_gauges: Mapping[str, Section]
     end_gauges: Mapping[str, Section]
@@ -172,7 +172,7 @@ def period_of(
     resets: tuple[Reset, ...] = (),
     queries: Mapping[int, str] | None = None,
 ) -> Period:
-    """Return the period that intervals, the earliest first, make together."""
+    """Return the period made up of intervals, the earliest first."""
     totals, covered = {}, {}
     for name in sorted({name for interval in intervals for name in interval.deltas}):
         having = [interval for interval in intervals if name in interval.deltas]
@@ -195,7 +195,7 @@ def period_of(
 def _chain(
     heads: Sequence[SnapshotHead], begin_id: int, end_id: int, store: str
 ) -> tuple[SnapshotHead, ...]:
-    """Return the heads from the first to the last, or say why they bound no period."""
+    """Return the heads from the first to the last, or say why they do not form a period."""
     by_id = {head.id: head for head in heads}
     hint = "'pgflash snapshots' lists the snapshots there are."
     for wanted in (begin_id, end_id):
@@ -243,7 +243,7 @@ def _over_a_restart(
 
 
 def _kept(found: Mapping[int, Section], chain: Sequence[SnapshotHead]) -> dict[int, Section]:
-    """Return the deltas that begin where the interval begins."""
+    """Return the deltas that begin at the beginning of their interval."""
     return {
         after.id: found[after.id]
         for before, after in itertools.pairwise(chain)
@@ -257,7 +257,7 @@ def _differences(
     found: Mapping[int, Section],
     chain: Sequence[SnapshotHead],
 ) -> tuple[dict[int, Section], list[Reset]]:
-    """Return what was counted in each interval that has the section at both ends."""
+    """Return what was counted in each interval with the section at both ends."""
     deltas: dict[int, Section] = {}
     resets: list[Reset] = []
     last, last_head = first, chain[0]
@@ -280,7 +280,7 @@ def _differences(
 
 
 def _gauges(sections: Mapping[str, Section]) -> dict[str, Section]:
-    """Return what may be had from the ends: gauges, and the gauges within counters."""
+    """Return what is available from the ends: gauges, and the gauges within counters."""
     return {
         name: section
         for name, section in sections.items()

@@ -9,7 +9,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 def percentile(ascending: Sequence[_Number], share: float) -> _Number:
-    """Return the smallest value that at least this share of all values do not exceed."""
-    # Rounded first: 0.999 * 1000 is a little more than 999 in floating point.
+    """Return the smallest value such that at least this share of all values do not exceed it."""
+    # Round first: in floating point, 0.999 * 1000 is slightly more than 999.
     rank = ceil(round(share * len(ascending), 6))
     return ascending[max(rank, 1) - 1]

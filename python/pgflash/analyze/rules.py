@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the rules of the findings share."""
+"""What the rules behind the findings share."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from pgflash.model.awr import Finding, Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """A finding, and how much it matters among those of its severity: a share, as a rule."""
+    """A finding with its weight among those of its severity: usually a share."""
 
     finding: Finding
     weight: float

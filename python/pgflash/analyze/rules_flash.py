@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Findings about the flash cache: what it brought, and what is wrong with it."""
+"""Findings about the flash cache: its benefit and its faults."""
 
 from pgflash.analyze.parts import DbTime
 from pgflash.analyze.period import Period
@@ -14,7 +14,7 @@ LOOKUPS_MIN = 1000
 
 
 def wrong_blocks(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that blocks came back from flash as they should not."""
+    """Say that flash returned wrong blocks."""
     cache = period.record("cache")
     if cache is None:
         return None
@@ -68,7 +68,7 @@ def device_trouble(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def not_serving(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that there is a cache and it does not serve."""
+    """Say that there is a cache but it does not serve."""
     cache = period.record("cache")
     if cache is None or not cache.get("cache_file") or cache.get("mode") == "serve":
         return None
@@ -128,7 +128,7 @@ def served(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def budget(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that the day's write budget kept blocks out."""
+    """Say that the day's write budget kept blocks out of the cache."""
     cache = period.record("cache")
     skipped = number(cache.get("insert_skip_budget")) if cache else 0.0
     inserts = number(cache.get("inserts")) if cache else 0.0

@@ -13,7 +13,7 @@ from pgflash.analyze.words import count, duration, listed, percent, things
 from pgflash.model.awr import Severity
 from pgflash.model.sizes import size
 
-#: A transaction that waits for its client shorter than this does no harm.
+#: A transaction that waits less than this for its client does no harm.
 IDLE_S_MIN = 1.0
 
 
@@ -33,7 +33,7 @@ def checksum_failures(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def requested_checkpoints(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that checkpoints came before their time."""
+    """Say that checkpoints were requested before their scheduled time."""
     done = checkpoints(period)
     if done is None or done.requested < 2 or done.requested <= done.timed:
         return None
@@ -50,7 +50,7 @@ def requested_checkpoints(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def temporary_files(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that much was sorted or hashed on disk."""
+    """Say that sorts or hashes used much space on disk."""
     counted = databases(period)
     if counted is None or counted.temp_bytes / period.elapsed_s < 2**20:
         return None
@@ -142,7 +142,7 @@ def machine(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def busy_disk(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that a device had no time left."""
+    """Say that a device was fully busy."""
     busiest = max(
         period.records("host_disks"), key=lambda r: number(r.get("io_time_ms")), default=None
     )
@@ -168,7 +168,7 @@ def busy_disk(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def buffers(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that shared_buffers had nearly everything."""
+    """Say that shared_buffers held nearly all blocks read."""
     counted = databases(period)
     looked_up = counted.blocks_hit + counted.blocks_read if counted is not None else 0
     if counted is None or looked_up < 10_000 or counted.blocks_hit / looked_up < 0.99:
@@ -219,7 +219,7 @@ def resets(period: Period, _found: DbTime) -> Weighed | None:
 
 
 def gaps(period: Period, found: DbTime) -> Weighed | None:
-    """Say that the sampler did not look at all of the period."""
+    """Say that the sampler did not cover the whole period."""
     seen = found.samples
     if seen is None or seen.covered_s >= 0.95 * period.elapsed_s:
         return None
@@ -235,7 +235,7 @@ def gaps(period: Period, found: DbTime) -> Weighed | None:
 
 
 def untimed(period: Period, _found: DbTime) -> Weighed | None:
-    """Say that nobody timed I/O."""
+    """Say that I/O was not timed."""
     if period.records("io") or timed(period):
         return None
     return finding(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Findings about DB time: where it went, and how sure that is."""
+"""Findings about DB time: where it went, and how certain that is."""
 
 from pgflash.analyze.cache_advice import cache_advice
 from pgflash.analyze.cpu import CPU_WAIT, is_page_cache
@@ -18,16 +18,16 @@ from pgflash.model.awr import Severity
 from pgflash.model.sizes import size
 from pgflash.model.waits import FOREGROUND, WaitClass
 
-#: A part of DB time below this is not worth naming.
+#: A part of DB time below this share is not mentioned.
 SHARE_MIN = 0.05
 #: A class above this share is a warning.
 SHARE_WARN = 0.2
 #: Fewer active sessions than this are no load.
 SESSIONS_MIN = 0.05
-#: A residual above this share is said.
+#: A residual above this share is reported.
 RESIDUAL_MAX = 0.1
 
-#: A sync below this is what flash takes.
+#: A sync on flash takes less than this.
 FAST_SYNC_S = 1e-3
 
 DISK_READ = "data file read, disk"
@@ -78,7 +78,7 @@ def where_the_time_went(period: Period, found: DbTime) -> Weighed | None:
 
 
 def disk_reads(period: Period, found: DbTime) -> Weighed | None:
-    """Say how long clients waited for the disk, and what flash would do about it."""
+    """Say how long clients waited for the disk, and what flash would change."""
     parts = [p for p in found.composition.counted if p.event in _READS]
     share = found.composition.share(total_of(parts)) or 0.0
     if share < SHARE_WARN:
@@ -180,12 +180,12 @@ def locks(_period: Period, found: DbTime) -> Weighed | None:
     )
 
 
-#: Locks of rows: who waits for them wants to change what another transaction changed.
+#: Row locks: a session that waits for one wants to change a row that another transaction changed.
 _ROW_LOCKS = frozenset({"Lock:transactionid", "Lock:tuple"})
 
 
 def processors(period: Period, found: DbTime) -> Weighed | None:
-    """Say whether processors were short."""
+    """Say whether there were too few processors."""
     composition = found.composition
     waiting = [p for p in composition.counted if p.event == CPU_WAIT]
     waiting_share = composition.share(total_of(waiting)) or 0.0
@@ -219,7 +219,7 @@ def unexplained(_period: Period, found: DbTime) -> Weighed | None:
     if found.samples is not None:
         counted = [w for w in found.samples.waits if w.foreground and w.wait_class.counts]
         if abs(composition.residual_s) <= 2 * error_s(counted):
-            return None  # no more than so few looks leave open
+            return None  # sampling error alone explains this much
     why = (
         "nothing was sampled, so waits other than timed I/O are not known"
         if found.samples is None
@@ -237,7 +237,7 @@ def unexplained(_period: Period, found: DbTime) -> Weighed | None:
 
 
 def outside_the_executor(period: Period, found: DbTime) -> Weighed | None:
-    """Say how much of DB time no statement is booked with."""
+    """Say how much of DB time is not attributed to any statement."""
     records = [r for r in period.records("statements") if r.get("toplevel") is not False]
     if not records or found.client_s <= 0:
         return None
@@ -257,7 +257,7 @@ def outside_the_executor(period: Period, found: DbTime) -> Weighed | None:
 
 
 def page_cache(period: Period, found: DbTime) -> Weighed | None:
-    """Say that the page cache had nearly everything, and nobody waited for the rest."""
+    """Say that the page cache had nearly all blocks, and hardly anybody waited for the others."""
     waits = [part for part in found.composition.counted if part.event in _READS]
     if (found.composition.share(total_of(waits)) or 0.0) >= SHARE_MIN:
         return None
@@ -300,7 +300,7 @@ def _part_in_words(period: Period, part: TimePart) -> str:
 
 
 def _hot_relation(period: Period) -> tuple[str, float] | None:
-    """Return the relation most waited for at the disk, and its share of that time."""
+    """Return the relation with the longest wait for the disk, and its share of that time."""
     seconds: dict[str, float] = {}
     for (name, _, _, _), sums in relations(period).items():
         seconds[name] = seconds.get(name, 0) + sums.get("disk_read_time_ms", 0)
@@ -320,11 +320,11 @@ def _hottest(period: Period) -> tuple[str, ...]:
 
 
 def _advised(period: Period) -> tuple[str, str]:
-    """Return what to do about reads from disk, and what it would gain."""
+    """Return what to do about reads from disk, and its benefit."""
     rows = [r for r in cache_advice(period).rows if number(r.get("saved_ms_per_s")) > 0]
     if not rows:
         return "Put what is read most on flash, or give the server a flash cache.", ""
-    # The smallest size that brings nine tenths of what the largest one does.
+    # Choose the smallest size that brings nine tenths of the largest one's benefit.
     most = max(number(row.get("saved_ms_per_s")) for row in rows)
     enough = min(
         (row for row in rows if number(row.get("saved_ms_per_s")) >= 0.9 * most),

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Samples turned into seconds.
+"""Convert samples to seconds.
 
-The sampler looks at all sessions at a steady pace and keeps, for each minute, how often
-it looked, for how long its looks stand, and what it saw.  A session stands in an event for
-as long as the looks that saw it there: an estimate with an error of about sqrt(looks).
+The sampler looks at all sessions at a steady pace.  For each minute it keeps how often it looked,
+how much time its looks stand for, and what it saw.  A session is in an event for as long as the
+looks that saw it there: an estimate with an error of about sqrt(looks).
 
-Times without a look say nothing: they are no idle spell.  What part of the period was
-looked at is said beside the figures (covered_s), and what was not is left to the residual.
+Time without a look is unknown, not idle.  The figures state how much of the period was looked at
+(covered_s); the rest goes to the residual.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ BUCKET = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledWait:
-    """Time that sessions of a kind spent in one event."""
+    """Time that sessions of one kind spent in one event."""
 
     backend_type: str
     wait_class: WaitClass
@@ -42,12 +42,12 @@ class SampledWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """A bucket of the sampler, or the part of it that lies in the period."""
+    """A bucket of the sampler, or the part of it within the period."""
 
     at: datetime
     looks: int
     seconds: float
-    #: Average sessions, by class; of foreground processes.
+    #: Average foreground sessions, by class.
     sessions: Mapping[WaitClass, float]
 
 
@@ -63,19 +63,19 @@ class Sampled:
     covered_s: float
 
     def seconds(self, waits: Iterable[SampledWait]) -> float:
-        """Return the seconds of some of the waits together."""
+        """Return the total seconds of some of the waits."""
         return sum(wait.seconds for wait in waits)
 
     @property
     def counted_s(self) -> float:
-        """Return the seconds of all foreground waits that are DB time."""
+        """Return the total seconds of foreground waits that are DB time."""
         return self.seconds(w for w in self.waits if w.foreground and w.wait_class.counts)
 
 
 def error_s(waits: Sequence[SampledWait]) -> float:
-    """Return the standard error of the seconds of some waits together.
+    """Return the standard error of some waits' total seconds.
 
-    Looks are taken to be independent, so it is that of a count: its square root.
+    Looks are assumed to be independent, so it is the error of a count: its square root.
     """
     samples = sum(wait.samples for wait in waits)
     return sum(wait.seconds for wait in waits) / sqrt(samples) if samples > 0 else 0.0
@@ -159,7 +159,7 @@ def _key(record: Mapping[str, Value]) -> tuple[str, WaitClass, str, int | None]:
 
 
 def _covered_s(record: Mapping[str, Value], interval: Interval) -> float:
-    """Return for how long the looks of a bucket stand; at most its part in the interval."""
+    """Return how much time a bucket's looks stand for; at most its part in the interval."""
     begin = parse_time(str(record.get("bucket")))
     inside = min(begin + BUCKET, interval.end.taken_at) - max(begin, interval.begin.taken_at)
     overlap_s = max(inside.total_seconds(), 0.0)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Sections subtracted and added up: the arithmetic below every number of a report.
+"""Subtract and add up sections: the arithmetic below every number of a report.
 
-A section is a table.  Of each that counts we know which columns tell its rows apart
-(the key), which of its numbers are not counts (gauges: taken from the later section),
-and what a smaller value in the later one means.  All else that is a number is a count;
-all else that is not (names, modes) is taken from the later section.
+A section is a table.  For each section with counts we know which columns identify a row (the key),
+which numbers are not counts (gauges: taken from the later section), and what a smaller value in the
+later section means.  Any other number is a count; anything else (names, modes) is taken from the
+later section.
 
     subtract(before, after)     what was counted between two snapshots
     add(deltas)                 what was counted in several periods that follow one another
 
-Always true: no difference is negative; a row that is new began at nothing; what was
-counted in A..B and in B..C adds up to A..C, since A..C is made in just that way.
-A row that is gone (a dropped database) keeps what it had in the periods it was there.
+What is always true: no difference is negative; a new row began at zero; the counts of A..B and of
+B..C add up to those of A..C, since A..C is computed in just that way.  A row that is gone (a
+dropped database) keeps its counts from the periods in which it existed.
 """
 
 import enum
@@ -23,13 +23,14 @@ from pgflash.model.snapshot import Row, Section, SectionKind, Value
 
 
 class Falls(enum.Enum):
-    """What it means that a count is smaller in the later section."""
+    """What it means if a count is smaller in the later section."""
 
-    #: Somebody reset it: what it shows was counted since then.
+    #: The counter was reset: its whole value was counted since then.
     RESET = "reset"
-    #: It is not quite monotonic (the kernel's I/O wait, processors of ended processes).
+    #: The counter is not quite monotonic (the kernel's I/O wait, processor time of ended
+    #: processes).
     CLAMP = "clamp"
-    #: It never falls while the server runs: the counters began anew, after a crash.
+    #: The counter never falls while the server runs: it began anew, after a crash.
     RESTART = "restart"
 
 
@@ -50,9 +51,9 @@ class Reset:
     """Counters that began anew within a period."""
 
     section: str
-    #: Which row, in words; "" where the section has one.
+    #: The row in words; "" if the section has only one.
     row: str
-    #: ISO 8601; "" if nobody wrote it down.
+    #: ISO 8601; "" if the time was not recorded.
     at: str
 
 
@@ -62,7 +63,7 @@ class Change:
 
     section: Section
     resets: tuple[Reset, ...] = ()
-    #: Counters that never fall did: the server restarted after a crash.
+    #: Counters that never fall have fallen: the server restarted after a crash.
     restarted: bool = False
 
 
@@ -160,13 +161,13 @@ SHAPES: Mapping[str, Shape] = {
     "sample_looks": Shape(key=("bucket",)),
 }
 
-#: Sections whose rows stay and whose counts never fall, and which are too long to go through
-#: every snapshot: their ends say as much as all that lies between.
+#: Long sections whose rows stay and whose counts never fall: the two ends say as much as all the
+#: snapshots in between, which need not be read.
 ENDS_ARE_ENOUGH = frozenset({"io_histogram"})
 
 
 def subtract(before: Section | None, after: Section) -> Change:
-    """Return what AFTER counts beyond BEFORE; without a BEFORE nothing is known."""
+    """Return AFTER's counts in excess of BEFORE's; without a BEFORE nothing is known."""
     shape = SHAPES.get(after.name, Shape())
     if before is None:
         empty = Section(name=after.name, kind=SectionKind.DELTA, columns=after.columns, rows=())
@@ -198,7 +199,7 @@ def subtract(before: Section | None, after: Section) -> Change:
 
 
 def add(deltas: Sequence[Section]) -> Section:
-    """Return what the deltas, the earliest first, come to together."""
+    """Return the sum of the deltas, given in their order in time."""
     last = deltas[-1]
     shape = SHAPES.get(last.name, Shape())
     columns = tuple(dict.fromkeys(column for delta in deltas for column in delta.columns))
@@ -227,7 +228,7 @@ def add(deltas: Sequence[Section]) -> Section:
 
 
 def number(value: Value) -> float:
-    """Return a cell as a number; what is none, unknown or without end counts as nothing."""
+    """Return a cell as a number; zero if it is none, unknown or infinite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
         return 0.0
     return value
@@ -239,7 +240,7 @@ def total(records: Iterable[Mapping[str, Value]], column: str) -> float:
 
 
 def _by_key(section: Section, shape: Shape) -> dict[tuple[Value, ...], Row]:
-    """Return the rows by their keys; rows of one key (there should be none) are added up."""
+    """Return the rows by their keys; rows with the same key (there should be none) are added up."""
     places = [section.columns.index(name) for name in shape.key if name in section.columns]
     found: dict[tuple[Value, ...], Row] = {}
     counted = _counted(section.columns, shape)
@@ -278,9 +279,9 @@ def _was_reset(
 
 
 def _less(then: Value, now: Value) -> Value:
-    """Return NOW less THEN, never below nothing; what is no number is as it is now."""
+    """Return NOW less THEN, at least zero; anything but a number is returned as it is now."""
     if type(now) in _NUMBERS and type(then) in _NUMBERS:
-        # Whole numbers stay whole: bytes counted for a year still add up to the last one.
+        # Integers stay integers: a year's bytes still add up exactly.
         return max(now - then, 0)  # type: ignore[operator]
     if isinstance(now, (list, tuple)) and isinstance(then, (list, tuple)):
         padded = [*then, *[0] * (len(now) - len(then))]
@@ -289,7 +290,7 @@ def _less(then: Value, now: Value) -> Value:
 
 
 def _plus(one: Value, other: Value) -> Value:
-    """Return the sum; what is no number is the later one."""
+    """Return the sum; of values that are not numbers, the later one."""
     if type(one) in _NUMBERS and type(other) in _NUMBERS:
         return one + other  # type: ignore[operator]
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
@@ -299,7 +300,7 @@ def _plus(one: Value, other: Value) -> Value:
     return one if other is None else other
 
 
-#: Types that count; a truth value is none of them.
+#: Types that are counts; a boolean is not one of them.
 _NUMBERS = frozenset({int, float})
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Segments: relations by reads, read time, writes, and blocks in the flash cache.
 
-Each snapshot kept the relations that did most since the one before, under the names they
-had, and the rest in one row; a relation's forks are one here.
+Each snapshot keeps the relations with the most requests since the previous one, under their names
+at that time, and the rest in one row; a relation's forks are added up here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ Sums = dict[str, float]
 
 
 def relation_name(record: Mapping[str, Value]) -> str:
-    """Return what people call a relation."""
+    """Return the usual name of a relation."""
     name, schema = str(record.get("relation")), record.get("schema")
     return name if schema in (None, "public") else f"{schema}.{name}"
 
@@ -57,7 +57,7 @@ def relations(period: Period) -> dict[tuple[str, str, str, str], Sums]:
 
 
 def segments_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
-    """Return the relations that were read most."""
+    """Return the relations with the most reads."""
     own = any("reads" in sums for sums in relations(period).values())
     if not own:
         stock = (
@@ -96,7 +96,7 @@ def segments_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTab
 
 
 def segments_read_time(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
-    """Return the relations that were waited for most."""
+    """Return the relations with the longest read waits."""
     columns = (
         figure("read_time_ms", "Read time", Unit.MILLISECONDS),
         figure("share", "% of all", Unit.SHARE),
@@ -116,7 +116,7 @@ def segments_read_time(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> Repor
 
 
 def segments_writes(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
-    """Return the relations that were written most."""
+    """Return the relations with the most writes."""
     columns = (
         figure("writes", "Writes", Unit.COUNT),
         figure("share", "% of all", Unit.SHARE),
@@ -137,7 +137,7 @@ def segments_writes(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTa
 
 
 def segments_cached(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
-    """Return the relations with most blocks in the flash cache at the end."""
+    """Return the relations with the most blocks in the flash cache at the end."""
     columns = (
         text("relation", "Relation"),
         text("database", "Database"),
@@ -192,7 +192,7 @@ def _ranking(
     rows_max: RowsMax,
     note: str = "",
 ) -> ReportTable:
-    """Return the relations with most of MEASURE; the others together; all."""
+    """Return the relations with the most of MEASURE; the sum of the others; the total."""
     columns = (*_NAMES, *columns)
     found = {key: sums for key, sums in relations(period).items() if sums.get(measure)}
     if not found:

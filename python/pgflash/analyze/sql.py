@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """SQL ordered by elapsed time, reads, WAL and temporary files.
 
-From pg_stat_statements, as each snapshot kept what was most since the one before.  It
-times the executor alone: a commit that waited 50 ms for its sync is booked with a
-microsecond.  So the table by elapsed time has a row "commit and outside the executor",
-what DB time of client backends is beyond the statements, or it would not add up.
+The source is pg_stat_statements, of which each snapshot keeps the top statements since the previous
+one.  It times the executor alone: a commit that waited 50 ms for its sync is recorded with a
+microsecond.  So the table by elapsed time has a row "commit and outside the executor": the DB time
+of client backends in excess of their statements.  Without that row the table would not add up.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ Key = tuple[str, str]
 
 
 def statements(period: Period, *, toplevel_only: bool = False) -> dict[Key, Sums]:
-    """Return the sums of each statement, users together; the rest under ("", "")."""
+    """Return each statement's sums over all users; the rest is under ("", "")."""
     databases = {
         str(record.get("database_oid")): str(record.get("database"))
         for record in period.gauge("databases")
@@ -49,7 +49,7 @@ def statements(period: Period, *, toplevel_only: bool = False) -> dict[Key, Sums
 
 
 def sql_elapsed(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
-    """Return the statements that took longest, and what of DB time is none of theirs."""
+    """Return the statements that took longest, and the DB time of no statement."""
     columns = (
         *_HEAD,
         figure("total_s", "Elapsed", Unit.SECONDS),
@@ -114,7 +114,7 @@ def sql_elapsed(period: Period, found: DbTime, *, rows_max: RowsMax = ROWS_MAX) 
 
 
 def sql_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
-    """Return the statements that read most blocks from beyond shared_buffers."""
+    """Return the statements that read the most blocks from outside shared_buffers."""
     return _ranking(
         period,
         "sql-reads",
@@ -132,7 +132,7 @@ def sql_reads(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
 
 
 def sql_wal(period: Period, *, rows_max: RowsMax = ROWS_MAX) -> ReportTable:
-    """Return the statements that logged most."""
+    """Return the statements that generated the most WAL."""
     return _ranking(
         period,
         "sql-wal",
@@ -218,7 +218,7 @@ def _ranking(
 def _ranked(
     every: Mapping[Key, Sums], value: Callable[[Sums], float], rows_max: RowsMax
 ) -> tuple[list[tuple[Key, Sums]], Sums]:
-    """Return the statements with most, and the sums of all others."""
+    """Return the top statements, and the sums of all others."""
     named = sorted(
         ((key, sums) for key, sums in every.items() if key[0] and value(sums) > 0),
         key=lambda item: (-value(item[1]), item[0]),
@@ -247,7 +247,7 @@ def _text(period: Period, key: Key) -> str:
 
 
 def _top_events(found: DbTime) -> dict[str, str]:
-    """Return for each statement the event it was seen in most, and its share."""
+    """Return for each statement the event it was seen in most often, and its share."""
     if found.samples is None:
         return {}
     seconds: dict[str, dict[str, float]] = {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The tables over time, which the charts are drawn from.
+"""The tables over time, from which the charts are drawn.
 
-A row is an interval between snapshots, its time the begin.  The sampler's are minutes, if
-intervals are longer; a minute that two intervals share has a part in both.
-A long period has more of them than a chart has room: then neighbours are put together.
+A row is an interval between snapshots, and its time is the interval's start.  The sampler's rows
+are minutes if intervals are longer; a minute that two intervals share is divided between them.  A
+long period has more rows than a chart has room for: then neighbours are merged.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from pgflash.model.waits import WaitClass
 POINTS_MAX = 120
 MINUTE_S = 60
 
-#: What tables over time show; adding up all else, for each of their rows, would take long.
+#: The sections that tables over time show; adding up the others for each row would take long.
 SHOWN = frozenset({"database", "host_cpu", "host_memory", "io", "stat_io", "stat_wal", "wal"})
 
 _AT = Column(name="at", title="From", unit=Unit.TIME)
@@ -31,7 +31,7 @@ _FOR = figure("elapsed_s", "For", Unit.SECONDS)
 
 
 def steps(period: Period, *, most: int = POINTS_MAX) -> tuple[Interval, ...]:
-    """Return the intervals, neighbours put together so that there are not too many."""
+    """Return the intervals, with neighbours merged if there are too many."""
     size = -(-len(period.intervals) // most)
     if size <= 1:
         return period.intervals
@@ -40,7 +40,7 @@ def steps(period: Period, *, most: int = POINTS_MAX) -> tuple[Interval, ...]:
 
 
 def iso(moment: datetime) -> str:
-    """Return a time as the report has it."""
+    """Return a time in the report's form."""
     return moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
@@ -77,7 +77,7 @@ def sessions_over_time(period: Period, found: Sampled | None) -> ReportTable:
 
 
 def _groups(period: Period, minutes: Sequence[Minute]) -> list[Sequence[Minute]]:
-    """Return the minutes of each row: those of an interval where intervals are shorter."""
+    """Return the minutes of each row: those of an interval if intervals are shorter."""
     if period.elapsed_s < MINUTE_S * len(period.intervals):
         within = (
             [m for m in minutes if step.begin.taken_at <= m.at < step.end.taken_at]
@@ -94,7 +94,7 @@ def _mean_sessions(minutes: Sequence[Minute], one: WaitClass, seconds: float) ->
 
 
 def cpu_over_time(period: Period, points: Sequence[Interval]) -> ReportTable:
-    """Return where the machine's processors were."""
+    """Return how the machine's processors were used."""
     parts = ("user", "system", "iowait", "steal", "idle")
     titles = ("User", "System", "I/O wait", "Stolen", "Idle")
     columns = (
@@ -123,7 +123,7 @@ def cpu_over_time(period: Period, points: Sequence[Interval]) -> ReportTable:
 
 
 def cpu_shares(counted: Interval | Period) -> dict[str, float] | None:
-    """Return where the processors were, as shares that come to 1; None if not known."""
+    """Return how the processors were used, as shares that add up to 1; None if not known."""
     records = counted.records("host_cpu")
     if not records:
         return None
@@ -184,7 +184,7 @@ def throughput_over_time(period: Period, points: Sequence[Interval]) -> ReportTa
 
 
 def latency_over_time(period: Period, points: Sequence[Interval]) -> ReportTable:
-    """Return how long a read, a write and a sync of the WAL took."""
+    """Return the mean time of a read, a write and a sync of the WAL."""
     columns = (
         _AT,
         _FOR,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Numbers in sentences: as many digits as a reader keeps, and the unit.
+"""Numbers in sentences: as many digits as a reader remembers, and the unit.
 
-Sizes stand in model/sizes.py.
+Sizes are in model/sizes.py.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def things(value: float, one: str, many: str = "") -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time of a call or of a period."""
+    """Return the duration of a call or of a period."""
     if abs(seconds) < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
     if abs(seconds) < 1:
@@ -54,5 +54,5 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a text that begins as a sentence does."""
+    """Return a text with the capital letter that begins a sentence."""
     return text[:1].upper() + text[1:]
