@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The papers' ways to use flash, each judged for one period; and the advice that comes of it.
+"""The papers' ways to use flash, each judged for one period; and the resulting advice.
 
-Recommended is the way that needs least flash of those that bring nearly as much as the best;
-if storage is not what the database waits for, none is.
+Of the ways that bring nearly as much as the best, the one that needs the least flash is
+recommended; if the database does not wait for storage, none is.
 """
 
 from collections.abc import Callable
@@ -20,23 +20,23 @@ from pgflash.model.advice import Advice, ApproachAdvice, Bottleneck
 from pgflash.model.device import Price, Raid
 from pgflash.model.sizes import digits, size
 
-#: A way to use flash that brings less is not worth a change.
+#: A way to use flash that gains less than this is not worth a change.
 GAIN_MIN = 1.10
-#: Of the best way's gain: whoever brings this much with less flash is preferred.
+#: Share of the best way's gain: a way that reaches it with less flash is preferred.
 NEARLY = 0.8
-#: A flash cache of which no curve is known, in multiples of shared_buffers (paper 001: 4-10).
+#: Size of a flash cache without a known curve, in multiples of shared_buffers (paper 001: 4-10).
 CACHE_FACTOR = 4.0
 _TEMP_MIN = 0.01
 
 _NO_PRICE = Price(drives=0, raid=Raid.NONE, unit_price=0.0)
 
-#: What a placement's storage costs for 1,000 transactions a minute, from its throughput.
+#: The cost of a placement's storage per 1,000 transactions a minute, from its throughput.
 Cost = Callable[[str, float], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What is known beside the report; all of it may be unknown."""
+    """What is known besides the report; all of it may be unknown."""
 
     array: Drive = DISK
     flash: Drive = FLASH
@@ -45,13 +45,13 @@ class Situation:
     sizes: Sizes = field(default_factory=dict)
     database_bytes: float | None = None
     shared_buffers_bytes: float | None = None
-    #: Room for pg_wal: twice max_wal_size is on the safe side.
+    #: Room for pg_wal: twice max_wal_size is a safe value.
     wal_bytes: float = 2 * 2**30
     users: float | None = None
     cores: float | None = None
     #: What is on flash already: wal, temp, cache.
     on_flash: frozenset[str] = frozenset()
-    #: Tablespaces on flash: what is in them is not the array's work.
+    #: Tablespaces on flash: the array does no work for what is in them.
     flash_tablespaces: frozenset[str] = frozenset()
     archiving: bool = False
     #: The archive is on the array: each segment is read there and written again.
@@ -61,7 +61,7 @@ class Situation:
 
 
 def with_prices(known: Situation, *, array: Price | None, flash: Price | None) -> Situation:
-    """Return the same with what storage costs; each approach pays for the devices it uses."""
+    """Return the same with storage prices; each approach pays for the devices it uses."""
 
     def cost(approach: str, per_s: float) -> float | None:
         used = [flash] if approach == "all-on-flash" else [array, flash]
@@ -82,7 +82,7 @@ def advise(work: Work, situation: Situation | None = None) -> Advice:
         work = replace(work, archive_read_bytes=size_bytes, archive_write_bytes=size_bytes)
     model = Model(work, array=known.array, flash=known.flash, users=known.users, cores=known.cores)
     bottleneck = find_bottleneck(work)
-    # The WAL goes first: it is small, and what it saves does not depend on the objects.
+    # The WAL comes first: it is small, and its saving does not depend on the objects.
     room = known.flash_bytes
     if room is not None and "wal" not in known.on_flash:
         room = max(room - known.wal_bytes, 0.0)
@@ -117,7 +117,7 @@ _Way = tuple[Target, float | None, str]
 
 
 def _ways(work: Work, known: Situation, choice: Choice) -> list[_Way]:
-    """Return each way with the flash it needs, and what speaks for it."""
+    """Return each way with the flash it needs, and the arguments for it."""
     ways: list[_Way] = []
     cache = _cache(work, known)
     if cache is not None:
@@ -171,7 +171,7 @@ def _ways(work: Work, known: Situation, choice: Choice) -> list[_Way]:
 
 
 def _cache(work: Work, known: Situation) -> _Way | None:
-    """Return the flash cache of the size that the curve advises, else one of a usual size."""
+    """Return the flash cache of the size that the curve recommends, else one of a usual size."""
     if "cache" in known.on_flash and not work.curve:
         return None
     best = knee(work.curve, bytes_max=known.flash_bytes)
@@ -180,7 +180,7 @@ def _cache(work: Work, known: Situation) -> _Way | None:
         size_bytes, hits = best.size_bytes, ratios.of(best.size_bytes)
         said = f"{size(size_bytes)} would serve {percent(hits)} of the reads (miss-ratio curve)"
         if "cache" in known.on_flash:
-            # Of the reads that the cache of today leaves to the disks.
+            # As a share of the reads that today's cache leaves to the disks.
             served = work.flash.count / max(work.flash.count + work.reads.count, 1.0)
             hits = max(hits - served, 0.0) / max(1 - served, 1e-9)
             if work.cache_bytes is None or size_bytes <= work.cache_bytes:
@@ -237,7 +237,7 @@ def _recommended(ways: list[ApproachAdvice], bottleneck: Bottleneck) -> Approach
     gain = max(way.ratio for way in fitting) - 1
     enough = [way for way in fitting if way.ratio - 1 >= NEARLY * gain]
     unknown = float("inf")
-    # Without sizes the order of the ways says which needs less.
+    # Without sizes, the order of the ways says which needs less.
     return min(enough, key=lambda way: (way.flash_bytes or unknown, ways.index(way)))
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The tables of an Oracle AWR report, out of its text or HTML form.
+"""The tables of an Oracle AWR report, from its text or HTML form.
 
-A text report lays its tables out in columns under a line of dashes; the words above the dashes
-are the columns' heads, in up to three lines.  An HTML report has tables.  Both become the
-same: heads and rows of cells, all as printed.  Nothing is looked up by place, so versions
-(11.2 to 19) whose sections stand in another order read alike.
+A text report lays out its tables in columns under a line of dashes; the words above the dashes are
+the column heads, in up to three lines.  An HTML report has tables.  Both become the same: heads and
+rows of cells, all as printed.  Nothing is looked up by its position, so versions (11.2 to 19) with
+their sections in another order are read in the same way.
 """
 
 import re
@@ -25,7 +25,7 @@ class AwrTable:
     rows: tuple[tuple[str, ...], ...]
 
     def place(self, *wanted: str) -> int | None:
-        """Return the column whose head is or begins with one of some words."""
+        """Return the position of the column whose head is or begins with one of some words."""
         for words in wanted:
             for index, head in enumerate(self.heads):
                 if _plain(head).startswith(_plain(words)):
@@ -81,7 +81,7 @@ def _text_tables(lines: list[str]) -> Iterator[AwrTable]:
 
 
 def _heads(lines: list[str], spans: list[tuple[int, int]]) -> tuple[str, ...]:
-    """Put together what stands over each column; a title in the way is no head."""
+    """Put together the words above each column; a title between them is not a head."""
     above: list[str] = []
     for line in reversed(lines):
         if not line.strip() or set(line.strip()) <= set("~-"):
@@ -138,7 +138,7 @@ class _Reader(HTMLParser):
             self._is_head = tag == "th"
 
     def handle_endtag(self, tag: str) -> None:
-        """End what began."""
+        """End an element."""
         if tag == "table":
             self._end_table()
         elif tag == "tr":
@@ -147,14 +147,14 @@ class _Reader(HTMLParser):
             self._end_cell()
 
     def handle_data(self, data: str) -> None:
-        """Take up text."""
+        """Take text."""
         if self._cell is not None:
             self._cell.append(data)
         elif data.strip():
             self.lines.append(data.strip())
 
     def close(self) -> None:
-        """End the last table, of which nobody wrote the end."""
+        """End the last table if its end tag is missing."""
         super().close()
         self._end_table()
 
@@ -178,7 +178,7 @@ class _Reader(HTMLParser):
 
     def _end_table(self) -> None:
         self._end_row()
-        # Who marks no heads as such has them in the first row.
+        # A table without marked heads has them in its first row.
         heads = tuple(self._heads) or (self._rows.pop(0) if len(self._rows) > 1 else ())
         if self._rows:
             self.tables.append(AwrTable(heads=heads, rows=tuple(self._rows)))

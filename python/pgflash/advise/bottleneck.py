@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: PostgreSQL
 """Whether storage is the bottleneck, and if not, what is.
 
-By shares of DB time: waits for reads, temporary files, commits and the writing of data are
-storage; processor time and waits for a processor are not.  A server whose sessions are idle
-has no bottleneck, whatever its few waits are for.
+The decision is by shares of DB time: waits for reads, temporary files, commits and the writing of
+data are storage; processor time and waits for a processor are not.  A server whose sessions are
+idle has no bottleneck, whatever its few waits are for.
 """
 
 from pgflash.advise.work import Work
 from pgflash.analyze.words import percent
 from pgflash.model.advice import Bottleneck
 
-#: From here on storage is what the database waits for; below the second, hardly at all.
+#: From this share on, the database waits for storage; below the second, hardly at all.
 STORAGE_MIN = 0.5
 STORAGE_SOME = 0.2
-#: With busy processors only this much is storage's fault.
+#: If processors are busy, storage is to blame only from this share on.
 STORAGE_SURE = 0.75
 #: Processors this busy are a limit of their own.
 BUSY = 0.85
-#: Of the processors; from here on other programs' part is named.
+#: Share of the processors; from here on, the use by other programs is mentioned.
 OTHERS = 0.3
-#: Fewer active sessions than this are no load.
+#: Fewer active sessions than this are not a load.
 IDLE = 0.2
 
 STORAGE = ("reads", "commits", "temporary files", "writing of data")
 
 
 def find_bottleneck(work: Work) -> Bottleneck:
-    """Return what holds a period's throughput back."""
+    """Return what limits a period's throughput."""
     seconds = {
         "reads": work.reads.seconds + work.buffer_s,
         "commits": work.commit_s,

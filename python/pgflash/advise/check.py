@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Predictions of a run of the lab, beside what the run measured.
+"""Predictions for a run of the lab, beside the run's measurements.
 
-What is predicted from: the baseline's own report, the devices' profiles, and what the
-approach is (its place for data, WAL, temporary files and objects, the size of its cache).
-Nothing that the approach itself measured goes in, with one exception that is no property of
-it: the processors that other programs took meanwhile, since a polluted attempt is the rule
-on a shared machine.  The hit ratio of a cache comes from a miss-ratio curve if a report
-of the baseline, or of an approach with another size of cache, has one; else from its size.
+A prediction is based on the baseline's own report, the devices' profiles, and the definition of the
+approach (its places for data, WAL, temporary files and objects, the size of its cache).  No
+measurement of the approach itself is used, with one exception that is not a property of it: the
+processor time that other programs took meanwhile, since polluted attempts are the rule on a shared
+machine.  The hit ratio of a cache comes from a miss-ratio curve, if a report of the baseline, or of
+an approach with another size of cache, has one; otherwise from its size.
 """
 
 from collections.abc import Mapping
@@ -24,17 +24,17 @@ from pgflash.model.run import Approach, Attempt, Run
 from pgflash.model.summary import Summary, base_of, summarize
 
 FLASH = "flash"
-#: The tablespace that the lab makes on flash for servers that live on the array.
+#: The tablespace that the lab makes on flash for servers whose data is on the array.
 _OWN_FLASH = frozenset({"on_flash"})
 _AUTO = ("auto",)
-#: The workload of which each table has its own clients.
+#: The workload in which each table has its own clients.
 _OWN_CLIENTS = "micro"
-#: Changes that are no change of the load.
+#: Changes that do not change the load.
 _SIZES = frozenset({"cache_size", "cache_times"})
 
 
 def predict_run(run: Run, reports: Mapping[str, AwrReport]) -> PredictionChecks:
-    """Predict each approach of a run from what it is compared with; reports are by approach."""
+    """Predict each approach of a run from its base; reports are by approach."""
     summaries = {one.approach.name: one for one in summarize(run)}
     rows = []
     for name, summary in summaries.items():
@@ -52,7 +52,7 @@ def bases_of(run: Run) -> frozenset[str]:
 
 
 def _base(summary: Summary, summaries: Mapping[str, Summary]) -> Summary | None:
-    """Return what an approach is compared with: as it says, else the plain one of its load."""
+    """Return an approach's base: the one it names, else the plain one with the same load."""
     approach = summary.approach
     if approach.base:
         return summaries.get(approach.base)
@@ -90,7 +90,7 @@ def _check(
 def _why_not(
     workload: str, base: Approach, approach: Approach, reports: Mapping[str, AwrReport]
 ) -> str:
-    """Say what cannot be predicted from a report on something else."""
+    """Say why a report on a different load or server cannot be used for a prediction."""
     if workload == _OWN_CLIENTS:
         return "each of its tables has clients of its own, the model knows one kind of client"
     if base.name not in reports:
@@ -100,7 +100,7 @@ def _why_not(
 
 
 def _differing(one: Approach, other: Approach) -> list[str]:
-    """Return the parameters by which two loads differ."""
+    """Return the parameters in which two loads differ."""
     keys = sorted({*one.changes, *other.changes} - _SIZES)
     return [key for key in keys if one.changes.get(key) != other.changes.get(key)]
 
@@ -138,7 +138,7 @@ def _predict(
 def _target(
     run: Run, summary: Summary, work: Work, reports: Mapping[str, AwrReport]
 ) -> tuple[Target, str]:
-    """Return what an approach has on flash, and how its cache's hit ratio is known."""
+    """Return what an approach has on flash, and the source of its cache's hit ratio."""
     approach = summary.approach
     everything = approach.data == FLASH
     reads = writes = 1.0 if everything else 0.0
@@ -165,7 +165,7 @@ def _target(
 
 
 def _with_archive(work: Work, attempt: Attempt) -> Work:
-    """Add what the archive moves: all that the array moved and the server did not."""
+    """Add the archive's traffic: what the array moved in excess of the server."""
     moved = attempt.devices.get("array", {})
     mine = work.reads.bytes + work.system_reads.bytes + work.temp.bytes
     return replace(

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Which tables and indexes belong on flash, if it does not hold them all.
+"""Which tables and indexes belong on flash, if it cannot hold them all.
 
-Each object has a size and a time that it would save: its own reads' waits, less what flash
-takes for them, and its part of the waits for the writing of data.  What is chosen is the
-knapsack of those: no other choice that fits saves more (sizes are rounded up to 1/4096 of the
-flash, so the choice always fits).
+Each object has a size and a time that its move would save: the waits for its own reads, less the
+time that flash takes for them, and its part of the waits for the writing of data.  The choice is
+the solution of that knapsack problem: no other choice that fits saves more (sizes are rounded up to
+1/4096 of the flash, so the choice always fits).
 
-An object of which a period touched only a part is better kept in the flash cache (policy
-keep) than moved: the cache holds the part, a move takes room for the whole.  So is one that
-does not fit.  A cache takes no writes off the array, so what is mostly written is moved or
-left.
+If a period used only a part of an object, it is better to keep the object in the flash cache
+(policy keep) than to move it: the cache holds the part, a move takes room for the whole.  The same
+holds for an object that does not fit.  A cache takes no writes off the array, so an object that is
+mostly written is moved or left.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +23,9 @@ from pgflash.model.sizes import size
 
 _UNITS = 4096
 _BLOCK_BYTES = 8192
-#: Of all read time; what costs less is left where it is.
+#: Share of all read time; an object that costs less stays where it is.
 SHARE_MIN = 0.005
-#: Of an object's blocks: fewer than this, and the rest would be moved for nothing.
+#: Share of an object's blocks: if fewer were read, the rest would be moved for nothing.
 TOUCHED_MIN = 0.5
 _SYSTEM = ("pg_catalog.", "pg_toast.", "information_schema.", "pgflash_", "file ")
 _MOVABLE = frozenset({"table", "index", "materialized view", ""})
@@ -36,25 +36,25 @@ Sizes = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The objects in the order of what they cost, and what the chosen ones hold."""
+    """The objects in the order of their cost, and what the chosen ones hold."""
 
     objects: tuple[HotObject, ...]
-    #: Shares of all reads and writes that are of objects to be moved.
+    #: Shares of all reads and writes that belong to objects to be moved.
     reads: float
     writes: float
     bytes: float
-    #: Sizes were known, so that the choice is known to fit.
+    #: Sizes were known, so the choice is known to fit.
     fitted: bool
 
 
 def choose(
     work: Work, *, flash: Drive, sizes: Sizes, flash_bytes: float | None, kept: bool = False
 ) -> Choice:
-    """Rank the relations, and choose those that flash of a size should hold.
+    """Rank the relations, and choose those that flash of a given size should hold.
 
-    Without sizes, or without a size of flash, all that cost enough are chosen; with both only
-    what has a size (of the database that was asked).  KEPT: there is a flash cache that could
-    keep what is not moved.
+    If sizes or the size of flash are unknown, all relations that cost enough are chosen; if both
+    are known, only relations with a size (those of the session's database).  KEPT: a flash cache
+    exists that could keep what is not moved.
     """
     candidates = [s for s in work.segments if _is_movable(s)]
     all_read_s = sum(segment.read_s for segment in work.segments)
@@ -90,10 +90,10 @@ def choose(
 
 
 def choose_named(work: Work, names: Iterable[str]) -> tuple[float, float]:
-    """Return the shares of reads and writes that are of some tables and their indexes.
+    """Return the shares of reads and writes that some tables and their indexes have.
 
-    A table is named with or without its schema.  An index is its table's if its name begins
-    with the table's and "_", as names that PostgreSQL makes do.
+    A table is named with or without its schema.  An index is taken to be a table's if its name
+    begins with the table's name and "_", as in names that PostgreSQL generates.
     """
     wanted = tuple(names)
     mine = [one for one in work.segments if any(_belongs(one.name, name) for name in wanted)]
@@ -106,7 +106,7 @@ def choose_named(work: Work, names: Iterable[str]) -> tuple[float, float]:
 
 
 def hot_tables(work: Work, *, flash: Drive, share: float = 0.8, most: int = 4) -> tuple[str, ...]:
-    """Return the fewest tables that, with their indexes, cost a share of the read time."""
+    """Return the fewest tables that, with their indexes, account for a share of the read time."""
     sums: dict[str, float] = {}
     tables = [one.name for one in work.segments if one.kind == "table" and _is_movable(one)]
     for one in work.segments:
@@ -124,11 +124,11 @@ def hot_tables(work: Work, *, flash: Drive, share: float = 0.8, most: int = 4) -
 
 
 def knapsack(items: Sequence[tuple[float, float]], capacity: float) -> list[int]:
-    """Return which items (size, value) to take so that no other choice that fits is worth more."""
+    """Return the items (size, value) to take so that no other choice that fits is worth more."""
     if capacity <= 0:
         return []
     unit = capacity / _UNITS
-    # Rounded up, but for what floating point added to an exact multiple.
+    # Round up, except for what floating point added to an exact multiple.
     weights = [max(int(-(-(each / unit - 1e-9) // 1)), 0) for each, _value in items]
     best = [0.0] * (_UNITS + 1)
     taken = [bytearray(_UNITS + 1) for _ in items]
@@ -156,7 +156,7 @@ def _measure(
     all_read_s: float,
     all_writes: float,
 ) -> HotObject:
-    # All processes' reads are in a segment's time: clients waited for their part of it.
+    # A segment's time includes all processes' reads: clients waited for their part of it.
     clients = min(work.reads.seconds / all_read_s, 1.0) if all_read_s > 0 else 0.0
     fast_s = one.reads * flash.service_ms(_BLOCK_BYTES) / 1000
     saved_s = max(one.read_s - fast_s, 0.0) * clients
@@ -207,7 +207,7 @@ def _judge(one: HotObject, moved: bool, worth: bool, *, kept: bool, sized: bool)
 
 
 def _is_partial(one: HotObject) -> bool:
-    """Tell whether a period touched only a part of an object, and read more than it wrote."""
+    """Tell whether a period used only a part of an object, and read more than it wrote."""
     if one.bytes is None or one.writes > one.reads:
         return False
     return one.reads * _BLOCK_BYTES < TOUCHED_MIN * one.bytes

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """A device as the queueing model sees it: servers, service times, limits.
 
-A disk array is a set of spindles in groups of copies (RAID-10: pairs); a read waits for one
-spindle of one group, a small write costs time on each copy, and the writes that a controller
-has promised come after the reads as far as its memory lasts.  A flash drive is a set of
-channels.  What is known comes from an emulated profile (every number), from a probe (some of
-them), or from nothing but the word "disk": then the model fits what is missing to the
-latency that the report shows.
+A disk array is a set of spindles in groups of copies (RAID-10: pairs).  A read waits for one
+spindle of one group; a small write costs time on each copy; writes that a controller has promised
+come after the reads as long as its memory lasts.  A flash drive is a set of channels.  The figures
+come from an emulated profile (all of them), from a probe (some of them), or only from the word
+"disk": then the model fits the missing ones to the latency in the report.
 """
 
 from dataclasses import dataclass, replace
@@ -14,15 +13,16 @@ from dataclasses import dataclass, replace
 from pgflash.model.device import DeviceFacts, Media, Probe
 from pgflash.model.run import Device
 
-#: A process that an emulated device wakes is late by this much while processors are idle
-#: (reads of nvme.toml by a lone query: 0.098 ms for 27 kB, of which the profile has 0.085 + 0.011,
-#: and the rest of the call); what it waits for a busy processor the queue there has.
+#: A process that an emulated device wakes is late by this much while processors are idle (reads of
+#: nvme.toml by a lone query: 0.098 ms for 27 kB, of which the profile accounts for 0.085 + 0.011,
+#: and the rest of the call for the remainder); the processors' queue models the wait for a busy
+#: one.
 EMULATED_WAKE_MS = 0.03
 
 _NS_PER_MS = 1e6
 _PPM = 1e6
 _BLOCK_BYTES = 8192
-#: Requests to one device that a probe with this many at once cannot tell from more.
+#: A probe with this many requests at once cannot tell more servers from this number.
 _SERVERS_MAX = 256
 
 
@@ -34,38 +34,38 @@ class Drive:
     flash: bool
     #: Spindles or channels.  None: fit to the report.
     servers: int | None = None
-    #: How many of them hold each block.
+    #: How many of the servers hold each block.
     copies: int = 1
-    #: Of a random read, without transfer and without a queue.
+    #: A random read, without transfer and without a queue.
     read_ms: float
-    #: Of one server.
+    #: Bytes per second of one server.
     bytes_s: float
-    #: A request of more than this is spread over servers; None: bytes_s is of them all.
+    #: A larger request is spread over servers; None: bytes_s is the sum of all servers.
     stripe_bytes: float | None = None
-    #: Time of all servers that a random write takes in the end.
+    #: Time that a random write finally takes from all servers together.
     write_ms: float
-    #: How much of a server's time written blocks may take from reads that wait; 1: they
-    #: queue like reads.
+    #: How much of a server's time written blocks may take from waiting reads; 1: they queue like
+    #: reads.
     write_share: float = 1.0
-    #: Memory that takes writes before they are worked off.
+    #: Memory that takes writes before they reach the servers.
     cache_bytes: float = 0.0
-    #: Of a sync of the WAL, without a queue.
+    #: A sync of the WAL, without a queue.
     log_ms: float
-    #: What the whole device moves at most.
+    #: How much the whole device moves at most.
     pipe_bytes_s: float | None = None
     iops_max: float | None = None
-    #: Its figures are known, and not the class's.
+    #: Its figures are known, and are not just those of its class.
     known: bool = False
-    #: Where they are from, in words.
+    #: Where the figures are from, in words.
     source: str = ""
 
     @property
     def groups(self) -> float:
-        """Return how many sets of copies there are."""
+        """Return the number of groups of copies."""
         return (self.servers or 1) / self.copies
 
     def service_ms(self, request_bytes: float, *, streamed: float = 0.0) -> float:
-        """Return the time of a read without a queue; a part of them may follow a stream."""
+        """Return a read's time without a queue; the part STREAMED of the reads follow a stream."""
         wide = request_bytes / self.stripe_bytes if self.stripe_bytes else 1.0
         together = max(min(wide, float(self.servers or 1)), 1.0)
         bytes_s = self.bytes_s * together
@@ -74,9 +74,9 @@ class Drive:
         return (1 - streamed) * self.read_ms + 1000 * request_bytes / bytes_s
 
 
-#: What a disk and a flash drive are where only their class is known.  5 ms: seek and half a
-#: revolution of a 10,000-15,000 rpm disk.  0.1 ms: data sheets of SAS, SATA and NVMe drives
-#: (0.07-0.15 ms) of a decade.
+#: A disk and a flash drive if only the class is known. 5 ms: seek and half a revolution of a
+#: 10,000-15,000 rpm disk. 0.1 ms: data sheets of SAS, SATA and NVMe drives (0.07-0.15 ms) of a
+#: decade.
 DISK = Drive(
     name="disk array",
     flash=False,
@@ -102,7 +102,7 @@ FLASH = Drive(
 
 
 def drive_of_run(device: Device) -> Drive:
-    """Return a device of the lab: all of a profile, or its class."""
+    """Return a device of the lab: from its full profile, or by its class."""
     facts = device.facts
     if not device.emulated or "servers" not in facts:
         return _named(FLASH if device.role == "flash" else DISK, device.name)
@@ -122,7 +122,7 @@ def drive_of_run(device: Device) -> Drive:
     rotation_ms = ms("rotation_max_ns") / 2
     cache_bytes = float(facts["cache_bytes"])
     sorted_part = float(facts["destage_factor_ppm"]) / _PPM if cache_bytes else 1.0
-    # RAID-10 writes both copies, RAID-5 reads and writes data and parity.
+    # RAID-10 writes both copies; RAID-5 reads and writes data and parity.
     turns = {"raid10": 2, "raid5": 4}.get(layout, 1)
     return Drive(
         name=device.title,
@@ -144,7 +144,7 @@ def drive_of_run(device: Device) -> Drive:
 
 
 def drive_of_facts(facts: DeviceFacts) -> Drive:
-    """Return a device of a machine: as it was probed, else its class."""
+    """Return a device of a machine: from its probe, else by its class."""
     flash = facts.media in (Media.FLASH, Media.MEMORY)
     if facts.probe is None:
         return _named(FLASH if flash else DISK, facts.name)
@@ -152,12 +152,12 @@ def drive_of_facts(facts: DeviceFacts) -> Drive:
 
 
 def drive_of_probe(probe: Probe, *, name: str, flash: bool) -> Drive:
-    """Return a device from what a probe measured: latency alone, and throughput at depth."""
+    """Return a device from a probe's figures: latency alone, and throughput at depth."""
     alone_ms = probe.read_ms(1) or min((p.mean_ms for p in probe.random_reads), default=5.0)
     most = max((point.iops for point in probe.random_reads), default=1000 / alone_ms)
     servers = min(max(round(most * alone_ms / 1000), 1), _SERVERS_MAX)
     bytes_s = max(probe.read_bytes_s, 1.0)
-    # Large requests are spread over all servers, small ones are not.
+    # Large requests are spread over all servers; small ones are not.
     transfer_ms = 1000 * _BLOCK_BYTES / bytes_s
     return Drive(
         name=name,

@@ -2,9 +2,9 @@
 """What a move would bring, by a closed queueing model of a database server.
 
 N sessions are at work (as many as the report shows on average) and think for Z between two
-transactions (0, unless the number of users is known).  A transaction needs the processors, a
-number of reads, a sync of the WAL, and waits for others; of each the report has the time.
-The throughput X solves
+transactions (0, unless the number of users is known).  A transaction needs the processors, a number
+of reads and a sync of the WAL, and waits for other sessions; the report has the time of each.  The
+throughput X solves
 
     X (Z + R(X)) = N
 
@@ -25,10 +25,10 @@ where R(X), the response time, is the sum of these, with t = transactions:
                  no more, and waits for writing go with u / (1 - u), u: how full it is
     the rest     as it is
 
-v, a, f and q are chosen so that the model of the present gives the report's own latencies; of a
-device of which only the class is known, k too.  X is bounded by what spindles can write in
-the period (with what fits into the controller's memory), by pipe and IOPS limits, and by the
-processors.  docs/guide/advise.md says it with examples, and where it must be wrong.
+v, a, f and q are chosen so that the model of the present yields the report's own latencies; if only
+the class of a device is known, so is k.  X is limited by the writes that spindles can do in the
+period (plus what fits into the controller's memory), by pipe and IOPS limits, and by the
+processors. docs/guide/advise.md explains it with examples, and says where it must be wrong.
 """
 
 import math
@@ -37,17 +37,17 @@ from dataclasses import dataclass, replace
 from pgflash.advise.media import Drive
 from pgflash.advise.work import Work
 
-#: No queue of ours is longer than that of a server this busy.
+#: No queue in the model is longer than that of a server this busy.
 _BUSY_MAX = 0.98
-#: Bounds of what is fitted; beyond them something else is going on.
+#: Bounds of the fitted values; beyond them, the model does not explain the report.
 _VARIABILITY = (0.2, 4.0)
 _LOG_QUEUE_MAX = 4.0
 _RUN_QUEUE_MIN = 0.25
-#: The queue of a pipe that is a quarter full explains nothing.
+#: The queue of a pipe that is a quarter full, or less, explains nothing.
 _PIPE_MIN = 0.33
-#: A transaction that commits while a sync runs waits for half of it, and its own.
+#: A transaction that commits during a sync waits for half of it, and then for its own.
 _RIDE = 0.5
-#: A second thread of a core is worth this much of it.
+#: A core's second thread is worth this much of the core.
 SECOND_THREAD = 0.25
 _STEPS = 80
 _BLOCK_BYTES = 8192
@@ -63,10 +63,10 @@ class Target:
     temp: bool = False
     #: The archive of the WAL.
     archive: bool = False
-    #: Shares of the reads and writes of data files that are of objects on flash.
+    #: Shares of the reads and writes of data files that belong to objects on flash.
     reads: float = 0.0
     writes: float = 0.0
-    #: Of the other reads, served by a flash cache.
+    #: Share of the other reads that a flash cache serves.
     cached: float = 0.0
 
 
@@ -76,11 +76,11 @@ PRESENT = Target(name="baseline", title="As it is")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the model says of a target.  Times are in ms per transaction."""
+    """The model's result for a target.  Times are in ms per transaction."""
 
     target: Target
     per_s: float
-    #: Over the present.
+    #: Relative to the present.
     ratio: float
     sessions: float
     cpu_ms: float
@@ -94,7 +94,7 @@ class Outcome:
     sync_ms: float
     #: Of the processors, 0 to 1.
     cpu_busy: float
-    #: What keeps it from being faster, in words.
+    #: What prevents a higher throughput, in words.
     limit: str
 
     @property
@@ -106,24 +106,24 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Array:
-    """The array, with what was fitted."""
+    """The array, with the fitted values."""
 
     drive: Drive
     servers: float
     service_ms: float
     system_ms: float
-    #: What a write, and a sync of the WAL, keep spindles busy.
+    #: How long a write, and a sync of the WAL, keep spindles busy.
     write_ms: float
     log_ms: float
     variability: float
     #: A constant that queueing does not explain.
     late_ms: float
-    #: The part of its reads that follow a stream, and need no seek.
+    #: The part of its reads that follow a stream and need no seek.
     streamed: float
 
 
 class Model:
-    """A period's work on its devices; asked what targets would bring."""
+    """A period's work on its devices; predicts what targets would bring."""
 
     def __init__(
         self,
@@ -154,14 +154,14 @@ class Model:
         self.present = self._solve(PRESENT, None)
 
     def predict(self, target: Target, *, horizon_s: float | None = None) -> Outcome:
-        """Return what a target brings, within a time (the period's, if not given)."""
+        """Return what a target brings within a time (by default the period's length)."""
         found = self._solve(target, horizon_s)
         return replace(found, ratio=found.per_s / self.present.per_s)
 
     # Fitting.
 
     def _count_syncs(self, work: Work) -> Work:
-        """Fill in what the report does not say of syncs: one for all who wait, all the time."""
+        """Fill in missing figures of syncs: one at a time for all who wait, without a pause."""
         commit_ms = work.per_transaction_ms(work.commit_s)
         if not work.syncs or not work.sync_s:
             sync_ms = commit_ms / (1 + _RIDE)
@@ -176,7 +176,7 @@ class Model:
     def _fit_log(self, array: Drive) -> None:
         work, sync_ms = self.work, self._present_sync_ms
         wait_ms = self._read_wait_ms(work.per_s, PRESENT)
-        # Of a device of which nothing but the class is known, syncs queue as its reads do.
+        # If only the class of a device is known, syncs are taken to queue as its reads do.
         service_ms = self._array.service_ms / (self._array.service_ms + wait_ms) * sync_ms
         self._log_ms = min(array.log_ms if array.known else service_ms, sync_ms)
         queue = (sync_ms - self._log_ms) / wait_ms if wait_ms > 0 else 0.0
@@ -210,7 +210,7 @@ class Model:
         return demand_ms + self._run_queue * queue_ms
 
     def _loads(self, per_s: float, target: Target) -> tuple[float, float, float, float]:
-        """Return how busy clients' reads, other reads, syncs and writes keep the array."""
+        """Return how busy the array is with clients' reads, other reads, syncs and writes."""
         work, array = self.work, self._array
         stay_r, stay_w = 1 - target.reads, 1 - target.writes
         each = per_s / work.transactions / array.servers / 1000
@@ -236,7 +236,7 @@ class Model:
         return per_s * self._bytes(target)[0] / pipe if pipe else 0.0
 
     def _pipe_queue(self, per_s: float, target: Target) -> float:
-        """Return how much longer its queue is than the present's."""
+        """Return how much longer the pipe's queue is than at present."""
         if self._full < _PIPE_MIN:
             return 1.0
         return _queue(self._pipe_busy(per_s, target)) / self._full
@@ -250,7 +250,7 @@ class Model:
         return self._log_ms + queued + self._log_late_ms * self._pipe_queue(per_s, target)
 
     def _flash_calls(self, target: Target) -> float:
-        """Return the requests to flash for a transaction."""
+        """Return the requests to flash per transaction."""
         work = self.work
         moved = target.reads + (1 - target.reads) * target.cached
         calls = (work.reads.count + work.system_reads.count) * moved
@@ -259,7 +259,7 @@ class Model:
         return (calls + (self._syncs if target.wal else 0.0)) / work.transactions
 
     def _flash_read_ms(self, per_s: float, target: Target, request_bytes: float) -> float:
-        """Return a read's time: all channels are one queue (Sakasegawa's approximation)."""
+        """Return a read's time: all channels share one queue (Sakasegawa's approximation)."""
         service_ms = self.flash.service_ms(request_bytes, streamed=self._array.streamed)
         servers = self.flash.servers or 1
         busy = min(per_s * self._flash_calls(target) * service_ms / 1000 / servers, _BUSY_MAX)
@@ -267,7 +267,7 @@ class Model:
         return service_ms * (1 + queue)
 
     def _outcome(self, per_s: float, target: Target, limit: str = "") -> Outcome:
-        """Return the response time and its parts at a throughput."""
+        """Return the response time and its parts at a given throughput."""
         work = self.work
         wait_ms = self._read_wait_ms(per_s, target)
         pipe = self._pipe_queue(per_s, target)
@@ -275,7 +275,7 @@ class Model:
         per_t = work.reads.count / work.transactions
         moved = target.reads + (1 - target.reads) * target.cached
         fast_ms = self._flash_read_ms(per_s, target, work.reads.mean_bytes)
-        # Nobody moves what is fast where it is.
+        # Nobody moves data that is fast where it is.
         fast_ms = min(fast_ms, disk_read_ms)
         disk_ms = per_t * (1 - moved) * disk_read_ms
         flash_ms = per_t * moved * fast_ms + work.per_transaction_ms(work.flash.seconds)
@@ -315,7 +315,7 @@ class Model:
     # Solving.
 
     def _bounds(self, target: Target, horizon_s: float | None) -> list[tuple[float, str]]:
-        """Return what throughput cannot exceed, each with its reason."""
+        """Return the limits of throughput, each with its reason."""
         work, drive = self.work, self._array.drive
         bounds = [(math.inf, "nothing")]
         if work.cpu_s > 0:
@@ -344,7 +344,7 @@ class Model:
         return bounds
 
     def _bytes(self, target: Target) -> tuple[float, float]:
-        """Return the bytes that a transaction moves on the array, and on flash."""
+        """Return the bytes that a transaction moves on the array and on flash."""
         work = self.work
         read = work.reads.bytes + work.system_reads.bytes
         stayed = read * (1 - target.cached) * (1 - target.reads)
@@ -352,7 +352,7 @@ class Model:
         stayed += 0.0 if target.temp else work.temp.bytes
         stayed += 0.0 if target.wal else work.wal_bytes
         archived = work.archive_read_bytes + work.archive_write_bytes
-        # The first copy is read from where the WAL is, the others from where the archive is.
+        # The first copy is read from the WAL's device, the others from the archive's.
         from_wal = min(work.archive_read_bytes, work.wal_bytes)
         stayed += 0.0 if target.wal else from_wal
         stayed += 0.0 if target.archive else archived - from_wal
@@ -360,9 +360,9 @@ class Model:
         return stayed / work.transactions, (everything - stayed) / work.transactions
 
     def _solve(self, target: Target, horizon_s: float | None) -> Outcome:
-        """Find the throughput by bisection: sessions grow with it, strictly."""
+        """Find the throughput by bisection: sessions grow strictly with it."""
         high, limit = min(self._bounds(target, horizon_s))
-        # What was measured was possible, whatever a bound says.
+        # The measured throughput was possible, whatever a limit says.
         high = max(high, self.work.per_s)
         if high == math.inf:
             high = 1000 * self.work.per_s * (self.sessions + 1)
@@ -379,14 +379,14 @@ class Model:
         return replace(found, limit=_largest(found))
 
     def _needed(self, per_s: float, target: Target) -> float:
-        """Return the sessions that a throughput keeps busy or thinking."""
+        """Return the sessions that are busy or thinking at a given throughput."""
         return per_s * (self._think_ms + self._outcome(per_s, target).db_time_ms) / 1000
 
 
 def _fit_array(work: Work, drive: Drive, others: float) -> _Array:
-    """Choose what is not known of the array so that it gives the report's read latency."""
+    """Choose the array's unknown values so that it yields the report's read latency."""
     measured_ms = work.reads.mean_ms
-    # Streams, and a controller's read-ahead, make reads cheaper than a seek.
+    # Streams, and a controller's read-ahead, make reads cheaper than with a seek.
     service_ms = drive.service_ms(work.reads.mean_bytes)
     shrunk = min(0.9 * measured_ms / service_ms, 1.0) if measured_ms else 1.0
     array = _scaled(work, drive, others, shrunk)
@@ -407,10 +407,10 @@ def _fit_array(work: Work, drive: Drive, others: float) -> _Array:
 
 
 def _scaled(work: Work, drive: Drive, others: float, shrunk: float) -> _Array:
-    """Return the array with reads so much quicker than the device's single reads.
+    """Return the array with its reads this much quicker than the device's single reads.
 
-    Where only its class is known, that is what its disks are; of a known one the reads are
-    such, and its writes and syncs are not.
+    If only the class is known, its disks are taken to be that quick; on a known device only the
+    reads are, and writes and syncs are not.
     """
     part = 1.0 if drive.known else shrunk
     sync_ms = 1000 * (work.sync_s or 0.0) / work.syncs if work.syncs else 0.0
@@ -427,22 +427,22 @@ def _scaled(work: Work, drive: Drive, others: float, shrunk: float) -> _Array:
     )
     if drive.servers or not work.reads.mean_ms:
         return array
-    # As many spindles as make s + s u / (1 - u) what was measured.
+    # Take as many spindles as make s + s u / (1 - u) equal to the measured time.
     busy = min(max(1 - array.service_ms / work.reads.mean_ms, 0.05), _BUSY_MAX)
     return replace(array, servers=max(sum(_demand(work, array, others)) / busy, 1.0))
 
 
 def _streamed(drive: Drive, request_bytes: float, shrunk: float) -> float:
-    """Return the part of reads without a seek that makes their mean so much less.
+    """Return the part of reads without a seek that shortens the mean read by this much.
 
-    Of a device of which only the class is known, nobody knows what its seeks take.
+    If only the class of a device is known, the time of its seeks is unknown.
     """
     saved_ms = (1 - shrunk) * drive.service_ms(request_bytes)
     return min(saved_ms / drive.read_ms, 1.0) if drive.known and drive.read_ms > 0 else 0.0
 
 
 def _demand(work: Work, array: _Array, others: float) -> tuple[float, float]:
-    """Return how many spindles reads and syncs of the present keep busy, and how many writes."""
+    """Return how many spindles are busy at present with reads and syncs, and with writes."""
     per_ms = 1 / work.elapsed_s / 1000
     reads = work.reads.count * array.service_ms * others
     reads += work.system_reads.count * array.system_ms
@@ -451,7 +451,7 @@ def _demand(work: Work, array: _Array, others: float) -> tuple[float, float]:
 
 
 def _queue_ms(work: Work, array: _Array, others: float) -> float:
-    """Return the present's wait of a read for its spindles, with variability 1."""
+    """Return how long a read waits for its spindles at present, with variability 1."""
     demand, writes = _demand(work, array, others)
     seen = writes / array.servers
     seen = min(seen, array.drive.write_share) if array.drive.write_share < 1 else seen
@@ -460,7 +460,7 @@ def _queue_ms(work: Work, array: _Array, others: float) -> float:
 
 
 def _group_commit_ms(sync_ms: float, per_s: float) -> float:
-    """Return how long one waits whose commit rides on syncs that follow each other."""
+    """Return the wait of a commit that shares syncs which follow each other."""
     busy = 1 - math.exp(-per_s * sync_ms / 1000)
     return sync_ms * (1 + _RIDE * busy)
 
@@ -474,7 +474,7 @@ def _syncs_per_s(sync_ms: float) -> float:
 
 
 def _largest(found: Outcome) -> str:
-    """Name what takes most of a transaction."""
+    """Name the largest part of a transaction."""
     parts = {
         "reads from disk": found.disk_ms,
         "commits": found.commit_ms,

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""An Oracle AWR report as the work of a period: the same input as our own report's.
+"""An Oracle AWR report as the work of a period: the same input as from our own report.
 
-Read are: events and wait classes by total wait time, time model, load profile, background
-events, the head with elapsed time, DB time and processors, and segments by physical reads.
-An extract will do: what is not printed is worked out from what is (DB time from a row's
-share, elapsed time from a class's average active sessions, transactions from the waits for
-log file sync), and a note says so.
+It reads events and wait classes by total wait time, time model, load profile, background events,
+the head with elapsed time, DB time and processors, and segments by physical reads. An extract is
+enough: missing values are derived from printed ones (DB time from a row's share, elapsed time from
+a class's average active sessions, transactions from the waits for log file sync), and a note says
+so.
 
-Background processes' I/O (class System I/O) is no part of DB time; its waits are taken for
-the number of writes where nothing better is printed.
+The I/O of background processes (class System I/O) is not part of DB time; the number of its waits
+is used as the number of writes if no better figure is printed.
 """
 
 import re
@@ -32,20 +32,20 @@ _DISK_READS = (
     "cell single block physical read",
     "cell multiblock physical read",
 )
-#: Text reports cut names off after 30 characters.
+#: Text reports truncate names after 30 characters.
 _FLASH_READS = ("db flash cache single block", "db flash cache multiblock")
 _TEMP = ("direct path read temp", "direct path write temp")
 
 
 class AwrFileError(PgflashError):
-    """A file is no AWR report, or lacks what an advice needs."""
+    """A file is not an AWR report, or lacks what advice needs."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """A row of events or classes, as numbers; None where nothing was printed."""
+    """A row of events or classes, as numbers; None if nothing was printed."""
 
     waits: float | None
     seconds: float
@@ -56,7 +56,7 @@ class _Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What a report has."""
+    """What a report contains."""
 
     events: Mapping[str, _Event]
     background: Mapping[str, _Event]
@@ -69,7 +69,7 @@ class _Found:
 
 
 def work_of_awr(text: str, *, name: str) -> Work:
-    """Read a report; name says in errors which file it is."""
+    """Read a report; NAME is the file's name in errors."""
     return work_of_extract(awr_tables(text), awr_words(text), name=name)
 
 
@@ -163,7 +163,7 @@ def _find(tables: Iterable[AwrTable], words: str) -> _Found:
         if table.place("Wait Class") == 0:
             _take(classes, table, 0)
         elif (place := table.place("Event")) == 0:
-            # Background events have their share in % bg time.
+            # Background events have their share in "% bg time".
             _take(background if table.place("% bg") is not None else events, table, place)
         elif (place := table.place("Statistic Name")) == 0 and table.place("Time") is not None:
             _take(events, _only(table, ("DB CPU",)), place)
@@ -184,7 +184,7 @@ def _find(tables: Iterable[AwrTable], words: str) -> _Found:
 
 
 def _take(into: dict[str, _Event], table: AwrTable, place: int) -> None:
-    """Add a table's rows; who came first stays (the top events come before all events)."""
+    """Add a table's rows; the first of a name stays (the top events precede all events)."""
     waits = table.place("Waits")
     total = table.place("Total Wait Time", "Total Wait Tim", "Time (s)", "Time(s)", "Total Wait")
     share = table.place("% DB time", "% of DB Time", "%DB time", "% DB")
@@ -234,7 +234,7 @@ def _minutes(words: str, name: str) -> float | None:
 
 
 def _cores(table: AwrTable) -> float | None:
-    """Return processors: a core's second thread is worth a quarter of one."""
+    """Return processors: a core's second thread is worth a quarter of a core."""
     row = table.rows[0]
     threads = _number(table.cells(table.place("CPUs"), row))
     cores = _number(table.cells(table.place("Cores"), row))
@@ -263,11 +263,11 @@ def _segments(table: AwrTable) -> list[Segment]:
     return found
 
 
-# Working out what is not printed.
+# Deriving what is not printed.
 
 
 def _db_time(found: _Found) -> float | None:
-    """Return the DB time that the row with the largest share is that share of."""
+    """Return the DB time implied by the row with the largest share."""
     rows = [*found.events.values(), *found.classes.values()]
     known = [(row.share, row.seconds) for row in rows if row.share and row.share > 0]
     if not known:
@@ -306,7 +306,7 @@ def _writes(found: _Found, elapsed_s: float, notes: list[str]) -> float | None:
 
 
 def _disk_reads(found: _Found, flash: Reads, temp: Reads, buffer_s: float) -> Reads:
-    """Return the reads from disk by their events, else by what is left of class User I/O."""
+    """Return the reads from disk by their events, else by the rest of class User I/O."""
     named = _reads(found.events, _DISK_READS)
     whole = found.classes.get("user i/o")
     if whole is None:
@@ -343,7 +343,7 @@ def _seconds(events: Mapping[str, _Event], names: tuple[str, ...]) -> float:
 
 
 def _segment_times(segments: tuple[Segment, ...], reads: Reads) -> tuple[Segment, ...]:
-    """Give each segment its part of the reads' time: an AWR report has counts only."""
+    """Give each segment its part of the reads' time: an AWR report has only counts."""
     return tuple(
         Segment(
             name=one.name,

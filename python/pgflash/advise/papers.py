@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Predictions from the papers' own AWR extracts, beside what the papers measured.
 
-In go the baseline's extract, the number of disks and cores, and what a baseline cannot tell:
-the hit ratio of the cache, and how many reads the hot objects had; these are taken from the
-paper's later extracts, and the note of each row says so.  Out comes a throughput, over the
-baseline's; what it is set beside is the paper's count of commits or its elapsed time.
+The input is the baseline's extract, the number of disks and cores, and what a baseline cannot show:
+the hit ratio of the cache, and the hot objects' share of reads.  The latter come from the paper's
+later extracts, and the note of each row says so.  The output is a throughput relative to the
+baseline's; it is compared with the paper's count of commits or its elapsed time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,14 +31,14 @@ def _paper_000() -> Iterator[PredictionCheck]:
     """Return the four ways: 24 disks, 20 cores with two threads each, 100 users."""
     paper = read_paper("000")
     work = _work("000", [paper.table("fig-3")])
-    # A figure of its cost table: reads and writes a second, of which the reads are known.
+    # A figure from its cost table: reads and writes a second; the number of reads is known.
     requests = paper.table("fig-15").number("SQL IOPS during OLTP Test", "HDD") or 0.0
     work = replace(work, writes=max(requests * work.elapsed_s - work.reads.count, 0.0))
     disks = replace(DISK, servers=24, copies=2, name="24 disks", source="24 disks, RAID 10")
     model = Model(work, array=disks, flash=FLASH, cores=20 * (1 + SECOND_THREAD))
     cache, redo, hot, everything = (paper.table(f"fig-{n}") for n in (4, 7, 9, 11))
     slow, fast = _mean_ms(redo), _flash_mean_ms(redo)
-    # What mixture of flash and disk has the mean that was measured?
+    # Which mixture of flash and disk has the measured mean?
     share = (slow - _mean_ms(hot)) / (slow - fast)
     targets = (
         (cache, Target(name="flash-cache", title="", cached=_hits(cache)), "hit ratio as measured"),
@@ -71,7 +71,7 @@ def _paper_000() -> Iterator[PredictionCheck]:
 
 
 def _paper_001() -> Iterator[PredictionCheck]:
-    """Return the flash cache; how long it was measured comes from iostat's reads a second."""
+    """Return the flash cache; the measured time comes from iostat's reads a second."""
     paper = read_paper("001")
     disk, flash = paper.table("events-disk"), paper.table("events-flash")
     reads_s = 1685.6  # iostat with hard drives, sdd, r/s

@@ -25,7 +25,7 @@ def plan_of(
 ) -> Plan:
     """Return the moves of an approach; "" is the one that is recommended.
 
-    TABLESPACE takes objects and temporary files, FOLDER (on flash) the WAL.
+    TABLESPACE is for objects and temporary files, FOLDER (on flash) for the WAL.
     """
     name = approach or advice.recommended
     if not name:
@@ -71,7 +71,7 @@ def _folder_moves(way: ApproachAdvice, folder: str) -> Iterator[Move]:
     if way.name == "archive-on-flash":
         yield Move(kind=MoveKind.ARCHIVE, to=f"{folder.rstrip('/')}/archive", why=way.reason)
     if way.name in _WAL:
-        # Last: it restarts the server.
+        # This comes last: it restarts the server.
         yield Move(kind=MoveKind.WAL, to=f"{folder.rstrip('/')}/pg_wal", why=way.reason)
 
 

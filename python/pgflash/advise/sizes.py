@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How many reads a flash cache of a size would serve, and which size is worth it.
+"""How many reads a flash cache of a given size would serve, and which size is worth it.
 
-The server's own miss-ratio curve (pgflash.advice) answers it, corrected twice.  It counts the
-first read of each block as a miss: after days there are no first reads, so these become hits
-in proportion to the database that a size holds.  And it is of a cache that forgets what was
-used longest ago, while ours learns: where a cache has served, the misses that the curve gives
-are scaled so that they are its own at its own size.
+The server's own miss-ratio curve (pgflash.advice) answers this, with two corrections.  It counts
+the first read of each block as a miss: after days there are no first reads, so these become hits in
+proportion to the part of the database that a size holds.  And it models a cache that evicts the
+least recently used block, while ours learns: if a cache has served, the misses of the curve are
+scaled so that they match the cache's own misses at its size.
 
-Without a curve the size alone has to do: a cache that holds the database misses only what is
-new, a smaller one serves at least its share of the blocks, since nobody prefers the blocks
-that it lacks.
+Without a curve, only the size is available: a cache that holds the database misses only what is
+new; a smaller one serves at least its share of the blocks, since nobody prefers the blocks that it
+lacks.
 """
 
 from collections.abc import Sequence
@@ -19,21 +19,21 @@ from pgflash.advise.work import CurvePoint, Work
 
 #: A cache that holds everything misses what was just written or extended (lab: 0.97-0.99).
 COVERED = 0.98
-#: A doubling that saves less of all reads is not worth its flash.
+#: A doubling that saves less than this share of all reads is not worth its flash.
 GAIN_MIN = 0.02
-#: How far a cache's own misses may be from its curve's.
+#: How far a cache's own misses may differ from its curve's.
 _SCALE = (0.2, 2.0)
 
 
 def covered_hits(size_bytes: float, database_bytes: float) -> float:
-    """Return the hit ratio of a cache of which only the sizes are known."""
+    """Return the hit ratio of a cache from the sizes alone."""
     if database_bytes <= 0:
         return COVERED
     return COVERED * min(size_bytes / database_bytes, 1.0)
 
 
 def curve_hits(curve: Sequence[CurvePoint], size_bytes: float) -> float:
-    """Return the hit ratio of a size, between the curve's points as a straight line."""
+    """Return the hit ratio of a size, interpolated linearly between the curve's points."""
     points = sorted(curve, key=lambda point: point.size_bytes)
     before = CurvePoint(size_bytes=0.0, hit_ratio=0.0)
     for point in points:
@@ -47,7 +47,7 @@ def curve_hits(curve: Sequence[CurvePoint], size_bytes: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hits:
-    """Hit ratios by size, as the server will have them in the long run."""
+    """Hit ratios by size, as they will be in the long run."""
 
     curve: Sequence[CurvePoint]
     database_bytes: float | None = None
@@ -64,7 +64,7 @@ class Hits:
         return min(max(1 - misses, 0.0), max(COVERED, curve_hits(self.curve, size_bytes)))
 
     def _warm(self, size_bytes: float) -> float:
-        """Return what the curve says, with the first reads of blocks left out."""
+        """Return the curve's hit ratio, with the first reads of blocks left out."""
         plain = curve_hits(self.curve, size_bytes)
         if not self.database_bytes:
             return plain
@@ -73,7 +73,7 @@ class Hits:
 
 
 def hits_of(work: Work, database_bytes: float | None) -> Hits | None:
-    """Return the hit ratios that a period's curve gives, or None without one."""
+    """Return the hit ratios from a period's curve, or None without one."""
     if not work.curve:
         return None
     served = None
@@ -83,7 +83,7 @@ def hits_of(work: Work, database_bytes: float | None) -> Hits | None:
 
 
 def knee(curve: Sequence[CurvePoint], *, bytes_max: float | None = None) -> CurvePoint | None:
-    """Return the smallest size past which a doubling brings little, or None without a curve."""
+    """Return the smallest size whose doubling brings little, or None without a curve."""
     points = sorted(curve, key=lambda point: point.size_bytes)
     if bytes_max is not None:
         fitting = [point for point in points if point.size_bytes <= bytes_max]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a period asked of processors and devices: all that the model takes from a report.
+"""A period's demands on processors and devices: all that the model takes from a report.
 
-Everything is a total of the period, so that a figure can be set beside the report's.  Read
-from the report's tables by their ids, which are promised; what a report lacks is None or
-nothing, and noted: the advice repeats the notes.
+Every figure is a total of the period, so that it can be compared with the report's.  The figures
+are read from the report's tables by their ids, which are stable; a figure that a report lacks is
+None or zero, and noted: the advice repeats the notes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ TABLES = frozenset(
 
 _CLIENTS = frozenset({"client backend", "parallel worker"})
 _BLOCK_BYTES = 8192
-#: Waits for who may be waiting for storage: locks that are held over reads, writes and
+#: Waits for a session that may itself be waiting for storage: locks held during reads, writes and
 #: extensions of files, and other processes of the same parallel query.
 _FELLOWS = (
     "Lock:extend",
@@ -49,12 +49,12 @@ _FELLOWS = (
 
 
 class NoAdviceError(PgflashError):
-    """A period holds too little to advise on."""
+    """A period contains too little for advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """Requests, their bytes, and the time that clients waited for them."""
+    """Requests, their bytes, and how long clients waited for them."""
 
     count: float = 0.0
     bytes: float = 0.0
@@ -62,18 +62,18 @@ class Reads:
 
     @property
     def mean_ms(self) -> float:
-        """Return the mean wait for one."""
+        """Return the mean wait for a read."""
         return 1000 * self.seconds / self.count if self.count else 0.0
 
     @property
     def mean_bytes(self) -> float:
-        """Return the mean size of one; a block if nobody counted bytes."""
+        """Return the mean size of a read; one block if bytes were not counted."""
         return self.bytes / self.count if self.count and self.bytes else float(_BLOCK_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A table or an index: what was read and written of it."""
+    """A table or an index, with its reads and writes."""
 
     name: str
     database: str
@@ -86,7 +86,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """How many of the reads a flash cache of a size would have served."""
+    """The share of the reads that a flash cache of a given size would have served."""
 
     size_bytes: float
     hit_ratio: float
@@ -104,47 +104,48 @@ class Work:
     #: Clients' own processor time, and their waits for a processor.
     cpu_s: float
     run_queue_s: float = 0.0
-    #: All that was measured of clients' processor time; what is beyond cpu_s was used within
-    #: file calls (copying, the kernel) or between statements.  0: not measured.
+    #: All measured processor time of clients; the part in excess of cpu_s was used within file
+    #: calls (copying, the kernel) or between statements. 0: not measured.
     measured_cpu_s: float = 0.0
-    #: Processors: cores (or half as many as threads), and what others use of them.
+    #: Processors: cores (or half the number of threads), and what others use of them.
     cores: float | None = None
     other_cores: float = 0.0
-    #: By clients, from disk; from a flash cache that is there already.
+    #: By clients: from disk; from an existing flash cache.
     reads: Reads
     flash: Reads = Reads()
-    #: By everyone else (vacuum, ...): nobody waits, but the device is busy.
+    #: By all others (vacuum, ...): nobody waits, but the device is busy.
     system_reads: Reads = Reads()
-    #: Of data files, by everyone; None: not counted.
+    #: Writes of data files by everybody; None: not counted.
     writes: float | None = None
     write_bytes: float = 0.0
     #: Clients' waits for the writing of data: free buffers, extensions, checkpoints.
     write_wait_s: float = 0.0
     temp: Reads = Reads()
-    #: Waits for the WAL; how many, where that was counted.
+    #: Waits for the WAL; their number, if it was counted.
     commit_s: float = 0.0
     commits: float | None = None
     syncs: float | None = None
     sync_s: float | None = None
     wal_bytes: float = 0.0
-    #: What copying WAL into an archive moves on the array, where that is known.
+    #: How much copying WAL into an archive moves on the array, if known.
     archive_read_bytes: float = 0.0
     archive_write_bytes: float = 0.0
-    #: Waits for a block that another session reads; for locks of who may wait for storage.
+    #: Waits for a block that another session reads; for locks of sessions that may wait for
+    #: storage.
     buffer_s: float = 0.0
     lock_s: float = 0.0
-    #: All other waits, and what no row explains.
+    #: All other waits, and the residual.
     other_s: float = 0.0
     segments: tuple[Segment, ...] = ()
     curve: tuple[CurvePoint, ...] = ()
-    #: Of the cache that is there.
+    #: Of the existing cache.
     hit_ratio: float | None = None
     cache_bytes: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def busy_s(self) -> float:
-        """Return what clients kept the processors busy for."""
+        """Return how long clients kept the processors busy."""
         return max(self.cpu_s, self.measured_cpu_s)
 
     @property
@@ -158,12 +159,12 @@ class Work:
         return self.transactions / self.elapsed_s
 
     def per_transaction_ms(self, seconds: float) -> float:
-        """Return a total of the period as a part of each transaction."""
+        """Return a total of the period per transaction."""
         return 1000 * seconds / self.transactions
 
 
 def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = frozenset()) -> Work:
-    """Read a report of pgflash; what is in tablespaces on flash is no work of the array's."""
+    """Read a report of pgflash, without the work for tablespaces that are on flash."""
     tables = {table.id: table for table in report.tables}
     profile = _column(tables, "load-profile", "name", "total")
     events = _Events(tables.get("top-events"))
@@ -194,7 +195,7 @@ def work_of_report(report: AwrReport, *, flash_tablespaces: frozenset[str] = fro
         source=f"report on snapshots {head.begin_id} to {head.end_id}",
         elapsed_s=head.elapsed_s,
         transactions=transactions,
-        # Waits are counted and DB time is sampled: of a short period the parts may be more.
+        # Waits are counted and DB time is sampled: in a short period the parts may exceed it.
         db_time_s=max(db_time_s, known_s),
         cpu_s=cpu_s,
         measured_cpu_s=measured_cpu_s,
@@ -242,7 +243,7 @@ def _parts(
     profile: Mapping[str, object],
     away: "_Away",
 ) -> _Parts:
-    """Divide the waits by what they were for."""
+    """Divide the waits by their purpose."""
     flash = events.reads("data file read, flash cache")
     temp_s = sum(events.seconds(name) for name in events.names if _is_temp(name))
     extend_s = events.seconds("data file extend")
@@ -272,7 +273,7 @@ def _parts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Away:
-    """Parts of all reads, their time and all writes that tablespaces on flash have."""
+    """The parts of all reads, their time and all writes in tablespaces on flash."""
 
     reads: float = 0.0
     read_s: float = 0.0
@@ -387,7 +388,7 @@ def _other_cores(tables: Mapping[str, ReportTable], cores: int | None, mine: flo
 
 
 def _segments(tables: Mapping[str, ReportTable]) -> tuple[Segment, ...]:
-    """Join the rankings by reads, read time and writes."""
+    """Join the rankings by reads, by read time and by writes."""
     found: dict[tuple[str, str, str, str], dict[str, float]] = {}
     wanted = (
         ("segments-reads", {"reads": "reads", "blocks_read": "reads"}),
@@ -438,7 +439,7 @@ def _curve(table: ReportTable | None) -> tuple[CurvePoint, ...]:
 
 
 def _cache_bytes(table: ReportTable | None) -> float | None:
-    """Return the size of the cache that the curve's factors are of."""
+    """Return the size of the cache to which the curve's factors refer."""
     if table is None or not any(column.name == "size_factor" for column in table.columns):
         return None
     rows = zip(table.values("size_factor"), table.values("size_bytes"), strict=True)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The doctor: what the papers set by hand, and PostgreSQL's documentation beside it.
+"""The doctor: settings that the papers made by hand, and PostgreSQL's documentation on them.
 
-Rules are pure functions over facts that were collected.  Each yields a diagnosis for every
-thing that it looked at, also where all is well, and where it could not know: so who reads
-it knows what was checked.  Each names its reason, its source, and the commands that would
-change what it found.  Nothing is changed by anybody here.
+Rules are pure functions of collected facts.  Each yields a diagnosis for everything that it looked
+at, also if all is well or if it could not know, so that the reader knows what was checked.  Each
+diagnosis names its reason, its source, and the commands that would change what it found.  Nothing
+is changed here.
 """
 
 from pgflash.advise.doctor.limits import LIMIT_RULES
@@ -16,7 +16,7 @@ from pgflash.advise.doctor.storage import STORAGE_RULES
 from pgflash.advise.doctor.tablespaces import TABLESPACE_RULES
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
 
-#: Those that need the server's machine, and those that do not.
+#: The rules that need the server's machine, and those that do not.
 HOST_RULES: tuple[Rule, ...] = (*STORAGE_RULES, *MOUNT_RULES, *MEMORY_RULES, *LIMIT_RULES)
 OWN_RULES: tuple[Rule, ...] = (*TABLESPACE_RULES, *SERVER_RULES)
 
@@ -24,7 +24,7 @@ _ORDER = tuple(Outcome)
 
 
 def diagnose(facts: DoctorFacts) -> tuple[Diagnosis, ...]:
-    """Return what all rules say, the worst first."""
+    """Return the diagnoses of all rules, the worst first."""
     found: list[Diagnosis] = []
     if facts.host is None:
         found.append(

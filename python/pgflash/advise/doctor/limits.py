@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Rules about shared memory and limits: /dev/shm, System V, files, processes, asynchronous I/O.
 
-Paper 002 raises shmmax, shmall, aio-max-nr, file-max, and the shell's limits.  PostgreSQL needs
-little of System V's shared memory by default; what it and the cache need instead is looked at.
+Paper 002 raises shmmax, shmall, aio-max-nr, file-max, and the shell's limits.  By default
+PostgreSQL needs little System V shared memory; these rules check what it and the cache need
+instead.
 """
 
 from collections.abc import Iterator
@@ -21,13 +22,13 @@ from pgflash.advise.doctor.rules import (
 from pgflash.model.doctor import UNLIMITED, Diagnosis, DoctorFacts, HostSettings, Outcome
 from pgflash.model.sizes import size
 
-#: What parallel queries and the cache's own memory should find in /dev/shm; containers have 64 MB.
+#: Room that parallel queries and the cache's own memory need in /dev/shm; containers have 64 MB.
 SHM_MIN_BYTES = 256 * 2**20
 
 #: Requests that each process with a cache prepares for: core/src/queue.h.
 AIO_PER_PROCESS = 32
 
-#: Users above this are people, for systemd: UID_MIN of login.defs.
+#: systemd takes users above this for people: UID_MIN of login.defs.
 PEOPLE_FROM_UID = 1000
 
 _FILES = "Max open files"
@@ -46,7 +47,7 @@ def _processes(facts: DoctorFacts) -> int:
 
 
 def shared_memory(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look for room in /dev/shm."""
+    """Check the room in /dev/shm."""
     host, rule = _host(facts), "shared-memory"
     kind = facts.server.settings.get("dynamic_shared_memory_type", "posix")
     if host.shm_bytes is None:
@@ -73,7 +74,7 @@ def shared_memory(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def system_v(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look at System V's limits, where shared memory is of that kind."""
+    """Check System V's limits, if shared memory is of that kind."""
     host, rule = _host(facts), "system-v-memory"
     shared = facts.server.size_bytes("shared_memory_size")
     largest = host.sysctls.get("kernel.shmmax")
@@ -98,7 +99,7 @@ def system_v(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def remove_ipc(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether a user who logs out takes the server's shared memory along."""
+    """Check whether the server loses its shared memory when its user logs out."""
     host, rule = _host(facts), "remove-ipc"
     if host.remove_ipc is None:
         yield good(rule, MACHINE, "There is no systemd that removes shared memory.")
@@ -126,7 +127,7 @@ def remove_ipc(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def open_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look how many files a process may have open."""
+    """Check how many files a process may have open."""
     host, rule = _host(facts), "open-files"
     limit = host.limits.get(_FILES)
     wanted = facts.server.number("max_files_per_process")
@@ -152,7 +153,7 @@ def open_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def all_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look how many files the machine may have open."""
+    """Check how many files the machine may have open."""
     limit = _host(facts).sysctls.get("fs.file-max")
     each = facts.server.number("max_files_per_process")
     if limit is None or each is None:
@@ -174,7 +175,7 @@ def all_files(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def processes(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look how many processes the server's user may have."""
+    """Check how many processes the server's user may have."""
     limit = _host(facts).limits.get(_PROCESSES)
     wanted = _processes(facts)
     if limit is None:
@@ -198,7 +199,7 @@ def processes(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def asynchronous_requests(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether every process gets a queue to read flash with."""
+    """Check whether every process gets a queue for reading flash."""
     host, rule = _host(facts), "aio-max-nr"
     if not facts.server.settings.get("pgflash.cache_file"):
         return
@@ -206,7 +207,7 @@ def asynchronous_requests(facts: DoctorFacts) -> Iterator[Diagnosis]:
     if limit is None:
         yield unknown(rule, MACHINE, "fs.aio-max-nr cannot be read.")
         return
-    # What is used now is the server's own in part, so it is not asked for twice.
+    # The present use is partly the server's own, so it must not be counted twice.
     wanted = AIO_PER_PROCESS * _processes(facts)
     if limit >= max(wanted, used + AIO_PER_PROCESS):
         yield good(rule, MACHINE, f"fs.aio-max-nr is {limit:,}, of which {used:,} are in use.")

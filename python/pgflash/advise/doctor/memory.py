@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Rules about memory: swapping, dirty pages, huge pages, overcommitment.
 
-Paper 002 sets swappiness 0, dirty_background_ratio 3, dirty_ratio 80 for a database that did
-its own I/O.  PostgreSQL writes through the page cache, so when the kernel writes matters more
-to it; and since Linux 3.5 swappiness 0 means to rather kill than swap, so 1 is what 0 was.
+Paper 002 sets swappiness 0, dirty_background_ratio 3, dirty_ratio 80 for a database that did its
+own I/O. PostgreSQL writes through the page cache, so it matters more when the kernel writes.  Since
+Linux 3.5, swappiness 0 means that the kernel kills a process rather than swap, so 1 now has the
+former meaning of 0.
 """
 
 from collections.abc import Iterator
@@ -26,13 +27,13 @@ from pgflash.model.sizes import size
 
 SWAPPINESS_MAX = 10
 
-#: What may lie dirty in memory before the kernel begins to write.
+#: How much may be dirty in memory before the kernel begins to write.
 BACKGROUND_MAX_BYTES = 2**30
 BACKGROUND_BYTES = 256 * 2**20
-#: From here on a process that writes has to write others' pages, too.
+#: From here on, a process that writes has to write others' pages, too.
 DIRTY_RATIO_MIN = 10
 
-#: Below this huge pages bring little.
+#: Below this, huge pages bring little.
 HUGE_PAGES_FROM_BYTES = 2**30
 
 
@@ -42,7 +43,7 @@ def _host(facts: DoctorFacts) -> HostSettings:
 
 
 def swappiness(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look how willingly the kernel swaps."""
+    """Check how willingly the kernel swaps."""
     host = _host(facts)
     value = host.sysctls.get("vm.swappiness")
     if value is None:
@@ -66,7 +67,7 @@ def swappiness(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def dirty_background(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look how much may lie dirty before the kernel begins to write."""
+    """Check how much may be dirty before the kernel begins to write."""
     host = _host(facts)
     rule = "dirty-background"
     absolute = host.sysctls.get("vm.dirty_background_bytes") or 0
@@ -93,7 +94,7 @@ def dirty_background(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def dirty_ratio(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look from when on writers are held up."""
+    """Check from which point on writers are held up."""
     host = _host(facts)
     absolute = host.sysctls.get("vm.dirty_bytes") or 0
     ratio = host.sysctls.get("vm.dirty_ratio")
@@ -116,7 +117,7 @@ def dirty_ratio(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether shared memory is in huge pages."""
+    """Check whether shared memory is in huge pages."""
     server, host = facts.server, _host(facts)
     rule = "huge-pages"
     shared = server.size_bytes("shared_memory_size") or server.size_bytes("shared_buffers")
@@ -153,7 +154,7 @@ def huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def _uses_huge_pages(facts: DoctorFacts) -> bool | None:
-    """Tell whether the server uses huge pages: 17 says it, before it is seen in the counts."""
+    """Tell whether the server uses huge pages: 17 reports it; otherwise the counts show it."""
     status = facts.server.settings.get("huge_pages_status")
     if status in ("on", "off"):
         return status == "on"
@@ -166,7 +167,7 @@ def _uses_huge_pages(facts: DoctorFacts) -> bool | None:
 
 
 def transparent_huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether the kernel makes huge pages where nobody asked."""
+    """Check whether the kernel makes huge pages without being asked."""
     word = _host(facts).transparent_huge_pages
     rule = "transparent-huge-pages"
     if not word:
@@ -190,7 +191,7 @@ def transparent_huge_pages(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def overcommit(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether the kernel may promise more memory than there is."""
+    """Check whether the kernel may promise more memory than there is."""
     host = _host(facts)
     value = host.sysctls.get("vm.overcommit_memory")
     if value is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Rules about file systems: what they are mounted with, and whether they keep what they take.
+"""Rules about file systems: their mount options, and whether they keep what is written.
 
-Paper 001 mounts its flash with nobarrier, since the card keeps its cache over a power cut. On
-anything that does not, commits are lost; so what the paper recommends is a finding here.
+Paper 001 mounts its flash with nobarrier, since the card preserves its cache over a power cut. On
+any device that does not, commits are lost; so the paper's recommendation is a finding here.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _NFS = frozenset({"nfs", "nfs4"})
 
 
 def access_times(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether reading a file writes to it."""
+    """Check whether reading a file writes to it."""
     for device in _mounted(facts):
         options = set(device.mount_options)
         if "noatime" in options:
@@ -52,7 +52,7 @@ def access_times(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def barriers(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether a sync reaches the medium."""
+    """Check whether a sync reaches the medium."""
     for device in _mounted(facts):
         if not holds_database(device) or device.media is Media.MEMORY:
             continue
@@ -78,7 +78,7 @@ def barriers(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def synchronous(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether every write waits for the medium."""
+    """Check whether every write waits for the medium."""
     for device in _mounted(facts):
         if "sync" in device.mount_options:
             yield found(
@@ -93,7 +93,7 @@ def synchronous(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def keeps(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether what must last is on something that lasts."""
+    """Check whether data that must survive is on a medium that survives."""
     for device in facts.devices:
         if not holds_database(device) or not device.mount_point:
             continue
@@ -136,7 +136,7 @@ def keeps(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def _mounted(facts: DoctorFacts) -> Iterator[DeviceFacts]:
-    """Yield the devices that are known and are more than memory or a layer."""
+    """Yield the known devices that are more than memory or a layer."""
     for device in facts.devices:
         if device.mount_point and device.media is not Media.MEMORY:
             yield device

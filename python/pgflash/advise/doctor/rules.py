@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the doctor's rules share: how they answer, their sources, and how fast a device is."""
+"""Helpers of the doctor's rules: their answers, their sources, and how fast a device is."""
 
 from collections.abc import Callable, Iterator
 
@@ -51,7 +51,7 @@ def found(
     source: str,
     commands: tuple[str, ...] = (),
 ) -> Diagnosis:
-    """Say what should be otherwise."""
+    """Say what should be different."""
     return Diagnosis(
         rule=rule,
         outcome=outcome,
@@ -64,7 +64,7 @@ def found(
 
 
 def set_sysctl(name: str, value: int) -> tuple[str, ...]:
-    """Return the commands that set one of the kernel's settings now and at every start."""
+    """Return the commands that set a kernel setting now and at every start."""
     return (
         f"sysctl -w {name}={value}",
         f"echo '{name} = {value}' > /etc/sysctl.d/60-pgflash-{name.rpartition('.')[2]}.conf",
@@ -79,14 +79,16 @@ def set_parameter(name: str, value: str, *, restart: bool = False) -> tuple[str,
 
 # ---- devices
 
-#: Who reads at random in less is no disk that turns: half a turn at 15,000 a minute is 2 ms.
+#: A medium that reads at random faster than this does not rotate: half a turn at 15,000 a minute
+#: takes 2 ms.
 TURNING_MS = 2.0
 
 
 def is_fast(device: DeviceFacts) -> bool | None:
-    """Tell whether a device reads at random like flash, or None if it is not known.
+    """Tell whether a device reads at random like flash, or None if that is not known.
 
-    A probe knows better than a label: what a hypervisor or a network gives is what it gives.
+    A probe is better evidence than a label: behind a hypervisor or a network, only the speed
+    counts.
     """
     read_ms = device.probe.read_ms(1) if device.probe is not None else None
     if read_ms is not None:
@@ -97,10 +99,10 @@ def is_fast(device: DeviceFacts) -> bool | None:
 
 
 def holds_database(device: DeviceFacts) -> bool:
-    """Tell whether a device holds what must not be lost: data, WAL or a tablespace."""
+    """Tell whether a device holds data that must not be lost: data, WAL or a tablespace."""
     return any(part in ("data", "wal") or part.startswith("tablespace") for part in device.parts)
 
 
 def where(device: DeviceFacts) -> str:
-    """Return what a device is called in a sentence."""
+    """Return the name of a device in a sentence."""
     return device.mount_point or device.name

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pgflash.advise.doctor.rules import SERVER, Rule, found, good, postgres, set_parameter, unknown
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
 
-#: File systems that write a block anew wherever it goes: to fill a WAL file first is in vain.
+#: File systems that write a block to a new place each time: filling a WAL file first is useless.
 _COPY_ON_WRITE = frozenset({"btrfs", "zfs", "bcachefs"})
 
 #: PostgreSQL's own limit.
@@ -14,7 +14,7 @@ IO_WORKERS_MAX = 32
 
 
 def io_method(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether reads are asynchronous."""
+    """Check whether reads are asynchronous."""
     method = facts.server.settings.get("io_method")
     if method is None:
         if facts.server.major < 18:
@@ -37,7 +37,7 @@ def io_method(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def io_workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether there are enough workers to read."""
+    """Check whether there are enough I/O workers."""
     if facts.server.settings.get("io_method") != "worker" or facts.host is None:
         return
     workers = facts.server.number("io_workers")
@@ -63,7 +63,7 @@ def io_workers(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def wal_init_zero(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether new WAL files are filled where that helps."""
+    """Check whether new WAL files are filled where that helps."""
     rule, device = "wal-init-zero", facts.device_of("wal")
     value = facts.server.settings.get("wal_init_zero")
     if device is None or not device.file_system or value is None:
@@ -100,7 +100,7 @@ def wal_init_zero(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def checksums(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether a block that went bad is noticed."""
+    """Check whether a corrupted block is noticed."""
     value = facts.server.settings.get("data_checksums")
     if value is None:
         yield unknown("checksums", SERVER, "data_checksums may not be seen.")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Rules about block devices: alignment, scheduler, queue, read-ahead, room for flash to work.
 
-The papers' values are of 2012 to 2014, when a device had one queue and 128 requests in it,
-and `noop` and `deadline` were its schedulers.  Their successors are `none` and `mq-deadline`;
-a drive without a scheduler has as many requests as its own queues hold, and no setting.
+The papers' values date from 2012 to 2014, when a device had one queue of 128 requests, and its
+schedulers were `noop` and `deadline`.  Their successors are `none` and `mq-deadline`; a drive
+without a scheduler has as many requests as its own queues hold, and no setting for it.
 """
 
 from collections.abc import Iterator
@@ -26,19 +26,19 @@ from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome
 from pgflash.model.sizes import size
 
 ALIGNED_BYTES = 2**20
-#: A drive's own sectors; a partition off them makes two of each write.
+#: A drive's own sectors; in a misaligned partition each write becomes two.
 SECTOR_BYTES = 4096
 
 _LIGHT = ("none", "mq-deadline", "noop", "deadline", "kyber")
 _FOR_TURNING = ("mq-deadline", "deadline", "bfq", "cfq")
 
-#: Paper 001 takes 512, paper 002 takes 1024.
+#: Paper 001 uses 512, paper 002 uses 1024.
 QUEUE_REQUESTS = 512
 
 READ_AHEAD_TURNING_BYTES = 2**20
 READ_AHEAD_FLASH_BYTES = 8 * 2**20
 
-#: What flash should have free to erase ahead of writes.
+#: Share of flash that should be free, so that it can be erased ahead of writes.
 SPARE_SHARE = 0.1
 
 
@@ -53,7 +53,7 @@ def _disks(facts: DoctorFacts) -> Iterator[tuple[DeviceFacts, DiskFacts]]:
 
 
 def alignment(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look where partitions begin."""
+    """Check where partitions begin."""
     for device in facts.devices:
         rule, subject = "alignment", where(device)
         aligned = device.alignment_bytes
@@ -87,7 +87,7 @@ def alignment(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def scheduler(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look at each disk's scheduler."""
+    """Check each disk's scheduler."""
     for device, disk in _disks(facts):
         rule, used = "scheduler", disk.scheduler
         turning = disk.media is Media.HDD and not is_fast(device)
@@ -129,7 +129,7 @@ def _set_scheduler(disk: DiskFacts, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def queue(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look how many requests may be under way."""
+    """Check how many requests may be under way."""
     for device, disk in _disks(facts):
         rule = "queue-depth"
         if disk.queue_depth is not None and disk.queue_depth < 2:
@@ -164,7 +164,7 @@ def queue(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def read_ahead(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look how far the kernel reads ahead of scans."""
+    """Check how far the kernel reads ahead of scans."""
     for device in facts.devices:
         rule, ahead = "read-ahead", device.read_ahead_bytes
         if ahead is None:
@@ -197,7 +197,7 @@ def read_ahead(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def spare(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether the cache's flash has room left to erase ahead of writes."""
+    """Check whether the cache's flash has room left to erase ahead of writes."""
     for device in facts.devices:
         if "cache" not in device.parts:
             continue
@@ -207,7 +207,7 @@ def spare(facts: DoctorFacts) -> Iterator[Diagnosis]:
             yield unknown(rule, subject, "How much of the cache's device is in use is not known.")
             continue
         whole = sum(one for one in sizes if one is not None)
-        # What no file system has is free too; what others have of the disk is not seen.
+        # Space outside any file system is free, too; other uses of the disk are not visible.
         spare_bytes = device.free_bytes + max(whole - device.size_bytes, 0)
         if spare_bytes >= SPARE_SHARE * whole:
             yield good(rule, subject, f"{spare_bytes / whole:.0%} of the cache's device is unused.")
@@ -237,7 +237,7 @@ def _smaller_cache(facts: DoctorFacts, shrink_mb: int) -> tuple[str, ...]:
 
 
 def discards(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look how flash hears what is free."""
+    """Check how flash learns what is free."""
     for device in facts.devices:
         rule, subject = "discard", where(device)
         able = any(disk.discards for disk in device.disks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Rules about what the planner is told of each tablespace's device."""
+"""Rules about what the planner is told about each tablespace's device."""
 
 from collections.abc import Iterator
 
@@ -7,20 +7,20 @@ from pgflash.advise.doctor.rules import Rule, found, good, is_fast, postgres, un
 from pgflash.model.device import DeviceFacts
 from pgflash.model.doctor import Diagnosis, DoctorFacts, Outcome, TablespaceSettings
 
-#: What a random page costs beside one in order, on flash and on a disk that turns.
+#: The cost of a random page relative to a sequential one, on flash and on a rotating disk.
 FLASH_COST = 1.1
 FLASH_COST_MAX = 2.0
 DISK_COST = 4.0
 DISK_COST_MIN = 2.0
 
-#: Requests at once that flash should be asked for; 18's default is what its documentation calls
-#: high enough for most, before it was 1.
+#: How many requests at once flash should receive. 18's documentation calls its default high enough
+#: for most systems; before 18 the default was 1.
 FLASH_CONCURRENCY = 200
 FLASH_CONCURRENCY_MIN = 16
 
 
 def random_page_cost(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look whether the planner knows flash from disks."""
+    """Check whether the planner can tell flash from disks."""
     rule = "random-page-cost"
     for space, device in _spaces(facts):
         cost, fast = _parameter(facts, space, rule), _fast(device)
@@ -53,7 +53,7 @@ def random_page_cost(facts: DoctorFacts) -> Iterator[Diagnosis]:
 
 
 def effective_io_concurrency(facts: DoctorFacts) -> Iterator[Diagnosis]:
-    """Look how many requests at once a device is asked for."""
+    """Check how many requests at once a device receives."""
     rule = "effective-io-concurrency"
     for space, device in _spaces(facts):
         value, fast = _parameter(facts, space, rule), _fast(device)
