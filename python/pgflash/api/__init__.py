@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgflash as a library: all that the command can do, by the same names.
+"""pgflash as a library: everything that the command can do, under the same names.
 
 with open_store(dsn="dbname=app") as store:
     found = report(store, begin="2026-11-22T10:00", end="last")
@@ -16,11 +16,11 @@ result(run)["ratios"]["flash-cache/baseline"]
 with top(dsn="dbname=app", readings=5) as samples:
     print([sample.commits_s for sample in samples if sample is not None])
 
-A command of two words is one name: `pgflash lab run` is lab_run().  `pgflash serve` alone is
-none, for it is a program and not a function.  A DSN that is left out is the environment's
-(PGHOST and its kin).  Sizes are in bytes and times in seconds, unless a name ends in another
-unit.  What a user can mend is raised as a subclass of PgflashError, with a hint; a session that
-cannot be had as SessionError.  Nothing here prints or asks.
+A command of two words is one name: `pgflash lab run` is lab_run().  Only `pgflash serve` has no
+function, since it is a program.  If a DSN is omitted, the environment's (PGHOST and the like) is
+used.  Sizes are in bytes and times in seconds, unless a name ends in another unit.  Errors that a
+user can correct are raised as a subclass of PgflashError, with a hint; if there is no session, as
+SessionError.  Nothing here prints or asks.
 """
 
 from pgflash.advise.approaches import Situation

@@ -26,17 +26,17 @@ from pgflash.session import connect
 
 
 def advise(report: AwrReport, situation: Situation | None = None) -> Advice:
-    """Say whether storage is the bottleneck, and what flash would bring, by a report.
+    """Say from a report whether storage is the bottleneck, and what flash would bring.
 
-    Times are in milliseconds a transaction, unless their names say otherwise.  NoAdviceError if
-    the report has too little to judge by.
+    Times are in milliseconds per transaction, unless their names say otherwise.  Raises
+    NoAdviceError if the report is not enough to judge by.
     """
     known = situation or Situation()
     return advise_work(work_of_report(report, flash_tablespaces=known.flash_tablespaces), known)
 
 
 def advise_oracle(path: Path, situation: Situation | None = None) -> Advice:
-    """Say the same by an Oracle AWR report, text or HTML."""
+    """Say the same from an Oracle AWR report, text or HTML."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -52,10 +52,10 @@ def file_situation(
     probes: Iterable[Path] = (),
     prices: Path | None = None,
 ) -> Situation:
-    """Return what is known where there is no server: what the user says.
+    """Return what is known without a server: what the user says.
 
-    The first of two probes is the array's, a single one the flash device's; prices are of
-    devices that are called array and flash.
+    The first of two probes is the array's; a single one is the flash device's.  Prices are those of
+    devices named array and flash.
     """
     known = Situation(
         flash_bytes=None if flash_bytes is None else float(flash_bytes), users=users, cores=cores
@@ -83,10 +83,10 @@ def server_situation(
     prices: Path | None = None,
     tablespace: str = "",
 ) -> tuple[Situation, str]:
-    """Return what a server and its machine tell beside a report, and the server's identity.
+    """Return what a server and its machine add to a report, and the server's identity.
 
-    FLASH is a folder on the flash device, TABLESPACE one of the server's on it.  Of a server
-    elsewhere the devices are not known.
+    FLASH is a folder on the flash device, TABLESPACE a tablespace of the server on it.  The devices
+    of a server elsewhere are unknown.
     """
     with connect(dsn or "") as connection:
         room = server_room(connection)
@@ -117,7 +117,7 @@ def server_situation(
     if array is not None:
         known = replace(known, array=drive_of_facts(array))
     if fast is not None:
-        # Who names a folder as flash knows better than a virtual disk's rotational bit.
+        # A user who names a folder as flash knows better than a virtual disk's rotational bit.
         known = replace(known, flash=drive_of_facts(replace(fast, media=Media.FLASH)))
     known = with_prices(
         known, array=array.price if array else None, flash=fast.price if fast else None
@@ -138,7 +138,7 @@ def _device_of(folder: Path, devices: tuple[DeviceFacts, ...]) -> DeviceFacts | 
 def _tablespaces_on_flash(
     devices: tuple[DeviceFacts, ...], array: DeviceFacts | None
 ) -> frozenset[str]:
-    """Return the tablespaces on other devices than the data, that are flash."""
+    """Return the tablespaces on flash devices other than that of the data."""
     return frozenset(
         part.removeprefix("tablespace ")
         for one in devices
@@ -163,7 +163,7 @@ def advise_plan(
 ) -> Plan:
     """Write an advice's moves to a file for pgflash plan apply, and return them.
 
-    A plan of which anything was made stays: without it nobody could take that back.
+    A plan that has been made in part is not overwritten: without it, nobody could undo those moves.
     """
     if path.exists() and any(r.state is not MoveState.PLANNED for r in read_plan(path).records):
         raise UsageError(

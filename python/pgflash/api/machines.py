@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The machine of a server: its devices, its settings, what caches have left in memory."""
+"""A server's machine: its devices, its settings, and what caches have left in memory."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,10 +31,10 @@ def devices(
     prices: Path | None = None,
     probes: Iterable[Path] = (),
 ) -> tuple[DeviceFacts, ...]:
-    """Return the devices that hold a local server's parts, and with EVERY all others.
+    """Return the devices that hold a local server's parts; with EVERY, also all others.
 
-    Each has its price and its probe where the files PRICES and PROBES have one of its name or
-    mount point.  Sizes are in bytes.  PgflashError if the server is on another machine.
+    Each has its price and its probe, if the files PRICES and PROBES have one under its name or
+    mount point.  Sizes are in bytes.  Raises PgflashError if the server is on another machine.
     """
     priced = read_prices(prices) if prices is not None else ()
     probed = [read_probe(path) for path in probes]
@@ -62,7 +62,7 @@ def _known(
 
 
 def read_prices(path: Path) -> tuple[PricedDevice, ...]:
-    """Return what a file says that devices cost."""
+    """Return the prices of devices in a file."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -72,7 +72,7 @@ def read_prices(path: Path) -> tuple[PricedDevice, ...]:
 
 
 def probe_takes_s(seconds: float) -> float:
-    """Return about how long a probe takes with so many seconds a step."""
+    """Return about how long a probe with this many seconds a step takes."""
     return probing.expected_s(seconds)
 
 
@@ -84,10 +84,11 @@ def devices_probe(
     use_fio: bool = True,
     tell: probing.Tell = lambda _title, _expected_s: None,
 ) -> ProbedDevice:
-    """Measure the device that a folder is on, each step for SECONDS; TELL hears of each.
+    """Measure the device that a folder is on, each step for SECONDS; TELL is called for each.
 
-    Times of the result are in milliseconds, rates in bytes or requests a second.  Puts load on
-    the device, and leaves nothing there.  UsageError if there is no room for SIZE_BYTES.
+    Times of the result are in milliseconds, rates in bytes or requests a second.  The probe puts
+    load on the device, and leaves nothing there.  Raises UsageError if there is no room for
+    SIZE_BYTES.
     """
     probe = probing.probe(
         folder,
@@ -122,9 +123,9 @@ def read_probe(path: Path) -> ProbedDevice:
 
 
 def doctor(*, dsn: str | None = None, probes: Iterable[Path] = ()) -> tuple[Diagnosis, ...]:
-    """Return what the doctor finds with a server and, if it is this one, its machine.
+    """Return the doctor's diagnoses of a server and, if the server is on it, of this machine.
 
-    Nothing is changed.  A probe says what the kernel cannot know of a device.
+    Nothing is changed.  A probe shows what the kernel cannot know about a device.
     """
     probed = [read_probe(path) for path in probes]
     with connect(dsn or "") as connection:
@@ -141,12 +142,12 @@ def doctor(*, dsn: str | None = None, probes: Iterable[Path] = ()) -> tuple[Diag
 def memory(directories: Iterable[Path] = ()) -> tuple[CacheMemory, ...]:
     """Return the memory of caches on this machine: sizes in bytes, ages in seconds.
 
-    DIRECTORIES are data directories that it may be of, beside those of running servers and the
-    usual ones.  Without root only one's own is seen.
+    DIRECTORIES are data directories whose memory it may be, in addition to those of running servers
+    and the usual ones.  Users other than root see only their own.
     """
     return list_memory(directories)
 
 
 def memory_remove(name: str) -> None:
-    """Remove what a killed server left; PgflashError if a server uses it, or it is not there."""
+    """Remove the memory of a killed server; PgflashError if it is in use or not there."""
     remove_memory(name)

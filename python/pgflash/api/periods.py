@@ -16,10 +16,10 @@ from pgflash.store import FileStore, PgStore, open_store
 def snapshot(
     *, dsn: str | None = None, path: Path | None = None, drop_before: datetime | None = None
 ) -> tuple[SnapshotHead, int]:
-    """Take a snapshot of what a server has counted; return it, and how many were dropped.
+    """Take a snapshot of a server's counters; return it, and how many were dropped.
 
-    A server with the extension keeps it in its tables.  With PATH any server is asked from
-    here, and a file keeps it.  Those taken before DROP_BEFORE are dropped afterwards.
+    A server with the extension keeps it in its tables.  With PATH, any server is queried from here,
+    and a file keeps it.  Afterwards, snapshots from before DROP_BEFORE are dropped.  Raises
     SnapshotError if it could not be taken or kept.
     """
     if path is None:
@@ -34,7 +34,7 @@ def snapshot(
 
 
 def snapshots(*, dsn: str | None = None, path: Path | None = None) -> tuple[SnapshotHead, ...]:
-    """Return the snapshots of a database, or of a file, the oldest first."""
+    """Return the snapshots of a database or of a file, the oldest first."""
     with open_store(dsn=dsn, path=path) as store:
         return store.list()
 
@@ -48,10 +48,11 @@ def report(
 ) -> AwrReport:
     """Return the report on the period between two snapshots, named as find_head() reads them.
 
-    Without an end it is the last snapshot, without a begin the one before the end.  Rankings
-    have their first rows only, or every row: then a comparison knows what is new and gone.
-    Units and sources stand at the columns.  UsageError if there is no such snapshot,
-    PeriodError if they are of no one period, such as with a restart between them.
+    The default end is the last snapshot, the default begin the one before the end.  Rankings have
+    their first rows only, or every row: then a comparison knows what is new and gone.  Units and
+    sources are given with the columns.  Raises UsageError if there is no such snapshot, and
+    PeriodError if the snapshots do not form one period, for example because of a restart between
+    them.
     """
     heads = store.list()
     last = find_head(heads, end or "last", store=store.name)
@@ -63,7 +64,7 @@ def report(
 def report_around(
     store: SnapshotStore, *, begin: datetime, end: datetime, every_row: bool = False
 ) -> AwrReport:
-    """Return the report on the snapshots around a stretch of time, as heads_around() has them."""
+    """Return the report on the snapshots around a stretch of time, chosen by heads_around()."""
     first, last = heads_around(store.list(), begin, end, store=store.name)
     return report(store, begin=str(first.id), end=str(last.id), every_row=every_row)
 

@@ -6,8 +6,8 @@ plan_look(plan, dsn="dbname=app")          # what each move would mean, or why i
 path = plan_keep(plan)
 plan_apply(path, dsn="dbname=app")         # and plan_undo()
 
-Whatever is cut off wherever, plan_apply() of the same file goes on.  All raise PlaceError if
-the server, its machine or a rule of safety refuses.
+After any interruption, plan_apply() of the same file continues.  All functions raise PlaceError if
+the server, its machine or a safety rule refuses.
 """
 
 import os
@@ -37,9 +37,9 @@ from pgflash.trusted import ChangeableError, make_folders
 def place_wal(
     to: Path | str, *, dsn: str | None = None, stop_command: str = "", start_command: str = ""
 ) -> Plan:
-    """Plan to move pg_wal to a folder, for which the server is stopped and started again.
+    """Plan to move pg_wal to a folder; the server is stopped and started again for it.
 
-    By pg_ctl, or by two commands of the shell.  On the server's machine only.
+    This uses pg_ctl, or two commands of the shell.  Only on the server's machine.
     """
     if bool(stop_command) != bool(start_command):
         raise UsageError("--stop-command and --start-command go together")
@@ -55,9 +55,9 @@ def place_temp(to: str, *, dsn: str | None = None) -> Plan:
 def place_archive(
     to: Path | str, *, dsn: str | None = None, leave_old: bool = False, command: str = ""
 ) -> Plan:
-    """Plan to archive WAL to another folder; what is archived is copied unless LEAVE_OLD.
+    """Plan to archive WAL to another folder; existing files are copied unless LEAVE_OLD.
 
-    COMMAND is the new archive_command, where it cannot be told from the present one.
+    COMMAND is the new archive_command, if it cannot be derived from the present one.
     """
     options = {"copy": "no" if leave_old else "", "command": command}
     return _plan(dsn, MoveKind.ARCHIVE, _folder(to), options=options)
@@ -74,15 +74,14 @@ def place_table(
 ) -> Plan:
     """Plan to move a table or materialized view to a tablespace, or to a folder.
 
-    METHOD is auto, repack or alter.  A lock, where one is needed, is tried for PATIENCE_S
-    seconds.
+    METHOD is auto, repack or alter.  If a lock is needed, attempts continue for PATIENCE_S seconds.
     """
     options = {"indexes": "" if indexes else "no", "method": method}
     return _plan(dsn, MoveKind.TABLE, to, name=name, options=options, patience_s=patience_s)
 
 
 def place_index(name: str, to: str, *, dsn: str | None = None, patience_s: float = 600) -> Plan:
-    """Plan to move an index by REINDEX CONCURRENTLY, trying for PATIENCE_S seconds for locks."""
+    """Plan to move an index by REINDEX CONCURRENTLY; attempts to lock last PATIENCE_S seconds."""
     return _plan(dsn, MoveKind.INDEX, to, name=name, patience_s=patience_s)
 
 
@@ -106,12 +105,12 @@ def place_database(
 
 
 def plan_show(path: Path) -> Plan:
-    """Return the plan that a file holds, with how far each move has come."""
+    """Return the plan in a file, with the progress of each move."""
     return read_plan(path)
 
 
 def plan_read(path: Path) -> Plan:
-    """Return a plan to be carried out; PlanError if anybody else may have written the file."""
+    """Return a plan to carry out; PlanError if others may have written the file."""
     return read_own_plan(path)
 
 
@@ -121,14 +120,14 @@ def plan_look(plan: Plan, *, dsn: str | None = None) -> tuple[Seen, ...]:
 
 
 def plan_is_down(plan: Plan, *, dsn: str | None = None) -> bool:
-    """Tell whether the server is down since a move of its WAL was cut off."""
+    """Tell whether the server has been down since a move of its WAL was interrupted."""
     return is_down(plan, dsn or "")
 
 
 def plan_commands(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return the commands that a plan would run, each after what it does: stop, start, archive.
+    """Return a plan's commands, each after its purpose: stop, start, archive.
 
-    Those to stop and start are run as the user of this process, archive is run by the server.
+    The commands to stop and start run as the user of this process; the server runs archive.
     """
     found: list[tuple[str, str]] = []
     for move, record in zip(plan.moves, plan.records, strict=True):
@@ -143,13 +142,13 @@ def plan_commands(plan: Plan) -> tuple[tuple[str, str], ...]:
 
 
 def plan_folder() -> Path:
-    """Return where plans are kept that nobody named a file for."""
+    """Return the default folder of plans."""
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(base).expanduser() / "pgflash" / "plans"
 
 
 def plan_keep(plan: Plan, path: Path | None = None) -> Path:
-    """Write a plan to a file that is not there yet, and return it; else to one in plan_folder()."""
+    """Write a plan to a new file, by default in plan_folder(), and return its path."""
     path = path or plan_folder() / f"{plan.id}.json"
     if path.exists():
         raise UsageError(f"{path} exists", hint="Name another file, or carry it out: plan apply.")
@@ -172,10 +171,10 @@ def plan_apply(
     room_is_there: bool = False,
     listener: Listener | None = None,
 ) -> Plan:
-    """Make the moves of a plan that are not made yet; return it with what has come of them.
+    """Make the remaining moves of a plan; return it with the results.
 
-    PLAN is what somebody looked at and agreed to; else what the file holds.  With ROOM_IS_THERE
-    free space is not asked for.  LISTENER hears of each step.
+    PLAN is the plan that somebody has looked at and agreed to; by default the file's.  With
+    ROOM_IS_THERE, free space is not checked.  LISTENER is told of each step.
     """
     journal = Journal(path, plan or read_own_plan(path), listener)
     apply_plan(journal, dsn or "", room_is_there=room_is_there)
@@ -190,7 +189,7 @@ def plan_undo(
     room_is_there: bool = False,
     listener: Listener | None = None,
 ) -> Plan:
-    """Take back the moves of a plan that were made or begun, the last one first; return it."""
+    """Undo the moves of a plan that were made or begun, the last one first; return it."""
     journal = Journal(path, plan or read_own_plan(path), listener)
     undo_plan(journal, dsn or "", room_is_there=room_is_there)
     return journal.plan
@@ -205,7 +204,7 @@ def _plan(
     options: Mapping[str, str] | None = None,
     patience_s: float | None = None,
 ) -> Plan:
-    """Return the plan of one thing that is moved; options without a value are left out."""
+    """Return a plan for one object; options without a value are left out."""
     given = {key: value for key, value in (options or {}).items() if value}
     if patience_s is not None:
         given["patience_s"] = f"{patience_s:g}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The lab: scenarios, runs and what they came to.
+"""The lab: scenarios, runs and their results.
 
-A run is named by its id, by "latest" or by a path; STORE is the folder that keeps runs and
-loaded databases.  StoredRunError if there is no such run or it cannot be read.
+A run is named by its id, by "latest" or by a path; STORE is the folder that keeps runs and loaded
+databases.  StoredRunError is raised if there is no such run or it cannot be read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,15 @@ from pgflash.model.stored import StoredRunError
 from pgflash.model.summary import summarize
 from pgflash.report import sentences
 
-#: Where the lab keeps its runs unless told otherwise.
+#: Where the lab keeps its runs by default.
 STORE = Path("out")
 
 
 def cost(run: Run, *, prices: Path | None = None) -> RunCosts:
-    """Return what a run's approaches cost; without a file of prices, by those of paper 000.
+    """Return the costs of a run's approaches; without a file of prices, by those of paper 000.
 
-    Prices are in the currency that the file names; PricesError if it prices no device of it.
+    Prices are in the file's currency; PricesError is raised if it has no price for any of the run's
+    devices.
     """
     if prices is None:
         return costs_of_run(run, paper_prices("000"))
@@ -76,12 +77,12 @@ def lab_run(
     out: Path | None = None,
     listener: Listener | None = None,
 ) -> tuple[Run, Path]:
-    """Run a scenario, by its name or its file; return the run and the file of its report.
+    """Run a scenario, given by its name or file; return the run and its report's file.
 
-    CHANGES are parameters, as --set has them.  RESUME names a run to be gone on with.  Without
-    PG_CONFIG the embedded PostgreSQL is measured; without the folders HDD and FLASH, which go
-    together, on emulated devices.  OUT is the run's own folder.  ScenarioError, ResumeError,
-    ExtensionMissingError or MeasureError if it cannot be run.
+    CHANGES are parameters, in the form of --set.  RESUME names a run to continue.  Without
+    PG_CONFIG, the embedded PostgreSQL is measured; without the folders HDD and FLASH, which must be
+    given together, the devices are emulated.  OUT is the run's own folder.  Raises ScenarioError,
+    ResumeError, ExtensionMissingError or MeasureError if it cannot be run.
     """
     order = order_one(_asked(scenario, preset, changes, resume, pg_config, hdd, flash, store, out))
     run = run_scenario(order, listener or Silence())
@@ -100,7 +101,7 @@ def lab_run_all(
     out: Path | None = None,
     listener: Listener | None = None,
 ) -> tuple[Ended, ...]:
-    """Run every scenario as lab_run() does; return for each its run, or why there is none."""
+    """Run every scenario as lab_run() does; return each one's run, or why there is none."""
     asked = _asked("all", preset, changes, resume, pg_config, hdd, flash, store, out)
     ended = run_series(order_all(asked), listener or Silence(), store=asked.store, resume=resume)
     return tuple(ended)
@@ -136,7 +137,7 @@ def _asked(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:
-    """A run of a store: itself, or why it cannot be read."""
+    """A run of a store, or why it cannot be read."""
 
     id: str
     run: Run | None
@@ -163,12 +164,12 @@ def lab_show(run: str = "latest", *, store: Path = STORE) -> Run:
 
 
 def lab_report(run: str = "latest", *, store: Path = STORE) -> Path:
-    """Write all that is derived from a stored run again, beside it; return the report's file."""
+    """Write again, beside a stored run, all that is derived from it; return the report's file."""
     return write_products(_folder(run, store), lab_show(run, store=store))
 
 
 def lab_paper(run: str = "latest", *, store: Path = STORE) -> PaperPage:
-    """Return the page that sets a run beside the paper that it follows; UsageError if none."""
+    """Return the page that compares a run with its paper; UsageError if it follows none."""
     stored = lab_show(run, store=store)
     page = paper_page(stored, periods_of(_folder(run, store), stored))
     if page is None:
@@ -194,10 +195,10 @@ def lab_predict(
     papers: bool = False,
     keep: Path | None = None,
 ) -> tuple[Checked, ...]:
-    """Set the model's predictions beside what runs measured: ratios to the baseline.
+    """Compare the model's predictions with the runs' measurements: ratios to the baseline.
 
-    Without RUNS: the newest finished one of each scenario.  With PAPERS also the papers' own
-    figures.  What predictions read of each run is kept below the folder KEEP.
+    The default for RUNS is the newest finished one of each scenario.  With PAPERS, the papers' own
+    figures are included.  The data that predictions use of each run is kept below the folder KEEP.
     """
     kept, found = Store(root=store), list[Checked]()
     for name in runs or _newest(store):
@@ -235,7 +236,7 @@ def _folder(run: str, store: Path) -> Path:
 
 
 def sentences_of(run: Run) -> list[str]:
-    """Return what the run says in words, as the report's head does."""
+    """Return the sentences at the head of a run's report."""
     summaries = summarize(run)
     said = [sentences.headline(run, summaries), sentences.second_line(run, summaries)]
     return [sentence for sentence in (*said, *sentences.cautions(run, summaries)) if sentence]

@@ -11,7 +11,7 @@ def top(
 ) -> AbstractContextManager[Watch]:
     """Watch a server: inside the block, iterate for a sample every INTERVAL_S seconds.
 
-    After READINGS of them the iteration ends.  PgflashError if the first does not come; later
-    a server that goes away is None instead of a sample, until it is back.
+    The iteration ends after READINGS samples.  PgflashError is raised if the first one does not
+    come; if the server goes away later, None takes the place of a sample until it is back.
     """
     return watching(dsn or "", interval_s=interval_s, readings=readings)

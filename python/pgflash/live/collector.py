@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
 """The one reader of the server: a thread that reads it once a second and tells all viewers.
 
-It connects, finds out what the server can tell, and reads.  When the server goes away it says
-so and comes back after 1, 2, 4, 8, then every 10 seconds, for as long as it takes; a restart, a
-promotion, a changed extension are found out with the new connection, or within half a minute.
-Without a viewer it reads every ten seconds only, and is back at once with the first one.
+It connects, finds out what the server can tell, and reads.  When the server goes away, it says so
+and tries again after 1, 2, 4, 8, then every 10 seconds, for as long as it takes.  It notices a
+restart, a promotion or a changed extension with the new connection, or within half a minute.
+Without a viewer it reads only every ten seconds; the first viewer makes it read at once.
 
-A server that stopped answering holds the thread, not the viewers: `status` says that the last
-reading is late by the clock of whoever asks.
+A server that has stopped answering blocks this thread, but not the viewers: `status` uses the
+caller's clock to report that the last reading is late.
 
-Locking: the fields that others read are replaced whole, by this thread only.
+Locking: fields that others read are replaced whole, by this thread only.
 """
 
 import contextlib
@@ -32,21 +32,21 @@ from pgflash.model.live import FileChange, LiveServer, Reading
 from pgflash.session import Connection, connect
 
 INTERVAL_S = 1.0
-#: Without viewers.
+#: The interval without viewers.
 IDLE_INTERVAL_S = 10.0
 IDLE_AFTER_S = 60.0
-#: A reading that is older than this is late.
+#: A reading older than this is late.
 LATE_S = 5.0
-#: How often it is asked what the server is.
+#: How often the server is asked again what it is.
 LOOK_AGAIN_S = 30.0
 BACKOFF_MAX_S = 10.0
-#: Looking at files takes no more than a part of the time that is so many times longer.
+#: Looks at files may take at most one part in this many of the time.
 FILES_PART = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How it stands with the server."""
+    """The state of the connection to the server."""
 
     #: connecting, live, late or lost.
     state: str
@@ -56,7 +56,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something about the server that viewers should know, once."""
+    """Something about the server that viewers should be told once."""
 
     #: ISO 8601, by the server's clock.
     at: str
@@ -69,17 +69,17 @@ class Reader(Protocol):
     server: LiveServer
 
     def look_again(self) -> bool:
-        """Find out anew what the server can tell; tell whether that changed."""
+        """Find out again what the server can tell; return whether that changed."""
 
     def read(self) -> Reading:
         """Return what the server has counted now."""
 
 
 class FilesReader(Protocol):
-    """Reads over one session what was asked of files."""
+    """Reads, over one session, the requests to files."""
 
     def read(self, server: LiveServer) -> Iterable[FileChange]:
-        """Return what has changed since it last read; all at first."""
+        """Return what has changed since the last read; everything at first."""
 
 
 class Collector:
@@ -95,11 +95,11 @@ class Collector:
         reader: Callable[[Connection], Reader] = LiveReader,
         files: Callable[[Connection], FilesReader] = FileReader,
     ) -> None:
-        """Read the server that a DSN names into a ring."""
+        """Read the server of a DSN into a ring."""
         self.ring = ring
         self.server: LiveServer | None = None
         self.newest: Reading | None = None
-        #: Database time by wait class, since this collector was made.
+        #: Database time by wait class, since this collector was created.
         self.waited_s: dict[str, float] = {}
         self.segments = Segments()
         self.dsn = dsn
@@ -107,7 +107,7 @@ class Collector:
         self._connect = connect
         self._reader = reader
         self._files = files
-        #: What is to be told with the next reading, which knows the server's time.
+        #: Notices to be sent with the next reading, which has the server's time.
         self._untold: list[str] = []
         self._status = Status(state="connecting", sentence="Connecting to the server.")
         self._stop = threading.Event()
@@ -124,7 +124,7 @@ class Collector:
         self._thread.start()
 
     def stop(self, wait_s: float = 5.0) -> None:
-        """Read no more; a server that does not answer is not waited for longer than this."""
+        """Stop reading; do not wait longer than this for a server that does not answer."""
         self._stop.set()
         self._wake.set()
         if self._thread.ident is not None:
@@ -132,7 +132,7 @@ class Collector:
 
     @property
     def status(self) -> Status:
-        """Return how it stands with the server now."""
+        """Return the state of the connection now."""
         status, newest = self._status, self.newest
         if status.state == "live" and newest is not None:
             age_s = time.monotonic() - newest.monotonic_s
@@ -146,12 +146,12 @@ class Collector:
 
     @property
     def viewers(self) -> int:
-        """Return how many are watching."""
+        """Return the number of viewers."""
         return self._viewers
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Read once a second for as long as somebody is here."""
+        """Read once a second for as long as a viewer is inside this block."""
         self._notice(1)
         try:
             yield
@@ -159,7 +159,7 @@ class Collector:
             self._notice(-1)
 
     def asked(self) -> None:
-        """Note that somebody asked: who asks once, asks again."""
+        """Note a request: a viewer who asks once will ask again."""
         self._notice(0)
 
     def _notice(self, viewers: int) -> None:
@@ -190,7 +190,7 @@ class Collector:
             wait_s = min(2 * wait_s, BACKOFF_MAX_S)
 
     def _serve(self) -> None:
-        """Read until the server goes away, is another, or we are stopped."""
+        """Read until the server goes away, another server answers, or we are stopped."""
         with contextlib.closing(self._connect(self.dsn)) as connection:
             reader = self._reader(connection)
             self._introduce(reader.server)
@@ -199,7 +199,7 @@ class Collector:
             again_s = next_s + LOOK_AGAIN_S
             files = self._files(connection)
             files_s = next_s
-            # The first look tells of all files, and takes longer than any other.
+            # The first look returns all files, and takes longer than any other.
             files_part = 0
             self.segments.forget()
             while not self._stop.is_set():
@@ -227,7 +227,7 @@ class Collector:
     def _look_at_files(
         self, connection: Connection, files: FilesReader, server: LiveServer, reading: Reading
     ) -> bool:
-        """Take up what was asked of files; tell whether this server tells that."""
+        """Take up the requests to files; return whether this server counts them."""
         try:
             self.segments.look(reading.at, files.read(server))
         except PgflashError:
@@ -272,7 +272,7 @@ class Collector:
         self.ring.append("notice", lambda _number: notice)
 
     def _say(self, status: Status) -> None:
-        """Tell the viewers how it stands, once."""
+        """Tell the viewers about a change of state, once."""
         if status != self._status:
             self._status = status
             self.ring.append("status", lambda _number: status)

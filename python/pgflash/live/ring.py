@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The last minutes of what viewers are told, each message made once for all of them.
+"""The last minutes of messages to viewers, each made once for all of them.
 
-A message is a sample, what the server is, what has changed of it, or what became of the
-connection.  Messages are numbered through, so a viewer who slept asks for what came after the
-last one he has; if that is no longer kept, he is told that there is a gap and gets what there is.
-The epoch is drawn when the process starts: a number of another process means nothing here.
+A message is a sample, a description of the server, a notice of a change, or the state of the
+connection.  Messages are numbered consecutively, so a viewer who was away asks for those after the
+last one that they have.  If some of these are no longer kept, the viewer is told of the gap and
+gets the rest.  The epoch is drawn when the process starts: a message number from another process is
+meaningless here.
 
-Locking: one condition around a deque; appending wakes who waits, and calls listeners, which
-must not block.  Memory is bounded by the number of messages, each of some two kilobytes.
+Locking: one condition guards a deque; appending wakes all who wait and calls listeners, which must
+not block.  Memory is limited by the number of messages, each of about two kilobytes.
 """
 
 import secrets
@@ -20,13 +21,13 @@ from typing import Any
 
 import msgspec
 
-#: Fifteen minutes at one a second.
+#: Fifteen minutes at one message a second.
 MESSAGES_MAX = 900
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What viewers are told."""
+    """A message to viewers."""
 
     number: int
     #: sample, server, notice or status.
@@ -39,7 +40,7 @@ class Ring:
     """The messages that are kept."""
 
     def __init__(self, size: int = MESSAGES_MAX) -> None:
-        """Keep so many."""
+        """Keep this many messages."""
         self.epoch = secrets.token_hex(4)
         self._messages: deque[Message] = deque(maxlen=size)
         self._changed = threading.Condition()
@@ -52,7 +53,7 @@ class Ring:
         return self._number
 
     def append(self, kind: str, make: Callable[[int], Any]) -> Message:
-        """Add a message, whose content MAKE makes of its number."""
+        """Add a message; MAKE returns its content for its number."""
         with self._changed:
             number = self._number + 1
             message = Message(number=number, kind=kind, data=msgspec.json.encode(make(number)))
@@ -65,17 +66,17 @@ class Ring:
         return message
 
     def after(self, number: int) -> tuple[list[Message], bool]:
-        """Return the messages after one, and whether some of them are kept no longer."""
+        """Return the messages after a number, and whether some of them are no longer kept."""
         with self._changed:
-            if number > self._number:  # of a future that never was
+            if number > self._number:  # a number that was never given
                 number = 0
             oldest = self._messages[0].number if self._messages else self._number + 1
-            # From the end: who follows wants the last one of nine hundred.
+            # Search from the end: a follower needs only the last of nine hundred.
             found = list(takewhile(lambda one: one.number > number, reversed(self._messages)))
             return found[::-1], number + 1 < oldest
 
     def wait(self, number: int, timeout_s: float) -> bool:
-        """Wait for a message after one; tell whether there is one."""
+        """Wait for a message after a number; return whether there is one."""
         with self._changed:
             return self._changed.wait_for(lambda: self._number > number, timeout_s)
 
@@ -85,6 +86,6 @@ class Ring:
             self._listeners.append(listener)
 
     def forget(self, listener: Callable[[], None]) -> None:
-        """Call it no longer."""
+        """Stop calling a listener."""
         with self._changed:
             self._listeners.remove(listener)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What was asked of which files in the last quarter of an hour, by ten seconds.
+"""The requests to each file in the last quarter of an hour, by ten seconds.
 
-The collector looks every ten seconds what has changed, while somebody watches; where very much
-does less often, so that it costs little.  What was asked between two looks is kept, those that
-took most time one by one and the rest together, so memory is bounded.  A stretch gets of each
-interval that it shares time with as much as the time that they share.
+While somebody watches, the collector looks every ten seconds for changes; if very many files
+change, it looks less often, so that it costs little.  The requests between two looks are kept: the
+files that took most time one by one, the others together, so memory is limited.  A stretch gets a
+part of each interval in proportion to the time that they share.
 
-Locking: intervals are replaced whole by the collector's thread; readers take the tuple as it is.
+Locking: the collector's thread replaces intervals whole; readers use the tuple that they find.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,32 +35,32 @@ _Interval = tuple[datetime, datetime, dict[FileKey, FileCount]]
 
 
 class Segments:
-    """Keeps what was asked of files."""
+    """Keeps the requests to files."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without any counts."""
         self._intervals: tuple[_Interval, ...] = ()
         self._looked_at: datetime | None = None
-        #: By place, as it was when it last changed.
+        #: By position, each as it was at its last change.
         self._known: dict[int, tuple[FileKey, FileRow]] = {}
 
     def forget(self) -> None:
-        """Take no difference with what was before: the server may have begun to count anew."""
+        """Do not compare with earlier counts: the server may have begun to count anew."""
         self._looked_at = None
         self._known.clear()
 
     def clear(self) -> None:
-        """Forget all: it was asked of another server's files."""
+        """Forget everything: the counts belong to another server's files."""
         self.forget()
         self._intervals = ()
 
     def look(self, at: datetime, changes: Iterable[FileChange]) -> None:
-        """Take up what has changed since the last look; at the first one all has."""
+        """Take up what has changed since the last look; at the first look, everything has."""
         before, self._looked_at = self._looked_at, at
         asked = self._learn(changes)
         if before is None or at <= before:
             return
-        # What began to count anew tells nothing of the time between.
+        # A counter that began anew says nothing about the time in between.
         counts = (
             (key, FileCount(**dict(zip(_NAMES, row, strict=True)))) for key, row in asked.items()
         )
@@ -68,7 +68,7 @@ class Segments:
         self._intervals = (*self._intervals, (before, at, _most(sound)))[-INTERVALS_MAX:]
 
     def _learn(self, changes: Iterable[FileChange]) -> dict[FileKey, FileRow]:
-        """Return by how much counts differ from what was known of their places."""
+        """Return by how much counts differ from those last known at their positions."""
         asked: dict[FileKey, FileRow] = {}
         for place, key, now in changes:
             known = self._known.get(place)
@@ -82,7 +82,7 @@ class Segments:
         return asked
 
     def within(self, begin: datetime, end: datetime) -> dict[FileKey, FileCount]:
-        """Return what was asked of files in a stretch of time."""
+        """Return the requests to files in a stretch of time."""
         found: dict[FileKey, FileCount] = {}
         for first, last, counts in self._intervals:
             shared = min(last, end) - max(first, begin)
@@ -94,7 +94,7 @@ class Segments:
 
 
 def _most(counts: dict[FileKey, FileCount]) -> dict[FileKey, FileCount]:
-    """Return those that took most time, and the others together."""
+    """Return the files that took most time, and the sum of the others."""
     if len(counts) <= FILES_KEPT:
         return counts
     kept = nlargest(FILES_KEPT, counts, key=lambda key: counts[key].time_ms)
@@ -112,7 +112,7 @@ def top_files(found: Mapping[FileKey, FileCount]) -> list[FileKey]:
 def rows(
     found: Mapping[FileKey, FileCount], names: Mapping[FileKey, str], keys: Iterable[FileKey]
 ) -> tuple[StretchRow, ...]:
-    """Return what a page shows of these files."""
+    """Return these files' rows for a page."""
     total_ms = sum(one.time_ms for one in found.values())
     return tuple(
         StretchRow(

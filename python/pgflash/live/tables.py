@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the newest sample says, as tables: the page without script, and `pgflash top`."""
+"""The newest sample as tables, for the page without script and for `pgflash top`."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class LiveTable:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    #: How many columns from the left hold words, not numbers.
+    #: How many columns, from the left, hold words instead of numbers.
     words: int = 1
 
 
@@ -24,7 +24,7 @@ NOTHING_YET = "Nothing was measured yet."
 
 
 def headline(sample: Sample, server: LiveServer | None) -> str:
-    """Return the sentence that a page begins with."""
+    """Return the first sentence of a page."""
     if sample.aas is None:
         return NOTHING_YET
     total = sum(sample.aas.values())

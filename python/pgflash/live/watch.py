@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The samples of a server, one after the other, for a program or a terminal.
 
-The first sample must come in time.  Once it has, a server that goes away ends nothing: None
-says so, `status` says how it stands, and samples follow when the server is back.
+The first sample must come in time.  After that, the loss of the server does not end the iteration:
+None stands for it, `status` gives the state, and samples follow when the server is back.
 """
 
 import contextlib
@@ -15,17 +15,17 @@ from pgflash.live.collector import Collector, Status
 from pgflash.live.ring import Ring
 from pgflash.model.live import LiveServer, Sample
 
-#: How long the first sample may take to come: two readings, a second apart.
+#: How long the first sample may take: two readings, a second apart.
 FIRST_S = 20.0
-#: After so long without a sample it is said how it stands.
+#: After this long without a sample, the state is reported.
 NEXT_S = 5.0
 
 
 class Watch:
-    """Follows what a collector reads; iterate over it for the samples."""
+    """Follows a collector's readings; iterate over it for the samples."""
 
     def __init__(self, collector: Collector, readings: int | None = None) -> None:
-        """Follow a collector for so many samples, or without end."""
+        """Follow a collector for this many samples, or without end."""
         self._collector = collector
         self._left = readings
         self._number = 0
@@ -33,23 +33,23 @@ class Watch:
 
     @property
     def status(self) -> Status:
-        """Return how it stands with the server."""
+        """Return the state of the connection to the server."""
         return self._collector.status
 
     @property
     def server(self) -> LiveServer | None:
-        """Return which server it is, once that is known."""
+        """Return the description of the server, once it is known."""
         return self._collector.server
 
     def connected(self) -> bool:
-        """Wait until something is known of the server, or FIRST_S are over; tell which."""
+        """Wait FIRST_S at most for any news of the server; return whether there was some."""
         return self._collector.ring.wait(0, FIRST_S)
 
     def __iter__(self) -> "Watch":
         return self
 
     def __next__(self) -> Sample | None:
-        """Return the next sample, or None to say how it stands with the server."""
+        """Return the next sample, or None to report the state of the connection."""
         if self._left == 0:
             raise StopIteration
         found = self._next()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The routes: pages made here, data for scripts, metrics, and the way in.
+"""The routes: pages made here, data for scripts, metrics, and logging in.
 
-GET changes nothing.  Whoever may ask was let through by the Guard; what a page shows is escaped
-by its template.  Viewers wait for the collector's messages on one bell for all of them, which
-the collector's thread rings in the event loop.
+GET changes nothing.  The Guard has already decided who may ask; each page's template escapes what
+it shows.  All viewers wait for the collector's messages on one bell, which the collector's thread
+rings in the event loop.
 """
 
 import asyncio
@@ -50,28 +50,28 @@ from pgflash.web.security import SESSION_S, Doorman, Guard, Policy
 _HERE = Path(__file__).parent
 
 STREAMS_MAX = 100
-#: For what is answered without asking the server: files, the end.
+#: For answers that do not need the server: files, shutting down.
 THREADS = 4
-#: A stream says something at least so often, so that a proxy does not cut it.
+#: A stream sends something at least this often, so that a proxy does not cut it.
 BEAT_S = 5.0
 
 _NO_SUCH_PAGE = "There is no such page here."
 
 
 class Bell:
-    """Wakes all who wait in the event loop, from any thread."""
+    """Wakes, from any thread, all who wait in the event loop."""
 
     def __init__(self) -> None:
-        """Wait to be hung up in a loop."""
+        """Make a bell that does not ring in a loop yet."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = asyncio.Event()
 
     def hang(self) -> None:
-        """Ring in the loop that runs now."""
+        """Ring in the current loop from now on."""
         self._loop = asyncio.get_running_loop()
 
     def ring(self) -> None:
-        """Wake all; nobody is there before the loop runs."""
+        """Wake all who wait; before the loop runs, nobody waits."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -80,7 +80,7 @@ class Bell:
         event.set()
 
     async def wait(self, timeout_s: float) -> None:
-        """Wait for the next ring, or so long."""
+        """Wait for the next ring, or until the timeout."""
         event = self._event
         try:
             await asyncio.wait_for(event.wait(), timeout_s)
@@ -98,7 +98,8 @@ class _Routes:
         self.data = Data(collector, self.details, store)
         self.bell = Bell()
         self.streams = 0
-        #: Until when the page of the flash cache serves, and the page: it is the same for all.
+        #: Until when the page of the flash cache may be reused, and the page: it is the same for
+        #: all.
         self._flash: tuple[float, bytes | memoryview] = (0.0, b"")
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(_HERE / "templates"),
@@ -148,7 +149,7 @@ class _Routes:
     # ---- data
 
     async def samples(self, request: Request) -> Response:
-        """Answer with the messages after one: how a page begins, and how it polls."""
+        """Answer with the messages after a number: for the start of a page, and for polling."""
         self.collector.asked()
         ring = self.collector.ring
         messages, gap = ring.after(self._after(request.query_params.get("after", "")))
@@ -165,12 +166,12 @@ class _Routes:
         return Response(body, media_type="application/json")
 
     async def events(self, request: Request) -> Response:
-        """Answer with a stream of messages, from the one on that the viewer last had."""
+        """Answer with a stream of messages, starting after the last one that the viewer had."""
         word = request.headers.get("last-event-id") or request.query_params.get("after", "")
         number = self._after(word)
         if self.streams >= STREAMS_MAX:
             raise HTTPException(503, f"{STREAMS_MAX} viewers are watching already.")
-        self.streams += 1  # at once: others are about to ask
+        self.streams += 1  # count at once: other requests may follow
         return _Stream(self._stream(number), self._stream_ended)
 
     def _stream_ended(self) -> None:
@@ -198,7 +199,7 @@ class _Routes:
                     await self.bell.wait(BEAT_S)
 
     def _after(self, word: str) -> int:
-        """Return the number that EPOCH-NUMBER says; 0 if it is of another process, or nothing."""
+        """Return the number in EPOCH-NUMBER; 0 if it is from another process, or nothing."""
         epoch, _dash, number = word.partition("-")
         if not word:
             return 0
@@ -220,9 +221,9 @@ class _Routes:
         return await asyncio.to_thread(self.details.stretch, server, *times)
 
     async def report(self, request: Request) -> Response:
-        """Answer with the report of a stretch, as a file: it has styles, which no page may."""
+        """Answer with the report of a stretch, as a file: it contains styles, which no page may."""
         form = _form(await request.body())
-        # Who is refused goes back to what was marked.
+        # A viewer whose request is refused returns to the marked stretch.
         request.state.back = {name: form.get(name, "")[:40] for name in ("from", "to")}
         begin, end = read_times(form.get("from", ""), form.get("to", ""))
         earlier = _seconds(form.get("earlier_s", "")) if "earlier_s" in form else None
@@ -247,13 +248,13 @@ class _Routes:
     async def health(self, _request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
-    # ---- what is refused
+    # ---- refusals
 
     async def refused(self, request: Request, error: Exception) -> Response:
-        """Answer with one sentence; what was asked for is not repeated."""
+        """Answer with one sentence, without repeating the request."""
         if isinstance(error, PgflashError):
             return self._refusal(request, _code(error), error.message, error.hint)
-        if isinstance(error, ClientDisconnect):  # the rest did not come, or is too long
+        if isinstance(error, ClientDisconnect):  # the rest did not arrive, or is too long
             return self._refusal(request, 413, "This request is too long, or not whole.")
         if not isinstance(error, HTTPException):
             return self._refusal(request, 500, "This went wrong here.")
@@ -263,7 +264,7 @@ class _Routes:
         return answer
 
     def _refusal(self, request: Request, code: int, said: str, hint: str = "") -> Response:
-        """Return a page for who reads pages, else plain text."""
+        """Return a page for a browser, else plain text."""
         if "text/html" not in request.headers.get("accept", ""):
             lines = [f"{line}\n" for line in (said, hint) if line]
             return PlainTextResponse("".join(lines), status_code=code)
@@ -277,7 +278,7 @@ class _Routes:
             back=f"/?{urlencode(back)}" if back else "/",
         )
 
-    # ---- the way in
+    # ---- logging in
 
     async def login_page(self, _request: Request) -> Response:
         if self.doorman.policy.token is None:
@@ -313,7 +314,7 @@ class _Routes:
 
 
 class _Stream(StreamingResponse):
-    """A stream of events, which says when it ends, begun or not."""
+    """A stream of events that reports its end, whether it had begun or not."""
 
     def __init__(self, content: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
         super().__init__(content, media_type="text/event-stream")
@@ -327,14 +328,14 @@ class _Stream(StreamingResponse):
 
 
 def _seconds(word: str) -> timedelta:
-    """Return how much earlier a stretch is compared with."""
+    """Return how much earlier the stretch for a comparison is."""
     if not word.isascii() or not word.isdecimal() or not 1 <= len(word) <= 8 or int(word) == 0:
         raise UsageError("earlier_s is a number of seconds")
     return timedelta(seconds=int(word))
 
 
 def _form(body: bytes) -> dict[str, str]:
-    """Return the fields of a form as browsers send it."""
+    """Return the fields of a form as sent by browsers."""
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
@@ -365,12 +366,12 @@ STORE = Path("out")
 
 
 def make_app(collector: Collector, policy: Policy, *, store: Path = STORE) -> ASGIApp:
-    """Return the application: guarded, with the collector started and stopped along with it."""
+    """Return the application: guarded, and starting and stopping the collector with itself."""
     routes = _Routes(collector, Doorman(policy), store)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        # Who waits for an answer of the server keeps a thread; others need some, too.
+        # Each request that waits for the server holds a thread; other requests need some, too.
         threads = ThreadPoolExecutor(WAITING_MAX + THREADS, thread_name_prefix="pgflash ask")
         asyncio.get_running_loop().set_default_executor(threads)
         routes.bell.hang()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The flash cache in words: the tables of its page, from what /live/cache answers.
+"""The flash cache in words: the tables of its page, from the answer of /live/cache.
 
-Bytes are said as sizes, shares in percent; a column that this version of the extension does not
-have is left out.
+Bytes are shown as sizes, shares in percent; a column that this version of the extension lacks is
+left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The miss-ratio curve: a sentence, its table, and what the script draws."""
+    """The miss-ratio curve: a sentence, its table, and the script's data."""
 
     sentence: str
     table: LiveTable
@@ -41,14 +41,14 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What is left of a day's write budget, as a share and in words."""
+    """The rest of a day's write budget, as a share and in words."""
 
     left: float
     words: str
 
 
 def facts(cache: Row) -> list[tuple[str, str]]:
-    """Return what the cache is and has, since the server started."""
+    """Return the description of the cache and its contents since the server started."""
     found: list[tuple[str, str]] = [
         ("Cache files", str(cache.get("cache_file") or _NOTHING)),
         ("Began", str(cache.get("start_reason") or _NOTHING)),
@@ -82,7 +82,7 @@ def facts(cache: Row) -> list[tuple[str, str]]:
 
 
 def budget(row: Row) -> Budget:
-    """Return what is left of the day's writes."""
+    """Return the rest of the day's write budget."""
     day, left = float(row["day_bytes"]), float(row["left_bytes"])
     share = min(max(left / day, 0.0), 1.0) if day > 0 else 0.0
     return Budget(
@@ -163,7 +163,7 @@ _ERRORS = ("read_errors", "write_errors", "read_timeouts", "corrupt_slots")
 
 
 def tables(view: Row) -> list[Section]:
-    """Return the tables: evictions by kind, what was not put in, devices, relations, policies."""
+    """Return the tables: evictions by kind, blocks not admitted, devices, relations, policies."""
     every, shown = int(view.get("relations_all") or 0), len(view["relations"])
     note = f"The {shown} with most in the cache, of {every:,}." if every > shown else ""
     return [

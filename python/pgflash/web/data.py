@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Routes that answer with data for the pages of the cache and the lab, and with a run's pages.
+"""Routes that return data for the pages of the cache and the lab, and a run's pages.
 
-What blocks is done in a thread; what is refused is said in a sentence by the application.
+Blocking work is done in a thread; the application turns a refusal into a sentence.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ _JSON = "application/json"
 
 
 class Data:
-    """Answers with what the server and the lab's store hold."""
+    """Answers from the server and from the lab's store."""
 
     def __init__(self, collector: Collector, details: Details, store: Path) -> None:
-        """Ask a server, and look into a store."""
+        """Use a server and a store."""
         self._collector = collector
         self._details = details
         self.shelf = Shelf(store)
@@ -37,7 +37,7 @@ class Data:
         return server
 
     def routes(self) -> list[tuple[str, Callable[..., object]]]:
-        """Return paths and what answers them."""
+        """Return paths and their handlers."""
         return [
             ("/live/cache", self.cache),
             ("/live/history", self.history),
@@ -46,13 +46,13 @@ class Data:
         ]
 
     async def cache(self, _request: Request) -> Response:
-        """Answer with what the flash cache holds."""
+        """Answer with the contents of the flash cache."""
         self._collector.asked()
         body = await asyncio.to_thread(self._details.cache, self._server())
         return Response(body, media_type=_JSON)
 
     async def history(self, request: Request) -> Response:
-        """Answer with what the snapshots tell of a stretch."""
+        """Answer with what the snapshots show of a stretch."""
         query = request.query_params
         begin, end = read_times(query.get("from", ""), query.get("to", ""))
         body = await asyncio.to_thread(self._details.history, self._server(), begin, end)
@@ -64,7 +64,7 @@ class Data:
         return Response(msgspec.json.encode(runs), media_type=_JSON)
 
     async def run(self, request: Request) -> Response:
-        """Answer with a page of a run, or with a file of it."""
+        """Answer with a page or a file of a run."""
         run, name = request.path_params["run"], request.path_params["name"]
         try:
             if name.endswith(".html"):

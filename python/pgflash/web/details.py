@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a stretch of time holds, for who marks one, and its reports; what the cache holds.
+"""The contents of a marked stretch of time, and its reports; the contents of the cache.
 
-Asked of the server on a session of its own, one question at a time, so that viewers cannot
-load the server: the answer is kept, and serves whoever asks the same.  When another server
-answers behind the same DSN, the session is made anew; one that is not with the server that is
-watched, since the DSN leads to several, is not asked.
-A stretch is named by two times; what is no time, or no stretch, is refused in a sentence.
+Queries run on a session of their own, one at a time, so that viewers cannot load the server: each
+answer is kept, and serves all who ask for the same.  If another server answers behind the same DSN,
+the session is opened again.  A DSN may lead to several servers: one that is not the watched server
+is not queried.  Two times name a stretch; anything that is not a time, or not a stretch, is refused
+in a sentence.
 """
 
 import contextlib
@@ -40,18 +40,18 @@ from pgflash.session import Connection, connect, said
 
 STRETCH_MAX = timedelta(days=31)
 KEPT_MAX = 64
-#: What sessions did is known after seconds, what was asked of files after ten.
+#: What sessions did is known after seconds, the requests to files after ten.
 SETTLED = timedelta(seconds=15)
-#: What the cache holds may be so old: viewers who look at it together ask once.
+#: Maximum age of the cache's contents: viewers who look at them together cause one query.
 CACHE_KEPT_S = 2.0
-#: And what the snapshots tell: viewers ask by whole minutes, so that they ask the same.
+#: The same for the snapshots: viewers ask for whole minutes, so that they ask for the same.
 HISTORY_KEPT_S = 45.0
 RECENT_MAX = 16
-#: Reports have a snapshot taken when the last one, whoever had it taken, is so old.
+#: A report first takes a snapshot if the last one, by whatever request, is this old.
 TAKEN_EVERY_S = 60.0
-#: And so many a day, those that are taken by command included: as many as the server takes itself.
+#: At most this many a day, including those taken by command: as many as the server itself takes.
 TAKEN_A_DAY = 144
-#: Who wait for their turn; more are sent away.
+#: How many requests may wait for their turn; further ones are refused.
 WAITING_MAX = 20
 
 _YEARS = range(2000, 2200)
@@ -60,11 +60,11 @@ _Answer = TypeVar("_Answer")
 
 
 class BusyError(PgflashError):
-    """Too many ask at once."""
+    """Too many requests at once."""
 
 
 class TooOftenError(PgflashError):
-    """Another snapshot would be one too many."""
+    """Another snapshot would exceed the limit."""
 
 
 def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
@@ -87,7 +87,7 @@ def read_times(begin: str, end: str) -> tuple[datetime, datetime]:
 
 
 class Details:
-    """Answers what was done in a stretch of time."""
+    """Answers what happened in a stretch of time."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Details:
         segments: Segments | None = None,
         connect: Callable[[str], Connection] = connect,
     ) -> None:
-        """Ask the server that a DSN names, once somebody asks."""
+        """Use the server of a DSN; connect at the first request."""
         self._dsn = dsn
         self._segments = segments or Segments()
         self._connect = connect
@@ -106,14 +106,14 @@ class Details:
         self._stopped = False
         self._may_take_s = 0.0
         self._kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
-        #: Until when an answer serves, and the answer.
+        #: Until when an answer may be reused, and the answer.
         self._recent: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
-        #: The server that the session is with.
+        #: The server that the session is connected to.
         self._of = ""
         self.asked = 0
 
     def stretch(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
-        """Return a stretch as JSON; it blocks, so not for the event loop."""
+        """Return a stretch as JSON; this blocks, so keep it out of the event loop."""
         with self._in_turn():
             key = (_name(server), begin.isoformat(), end.isoformat())
             if key in self._kept:
@@ -125,7 +125,7 @@ class Details:
                 lambda one: (_clock_and_role(one)[0], self._stretch(one, server, begin, end)),
             )
             found = msgspec.json.encode(stretch)
-            # What is not over yet, by the server's clock, may still get more.
+            # A stretch that is not over yet, by the server's clock, may still gain data.
             if end < now - SETTLED:
                 self._kept[key] = found
                 while len(self._kept) > KEPT_MAX:
@@ -149,11 +149,11 @@ class Details:
         return replace(found, segments=rows(counts, name_files(connection, keys), keys))
 
     def cache(self, server: LiveServer) -> bytes:
-        """Return what the flash cache holds as JSON; it blocks, so not for the event loop."""
+        """Return the contents of the flash cache as JSON; this blocks: not for the event loop."""
         return self._for_a_while(server, "", CACHE_KEPT_S, lambda one: read_cache(one, server))
 
     def history(self, server: LiveServer, begin: datetime, end: datetime) -> bytes:
-        """Return what the snapshots tell of a stretch as JSON; it blocks."""
+        """Return what the snapshots show of a stretch as JSON; this blocks."""
         return self._for_a_while(
             server,
             f"{begin.isoformat()} {end.isoformat()}",
@@ -164,7 +164,7 @@ class Details:
     def _for_a_while(
         self, server: LiveServer, key: str, kept_s: float, question: Callable[[Connection], object]
     ) -> bytes:
-        """Ask, or return the answer of somebody who asked the same a little earlier."""
+        """Query, or reuse the recent answer to the same request."""
         with self._in_turn():
             name = (_name(server), key)
             until_s, found = self._recent.get(name, (0.0, b""))
@@ -178,7 +178,7 @@ class Details:
             return found
 
     def report(self, begin: datetime, end: datetime, *, earlier: timedelta | None = None) -> str:
-        """Return the report of the snapshots around a stretch, or its comparison with before."""
+        """Return the report of a stretch's snapshots, or its comparison with an earlier stretch."""
         with self._in_turn(), PgStore(self._dsn) as store:
             self._catch_up(store, begin, end)
             now = api.report_around(store, begin=begin, end=end, every_row=earlier is not None)
@@ -190,14 +190,15 @@ class Details:
             return api.render_period(api.compare(before, now), "html")
 
     def _catch_up(self, store: PgStore, begin: datetime, end: datetime) -> None:
-        """Have a snapshot taken where the last one is older than the end of a stretch."""
+        """Take a snapshot if the last one is older than the end of a stretch."""
         now, standby = _clock_and_role(store.connection)
         if end > now:
             raise UsageError("the stretch ends in the future, by the server's clock")
         heads = store.list()
         if not heads or heads[0].taken_at > begin or heads[-1].taken_at >= end:
             return
-        # A standby cannot, nor can a full disk, which is tried as often: then those before serve.
+        # A standby cannot take one, nor can a server with a full disk, which is retried as often:
+        # then earlier snapshots serve.
         if standby or time.monotonic() < self._may_take_s:
             return
         age_s = (now - heads[-1].taken_at).total_seconds()
@@ -219,11 +220,11 @@ class Details:
             self._may_take_s = time.monotonic() + TAKEN_EVERY_S
 
     def stop(self, wait_s: float = 5.0) -> None:
-        """Answer no more: who waits is sent away, and what is being asked is cancelled."""
+        """Stop answering: refuse waiting requests, and cancel the running query."""
         self._stopped = True
         connection = self._connection
         if connection is not None:
-            with contextlib.suppress(psycopg.Error):  # it may have been done, or be gone
+            with contextlib.suppress(psycopg.Error):  # it may be done, or lost
                 connection.cancel_safe(timeout=wait_s)
         if self._turn.acquire(timeout=wait_s):
             self._turn.release()
@@ -237,7 +238,7 @@ class Details:
 
     @contextlib.contextmanager
     def _in_turn(self) -> Iterator[None]:
-        """Wait for one's turn; who finds too many waiting goes away."""
+        """Wait for one's turn; give up if too many wait already."""
         if not self._seats.acquire(blocking=False):
             raise BusyError("too many ask at once: ask again in a moment")
         try:
@@ -257,7 +258,7 @@ class Details:
             try:
                 return question(connection)
             except PgflashError:
-                # A session that died while nobody asked is made anew, once.
+                # A session that was lost while nobody used it is opened again, once.
                 if fresh or self._stopped or not connection.broken:
                     raise
                 self.close()
@@ -283,7 +284,7 @@ class Details:
 
 
 def _clock_and_role(connection: Connection) -> tuple[datetime, bool]:
-    """Return what time it is for a server, and whether it is a standby."""
+    """Return a server's time, and whether it is a standby."""
     with said("ask what time it is"):
         row = connection.execute(
             "select pg_catalog.clock_timestamp(), pg_catalog.pg_is_in_recovery()"
@@ -293,7 +294,7 @@ def _clock_and_role(connection: Connection) -> tuple[datetime, bool]:
 
 
 def _remembered_s(found: Stretch, begin: datetime, end: datetime) -> float:
-    """Return how much of a stretch the sampler remembers."""
+    """Return how many seconds of a stretch the sampler remembers."""
     if not found.remembered_from:
         return 0.0
     since = max(begin, datetime.fromisoformat(found.remembered_from))
@@ -301,12 +302,12 @@ def _remembered_s(found: Stretch, begin: datetime, end: datetime) -> float:
 
 
 def _with_files(old: OldStretch) -> Stretch:
-    """Return a stretch from the snapshots with the relations that took most of it."""
+    """Return a stretch from the snapshots, with the relations that took most time."""
     names = {(0, 0, number): name for number, name in enumerate(old.files)}
     counts = {key: old.files[name] for key, name in names.items()}
     return replace(old.stretch, segments=rows(counts, names, top_files(counts)))
 
 
 def _name(server: LiveServer) -> str:
-    """Return what tells a server from another, and from itself before a restart."""
+    """Return what tells a server from another one, and from itself before a restart."""
     return f"{server.system_identifier} {server.started_at} {server.extension_version}"

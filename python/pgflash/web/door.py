@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: PostgreSQL
 """Connections: how many there may be, and how long each may take.
 
-uvicorn limits the size of a request's head and how long a connection may idle between two
-requests.  It waits for ever for the rest of a request, and for whoever does not read an answer;
-its limit_concurrency sends away who comes last, which is the right user once strangers hold
-all places.  So the protocol here tells a Door of each connection, and the Door sees to three
-things.
+uvicorn limits the size of a request's head and how long a connection may idle between two requests.
+But it waits forever for the rest of a request, and for a client that does not read its answer.  Its
+limit_concurrency refuses the latest client, which is the wrong one once strangers hold all places.
+So the protocol here tells a Door about each connection, and the Door enforces three rules.
 
-There are so many connections at most.  One more costs another its place: the oldest of a
-stranger, of the address that strangers have most from (behind a proxy, and on loopback, all have
-the same).  A stranger is whose connection is not just being used to answer a request that came
-with a token; where none is asked for, to answer any.  So whoever comes is let in, and has time to
-show a token before others push him out; who has shown one gets his answer, a stream, too.
+The number of connections is limited.  One more displaces another: the oldest connection of
+strangers from the address that has most of them (behind a proxy, and on loopback, all have the same
+address).  A connection is a stranger's unless it is just answering a request that came with a
+token; if no token is required, unless it is answering any request.  So every newcomer is let in,
+and has time to show a token before others displace it; a client that has shown one gets its answer,
+even if that is a stream.
 
-A request must be here in time, head and body; the clock begins when the connection is made or
-the last answer was given, and no byte that trickles in sets it back.
+A request must arrive in time, head and body.  The clock starts when the connection is made or the
+last answer was given, and single bytes that trickle in do not reset it.
 
-Answers must be read: a part of them in a time, or the connection ends.  All together do not
-hold more than so many unread bytes, or the largest goes.
+Answers must be read: a certain amount within a certain time, or the connection ends.  If all
+connections together hold more than a limit of unread bytes, the largest one ends.
 
-Everything happens in the event loop, so there are no locks.  A sweep each second looks at the
-clocks, while there is a connection.
+Everything happens in the event loop, so there are no locks.  While there is a connection, a sweep
+checks the clocks each second.
 """
 
 import asyncio
@@ -39,12 +39,12 @@ from uvicorn.server import ServerState
 
 _log = logging.getLogger(__name__)
 
-#: Accepted in one go by the event loop before it looks at any of them.
+#: How many connections the event loop accepts before it looks at any of them.
 ACCEPTED_AT_ONCE = 32
-#: Descriptors for all else: files, sessions with the server, and connections that were accepted
-#: and are not counted yet, or are no longer and not closed yet.
+#: Descriptors for everything else: files, sessions with the server, and connections that were
+#: accepted but are not counted yet, or are no longer counted but not closed yet.
 _RESERVED = 64 + 4 * ACCEPTED_AT_ONCE
-#: A connection may be sent a file, which is open meanwhile.
+#: A connection may be sending a file, which is open meanwhile.
 _PER_CONNECTION = 2
 _CONNECTIONS_MIN = 16
 _SWEEP_S = 1.0
@@ -53,21 +53,21 @@ _NO_LINGERING = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What connections may take."""
+    """The limits of connections."""
 
-    #: Twice as many as a hundred viewers need, who have a stream and some requests each.
+    #: Twice as many as a hundred viewers need, each with a stream and some requests.
     connections: int = 500
-    #: A request, head and body.
+    #: For a request, head and body.
     request_s: float = 10.0
-    #: So much of an answer in so much time; a modem does that.
+    #: At least this much of an answer must be read in this time; a modem can do that.
     read_bytes: int = 16 * 1024
     read_s: float = 20.0
-    #: Of all answers that were given and not read.
+    #: Limit for all answers that were given and not read.
     unread_bytes: int = 128 * 2**20
 
 
 def allowed_connections(wanted: int) -> int:
-    """Return how many connections our limit of descriptors allows, raised as far as it goes."""
+    """Return the number of connections within our descriptor limit, which is raised if possible."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY:
@@ -82,22 +82,22 @@ def allowed_connections(wanted: int) -> int:
 
 
 class Door:
-    """Knows all connections of a server."""
+    """Knows all connections of the page."""
 
     def __init__(self, limits: Limits) -> None:
-        """Hold connections to limits."""
+        """Apply limits to connections."""
         self.limits = limits
         self._open: set[Connection] = set()
-        #: By where they come from, the oldest first.
+        #: By origin, the oldest first.
         self._strangers: dict[str, dict[Connection, None]] = {}
         self._sweeps: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Return how many connections there are."""
+        """Return the number of connections."""
         return len(self._open)
 
     def enter(self, one: "Connection") -> None:
-        """Let a connection in, if need be in the place of another."""
+        """Let a connection in, if need be by ending another."""
         self._open.add(one)
         self._strangers.setdefault(one.origin, {})[one] = None
         if len(self._open) > self.limits.connections:
@@ -108,14 +108,14 @@ class Door:
             self._sweeps = one.loop.call_later(_SWEEP_S, self._sweep, one.loop)
 
     def know(self, one: "Connection", known: bool) -> None:
-        """Note whether a connection is that of a stranger now."""
+        """Note whether a connection is a stranger's now."""
         if known:
             self._forget_stranger(one)
         elif one in self._open:
             self._strangers.setdefault(one.origin, {}).setdefault(one)
 
     def leave(self, one: "Connection") -> None:
-        """Forget a connection that is over."""
+        """Forget a closed connection."""
         self._open.discard(one)
         self._forget_stranger(one)
 
@@ -126,7 +126,7 @@ class Door:
             self._strangers.pop(one.origin, None)
 
     def relieve(self) -> None:
-        """End the connection with most to read, if all together have too much."""
+        """If all connections together have too much unread, end the one with the most."""
         unread = {one: one.unread for one in self._open}
         if sum(unread.values()) > self.limits.unread_bytes:
             _log.warning("more than %d bytes of answers were not read", self.limits.unread_bytes)
@@ -136,7 +136,7 @@ class Door:
         now_s = time.monotonic()
         for one in list(self._open):
             if one.is_asking and now_s - one.asked_s > self.limits.request_s:
-                if one.has_begun:  # browsers open connections just in case
+                if one.has_begun:  # browsers open connections in advance
                     _log.warning("a request was not complete after %g s", self.limits.request_s)
                 self._end(one)
             elif one.reads_too_slowly(now_s, self.limits):
@@ -145,7 +145,7 @@ class Door:
         self._sweeps = loop.call_later(_SWEEP_S, self._sweep, loop) if self._open else None
 
     def _end(self, one: "Connection") -> None:
-        """End a connection; what is not read yet is dropped, by the kernel, too."""
+        """End a connection; unread data is dropped, also by the kernel."""
         self.leave(one)
         if one.unread:
             one.transport.get_extra_info("socket").setsockopt(
@@ -155,7 +155,7 @@ class Door:
 
 
 class Connection(H11Protocol):
-    """One connection, which tells the Door what becomes of it."""
+    """One connection, which reports its state to the Door."""
 
     def __init__(
         self,
@@ -167,28 +167,28 @@ class Connection(H11Protocol):
         door: Door,
     ) -> None:
         """Serve one connection behind a Door."""
-        # The application says with each request whether it knows who asks.
+        # With each request, the application says whether it knows the client.
         super().__init__(config, server_state, {**app_state, "know": self.know}, _loop)
         self._door = door
         self.origin = ""
         self.asked_s = time.monotonic()
-        #: Whether a part of the request that is to come is here.
+        #: Whether a part of the next request is here.
         self.has_begun = False
-        #: When so much was unread: what slowness is measured from.
+        #: When how much was unread: the reference for measuring slowness.
         self._seen: tuple[float, int] | None = None
 
     @property
     def is_asking(self) -> bool:
-        """Whether a request is to come, or not here as a whole."""
+        """Whether a request is due, or has not arrived completely."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     @property
     def unread(self) -> int:
-        """How many bytes wait here for whoever is to read them."""
+        """How many bytes wait here for the client to read them."""
         return self.transport.get_write_buffer_size()
 
     def reads_too_slowly(self, now_s: float, limits: Limits) -> bool:
-        """Tell whether too little of what is to be read was read for too long."""
+        """Tell whether too little was read of the unread bytes for too long."""
         unread = self.unread
         if not unread:
             self._seen = None
@@ -197,7 +197,7 @@ class Connection(H11Protocol):
         return self._seen is not None and now_s - self._seen[0] > limits.read_s
 
     def know(self, known: bool) -> None:
-        """Take the application's word for who asks."""
+        """Take the application's verdict on the client."""
         self._door.know(self, known)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -207,12 +207,12 @@ class Connection(H11Protocol):
         self._door.enter(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell that it is over."""
+        """Report the end of the connection."""
         self._door.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take up a part of a request."""
+        """Take a part of a request."""
         self.has_begun = True
         super().data_received(data)
 
@@ -225,13 +225,13 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Stop making more of an answer; what there is may be too much already."""
+        """Pause producing the answer; what there is may be too much already."""
         super().pause_writing()
         self._door.relieve()
 
 
 def _origin(host: str) -> str:
-    """Return what is counted as one address: of IPv6 the network, which one machine has."""
+    """Return what counts as one address: in IPv6 the network, since one machine has all of it."""
     if ":" not in host or host.startswith("::ffff:"):
         return host
     return socket.inet_pton(socket.AF_INET6, host.partition("%")[0])[:8].hex()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the live page draws: its charts, their series, and where in a sample each value stands.
+"""The figures of the live page: charts, their series, and where each value is in a sample.
 
-Said once, here: the template makes a figure with its table of each, and the page's script
-draws what the figure says of itself in data- attributes.  So the script knows no wait class
-and no source, and a chart has no number that its table has not.  Colours and hatchings are
-those of the reports.
+This is the only description: the template makes a figure with its table from it, and the page's
+script draws the data- attributes of the figure.  So the script knows no wait class and no source,
+and a chart shows no number that its table lacks.  Colours and hatchings are those of the reports.
 """
 
 import math
@@ -27,7 +26,7 @@ class Line:
     """One area or line."""
 
     name: str
-    #: Where its value stands in a sample's JSON.
+    #: The path to its value in a sample's JSON.
     path: tuple[str, ...]
     colour: str
     pattern: int
@@ -42,15 +41,15 @@ class Figure:
     title: str
     unit: str
     lines: tuple[Line, ...]
-    #: Areas upon each other, else lines.
+    #: Areas on top of each other, otherwise lines.
     stacked: bool = False
     logarithmic: bool = False
-    #: Takes the page's whole width.
+    #: Uses the page's whole width.
     wide: bool = False
-    #: A height that is drawn as a line of its own, and its name.
+    #: A value that is drawn as a line of its own, and its name.
     limit: tuple[float, str] | None = None
     note: str = ""
-    #: How values of a stretch become one: their mean, or the highest.
+    #: How the values of a stretch are merged: their mean, or the highest.
     over: str = "mean"
 
     @property
@@ -70,7 +69,7 @@ class Figure:
         ]
 
     def data(self) -> str:
-        """Return what the script needs, as JSON."""
+        """Return the script's data as JSON."""
         lines = [
             {
                 "name": line.name,
@@ -101,13 +100,13 @@ class Shown:
     value: str
 
 
-#: Ids of the page's hatchings begin with this.
+#: Prefix of the ids of the page's hatchings.
 PREFIX = "look"
 _NOTHING = "–"
 
 
 def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figure, ...]:
-    """Return the figures of the Performance page; what this server does not tell is left out."""
+    """Return the figures of the Performance page, without those this server cannot provide."""
     tells = set(sample.bytes_s) if sample is not None else set(FLOWS)
     timed = server is None or bool(server.extension_version)
     found = [
@@ -122,7 +121,7 @@ def performance(sample: Sample | None, server: LiveServer | None) -> tuple[Figur
 
 
 def flash() -> tuple[Figure, ...]:
-    """Return the figures of the page of the flash cache."""
+    """Return the figures of the flash cache's page."""
     return (
         Figure(
             id="hit-ratio",
@@ -273,7 +272,7 @@ def _series(line: Line) -> svg.Series:
 
 
 def hatchings(figures: Sequence[Figure]) -> Markup:
-    """Return the hatchings that the figures' legends name."""
+    """Return the hatchings used in the figures' legends."""
     looks = [look for figure in figures for look in figure.looks]
     return svg.pattern_definitions(PREFIX, looks)
 
@@ -285,14 +284,14 @@ def value_of(line: Line, sample: Mapping[str, Any] | None) -> float | None:
         if not isinstance(found, Mapping):
             return None
         found = found.get(name)
-    # Of the sessions only those classes are named that somebody was in.
+    # A sample names only the classes that a session was in.
     if line.path[0] == "aas" and sample is not None and sample.get("aas") is not None:
         found = found or 0.0
     return None if found is None else float(found) / line.divisor
 
 
 def in_words(value: float | None) -> str:
-    """Return a value as the page shows it; format.js does the same, to the last digit."""
+    """Return a value as the page shows it; format.js produces the same, to the last digit."""
     if value is None or not math.isfinite(value):
         return _NOTHING
     digits = 0 if value >= 99.5 else 1 if value >= 9.95 else 2

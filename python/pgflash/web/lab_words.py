@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The lab's runs in words, from what /live/lab answers."""
+"""The lab's runs in words, from the answer of /live/lab."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

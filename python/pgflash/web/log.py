@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is said on standard error while the page is served: a line a minute about each thing.
+"""Messages on standard error while the page is served: a line a minute about each thing.
 
-Whoever can reach the page can make something go wrong as often as he likes, and may put into a
-message what he likes.  So a thing is the place in the code that it is said at, of which there
-are so many and no more; the next line about it says how often it happened.  A line is one line,
-without what a terminal obeys.
+Anyone who can reach the page can cause errors as often as they like, and can choose parts of a
+message.  So a "thing" is the place in the code that logs the message, and the number of such places
+is fixed; its next line says how often it happened.  A message is one line, without characters that
+a terminal obeys.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ class Sayings(logging.Handler):
     def __init__(
         self, say: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Say lines by a function."""
+        """Write lines through a function."""
         super().__init__(logging.WARNING)
         self._say = say
         self._clock = clock
-        #: When a thing was last said, and how often it happened since.
+        #: When a thing was last logged, and how often it has happened since.
         self._said: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say a thing, or count it."""
+        """Log a thing, or count it."""
         if record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError):
-            return  # viewers' streams, when we end
+            return  # viewers' streams at our own end
         thing, now_s = (record.pathname, record.lineno), self._clock()
         said_s, more = self._said.get(thing, (-EVERY_S, 0))
         if now_s - said_s < EVERY_S:
@@ -45,12 +45,12 @@ class Sayings(logging.Handler):
 
 
 def printable(text: str) -> str:
-    """Return a text without what is no letter: escape sequences, line ends."""
+    """Return a text without control characters: escape sequences, line ends."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _line(record: logging.LogRecord) -> str:
-    """Return a message, and of an exception what it was and where, not how it came there."""
+    """Return a message; of an exception its kind and place, without the traceback."""
     line = record.getMessage().strip()
     error = record.exc_info[1] if record.exc_info else None
     if error is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the server has counted, as OpenMetrics text for Prometheus and its kin.
+"""The server's counters as OpenMetrics text, for Prometheus and similar scrapers.
 
-Counters are the server's own, since it started; a scraper makes rates of them, and sees a
-restart as one.  Units are base units and part of the name.  docs/reference/metrics.md lists them
-in these words; what this server cannot tell is absent rather than 0.
+Counters are the server's own, since it started; a scraper computes rates from them, and recognizes
+a restart.  Units are base units and part of the name. docs/reference/metrics.md lists the metrics
+with the same help texts.  A figure that this server cannot provide is absent rather than 0.
 """
 
 import enum
@@ -17,7 +17,7 @@ CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 class Kind(enum.StrEnum):
-    """What may be done with a metric."""
+    """The kind of a metric, which decides what may be done with it."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -28,7 +28,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What metrics are made of."""
+    """The data from which metrics are made."""
 
     live: bool
     server: LiveServer | None
@@ -86,7 +86,7 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(value)
 
 
-# ---- where the points are from
+# ---- the sources of the points
 
 
 def _one(
@@ -156,7 +156,7 @@ def _syncs(facts: Facts) -> Iterator[Point]:
 def _buckets(
     counts: Mapping[float, float], labels: Mapping[str, str], sum_s: float | None
 ) -> Iterator[Point]:
-    """Yield a histogram's points; each range ends where the next begins, at twice its beginning."""
+    """Yield a histogram's points; each range ends at twice its beginning, where the next begins."""
     running = 0.0
     for lower_us, count in sorted(counts.items()):
         running += count

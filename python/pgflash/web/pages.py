@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the pages show, made of what the collector knows: words, figures, tables.
+"""The contents of the pages, from what the collector knows: words, figures, tables.
 
-Everything stands in the page as it is served, so it is complete without script; the script
-only follows what comes after.
+The served page contains everything, so it is complete without script; the script only adds what
+follows.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from pgflash.live.tables import NOTHING_YET, tables
 from pgflash.model.live import Sample, Stretch
 from pgflash.web import cache_words, figures, lab_words
 
-#: Tables of the present that no figure has.
+#: Tables of the present without a figure.
 _FACTS = ("Transactions", "Flash cache")
 
 
 def newest_sample(ring: Ring) -> tuple[Sample | None, Mapping[str, Any] | None]:
-    """Return the newest sample, and the same as viewers get it."""
+    """Return the newest sample, and the same in the form that viewers get."""
     messages, _gap = ring.after(ring.newest - 10)
     for message in reversed(messages):
         if message.kind == "sample":
@@ -32,7 +32,7 @@ def newest_sample(ring: Ring) -> tuple[Sample | None, Mapping[str, Any] | None]:
 
 
 def newest_notice(ring: Ring) -> str:
-    """Return what was said last of how the server has changed, as long as the ring keeps it."""
+    """Return the last notice of a change of the server, as long as the ring keeps it."""
     messages, _gap = ring.after(0)
     for message in reversed(messages):
         if message.kind == "notice":
@@ -42,7 +42,7 @@ def newest_notice(ring: Ring) -> str:
 
 
 def performance(collector: Collector, *, begin: str, end: str) -> dict[str, object]:
-    """Return what the Performance page says; the stretch's own tables come with marked()."""
+    """Return the contents of the Performance page; marked() adds the stretch's own tables."""
     sample, plain = newest_sample(collector.ring)
     live = collector.status.state == "live"
     drawn = figures.performance(sample, collector.server)
@@ -67,7 +67,7 @@ def performance(collector: Collector, *, begin: str, end: str) -> dict[str, obje
 
 
 def marked(answer: bytes) -> dict[str, object]:
-    """Return what the page says of a marked stretch, from the answer that scripts get."""
+    """Return the page's contents for a marked stretch, from the answer that scripts get."""
     stretch = msgspec.json.decode(answer, type=Stretch)
     length = datetime.fromisoformat(stretch.end) - datetime.fromisoformat(stretch.begin)
     return {"details": msgspec.json.decode(answer), "length_s": length.total_seconds()}
@@ -77,7 +77,7 @@ def marked(answer: bytes) -> dict[str, object]:
 
 
 def flash(collector: Collector, view: Mapping[str, Any] | None, *, error: str) -> dict[str, object]:
-    """Return what the page of the flash cache says of a CacheView as scripts get it."""
+    """Return the contents of the flash cache's page from a CacheView as scripts get it."""
     _sample, plain = newest_sample(collector.ring)
     live = collector.status.state == "live"
     found = view or {}
@@ -112,5 +112,5 @@ def _mode(view: Mapping[str, Any]) -> str:
 
 
 def lab(view: Mapping[str, Any]) -> dict[str, object]:
-    """Return what the Lab page says of a LabView as scripts get it."""
+    """Return the contents of the Lab page from a LabView as scripts get it."""
     return {"place": "Lab", "store": view["store"], **lab_words.lab(view)}

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who may ask what: looked at before any route is.
+"""Who may ask for what: decided before any route is called.
 
-A token is asked for, once by a form (a session's cookie follows) or with each request as
-`Authorization: Bearer`.  On loopback, too, since every user of the machine reaches that; there,
-and nowhere else, one may do without.  Never in a URL, which is logged, kept and sent on: a
-request that brings one there is refused.
+A token is required, either once in a form (a session cookie follows) or with each request as
+`Authorization: Bearer`.  This holds on loopback, too, since every user of the machine can reach
+that; but only there is it possible to do without a token.  A token never belongs in a URL, which is
+logged, kept and passed on: a request with one there is refused.
 
-A page of somebody else's in the same browser can send requests here; so the name in Host must
-be ours (a foreign name that leads here is DNS rebinding), what is posted must come from our own
-pages, and data goes to them only.  Every answer, errors too, carries a Content-Security-Policy
-without exceptions: scripts and styles are files of ours.  Pages of the lab's runs carry one of
-their own, which allows no script at all (shelf.py).
+Another site's page in the same browser can send requests here.  So the name in Host must be ours (a
+foreign name that leads here is DNS rebinding), POST requests must come from our own pages, and data
+goes only to them.  Every answer, including errors, carries a Content-Security-Policy without
+exceptions: scripts and styles are files of ours.  Pages of the lab's runs carry a policy of their
+own, which allows no script at all (shelf.py).
 
-Tokens are compared as digests in constant time.  Every token is looked at, and the right one
-opens, whatever others try: a brake that strangers can pull keeps out whom it should protect.  So
-what keeps a token from being guessed is its length.  Of wrong ones, those beyond five, and one a
-second, are told to wait.  Sessions are random, live in memory for twelve hours, and are kept as
-digests, under a name of a cookie that each process draws: a browser tells no port from another.
+Tokens are compared as digests in constant time.  Every token is checked, and the right one opens,
+whatever others try: a brake that strangers can pull would keep out the users it should protect.  So
+only its length protects a token from being guessed.  After five wrong tokens, and then more than
+one a second, further ones are told to wait.  Sessions are random, live in memory for twelve hours,
+and are kept as digests.  Each process draws the name of its cookie: a browser does not tell one
+port from another.
 """
 
 import hashlib
@@ -39,9 +40,9 @@ _log = logging.getLogger(__name__)
 SESSION_S = 12 * 3600
 SESSIONS_MAX = 1000
 TOKEN_MIN = 16
-#: Of those so many must differ: a word said twice is soon guessed.
+#: At least this many of its characters must differ: a repeated word is easily guessed.
 TOKEN_DIFFERENT_MIN = 8
-#: Wrong tokens before whoever brings more of them than one a second is told to wait.
+#: Wrong tokens allowed before a rate of more than one a second is told to wait.
 FREE_TRIES = 5
 BODY_MAX_BYTES = 4096
 
@@ -56,17 +57,17 @@ HEADERS = {
     "content-security-policy": CSP,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # Not no-referrer: with that a browser posts our own forms with Origin: null.
+    # Not no-referrer: with it, a browser posts our own forms with Origin: null.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 
-#: What may be had without a token: the form to give it, what that needs, and whether we live.
+#: Available without a token: the form for it, what the form needs, and the health check.
 _OPEN = ("/login", "/health")
 _STATIC = "/static/"
-#: Pages that were made elsewhere and bring a policy of their own, a stricter one.
+#: Pages that were made elsewhere and have their own, stricter policy.
 _RUNS = "/lab/runs/"
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -76,18 +77,18 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 class Policy:
     """What is allowed at one address."""
 
-    #: Names and addresses that we are asked by, in small letters, those of IPv6 in brackets.
+    #: Names and addresses by which we may be asked, in lower case; IPv6 in brackets.
     names: frozenset[str]
     #: Digest of the token; None: no token is needed.
     token: bytes | None = None
-    #: Browsers come by https, through a proxy in front.
+    #: Browsers connect by https, through a proxy in front.
     https: bool = False
 
 
 def make_policy(
     address: str, *, token: str = "", names: Iterable[str] = (), https: bool = False
 ) -> Policy:
-    """Return what is allowed at an address; other addresses than loopback need a token."""
+    """Return the policy of an address; any address but loopback needs a token."""
     if token and len(token) < TOKEN_MIN:
         raise UsageError(
             f"the token has {len(token)} characters, fewer than {TOKEN_MIN}",
@@ -113,18 +114,18 @@ def make_policy(
 
 
 def _bracketed(name: str) -> str:
-    """Return an address of IPv6 as it stands in Host."""
+    """Return an IPv6 address in the form it has in Host."""
     return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
 
 
 def _name_of(host: str) -> str:
-    """Return what Host says without its port, which a tunnel or a proxy may have changed."""
+    """Return the name in Host without its port, which a tunnel or a proxy may have changed."""
     name, colon, port = host.lower().rpartition(":")
     return name if colon and port.isdecimal() and not host.endswith("]") else host.lower()
 
 
 def digest(word: str) -> bytes:
-    """Return what a token or a session is compared by: all of one length."""
+    """Return the digest by which tokens and sessions are compared: all of one length."""
     return hashlib.sha256(word.encode("utf-8", "surrogateescape")).digest()
 
 
@@ -137,7 +138,7 @@ class Doorman:
         self.cookie = f"pgflash_{secrets.token_hex(4)}"
         self._clock = clock
         self._sessions: dict[bytes, float] = {}
-        #: Wrong tokens that may still come, as of when the last one came.
+        #: Wrong tokens that are still allowed, as of the last one.
         self._tries = float(FREE_TRIES)
         self._wrong_s = clock()
 
@@ -147,7 +148,7 @@ class Doorman:
         return hmac.compare_digest(digest(token), self.policy.token)
 
     def may_try_again(self) -> bool:
-        """Note a wrong token; tell whether there have not been too many."""
+        """Note a wrong token; return whether the limit is not exceeded."""
         _log.warning("somebody brought a wrong token")
         now_s = self._clock()
         self._tries = min(self._tries + now_s - self._wrong_s, FREE_TRIES)
@@ -158,7 +159,7 @@ class Doorman:
         return True
 
     def open_session(self) -> str:
-        """Return the word of a new session."""
+        """Return the secret word of a new session."""
         word = secrets.token_urlsafe(32)
         while len(self._sessions) >= SESSIONS_MAX:
             self._sessions.pop(next(iter(self._sessions)))  # the oldest
@@ -178,7 +179,7 @@ class Doorman:
         self._sessions.pop(digest(word), None)
 
     def session_word(self, headers: Headers) -> str:
-        """Return the session that a request names, or nothing."""
+        """Return the session named in a request, or nothing."""
         for pair in headers.get("cookie", "").split(";"):
             name, _equals, word = pair.strip().partition("=")
             if name == self.cookie:
@@ -187,10 +188,10 @@ class Doorman:
 
 
 class Guard:
-    """Lets through what is allowed, and puts our headers on every answer."""
+    """Passes allowed requests on, and adds our headers to every answer."""
 
     def __init__(self, app: ASGIApp, doorman: Doorman) -> None:
-        """Stand before an application."""
+        """Guard an application."""
         self._app = app
         self._doorman = doorman
 
@@ -220,7 +221,7 @@ class Guard:
         await answer(scope, _limited(receive), send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return why a request is not answered, or None."""
+        """Return the reason for refusing a request, or None."""
         headers = Headers(scope=scope)
         method = str(scope["method"])
         if method not in METHODS:
@@ -228,7 +229,7 @@ class Guard:
                 405, f"Only {', '.join(METHODS)} are answered here.", allow=", ".join(METHODS)
             )
         hosts = headers.getlist("host")
-        # The address that we were reached at is no name that anybody could make lead here.
+        # The address by which we were reached is not a name that an attacker could point here.
         reached = _bracketed(str((scope.get("server") or ("",))[0]).lower())
         names = self._doorman.policy.names | {reached}
         if len(hosts) != 1 or _name_of(hosts[0]) not in names:
@@ -247,7 +248,7 @@ class Guard:
         return self._who(scope, headers)
 
     def _who(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return an answer to who has neither token nor session; tell the Door who has."""
+        """Return an answer to a client without token or session; report a known one to the Door."""
         path = str(scope["path"])
         scheme, _blank, token = headers.get("authorization", "").partition(" ")
         brings_token = scheme.lower() == "bearer"
@@ -272,10 +273,10 @@ class Guard:
 
 
 def _foreign(scope: Scope, headers: Headers, policy: Policy) -> bool:
-    """Tell whether another site's page sends this.
+    """Tell whether another site's page sent this.
 
-    A link that leads to one of our pages is none: the browser navigates, and shows the page to
-    its user only.
+    Following a link to one of our pages does not count: the browser navigates, and only its user
+    sees the page.
     """
     origin = headers.get("origin")
     if origin is not None:
@@ -297,7 +298,7 @@ def _length(headers: Headers) -> int:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Return a receiver that ends a body that does not say how long it is."""
+    """Return a receiver that cuts off a too long body of undeclared length."""
     seen = 0
 
     async def limited() -> Message:

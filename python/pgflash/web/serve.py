@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Serving the live page until somebody ends it."""
+"""Serve the live page until somebody ends it."""
 
 import contextlib
 import errno
@@ -21,13 +21,13 @@ from pgflash.web.door import ACCEPTED_AT_ONCE, Connection, Door, Limits, allowed
 from pgflash.web.log import Sayings
 from pgflash.web.security import Policy
 
-#: Streams have no end, so who watches is not waited for.
+#: Streams have no end, so we do not wait for viewers.
 _GRACE_S = 1
-#: Who waits to be accepted; who finds no room there tries again after a second.
+#: Connections waiting to be accepted; a client that finds no room tries again after a second.
 _QUEUE = 1024
 _HEAD_MAX_BYTES = 16 * 1024
 _IDLE_S = 5
-#: What the kernel holds of an answer; it would be up to 4 MB of its memory for each.
+#: How much of an answer the kernel holds; otherwise up to 4 MB of its memory each.
 _SEND_BUFFER_BYTES = 256 * 1024
 
 
@@ -45,9 +45,9 @@ def serve(
     say: Callable[[str], None],
     store: Path = STORE,
 ) -> None:
-    """Serve until Ctrl-C; READY is told the address once it is listened on, SAY what goes wrong.
+    """Serve until Ctrl-C; READY gets the address once we listen, SAY what goes wrong.
 
-    A server that is not there may come; a connection string that is none never leads to one.
+    A server that is down may come up; an invalid connection string never leads to one.
     """
     parse_dsn(dsn)
     try:
@@ -62,7 +62,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Accepts a few connections in one go, and has many wait for it."""
+    """Accepts a few connections at a time, and lets many wait."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -71,13 +71,13 @@ class _Server(uvicorn.Server):
 
 
 def make_server(app: ASGIApp, door: Door) -> uvicorn.Server:
-    """Return what serves an application behind a door."""
+    """Return a server for an application behind a door."""
     config = uvicorn.Config(
         app,
         http=partial(Connection, door=door),  # type: ignore[arg-type]  # it is only called
         loop="asyncio",
         log_config=None,
-        access_log=False,  # it would keep what careless clients put into URLs
+        access_log=False,  # it would record the tokens that careless clients put into URLs
         server_header=False,
         proxy_headers=False,
         lifespan="on",
@@ -92,7 +92,7 @@ def make_server(app: ASGIApp, door: Door) -> uvicorn.Server:
 
 @contextlib.contextmanager
 def said_rarely(say: Callable[[str], None]) -> Iterator[None]:
-    """Have what libraries and we complain of said by a function, a line a minute about each."""
+    """Pass the libraries' and our own complaints to a function, a line a minute about each."""
     handler = Sayings(say)
     logging.getLogger().addHandler(handler)
     try:
@@ -102,7 +102,7 @@ def said_rarely(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Return a socket that listens, or say in one sentence why it cannot be had."""
+    """Return a listening socket, or say in one sentence why there is none."""
     try:
         family, kind, protocol, _name, place = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

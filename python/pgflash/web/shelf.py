@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The lab's runs: what there is in a store, and the pages of each.
+"""The lab's runs: what is in a store, and the pages of each run.
 
-A run's file is read again only when it has changed.  Pages are those that a run writes, by
-the names that it gives them; a name is looked for in the folder of a run that the store lists,
-so no path can lead elsewhere, and symbolic links are not followed.
+A run's file is read again only if it has changed.  The pages are those that a run writes, under the
+names that it gives them; a name is looked up in the folder of a run that the store lists, so no
+path can lead elsewhere, and symbolic links are not followed.
 
-A page is shown under a Content-Security-Policy of its own, which allows less than ours: no
-script, no form, nothing loaded from anywhere, and of styles those only that stand in its head,
-by their hash.  See docs/decisions/0029.
+A page is shown under a Content-Security-Policy of its own, which allows less than ours: no script,
+no form, nothing loaded from anywhere, and only styles in its head, by their hash.  See
+docs/decisions/0029.
 """
 
 import base64
@@ -53,13 +53,13 @@ class Shelf:
     """Shows the runs of a store."""
 
     def __init__(self, root: Path) -> None:
-        """Look into the folder that keeps runs."""
+        """Use the folder that keeps runs."""
         self._store = Store(root=root)
         self._known: OrderedDict[str, tuple[tuple[int, int], RunView]] = OrderedDict()
         self._turn = threading.Lock()
 
     def runs(self) -> LabView:
-        """Return the newest runs; it reads files, so not for the event loop."""
+        """Return the newest runs; this reads files, so keep it out of the event loop."""
         with self._turn:
             ids = self._ids()
             shown = tuple(self._run(one) for one in ids[:RUNS_MAX])
@@ -72,7 +72,7 @@ class Shelf:
         return LabView(store=str(self._store.root), runs_all=len(ids), runs=shown, missing=missing)
 
     def page(self, run_id: str, name: str) -> tuple[bytes, str]:
-        """Return a page of a run, and the policy that it is shown under."""
+        """Return a page of a run, and the policy under which it is shown."""
         content = self._content(run_id, name, _PAGE)
         return content, page_policy(content)
 
@@ -83,7 +83,7 @@ class Shelf:
     # ---- files
 
     def _ids(self) -> list[str]:
-        """Return the ids of all runs, the newest first, those included that have no attempt yet."""
+        """Return the ids of all runs, the newest first, also of runs without an attempt yet."""
         begun = {
             path.parent.name
             for name in (RUN_FILE, PROGRESS_FILE)
@@ -178,7 +178,7 @@ def _view(run_id: str, run: Run) -> RunView:
 
 
 def _progress(progress: Progress) -> RunProgress:
-    """Return a progress as it is now: time has gone on since it was written."""
+    """Return a progress as of now: time has passed since it was written."""
     now = datetime.now(UTC)
     since_s = (now - datetime.fromisoformat(progress.at)).total_seconds() if progress.at else 0.0
     left_s = None if progress.left_s is None else max(progress.left_s - max(since_s, 0.0), 0.0)
@@ -216,7 +216,7 @@ def _names(folder: Path, names: re.Pattern[str]) -> list[str]:
 
 
 def _read_plain(path: Path) -> bytes:
-    """Return the content of a file that is no link, nor too large, at the time it is opened."""
+    """Return the content of a file, which must not be a link or too large when it is opened."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > PAGE_MAX_BYTES:

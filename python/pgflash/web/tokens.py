@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The file that keeps the token: read, or made where there is none.
+"""The file with the token: read, or created if there is none.
 
-It is nobody's but ours: we look at the file that is open, not at its name.  It is made only in
-a folder where nobody else can put something in its place, and is there as a whole or not at all,
-so two that start at once have the same token.
+It must belong to us alone: we check the open file, not its name.  It is created only in a folder
+where nobody else can put something in its place, and it appears whole or not at all, so two
+processes that start at once use the same token.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ _FILE_MAX_BYTES = 4096
 
 
 class TokenError(PgflashError):
-    """There is no token, and none could be made."""
+    """There is no token, and none could be created."""
 
 
 def default_file() -> Path:
-    """Return where the token is kept unless told otherwise.
+    """Return the default path of the token's file.
 
-    In the home that the system knows of: sudo may leave HOME as it was.
+    In the home directory that the system knows: sudo may leave HOME unchanged.
     """
     folder = os.environ.get("XDG_CONFIG_HOME", "")
     if not folder.startswith("/"):
@@ -40,7 +40,7 @@ def default_file() -> Path:
 
 
 def token_of(path: Path) -> str:
-    """Return the token that a file keeps; make both if there is no file."""
+    """Return the token in a file; create both if there is no file."""
     try:
         return _read(path)
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def token_of(path: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        # A pipe has no writer to wait for.
+        # Do not wait for the writer of a pipe.
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise
@@ -86,7 +86,7 @@ def _read(path: Path) -> str:
 
 
 def _make(path: Path) -> None:
-    """Make a file with a new token, unless there is one meanwhile."""
+    """Create a file with a new token, unless another process has just done so."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
