@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is known, as plain values: runs of the lab, waits, the papers' figures.
+"""Knowledge as plain values: runs of the lab, waits, the papers' figures.
 
 Everything here is frozen and pure: no file, no clock, no database.  A report made
 from these objects can be made from a stored file, and tested from four numbers.

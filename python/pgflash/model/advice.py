@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""An advice, as plain values: what is the bottleneck, what would flash bring where.
+"""An advice as plain values: what is the bottleneck, and what would flash bring where.
 
-Predictions are modelled, every one of them; what they are compared with is measured.
+All predictions are modelled; what they are compared with is measured.
 """
 
 import statistics
@@ -13,7 +13,7 @@ from pgflash.model.sizes import GB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
-    """What holds the throughput back."""
+    """What limits the throughput."""
 
     #: storage, commits, processors, locks, other, nothing.
     kind: str
@@ -29,10 +29,10 @@ class ApproachAdvice:
 
     name: str
     title: str
-    #: Whether it is worth its place: see the reason.
+    #: Whether it is worth its place; the reason says why.
     fits: bool
     reason: str
-    #: Throughput over the present's.
+    #: Throughput relative to the present's.
     ratio: float
     per_s: float
     db_time_ms: float
@@ -45,14 +45,14 @@ class ApproachAdvice:
     limit: str
     flash_bytes: float | None = None
     hit_ratio: float | None = None
-    #: Of the storage, for 1,000 transactions a minute; None without prices.
+    #: Cost of the storage for 1,000 transactions a minute; None without prices.
     cost_per_1000_tpm: float | None = None
     currency: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotObject:
-    """A table or an index, and what its place on flash would bring."""
+    """A table or an index, and what a place on flash would bring it."""
 
     name: str
     database: str
@@ -60,9 +60,9 @@ class HotObject:
     bytes: float | None
     reads: float
     writes: float
-    #: Wait time of the period that it would no longer cost.
+    #: Wait time of the period that it would save.
     saved_s: float
-    #: Of all read time of the period.
+    #: Share of all read time of the period.
     share: float
     #: move, keep, leave.
     verdict: str
@@ -76,7 +76,7 @@ class HotObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """Everything that is advised on a period."""
+    """The complete advice on a period."""
 
     #: The answer, in one sentence.
     sentence: str
@@ -84,7 +84,7 @@ class Advice:
     bottleneck: Bottleneck
     approaches: tuple[ApproachAdvice, ...]
     objects: tuple[HotObject, ...]
-    #: Name of the approach that is recommended; "" for none.
+    #: Name of the recommended approach; "" for none.
     recommended: str
     array: str
     flash: str
@@ -97,11 +97,11 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionCheck:
-    """One approach: what was predicted, and what was measured."""
+    """One approach: its prediction and its measurement."""
 
     case: str
     title: str
-    #: Throughput over the baseline's.
+    #: Throughput relative to the baseline's.
     predicted: float | None
     measured: float
     #: How it was predicted, or why it was not.
@@ -109,7 +109,7 @@ class PredictionCheck:
 
     @property
     def error(self) -> float | None:
-        """Return by how much the prediction is off, as a part of what was measured."""
+        """Return the prediction's error as a part of the measured value."""
         return None if self.predicted is None else self.predicted / self.measured - 1
 
 
@@ -137,7 +137,7 @@ class PredictionChecks:
 
     @property
     def sentence(self) -> str:
-        """Say how good they are."""
+        """Say how good the predictions are."""
         worst = self.worst
         if self.median_error is None or worst is None or worst.error is None:
             return "Nothing could be predicted."

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A report on a period, as plain values: findings in words, tables, where each number is from.
+"""A report on a period as plain values: findings in words, tables, the source of each number.
 
-A table is generic: columns with units, rows of cells.  Who prints it (HTML, text, JSON,
-Markdown) needs to know no table by name; who wants a certain one asks by its id, which is
-fixed and documented in docs/reference/report.md.  Shares are from 0 to 1 (unit SHARE);
-times of day are ISO 8601 in UTC (unit TIME); a cell without a value is None.
+A table is generic: columns with units, rows of cells.  Code that prints it (HTML, text, JSON,
+Markdown) need not know any table by name; code that needs a certain one asks for its id, which is
+stable and documented in docs/reference/report.md.  Shares are from 0 to 1 (unit SHARE); times of
+day are ISO 8601 in UTC (unit TIME); a cell without a value is None.
 
-Every number says where it comes from.  A column has one source, or None: then each row
-says it, and where one row mixes them, each cell is a Number with its own.
+Every number says where it comes from.  A column has one source, or None: then each row has its own.
+If a row mixes sources, each cell is a Number with its own.
 """
 
 import enum
 from dataclasses import dataclass
 
-#: Changes whenever a stored report of the older form can no longer be read.
+#: Changes whenever stored reports of the older form can no longer be read.
 FORMAT = 1
 
 
 class Source(enum.StrEnum):
     """Where a number comes from."""
 
-    #: Counted or timed, each event of it.
+    #: Every event was counted or timed.
     EXACT = "exact"
     #: Seen in this share of the looks at all sessions.
     SAMPLED = "sampled"
@@ -53,7 +53,7 @@ class Unit(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number that stands alone, or in a row whose cells differ in unit or source."""
+    """A number on its own, or in a row whose cells differ in unit or source."""
 
     value: int | float
     unit: Unit
@@ -68,9 +68,9 @@ class RowMark(enum.StrEnum):
 
     PLAIN = ""
     TOTAL = "total"
-    #: What is left so that the rows add up to the total.
+    #: The rest that makes the rows add up to the total.
     RESIDUAL = "residual"
-    #: Shown for completeness; no part of the total (idle, system I/O, device time on 18).
+    #: Shown for completeness; not part of the total (idle, system I/O, device time on 18).
     APART = "apart"
     #: Everything that has no row of its own.
     REST = "rest"
@@ -89,7 +89,7 @@ class Column:
     unit: Unit
     #: None: as the row says.
     source: Source | None = Source.EXACT
-    #: What the column means, where its title does not say it.
+    #: What the column means, if its title does not say it.
     note: str = ""
 
     @property
@@ -103,7 +103,7 @@ class Row:
     """A row, with as many cells as its table has columns."""
 
     cells: tuple[Cell, ...]
-    #: Of the cells whose column names none.
+    #: Source of the cells whose column names none.
     source: Source | None = None
     mark: RowMark = RowMark.PLAIN
 
@@ -116,14 +116,14 @@ class ReportTable:
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...] = ()
-    #: Names of the columns that tell rows apart, and of the one that ranks them.
+    #: Names of the columns that identify a row, and of the one that ranks the rows.
     key: tuple[str, ...] = ()
     measure: str = ""
     note: str = ""
     missing_reason: str = ""
 
     def index(self, column: str) -> int:
-        """Return the place of a column."""
+        """Return the position of a column."""
         for place, one in enumerate(self.columns):
             if one.name == column:
                 return place
@@ -136,7 +136,7 @@ class ReportTable:
 
 
 class Severity(enum.StrEnum):
-    """How a finding is to be taken; good news is news."""
+    """How serious a finding is; good news is included."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -146,9 +146,9 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One sentence with its numbers, what it rests on, and where to look."""
+    """One sentence with its numbers, its evidence, and where to look."""
 
-    #: Which rule found it: fixed, for programs.
+    #: The rule that found it: stable, for programs.
     rule: str
     severity: Severity
     sentence: str
@@ -162,7 +162,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodHead:
-    """Which period, of which server."""
+    """The period and its server."""
 
     begin_id: int
     end_id: int
@@ -182,7 +182,7 @@ class PeriodHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwrReport:
-    """Everything that is said about a period."""
+    """The whole report on a period."""
 
     format: int = FORMAT
     pgflash_version: str
@@ -198,7 +198,7 @@ class AwrReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareReport:
-    """Two periods side by side; each table's rows are ranked by how much they changed."""
+    """Two periods side by side; the rows that changed most come first in each table."""
 
     format: int = FORMAT
     pgflash_version: str

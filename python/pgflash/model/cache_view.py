@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """What a page about the flash cache shows, as of one moment.
 
-Rows of views are kept by the names of their columns, whatever columns this version of the
-extension has: what a page does not know, it does not show.
+Rows of views are kept by the names of their columns, whatever columns this version of the extension
+has; a page does not show columns that it does not know.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ ViewRow = Mapping[str, Cell]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRelation:
-    """What the cache has of a relation's fork, and what was asked of it."""
+    """The cached part of a relation's fork, and the requests to it."""
 
     #: "" if the file belongs to no relation that is visible in this database.
     relation: str
@@ -22,7 +22,7 @@ class CacheRelation:
     cached_bytes: int
     hits: int
     misses: int
-    #: None: nothing was asked.
+    #: None: there were no requests.
     hit_ratio: float | None
     disk_read_time_ms: float
     policy: str
@@ -30,17 +30,17 @@ class CacheRelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePolicy:
-    """A relation that is kept, or never put in."""
+    """A relation that is kept in the cache, or never admitted."""
 
     relation: str
     policy: str
-    #: The partitioned relation that the policy was set for; else the relation itself.
+    #: The partitioned relation for which the policy was set; otherwise the relation itself.
     set_on: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBudget:
-    """How much may be written to flash in a day, and how much of it is left."""
+    """How much may be written to flash in a day, and how much of that is left."""
 
     day_bytes: int
     left_bytes: int
@@ -52,22 +52,22 @@ class CacheView:
     """The flash cache of a server."""
 
     at: str
-    #: Whether there is a cache that could be described; if not, missing says why.
+    #: Whether there is a cache that could be described; if not, `missing` says why.
     present: bool
     missing: Mapping[str, str] = field(default_factory=dict)
     mode: str = ""
     mode_reason: str = ""
     cache: ViewRow = field(default_factory=dict)
-    #: Blocks that left the cache, and blocks that were not put in, by reason.
+    #: Blocks that left the cache, and blocks that were not admitted, by reason.
     evictions: Mapping[str, float] = field(default_factory=dict)
     insert_skips: Mapping[str, float] = field(default_factory=dict)
-    #: None: as much may be written as there is.
+    #: None: there is no limit.
     budget: WriteBudget | None = None
     devices: tuple[ViewRow, ...] = ()
-    #: Those of which most is cached, and how many there are.
+    #: The relations with the most cached blocks, and the number of all.
     relations: tuple[CacheRelation, ...] = ()
     relations_all: int = 0
-    #: By size; present_bytes is the size that the cache has.
+    #: By size; present_bytes is the cache's own size.
     advice: tuple[ViewRow, ...] = ()
     present_bytes: float | None = None
     policies: tuple[CachePolicy, ...] = ()

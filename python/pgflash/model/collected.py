@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """A snapshot on its way from a server (pgflash.collect) into a file (pgflash.store).
 
-What a section of kind delta is subtracted from is no part of a snapshot: it is remembered
-once, beside the newest one, and replaced with the next.
+The values from which a section of kind delta is subtracted are not part of a snapshot: they are
+kept once, beside the newest one, and replaced with the next.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ class Counted:
     """A row of cumulative counters."""
 
     values: tuple[float, ...]
-    #: Changes when the counters begin anew, where the server tells.
+    #: Changes when the counters begin anew, if the server reports that.
     birth: str | None = None
-    #: What names it to people.
+    #: The names that people see.
     labels: tuple[Value, ...] = ()
 
 
-#: The rows of a section, by what tells them apart.
+#: The rows of a section, by their keys.
 Rows: TypeAlias = dict[tuple[int, ...], Counted]
 
 
@@ -38,7 +38,7 @@ class LastSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSnapshot:
-    """A snapshot that was collected and is not kept yet."""
+    """A snapshot that was collected and is not stored yet."""
 
     taken_at: datetime
     started_at: datetime
@@ -46,7 +46,7 @@ class NewSnapshot:
     took_ms: float
     origin: str
     server_version_num: int
-    #: Of the cluster: a file keeps snapshots of one only.
+    #: The cluster's: a file keeps snapshots of only one.
     system_identifier: str
     sections: tuple[Section, ...]
     remembered: dict[str, Rows]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """A device: the storage behind one mount point, what it is, what it does, what it costs.
 
-What is known comes from three sides, each of which may be absent: the machine tells what
-stands behind a mount point (DeviceFacts, DiskFacts), a probe tells how fast it is (Probe),
-and a person tells what it costs (Price, in a file that pgflash.model.prices reads).
+The facts have three sources, each of which may be absent: the machine says what is behind a mount
+point (DeviceFacts, DiskFacts), a probe says how fast it is (Probe), and a person says what it costs
+(Price, in a file that pgflash.model.prices reads).
 
-Nothing here is guessed.  What could not be found out is None or empty, media UNKNOWN, and
-`unknown` says why, field by field: below a container's overlay, a pool of ZFS or a
-hypervisor's virtual disk no kernel can see.
+Nothing here is guessed.  A fact that could not be found out is None or empty, the medium is
+UNKNOWN, and `unknown` says why, field by field: no kernel can see below a container's overlay, a
+pool of ZFS or a hypervisor's virtual disk.
 """
 
 import enum
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 
 class Media(enum.StrEnum):
-    """What a device keeps its bytes in."""
+    """The medium on which a device keeps its bytes."""
 
     FLASH = "flash"
     HDD = "hdd"
@@ -26,16 +26,16 @@ class Media(enum.StrEnum):
 
 
 class Raid(enum.StrEnum):
-    """How the drives of a device are put together."""
+    """How the drives of a device are combined."""
 
-    NONE = "none"  # a drive, or striped
+    NONE = "none"  # one drive, or striped
     RAID10 = "raid10"
     RAID5 = "raid5"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthPoint:
-    """Random 8 kB reads with so many at once."""
+    """Random 8 kB reads with this many requests at once."""
 
     depth: int
     iops: float
@@ -45,19 +45,19 @@ class DepthPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What was measured on a file of the device, past the page cache."""
+    """What was measured on a file of the device, bypassing the page cache."""
 
-    #: By rising depth.
+    #: In the order of rising depth.
     random_reads: tuple[DepthPoint, ...]
     #: Sequential, in large requests.
     read_bytes_s: float
     write_bytes_s: float
-    #: A write of 8 kB and fdatasync, as a commit does.
+    #: A write of 8 kB with fdatasync, as in a commit.
     sync_ms: float
     sync_p99_ms: float
-    #: Which program measured: "fio 3.33", "pgflash".
+    #: The program that measured: "fio 3.33", "pgflash".
     by: str
-    #: When, in ISO 8601.
+    #: The time of measuring, in ISO 8601.
     at: str
 
     def read_ms(self, depth: int = 1) -> float | None:
@@ -67,18 +67,18 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a device costs; computing with it is the business of pgflash.advise.cost."""
+    """What a device costs; pgflash.advise.cost computes with it."""
 
     drives: int
     raid: Raid
-    #: Of one drive.
+    #: Price of one drive.
     unit_price: float
     enclosure_price: float = 0.0
     currency: str = "USD"
-    #: Of one drive; None: not told.
+    #: Capacity of one drive; None: not given.
     capacity_bytes: int | None = None
     iops: float | None = None
-    #: Who says so: a file, a paper.
+    #: The origin of the price: a file, a paper.
     source: str = ""
 
 
@@ -91,14 +91,14 @@ class DiskFacts:
     media: Media
     model: str = ""
     size_bytes: int | None = None
-    #: The scheduler in use, and those there are.
+    #: The scheduler in use, and the available ones.
     scheduler: str = ""
     schedulers: tuple[str, ...] = ()
-    #: Requests that the kernel holds (nr_requests), and that the drive takes at once.
+    #: How many requests the kernel holds (nr_requests), and how many the drive takes at once.
     queue_requests: int | None = None
     queue_depth: int | None = None
     discards: bool | None = None
-    #: Presented by a hypervisor: what it stands for only the host knows.
+    #: Presented by a hypervisor: only the host knows what is behind it.
     virtual: bool = False
 
 
@@ -108,26 +108,26 @@ class DeviceFacts:
 
     name: str
     mount_point: str
-    #: What of the cluster is on it: "data", "wal", "tablespace NAME", "archive", "temp", "cache".
+    #: The cluster's parts on it: "data", "wal", "tablespace NAME", "archive", "temp", "cache".
     parts: tuple[str, ...] = ()
-    #: What is mounted: "/dev/mapper/vg-data"; "" where it is no block device.
+    #: The mounted device: "/dev/mapper/vg-data"; "" if it is not a block device.
     block_device: str = ""
     media: Media = Media.UNKNOWN
     emulated: bool = False
     file_system: str = ""
     size_bytes: int | None = None
-    #: For who may not use the superuser's reserve.
+    #: Free for users who may not use the superuser's reserve.
     free_bytes: int | None = None
     #: Of its disks; "" if unknown, several if they differ.
     scheduler: str = ""
-    #: The smallest of its disks' nr_requests.
+    #: The smallest nr_requests of its disks.
     queue_depth: int | None = None
     read_ahead_bytes: int | None = None
     mount_options: tuple[str, ...] = ()
-    #: The largest power of two, up to 1 MB, that the beginning of each partition is a multiple of.
+    #: The largest power of two, up to 1 MB, of which each partition's start is a multiple.
     alignment_bytes: int | None = None
     disks: tuple[DiskFacts, ...] = ()
     probe: Probe | None = None
     price: Price | None = None
-    #: Why a field is empty or unknown, by its name.
+    #: Why a field is empty or unknown, by the field's name.
     unknown: Mapping[str, str] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """What `pgflash doctor` looks at, and what it says.
 
-Facts are collected first (pgflash.collect), all at once, and changed by nobody; rules
-(pgflash.advise.doctor) look at them and say what they find.  What could not be collected is
-None or absent, and a rule that would need it says that it does not know.
+Facts are collected first (pgflash.collect), all at once, and nothing changes them afterwards; rules
+(pgflash.advise.doctor) look at them and report what they find.  A fact that could not be collected
+is None or absent, and a rule that needs it says that it does not know.
 """
 
 import enum
@@ -27,18 +27,18 @@ class Outcome(enum.StrEnum):
 class Diagnosis:
     """One check of one thing."""
 
-    #: Which rule: fixed, for programs.
+    #: The rule: stable, for programs.
     rule: str
     outcome: Outcome
-    #: What was looked at: a disk, a mount point, a tablespace, the machine, the server.
+    #: What was checked: a disk, a mount point, a tablespace, the machine, the server.
     subject: str
-    #: What is.
+    #: The state found.
     sentence: str
-    #: Why it matters; "" where all is well.
+    #: Why it matters; "" if all is well.
     reason: str = ""
-    #: Who says so: a paper, PostgreSQL's documentation, the kernel's.
+    #: The authority: a paper, PostgreSQL's documentation, the kernel's.
     source: str = ""
-    #: What would change it, word by word; nothing runs it.
+    #: Commands that would change it, verbatim; nothing runs them.
     commands: tuple[str, ...] = ()
 
 
@@ -48,25 +48,25 @@ UNLIMITED = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
-    """What the machine of the server is set to."""
+    """The settings of the server's machine."""
 
     cores: int
     memory_bytes: int | None = None
     swap_bytes: int | None = None
-    #: By name ("vm.swappiness"), as far as they are there.
+    #: By name ("vm.swappiness"), if present.
     sysctls: Mapping[str, int] = field(default_factory=dict)
     huge_page_bytes: int | None = None
     huge_pages: int | None = None
     #: The word in brackets: always, madvise, never; "" if it is not known.
     transparent_huge_pages: str = ""
-    #: Of /dev/shm.
+    #: Size of /dev/shm.
     shm_bytes: int | None = None
     #: The postmaster's soft limits by the kernel's names ("Max open files").
     limits: Mapping[str, float] = field(default_factory=dict)
     postmaster_uid: int | None = None
-    #: Whether systemd removes what a user leaves in /dev/shm when he logs out; None: no systemd.
+    #: Whether systemd removes a user's files in /dev/shm when the user logs out; None: no systemd.
     remove_ipc: bool | None = None
-    #: What kind of container this is, "" if none is known of.
+    #: The kind of container; "" if none was recognized.
     container: str = ""
 
 
@@ -79,17 +79,17 @@ class TablespaceSettings:
 
     @property
     def part(self) -> str:
-        """Return what it is called among a device's parts."""
+        """Return its name among a device's parts."""
         return "data" if self.name == "pg_default" else f"tablespace {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What the server is set to: values in the base units of pg_settings."""
+    """The server's settings: values in the base units of pg_settings."""
 
     version_num: int
     settings: Mapping[str, str] = field(default_factory=dict)
-    #: Units of those that have one: "8kB", "ms".
+    #: Units of the settings that have one: "8kB", "ms".
     units: Mapping[str, str] = field(default_factory=dict)
     tablespaces: tuple[TablespaceSettings, ...] = ()
 
@@ -114,13 +114,13 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFacts:
-    """All that the rules may look at."""
+    """Everything that the rules may look at."""
 
     server: ServerSettings
-    #: None: it could not be looked at, and why.
+    #: None: it could not be looked at; the other field says why.
     host: HostSettings | None
     why_no_host: str = ""
-    #: Those that hold a part of the cluster.
+    #: The devices that hold a part of the cluster.
     devices: tuple[DeviceFacts, ...] = ()
 
     def device_of(self, part: str) -> DeviceFacts | None:

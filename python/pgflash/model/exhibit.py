@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A paper's page as plain values: its tables and figures, each beside what we measured.
+"""A paper's page as plain values: its tables and figures, each beside our measurements.
 
-An exhibit is one table or figure of a paper: what the paper prints, what a run of ours
-came to, charts of it, and checks.  A check is a question with an answer that follows from
-both sides' figures ("is the order the same", "is the ratio within a factor of 2"), so the
-verdict is computed and nobody writes it.  What we have not measured is an exhibit too: it
-says why it is missing.
+An exhibit is one table or figure of a paper: what the paper prints, the results of a run of ours,
+charts of them, and checks.  A check is a question whose answer follows from the figures of both
+("is the order the same", "is the ratio within a factor of 2"), so the verdict is computed and
+nobody writes it.  A measurement that we lack is an exhibit, too: it says why it is missing.
 
-Who prints a page (report/paper) needs to know no paper; who builds one
-(report/paper/pNNN.py) needs to know no HTML.
+Code that prints a page (report/paper) need not know any paper; code that builds one
+(report/paper/pNNN.py) need not know HTML.
 """
 
 import enum
@@ -18,7 +17,7 @@ from pgflash.model.awr import ReportTable
 
 
 class Verdict(enum.StrEnum):
-    """Whether what we measured agrees with what the paper printed."""
+    """Whether our measurements agree with what the paper printed."""
 
     AGREES = "agrees"
     PARTLY = "agrees in part"
@@ -28,29 +27,29 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was compared."""
+    """One comparison."""
 
     holds: bool
-    #: What was found, with both sides' figures: a whole sentence, of what holds or does not.
+    #: The result, with the figures of both: a whole sentence that says what holds or does not.
     says: str
 
 
 class ChartForm(enum.StrEnum):
     """How a chart is drawn."""
 
-    #: A bar for each label and series, lying, with its number: for a handful of labels.
+    #: A horizontal bar for each label and series, with its number: for a handful of labels.
     BARS = "bars"
-    #: Standing bars without numbers: for many labels.
+    #: Vertical bars without numbers: for many labels.
     COLUMNS = "columns"
     #: Over seconds.
     LINES = "lines"
-    #: Areas upon each other, over seconds.
+    #: Areas on top of each other, over seconds.
     STACKED = "stacked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartSeries:
-    """One line, area, or row of bars: a value for each label or moment, None where none is."""
+    """One line, area, or row of bars: a value for each label or moment, None if there is none."""
 
     name: str
     values: tuple[float | None, ...]
@@ -60,19 +59,19 @@ class ChartSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A drawing of numbers that stand in a table of the same exhibit."""
+    """A drawing of numbers from a table of the same exhibit."""
 
     form: ChartForm
     #: What is drawn.
     title: str
-    #: Of the values: "ms", "reads/s", "times the baseline"; "share" is drawn in percent.
+    #: Unit of the values: "ms", "reads/s", "times the baseline"; "share" is drawn in percent.
     unit: str
     series: tuple[ChartSeries, ...]
-    #: Of bars and columns.
+    #: Labels of bars and columns.
     labels: tuple[str, ...] = ()
-    #: Of lines and areas: begin of each value, in seconds since the begin of measuring.
+    #: Of lines and areas: the start of each value, in seconds since measuring began.
     at_s: tuple[float, ...] = ()
-    #: How long each value of a line or an area stands: all the same, or each its own.
+    #: How long each value of a line or an area lasts: all the same, or each its own.
     every_s: float = 1.0
     lasting_s: tuple[float, ...] = ()
 
@@ -81,9 +80,9 @@ class Chart:
 class Exhibit:
     """One table or figure of a paper."""
 
-    #: Of its place on the page: "fig-4".
+    #: Id of its place on the page: "fig-4".
     id: str
-    #: As the paper calls it: "Figure 4".
+    #: The paper's name for it: "Figure 4".
     label: str
     title: str
     #: What the paper prints, and what we measured; None if it has no numbers.
@@ -91,16 +90,16 @@ class Exhibit:
     ours: ReportTable | None = None
     charts: tuple[Chart, ...] = ()
     checks: tuple[Check, ...] = ()
-    #: Why the two differ where they do, a sentence or two; shown where not all checks hold.
+    #: Why the two differ, in a sentence or two; shown if not all checks hold.
     reason: str = ""
     #: Why there is nothing of ours to compare.
     missing: str = ""
-    #: What is wrong, or easily misread, in what the paper prints.
+    #: What the paper prints wrongly or misleadingly.
     errata: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """Return what the checks come to."""
+        """Return the verdict that follows from the checks."""
         if self.missing or not self.checks:
             return Verdict.NOT_SHOWN
         held = sum(check.holds for check in self.checks)
@@ -123,23 +122,23 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperPage:
-    """Everything of one paper beside a run."""
+    """A whole paper beside a run."""
 
     #: "000".
     paper: str
     title: str
-    #: Who wrote it, when.
+    #: Its author and date.
     by: str
-    #: The run that is set beside it.
+    #: The run to which it is compared.
     run_id: str
     run_title: str
     pgflash_version: str
-    #: What came out, most important first.
+    #: The results, the most important first.
     sentences: tuple[str, ...]
     #: What weakens the figures.
     cautions: tuple[str, ...] = ()
     exhibits: tuple[Exhibit, ...]
-    #: What was predicted for each approach from the baseline, and what was measured.
+    #: The prediction for each approach from the baseline, and its measurement.
     predictions: ReportTable | None = None
     #: What is wrong in the paper as a whole.
     errata: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from pgflash.model.live import Sample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsSpan:
-    """What sessions did in a minute, or in some of them."""
+    """What sessions did in a minute, or in several."""
 
     #: When it begins.
     at: str
@@ -23,11 +23,11 @@ class SessionsSpan:
 class History:
     """A stretch of time, by the intervals between snapshots."""
 
-    #: What the rows are about: from the first snapshot used to the last; "" without any.
+    #: The time that the rows cover: from the first snapshot used to the last; "" without any.
     begin: str
     end: str
-    #: Between one snapshot and another, as the live samples are; `at` is the end.
+    #: One row between two consecutive snapshots, like the live samples; `at` is its end.
     rows: tuple[Sample, ...] = ()
-    #: By the minute, or by so many seconds where those would be too many.
+    #: By the minute, or by a longer span if there would be too many.
     sessions: tuple[SessionsSpan, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a page about the lab shows: the runs of a store, and one that is being made."""
+"""What a page about the lab shows: the runs of a store, and one in progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """What a run that is being made is doing."""
+    """The state of a run in progress."""
 
     began_at: str
     stage: str
@@ -22,7 +22,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunApproach:
-    """What an approach came to."""
+    """An approach's result."""
 
     name: str
     title: str
@@ -32,7 +32,7 @@ class RunApproach:
     p95_ms: float
     read_ms: float
     hit_ratio: float | None
-    #: Against the approach that it is compared with; None for that one itself.
+    #: Relative to the approach that it is compared with; None for that one itself.
     ratio: float | None
 
 

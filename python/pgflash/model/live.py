@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The live page's figures: what a server had counted at a moment, and what that makes a second.
+"""The live page's figures: a server's counters at a moment, and the rates between two moments.
 
-A Reading is what was counted at one moment; a Sample is the difference of two that follow one
-another, as rates.  A reading knows its server by when it started: over a restart there is
-no difference.  Order and length come from our own clock, which never steps; the time that
-is shown is the server's.
+A Reading holds the counters of one moment; a Sample is the difference of two consecutive readings,
+as rates.  A reading identifies its server by the server's start time: across a restart there is no
+difference.  Order and length are taken from our own monotonic clock; the time shown is the
+server's.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-#: What serves requests, in the order in which charts stack them.
+#: The sources that serve requests, in the order in which charts stack them.
 FLOWS = ("page cache", "flash", "disk", "disk writes", "wal", "temp")
 
-#: Whose latency is shown, beside how much of it: reads by source, and syncs of the WAL.
+#: Requests whose latency is shown, beside their amount: reads by source, and syncs of the WAL.
 TIMED = ("page cache", "flash", "disk", "wal sync")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveServer:
-    """What a server is and what it can tell; found out anew with every connection."""
+    """What a server is and what it can tell; determined again with every connection."""
 
     version_num: int
     system_identifier: str
@@ -28,12 +28,12 @@ class LiveServer:
     in_recovery: bool
     database: str
     role: str
-    #: "" if the extension is not in the database; its schema, quoted as SQL wants it.
+    #: "" if the extension is not in the database; its schema is quoted for SQL.
     extension_version: str = ""
     schema: str = ""
-    #: Whether the sampler looks; else this page looks at pg_stat_activity once a second.
+    #: Whether the sampler looks; otherwise this page looks at pg_stat_activity once a second.
     sampler: bool = False
-    #: None where the server is on another machine.
+    #: None if the server is on another machine.
     cores: int | None = None
     #: What cannot be shown, and why.
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -45,13 +45,13 @@ class Flow:
 
     calls: float = 0.0
     bytes: float = 0.0
-    #: Waited for them.
+    #: How long processes waited for them.
     time_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitTime:
-    """What sessions did since the reading before, for how long together."""
+    """What sessions did since the previous reading, and their total time."""
 
     wait_class: str
     #: "Type:Event", or "CPU".
@@ -61,7 +61,7 @@ class WaitTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a server had counted at a moment."""
+    """A server's counters at a moment."""
 
     #: The server's clock, and ours.
     at: datetime
@@ -73,18 +73,18 @@ class Reading:
     active: int
     wal_bytes: int | None = None
     flows: Mapping[str, Flow] = field(default_factory=dict)
-    #: By what is timed: how many took from so many microseconds on, by range.
+    #: By what is timed: the number of requests in each range, keyed by its start in microseconds.
     latencies: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
-    #: Of the seconds before this reading, covered_s of them.
+    #: For the seconds before this reading, of which covered_s were looked at.
     waits: tuple[WaitTime, ...] = ()
     covered_s: float = 0.0
-    #: A row of pgflash_cache, empty without a cache.
+    #: A row of pgflash_cache; empty without a cache.
     cache: Mapping[str, float | str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantiles:
-    """How long requests of a second took, in milliseconds."""
+    """How long the requests of one second took, in milliseconds."""
 
     p50: float
     p95: float
@@ -105,7 +105,7 @@ class CacheSecond:
     """What the flash cache did in a second."""
 
     mode: str
-    #: None: nothing was asked of it.
+    #: None: there were no requests to it.
     hit_ratio: float | None
     hits_s: float
     misses_s: float
@@ -118,43 +118,44 @@ class CacheSecond:
 class Sample:
     """What happened in about a second."""
 
-    #: Counts up by one; a page that has this one asks for those after it.
+    #: Increases by one; a page that has this sample asks for those after it.
     number: int
     #: ISO 8601 with its zone, by the server's clock.
     at: str
     elapsed_s: float
     #: Average active sessions by wait class; None: nobody looked.
     aas: Mapping[str, float] | None
-    #: The events behind it, those with most first, so many at most.
+    #: The events behind it, the most frequent first, up to a limit.
     events: tuple[EventSecond, ...]
     commits_s: float
     rollbacks_s: float
     sessions: int
     active: int
-    #: By flow; a flow that this server does not tell apart is absent.
+    #: By flow; a flow that this server does not distinguish is absent.
     bytes_s: Mapping[str, float]
     requests_s: Mapping[str, float]
     latency: Mapping[str, Quantiles]
-    #: Mean wait for a commit: time waited in class Commit over commits; None without either.
+    #: Mean wait for a commit: the time waited in class Commit, divided by commits; None without
+    #: either.
     commit_ms: float | None
     wal_bytes_s: float | None
     cache: CacheSecond | None
-    #: What it comes to, in a sentence; "" of samples that come from snapshots.
+    #: The sample in one sentence; "" for samples made from snapshots.
     headline: str = ""
 
 
-#: Tablespace, database and number of a relation's files; the number is 0 for all others together.
+#: Tablespace, database and number of a relation's files; the number is 0 for the sum of all others.
 FileKey = tuple[int, int, int]
-#: What was asked of a relation's files since the server started, in the order of FileCount.
+#: The requests to a relation's files since the server started, in the order of FileCount.
 FileRow = tuple[float, ...]
-#: What stands in a place of the server's table of files now: what stood there before is over.  A
-#: relation has a place for each of its forks.
+#: The present content of a position in the server's table of files; it replaces the former one. A
+#: relation has a position for each of its forks.
 FileChange = tuple[int, FileKey, FileRow]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCount:
-    """What was asked of a relation's files, its forks together."""
+    """The requests to a relation's files, its forks together."""
 
     reads: float = 0.0
     flash_reads: float = 0.0
@@ -166,21 +167,21 @@ class FileCount:
 
     @property
     def time_ms(self) -> float:
-        """Return how long was waited for it."""
+        """Return the time waited for them."""
         return self.read_ms + self.write_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StretchRow:
-    """One of what took most of a stretch of time."""
+    """One of the rows that took most of a stretch of time."""
 
     name: str
-    #: A statement's text, a session's user and database, what was asked of a relation.
+    #: A statement's text, a session's user and database, or the requests to a relation.
     detail: str
-    #: The class in which most of it was spent; of a relation reads or writes.
+    #: The class in which most time was spent; for a relation, reads or writes.
     wait_class: str
     seconds: float
-    #: Of the stretch's database time; of a relation of the time spent on all files.
+    #: Share of the stretch's database time; for a relation, of the time spent on all files.
     share: float
 
 
@@ -190,7 +191,7 @@ class Stretch:
 
     begin: str
     end: str
-    #: From when on something is known; "" if nothing is.
+    #: The time from which on something is known; "" if nothing is.
     remembered_from: str
     seconds: float
     #: memory: the sampler's; snapshots: those around the stretch, by the minute.

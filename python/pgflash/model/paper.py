@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What five papers on Oracle and flash printed, next to which our own figures are shown.
+"""What five papers on Oracle and flash printed; our own figures are shown beside it.
 
-Their tables are data, in pgflash/papers/NNN.toml, one file for each paper: numbers as they
-were printed ("238.5K", ".6"), with where they stand and what is wrong with them (errata).
-Who needs a number asks printed_number(); who needs to know how exact a printed number is
-has its digits.
+Their tables are data, in pgflash/papers/NNN.toml, one file for each paper: numbers as printed
+("238.5K", ".6"), with their place and their errors (errata). printed_number() converts a printed
+number; its digits show how exact it is.
 """
 
 import re
@@ -31,21 +30,21 @@ _THOUSANDS = {None: 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperTable:
-    """A table or figure of a paper, as printed; a chart has the numbers that can be read."""
+    """A table or figure of a paper, as printed; a chart has the numbers that can be read off."""
 
-    #: Of the exhibit it belongs to, and of itself if that has several: "fig-4".
+    #: The id of its exhibit, with a suffix if the exhibit has several: "fig-4".
     id: str
     label: str
     title: str
     columns: tuple[str, ...] = ()
-    #: As many cells as columns; "" where nothing was printed.
+    #: As many cells as columns; "" if nothing was printed.
     rows: tuple[tuple[str, ...], ...] = ()
-    #: Where the numbers were read if not in a table.
+    #: Where the numbers were read, if not in a table.
     note: str = ""
     errata: tuple[str, ...] = ()
 
     def row(self, name: str) -> tuple[str, ...]:
-        """Return the row whose first cell is that."""
+        """Return the row with this first cell."""
         for row in self.rows:
             if row[0] == name:
                 return row
@@ -62,7 +61,7 @@ class PaperTable:
         return {name: number for name, number in found if number is not None}
 
     def report_table(self) -> ReportTable:
-        """Return it as a table of a page, its cells as printed."""
+        """Return it as a table of a page, with its cells as printed."""
         return ReportTable(
             id=f"paper-{self.id}",
             title=f"{self.label}: {self.title}",
@@ -89,21 +88,21 @@ class PaperTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperApproach:
-    """One approach of a paper: where its commits stand, and what the paper says it brought."""
+    """One approach of a paper: its commits, and the gain that the paper claims."""
 
     name: str
     title: str
     table: str
     row: str
     column: str
-    #: What the paper prints, as printed.
+    #: The paper's number, as printed.
     printed: str
     note: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paper:
-    """A paper: what it is, its tables, and what is wrong in it."""
+    """A paper: its subject, its tables, and its errors."""
 
     id: str
     title: str
@@ -124,17 +123,16 @@ class Paper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperFigure:
-    """One approach of paper 000 as its AWR extracts report it.
+    """One approach of paper 000, from its AWR extracts.
 
-    The paper headlines percentages that do not agree with its own tables.  The ratios used
-    here are derived from the tables: commits of the hour (log file sync waits) over the
-    baseline's.
+    The paper headlines percentages that do not agree with its own tables.  The ratios used here are
+    derived from the tables: commits of the hour (log file sync waits), divided by the baseline's.
     """
 
     approach: str
     title: str
     commits: int
-    #: Commits over the baseline's commits.
+    #: Commits divided by the baseline's commits.
     ratio: float
     printed: str
     note: str
@@ -174,16 +172,16 @@ def paper_figure(approach: str) -> PaperFigure | None:
 
 @cache
 def paper_prices(paper_id: str) -> Mapping[str, Price]:
-    """Return what a paper says its devices cost, by the role that they play: array, flash."""
+    """Return a paper's prices of devices, by the devices' roles: array, flash."""
     name = f"prices-{paper_id}.toml"
     text = (resources.files("pgflash") / "papers" / name).read_text(encoding="utf-8")
     return {one.name: one.price for one in prices_from_toml(text, name=f"paper {paper_id}")}
 
 
 def printed_number(text: str) -> float | None:
-    """Return a number as papers print it ("1,234", "238.5K", ".6", "63%", "55 MB/s"), or None.
+    """Parse a number as papers print it ("1,234", "238.5K", ".6", "63%", "55 MB/s"), or None.
 
-    K, M and G are thousands; a unit behind the number is dropped.
+    K, M and G are powers of 1000; a unit after the number is dropped.
     """
     found = _NUMBER.fullmatch(text.strip())
     if found is None:

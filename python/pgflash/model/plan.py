@@ -5,15 +5,15 @@ plan = make_plan(
     [Move(kind=MoveKind.TABLE, name="public.stock", database="app", to="flash", bytes=6 << 30)],
     system_identifier=identifier, made_at=now, id="20261122-101500")
 
-A Move says what is wanted; it never changes.  Its Record says what has happened: where the
-thing was before, which is what an undo goes back to, at which step the move is or was
-stopped, and what was last said about it.  It is kept in a
-file of JSON, which place/journal.py reads and writes.  Nobody trusts the file alone: who goes
-on with a plan looks first at what the server really has.
+A Move says what is wanted; it never changes.  Its Record says what has happened: where the object
+was before, which is the target of an undo; the step that the move is at or was stopped at; and the
+last message about it.  It is kept in a JSON file, which place/journal.py reads and writes.  The
+file alone is never trusted: a process that continues a plan first looks at what the server really
+has.
 
-A plan holds no password.  It may hold the environment that the server was started with
-(notes of a WAL move that stopped it), so only its owner may read the file.  And it holds
-commands that whoever carries it out runs, so only he and root may be able to write it.
+A plan contains no password.  It may contain the environment that the server was started with (notes
+of a WAL move that stopped it), so only its owner may read the file.  And it contains commands that
+will be run by whoever carries it out, so only that user and root may be able to write it.
 """
 
 import enum
@@ -33,7 +33,7 @@ class PlanError(PgflashError):
 
 
 class MoveKind(enum.StrEnum):
-    """What is moved."""
+    """The kind of object that is moved."""
 
     #: pg_wal; to a folder; the server is stopped and started.
     WAL = "wal"
@@ -46,22 +46,22 @@ class MoveKind(enum.StrEnum):
     INDEX = "index"
     #: A whole database at once, while nobody is connected to it.
     DATABASE = "database"
-    #: Not a move: the flash cache's policy for a relation; `to` is the policy.
+    #: Not a move but the flash cache's policy for a relation; `to` is the policy.
     KEEP = "keep"
 
 
 class MoveState(enum.StrEnum):
-    """How far a move has come."""
+    """The state of a move."""
 
     PLANNED = "planned"
-    #: Begun, and not known to be over: a kill leaves it so.
+    #: Begun, and not known to be over: a killed move stays in this state.
     DOING = "doing"
     DONE = "done"
     UNDOING = "undoing"
     UNDONE = "undone"
-    #: Given up, with the reason as its message; nothing half done is left in use.
+    #: Given up, with the reason as its message; nothing half done is in use.
     FAILED = "failed"
-    #: What it was to move was dropped meanwhile; if there is one again, it is moved.
+    #: Its object was dropped meanwhile; if there is one again, it is moved.
     GONE = "gone"
 
 
@@ -72,20 +72,20 @@ class Move:
     kind: MoveKind
     #: A tablespace, or a folder if it begins with "/"; for KEEP the policy.
     to: str
-    #: Of a relation "schema.name", of a database its name; else empty.
+    #: For a relation "schema.name", for a database its name; otherwise empty.
     name: str = ""
     #: The database that holds the relation; empty: the one we are connected to.
     database: str = ""
-    #: How much there was to move when the plan was made.
+    #: The size to be moved when the plan was made.
     bytes: int = 0
     #: The reason, in one sentence.
     why: str = ""
-    #: How, where there is a choice; docs/guide/placement.md names them.
+    #: How to make the move, if there is a choice; docs/guide/placement.md names the options.
     options: dict[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        """What people call it: "table public.stock to flash"."""
+        """The name that people use: "table public.stock to flash"."""
         return " ".join(word for word in (self.kind.value, self.name, "to", self.to) if word)
 
 
@@ -98,11 +98,11 @@ class Record:
     was: str = ""
     #: The step it is at, or was stopped at.
     step: str = ""
-    #: What was last said about it.
+    #: The last message about it.
     message: str = ""
     #: How long it took.
     seconds: float = 0.0
-    #: What a move has to remember in order to go on after a kill.
+    #: What a move has to remember in order to continue after a kill.
     notes: dict[str, str] = field(default_factory=dict)
 
 
@@ -111,13 +111,13 @@ class Plan:
     """Moves in the order they are made, with a record of each."""
 
     id: str
-    #: Of the cluster it is for; empty if whoever made it did not know: then the first
+    #: The identifier of the plan's cluster; empty if its author did not know it: then the first
     #: server it is applied to.
     system_identifier: str
     made_at: datetime
     moves: tuple[Move, ...]
     records: tuple[Record, ...]
-    #: Where the cluster lives, once known: to go on while no server answers.
+    #: Where the cluster lives, once known: needed to continue while no server answers.
     data_directory: str = ""
     format: int = FORMAT
 
@@ -135,7 +135,7 @@ def make_plan(
     made_at: datetime,
     data_directory: str = "",
 ) -> Plan:
-    """Return a plan of which nothing has been done."""
+    """Return a new plan, of which nothing has been done."""
     all_moves = tuple(moves)
     return Plan(
         id=id,
@@ -153,7 +153,7 @@ def plan_to_json(plan: Plan) -> bytes:
 
 
 def plan_from_json(text: bytes, *, name: str) -> Plan:
-    """Return the plan that the bytes hold; name says in errors which file it is."""
+    """Parse a plan; NAME is the file's name in errors."""
     try:
         plan = msgspec.json.decode(text, type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Prices of devices, as people write them down: a TOML file.
+"""Prices of devices in a TOML file that people write.
 
 [[device]]
 name = "array"            # what it is called: a role of the lab, or anything
@@ -38,12 +38,12 @@ _KEYS = {
 
 
 class PricesError(UsageError):
-    """A file of prices is not one."""
+    """A file is not a valid file of prices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedDevice:
-    """An entry of the file: which device, and its price."""
+    """An entry of the file: a device and its price."""
 
     name: str
     mount_point: str
@@ -51,7 +51,7 @@ class PricedDevice:
 
 
 def prices_from_toml(text: str, *, name: str) -> tuple[PricedDevice, ...]:
-    """Return the entries of a file of prices; NAME says in errors which file it is."""
+    """Parse the entries of a file of prices; NAME is the file's name in errors."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -87,7 +87,7 @@ _HINT = "Each device is a table [[device]] with name or mount, drives, raid and 
 
 
 def _device(entry: object, where: str, source: str) -> PricedDevice:
-    """Return an entry, every word of it checked."""
+    """Parse an entry, checking every word of it."""
     if not isinstance(entry, dict):
         raise PricesError(f"{where} is no table", hint=_HINT)
     wrong = sorted(set(entry) - _KEYS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Probes as files: what was measured where, kept for advice on another machine.
+"""Probes as files: measurements kept for advice on another machine.
 
 JSON, so that other tools can read it; every field is checked for its type on the way in.
 """
@@ -11,7 +11,7 @@ import msgspec
 from pgflash.errors import UsageError
 from pgflash.model.device import Probe
 
-#: Of a stored probe.
+#: Format version of a stored probe.
 FORMAT = 1
 
 
@@ -21,7 +21,7 @@ class StoredProbeError(UsageError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedDevice:
-    """A probe, and which device it was of."""
+    """A probe and its device."""
 
     format: int = FORMAT
     name: str
@@ -36,7 +36,7 @@ def probe_to_json(probed: ProbedDevice) -> bytes:
 
 
 def probe_from_json(text: bytes, *, name: str) -> ProbedDevice:
-    """Return the probe that the bytes hold; NAME says in errors which file it is."""
+    """Parse a probe; NAME is the file's name in errors."""
     try:
         probed = msgspec.json.decode(text, type=ProbedDevice)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A run of a scenario: what was asked, on what, and what came out.
+"""A run of a scenario: what was asked for, on what it ran, and the results.
 
-A run holds attempts, one for each approach and repeat, in the order in which they
-were made.  Raw counts are kept rather than ratios, so that a later report can ask
-new questions; what is derived (medians, shares, ratios) is derived in summary.py.
-Times are in the unit of the name's ending; at_s counts from the start of measuring.
+A run holds attempts, one for each approach and repeat, in the order in which they were made.  It
+keeps raw counts rather than ratios, so that a later report can ask new questions; derived values
+(medians, shares, ratios) are computed in summary.py.  Times are in the unit that ends the name;
+at_s counts from the start of measuring.
 """
 
 from dataclasses import dataclass, field
 
 from pgflash.model.waits import WaitCount
 
-#: Changes whenever a stored run of the older form can no longer be read.
+#: Changes whenever stored runs of the older form can no longer be read.
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A place for files, and what it is made of."""
+    """A place for files, and its hardware."""
 
     role: str  # array or flash
     name: str
@@ -29,7 +29,7 @@ class Device:
 
     @property
     def title(self) -> str:
-        """Return the name, which says "emulated" whenever the device is."""
+        """Return the name, which says "emulated" if the device is."""
         return f"{self.name} (emulated)" if self.emulated else self.name
 
 
@@ -46,25 +46,25 @@ class Approach:
     data: str = "array"
     #: Empty: with the data.
     wal: str = ""
-    #: Of temp_tablespaces; empty: with the data.
+    #: Device of temp_tablespaces; empty: with the data.
     temp: str = ""
-    #: Of the folder that WAL is archived into; empty: nothing is archived.
+    #: Device of the folder into which WAL is archived; empty: nothing is archived.
     archive: str = ""
     #: Tables that move to flash with their indexes; ("auto",): those that the advice ranks first
-    #: by the baseline's own report.
+    #: from the baseline's own report.
     objects: tuple[str, ...] = ()
     cache: bool = False
-    #: How many files, on as many devices, the flash cache is spread over.
+    #: Number of files, each on its own device, over which the flash cache is spread.
     cache_files: int = 1
-    #: Tables with the cache policy keep, with their indexes.
+    #: Tables that, with their indexes, have the cache policy keep.
     keep: tuple[str, ...] = ()
     #: Name of the approach that this one is compared with; empty: baseline.
     base: str = ""
-    #: Parameters of the scenario that differ in this approach, as texts.
+    #: Scenario parameters that differ in this approach, as texts.
     changes: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Name the WAL's device."""
+        """Set the WAL's device if it was not named."""
         if not self.wal:
             object.__setattr__(self, "wal", self.data)
 
@@ -95,7 +95,7 @@ class Second:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuSecond:
-    """Where the machine's processors were for about a second, as shares of all of them."""
+    """How the processors were used for about a second, as shares of all of them."""
 
     at_s: float
     user: float
@@ -106,7 +106,7 @@ class CpuSecond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSecond:
-    """What the flash cache counted up to a moment of measuring (cumulative)."""
+    """The flash cache's counters up to a moment of measuring (cumulative)."""
 
     at_s: float
     hits: int
@@ -127,10 +127,10 @@ class DiskSecond:
     read_bytes: int
     writes: int
     write_bytes: int
-    #: Mean time of one, queueing included.
+    #: Mean time of one request, queueing included.
     read_ms: float
     write_ms: float
-    #: Share of the time that the device, or its spindles, were busy.
+    #: Share of the time in which the device, or its spindles, were busy.
     utilisation: float = 0.0
 
 
@@ -139,16 +139,16 @@ class HostSecond:
     """What the host did in about a second, as vmstat would show it."""
 
     at_s: float
-    #: Threads that run or could (vmstat's r).
+    #: Threads that ran or were ready to run (vmstat's r).
     runnable: int
-    #: Those that wait for a device (vmstat's b).
+    #: Threads that wait for a device (vmstat's b).
     blocked: int
-    #: "kernel": processes in uninterruptible sleep; "sessions": with emulated devices, whose
-    #: waiting is a plain sleep to the kernel, server processes in a wait for I/O.
+    #: "kernel": processes in uninterruptible sleep; "sessions": with emulated devices, whose waits
+    #: are plain sleeps to the kernel, server processes in a wait for I/O.
     blocked_from: str
     context_switches_per_s: float
     interrupts_per_s: float
-    #: To and from devices, the emulated ones included (vmstat's bi and bo).
+    #: From and to devices, including emulated ones (vmstat's bi and bo).
     in_bytes_per_s: float
     out_bytes_per_s: float
 
@@ -158,18 +158,18 @@ class Step:
     """A query of a stream, or a phase of a load."""
 
     name: str
-    #: From the start of measuring.
+    #: Time since the start of measuring.
     started_s: float
     elapsed_s: float
     rows: int = 0
-    #: Processor and waits of all its processes together, where that was counted.
+    #: Processor time and waits of all its processes together, if counted.
     db_time_s: float | None = None
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuUse:
-    """CPU seconds while measuring, by whose they were."""
+    """CPU seconds during measuring, by their user."""
 
     cores: int
     elapsed_s: float
@@ -185,20 +185,20 @@ class CpuUse:
 
     @property
     def foreign_share(self) -> float:
-        """Return the share of the machine that others took."""
+        """Return the share of the machine that other programs used."""
         capacity_s = self.cores * self.elapsed_s
         return self.foreign_s / capacity_s if capacity_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """Blocks that were not in shared_buffers, and who had them."""
+    """Blocks that were not in shared_buffers, and where they were found."""
 
-    #: All blocks read while measuring, and the time the clients waited for them.
+    #: All blocks read during measuring, and how long clients waited for them.
     blocks: int
     wait_ms: float
-    #: Of those; "disk" holds the page cache's share too where nothing can tell them apart,
-    #: and "flash" is whatever flash served: the cache, or the device that holds the data.
+    #: The sources of these blocks; "disk" includes the page cache's share if nothing can tell them
+    #: apart, and "flash" is whatever flash served: the cache, or the device that holds the data.
     page_cache: int
     flash: int
     disk: int
@@ -206,7 +206,7 @@ class Reads:
 
     @property
     def mean_ms(self) -> float:
-        """Return the mean wait of a client for one block, wherever it came from."""
+        """Return the mean wait of a client for one block, from whatever source."""
         return self.wait_ms / self.blocks if self.blocks else 0.0
 
 
@@ -219,21 +219,21 @@ class CacheUse:
     size_bytes: int
     slots: int
     used_slots: int
-    #: Counters' growth while measuring, by the names of the view pgflash_cache.
+    #: Increase of the counters during measuring, by the names of the view pgflash_cache.
     counters: dict[str, int] = field(default_factory=dict)
-    #: Means and constants, as the view had them at the end.
+    #: Means and constants, as in the view at the end.
     gauges: dict[str, float] = field(default_factory=dict)
 
     @property
     def hit_ratio(self) -> float | None:
-        """Return hits over hits and misses, or None if nothing was asked."""
+        """Return hits over hits and misses, or None if there were neither."""
         hits, misses = self.counters.get("hits", 0), self.counters.get("misses", 0)
         return hits / (hits + misses) if hits + misses else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One approach measured once.
+    """One measurement of one approach.
 
     A transaction is whatever the workload counts: a query, a batch of a load.
     """
@@ -244,10 +244,10 @@ class Attempt:
     warmup_s: float
     measured_s: float
     clients: int
-    #: Of the measured window, which tpm, nopm and the response times are about.
+    #: In the measured window, to which tpm, nopm and the response times refer.
     transactions: int
-    #: With the ramp-up before it: processors, reads, waits and the cache are counted from
-    #: the load's first second on.
+    #: Including the ramp-up: processors, reads, waits and the cache are counted from the load's
+    #: first second on.
     transactions_all: int
     tpm: float
     nopm: float
@@ -265,21 +265,21 @@ class Attempt:
     wait_rounds: int = 0
     wait_hz: float = 0.0
     wal_bytes: int = 0
-    #: Emulated devices' own statistics while measuring, by role.
+    #: Emulated devices' own statistics during measuring, by role.
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
-    #: What was run: oltp, warehouse, micro or load.
+    #: The workload: oltp, warehouse, micro or load.
     workload: str = "oltp"
-    #: Of work that is done when it is done; 0 where the time was given.
+    #: How long work of a fixed amount took; 0 if the time was fixed.
     duration_s: float = 0.0
-    #: Queries of a stream, phases of a load, in order.
+    #: Queries of a stream, or phases of a load, in order.
     steps: tuple[Step, ...] = ()
-    #: Figures of the workload that have no field, units last in the name.
+    #: Figures of the workload without a field of their own, units last in the name.
     facts: dict[str, float] = field(default_factory=dict)
     disk_seconds: tuple[DiskSecond, ...] = ()
     host_seconds: tuple[HostSecond, ...] = ()
     #: Consistency conditions that were checked and held.
     consistency: tuple[str, ...] = ()
-    #: Why the figures are not to be trusted; empty if they are.
+    #: Why the figures cannot be trusted; empty if they can.
     polluted: str = ""
     #: Replaced by a later attempt of the same approach and repeat.
     superseded: bool = False
@@ -292,7 +292,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A scenario carried out, finished or not."""
+    """A scenario that was carried out, wholly or in part."""
 
     id: str
     format: int = FORMAT
@@ -303,7 +303,7 @@ class Run:
     paper: str = ""
     started_at: str
     ended_at: str = ""
-    #: Empty if it was finished, else why not.
+    #: Why it was not finished; empty if it was.
     stopped: str = ""
     pgflash_version: str
     postgres_version: str

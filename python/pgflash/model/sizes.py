@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Sizes, read and printed: kB, MB, GB and TB are powers of 1024, as in PostgreSQL.
+"""Parse and print sizes: kB, MB, GB and TB are powers of 1024, as in PostgreSQL.
 
-No other module defines what a GB is.  Vendors of drives use the same names for powers of 1000;
-what a label says, and a price for each GB of it, is converted here as well.
+No other module defines what a GB is.  Vendors of drives use the same names for powers of 1000; the
+size on a label, and a price per GB of it, are converted here as well.
 """
 
 import re
@@ -11,7 +11,7 @@ KB, MB, GB, TB, PB = 2**10, 2**20, 2**30, 2**40, 2**50
 
 #: The smallest first.
 _UNITS = {"B": 1, "kB": KB, "MB": MB, "GB": GB, "TB": TB, "PB": PB}
-#: A vendor's; powers of 1024 are written as kiB, MiB and so on.
+#: A vendor's units; powers of 1024 are written as kiB, MiB and so on.
 _VENDOR_UNITS = {
     **{unit: int(1000**power) for power, unit in enumerate(_UNITS)},
     **{f"{unit[0]}iB": factor for unit, factor in _UNITS.items() if unit != "B"},
@@ -24,23 +24,23 @@ _SIZE = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-zA-Z]{1,3})\s*")
 
 
 def read_size(text: str) -> int:
-    """Return the bytes that "640MB" or "1.6 TB" says; ValueError if it says none."""
+    """Return the bytes of a text such as "640MB" or "1.6 TB"; ValueError if it is not a size."""
     return _read(text, _UNITS)
 
 
 def read_vendor_size(text: str) -> int:
-    """Return the bytes of a drive whose label says "800GB"; ValueError if it says none."""
+    """Return the bytes of a drive labelled "800GB", for example; ValueError if it is not a size."""
     return _read(text, _VENDOR_UNITS)
 
 
 def size(value: float) -> str:
-    """Return bytes with three digits that count, in the largest unit that makes one: 7.45 GB."""
+    """Return bytes with three significant digits, in the largest suitable unit: 7.45 GB."""
     unit, factor = unit_for(value)
     return f"{value:.0f} bytes" if factor == 1 else f"{digits(value / factor)} {unit}"
 
 
 def unit_for(value: float, *, least: float = 1.0) -> tuple[str, int]:
-    """Return the largest unit of which there are so many, and its bytes; else "bytes"."""
+    """Return the largest unit in which the value is at least LEAST, and its bytes; else "bytes"."""
     fitting = [one for one in _UNITS.items() if one[1] > 1 and abs(value) >= least * one[1]]
     return fitting[-1] if fitting else ("bytes", 1)
 
@@ -51,7 +51,7 @@ def megabytes(value: float, *, decimals: int = 0) -> str:
 
 
 def digits(value: float) -> str:
-    """Return three digits that count: 13.6, 0.28, 152, 1,234."""
+    """Return three significant digits: 13.6, 0.28, 152, 1,234."""
     if abs(value) >= 99.95:
         return f"{value:,.0f}"
     if abs(value) >= 9.995:

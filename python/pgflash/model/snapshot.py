@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Snapshots: what a server had counted at a moment, as plain values.
+"""Snapshots: a server's counters at a moment, as plain values.
 
-A snapshot is a head (when, of which server) and sections.  A section is a small table
-with a name; its kind says what may be done with two of them:
+A snapshot is a head (when, of which server) and sections.  A section is a small table with a name;
+its kind says how two of them may be combined:
 
     counter  cumulative: the difference of two snapshots is what happened between them,
              unless the counters began anew (restart, reset), which a smaller value shows
     gauge    as of the moment of the snapshot
     delta    what happened since the snapshot before: over a period they are summed up
 
-Which columns a section has depends on the server's version and on whether it has the
-extension; a section that could not be had is absent, and listed in the section `missing`
-with the reason.  Columns of PostgreSQL's own views bear the names that the server gives
-them; docs/reference/snapshots.md lists ours.
+The columns of a section depend on the server's version and on whether it has the extension.  A
+section that could not be read is absent, and listed in the section `missing` with the reason.
+Columns of PostgreSQL's own views keep the names that the server gives them;
+docs/reference/snapshots.md lists ours.
 
-Values are those of JSON: numbers, text, booleans, null, and lists of them.  Times are text
-in ISO 8601, as JSON has no type for them (`parse_time` reads them).  A store (pgflash.store)
-hands these objects out, wherever they are kept; `find_head` is how people name one of them.
+Values are those of JSON: numbers, text, booleans, null, and lists of them.  Times are text in ISO
+8601, as JSON has no type for them (`parse_time` reads them).  A store (pgflash.store) returns these
+objects, wherever they are kept; `find_head` finds the one that a person names.
 """
 
 import enum
@@ -30,7 +30,8 @@ from pgflash.errors import PgflashError, UsageError
 Value: TypeAlias = "str | int | float | bool | Sequence[Value] | None"
 Row: TypeAlias = tuple[Value, ...]
 
-#: Of what a store holds.  A store with a higher number is refused, an older one is read.
+#: Format version of a store's content. A store with a higher number is refused, an older one is
+#: read.
 FORMAT = 1
 
 #: The section that lists what is absent: (section, reason).
@@ -76,15 +77,16 @@ class SnapshotHead:
 
     id: int
     taken_at: datetime
-    #: When the server had started; two snapshots with different ones have a restart between.
+    #: When the server had started; if two snapshots differ in this, there was a restart between
+    #: them.
     started_at: datetime
-    #: The snapshot that the delta sections begin at; None: they are absent, since there was
-    #: none before, or the server has started since.
+    #: The snapshot at which the delta sections begin; None: they are absent, since there was no
+    #: earlier snapshot, or the server has started since.
     previous_id: int | None
     took_ms: float
     origin: str  # schedule or command
     server_version_num: int
-    #: Empty if the server has no extension, or it was not asked.
+    #: Empty if the server has no extension, or was not asked for it.
     extension_version: str
 
     @property
@@ -94,11 +96,11 @@ class SnapshotHead:
 
 
 class SnapshotStore(Protocol):
-    """Where snapshots are kept."""
+    """A place where snapshots are kept."""
 
     @property
     def name(self) -> str:
-        """What people call this store: a file's path, a database."""
+        """The name that people know this store by: a file's path, a database."""
         ...
 
     def list(self) -> tuple[SnapshotHead, ...]:
@@ -114,8 +116,8 @@ class SnapshotStore(Protocol):
     ) -> tuple[tuple[SnapshotHead, Section], ...]:
         """Return the section of every snapshot after BEGIN_ID up to END_ID that has it.
 
-        BEGIN_ID's own is not among them: summed up, deltas are what happened from BEGIN_ID to
-        END_ID.
+        BEGIN_ID's own section is not included: the sum of the deltas is what happened from BEGIN_ID
+        to END_ID.
         """
         ...
 
@@ -125,7 +127,7 @@ class SnapshotStore(Protocol):
 
 
 def parse_time(text: str) -> datetime:
-    """Return a time of a section or of a command line; without a zone it is local."""
+    """Parse a time from a section or a command line; without a zone it is local."""
     moment = datetime.fromisoformat(text)
     return moment.astimezone() if moment.tzinfo is None else moment
 
@@ -133,8 +135,8 @@ def parse_time(text: str) -> datetime:
 def find_head(heads: Sequence[SnapshotHead], word: str, *, store: str = "") -> SnapshotHead:
     """Return the snapshot that a person means by a word.
 
-    The word is an id, `first`, `last`, `last-N` (N before the last one), or a time in ISO
-    8601: then it is the last snapshot that was taken at or before that time.
+    The word is an id, `first`, `last`, `last-N` (N before the last one), or a time in ISO 8601,
+    which means the last snapshot taken at or before that time.
     """
     where = f" in {store}" if store else ""
     if not heads:
@@ -157,7 +159,7 @@ _LIST_HINT = "'pgflash snapshots' lists the snapshots there are."
 
 
 def _place(word: str, count: int) -> int | None:
-    """Return which of COUNT snapshots a word names by its place, if it does so."""
+    """Return which of COUNT snapshots a word names by its position, if it does."""
     if word == "first":
         return 0
     if word == "last":
@@ -200,7 +202,7 @@ def heads_around(
 ) -> tuple[SnapshotHead, SnapshotHead]:
     """Return the last snapshot at or before BEGIN and the first one at or after END.
 
-    Where none was taken after END it is the last one of all.
+    If none was taken after END, the second one is the last of all.
     """
     first = find_head(heads, begin.isoformat(), store=store)
     last = next((head for head in heads if head.taken_at >= end), heads[-1])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A run as bytes and back.
+"""Convert a run to bytes and back.
 
-JSON, so that other tools can read it; every field is checked for its type on the way
-in, and the first thing wrong is named with its place in the file.
+JSON, so that other tools can read it; the type of every field is checked when it is read, and the
+first error is named with its place in the file.
 """
 
 import msgspec
@@ -21,7 +21,7 @@ def run_to_json(run: Run) -> bytes:
 
 
 def run_from_json(text: bytes, *, name: str) -> Run:
-    """Return the run that the bytes hold; name says in errors which file it is."""
+    """Parse a run; NAME is the file's name in errors."""
     try:
         run = msgspec.json.decode(text, type=Run)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a run comes to: medians for each approach, and ratios to the baseline.
+"""The results of a run: medians for each approach, and ratios to the baseline.
 
-A superseded attempt never counts.  A polluted one counts only where an approach has
-no clean one, and then the summary says so.
+A superseded attempt never counts.  A polluted one counts only if an approach has no clean one, and
+then the summary says so.
 """
 
 import statistics
@@ -22,9 +22,9 @@ class WaitShare:
     wait_class: WaitClass
     event: str
     samples: int
-    #: Of DB time; 0 for classes that are not DB time.
+    #: Share of DB time; 0 for classes that are not DB time.
     share: float
-    #: Average sessions that were in it.
+    #: Average number of sessions in it.
     sessions: float
 
 
@@ -38,7 +38,7 @@ class Summary:
     tpm: float
     nopm: float
     nopm_counted: float
-    #: Of work that is done when it is done; 0 where the time was given.
+    #: How long work of a fixed amount took; 0 if the time was fixed.
     duration_s: float
     p50_ms: float
     p95_ms: float
@@ -51,17 +51,17 @@ class Summary:
     server_cpu_system_ms_per_transaction: float
     server_cpu_share: float
     foreign_cpu_share: float
-    #: Highest over lowest TPM of the attempts, less one.
+    #: Highest TPM of the attempts divided by the lowest, less one.
     spread: float
 
     @property
     def middle(self) -> Attempt:
-        """Return the attempt nearest to the median throughput: the one that charts show."""
+        """Return the attempt nearest to the median throughput: charts show this one."""
         return min(self.attempts, key=lambda attempt: abs(attempt.tpm - self.tpm))
 
 
 def summarize(run: Run) -> tuple[Summary, ...]:
-    """Return a summary of each approach that was measured, in the scenario's order."""
+    """Return a summary of each measured approach, in the scenario's order."""
     found = ((approach, counted_attempts(run, approach.name)) for approach in run.approaches)
     return tuple(_summary(approach, attempts) for approach, attempts in found if attempts)
 
@@ -81,7 +81,7 @@ def base_of(approach: Approach) -> str:
 def ratio(summaries: Iterable[Summary], over: str, under: str = "") -> float | None:
     """Return the throughput ratio of two approaches, or None if either is missing.
 
-    Without a second one it is that which the first is compared with.
+    The default for the second one is the approach that the first is compared with.
     """
     known = {summary.approach.name: summary for summary in summaries}
     if over not in known:
@@ -124,7 +124,7 @@ def wait_profile(attempts: Iterable[Attempt]) -> tuple[WaitShare, ...]:
 
 
 def class_profile(attempts: Iterable[Attempt]) -> dict[WaitClass, WaitShare]:
-    """Return the same, summed by class, in the classes' own order."""
+    """Return the same, summed by class, in the order of the classes."""
     profile = wait_profile(attempts)
     result = {}
     for wait_class in WaitClass:

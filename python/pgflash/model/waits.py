@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Which wait class a wait event belongs to.
 
-PostgreSQL names some 250 wait events in nine types.  The classes below are the ones
-that the papers' tables use, so that a profile can be laid beside theirs.  A sample
-without an event is a backend at work: class CPU.  Idle is shown and never counted
-as DB time; System I/O (waits of anyone who serves no client) is shown, not counted.
+PostgreSQL has some 250 wait events in nine types.  The classes below are those of the papers'
+tables, so that profiles can be compared.  A sample without an event is a backend at work: class
+CPU. Idle is shown, but never counted as DB time; System I/O (waits of processes that serve no
+client) is also shown without being counted.
 """
 
 import enum
@@ -31,11 +31,11 @@ class WaitClass(enum.StrEnum):
         return self not in (WaitClass.SYSTEM_IO, WaitClass.IDLE)
 
 
-#: Backend types whose I/O a client waits for.  PostgreSQL charges asynchronous reads to
-#: the client backend, so io workers are not sessions.
+#: Backend types whose I/O a client waits for. PostgreSQL charges asynchronous reads to the client
+#: backend, so io workers do not count as sessions.
 FOREGROUND = frozenset({"client backend", "parallel worker"})
 
-#: Event names changed case between majors (WALWrite, WalWrite), so they are compared folded.
+#: The case of event names changed between majors (WALWrite, WalWrite), so they are compared folded.
 _COMMIT = frozenset(
     {("io", "walsync"), ("io", "walwrite"), ("lwlock", "walwrite"), ("ipc", "syncrep")}
 )
@@ -51,7 +51,7 @@ _USER_IO_NAMES = ("datafile", "buffile", "aioio", "slru")
 
 
 def wait_class(*, backend_type: str, wait_type: str, event: str) -> WaitClass:
-    """Return the class of one sampled wait; an empty event is a backend at work."""
+    """Return the class of one sampled wait; an empty event means a backend at work."""
     kind, name = wait_type.casefold(), event.casefold()
     if kind == "activity" or (kind, name) == ("client", "clientread"):
         return WaitClass.IDLE
@@ -67,7 +67,7 @@ def wait_class(*, backend_type: str, wait_type: str, event: str) -> WaitClass:
 
 
 def _foreground_class(kind: str, name: str) -> WaitClass:
-    """Classify what is neither idle nor somebody else's I/O."""
+    """Classify a wait that is neither idle nor another process's I/O."""
     if (kind, name) in _COMMIT:
         return WaitClass.COMMIT
     if (kind, name) in _CONFIGURATION or (kind == "io" and name.startswith("walinit")):
