@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Who servers run as, and what that user can reach.
+"""The user that servers run as, and what that user can reach.
 
-PostgreSQL refuses root.  If the driver is root, servers and client programs run as
-`postgres`, or `nobody` where there is no such user.  That user must be able to reach the
-installation, the base folder and preloaded libraries; what it cannot reach (a clone below
-/root, say) is copied or moved below /var/tmp, and the log says so.
+PostgreSQL refuses to run as root.  If the driver is root, servers and client programs run as
+`postgres`, or `nobody` if there is no such user.  That user must be able to reach the installation,
+the base folder and preloaded libraries; whatever it cannot reach (a clone below /root, for example)
+is copied or moved below /var/tmp, and the log says so.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from pgflash.lab.postgres import PgInstall
 
 log = logging.getLogger(__name__)
 
-#: Where things go that the server's user could not reach where they are.
+#: Where files go that the server's user could not reach in their own place.
 REACHABLE_BASE = Path("/var/tmp")
 
 
@@ -33,7 +33,7 @@ class ServerError(PgflashError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The ordinary user a root driver hands its programs to."""
+    """The ordinary user that runs a root driver's programs."""
 
     name: str
     uid: int
@@ -57,8 +57,8 @@ def server_account() -> Account | None:
 def as_server_user(*, with_driver: str = "") -> list[str]:
     """Return the words before a command that drop root, extra groups included.
 
-    WITH_DRIVER names the signal that the kernel sends the command when the driver ends.  It is
-    left to setpriv since Python, told to drop root itself, copies its own memory for each start.
+    WITH_DRIVER names the signal that the kernel sends the command when the driver ends. setpriv
+    drops root because Python, if told to do so itself, copies its own memory for each start.
     """
     account = server_account()
     if account is None and not with_driver:
@@ -78,7 +78,7 @@ def as_server_user(*, with_driver: str = "") -> list[str]:
 
 
 def make_server_dir(path: Path) -> Path:
-    """Make a folder that the server's user owns, for a WAL or a tablespace location, say."""
+    """Make a folder owned by the server's user, for a WAL or a tablespace location, for example."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o700)
     account = server_account()
@@ -88,7 +88,7 @@ def make_server_dir(path: Path) -> Path:
 
 
 def is_reachable(path: Path, *, mode: Literal["-r", "-x"] = "-r") -> bool:
-    """Say whether the server's user can read (or enter, run) PATH."""
+    """Say whether the server's user can read (or enter, or run) PATH."""
     done = subprocess.run([*as_server_user(), "test", mode, path], check=False)
     return done.returncode == 0
 
@@ -108,7 +108,7 @@ def reachable_file(path: Path) -> Path:
 
 
 def reachable_dir(path: Path) -> Path:
-    """Return PATH, made if need be, or a folder to use instead that the server's user can enter."""
+    """Return PATH, made if need be, or another folder that the server's user can enter."""
     path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     if is_reachable(path.parent, mode="-x"):

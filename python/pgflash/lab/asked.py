@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the lab was asked to run, as orders: one scenario or all, new or gone on with.
+"""Turn a request to the lab into orders: one scenario or all, new or continued.
 
-Whoever goes on with a run need not say again how it was ordered: without --preset and
---set its own are taken.  With them they must be the same, or the run refuses.
+A request to continue a run need not repeat how it was ordered: without --preset and --set, the
+run's own are used.  If they are given, they must be the same, or the run refuses.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from pgflash.model.stored import StoredRunError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked, as lab_run() and its command have it."""
+    """The request, in the form of lab_run() and its command."""
 
     scenario: str
     preset: str
@@ -34,7 +34,7 @@ class Asked:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether nothing is said about parameters."""
+        """Tell whether the request leaves the parameters alone."""
         return not self.preset and not self.changes
 
     def order(self, scenario: Scenario, *, out: Path | None, resumed: Run | None = None) -> Order:
@@ -77,12 +77,12 @@ def order_all(asked: Asked) -> list[Order]:
 
 
 def _folder_of(asked: Asked) -> Path:
-    """Return the folder of the run to go on with."""
+    """Return the folder of the run to continue."""
     if asked.resume != "latest":
         return asked.store.find(asked.resume)
     if asked.out is not None:
         return asked.store.find(str(asked.out))
-    # A scenario of the user's is named in its file, not by it.
+    # A user's own scenario is named inside its file.
     name = load_scenario(asked.scenario).name
     ids = [one for one in asked.store.ids() if one.endswith(f"-{name}")]
     if not ids:

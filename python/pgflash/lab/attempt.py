@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Measure one approach once.
 
-Restore the same database, start the server on the approach's places, put tables where
-they belong and fill the cache with the devices' delays off, warm up, switch the delays
-on, run the load while the samplers look, check the database, stop.  The server is
-stopped however this ends, and at once if it ends by an error or an interrupt.
+An attempt restores the same database, starts the server on the approach's places, puts tables where
+they belong and fills the cache while the devices' delays are off.  It warms up, switches the delays
+on, runs the load while the samplers look, checks the database, and stops the server.  The server is
+stopped however the attempt ends; after an error or an interrupt, at once.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ from pgflash.lab.workload import DATABASE, Context, Figures, MeasureError, Obser
 from pgflash.model.awr import AwrReport
 from pgflash.model.run import Approach, Attempt, CacheSecond, CpuSecond, DiskSecond, HostSecond
 
-#: What the steps around a measurement take on a small machine, for the time left.
+#: How long the steps around a measurement take on a small machine, to estimate the remaining time.
 RESTORE_S = 3.0
 CHECK_S = 4.0
 PREFILL_S = 5.0
@@ -56,13 +56,13 @@ class Measured:
 
     attempt: Attempt
     waits: tuple[WaitSample, ...]
-    #: What the server itself says of it; None without the extension.
+    #: The server's own report on it; None without the extension.
     report: AwrReport | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """What one attempt needs to know of its run."""
+    """The part of a run that an attempt needs."""
 
     install: PgInstall
     scenario: Scenario
@@ -79,7 +79,7 @@ class Lab:
     def settings(self, approach: Approach, places: Places) -> dict[str, str]:
         """Return the server's settings: the scenario's, the workload's, the extension's.
 
-        Every approach has the extension, so that what counting costs is the same for all.
+        Every approach has the extension, so that the cost of counting is the same for all.
         """
         parameters = self.scenario.parameters_of(approach)
         settings = common_settings(self.scenario, self.install)
@@ -98,7 +98,7 @@ class Lab:
         return {
             **settings,
             "pgflash.cache_file": ", ".join(str(file) for file in places.cache_files),
-            # Each file gets that much.
+            # Each file has this size.
             "pgflash.cache_size": f"{parameters.cache_bytes // len(places.cache_files) // 1024}kB",
         }
 
@@ -107,13 +107,14 @@ def common_settings(scenario: Scenario, install: PgInstall) -> dict[str, str]:
     """Return the settings that are the same for every approach."""
     settings = {"shared_buffers": scenario.parameters.shared_buffers, **scenario.settings}
     if install.major >= 18:
-        # Three io workers would serialise all clients' reads; with sync each waits for its own.
+        # Three io workers would serialize all clients' reads; with sync each client waits for its
+        # own.
         settings.setdefault("io_method", "sync")
     return settings
 
 
 def _archiving(archive: Path | None) -> dict[str, str]:
-    """Return how WAL is archived, unless the workload knows better."""
+    """Return how WAL is archived, unless the workload has its own way."""
     if archive is None:
         return {}
     return {
@@ -125,7 +126,7 @@ def _archiving(archive: Path | None) -> dict[str, str]:
 class _EndMark(Observer):
     """Ends the watch and takes the second mark as soon as the load has ended.
 
-    The driver checks its figures with queries of its own afterwards; they are no load.
+    The driver then checks its figures with queries of its own; they are not part of the load.
     """
 
     def __init__(
@@ -160,7 +161,7 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
     server = Server.open(lab.install, places.base, settings=lab.settings(approach, places))
     server.restore(lab.snapshot.path, wal_dir=places.wal)
     if lab.emulator is None:
-        os.sync()  # the copy is not to be written back while we measure
+        os.sync()  # so that the copy is not written back while we measure
     for file in places.cache_files:
         make_server_dir(file.parent)
         file.unlink(missing_ok=True)
@@ -191,7 +192,7 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
         server.stop("immediate")
         forget_memory(server.data)
         raise
-    server.stop("immediate")  # it has been checked, and is thrown away
+    server.stop("immediate")  # it has been checked and will be thrown away
     places.clear()
     attempt = dataclasses.replace(measured.attempt, consistency=held)
     return dataclasses.replace(measured, attempt=attempt)
@@ -210,7 +211,7 @@ def expected_s(scenario: Scenario, approach: Approach) -> float:
 def _context(
     lab: Lab, approach: Approach, places: Places, server: Server, *, repeat: int, title: str
 ) -> Iterator[Context[Any]]:
-    """Yield what the workload gets to know, with a folder that is removed afterwards."""
+    """Yield the workload's context, with a folder that is removed afterwards."""
 
     def tell(text: str) -> None:
         lab.listener.begin(Stage(title=f"{title}: {text}", expected_s=0.0))
@@ -234,7 +235,7 @@ def _context(
 
 
 def _measure(lab: Lab, context: Context[Any], *, recorded: bool) -> Measured:
-    """Run the load with delays, and look at everything meanwhile."""
+    """Run the load with delays, and watch everything meanwhile."""
     server, approach, parameters = context.server, context.approach, context.parameters
     ramp_up_s = lab.scenario.workload.ramp_up_s(parameters)
     if lab.emulator is not None:
@@ -272,7 +273,7 @@ def _measure(lab: Lab, context: Context[Any], *, recorded: bool) -> Measured:
 
 
 def _set_delays(emulator: Emulator | None, *, on: bool) -> None:
-    """Switch the emulated devices' delays, if the devices are emulated."""
+    """Switch the emulated devices' delays, if there are such devices."""
     if emulator is None:
         return
     if on:
@@ -291,7 +292,7 @@ def _attempt(
     samples: Samples,
     devices: dict[str, dict[str, float]],
 ) -> Attempt:
-    """Put together what was measured."""
+    """Combine the measurements into an attempt."""
     approach, parameters = context.approach, context.parameters
     ramp_up_s = lab.scenario.workload.ramp_up_s(parameters)
     cpu = cpu_use(before, after, driver_s=figures.driver_cpu_s)
@@ -330,7 +331,7 @@ _Sampled = TypeVar("_Sampled", CpuSecond, CacheSecond, DiskSecond, HostSecond)
 
 
 def _since(ramp_up_s: float, samples: Sequence[_Sampled]) -> tuple[_Sampled, ...]:
-    """Count from the measured window's start, and leave out what was before it."""
+    """Count times from the start of the measured window, and drop what was before it."""
     return tuple(
         dataclasses.replace(one, at_s=one.at_s - ramp_up_s)
         for one in samples
@@ -339,7 +340,7 @@ def _since(ramp_up_s: float, samples: Sequence[_Sampled]) -> tuple[_Sampled, ...
 
 
 def needed_bytes(scenario: Scenario) -> int:
-    """Return the room that the files of one attempt may take: data, its growth, WAL, cache."""
+    """Return the room that an attempt's files may take: data, its growth, WAL, cache."""
     return max(_needed_bytes(scenario, approach) for approach in scenario.approaches)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Conditions that a workload's database must meet, read from a .sql file.
 
-Each begins with a line "-- condition NUMBER: WHAT MUST HOLD", and its statement returns how
-many rows violate it.
+Each begins with a line "-- condition NUMBER: WHAT MUST HOLD", and its statement returns how many
+rows violate the condition.
 """
 
 import re
@@ -26,7 +26,7 @@ class ConditionResult:
 
     @property
     def holds(self) -> bool:
-        """Tell whether nothing violates it."""
+        """Tell whether no row violates it."""
         return self.violations == 0
 
 
@@ -52,7 +52,7 @@ def check_in_session(
 ) -> list[ConditionResult]:
     """Check every condition in the connection's transaction."""
     connection.execute("select set_config('work_mem', %s, true)", [work_mem])
-    # A handful of plain aggregates: compiling them costs more than it saves.
+    # These are a handful of plain aggregates: compiling them costs more than it saves.
     connection.execute("set local jit = off")
     results = []
     for number, condition, statement in split_conditions(text):
@@ -63,7 +63,7 @@ def check_in_session(
 
 
 def require_all(results: Sequence[ConditionResult]) -> tuple[str, ...]:
-    """Return what was checked and holds; raise if something does not."""
+    """Return the conditions that were checked and hold; raise if one does not."""
     broken = [one for one in results if not one.holds]
     if broken:
         raise InconsistentError(

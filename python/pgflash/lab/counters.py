@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the devices and the host count up, as iostat and vmstat read it.
+"""The counters of the devices and the host, as iostat and vmstat read them.
 
-Emulated devices count in the emulator's own memory; real ones in /proc/diskstats, by the
-block device under a folder.  An emulated device's delay is a sleep to the kernel, so its
-waiting processes are not "blocked" there: whoever shows them asks the server instead.
+Emulated devices count in the emulator's own memory; real ones in /proc/diskstats, by the block
+device under a folder.  To the kernel, an emulated device's delay is a sleep, so the waiting
+processes are not "blocked" there: code that shows them asks the server instead.
 """
 
 import os
@@ -20,7 +20,7 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceCounts:
-    """What a device has done so far."""
+    """A device's counters."""
 
     reads: int = 0
     read_bytes: int = 0
@@ -33,7 +33,7 @@ class DeviceCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCounts:
-    """What the kernel has counted so far, and how many threads run or are blocked now."""
+    """The kernel's counters, and how many threads run or are blocked now."""
 
     context_switches: int
     interrupts: int
@@ -45,7 +45,7 @@ class DeviceReader:
     """Reads the counts of a run's devices, by role."""
 
     def __init__(self, emulator: Emulator | None, folders: Mapping[str, Path]) -> None:
-        """Read the emulated devices, or, without them, those under the folders."""
+        """Read the emulated devices or, without them, those under the folders."""
         self._emulator = emulator
         self._numbers = {} if emulator else {role: _number(path) for role, path in folders.items()}
 
@@ -55,7 +55,7 @@ class DeviceReader:
         return self._emulator is not None
 
     def read(self) -> dict[str, DeviceCounts]:
-        """Return the counts now; a device that nobody knows is left out."""
+        """Return the counts now, without devices that have none."""
         if self._emulator is not None:
             stats = self._emulator.stats()
             return {one.name: emulated_counts(one, stats.elapsed_s) for one in stats.devices}
@@ -66,7 +66,7 @@ class DeviceReader:
 def emulated_counts(stats: DeviceStats, elapsed_s: float) -> DeviceCounts:
     """Return an emulated device's counts.
 
-    The log's writes go to the device at its syncs, one request each.
+    The log's writes reach the device at its syncs, as one request each.
     """
     operations = stats.operations
     log_syncs, log_writes = operations["log_sync"], operations["log_write"]
@@ -119,7 +119,7 @@ def parse_host(stat: str) -> HostCounts:
 
 
 def parse_paged_bytes(vmstat: str) -> tuple[int, int]:
-    """Return the bytes that came from and went to all block devices, of /proc/vmstat."""
+    """Return the bytes read from and written to all block devices, from /proc/vmstat."""
     lines = dict(line.split() for line in vmstat.splitlines())
     return int(lines["pgpgin"]) * _KIB, int(lines["pgpgout"]) * _KIB
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The two devices of a run: folders for files, real or played by the emulator.
+"""The two devices of a run: folders for files, on real or emulated devices.
 
-Real devices are two folders that the user names.  Without them the lab puts its files
-in memory (or, where memory is short, on the disk of the store) and the emulator delays
-the server's calls on them as the two device profiles say.
+Real devices are two folders that the user names.  Without them, the lab puts its files in memory
+(or, if memory is short, on the disk of the store), and the emulator delays the server's calls on
+them according to the two device profiles.
 
-Each device gets one folder of this run, removed when the run ends, however it ends.  A
-lab that was killed cannot do that, and memory would stay taken; so a folder holds a file
-that its lab keeps locked, and the next lab removes what nobody locks any more.
+Each device gets one folder for this run, which is removed however the run ends.  A killed lab
+cannot do that, and its memory would stay allocated; so a folder contains a file that its lab keeps
+locked, and the next lab removes folders whose file is no longer locked.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from pgflash.lab.leftovers import forget_memory, remove_data
 from pgflash.model.run import Approach, Device
 from pgflash.model.sizes import size
 
-#: Where files in memory go, and what must stay free there.
+#: Where files in memory go, and how much must stay free there.
 MEMORY = Path("/dev/shm")
 SPARE_BYTES = 2 * 2**30
 
@@ -36,7 +36,7 @@ _LOCK = "in-use"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where one approach's files live."""
+    """Where the files of one approach are."""
 
     base: Path  # of the server: its data directory is below
     wal: Path | None  # None: inside the data directory
@@ -46,7 +46,7 @@ class Places:
     archive: Path | None
 
     def clear(self) -> None:
-        """Give back the space before the next attempt: it may be memory."""
+        """Free the space before the next attempt: it may be memory."""
         remove_data(self.base / "data")
         for folder in (self.wal, self.archive, *self.tablespaces.values()):
             if folder is not None:
@@ -69,7 +69,7 @@ class Folders:
         return self.array if role == "array" else self.flash
 
     def places(self, approach: Approach) -> Places:
-        """Return where an approach's files live."""
+        """Return where an approach's files are."""
         caches = (self.flash, self.flash_2)[: approach.cache_files] if approach.cache else ()
         return Places(
             base=self.of(approach.data) / "server",
@@ -118,7 +118,7 @@ def real_folders(*, hdd: Path, flash: Path) -> Iterator[Folders]:
 
 @contextlib.contextmanager
 def own_folder(place: Path) -> Iterator[Path]:
-    """Yield a new folder that is ours while we live, and clear those of the dead."""
+    """Yield a new folder that is ours while we live, and remove those of dead labs."""
     clear_leftovers(place)
     try:
         root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
@@ -134,18 +134,18 @@ def own_folder(place: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(place: Path) -> list[Path]:
-    """Remove the folders of labs that were killed; return them."""
+    """Remove the folders of killed labs; return them."""
     cleared = []
     for root in place.glob(f"{_PREFIX}*"):
         try:
             with (root / _LOCK).open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A server with a flash cache keeps memory for a start that will never be.
+                # A server with a flash cache keeps memory for a next start that will never come.
                 for data in root.glob("*/server/data"):
                     forget_memory(data)
                 shutil.rmtree(root, ignore_errors=True)
         except OSError:
-            continue  # in use, or none of ours
+            continue  # in use, or not ours
         cleared.append(root)
     return cleared
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Devices that are not there: drive the lab's device emulator.
+"""Devices that do not exist: control the lab's device emulator.
 
-A DeviceProfile says how a device behaves; it is read from a TOML file under
-emulator/profiles and checked here, field by field.  An Emulator is one state file that
-maps directories to devices: it gives the environment that a server must be started with,
-switches the delays, and reads what the devices counted.  Everything it returns is about
-emulated devices and is to be shown as such.
+A DeviceProfile says how a device behaves; it is read from a TOML file under emulator/profiles and
+checked here, field by field.  An Emulator is one state file that maps directories to devices: it
+provides the environment in which a server must be started, switches the delays, and reads the
+devices' counters.  All its figures are about emulated devices and must be shown as such.
 
-The work is done by two programs under emulator/build: a library that the server preloads
-and a control tool.  This module only writes the tool's configuration (plain integers, in
-nanoseconds and bytes) and reads its JSON.
+Two programs under emulator/build do the work: a library that the server preloads and a control
+tool.  This module only writes the tool's configuration (plain integers, in nanoseconds and bytes)
+and reads its JSON.
 """
 
 import json
@@ -28,7 +27,7 @@ from pgflash.model.sizes import KB, MB
 #: The variable that names the state file to the preloaded library.
 STATE_VARIABLE = "PGFLASH_EMULATOR"
 
-#: Where the emulator's folder is, if it is not beside this source tree.
+#: The emulator's folder, if it is not beside this source tree.
 FOLDER_VARIABLE = "PGFLASH_EMULATOR_FOLDER"
 
 #: The model's limit, EM_SERVERS_MAX in emulator/src/device.h.
@@ -45,11 +44,11 @@ _PPM = 1_000_000
 
 
 class EmulatorError(PgflashError):
-    """The emulator is not built, or refused what it was asked."""
+    """The emulator is not built, or refused a request."""
 
 
 class ProfileError(EmulatorError):
-    """A device profile does not exist or has a field that makes no sense."""
+    """A device profile does not exist or has an invalid field."""
 
     exit_code = 2
 
@@ -68,7 +67,7 @@ class WriteCache:
 
     size_mb: float
     latency_us: float
-    #: Part of a write's positioning that is left when the dirty blocks are sorted.
+    #: Part of a write's positioning that remains when the dirty blocks are sorted.
     destage_factor: float = 1.0
     #: Part of a spindle's time that destaging takes while reads wait.
     destage_share: float = 0.1
@@ -78,7 +77,7 @@ class WriteCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What the device as a whole does not exceed; None is no limit."""
+    """Limits of the device as a whole; None means no limit."""
 
     mb_s: float | None = None
     iops: int | None = None
@@ -145,7 +144,7 @@ class DeviceProfile:
         return sum(self.read_position_ms) / 2 + self.rotation_ms / 2
 
     def lines(self) -> list[str]:
-        """Return the profile as the control tool reads it."""
+        """Return the profile in the control tool's format."""
         cache = self.write_cache or WriteCache(size_mb=0, latency_us=0)
         limit = self.limit
         values: dict[str, object] = {
@@ -182,7 +181,7 @@ def list_profiles() -> list[DeviceProfile]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatedDevice:
-    """A device of a run: what it is called, how it behaves, which directories it holds."""
+    """A device of a run: its name, its behaviour, and its directories."""
 
     name: str
     profile: DeviceProfile
@@ -191,16 +190,16 @@ class EmulatedDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationStats:
-    """What one kind of request cost."""
+    """The cost of one kind of request."""
 
     count: int
     bytes: int
     #: By the model: the request's own time, and its wait for servers and limits.
     service_ms: float
     wait_ms: float
-    #: By the clock: what the server saw, late wake-ups included.
+    #: By the clock: what the server saw, including late wake-ups.
     latency_ms: float
-    #: Requests with a latency below 1, 2, 4, 8 ... us and not below the one before.
+    #: Requests with a latency below 1, 2, 4, 8 ... us, but not below the previous bound.
     histogram_log2_us: tuple[int, ...]
 
     @property
@@ -211,18 +210,18 @@ class OperationStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceStats:
-    """What one emulated device did since the last reset."""
+    """One emulated device's statistics since the last reset."""
 
     name: str
     profile: str
     kind: Kind
     servers: int
-    #: Part of all servers' time that requests and destaging have taken.
+    #: Part of all servers' time used by requests and destaging.
     utilisation: float
     dirty_bytes: int
-    #: How long it goes on being stalled.
+    #: How much longer it will be stalled.
     stalled_s: float
-    #: 1 is as its profile says, 10 ten times slower.
+    #: 1 is as in its profile, 10 is ten times slower.
     slowness: float
     operations: Mapping[Operation, OperationStats]
 
@@ -238,13 +237,13 @@ class DeviceStats:
 
     @property
     def log_syncs(self) -> OperationStats:
-        """Syncs of the log, the commits' waits."""
+        """Syncs of the log, for which commits wait."""
         return self.operations["log_sync"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatorStats:
-    """What the emulated devices did since the last reset."""
+    """The emulated devices' statistics since the last reset."""
 
     delays_on: bool
     elapsed_s: float
@@ -259,14 +258,14 @@ class EmulatorStats:
 
 
 class Emulator:
-    """One state file, and the devices that it maps directories to.
+    """One state file, and its mapping of directories to devices.
 
-    As a context manager it removes the state file at the end.  A server that still runs
-    keeps its mapping and goes on, so the order of stopping does not matter.
+    As a context manager it removes the state file at the end.  A server that is still running keeps
+    its mapping and continues, so the order of stopping does not matter.
     """
 
     def __init__(self, state_path: Path, *, devices: Sequence[EmulatedDevice]) -> None:
-        """Wrap a state file that exists; see create()."""
+        """Wrap an existing state file; see create()."""
         self.state_path = state_path
         self.devices = tuple(devices)
 
@@ -281,8 +280,8 @@ class Emulator:
     ) -> "Emulator":
         """Make the state file.
 
-        The directories must exist: they are stored without symbolic links.  The owner is
-        the user id that the server runs as; leave it out if that is ours.
+        The directories must exist: they are stored without symbolic links.  OWNER is the user id
+        that the server runs as; omit it if that is ours.
         """
         library_path()
         lines = [line for device in devices for line in _device_lines(device)]
@@ -302,7 +301,7 @@ class Emulator:
 
     @property
     def env(self) -> dict[str, str]:
-        """What to add to the environment of a server that shall feel the devices."""
+        """Variables to add to the environment of a server that shall use the devices."""
         return {"LD_PRELOAD": str(library_path()), STATE_VARIABLE: str(self.state_path)}
 
     def on(self) -> None:
@@ -310,22 +309,22 @@ class Emulator:
         _control("on", str(self.state_path))
 
     def off(self) -> None:
-        """Switch the delays off, for setting up and warming up; counting goes on."""
+        """Switch the delays off, for setting up and warming up; counting continues."""
         _control("off", str(self.state_path))
 
     def reset(self) -> None:
-        """Start the statistics anew."""
+        """Reset the statistics."""
         _control("reset", str(self.state_path))
 
     def stall(self, device: str, *, seconds: float) -> None:
-        """Let no call and no request of a device be finished for so long, from now on.
+        """From now on, let no call and no request of a device finish for this long.
 
-        That is so with delays on and off.  0 ends a stall.
+        This holds with delays on and off. 0 ends a stall.
         """
         _control("stall", str(self.state_path), device, str(round(seconds * 1000)))
 
     def slow(self, device: str, *, factor: float) -> None:
-        """Make a device so many times slower than its profile from now on; 1 is as it was."""
+        """From now on, make a device this much slower than its profile; 1 restores it."""
         _control("slow", str(self.state_path), device, str(round(factor * _PPM)))
 
     def stats(self) -> EmulatorStats:
@@ -353,7 +352,7 @@ def library_path() -> Path:
 
 
 class _Fields:
-    """A TOML table that is taken apart field by field, and complains by name."""
+    """A TOML table that is read field by field, with errors that name the field."""
 
     def __init__(self, profile: str, table: str, content: Mapping[str, object]) -> None:
         self._where = f'device profile "{profile}"'

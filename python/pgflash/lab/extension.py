@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The extension in the lab's servers: is it there, is it serving, is its cache full."""
+"""The extension in the lab's servers: whether it is installed and serving, and its cache full."""
 
 import time
 from typing import Any
@@ -12,10 +12,10 @@ from pgflash.lab.server import Server
 from pgflash.lab.workload import DATABASE, MeasureError
 
 _SERVING_WAIT_S = 30.0
-#: Each leaves out fewer blocks than the one before; the last ones a handful.
+#: Each round leaves out fewer blocks than the previous one; the last rounds only a handful.
 PREFILL_ROUNDS_MAX = 20
 
-#: Catalogs and maps of free and visible blocks too: the load reads them as well.
+#: Including catalogs and the free space and visibility maps: the load reads them as well.
 _READ_EACH_BLOCK = """
 select count(pg_prewarm(c.oid::regclass, 'buffer', f, b, b))
   from pg_class c,
@@ -38,12 +38,12 @@ def has_extension(install: PgInstall) -> bool:
 
 
 def can_prefill(install: PgInstall) -> bool:
-    """Tell whether the cache can be filled before a load: that takes pg_prewarm."""
+    """Tell whether the cache can be filled before a load, which needs pg_prewarm."""
     return (install.sharedir / "extension" / "pg_prewarm.control").exists()
 
 
 def create_extension(server: Server, *, statements: bool) -> bool:
-    """Create the extension; tell whether it takes snapshots, which an older build does not."""
+    """Create the extension; return whether it takes snapshots, which an older build does not."""
     with server.connect(DATABASE) as connection:
         connection.execute("create extension if not exists pgflash")
         if statements:
@@ -53,7 +53,7 @@ def create_extension(server: Server, *, statements: bool) -> bool:
 
 
 def require_serving(server: Server) -> None:
-    """Refuse to measure a flash cache that is not there."""
+    """Refuse to measure a flash cache that is missing."""
     deadline = time.monotonic() + _SERVING_WAIT_S
     while True:
         row = cache_row(server)
@@ -69,10 +69,10 @@ def require_serving(server: Server) -> None:
 
 
 def prefill(server: Server) -> None:
-    """Read each block of the database, one at a time: runs of blocks do not fill.
+    """Read each block of the database, one at a time: runs of blocks are not admitted.
 
-    Once more as long as reading outruns the cache's writer, whose ring then is full: what
-    it left out misses again, what is cached does not go to the disk.
+    Repeat this as long as reading outruns the cache's writer, whose ring then is full: the blocks
+    that were left out miss again, while cached blocks are not read from the disk.
     """
     with server.connect(DATABASE) as connection:
         connection.execute("create extension if not exists pg_prewarm")
@@ -95,9 +95,9 @@ def _left_out(connection: psycopg.Connection[Any]) -> int:
 
 
 def database_blocks(server: Server) -> tuple[int, int]:
-    """Return how many blocks the database's files have, and how many of those are cached.
+    """Return the number of the database files' blocks, and how many of them are cached.
 
-    Both with the catalogs that all databases share.
+    Both include the catalogs that all databases share.
     """
     with server.connect(DATABASE) as connection:
         row = connection.execute(_DATABASE_BLOCKS).fetchone()

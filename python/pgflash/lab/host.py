@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the machine's processors did, and for whom, from /proc.
+"""How the machine's processors were used, and by whom, from /proc.
 
-The server's CPU is the sum over its live processes and, through the postmaster, over
-those it has buried.  Foreign CPU is what is left of the machine's busy time without the
-server and without ourselves and our programs; time that the hypervisor stole counts as
-foreign, since it was not ours to use.
+The server's CPU time is the sum over its live processes and, through the postmaster, over those it
+has reaped.  Foreign CPU time is the machine's busy time less the server's, our own and our
+programs'; time stolen by the hypervisor counts as foreign, since we could not use it.
 """
 
 import os
@@ -19,7 +18,7 @@ from pgflash.model.sizes import size
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
-#: How often the list of processes is read until it holds still.
+#: How often the list of processes is read until it is stable.
 _STEADY_TRIES = 5
 
 
@@ -35,7 +34,7 @@ class MachineCpu:
 
     @property
     def busy_s(self) -> float:
-        """Return the time that was not idle, waiting for I/O included in idle."""
+        """Return the time that was not idle; waits for I/O count as idle."""
         return self.user_s + self.system_s + self.steal_s
 
 
@@ -66,8 +65,8 @@ def machine_cpu() -> MachineCpu:
 
 
 def parse_process_cpu(stat: str, *, buried: bool) -> CpuTime:
-    """Return a process's CPU time from its stat line, with that of its buried children."""
-    # The name in brackets may hold anything, so count behind the last bracket.
+    """Return a process's CPU time from its stat line, if BURIED with its reaped children's."""
+    # The name in brackets may contain anything, so count after the last bracket.
     fields = stat[stat.rindex(")") + 2 :].split()
     user, system, child_user, child_system = (int(word) for word in fields[11:15])
     return CpuTime(
@@ -79,8 +78,8 @@ def parse_process_cpu(stat: str, *, buried: bool) -> CpuTime:
 def server_cpu(postmaster_pid: int) -> CpuTime:
     """Return the CPU time of a server's processes, dead ones included.
 
-    A process that ends between two readings would be missed or counted twice, so the
-    reading is repeated until the processes before and after are the same.
+    A process that ends between two readings would be missed or counted twice, so the reading is
+    repeated until the processes before and after it are the same.
     """
     for _ in range(_STEADY_TRIES):
         before = _children(postmaster_pid)
@@ -108,7 +107,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _cpu_of(pid: int, *, buried: bool) -> CpuTime:
-    """Return the CPU time of a process, or none if it is gone."""
+    """Return the CPU time of a process; zero if it is gone."""
     try:
         return parse_process_cpu(Path(f"/proc/{pid}/stat").read_text(), buried=buried)
     except OSError:
@@ -116,7 +115,7 @@ def _cpu_of(pid: int, *, buried: bool) -> CpuTime:
 
 
 def machine_facts(folder: Path) -> dict[str, str]:
-    """Return what a reader must know of the machine, without naming it."""
+    """Return what a reader must know about the machine, without naming it."""
     memory = re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())
     model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     return {
@@ -129,7 +128,7 @@ def machine_facts(folder: Path) -> dict[str, str]:
 
 
 def core_count() -> int:
-    """Return how many processors /proc/stat sums up."""
+    """Return the number of processors that /proc/stat sums up."""
     stat = Path("/proc/stat").read_text()
     return len(re.findall(r"^cpu\d+ ", stat, flags=re.MULTILINE)) or 1
 
@@ -146,7 +145,7 @@ def file_system(folder: Path) -> str:
 
 
 def available_memory_bytes() -> int:
-    """Return the memory that new programs could have."""
+    """Return the memory that is available to new programs."""
     found = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
     available = int(found[1]) * 1024 if found else 0
     return min(available, memory_limit_bytes() or available)

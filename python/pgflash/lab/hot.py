@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Which tables an approach moves to flash, where its scenario leaves that to the advice.
+"""The tables that an approach moves to flash, if its scenario leaves that to the advice.
 
-The advice reads what the server itself counted in the attempt that the approach is
-compared with, so that one has to come first, and needs the extension.
+The advice reads what the server itself counted in the attempt that the approach is compared with,
+so that attempt has to come first, and needs the extension.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ from pgflash.model.run import Approach, Run
 from pgflash.model.summary import base_of
 from pgflash.report.awr.stored import read_period
 
-#: In the place of the tables' names.
+#: Stands in place of the tables' names.
 ADVISED = ("auto",)
 
 
 def with_advised_objects(approach: Approach, run: Run, *, folder: Path, schema: str) -> Approach:
-    """Return the approach with the names of its tables; folder is the run's."""
+    """Return the approach with the names of its tables; FOLDER is the run's."""
     if approach.objects != ADVISED:
         return approach
     base = base_of(approach)
@@ -44,5 +44,5 @@ def with_advised_objects(approach: Approach, run: Run, *, folder: Path, schema: 
 
 
 def _ranked(report: AwrReport) -> tuple[str, ...]:
-    """Return the tables that belong on flash first, with their indexes."""
+    """Return the tables that belong on flash, with their indexes, the best first."""
     return hot_tables(work_of_report(report), flash=FLASH)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A run's progress kept beside it, for who looks from elsewhere.
+"""A run's progress, kept beside it for other processes.
 
     out/runs/<id>/progress.json   what the run is doing, rewritten with every stage
     out/runs/<id>/.running        locked for as long as the run is being made
 
-The lock is the kernel's and goes with the process, whatever its end: a run that was killed
-is known not to run, although its last stage is still written down.  It also keeps two
-processes from making the same run.  Both files go when the run ends otherwise.
+The lock is the kernel's and disappears with the process, however it ends: so a killed run is known
+not to be running, although its last stage is still recorded.  The lock also keeps two processes
+from making the same run.  Both files are removed when the run ends in any other way.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ PROGRESS_FILE = "progress.json"
 LOCK_FILE = ".running"
 
 NOTES_MAX = 20
-#: Who looks whether a run runs holds its lock for an instant.
+#: A process that checks whether a run is running holds its lock for an instant.
 _LOCK_TRIES = 20
 
 
@@ -39,7 +39,7 @@ class Progress:
     stage: str = ""
     stage_began_at: str = ""
     stage_expected_s: float = 0.0
-    #: When this was written, and how long all that was left then was to take.
+    #: When this was written, and how much time was left then.
     at: str = ""
     left_s: float | None = None
     notes: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Progress:
 
 @contextlib.contextmanager
 def kept(folder: Path, listener: Listener) -> Iterator[Listener]:
-    """Keep what a listener hears in the folder of a run, while it is made."""
+    """Keep a listener's messages in the folder of a run while it is made."""
     path = folder / LOCK_FILE
     try:
         lock = path.open("w")
@@ -87,18 +87,18 @@ def progress_of(folder: Path) -> Progress | None:
 
 
 class _Journal:
-    """Writes down what is told, and passes it on."""
+    """Writes down messages, and passes them on."""
 
     def __init__(self, path: Path, listener: Listener) -> None:
         self._path = path
         self._listener = listener
         self._progress = Progress(began_at=_now())
-        #: When what is left should be done, by our clock.
+        #: When the rest should be done, by our clock.
         self._ends_s: float | None = None
         self._write()
 
     def plan(self, expected_s: float) -> None:
-        """Take up how long all that is left may take."""
+        """Take how long the rest may take."""
         self._ends_s = time.monotonic() + expected_s
         self._write()
         self._listener.plan(expected_s)
@@ -124,7 +124,7 @@ class _Journal:
     def _write(self) -> None:
         left_s = None if self._ends_s is None else max(self._ends_s - time.monotonic(), 0.0)
         self._progress = replace(self._progress, at=_now(), left_s=left_s)
-        with contextlib.suppress(StoreError):  # nobody sees it then; the run goes on
+        with contextlib.suppress(StoreError):  # then nobody sees it, but the run continues
             write_file(self._path, msgspec.json.encode(self._progress))
 
 

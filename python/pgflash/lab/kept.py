@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a prediction reads of a run, kept as a run of its own: small enough for a repository.
+"""The part of a run that a prediction reads, kept as a small run that fits into a repository.
 
-Of each attempt the figures that predictions are set beside; of the server's own reports those
-of baselines and those with a miss-ratio curve, and of them the tables that advice reads.
-predict_run() says of the kept run just what it says of the whole one.
+Of each attempt it has the figures with which predictions are compared. Of the server's own reports
+it has those of baselines and those with a miss-ratio curve, with only the tables that advice reads.
+predict_run() returns exactly the same for the kept run as for the whole one.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from pgflash.model.summary import summarize
 
 
 def keep_predictable(folder: Path, run: Run, reports: Mapping[str, AwrReport]) -> None:
-    """Write into a folder what predict_run() needs, in the place of what it holds."""
+    """Write what predict_run() needs into a folder, replacing its content."""
     store.make_folder(folder)
     for old in (*folder.glob("awr-*.json"), *folder.glob(store.RUN_FILE)):
         old.unlink()
@@ -46,7 +46,7 @@ def keep_predictable(folder: Path, run: Run, reports: Mapping[str, AwrReport]) -
 
 
 def _read(run: Run, reports: Mapping[str, AwrReport]) -> list[tuple[int, str]]:
-    """Return the approaches whose reports are read, with the place of their middle attempt."""
+    """Return the approaches whose reports are read, with the position of their middle attempt."""
     bases = bases_of(run)
     found = []
     for summary in summarize(run):

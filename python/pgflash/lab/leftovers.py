@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a server that was killed leaves in memory, for a start that may never be.
+"""What a killed server leaves in memory, for a next start that may never come.
 
-The flash cache's memory is named after the server's user and its data folder.  PostgreSQL's
-own is a System V segment, whose number postmaster.pid holds; that names a POSIX segment,
-/dev/shm/PostgreSQL.N, and that lists the others.  The next start finds and removes them.
-Where the folder is removed instead nobody would ever again, so it is done here: of servers
-to which no process is attached any more, and only what bears PostgreSQL's marks.
+The flash cache's memory is named after the server's user and its data folder.  PostgreSQL's own is
+a System V segment, whose number is in postmaster.pid; that segment names a POSIX segment,
+/dev/shm/PostgreSQL.N, which in turn lists the others.  Normally the next start finds and removes
+them.  If the data folder is removed instead, nothing would ever remove them, so it is done here:
+only for servers to which no process is attached any more, and only segments that bear PostgreSQL's
+marks.
 """
 
 import contextlib
@@ -18,11 +19,11 @@ from pathlib import Path
 MEMORY = Path("/dev/shm")
 SEGMENTS = Path("/proc/sysvipc/shm")
 
-#: The head of the System V segment (PGShmemHeader): magic number, postmaster, sizes, and the
+#: The header of the System V segment (PGShmemHeader): magic number, postmaster, sizes, and the
 #: number of the POSIX segment that lists the others.
 _HEADER = struct.Struct("=iiQQI")
 _HEADER_MAGIC = 679834894
-#: The head of that one (dsm_control_header), and an entry of its list (dsm_control_item).
+#: The header of that segment (dsm_control_header), and an entry of its list (dsm_control_item).
 _CONTROL = struct.Struct("=III4x")
 _CONTROL_MAGIC = 0x9A503D32
 _ITEM = struct.Struct("=II32x")
@@ -47,7 +48,7 @@ def remove_data(data: Path) -> None:
 
 
 def _forget_postgresqls(data: Path) -> None:
-    """Remove PostgreSQL's own segments, if there is a server that left them."""
+    """Remove PostgreSQL's own segments, if a server left any."""
     with contextlib.suppress(FileNotFoundError, IndexError, ValueError):
         lines = (data / "postmaster.pid").read_text().splitlines()
         postmaster, segment = int(lines[0]), int(lines[6].split()[1])
@@ -90,7 +91,7 @@ def _read_segment(libc: ctypes.CDLL, segment: int) -> bytes | None:
 
 
 def _listed(control: int) -> Iterator[int]:
-    """Yield the numbers of the POSIX segments that one of them lists, itself at the end."""
+    """Yield the numbers of the POSIX segments listed in one of them, and that one last."""
     try:
         content = (MEMORY / f"PostgreSQL.{control}").read_bytes()
         magic, count, _ = _CONTROL.unpack_from(content)
@@ -106,7 +107,7 @@ def _listed(control: int) -> Iterator[int]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder with data folders in it, and what their servers left in memory."""
+    """Remove a folder that contains data folders, and what their servers left in memory."""
     for depth in ("*", "*/*"):
         for control in folder.glob(f"{depth}/global/pg_control"):
             forget_memory(control.parent.parent)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What loading a workload's database takes, whichever it is.
+"""Loading the database of any workload.
 
-A load is one transaction, complete or absent: the tables are new in it, so COPY FREEZE may
-write rows that need no hint bits and no later vacuum.  Vacuum and size come after it.
+A load is one transaction, complete or absent: it creates the tables, so COPY FREEZE may write rows
+that need no hint bits and no later vacuum.  Vacuum and size follow it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ Progress = Callable[[str, float], None]
 
 
 class LoadError(PgflashError):
-    """A workload's database could not be made."""
+    """A workload's database could not be created."""
 
 
 def create_schema(
     connection: psycopg.Connection, schema: str, tables: str, *, replace: bool
 ) -> None:
-    """Create the empty tables, after getting rid of an old load if that was asked."""
+    """Create the empty tables; remove an old load first if requested."""
     row = connection.execute("SELECT to_regnamespace(%s) IS NOT NULL", (schema,)).fetchone()
     assert row is not None
     if row[0] and not replace:
@@ -52,7 +52,7 @@ def run_all(
 
 
 def schema_bytes(connection: psycopg.Connection, schema: str) -> int:
-    """Return the size of a schema's tables, their indexes included."""
+    """Return the size of a schema's tables, including their indexes."""
     row = connection.execute(
         "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class"
         " WHERE relnamespace = %s::regnamespace AND relkind = 'r'",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Everything that counts up, read before and after a load, and what the difference says.
+"""All cumulative counters, read before and after a load, and the differences.
 
-Counters are the server's, the cache's, the kernel's and the emulated devices'; all are
-exact.  What is sampled meanwhile is in sampler.py.
+The counters are the server's, the cache's, the kernel's and the emulated devices'; all are exact.
+Samples taken meanwhile are in sampler.py.
 """
 
 import time
@@ -29,17 +29,17 @@ select blks_read,
  where datname = current_database()
 """
 
-#: The lab's own sessions are named after it.
+#: The lab's own sessions have the lab's name.
 _CLIENTS = """
 select count(*)
   from pg_stat_get_activity(null)
  where backend_type = 'client backend' and coalesce(application_name, '') not like 'pgflash%'
 """
 
-#: Clients that have ended report what they read at their very end.
+#: Clients report what they read only at their very end.
 _CLIENTS_GONE_WAIT_S = 30.0
 
-#: Of the view pgflash_cache: what counts up, and what stands for itself.
+#: Columns of the view pgflash_cache: counters, and values that stand for themselves.
 _COUNTERS = (
     "hits",
     "misses",
@@ -73,31 +73,31 @@ _COUNTERS = (
     "verify_compared",
     "verify_mismatches",
 )
-#: Means since the server's start, and the counters that they are means over.
+#: Means since the server's start, and the counters over which they are taken.
 _MEANS = (("flash_read_mean_ms", "flash_reads"), ("disk_read_mean_ms", "disk_reads"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Everything that counts up, at one moment."""
+    """All cumulative counters at one moment."""
 
     at_s: float
     machine: host.MachineCpu
     server: host.CpuTime
     own_s: float
     blocks: int
-    #: Of those: in tablespaces other than the data's own.
+    #: Those of them in tablespaces other than the data's own.
     blocks_elsewhere: int
     read_ms: float
     wal_bytes: int
     cache: Mapping[str, Any] | None
-    #: Of the database's files, and how many of those the cache has.
+    #: Blocks of the database's files, and how many of them are cached.
     blocks_all: int
     blocks_cached: int
 
 
 def take_mark(server: Server, *, cache: bool) -> Mark:
-    """Read everything that counts up; the processors' time first, as reading takes some."""
+    """Read all counters; the processors' time first, as reading uses some."""
     postmaster = server.postmaster_pid
     if postmaster is None:
         raise MeasureError(
@@ -129,7 +129,7 @@ def take_mark(server: Server, *, cache: bool) -> Mark:
 
 
 def _wait_until_clients_gone(connection: psycopg.Connection[Any]) -> None:
-    """Wait until the load's clients have reported and gone."""
+    """Wait until the load's clients have reported and ended."""
     deadline = time.monotonic() + _CLIENTS_GONE_WAIT_S
     while True:
         row = connection.execute(_CLIENTS).fetchone()
@@ -141,10 +141,10 @@ def _wait_until_clients_gone(connection: psycopg.Connection[Any]) -> None:
 
 
 def cpu_use(before: Mark, after: Mark, *, driver_s: float) -> CpuUse:
-    """Say whose the processors were; what is left over is foreign."""
+    """Divide the processors' time by user; the remainder is foreign."""
     user_s = after.server.user_s - before.server.user_s
     system_s = after.server.system_s - before.server.system_s
-    # The driver's programs may or may not be among our buried children: count them once.
+    # The driver's programs may or may not be among our reaped children: count them once.
     own_s = max(after.own_s - before.own_s, driver_s)
     busy_s = after.machine.busy_s - before.machine.busy_s
     return CpuUse(
@@ -158,7 +158,7 @@ def cpu_use(before: Mark, after: Mark, *, driver_s: float) -> CpuUse:
 
 
 def cache_use(first: Mark, last: Mark) -> CacheUse | None:
-    """Return the cache's account, counters as growth."""
+    """Return the cache's account, with the growth of counters."""
     before, after = first.cache, last.cache
     if before is None or after is None:
         return None
@@ -178,8 +178,8 @@ def cache_use(first: Mark, last: Mark) -> CacheUse | None:
             for name in _COUNTERS
             if name in after
         },
-        # Each block that the cache did not have at first, or that the load made, can miss
-        # once; more only if blocks are dropped or not put in.
+        # Each block that the cache did not have at first, or that the load created, can miss once;
+        # it misses again only if it is dropped or not put in.
         gauges={
             "blocks_not_cached_before": float(last.blocks_all - first.blocks_cached),
             "keep_blocks": float(after.get("keep_blocks") or 0),
@@ -189,10 +189,10 @@ def cache_use(first: Mark, last: Mark) -> CacheUse | None:
 
 
 def _gauges(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
-    """Return what the cache cost, and the mean read times of the measured phase alone.
+    """Return the cache's costs, and the mean read times of the measured phase alone.
 
-    The view's means include the warm-up, when there were no delays; a mean times its
-    counter is a total, and totals can be subtracted.
+    The view's means include the warm-up, when there were no delays; a mean times its counter is a
+    total, and totals can be subtracted.
     """
     gauges = {"metadata_bytes_per_block": float(after["metadata_bytes_per_block"] or 0)}
     for mean, counter in _MEANS:
@@ -209,7 +209,7 @@ def _gauges(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, fl
 def reads(
     approach: Approach, before: Mark, after: Mark, cache: CacheUse | None, *, emulated: bool
 ) -> Reads:
-    """Say which blocks came from where."""
+    """Divide blocks by the place they came from."""
     blocks = after.blocks - before.blocks
     wait_ms = after.read_ms - before.read_ms
     if cache is not None:
@@ -222,7 +222,7 @@ def reads(
         page_cache, flash, disk = 0, elsewhere, blocks - elsewhere
         if approach.data == "flash":
             flash, disk = disk, flash
-        known = emulated  # an emulated path has no page cache
+        known = emulated  # an emulated device has no page cache
     return Reads(
         blocks=blocks,
         wait_ms=wait_ms,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is to be run, on what, and with which devices: said before anything is measured.
+"""What is to be run, on what, and with which devices: fixed before anything is measured.
 
-A run that is gone on with must be ordered as it was: its stored description and the new
-one are compared, and what differs is named.  Half of the attempts with other settings
-would be another experiment under the same name.
+A run can be continued only as it was ordered: its stored description is compared with the new one,
+and differences are named.  If half of the attempts had other settings, two experiments would share
+one name.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.scenario import Scenario
 from pgflash.model.run import Device, Run
 
-#: Of a run: what must be the same when it is gone on with.
+#: Fields of a run that must be the same when it is continued.
 _FIXED = (
     *("scenario", "preset", "parameters", "settings", "approaches", "devices"),
     *("machine", "postgres_version", "pgflash_version"),
@@ -33,7 +33,7 @@ class ExtensionMissingError(PgflashError):
 
 
 class ResumeError(PgflashError):
-    """A run cannot be gone on with as it is ordered now."""
+    """A run cannot be continued with this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +45,19 @@ class Order:
     store: store.Store
     #: Folder of the run; None: one by the run's id in the store.
     out: Path | None = None
-    #: Id of the run; empty: one by the time when it begins.
+    #: Id of the run; empty: one from the time when it begins.
     id: str = ""
-    #: A run to go on with, in its folder; None: a new one.
+    #: A run to continue, in its folder; None: a new one.
     resumed: Run | None = None
-    #: Two real devices, or none: emulated ones.
+    #: Two real devices; None: emulated ones.
     real: tuple[Path, Path] | None = None
 
 
 def require_extension(order: Order) -> None:
-    """Refuse at once what would fail after the loading: a cache without the extension.
+    """Refuse early what would fail after the loading: a cache without the extension.
 
-    A cache that is to be filled first, too, where nothing can fill it: one that begins empty
-    is another measurement.
+    The same holds for a cache that is to be filled first if nothing can fill it: a cache that
+    begins empty is another measurement.
     """
     scenario = order.scenario
     cached = [one for one in scenario.approaches if one.cache]
@@ -88,7 +88,7 @@ def profiles(parameters: Parameters) -> tuple[DeviceProfile, DeviceProfile]:
 
 
 def describe(order: Order, run_id: str, started: datetime, folders: devices.Folders) -> Run:
-    """Return the run as it is before its first attempt."""
+    """Describe the run as it is before its first attempt."""
     scenario = order.scenario
     if order.real is not None:
         hdd, flash = order.real
@@ -125,7 +125,7 @@ def emulated_device(role: str, profile: DeviceProfile) -> Device:
 
 
 def require_same(stored: Run, ordered: Run) -> None:
-    """Refuse to go on with a run that was ordered otherwise."""
+    """Refuse to continue a run that was ordered differently."""
     for name in _FIXED:
         before, now = getattr(stored, name), getattr(ordered, name)
         if before == now:

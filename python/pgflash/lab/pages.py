@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """What is derived from a run: its report, and the pages beside it.
 
-They show what each server did, what each approach changed, and the paper that the run
-follows.  One report for each approach, one comparison of each with its baseline, all linked with
-each other; the addresses are relative, so the folder can be moved as a whole.
+They show what each server did, what each approach changed, and the paper that the run follows.
+There is one report for each approach and one comparison of each with its baseline, all linked with
+each other.  The addresses are relative, so the folder can be moved as a whole.
 """
 
 import json
@@ -66,7 +66,7 @@ def period_pages(
 
 
 def write_products(folder: Path, run: Run) -> Path:
-    """Write what is derived from a run; return the report's path."""
+    """Write everything derived from a run; return the report's path."""
     text = json.dumps(result(run), indent=2, ensure_ascii=False)
     write_file(folder / RESULT_FILE, text.encode() + b"\n")
     periods = periods_of(folder, run)
@@ -86,7 +86,7 @@ def write_products(folder: Path, run: Run) -> Path:
 
 
 def paper_page(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
-    """Return the page of the paper that a run follows, with what was predicted for it.
+    """Return the page of the paper that a run follows, with its predictions.
 
     Reports are by approach.  None if the run follows no paper, or one that has no page.
     """
@@ -96,6 +96,6 @@ def paper_page(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
     checks = predict_run(run, reports)
     if not checks.errors:
         return page
-    *first, last = page.sentences  # what the paper measured stands last
+    *first, last = page.sentences  # the paper's own measurements come last
     said = f"Predicted from the baseline: {checks.sentence[:1].lower()}{checks.sentence[1:]}"
     return replace(page, sentences=(*first, said, last), predictions=checks.table())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What may be set with --set: the parameters that every scenario has.
+"""The parameters of every scenario, which --set can change.
 
-A workload adds its own in a subclass, so that one object holds all that an attempt
-depends on.  Sizes are written as PostgreSQL writes them.
+A workload adds its own in a subclass, so that one object contains everything that an attempt
+depends on.  Sizes are written as in PostgreSQL.
 """
 
 import dataclasses
@@ -22,12 +22,12 @@ class Parameters:
 
     clients: int
     warmup_s: int = 0
-    #: 0: until the work is done, where a workload has an end of its own.
+    #: 0: until the work is done, if a workload has an end of its own.
     measure_s: int = 0
     repeats: int = 1
     shared_buffers: str
     cache_size: str = "1GB"
-    #: The same as a multiple of shared_buffers, and instead of it; 0: cache_size.
+    #: The size as a multiple of shared_buffers, in place of cache_size; 0: cache_size is used.
     cache_times: int = 0
     #: Device profiles, when devices are emulated.
     array: str
@@ -39,17 +39,17 @@ class Parameters:
     snapshot_s: int = 0
     #: Load pg_stat_statements, so that the reports rank statements; it costs processor time.
     statements: bool = False
-    #: An attempt during which others took more of the machine than this is polluted.
+    #: An attempt is polluted if others used more than this share of the machine.
     foreign_cpu_max: float = 0.1
-    #: Polluted attempts are repeated only while the run is younger; 0: never repeat.
+    #: Polluted attempts are repeated only while the run is younger than this; 0: never.
     repeat_polluted_until_s: int = 0
-    #: A repeat after the first is not begun if it would end later than this; 0: no limit.
+    #: A repeat after the first is not started if it would end later than this; 0: no limit.
     time_limit_s: int = 0
     #: Names of approaches, separated by commas; empty: all.
     approaches: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
+        """Refuse values that cannot be run."""
         self.require_least(1, "clients", "repeats")
         self.require_least(
             0,
@@ -68,7 +68,7 @@ class Parameters:
         return size_bytes(self.cache_size, name="cache_size")
 
     def require_least(self, least: int, *names: str) -> None:
-        """Refuse a number that is below what makes sense."""
+        """Refuse numbers below the least that makes sense."""
         what = f"must be at least {least}" if least else "must not be negative"
         for name in names:
             require(getattr(self, name) >= least, name, what)
@@ -90,7 +90,7 @@ def size_bytes(text: str, *, name: str) -> int:
         found = read_size(text)
     except ValueError:
         found = 0
-    # A server's setting: its units are told apart by their case.
+    # It becomes a server setting, whose units are case-sensitive.
     if not found or not text.endswith(("kB", "MB", "GB", "TB")):
         raise ScenarioError(
             f'{name}: "{text}" is not a size', hint="Write a number and kB, MB, GB or TB: 640MB."

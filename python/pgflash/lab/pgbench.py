@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Run pgbench to its end, and hear what it says meanwhile.
+"""Run pgbench to its end, and follow its progress.
 
-Interrupting: pgbench runs in a session of its own, so that Ctrl-C reaches only us; on
-any exception it is terminated by its process number, then killed.
+Interrupting: pgbench runs in a session of its own, so that Ctrl-C reaches only us; on any exception
+it is terminated by its process number, then killed.
 """
 
 import math
@@ -35,7 +35,7 @@ class DriverError(PgflashError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A pgbench that has ended well: its number, which its logs bear, and its CPU seconds."""
+    """A pgbench that ended well: its process number, which its logs bear, and its CPU seconds."""
 
     pid: int
     cpu_s: float
@@ -44,7 +44,7 @@ class Ended:
 def run_pgbench(
     install: PgInstall, command: list[str], *, workdir: Path, run_s: float, heard: Heard
 ) -> Ended:
-    """Run a command of pgbench's with --progress=1; what it prints goes to workdir."""
+    """Run a pgbench command with --progress=1; its output goes to WORKDIR."""
     output = workdir / "pgbench.out"
     with (
         output.open("w", encoding="utf-8") as stdout,
@@ -71,7 +71,7 @@ def measure_pgbench(
     duration_s: float,
     observer: Observer,
 ) -> Ended:
-    """Run pgbench through a ramp-up and what is measured, and tell the observer how it goes."""
+    """Run pgbench through the ramp-up and the measured time, reporting to the observer."""
     measuring = ramp_up_s == 0
     if measuring:
         observer.measuring_began()
@@ -100,7 +100,7 @@ def log_files(log_prefix: Path, pid: int) -> list[Path]:
 def _process(
     command: list[str], *, env: dict[str, str], stdout: object, cwd: Path
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start pgbench, and see to it that it has ended when we leave."""
+    """Start pgbench, and make sure that it has ended when the block is left."""
     try:
         process = subprocess.Popen(
             command,

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Put an approach's tables where it wants them, before anything is measured.
+"""Put an approach's tables in their places before anything is measured.
 
-A server gets a tablespace on each device that does not hold its data.  Tables move with
-their indexes and TOAST tables, in one transaction each; nobody else works in the
-database meanwhile, so a lock is nothing to think about (pgflash place is for servers
-in use).
+A server gets a tablespace on each device that does not hold its data.  Tables move with their
+indexes and TOAST tables, in one transaction each.  Nobody else works in the database meanwhile, so
+locks do not matter (pgflash place is for servers in use).
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +34,7 @@ def make_tablespaces(server: Server, places: Places) -> dict[str, str]:
 
 
 def place(server: Server, approach: Approach, tablespaces: Mapping[str, str], schema: str) -> None:
-    """Move what the approach says is elsewhere, and set its cache policies."""
+    """Move the objects that the approach places elsewhere, and set its cache policies."""
     with server.connect(DATABASE) as connection:
         if approach.temp:
             statement = sql.SQL("alter database {} set temp_tablespaces = {}").format(
@@ -52,7 +51,7 @@ def place(server: Server, approach: Approach, tablespaces: Mapping[str, str], sc
                     (relation.as_string(connection),),
                 )
         if approach.objects:
-            # What was copied is written now rather than while we measure.
+            # Write the copies now rather than while we measure.
             connection.execute("checkpoint")
 
 

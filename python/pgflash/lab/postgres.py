@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """Find a PostgreSQL installation and know its folders.
 
-A PgInstall is told by its pg_config and nothing else, so a packaged server, a server
-built by hand and one unpacked from a wheel look alike.  The installations that
-tools/pg.py fetches are relocatable, and copy_to() makes a private copy of one: a test
-installs the extension there without touching what other clones or users run.
+A PgInstall is determined by its pg_config alone, so a packaged server, a server built by hand and
+one unpacked from a wheel look alike.  The installations that tools/pg.py fetches are relocatable,
+and copy_to() makes a private copy of one: a test installs the extension there without touching what
+other clones or users run.
 
-Wheels carry libpq under a hashed name in a folder beside the package (NAME.libs) and
-find it relative to the program; a copy keeps that shape.  What the program headers get
-wrong (the server's own modules look for libpq in the builder's folder) is repaired by
-LD_LIBRARY_PATH, which stands in PgInstall.env.
+Wheels carry libpq under a hashed name in a folder beside the package (NAME.libs) and find it
+relative to the program; a copy keeps that structure.  The server's own modules, however, look for
+libpq in the builder's folder; LD_LIBRARY_PATH in PgInstall.env repairs that.
 """
 
 import fcntl
@@ -25,7 +24,7 @@ from pathlib import Path
 
 from pgflash.errors import PgflashError
 
-#: Majors that pgflash is made for.
+#: Major versions that pgflash supports.
 MAJORS = (15, 16, 17, 18)
 
 _FOLDERS = ("bindir", "libdir", "pkglibdir", "sharedir", "includedir-server")
@@ -46,7 +45,7 @@ class PgInstall:
     includedir_server: Path
     version: str
     major: int
-    #: Variables its programs need beyond the caller's environment.
+    #: Variables that its programs need in addition to the caller's environment.
     env: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -63,7 +62,7 @@ class PgInstall:
 
     @classmethod
     def from_pg_config(cls, path: Path | str) -> "PgInstall":
-        """Return the installation whose pg_config stands at PATH."""
+        """Return the installation whose pg_config is at PATH."""
         program = Path(path).absolute()
         answers = _ask(program, "--version", *(f"--{name}" for name in _FOLDERS))
         version, folders = answers[0], [Path(line) for line in answers[1:]]
@@ -115,12 +114,12 @@ class PgInstall:
         return digest.hexdigest()[:16]
 
     def copy_to(self, dest: Path, *, linked: bool = False) -> "PgInstall":
-        """Return a private copy below DEST, made now unless one is there already.
+        """Return a private copy below DEST, made now unless it exists already.
 
-        LINKED files are the same ones under two names, on one file system: for copies that
-        programs change which remove a file before they write it, as install does.
-        The copy is complete or absent: it is made under another name and renamed, so
-        an interrupted copy is never taken for a good one.
+        LINKED files are shared under two names, on one file system: for copies that are changed
+        only by programs that remove a file before they write it, as install does.  The copy is
+        complete or absent: it is made under another name and renamed, so an interrupted copy is
+        never mistaken for a good one.
         """
         root = self.root
         if root in {Path("/"), Path("/usr"), Path("/usr/local")}:
@@ -128,8 +127,8 @@ class PgInstall:
                 f"PostgreSQL {self.version} is spread over {root} and cannot be copied",
                 hint="Use `tools/pg.py MAJOR`, which fetches a private one.",
             )
-        # root is PACKAGE/pginstall in a wheel; keep PACKAGE, so that
-        # ../../../PACKAGE.libs, seen from a program, is right in the copy too.
+        # root is PACKAGE/pginstall in a wheel; keep PACKAGE, so that ../../../PACKAGE.libs,
+        # relative to a program, is right in the copy, too.
         package = root.parent
         libs = package.parent / f"{package.name}.libs"
         with _folder_lock(dest):
@@ -178,7 +177,7 @@ def _ask(program: Path, *options: str) -> list[str]:
 
 
 def _library_path(libdir: Path) -> dict[str, str]:
-    """Return the LD_LIBRARY_PATH its programs need, which packaged servers do not."""
+    """Return the LD_LIBRARY_PATH that its programs need; packaged servers need none."""
     packaged = libdir.is_relative_to("/usr/lib") or libdir.is_relative_to("/lib")
     if packaged or not (libdir / "libpq.so.5").exists():
         return {}
@@ -186,7 +185,7 @@ def _library_path(libdir: Path) -> dict[str, str]:
 
 
 def _copy(source: Path, into: Path, *, linked: bool) -> None:
-    """Copy a folder into another, sharing files, or blocks where the file system can."""
+    """Copy a folder into another, sharing files, or blocks if the file system can."""
     how = "--link" if linked else "--reflink=auto"
     subprocess.run(["cp", "-a", how, source, into], check=True)
     os.utime(into / source.name)

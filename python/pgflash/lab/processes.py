@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """The processes of a private server: start them, find them, end them.
 
-A child ends with its driver: the kernel sends it a signal (setpriv --pdeathsig).  That
-signal is bound to the thread that started the child, so all children are started by one
-thread that lives as long as the driver.
+A child ends with its driver: the kernel sends it a signal (setpriv --pdeathsig).  That signal is
+bound to the thread that started the child, so one thread that lives as long as the driver starts
+all children.
 """
 
 import os
@@ -22,7 +22,7 @@ from pgflash.lab.account import ServerError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process told apart from a later one with the same number by its start time."""
+    """A process, told apart by its start time from a later one with the same number."""
 
     pid: int
     parent: int
@@ -30,25 +30,25 @@ class Process:
 
     @classmethod
     def find(cls, pid: int) -> "Process | None":
-        """Return process PID, or None if there is none or it is only waiting to be reaped."""
+        """Return process PID, or None if there is none or it only waits to be reaped."""
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
             return None
-        # The name in brackets may hold anything, so count fields behind the last bracket:
-        # field 3 of proc(5), the state, comes first there.
+        # The name in brackets may contain anything, so count fields after the last bracket: field 3
+        # of proc(5), the state, comes first there.
         fields = stat[stat.rindex(")") + 2 :].split()
         if fields[0] in {"Z", "X"}:
             return None
         return cls(pid=pid, parent=int(fields[1]), start_ticks=int(fields[19]))
 
     def is_alive(self) -> bool:
-        """Say whether this very process still runs."""
+        """Say whether this very process is still running."""
         now = Process.find(self.pid)
         return now is not None and now.start_ticks == self.start_ticks
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, if it still runs."""
+        """Send a signal, if it is still running."""
         if self.is_alive():
             try:
                 os.kill(self.pid, number)
@@ -69,7 +69,7 @@ class Process:
         try:
             program = Path(f"/proc/{self.pid}/exe").readlink()
         except OSError:
-            # It is about to be gone, and may hold the server's shared memory until then.
+            # It is about to end, and may hold the server's shared memory until then.
             return folder == data
         return program.name.startswith("postgres") and folder == data
 
@@ -104,8 +104,8 @@ def servers_in(data: Path) -> list[Process]:
 class Spawner(threading.Thread):
     """The thread that starts every child.
 
-    PR_SET_PDEATHSIG fires when the thread that made the child ends, not the process, so
-    a worker thread that starts a server and ends would take the server with it.
+    PR_SET_PDEATHSIG fires when the thread that made the child ends, not the process, so a worker
+    thread that started a server and ended would take the server with it.
     """
 
     def __init__(self) -> None:
@@ -115,12 +115,12 @@ class Spawner(threading.Thread):
         )
 
     def run(self) -> None:
-        """Start what is ordered, for ever."""
+        """Start what is ordered, forever."""
         while True:
             answer, argv, options = self.orders.get()
             try:
                 answer.set_result(subprocess.Popen(argv, **options))
-            except BaseException as error:  # handed to the thread that ordered
+            except BaseException as error:  # passed to the thread that ordered
                 answer.set_exception(error)
 
 

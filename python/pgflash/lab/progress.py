@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""How a run tells what it is doing, without knowing who listens.
+"""Report what a run is doing, without knowing who listens.
 
-A run is a row of stages whose lengths are known roughly beforehand; the listener may
-show a bar and the time left.  Nothing here prints.
+A run is a series of stages whose lengths are roughly known beforehand; the listener may show a bar
+and the time left.  Nothing here prints.
 """
 
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ class Stage:
     """One step of a run."""
 
     title: str
-    #: How long it may take, for the time left.
+    #: How long it may take, to estimate the time left.
     expected_s: float
 
 
 class Listener(Protocol):
-    """Whoever shows a run's progress."""
+    """Shows a run's progress."""
 
     def plan(self, expected_s: float) -> None:
-        """Hear how long all that is left to do may take."""
+        """Hear how long all remaining work may take."""
 
     def begin(self, stage: Stage) -> None:
-        """Hear that a stage begins, and that the one before has ended."""
+        """Hear that a stage begins, and that the previous one has ended."""
 
     def note(self, text: str) -> None:
         """Hear something worth a line of its own."""

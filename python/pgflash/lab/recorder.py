@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The report on what was measured: snapshots at its ends and between, made into one.
+"""The report on a measurement: snapshots at its ends and in between, combined into one.
 
-The server takes the snapshots itself, into the extension's tables; whoever records only
-asks for them, one at a time, from whichever thread.  The first one is taken before the
-load begins and the last one after it has ended, so neither is part of what is measured.
+The server itself takes the snapshots, into the extension's tables; the recorder only asks for them,
+one at a time, from any thread.  The first one is taken before the load begins and the last one
+after it has ended, so neither is part of the measurement.
 """
 
 import threading

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Run a scenario: load or find its database, measure every approach and repeat, store it.
 
-The run is stored after every attempt, so an interrupt or a failure costs only the attempt
-that was under way; the stored run says that it was stopped, and why.  One that was killed
-has no end.  Either can be gone on with: the attempts that are missing are made.
+The run is stored after every attempt, so an interrupt or a failure costs only the attempt in
+progress; the stored run says that it was stopped, and why.  A killed run has no end.  Both can be
+continued: the missing attempts are made.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ def run_scenario(order: Order, listener: Listener) -> Run:
     """Run a scenario to its end and return it; it is stored on the way."""
     require_extension(order)
     if order.real is None:
-        library_path()  # built, or an error now rather than after the loading
+        library_path()  # the library is built, or an error comes now rather than after the loading
     started = datetime.now(tz=UTC)
     resumed = order.resumed
     run_id = resumed.id if resumed else order.id or new_id(started, order.scenario)
@@ -88,7 +88,7 @@ class _Rig:
     order: Order
     folders: devices.Folders
     work: Path
-    #: The loaded database of each approach: they may be of different sizes.
+    #: The loaded database of each approach; their sizes may differ.
     snapshots: Mapping[str, Snapshot]
     out: Path
     listener: Listener
@@ -106,7 +106,7 @@ def _missing(scenario: Scenario, run: Run) -> list[tuple[Approach, int]]:
 
 
 def _attempts(rig: _Rig, run: Run, began_s: float) -> Iterator[Run]:
-    """Measure in the scenario's order, then repeat what was polluted while time allows."""
+    """Measure in the scenario's order, then repeat polluted attempts while time allows."""
     scenario, listener = rig.order.scenario, rig.listener
     todo = _missing(scenario, run)
     listener.plan(sum(expected_s(scenario, approach) for approach, _ in todo))
@@ -123,7 +123,7 @@ def _attempts(rig: _Rig, run: Run, began_s: float) -> Iterator[Run]:
     made = Counter((one.approach, one.repeat) for one in run.attempts)
     for attempt in [one for one in run.attempts if one.polluted]:
         if made[attempt.approach, attempt.repeat] > 1:
-            continue  # repeated already
+            continue  # already repeated
         if time.monotonic() - began_s > until_s:
             listener.note("polluted attempts are left: there is no time to repeat them")
             return
@@ -135,7 +135,7 @@ def _attempts(rig: _Rig, run: Run, began_s: float) -> Iterator[Run]:
 
 
 def supersede(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
-    """Mark the worse of an attempt and its repetition: the one with more foreign CPU."""
+    """Mark the worse of an attempt and its repetition: the one with more foreign CPU time."""
     last = attempts[-1]
     marked = []
     for one in attempts[:-1]:
@@ -179,7 +179,7 @@ def _one(rig: _Rig, run: Run, approach: Approach, repeat: int) -> Run:
 
 
 def _came_to(attempt: Attempt) -> str:
-    """Say what an attempt came to: its pace, or how long it took."""
+    """Describe an attempt's result: its pace, or how long it took."""
     if attempt.duration_s:
         return f"{attempt.duration_s:,.1f} s"
     return f"{attempt.tpm:,.0f} TPM, p95 {attempt.latency.p95_ms:,.1f} ms"
@@ -245,7 +245,7 @@ def _folders(order: Order) -> Iterator[tuple[devices.Folders, Path]]:
 def _emulator(
     order: Order, approach: Approach, folders: devices.Folders
 ) -> Iterator[Emulator | None]:
-    """Yield the emulated devices as the approach has them, or None if they are real."""
+    """Yield the emulated devices for the approach, or None if they are real."""
     if order.real is not None:
         yield None
         return
@@ -267,7 +267,7 @@ def _emulator(
 
 
 def _first_line(error: BaseException) -> str:
-    """Return an error's first line, or its kind if it says nothing."""
+    """Return an error's first line, or its kind if it has no text."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 

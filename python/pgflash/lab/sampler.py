@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """Looks at a server while a load runs: waits, processors, the flash cache.
 
-Each sampler is a thread with a connection of its own that looks at fixed moments; a
-look that comes late is not made up for, so that a busy machine is not made busier.
-Samplers stop when their block ends, however it ends, and an error in one of them is
-raised there: figures with a silent gap would be worse than none.
+Each sampler is a thread with a connection of its own that looks at fixed moments; a late look is
+not made up for, so that a busy machine is not made busier.  Samplers stop when their block ends,
+however it ends, and an error in one of them is raised there: figures with a silent gap would be
+worse than none.
 
-The wait sampler reads pg_stat_get_activity(), not the view above it, whose joins cost
-as much again.  Ten looks a second with 20 clients cost well under 1 % of a processor.
+The wait sampler reads pg_stat_get_activity() and not the view on top of it, whose joins double the
+cost.  Ten looks a second with 20 clients cost well under 1 % of a processor.
 """
 
 import threading
@@ -44,7 +44,7 @@ select coalesce(backend_type, ''), coalesce(wait_event_type, ''), coalesce(wait_
  group by 1, 2, 3
 """
 
-#: io workers wait for the reads that a session waits for, too.
+#: io workers wait for the same reads as a session does.
 _BLOCKED = """
 select count(*)
   from pg_stat_get_activity(null)
@@ -56,7 +56,7 @@ _CACHE = "select hits, misses, page_cache_reads, used_slots from pgflash_cache"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitSample:
-    """How many processes were seen in one wait in one look."""
+    """How many processes one look found in one wait."""
 
     at_s: float
     backend_type: str
@@ -109,11 +109,11 @@ class Watch:
         snapshot_s: float = 0.0,
         until_s: float = 0.0,
     ) -> None:
-        """Look at waits, processors, devices and the cache; take snapshots if that is wanted.
+        """Look at waits, processors, devices and the cache; take snapshots if requested.
 
-        One is taken every so many seconds after the begin, the last one half of that before
-        the end: counts of a shorter time would be those of a longer one, as backends report
-        theirs once a second or so.
+        A snapshot is taken every so many seconds after the begin, the last one no later than half
+        that interval before the end: backends report their counts about once a second, so the
+        counts of a shorter interval would be those of a longer one.
         """
         self._conninfo = conninfo
         self._cache = cache
@@ -152,7 +152,7 @@ class Watch:
         return self
 
     def stop(self) -> None:
-        """Look no more; may be called before the block ends, and again."""
+        """Stop looking; may be called before the block ends, and repeatedly."""
         self._stop.set()
         for thread in self._threads:
             thread.join(timeout=10)
@@ -180,7 +180,7 @@ class Watch:
         return connection
 
     def _loop(self, look: Callable[[float], None], every_s: float, begin: float) -> None:
-        """Look now and at every whole multiple of the interval until told to stop."""
+        """Look now and at every whole multiple of the interval until stopped."""
         try:
             while True:
                 at_s = time.monotonic() - begin
@@ -275,7 +275,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counts:
-    """What devices and host have counted, at one moment."""
+    """The counters of devices and host at one moment."""
 
     at_s: float
     devices: dict[str, DeviceCounts]
@@ -285,7 +285,7 @@ class _Counts:
 
 
 def _host_second(before: _Counts, now: _Counts, *, blocked: int | None) -> HostSecond:
-    """Return what the host did between two readings; blocked is of the server's sessions."""
+    """Return what the host did between two readings; BLOCKED is that of the server's sessions."""
     elapsed_s = now.at_s - before.at_s
     return HostSecond(
         at_s=now.at_s,
@@ -329,6 +329,6 @@ def cpu_second(before: host.MachineCpu, after: host.MachineCpu, *, at_s: float) 
         at_s=at_s,
         user=user / total,
         system=system / total,
-        iowait=max(iowait, 0.0) / total,  # the kernel's count may step back
+        iowait=max(iowait, 0.0) / total,  # the kernel's count may go backwards
         idle=idle / total,
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Ask the same of a table and of its index: what one has and the other has not is lost.
+"""Compare a table with its index: a row that only one of them has is lost.
 
-The planner answers a count from whatever is smallest, so each question is put with every
-other kind of scan switched off.
+The planner answers a count from whatever is smallest, so each query runs with all other kinds of
+scan switched off.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ _SCANS = ("seqscan", "indexscan", "indexonlyscan", "bitmapscan")
 def missing_in_index(
     connection: psycopg.Connection, table: sql.Composable, *, column: str, needed: str
 ) -> int:
-    """Return how many rows of a table a scan of the index on a column does not find.
+    """Return how many rows of a table an index scan on a column does not find.
 
-    The column is never below zero, and "needed" is one that no index has, so that the row
-    itself is read.  It needs a transaction.
+    The column is never negative, and "needed" is in no index, so that the row itself is read.  This
+    needs a transaction.
     """
     query = sql.SQL("SELECT count({needed}) FROM {table} WHERE {column} >= 0").format(
         needed=sql.Identifier(needed), table=table, column=sql.Identifier(column)

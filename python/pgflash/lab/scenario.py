@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """A scenario is data: a TOML file beside this module, or one that the user names.
 
-It holds parameters (numbers that may be set), presets (parameters for an occasion),
-settings (PostgreSQL's, the same for every approach) and approaches.  What it holds is
-checked when it is read: an unknown key, a wrong type or a number out of range is an
-error that names the key, never a surprise ten minutes later.
+It contains parameters (numbers that may be set), presets (parameters for an occasion), settings
+(PostgreSQL's, the same for every approach) and approaches.  It is checked when it is read: an
+unknown key, a wrong type or a number out of range is an error that names the key, never a surprise
+ten minutes later.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*")
 ROLES = ("array", "flash")
 CACHE_FILES_MAX = 2
 
-#: Settings that the lab decides, by approach; a scenario may not name them.
+#: Settings that the lab sets by approach; a scenario must not name them.
 RESERVED_SETTINGS = ("pgflash.", "shared_preload_libraries", "shared_buffers", "data_directory")
 
 
@@ -57,13 +57,13 @@ class Scenario:
         return WORKLOADS[self.load]
 
     def parameters_of(self, approach: Approach) -> Parameters:
-        """Return the parameters with the approach's changes; of the workload's own class."""
+        """Return the parameters with the approach's changes, in the workload's own class."""
         return _changed(self.parameters, approach.changes)
 
     def order(self) -> list[tuple[Approach, int]]:
-        """Return approaches with their repeat: A B C, then C B A, and so on.
+        """Return the approaches with their repeats: A B C, then C B A, and so on.
 
-        A machine that slowly changes thus favours no approach.
+        So a machine that slowly changes favours no approach.
         """
         rounds: list[tuple[Approach, int]] = []
         for repeat in range(1, self.parameters.repeats + 1):
@@ -74,7 +74,7 @@ class Scenario:
 
 
 def scenario_names() -> list[str]:
-    """Return the names of the scenarios that pgflash brings."""
+    """Return the names of pgflash's own scenarios."""
     folder = resources.files("pgflash.lab") / "scenarios"
     return sorted(one.name.removesuffix(".toml") for one in folder.iterdir() if _is_toml(one.name))
 
@@ -89,7 +89,7 @@ def load_scenario(
 def parse_scenario(
     text: str, *, source: str, preset: str = "", changes: Mapping[str, str] | None = None
 ) -> Scenario:
-    """Return the scenario that a TOML text describes; source names it in errors."""
+    """Return the scenario that a TOML text describes; SOURCE names it in errors."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -148,7 +148,7 @@ def parse_changes(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def _text_of(name: str) -> str:
-    """Return the text of a scenario of ours, or of a file."""
+    """Return the text of one of our scenarios, or of a file."""
     if name.endswith(".toml"):
         try:
             return Path(name).read_text()
@@ -187,7 +187,7 @@ def _table(data: Mapping[str, Any], key: str, source: str) -> dict[str, Any]:
 def _parameters(
     kind: type[Parameters], values: dict[str, Any], changes: Mapping[str, str], source: str
 ) -> Parameters:
-    """Check names and types; what comes from the command line is text."""
+    """Check names and types; values from the command line are text."""
     known = {one.name for one in dataclasses.fields(kind)}
     _refuse_unknown(values, known, source)
     _refuse_unknown(changes, known, source)
@@ -202,7 +202,7 @@ def _changed(parameters: Parameters, changes: Mapping[str, str]) -> Parameters:
 
 
 def _check_changes(parameters: Parameters, approach: Approach, source: str) -> None:
-    """Refuse what an approach may not change, or not so."""
+    """Refuse changes that an approach must not make, or not in this form."""
     where = f"{source}, approach {approach.name}"
     fixed = {"approaches", "repeats", "seed", "time_limit_s", "repeat_polluted_until_s"}
     known = {one.name for one in dataclasses.fields(parameters)} - fixed
@@ -213,7 +213,7 @@ def _check_changes(parameters: Parameters, approach: Approach, source: str) -> N
 
 @contextlib.contextmanager
 def _named(source: str) -> Iterator[None]:
-    """Say in an error about parameters where they stand."""
+    """Add, to an error about parameters, where they are."""
     try:
         yield
     except ScenarioError as error:
@@ -226,7 +226,7 @@ def _named(source: str) -> Iterator[None]:
 
 
 def _plain(message: str) -> str:
-    """Turn msgspec's place ($.clients) into a parameter's name."""
+    """Turn msgspec's path ($.clients) into a parameter's name."""
     return re.sub(r" - at `\$\.?([^`]*)`", r" for \1", message)
 
 
@@ -280,7 +280,7 @@ def _with_texts(tables: object) -> object:
 
 
 def _check_approach(approach: Approach) -> None:
-    """Refuse an approach that names no device, or more cache files than there can be."""
+    """Refuse an approach with an unknown device or too many cache files."""
     for what in ("data", "wal", "temp", "archive"):
         role = getattr(approach, what)
         if role not in ROLES and (role or what in ("data", "wal")):
@@ -296,7 +296,7 @@ def _check_approach(approach: Approach) -> None:
 
 
 def _chosen(approaches: tuple[Approach, ...], names: str) -> tuple[Approach, ...]:
-    """Return the approaches that were asked for, in the scenario's order."""
+    """Return the requested approaches, in the scenario's order."""
     if not names:
         return approaches
     wanted = [name.strip() for name in names.split(",")]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Run every scenario, one after the other, as one thing that can be gone on with.
+"""Run every scenario, one after the other, as a series that can be continued.
 
-A series is a small file that says what was ordered; its runs are ordinary ones whose ids
-begin with the series' own.  Going on means: leave out the runs that have come to their
-end, go on with the one that has not, make the others.  A scenario that fails is named at
-the end and does not keep the others from running; an interrupt ends them all.
+A series is a small file that says what was ordered; its runs are ordinary ones whose ids begin with
+the series' own.  To continue a series, we skip the runs that are finished, continue the unfinished
+one, and make the others.  A scenario that fails is named at the end and does not stop the others
+from running; an interrupt ends them all.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from pgflash.lab.scenario import Scenario, load_scenario, scenario_names
 from pgflash.lab.store import REPORT_FILE, RUN_FILE, Store, write_file
 from pgflash.model.run import Run
 
-#: The preset for a series that is to end within the hour.
+#: The preset for a series that is to end within an hour.
 PRESET = "quick"
 
 
@@ -42,7 +42,7 @@ class Ended:
 
 
 def load_all(preset: str, changes: Mapping[str, str]) -> list[Scenario]:
-    """Return every scenario of ours; without a preset in PRESET, where it has that."""
+    """Return all our scenarios; the default preset is PRESET, for scenarios that have it."""
     chosen = []
     for name in scenario_names():
         quick = PRESET if PRESET in load_scenario(name).presets else ""
@@ -51,7 +51,7 @@ def load_all(preset: str, changes: Mapping[str, str]) -> list[Scenario]:
 
 
 def load_again(store: Store, name: str) -> list[Scenario]:
-    """Return the scenarios as a series ordered them; name is its id or "latest"."""
+    """Return the scenarios as a series ordered them; NAME is its id or "latest"."""
     return [
         load_scenario(one, preset=ordered["preset"], changes=ordered["parameters"])
         for one, ordered in _read(_find(store, name))["scenarios"].items()
@@ -61,7 +61,7 @@ def load_again(store: Store, name: str) -> list[Scenario]:
 def run_series(
     orders: Sequence[Order], listener: Listener, *, store: Store, resume: str = ""
 ) -> list[Ended]:
-    """Run the orders in their order; resume names a series to go on with, or "latest"."""
+    """Run the orders in sequence; RESUME names a series to continue, or "latest"."""
     for order in orders:
         require_extension(order)
     what = _described(orders)
@@ -92,7 +92,7 @@ def run_series(
 
 
 def _go_on(order: Order, run_id: str, listener: Listener) -> Run:
-    """Return the run of a series if it has ended; go on with it, or begin it."""
+    """Return a run of a series if it has ended; otherwise continue it or begin it."""
     stored = None
     if (order.store.folder(run_id) / RUN_FILE).is_file():
         stored = order.store.read(run_id)
@@ -103,7 +103,7 @@ def _go_on(order: Order, run_id: str, listener: Listener) -> Run:
 
 
 class _Onward:
-    """Passes on what one scenario tells, with the time that those after it will take."""
+    """Passes on one scenario's messages, adding the time that later scenarios will take."""
 
     def __init__(self, listener: Listener, *, title: str, later_s: float) -> None:
         self._listener = listener
@@ -126,7 +126,7 @@ def _expected_s(scenario: Scenario) -> float:
 
 
 def _described(orders: Sequence[Order]) -> dict[str, Any]:
-    """Return what makes two series the same, as JSON has it."""
+    """Return, as JSON, the values that identify a series."""
     return {
         "postgres_version": orders[0].install.version,
         "devices": [str(one) for one in orders[0].real or ()],
@@ -141,7 +141,7 @@ def _described(orders: Sequence[Order]) -> dict[str, Any]:
 
 
 def _read(series: Path) -> dict[str, Any]:
-    """Return what a series was ordered as."""
+    """Return what a series had ordered."""
     try:
         found: dict[str, Any] = json.loads(series.read_text())
         return found

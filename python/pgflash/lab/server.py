@@ -5,18 +5,18 @@
         server.start()
         with server.connect() as connection: ...
 
-One base folder holds everything: data/ (the cluster), server.log, sock/ (the only way
-in: no TCP, trust authentication behind a folder only the owner may enter).
+One base folder contains everything: data/ (the cluster), server.log, sock/ (the only way in: no
+TCP, trust authentication behind a folder that only the owner may enter).
 
-**Who it runs as**: the driver's user, or another one if that is root (account.py).
+**Which user it runs as**: the driver's, or another one if that is root (account.py).
 
-**How it dies.**  stop() escalates from the asked mode to SIGKILL of the postmaster's own
-children.  If the driver is killed, the kernel sends the postmaster SIGQUIT, which is an
-immediate shutdown (processes.py).  A server that an earlier driver left on the same base
-is stopped before ours starts.
+**How it ends.** stop() escalates from the requested mode to SIGKILL of the postmaster's own
+children.  If the driver is killed, the kernel sends the postmaster SIGQUIT, which is an immediate
+shutdown (processes.py).  A server that an earlier driver left on the same base is stopped before
+ours starts.
 
-**Settings** live in data/pgflash.conf, rewritten before every start, so that a restored
-snapshot runs with the settings of this server and not with those it was taken under.
+**Settings** are in data/pgflash.conf, rewritten before every start, so that a restored snapshot
+runs with the settings of this server and not with those under which it was taken.
 """
 
 import atexit
@@ -54,8 +54,8 @@ StopMode = Literal["smart", "fast", "immediate"]
 
 START_WAIT_S = 120.0
 STOP_WAIT_S = 60.0
-#: How long an immediate stop may take, and orphans to notice that their postmaster died.
-#: The postmaster itself gives its children 5 s before it sends SIGKILL.
+#: How long an immediate stop may take, and how long orphans may take to notice that their
+#: postmaster has died. The postmaster itself gives its children 5 s before it sends SIGKILL.
 IMMEDIATE_WAIT_S = 15.0
 #: Longest path of a Unix socket, without the final zero byte (sun_path is 108 bytes).
 SOCKET_PATH_BYTES_MAX = 107
@@ -77,7 +77,7 @@ class Server:
     def __init__(
         self, *, install: PgInstall, base: Path, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Describe a server; create() and open() are the ways to get one."""
+        """Describe a server; use create() or open() to get one."""
         self.install = reachable_install(install)
         self.base = reachable_dir(base)
         self.data = self.base / "data"
@@ -98,7 +98,7 @@ class Server:
         settings: Mapping[str, str] | None = None,
         initdb_args: Sequence[str] = (),
     ) -> "Server":
-        """Make a new cluster in BASE, where an earlier run's remains are cleared away."""
+        """Make a new cluster in BASE, clearing an earlier run's remains away."""
         server = cls(install=install, base=base, settings=settings)
         server.stop_leftover()
         remove_data(server.data)
@@ -141,8 +141,8 @@ class Server:
     ) -> None:
         """Start the server and wait until it answers.
 
-        EXTRA_ENV is for the server alone; an LD_PRELOAD in it is not seen by the programs
-        that lead to the server, and libraries its user cannot reach are copied.
+        EXTRA_ENV is for the server alone; the programs that start the server do not see an
+        LD_PRELOAD in it, and libraries that its user cannot reach are copied.
         """
         if self.running:
             raise ServerError(f"the server in {self.base} is running already")
@@ -186,20 +186,20 @@ class Server:
             raise
 
     def stop(self, mode: StopMode = "fast", *, wait_s: float = STOP_WAIT_S) -> None:
-        """Stop the server, harder and harder until it and its children are gone."""
+        """Stop the server, using harder means until it and its children are gone."""
         postmaster = self._postmaster
         if postmaster is not None:
             steps = list(_SIGNALS)
             for step in steps[steps.index(mode) :]:
                 if postmaster.poll() is None:
                     postmaster.send_signal(_SIGNALS[step])
-                    # A timeout is answered by the next, harder step.
+                    # The answer to a timeout is the next, harder step.
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         postmaster.wait(IMMEDIATE_WAIT_S if step == "immediate" else wait_s)
             if postmaster.poll() is None:
                 postmaster.kill()
                 postmaster.wait()
-            # None is left, unless the postmaster was killed, by us or before.
+            # There is none, unless the postmaster was killed, by us or before.
             self._reap_orphans()
         self._forget()
 
@@ -209,7 +209,7 @@ class Server:
         self.start(extra_env)
 
     def kill_postmaster(self) -> None:
-        """Kill the postmaster as a crash would, and wait until all its children are gone."""
+        """Kill the postmaster as in a crash, and wait until all its children are gone."""
         if self._postmaster is None or not self.running:
             raise ServerError("there is no running server to kill")
         self._postmaster.kill()
@@ -218,10 +218,10 @@ class Server:
         self._forget()
 
     def stop_leftover(self) -> bool:
-        """Stop what an interrupted driver left running on this base; say if there was any.
+        """Stop a server that an interrupted driver left running on this base; say if there was one.
 
-        The pid file is not asked: it outlives its server, and its number may belong to
-        somebody else by now.
+        The pid file is not used: it outlives its server, and its number may belong to another
+        process by now.
         """
         leftover = servers_in(self.data)
         if not leftover:
@@ -232,7 +232,7 @@ class Server:
         self._reap_orphans()
         return True
 
-    # ---- what it is
+    # ---- its state
 
     @property
     def running(self) -> bool:
@@ -279,7 +279,7 @@ class Server:
         return dict(self._settings)
 
     def configure(self, settings: Mapping[str, str | None]) -> None:
-        """Change settings for the next start or reload(); None takes one back."""
+        """Change settings for the next start or reload(); None resets one."""
         for name, value in settings.items():
             if value is None:
                 self._settings.pop(name, None)
@@ -319,7 +319,7 @@ class Server:
     ) -> subprocess.CompletedProcess[str]:
         """Run a program of the installation (or any, by path) as the server's user.
 
-        PGHOST, PGPORT and PGUSER lead to this server.
+        PGHOST, PGPORT and PGUSER refer to this server.
         """
         process = self.popen(
             argv,
@@ -383,7 +383,7 @@ class Server:
     def snapshot(self, dest: Path) -> None:
         """Copy the stopped cluster to DEST, replacing what is there.
 
-        The WAL is copied with it wherever it lives.
+        The WAL is copied along, wherever it is.
         """
         self._require_stopped("take a snapshot of")
         if any((self.data / "pg_tblspc").iterdir()):
@@ -399,9 +399,9 @@ class Server:
             self._copy_tree(wal.resolve(), dest / "data" / "pg_wal")
 
     def restore(self, src: Path, *, wal_dir: Path | None = None) -> None:
-        """Put the snapshot SRC in place of the stopped cluster; the log starts anew.
+        """Replace the stopped cluster by the snapshot SRC; the log starts anew.
 
-        With WAL_DIR the WAL lives there, and its former content is gone.
+        With WAL_DIR the WAL is put there, and that folder's former content is removed.
         """
         self._require_stopped("restore")
         remove_data(self.data)
@@ -419,8 +419,8 @@ class Server:
     def _reap_orphans(self) -> None:
         """Wait until processes without a postmaster have noticed, then kill the rest.
 
-        They notice by themselves, unless they are stopped or stuck.  One may be born while
-        we look, of a postmaster that is just dying, so we look until there is none.
+        They notice by themselves, unless they are stopped or stuck.  A dying postmaster may start
+        another one while we look, so we look until there is none.
         """
         if wait_until(lambda: not servers_in(self.data), IMMEDIATE_WAIT_S, every_s=_POLL_S):
             return
@@ -455,7 +455,7 @@ class Server:
             os.chown(own, self.account.uid, self.account.gid)
 
     def _wait_until_ready(self, wait_s: float) -> None:
-        """Wait until the pid file says ready, then connect once to see that it is true."""
+        """Wait until the pid file says ready, then connect once to confirm it."""
         assert self._postmaster is not None
         deadline = time.monotonic() + wait_s
         while not self._says_ready():
@@ -479,7 +479,7 @@ class Server:
             ) from error
 
     def _says_ready(self) -> bool:
-        """Read the status line of postmaster.pid: the eighth, of our own postmaster."""
+        """Read the status line of our own postmaster's postmaster.pid: the eighth line."""
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
         except OSError:
@@ -499,7 +499,7 @@ class Server:
             self._socket_dir = None
 
 
-# ---- servers that run when the driver ends
+# ---- servers still running when the driver ends
 
 _running: set[Server] = set()
 
@@ -511,7 +511,7 @@ def _stop_all() -> None:
 
 
 def _clean_environment(install: PgInstall) -> dict[str, str]:
-    """Return a small environment: nothing of the caller's may change what a server does."""
+    """Return a small environment: no variable of the caller may affect a server."""
     return {
         "PATH": f"{install.bindir}:/usr/local/bin:/usr/bin:/bin",
         "LC_ALL": "C",
@@ -528,7 +528,7 @@ def _options(settings: Mapping[str, str]) -> list[str]:
 
 
 def _quoted(value: str) -> str:
-    """Quote a value as postgresql.conf wants it."""
+    """Quote a value for postgresql.conf."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 

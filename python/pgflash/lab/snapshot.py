@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """A loaded database, kept for the next run.
 
-Loading takes longer than measuring, so the cluster is kept stopped in out/cache, in a
-folder named by everything that it depends on: PostgreSQL's version, the workload's size
-and seed, and the code that loads it.  It is complete or absent (made under another name
-and renamed), and made by one process at a time.
+Loading takes longer than measuring, so the stopped cluster is kept in out/cache, in a folder named
+by everything that it depends on: PostgreSQL's version, the workload's size and seed, and the code
+that loads it.  It is complete or absent (made under another name and renamed), and made by one
+process at a time.
 
 Its WAL is trimmed to a few segments, so that restoring it copies the data and little else.
 """
@@ -21,7 +21,7 @@ from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from pgflash.lab.workload import DATABASE, P, Tell, Workload
 
-#: Changes whenever this module makes the cluster in another way.
+#: Changes whenever this module makes the cluster differently.
 FORMAT = 2
 
 _SIZE = """
@@ -32,7 +32,7 @@ select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint
 
 _MANIFEST = "manifest.json"
 
-#: Nothing is to be kept if loading is interrupted, so nothing need be safe meanwhile.
+#: If loading is interrupted, nothing is kept, so nothing need be safe meanwhile.
 _LOAD_SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -45,7 +45,7 @@ _LOAD_SETTINGS = {
     "maintenance_work_mem": "256MB",
     "autovacuum": "off",
 }
-#: Under these a checkpoint keeps no segments for later.
+#: With these, a checkpoint keeps no segments for later.
 _TRIM_SETTINGS = {"max_wal_size": "32MB", "min_wal_size": "32MB"}
 
 
@@ -58,7 +58,7 @@ class Snapshot:
 
 
 def snapshot_key(install: PgInstall, workload: Workload[P], parameters: P) -> str:
-    """Return a name for a loaded database that changes with all it depends on."""
+    """Return a name for a loaded database that changes with everything it depends on."""
     return f"{workload.name}-{install.version}-{FORMAT}-{workload.key(parameters)}"
 
 
@@ -81,7 +81,7 @@ def make_snapshot(
     work: Path,
     tell: Tell,
 ) -> Snapshot:
-    """Load the database, check it, stop it and keep it; wait if another run is at it."""
+    """Load the database, check it, stop it and keep it; wait if another run is doing so."""
     with _lock(cache, key):
         found = find_snapshot(cache, key)
         if found is not None:
@@ -128,7 +128,7 @@ def _load(server: Server, workload: Workload[P], parameters: P, tell: Tell) -> i
 
 @contextlib.contextmanager
 def _lock(cache: Path, key: str) -> Iterator[None]:
-    """Let one process at a time make a database."""
+    """Let only one process at a time make a database."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f"{key}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -108,14 +108,14 @@ def read_run(path: Path) -> Run:
 
 
 def state_of(run: Run) -> str:
-    """Say whether a run has come to its end; one that was killed has none."""
+    """Say whether a run has come to its end; a killed run has none."""
     if run.stopped:
         return f"stopped: {run.stopped}"
     return "finished" if run.ended_at else "not finished"
 
 
 def make_folder(folder: Path) -> None:
-    """Make a run's folder, so that one that cannot be made is known before the run."""
+    """Make a run's folder early, so that a failure to do so is known before the run."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".probe.{os.getpid()}"
@@ -128,27 +128,27 @@ def make_folder(folder: Path) -> None:
 
 
 def write_run(folder: Path, run: Run) -> None:
-    """Write the run as far as it got."""
+    """Write the run as far as it has come."""
     write_file(folder / RUN_FILE, run_to_json(run))
 
 
 def attempt_name(place: int, approach: str) -> str:
-    """Return what the files of a run's attempt are called, by its place among all (from 0)."""
+    """Return the name of the files of a run's attempt, from its position among all (from 0)."""
     return f"{place + 1:02}-{approach}"
 
 
 def write_period(folder: Path, name: str, report: AwrReport) -> None:
-    """Write what the server itself counted in one attempt."""
+    """Write the server's own report on one attempt."""
     write_file(period_file(folder, name), report_to_json(report).encode())
 
 
 def period_file(folder: Path, name: str) -> Path:
-    """Return the file of what the server itself counted in one attempt."""
+    """Return the file of the server's own report on one attempt."""
     return folder / f"awr-{name}.json"
 
 
 def periods_of(folder: Path, run: Run) -> dict[str, AwrReport]:
-    """Return the report on each approach's middle attempt, where there is one."""
+    """Return the report on each approach's middle attempt, if there is one."""
     found = {}
     for summary in summarize(run):
         place = next(i for i, one in enumerate(run.attempts) if one is summary.middle)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the lab asks of a workload, and what it does for it.
+"""What the lab requires of a workload, and what it does for it.
 
-A workload knows how to load its database, how to put load on a server and how to tell
-that the database is still right; the lab knows everything else.  One attempt goes:
+A workload can load its database, put load on a server and check that the database is still right;
+the lab does everything else.  An attempt consists of these steps:
 
     restore the loaded database (made once by load(), found again by key())
     start the server with settings(), delays off; make a tablespace on each other device
@@ -14,8 +14,8 @@ that the database is still right; the lab knows everything else.  One attempt go
     check()         of what is in the database now
     stop
 
-The database is named DATABASE and everything of a workload is in the schema of its name.
-A workload prints nothing; it says what it does by tell().
+The database is named DATABASE, and everything of a workload is in the schema of its name.  A
+workload prints nothing; it reports its progress with tell().
 """
 
 import hashlib
@@ -36,7 +36,7 @@ DATABASE = "lab"
 
 P = TypeVar("P", bound=Parameters)
 
-#: Hears what is being done, for the line that shows progress.
+#: Receives what is being done, for the progress line.
 Tell = Callable[[str], None]
 
 
@@ -45,45 +45,45 @@ class MeasureError(PgflashError):
 
 
 class InconsistentError(PgflashError):
-    """The database is not what the workload must have left."""
+    """The database is not in the state in which the workload must have left it."""
 
 
 class Observer:
-    """What the lab wants to know while a load runs; every method may be called by any workload.
+    """What the lab wants to know during a load; any workload may call every method.
 
-    All are called from the thread that called measure().
+    All methods are called from the thread that called measure().
     """
 
     def measuring_began(self) -> None:
         """Hear that the ramp-up is over: the figures count from here."""
 
     def second(self, at_s: float, tps: float, latency_ms: float) -> None:
-        """Hear about a second that passed; at_s counts from where the figures do."""
+        """Hear of a second that has passed; AT_S counts from the start of the figures."""
 
     def measuring_ended(self) -> None:
         """Hear that every client has ended.
 
-        The workload calls this once, before it reads results or asks the database anything:
-        what it does afterwards is no part of what is measured.
+        The workload calls this once, before it reads results or queries the database: what it does
+        afterwards is not part of the measurement.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context(Generic[P]):
-    """Where an attempt takes place."""
+    """The surroundings of an attempt."""
 
     install: PgInstall
     server: Server
-    #: Of DATABASE, as superuser.
+    #: To DATABASE, as superuser.
     conninfo: str
     #: The scenario's, with the approach's changes.
     parameters: P
     approach: Approach
     #: An empty folder for the driver's files, removed by the lab.
     workdir: Path
-    #: The tablespace of each device, by role: pg_default for that of the data.
+    #: The tablespace of each device, by role: pg_default for the data's own.
     tablespaces: Mapping[str, str]
-    #: The folder that WAL goes to, on the approach's device; None: nothing is archived.
+    #: The folder that WAL is archived to, on the approach's device; None: nothing is archived.
     archive: Path | None
     #: From 1; random draws depend on it and on the parameter seed, not on the approach.
     repeat: int
@@ -92,16 +92,16 @@ class Context(Generic[P]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a workload measured; the lab adds what it saw itself.
+    """What a workload measured; the lab adds what it has observed itself.
 
     A transaction is whatever the workload counts: a query, an operation, a loaded batch.
     """
 
     started_at: str  # ISO 8601, UTC
-    #: The window that the figures below are about.
+    #: The window to which the figures below refer.
     measured_s: float
     transactions: int
-    #: With the ramp-up before the window.
+    #: Including the ramp-up before the window.
     transactions_all: int
     tpm: float
     latency: Latency
@@ -111,7 +111,7 @@ class Figures:
     seconds: tuple[Second, ...] = ()
     #: CPU seconds of the load's clients, from its first second on.
     driver_cpu_s: float = 0.0
-    #: Of work that is done when it is done; 0 where the time was given.
+    #: How long work of a fixed amount took; 0 if the time was fixed.
     duration_s: float = 0.0
     steps: tuple[Step, ...] = ()
     facts: dict[str, float] = field(default_factory=dict)
@@ -126,13 +126,13 @@ class Workload(Protocol[P]):
 
     @property
     def parameters(self) -> type[P]:
-        """Return the class of its parameters: the common ones and its own, checked."""
+        """Return the class of its parameters, common and own ones, which checks them."""
 
     def key(self, parameters: P) -> str:
         """Return what the loaded database depends on, as part of a file name.
 
-        That is its size, its seed and the code that makes it (see sources_key()), not the
-        PostgreSQL that it is loaded into.
+        This is its size, its seed and the code that makes it (see sources_key()), but not the
+        PostgreSQL into which it is loaded.
         """
 
     def database_bytes(self, parameters: P) -> int:
@@ -147,9 +147,9 @@ class Workload(Protocol[P]):
     def settings(
         self, parameters: P, approach: Approach, *, archive: Path | None
     ) -> Mapping[str, str]:
-        """Return PostgreSQL settings that an attempt needs beside the scenario's.
+        """Return PostgreSQL settings that an attempt needs in addition to the scenario's.
 
-        archive is the folder of the context.
+        ARCHIVE is the folder of the context.
         """
 
     def ramp_up_s(self, parameters: P) -> float:
@@ -162,17 +162,17 @@ class Workload(Protocol[P]):
         """Return about how long measure() takes."""
 
     def prepare(self, context: Context[P]) -> None:
-        """Do what comes before measuring: the warm-up, with the devices' delays off."""
+        """Do what precedes measuring: the warm-up, with the devices' delays off."""
 
     def measure(self, context: Context[P], observer: Observer) -> Figures:
         """Run the load and measure it."""
 
     def check(self, conninfo: str, parameters: P) -> tuple[str, ...]:
-        """Return what was checked and held; raise InconsistentError if something does not."""
+        """Return the conditions that were checked; raise InconsistentError if one does not hold."""
 
 
 def sources_key(package: str, names: Sequence[str]) -> str:
-    """Return a short name for the content of a package's files; folders stand for all they hold."""
+    """Return a short digest of a package's files; a folder stands for all of its files."""
     digest = hashlib.sha256()
     for name in names:
         one = resources.files(package) / name

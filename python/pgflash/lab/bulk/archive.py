@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Two copies of every segment: the archive, and a second recovery area made from it.
 
-Paper 003's recovery area takes the archived redo and the flashback log, about as many bytes
-again.  PostgreSQL has no flashback log; what is written twice here is a second copy, made
-from the first, as by one that ships an archive elsewhere.  Each copy is complete or absent
-under its name: it is synced under another and renamed.
+Paper 003's recovery area takes the archived redo and the flashback log, about as many bytes again.
+PostgreSQL has no flashback log; the second write here is a second copy, made from the first, as by
+a program that ships an archive elsewhere.  Under its final name each copy is complete or absent: it
+is synced under another name and renamed.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ def archive_command(folder: Path) -> str:
 
 
 def missing_copies(folder: Path) -> set[str]:
-    """Return the segments that one of the folders has and the other has not."""
+    """Return the segments that one of the folders has and the other lacks."""
     first, second = ({one.name for one in (folder / name).glob("*")} for name in COPIES)
     return {name for name in first ^ second if not name.endswith(".part")}
 
@@ -35,5 +35,5 @@ def _copy(source: str, into: str) -> list[str]:
 
 
 def _quoted(folder: Path) -> str:
-    """Return a folder as the shell and archive_command's own percent signs need it."""
+    """Quote a folder for the shell and for archive_command's own percent signs."""
     return "'" + str(folder).replace("'", "'\\''").replace("%", "%%") + "'"

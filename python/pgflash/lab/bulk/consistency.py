@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Check that each batch is there, whole, and nothing else is.
+"""Check that each batch is there and whole, and that nothing else is there.
 
-A batch that was acknowledged and is not in the ledger is the driver's to find; a row that
-is missing, doubled or stale breaks one of the conditions here.
+The driver detects an acknowledged batch that is missing from the ledger; a row that is missing,
+duplicated or stale violates one of the conditions here.
 """
 
 import psycopg
@@ -11,7 +11,7 @@ from psycopg import sql
 from pgflash.lab.scans import missing_in_index
 from pgflash.lab.workload import InconsistentError
 
-#: Full joins, so that a batch without rows and rows without a batch both count.
+#: Full joins, so that a batch without rows counts as well as rows without a batch.
 CONDITIONS = {
     "each batch has its sales": """
         SELECT count(*) FROM load.ledger
@@ -37,7 +37,7 @@ INDEXES = ("id", "account")
 
 
 def check(conninfo: str) -> tuple[str, ...]:
-    """Return the conditions, all of which hold; raise if one does not."""
+    """Return the conditions if all hold, otherwise raise."""
     held = []
     with psycopg.connect(conninfo, application_name="pgflash load check") as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

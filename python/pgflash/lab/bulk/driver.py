@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
 """Load batches, or scan, with several clients, and measure it.
 
-Each client is a thread with a connection of its own; the threads' time goes into libpq,
-which runs without Python's lock.  Rows are made before the clock starts: a client only
-sends them.  The load is over when the last batch is acknowledged.
+Each client is a thread with a connection of its own; the threads spend their time in libpq, which
+runs without Python's lock.  Rows are made before the clock starts: a client only sends them.  The
+load is over when the last batch is acknowledged.
 
-Interrupting: whatever ends the run early cancels what the clients' sessions do and waits
-for the threads; their transactions roll back.
+Interrupting: whatever ends the run early cancels the clients' statements and waits for the threads;
+their transactions roll back.
 """
 
 import contextlib
@@ -27,16 +27,16 @@ _SALE = "COPY load.sale (account, amount, note) FROM STDIN"
 _AUDIT = "COPY load.audit (amount, note) FROM STDIN"
 _SCAN = "SELECT count(*), sum(amount) FROM load.sale"
 
-#: Bytes of a note, which make a row as long as ROW_BYTES says.
+#: Bytes of a note: they make a row ROW_BYTES long.
 NOTE_BYTES = 288
 
-#: Between two looks at how far the clients are.
+#: Interval between two looks at the clients' progress.
 _LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """The rows of a batch, ready to be sent, and what the ledger says of them."""
+    """The rows of a batch, ready to be sent, and their entry in the ledger."""
 
     sales: bytes
     audits: bytes
@@ -50,7 +50,7 @@ def make_blocks(config: BulkConfig, *, count: int = BLOCKS) -> tuple[Block, ...]
 
 
 def run(conninfo: str, config: BulkConfig, observer: Observer | None = None) -> BulkResult:
-    """Load all batches, or scan for the given time, and return what came out."""
+    """Load all batches, or scan for the given time, and return the result."""
     observer = observer or Observer()
     crew = _Crew(conninfo, config)
     with crew:
@@ -91,7 +91,7 @@ def _block(config: BulkConfig, random: Random) -> Block:
 
 
 class _Crew:
-    """The clients of a run, their sessions, and what they have done."""
+    """The clients of a run, their sessions, and their results."""
 
     def __init__(self, conninfo: str, config: BulkConfig) -> None:
         self.done: list[Batch] = []
@@ -127,7 +127,7 @@ class _Crew:
         self._stop.set()
         if any(thread.is_alive() for thread in self._threads):
             for connection in self._connections:
-                # A server that has ended cancels nothing, and its clients end by themselves.
+                # A server that has ended has nothing to cancel, and its clients end by themselves.
                 with contextlib.suppress(psycopg.Error):
                     connection.cancel()
         for thread in self._threads:
@@ -135,7 +135,7 @@ class _Crew:
         self._close()
 
     def work(self, observer: Observer) -> None:
-        """Let all clients work until there is nothing left to do, or an error."""
+        """Let all clients work until nothing is left to do, or until an error."""
         self._began = time.monotonic()
         for connection in self._connections:
             thread = threading.Thread(target=self._client, args=(connection,), daemon=True)
@@ -156,7 +156,7 @@ class _Crew:
             return [batch for batch in self.done if batch.ended_s >= at_s]
 
     def _client(self, connection: psycopg.Connection) -> None:
-        """Do one operation after the other."""
+        """Do one operation after another."""
         cpu_s = time.thread_time()
         try:
             while (number := self._take()) is not None:
@@ -212,7 +212,7 @@ class _Crew:
         return config.batch_rows, waited_s
 
     def _await_archiver(self, connection: psycopg.Connection) -> float:
-        """Wait until few enough segments are left to archive; return how long that took."""
+        """Wait until few enough segments wait for the archiver; return how long that took."""
         if self._config.unarchived_max == 0:
             return 0.0
         row = connection.execute(
@@ -233,13 +233,13 @@ class _Crew:
 
 
 def _tell(observer: Observer, at_s: float, batches: Sequence[Batch]) -> None:
-    """Tell the observer about a second that passed."""
+    """Tell the observer about a second that has passed."""
     mean_s = sum(batch.elapsed_s for batch in batches) / len(batches) if batches else 0.0
     observer.second(at_s, float(len(batches)), 1000 * mean_s)
 
 
 def _require_in_ledger(conninfo: str, acknowledged: list[int]) -> None:
-    """Raise if a batch that was acknowledged is not in the database, or one too many is."""
+    """Raise if the database lacks an acknowledged batch or has one too many."""
     with psycopg.connect(conninfo, application_name="pgflash load") as connection:
         rows = connection.execute("SELECT batch FROM load.ledger WHERE batch > 0").fetchall()
     found = {int(row[0]) for row in rows}

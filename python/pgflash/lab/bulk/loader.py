@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Make the schema and the rows that are there before a load: batch 0."""
+"""Make the schema and the rows that exist before a load: batch 0."""
 
 from importlib import resources
 

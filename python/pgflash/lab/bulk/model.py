@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is asked of the load workload, and what comes out."""
+"""The input of the load workload and its result."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ from pgflash.errors import PgflashError, UsageError
 #: Each phase, and what one operation of it is.
 PHASES = {"write": "a batch of rows, committed", "read": "a scan of the hot table"}
 
-#: A row of either table with its head, in a full page.
+#: A row of either table with its header, in a full page.
 ROW_BYTES = 360
-#: Rows of a batch: so many times more go to the hot table than to the other.
+#: A batch has this many times more rows for the hot table than for the other.
 SALES_PER_AUDIT = 4
-#: Batches are made of this many different blocks of rows, so that making them is cheap.
+#: Batches are made from this many different blocks of rows, so that making them is cheap.
 BLOCKS = 16
 
 
@@ -22,23 +22,23 @@ class BulkError(PgflashError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkConfig:
-    """Rows that are there before, and a load or scans that follow."""
+    """Rows that exist before, and a load or scans that follow."""
 
-    #: Of the hot table, before the load; what the read phase scans.
+    #: Size of the hot table before the load; the read phase scans it.
     base_mb: int
     seed: int = 1
     phase: str = "write"
     clients: int = 4
-    #: Of both tables together.
+    #: Size of both tables together.
     load_mb: int = 256
     batch_kb: int = 512
     #: A batch waits while more segments than this are not archived; 0: it never waits.
     unarchived_max: int = 4
-    #: Of the read phase.
+    #: Duration of the read phase.
     duration_s: int = 10
 
     def __post_init__(self) -> None:
-        """Refuse what could not be loaded or run."""
+        """Refuse values that could not be loaded or run."""
         if self.phase not in PHASES:
             raise UsageError(
                 f'load: there is no phase "{self.phase}"', hint=f"Known: {', '.join(PHASES)}."
@@ -79,24 +79,24 @@ class BulkConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """An operation that was acknowledged; times count from the run's start."""
+    """An acknowledged operation; times count from the run's start."""
 
     number: int
     began_s: float
     ended_s: float
     rows: int
-    #: Of its time, the wait for the archiver.
+    #: The part of its time spent waiting for the archiver.
     waited_s: float = 0.0
 
     @property
     def elapsed_s(self) -> float:
-        """Return how long it took, its wait for the archiver included."""
+        """Return how long it took, including its wait for the archiver."""
         return self.ended_s - self.began_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkResult:
-    """A finished load, or scans for the time that was given."""
+    """A finished load, or scans during the given time."""
 
     config: BulkConfig
     #: ISO 8601, UTC.
@@ -113,5 +113,5 @@ class BulkResult:
 
     @property
     def waited_s(self) -> float:
-        """Return how long clients waited for the archiver, all of them together."""
+        """Return the total time that clients waited for the archiver."""
         return sum(batch.waited_s for batch in self.batches)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """The load workload as the lab sees it.
 
-A transaction is a batch of the write phase or a scan of the read phase.  The write phase is
-done when its last batch is acknowledged: duration_s says when, and steps have its tenths.
-What the archiver still had to do then is a fact, and no part of the duration.
+A transaction is a batch of the write phase or a scan of the read phase.  The write phase is done
+when its last batch is acknowledged: duration_s says when, and steps are its tenths.  What the
+archiver still has to do then is a fact, but not part of the duration.
 """
 
 import time
@@ -23,14 +23,14 @@ from pgflash.lab.parameters import Parameters
 from pgflash.lab.workload import Context, Figures, MeasureError, Observer, Tell, sources_key
 from pgflash.model.run import Approach, Latency, Second, Step
 
-#: Loading, for the time left: a constant part and one for each megabyte.
+#: Loading, to estimate the remaining time: a constant part and one for each megabyte.
 _LOAD_S = 4.0
 _LOAD_MB_S = 0.02
-#: A slow device's rate while everything is on it, for the time left.
+#: A slow device's rate if everything is on it, to estimate the remaining time.
 _WRITE_MB_S = 5.0
 #: The hot table with its indexes.
 _INDEXED = 1.2
-#: When the papers' response time and generator load are taken, and over which part.
+#: When the papers' response time and generator load are measured, and over which part.
 AT_SHARE = 0.4
 AROUND = 0.1
 _STEPS = 10
@@ -40,7 +40,7 @@ _ARCHIVED_WAIT_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkParameters(Parameters):
-    """What is there, what is loaded, and which of the two is measured."""
+    """What exists, what is loaded, and which of the two is measured."""
 
     base_mb: int
     load_mb: int = 256
@@ -52,12 +52,13 @@ class BulkParameters(Parameters):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        # Not super(): a dataclass with slots is not the class that this method was made in.
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
         Parameters.__post_init__(self)
         self.config(archived=True)  # refuses the rest
 
     def config(self, *, archived: bool, repeat: int = 0) -> BulkConfig:
-        """Return the load's configuration; without an archiver there is nobody to wait for."""
+        """Return the load's configuration; without an archiver, it does not wait for one."""
         return BulkConfig(
             base_mb=self.base_mb,
             seed=self.seed * 10_000 + repeat,
@@ -71,13 +72,13 @@ class BulkParameters(Parameters):
 
 
 class BulkWorkload:
-    """A bulk load whose WAL is archived, and scans of what was loaded."""
+    """A bulk load whose WAL is archived, and scans of the loaded data."""
 
     name = "load"
     parameters = BulkParameters
 
     def key(self, parameters: BulkParameters) -> str:
-        """Return what the database depends on: its size and loader."""
+        """Return what determines the database: its size and loader."""
         loader = sources_key("pgflash.lab.bulk", ("loader.py", "model.py", "sql"))
         return f"{parameters.base_mb}mb-{loader}"
 
@@ -91,7 +92,7 @@ class BulkWorkload:
         return _LOAD_S + _LOAD_MB_S * parameters.base_mb
 
     def load(self, conninfo: str, parameters: BulkParameters, tell: Tell) -> None:
-        """Make the rows that are there before."""
+        """Make the rows that exist before the load."""
         load(
             conninfo,
             parameters.config(archived=False),
@@ -115,7 +116,7 @@ class BulkWorkload:
         return 1.0
 
     def expected_s(self, parameters: BulkParameters) -> float:
-        """Return how long the phase takes, if a slow device holds everything."""
+        """Return how long the phase takes if a slow device holds everything."""
         if parameters.phase == "read":
             return parameters.scan_s
         return parameters.load_mb / _WRITE_MB_S
@@ -130,7 +131,7 @@ class BulkWorkload:
                 connection.execute("SELECT pg_stat_reset_shared('archiver')")
 
     def measure(self, context: Context[BulkParameters], observer: Observer) -> Figures:
-        """Load, or scan; then see whether the archiver did its part."""
+        """Load or scan; then check that the archiver has done its part."""
         config = context.parameters.config(
             archived=context.archive is not None, repeat=context.repeat
         )
@@ -142,12 +143,12 @@ class BulkWorkload:
         return figures
 
     def check(self, conninfo: str, parameters: BulkParameters) -> tuple[str, ...]:
-        """Check that each batch is there, whole."""
+        """Check that each batch is there and whole."""
         return check(conninfo)
 
 
 def _archived(context: Context[BulkParameters]) -> dict[str, float]:
-    """Wait for the archiver, and say what it did; raise if a copy failed or is missing."""
+    """Wait for the archiver and return its figures; raise if a copy failed or is missing."""
     assert context.archive is not None
     began_s = time.monotonic()
     with psycopg.connect(context.conninfo, autocommit=True) as connection:
@@ -210,7 +211,7 @@ def _figures(result: BulkResult) -> Figures:
 
 
 def _around(result: BulkResult, share: float) -> Sequence[Batch]:
-    """Return the operations that ended around a share of the whole, one at least."""
+    """Return the operations that ended around a share of the whole, at least one."""
     count = len(result.batches)
     first = int(max(0.0, share - AROUND) * count)
     return result.batches[first : max(first + 1, round((share + AROUND) * count))]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Check that both tables hold what was loaded, and every change since.
+"""Check that both tables contain what was loaded, and every change since.
 
-A page that a cache served stale, or that a device lost, breaks one of the conditions: each
-row says itself what it must hold.
+A stale page from a cache, or one that a device lost, violates one of the conditions: each row
+itself says what it must contain.
 """
 
 import psycopg
@@ -12,7 +12,7 @@ from pgflash.lab.micro.model import Side
 from pgflash.lab.scans import missing_in_index
 from pgflash.lab.workload import InconsistentError
 
-#: What must hold, and by how much it does not; {table} is each table in turn.
+#: What must hold, and how many rows violate it; {table} is each table in turn.
 CONDITIONS = {
     "numbers run from 1 without a gap": (
         "SELECT abs(count(*) - coalesce(max(number), -1)) + abs(coalesce(min(number), 0) - 1)"
@@ -28,7 +28,7 @@ CONDITIONS = {
 
 
 def check(conninfo: str) -> tuple[str, ...]:
-    """Return the conditions, all of which hold; raise if one does not."""
+    """Return the conditions if all hold, otherwise raise."""
     held = []
     with psycopg.connect(conninfo, application_name="pgflash micro check") as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

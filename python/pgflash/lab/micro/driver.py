@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """Run one pattern with pgbench and measure it, side by side.
 
-Client k works on the array's table if k is even and on flash's if it is odd, so pgbench's
-log tells the sides apart by its first column.  Reported is what the log says; the ramp-up
-is cut off by the operations' end times.
+Client k works on the array's table if k is even and on flash's if it is odd, so the first column of
+pgbench's log tells the sides apart.  The results come from the log; the ramp-up is cut off by the
+operations' end times.
 
-Changes are counted twice over the whole run, by the clients and by the tables' own rows.
+Changes are counted twice over the whole run: by the clients, and by the tables' own rows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,11 +47,10 @@ def run(
     tablespaces: Mapping[str, str] | None = None,
     changed: Mapping[str, int] | None = None,
 ) -> MicroResult:
-    """Run the pattern for the ramp-up and the measured window, and return what came out.
+    """Run the pattern for the ramp-up and the measured window, and return the result.
 
-    workdir takes pgbench's script and logs; whoever made it removes it.  changed says how
-    often rows of each side's table were changed before; without it they are counted, which
-    reads both tables.
+    WORKDIR is for pgbench's script and logs; the caller removes it.  CHANGED says how often rows of
+    each side's table were changed before; without it they are counted, which reads both tables.
     """
     workdir.mkdir(parents=True, exist_ok=True)
     observer = observer or Observer()
@@ -110,7 +109,7 @@ def pgbench_command(
     return [
         str(program),
         "--no-vacuum",
-        # A statement that makes a table takes no parameters.
+        # A statement that creates a table takes no parameters.
         f"--protocol={'simple' if config.pattern == 'sequential-write' else 'prepared'}",
         "--log",
         f"--log-prefix={log_prefix}",
@@ -149,7 +148,7 @@ def _write_script(config: MicroConfig, workdir: Path) -> Path:
 
 
 def _changes(conninfo: str) -> dict[str, int]:
-    """Return how often rows of each table were changed since they were loaded."""
+    """Return how often rows of each table have been changed since they were loaded."""
     with psycopg.connect(conninfo, application_name="pgflash micro run") as connection:
         row = connection.execute(
             "SELECT " + ", ".join(f"(SELECT sum(changes) FROM {side.table})" for side in _SIDES)
@@ -198,7 +197,7 @@ def _result(
 
 
 def _latencies(by_side: Mapping[Side, list[int]]) -> tuple[TransactionLatency, ...]:
-    """Return the response times of all operations, then of each side that ended one."""
+    """Return the response times of all operations, then of each side with an operation."""
     summaries = [summarize("all", [one for side in by_side.values() for one in side])]
     summaries += [summarize(side, latencies) for side, latencies in by_side.items()]
     return tuple(summary for summary in summaries if summary is not None)

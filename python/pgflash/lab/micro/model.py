@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What is asked of the micro workload, and what comes out."""
+"""The input of the micro workload and its result."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from enum import StrEnum
 from pgflash.errors import PgflashError, UsageError
 from pgflash.lab.oltp.model import SecondPoint, TransactionLatency
 
-#: Each pattern, and what one operation of it is.
+#: Each pattern, and its operation.
 PATTERNS = {
     "random-read": "a row, by its number",
     "random-write": "a row changed, and committed",
@@ -15,11 +15,11 @@ PATTERNS = {
     "sequential-write": "a new table, not logged",
 }
 
-#: One row with its share of the page's head; the table is filled to FILL_PERCENT.
+#: One row with its share of the page header; the table is filled to FILL_PERCENT.
 ROW_BYTES = 244
 FILL_PERCENT = 90
 
-#: A row of the tables that sequential-write makes takes an eighth of a page.
+#: In the tables that sequential-write makes, a row takes an eighth of a page.
 NEW_ROWS_PER_MB = 1024
 
 
@@ -28,7 +28,7 @@ class MicroError(PgflashError):
 
 
 class Side(StrEnum):
-    """Which of the two devices a table lies on."""
+    """The device on which a table is."""
 
     ARRAY = "array"
     FLASH = "flash"
@@ -46,15 +46,15 @@ class MicroConfig:
     table_mb: int
     seed: int = 1
     pattern: str = "random-read"
-    #: Half of them on each table.
+    #: Half of them for each table.
     clients: int = 2
     ramp_up_s: int = 0
     duration_s: int = 10
-    #: What one operation of sequential-write writes.
+    #: How much one operation of sequential-write writes.
     write_mb: int = 16
 
     def __post_init__(self) -> None:
-        """Refuse what could not be loaded or run."""
+        """Refuse values that could not be loaded or run."""
         if self.pattern not in PATTERNS:
             raise UsageError(
                 f'micro: there is no pattern "{self.pattern}"',
@@ -77,7 +77,7 @@ class MicroConfig:
 
     @property
     def threads(self) -> int:
-        """Return pgbench's threads: one for each two clients of a small machine."""
+        """Return the number of pgbench's threads: one for each two clients of a small machine."""
         return min(2, self.clients)
 
 
@@ -105,7 +105,7 @@ class MicroResult:
 
     @property
     def counts_agree(self) -> bool:
-        """Tell whether every acknowledged change is in the tables, and no other."""
+        """Tell whether the tables contain every acknowledged change, and no other."""
         return self.acknowledged == self.in_database
 
     def latency(self, name: str) -> TransactionLatency | None:

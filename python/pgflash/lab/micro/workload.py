@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """The micro workload as the lab sees it.
 
-A transaction is an operation of the pattern.  by_transaction has one entry for each side,
-"array" and "flash", and facts their rates; what was read and written where is in the
-server's own report, by tablespace.
+A transaction is an operation of the pattern. by_transaction has one entry for each side, "array"
+and "flash", and facts has their rates; the server's own report shows, by tablespace, what was read
+and written where.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,8 @@ from pgflash.model.run import Approach
 
 #: Connecting and preparing, before the measured window begins.
 RAMP_UP_S = 1
-#: Loading, for the time left: a constant part and one for each megabyte of both tables.
+#: Loading, to estimate the remaining time: a constant part and one for each megabyte of both
+#: tables.
 _LOAD_S = 4.0
 _LOAD_MB_S = 0.02
 #: A table with its index.
@@ -30,7 +31,7 @@ _INDEXED = 1.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroParameters(Parameters):
-    """Size of each of the tables, and what is done with them."""
+    """Size of each of the tables, and the pattern run on them."""
 
     table_mb: int
     pattern: str = "random-read"
@@ -38,7 +39,8 @@ class MicroParameters(Parameters):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        # Not super(): a dataclass with slots is not the class that this method was made in.
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
         Parameters.__post_init__(self)
         self.require_least(1, "measure_s")
         require(self.warmup_s == 0, "warmup_s", "must be 0: the buffers are too few to warm up")
@@ -52,7 +54,7 @@ class MicroWorkload:
     parameters = MicroParameters
 
     def key(self, parameters: MicroParameters) -> str:
-        """Return what the database depends on: size and loader."""
+        """Return what determines the database: size and loader."""
         return f"{parameters.table_mb}mb-{sources_key('pgflash.lab.micro', ('loader.py', 'sql'))}"
 
     def database_bytes(self, parameters: MicroParameters) -> int:
@@ -86,10 +88,10 @@ class MicroWorkload:
         return RAMP_UP_S + parameters.measure_s
 
     def prepare(self, context: Context[MicroParameters]) -> None:
-        """Do nothing: the buffers are too few to be worth a warm-up."""
+        """Do nothing: there are too few buffers for a warm-up to matter."""
 
     def measure(self, context: Context[MicroParameters], observer: Observer) -> Figures:
-        """Run the pattern; each repeat draws other rows."""
+        """Run the pattern; each repeat draws different rows."""
         config = _config(
             context.parameters,
             duration_s=context.parameters.measure_s,
@@ -115,7 +117,7 @@ class MicroWorkload:
         return _figures(result)
 
     def check(self, conninfo: str, parameters: MicroParameters) -> tuple[str, ...]:
-        """Check that both tables hold what they should."""
+        """Check that both tables contain what they should."""
         return check(conninfo)
 
 

@@ -5,9 +5,9 @@
     run(install, conninfo, config, workdir) runs the mix and measures it
     check_consistency(conninfo)             checks the specification's conditions
 
-Schema, contents, transactions, mix and random draws follow TPC-C 5.11.  What differs: no
-keying and think time, deliveries are done at once, and a terminal stands for all
-districts of its warehouses.  Results are never called TPC results (DISCLAIMER).
+Schema, contents, transactions, mix and random draws follow TPC-C 5.11.  The differences: there is
+no keying and think time, deliveries are executed at once, and a terminal stands for all districts
+of its warehouses.  Results are never called TPC results (DISCLAIMER).
 """
 
 from pgflash.lab.conditions import ConditionResult

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Check the consistency conditions of TPC-C 5.11 clause 3.3.2.
 
-A database that a cache has served a stale block to will, sooner or later, break one
-of them.  Conditions 1 to 10 and 12 are checked over all rows; 11 holds only before
-the first New-Order and is left out.
+A database that was served a stale block by a cache will, sooner or later, violate one of them.
+Conditions 1 to 10 and 12 are checked over all rows; 11 holds only before the first New-Order and is
+left out.
 """
 
 import psycopg

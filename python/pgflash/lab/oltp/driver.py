@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: PostgreSQL
 """Run the mix with pgbench and measure it.
 
-pgbench sends one CALL a transaction, prepared, and logs each one; everything that is
-reported comes from that log afterwards, so measuring costs the run nothing but the log.
-The ramp-up is part of the same pgbench run and cut off by the transactions' end times.
+pgbench sends one CALL per transaction, prepared, and logs each one; all results come from that log
+afterwards, so the log is the only cost of measuring.  The ramp-up is part of the same pgbench run
+and is cut off by the transactions' end times.
 
-Each client is bound to home warehouses: client k works for those whose number - 1 is k
-modulo the number of clients, and shares one if there are more clients than warehouses.
-Otherwise payments of all clients would queue on the same warehouse rows.
+Each client is bound to home warehouses: client k works for those whose number - 1 is k modulo the
+number of clients, and shares one if there are more clients than warehouses.  Otherwise the payments
+of all clients would queue on the same warehouse rows.
 
-New orders are counted twice, by the terminals and by sum(d_next_o_id), over the whole run:
-pgbench lets each client end its transaction, so the two must be equal to the last order.
+New orders are counted twice over the whole run: by the terminals and by sum(d_next_o_id). pgbench
+lets each client finish its transaction, so the two must agree to the last order.
 """
 
 from dataclasses import dataclass
@@ -58,8 +58,8 @@ class Constants:
 def choose_constants(access: Access, *, seed: int, load_constant: int) -> Constants:
     """Choose the constants, the same for every run on one load.
 
-    They say which customers and items are hot.  Were they drawn for each run, a warm-up
-    would warm other blocks than the run after it asks for.
+    They determine which customers and items are hot.  If they were drawn for each run, a warm-up
+    would warm other blocks than the following run requests.
     """
     random = Random(f"{seed} run")
     skewed = access is Access.NURAND
@@ -80,9 +80,9 @@ def run(
     workdir: Path,
     observer: Observer | None = None,
 ) -> OltpResult:
-    """Run the mix for the ramp-up and the measured window, and return what came out.
+    """Run the mix for the ramp-up and the measured window, and return the result.
 
-    workdir takes pgbench's scripts and logs; whoever made it removes it.
+    WORKDIR is for pgbench's scripts and logs; the caller removes it.
     """
     workdir.mkdir(parents=True, exist_ok=True)
     with psycopg.connect(
@@ -229,7 +229,7 @@ def _result(
     )
     end_us = max(log.ends_us)
     window_begin_us = begin_us + config.ramp_up_s * 1_000_000
-    # Clients stop one by one after the time is up; that tail is not throughput.
+    # Clients stop one by one after the time is up; that tail does not count as throughput.
     window_end_us = min(end_us, window_begin_us + config.duration_s * 1_000_000)
     window_s = (window_end_us - window_begin_us) / 1_000_000
     if window_s <= 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What pgbench's log has come to, in the report's terms."""
+"""The results from pgbench's log, in the report's terms."""
 
 from collections.abc import Iterable
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Create and fill the database.
 
-Rows are made here while the server takes in the ones before, so both cores of a small
-machine work; indexes follow, then VACUUM ANALYZE for the visibility map and the statistics.
-See pgflash.lab.loading.
+Rows are made here while the server stores the previous ones, so both cores of a small machine work.
+Indexes follow, then VACUUM ANALYZE for the visibility map and the statistics. See
+pgflash.lab.loading.
 """
 
 import time
@@ -28,7 +28,7 @@ from pgflash.lab.oltp.rows import (
 )
 from pgflash.lab.oltp.sql_files import read_sql
 
-#: A table's rows per warehouse, roughly, as weights for the progress shown.
+#: A table's rows per warehouse, roughly: weights for the progress display.
 TABLES = {
     "warehouse": 1,
     "district": DISTRICTS,
@@ -52,7 +52,7 @@ def load(
 ) -> LoadResult:
     """Make the schema "oltp" in a database, fill it, index it.
 
-    An existing schema of that name is refused unless it is to be replaced.
+    An existing schema of that name is refused unless replacing it is requested.
     """
     report = progress or (lambda _stage, _fraction: None)
     begin = time.monotonic()

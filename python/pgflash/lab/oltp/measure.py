@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""From single transactions to throughput, percentiles and time lines.
+"""Turn single transactions into throughput, percentiles and time lines.
 
 Pure: numbers in, numbers out.  Latencies come in microseconds and leave in milliseconds.
 """
@@ -11,10 +11,10 @@ from math import sqrt
 from pgflash.analyze.ranks import percentile
 from pgflash.lab.oltp.model import SecondPoint, TransactionLatency, ValidityFigure, Verdict
 
-#: Upper bounds of the histogram's buckets in ms: 0.125 to 64 s by the root of two.
+#: Upper bounds of the histogram's buckets in ms: 0.125 to 64 s in steps of the square root of two.
 HISTOGRAM_BOUNDS_MS = tuple(round(0.125 * 2 ** (step / 2), 3) for step in range(39))
 
-#: A deviation beyond this many standard errors is not chance (1 in 1,000).
+#: A deviation of more than this many standard errors is not chance (1 in 1,000).
 CHANCE_ERRORS = 3.3
 
 
@@ -44,8 +44,8 @@ def summarize(transaction: str, latencies_us: Sequence[int]) -> TransactionLaten
 def histogram(latencies_us: Sequence[int]) -> tuple[tuple[float, int], ...]:
     """Return (upper bound, count) of each bucket up to the last one used.
 
-    A value belongs to the first bucket whose bound it does not exceed; the last bucket
-    takes what is beyond all bounds.
+    A value belongs to the first bucket whose bound it does not exceed; the last bucket also takes
+    values beyond all bounds.
     """
     counts = [0] * len(HISTOGRAM_BOUNDS_MS)
     for latency in latencies_us:
@@ -94,7 +94,7 @@ def judge_share(name: str, *, hits: int, sample: int, least: float, most: float)
     if sample == 0:
         return _figure(name, 0.0, least, most, 0, Verdict.NOT_APPLICABLE)
     share = hits / sample
-    # The error to expect if the truth were the bound that the share is beyond.
+    # The error to expect if the true value were the bound that the share exceeds.
     bound = least if share < least else most
     error = sqrt(bound * (1 - bound) / sample)
     return _figure(name, share, least, most, sample, _verdict(share, least, most, error))

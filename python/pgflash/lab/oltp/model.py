@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What an oltp load and run were asked, and what came out.
+"""The input of an oltp load and run, and their results.
 
-Plain frozen dataclasses of numbers and strings, so that a run can be stored as JSON and
-read back as the same object.  Units stand last in a name.  Shares are from 0 to 1.
+Plain frozen dataclasses of numbers and strings, so that a run can be stored as JSON and read back
+as the same object.  Units come last in a name.  Shares are from 0 to 1.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import msgspec
 
 from pgflash.errors import UsageError
 
-#: To be shown wherever a result of this workload is.
+#: To be shown wherever a result of this workload is shown.
 DISCLAIMER = (
     "TPC-C-like: derived from the TPC-C specification, not audited and not comparable to "
     "published TPC-C results. NOPM are new orders per minute, not tpmC."
@@ -20,11 +20,11 @@ DISCLAIMER = (
 
 
 class Access(StrEnum):
-    """How customers and items are drawn; a cache's hit ratio cannot be read without it."""
+    """How customers and items are drawn; without it, a cache's hit ratio means nothing."""
 
     #: Skewed, as the specification asks (NURand).
     NURAND = "nurand"
-    #: All alike, as some other TPC-C-like tools do.
+    #: All equally likely, as in some other TPC-C-like tools.
     UNIFORM = "uniform"
 
 
@@ -43,30 +43,31 @@ class OltpConfig:
 
     warehouses: int = 4
     clients: int = 8
-    #: Length of the measured window, and of the ramp-up before it that is not counted.
+    #: Length of the measured window, and of the preceding ramp-up, which is not counted.
     duration_s: int = 60
     ramp_up_s: int = 10
     access: Access = Access.NURAND
     mix: Mix = Mix.STANDARD
-    #: Of a load: its rows, and which customers and items are hot in all runs on it.  Of a
-    #: run: the order of its terminals' transactions (but not the lines of their orders,
-    #: which the server draws).
+    #: For a load: its rows, and which customers and items are hot in all runs on it. For a run: the
+    #: order of its terminals' transactions (but not the lines of their orders, which the server
+    #: draws).
     seed: int = 1
-    #: Declare the specification's references as constraints.  Off: it does not ask the
-    #: database to enforce them, and they cost each writer look-ups and row locks.
+    #: Declare the specification's references as constraints. The default is off: the specification
+    #: does not require the database to enforce them, and they cost each writer look-ups and row
+    #: locks.
     foreign_keys: bool = False
     #: Transactions per second of an open loop; None is a closed loop without pauses.
     rate_tps: float | None = None
     #: pgbench's threads.
     threads: int = 2
-    #: How often a transaction that lost to another one (deadlock) is tried.  At least
-    #: twice: pgbench logs retries only if there may be any.
+    #: How often a transaction that lost to another one (deadlock) is tried. At least twice: pgbench
+    #: logs retries only if they are possible.
     tries_max: int = 10
 
     def __post_init__(self) -> None:
-        """Refuse what could not be loaded or run."""
+        """Refuse values that could not be loaded or run."""
         try:
-            # A plain "uniform", from a file say, means the same.
+            # A plain "uniform", from a file for example, means the same.
             object.__setattr__(self, "access", Access(self.access))
         except ValueError as error:
             raise UsageError(
@@ -99,7 +100,7 @@ class LoadResult:
 class TransactionLatency:
     """Response times of one transaction type in the measured window; "all" is all of them.
 
-    Percentiles are nearest-rank: a value that was measured, not one in between.
+    Percentiles are nearest-rank: values that were measured, without interpolation.
     """
 
     transaction: str
@@ -111,7 +112,7 @@ class TransactionLatency:
     p99_ms: float
     p999_ms: float
     max_ms: float
-    #: (upper bound in ms, count), bounds growing by the root of two.
+    #: (upper bound in ms, count); bounds grow by the square root of two.
     histogram: tuple[tuple[float, int], ...]
 
 
@@ -131,13 +132,13 @@ class SecondPoint:
 
 
 class Verdict(StrEnum):
-    """What a sample says about a bound of the specification."""
+    """How a sample relates to a bound of the specification."""
 
     OK = "ok"
     #: Outside, but by no more than chance explains (3.3 standard errors).
     SMALL_SAMPLE = "outside, but the sample is too small to tell"
     VIOLATED = "violated"
-    #: It cannot be measured here, remote warehouses with one warehouse for example.
+    #: It cannot be measured here: remote warehouses with only one warehouse, for example.
     NOT_APPLICABLE = "not applicable"
 
 
@@ -170,19 +171,18 @@ class OltpResult:
     #: The measured window, without the ramp-up.
     window_s: float
 
-    #: Transactions that ended in the window, intended rollbacks included, per minute.
+    #: Transactions that ended in the window, intended rollbacks included, and per minute.
     transactions: int
     tpm: float
-    #: New orders that were acknowledged in the window, per minute.
+    #: New orders that were acknowledged in the window, and per minute.
     new_orders: int
     nopm: float
 
-    #: The same orders counted twice over the whole run: by the terminals, and by the
-    #: growth of sum(d_next_o_id).  They must be equal.
+    #: The same orders counted twice over the whole run: by the terminals, and by the growth of
+    #: sum(d_next_o_id). The two must be equal.
     new_orders_acknowledged: int
     new_orders_in_database: int
-    #: Growth of pg_stat_database over the whole run; whoever else worked in this
-    #: database is counted too.
+    #: Growth of pg_stat_database over the whole run, including other sessions in this database.
     database_commits: int
     database_rollbacks: int
     #: All transactions the terminals ended over the whole run, intended rollbacks included.
@@ -200,7 +200,7 @@ class OltpResult:
 
     @property
     def counts_agree(self) -> bool:
-        """Tell whether terminals and database count the same new orders."""
+        """Tell whether terminals and database counted the same new orders."""
         return self.new_orders_acknowledged == self.new_orders_in_database
 
     def latency(self, transaction: str = "all") -> TransactionLatency:

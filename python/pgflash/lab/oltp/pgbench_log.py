@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Read what pgbench -l wrote: one line for each transaction a client ended.
+"""Read the output of pgbench -l: one line for each transaction that a client ended.
 
     client_id transaction_no time script_no time_epoch time_us [schedule_lag] [retries]
 
-time is the latency in microseconds, measured from the scheduled start under a rate; it
-is the word "failed" if all tries were lost, or "skipped".  time_epoch and time_us say when
-the transaction ended.  schedule_lag is there under a rate only, retries if more than one
-try is allowed.
+time is the latency in microseconds, measured from the scheduled start if there is a rate; it is the
+word "failed" if all tries failed, or "skipped". time_epoch and time_us say when the transaction
+ended. schedule_lag is present only with a rate, retries only if more than one try is allowed.
 """
 
 from collections.abc import Iterable
@@ -26,7 +25,7 @@ class TransactionLog:
     Columns rather than objects: a run has a million transactions.
     """
 
-    #: Which script each successful transaction ran, when it ended, how long it took.
+    #: For each successful transaction: its script, when it ended, how long it took.
     scripts: list[int]
     ends_us: list[int]
     latencies_us: list[int]

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """The initial rows of the nine tables, as lines for COPY (TPC-C 5.11 clause 4.3).
 
-Each function yields one table's rows for one warehouse, in key order, as text lines
-that COPY reads.  A row depends on nothing but the seed, its table and its warehouse,
-so loads repeat exactly and tables may be made in any order.
+Each function yields one table's rows for one warehouse, in key order, as text lines for COPY. A row
+depends only on the seed, its table and its warehouse, so loads repeat exactly and tables may be
+filled in any order.
 
-Random strings are slices of one pool of random characters, cut at a random place:
-the specification asks for random alphanumeric strings, and drawing each character
-would take most of the load's time.  "10 % of the rows" is exactly 10 %, at random.
+Random strings are slices of one pool of random characters, cut at a random place: the specification
+requires random alphanumeric strings, and drawing each character would take most of the load's time.
+"10 % of the rows" is exactly 10 %, chosen at random.
 """
 
 import string
@@ -55,7 +55,7 @@ def choose_load_constant(random: Random) -> int:
 
 
 def choose_run_constant(random: Random, *, load_constant: int) -> int:
-    """Choose C for the last names of a run, as far from the load's as clause 2.1.6.1 asks."""
+    """Choose C for the last names of a run, as far from the load's as clause 2.1.6.1 requires."""
     allowed = [c for c in range(NAME_A + 1) if is_run_constant_allowed(run=c, load=load_constant)]
     return random.choice(allowed)
 
@@ -70,7 +70,7 @@ class Strings:
     """Random strings, cut at random places from pools that are made once."""
 
     def __init__(self, random: Random, *, pool: Random) -> None:
-        """Make the pools from one source of randomness, and cut by another."""
+        """Make the pools with one source of randomness, and cut with another."""
         self._rand = random.random
         size = _POOL_SIZE + _SLICE_MAX
         self._letters = "".join(pool.choices(_ALPHANUMERIC, k=size))
@@ -213,7 +213,7 @@ class Rows:
                 yield f"{w_id}\t{d_id}\t{o_id}\n"
 
     def _order_sizes(self, w_id: int) -> Random:
-        """Return the source of o_ol_cnt, which orders and their lines both need."""
+        """Return the source of o_ol_cnt, which both orders and their lines need."""
         return Random(f"{self._seed} order sizes {w_id}")
 
     def orders(self, w_id: int) -> Iterator[str]:

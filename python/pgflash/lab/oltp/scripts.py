@@ -2,8 +2,8 @@
 """The terminal's scripts and how often each runs.
 
 The standard mix is 45/43/4/4/4.  New-Order's rollbacks (1 %) and the choice by last name (60 %) are
-scripts of their own with the weight they ought to have: the draw is the same, and pgbench's
-log, which knows nothing but script numbers, then counts them.
+scripts of their own, with their weights: the draw is the same, and pgbench's log, which records
+only script numbers, then counts them.
 """
 
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ SCRIPTS = (
     Script(name="stock_level", transaction="stock_level", weight=400),
 )
 
-#: One transaction in ten writes; what reads asks for a customer's last order, and now and
-#: then for a district's stock.
+#: One transaction in ten writes; the reads ask for a customer's last order, and sometimes for a
+#: district's stock.
 _READ_MOSTLY = {
     "new_order": 495,
     "new_order_rollback": 5,

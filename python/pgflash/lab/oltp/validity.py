@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """Judge whether the load was the one that the specification describes.
 
-The terminals' own choices are counted from pgbench's log (rollbacks, choices by name).
-What only the database knows is counted from the rows that the run added: orders beyond
-each district's mark, and payments since the mark's time.  The mark is taken before the
-run, so nothing has to be counted while it is going on.
+The terminals' own choices are counted from pgbench's log (rollbacks, choices by name).  What only
+the database knows is counted from the rows that the run added: orders beyond each district's mark,
+and payments since the mark's time.  The mark is taken before the run, so nothing has to be counted
+during the run.
 
-New rows stand at the ends of their tables, so only the pages from the mark on are read;
-a few rows that found room before it are missed, whatever they are, which makes the sample
-a little smaller and does not bend it.
+New rows are at the ends of their tables, so only the pages after the mark are read.  A few rows
+that found room before it are missed, whatever their content: the sample gets a little smaller, but
+not biased.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from pgflash.lab.oltp.scripts import script_number
 LINES_DEVIATION = sqrt((11 * 11 - 1) / 12)
 
 
-#: Relations are extended by up to 64 pages at once, so that many may wait to be filled.
+#: Relations are extended by up to 64 pages at once, so that this many may be empty at the end.
 PAGES_BEFORE_END = 64
 
 
@@ -49,7 +49,7 @@ class Mark:
 
 
 def take_mark(connection: psycopg.Connection) -> Mark:
-    """Read the state that the run's own work is told apart by."""
+    """Read the state from which the run's own work is told apart."""
     load = connection.execute("SELECT warehouses, seed, c_last_constant FROM oltp.load").fetchone()
     assert load is not None
     at = connection.execute("SELECT clock_timestamp()").fetchone()
@@ -101,7 +101,7 @@ def sum_next_orders(connection: psycopg.Connection) -> int:
 def judge_run(
     connection: psycopg.Connection, mark: Mark, script_counts: Sequence[int]
 ) -> tuple[ValidityFigure, ...]:
-    """Return the figures that clause 5.5.1.5 bounds; script_counts are the log's, by script."""
+    """Return the figures that clause 5.5.1.5 limits; SCRIPT_COUNTS are the log's, by script."""
     entered = script_counts[script_number("new_order")]
     rolled_back = script_counts[script_number("new_order_rollback")]
     paid_by_name = script_counts[script_number("payment_by_name")]

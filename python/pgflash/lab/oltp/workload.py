@@ -25,7 +25,7 @@ from pgflash.model.run import Approach
 
 #: Connecting and preparing, before the measured window begins.
 RAMP_UP_S = 2
-#: Loading, for the time left: a constant part and one for each warehouse.
+#: Loading, to estimate the remaining time: a constant part and one for each warehouse.
 _LOAD_S = 10.0
 _LOAD_WAREHOUSE_S = 5.0
 #: About 105 MB a warehouse, on PostgreSQL with indexes.
@@ -41,7 +41,8 @@ class OltpParameters(Parameters):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        # Not super(): a dataclass with slots is not the class that this method was made in.
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
         Parameters.__post_init__(self)
         self.require_least(1, "warehouses", "measure_s")
 
@@ -53,7 +54,7 @@ class OltpWorkload:
     parameters = OltpParameters
 
     def key(self, parameters: OltpParameters) -> str:
-        """Return what the database depends on: warehouses, seed and loader."""
+        """Return what determines the database: warehouses, seed and loader."""
         loader = sources_key("pgflash.lab.oltp", ("loader.py", "rows.py", "sql"))
         return f"{parameters.warehouses}w-{parameters.seed}-{loader}"
 
@@ -89,7 +90,7 @@ class OltpWorkload:
         return RAMP_UP_S + parameters.measure_s
 
     def prepare(self, context: Context[OltpParameters]) -> None:
-        """Warm up with the same load, of other random draws."""
+        """Warm up with the same load, but other random draws."""
         warmup_s = context.parameters.warmup_s
         if warmup_s:
             context.tell("warming up")
@@ -97,7 +98,7 @@ class OltpWorkload:
             _run(context, config, Observer())
 
     def measure(self, context: Context[OltpParameters], observer: Observer) -> Figures:
-        """Run the mix; each repeat draws other rows, all approaches the same."""
+        """Run the mix; each repeat draws other rows, the same for all approaches."""
         config = _config(
             context,
             duration_s=context.parameters.measure_s,

@@ -5,10 +5,10 @@
     run(conninfo, config)             runs queries and refresh functions and measures them
     check_consistency(conninfo)       checks what the specification says of the contents
 
-Schema, contents, queries, orders of streams and refresh functions follow TPC-H 3.0.1; the
-contents are written by tpchgen-cli.  What differs: queries are written with joins that
-name their conditions, the rows of refresh functions are derived from loaded ones, and
-everything else that an audit asks for.  Results are never called TPC results (DISCLAIMER).
+Schema, contents, queries, orders of streams and refresh functions follow TPC-H 3.0.1; tpchgen-cli
+writes the contents.  The differences: joins in queries name their conditions, the rows of refresh
+functions are derived from loaded ones, and the other requirements of an audit are not met.  Results
+are never called TPC results (DISCLAIMER).
 """
 
 from pgflash.lab.conditions import ConditionResult

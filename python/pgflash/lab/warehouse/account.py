@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the server did and waited for between two moments: DB time = work + wait.
 
-Work is processor time of the server's processes, wait the time that its client backends
-and parallel workers waited for files.  With the extension every file call is counted and
-timed; a server without it tells the blocks read of relations, and of temporary files the
-bytes only, so that its waits lack those.
+Work is the processor time of the server's processes; wait is the time that its client backends and
+parallel workers waited for files.  With the extension, every file call is counted and timed.  A
+server without it reports the blocks read of relations, but only the bytes of temporary files, so
+its waits do not include the latter.
 
-A session reports to the server's statistics when it is idle, and at most once a second
-unless it is asked to; so the driver asks for it after each step.
+A session reports to the server's statistics when it is idle, and at most once a second unless it is
+asked to; so the driver asks for it after each step.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ select blks_read, blks_read * current_setting('block_size')::bigint, blk_read_ti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mark:
-    """Everything that counts up; a triple is calls, bytes, seconds."""
+    """All cumulative counters; a triple is calls, bytes, seconds."""
 
     work_s: float | None
     reads: tuple[int, int, float]
@@ -48,7 +48,7 @@ class _Mark:
 
 
 class Account:
-    """Takes marks over a connection of its own, and says what came between two."""
+    """Takes marks over a connection of its own, and returns the differences."""
 
     def __init__(self, connection: psycopg.Connection[Any], cpu_s: CpuSeconds | None) -> None:
         self._connection = connection
@@ -63,7 +63,7 @@ class Account:
         self._mark = self._take()
 
     def end(self) -> Use:
-        """Return what has come since begin()."""
+        """Return what was counted since begin()."""
         before, after = self._mark, self._take()
         reads, writes, temp_reads, temp_writes = (
             tuple(b - a for a, b in zip(getattr(before, name), getattr(after, name), strict=True))

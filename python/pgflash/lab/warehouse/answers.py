@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
 """The specification's answers at scale factor 1, and how rows are compared with them.
 
-The TPC hands out the 22 answers for the validation values with its generator (dbgen 3.0.1,
-answers/q1.out to q22.out).  Of each, answers.json holds the number of rows, the first row,
-and a digest of all of them in order; the digest tells of a single wrong cent in 18,314
-rows as well as the rows themselves would, and `tools/warehouse_answers.py` makes the file
-from the TPC's.
+The TPC distributes the 22 answers for the validation values with its generator (dbgen 3.0.1,
+answers/q1.out to q22.out).  For each, answers.json has the number of rows, the first row, and a
+digest of all rows in order.  The digest detects a single wrong cent in 18,314 rows as well as the
+rows themselves would.  `tools/warehouse_answers.py` makes the file from the TPC's answers.
 
-Rows are compared more strictly than clause 2.1.3.5 asks: every value exactly, decimals
-rounded to the two places that the answers have.  Two answers were worked out by the TPC
-with numbers that are not exact, so that theirs may differ by TOLERANCES, and answers.json
-has them whole: in query 9 a profit of 42,698,382.8550 is printed with 85 cents and
-others of half a cent are rounded up; in query 17 348406.02 is printed where the exact sum
-over 7 is 348406.054.  The clause would allow 100 dollars, and one per cent.
+Rows are compared more strictly than clause 2.1.3.5 requires: every value exactly, decimals rounded
+to the two places that the answers have.  The TPC computed two answers with inexact numbers, so
+these may differ by TOLERANCES, and answers.json contains them whole: in query 9 a profit of
+42,698,382.8550 is printed with 85 cents while other half cents are rounded up; in query 17
+348406.02 is printed where the exact sum over 7 is 348406.054.  The clause would allow 100 dollars,
+and one per cent.
 """
 
 import hashlib
@@ -43,7 +42,7 @@ class Answer:
     rows: int
     digest: str
     first: tuple[str, ...]
-    #: All rows, where they are not compared by their digest.
+    #: All rows, if they are not compared by their digest.
     whole: tuple[tuple[str, ...], ...] = ()
 
     def agrees(self, rows: Sequence[Sequence[object]]) -> bool:
@@ -74,7 +73,7 @@ def read_answers() -> dict[int, Answer]:
 
 
 def plain_row(row: Sequence[object]) -> tuple[str, ...]:
-    """Return a row as it is compared: blanks trimmed, decimals of two places."""
+    """Return a row in the form that is compared: blanks trimmed, decimals with two places."""
     return tuple(_plain(value) for value in row)
 
 
@@ -87,7 +86,7 @@ def digest_rows(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _plain(value: object) -> str:
-    """Return a value of a row, or its text, in the one form that is compared."""
+    """Return a value of a row, or its text, in the form that is compared."""
     text = str(value).strip()
     if isinstance(value, Decimal) or _DECIMAL.fullmatch(text):
         return str(Decimal(text).quantize(_CENT, rounding=ROUND_HALF_UP))
@@ -97,7 +96,7 @@ def _plain(value: object) -> str:
 
 
 def _is_near(tolerance: Decimal, ours: str, theirs: str) -> bool:
-    """Tell whether two values are the same, or decimals that differ by no more than that."""
+    """Tell whether two values are equal, or are decimals that differ by no more than that."""
     if ours == theirs:
         return True
     decimals = _DECIMAL.fullmatch(ours) and _DECIMAL.fullmatch(theirs)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Check what the specification says of the tables' contents (clauses 4.2 and 2.5).
+"""Check the specification's statements on the tables' contents (clauses 4.2 and 2.5).
 
-A database that a cache has served a stale block to, or that lost a part of a refresh
-function, breaks one of these conditions sooner or later.
+A database that was served a stale block by a cache, or that lost a part of a refresh function,
+violates one of these conditions sooner or later.
 """
 
 import psycopg

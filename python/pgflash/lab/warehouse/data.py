@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Where the tables' contents come from: the program tpchgen-cli.
 
-It writes the same rows as the specification's own generator, byte for byte (PyPI:
-tpchgen-cli, Apache License; part of the extra "lab").  It makes up its texts anew in every
-run, for a second or two, so it is run once for all tables, into a folder that the caller
-removes: a gigabyte at scale factor 1.
+It writes the same rows as the specification's own generator, byte for byte (PyPI: tpchgen-cli,
+Apache License; part of the extra "lab").  It generates its texts anew in every run, which takes a
+second or two, so it is run once for all tables, into a folder that the caller removes: a gigabyte
+at scale factor 1.
 """
 
 import shutil
@@ -44,7 +44,7 @@ def expected_rows(scale_factor: float) -> dict[str, int]:
 
 
 def find_program() -> Path:
-    """Return the generator: beside the Python that runs, or on the path."""
+    """Return the generator: beside the running Python, or on the path."""
     beside = Path(sys.executable).parent / _PROGRAM
     found = beside if beside.is_file() else shutil.which(_PROGRAM)
     if found is None:

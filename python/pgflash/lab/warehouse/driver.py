@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: PostgreSQL
 """Run queries and refresh functions and measure them.
 
-One stream runs alone, in the caller's thread: RF1, its queries in their order, RF2 (a
-power test).  Several streams run at once, each in a thread with a connection of its own,
-with one more for the pairs of refresh functions (a throughput test).  A query's time is
-from its sending to its last row's arrival.
+One stream runs alone, in the caller's thread: RF1, its queries in their order, RF2 (a power test).
+Several streams run at once, each in a thread with a connection of its own, and one more thread for
+the pairs of refresh functions (a throughput test).  A query's time is from its sending to the
+arrival of its last row.
 
-The degree of parallelism counts the session itself: 2 are the session and one worker.
-The server plans fewer workers for small tables; so that a degree is a degree for small
-databases, too, tables from a megabyte on are scanned in parallel.
+The degree of parallelism includes the session itself: 2 means the session and one worker.  The
+server plans fewer workers for small tables; so that the degree also applies to small databases,
+tables of at least a megabyte are scanned in parallel.
 
-Locking: a stream shares nothing but the list of steps with others; list.append is atomic.
-Interrupting: whatever ends the run cancels the statements that are under way, and the
-threads end with them.  A refresh function is one transaction.
+Locking: a stream shares only the list of steps with others; list.append is atomic.  Interrupting:
+whatever ends the run cancels the running statements, and the threads end with them.  A refresh
+function is one transaction.
 """
 
 import threading
@@ -47,10 +47,10 @@ class DriverError(PgflashError):
 
 
 class RunObserver:
-    """What a caller may want to know while a run goes on; override what is of interest."""
+    """Hooks for a caller during a run; override those of interest."""
 
     def step_began(self, name: str, number: int, count: int) -> None:
-        """Hear of a step of the stream that is alone; in the thread that called run()."""
+        """Hear of a step of a single stream; called in the thread that called run()."""
 
     def step_ended(self, step: StepResult) -> None:
         """Hear of a step that ended, from whichever thread ran it."""
@@ -66,9 +66,9 @@ def run(
     *,
     cpu_s: CpuSeconds | None = None,
 ) -> WarehouseResult:
-    """Run what the configuration asks for, and return what came out.
+    """Run what the configuration asks for, and return the result.
 
-    cpu_s returns the server's processor seconds; without it nothing is said of work.
+    CPU_S returns the server's processor seconds; without it, work is not reported.
     """
     observer = observer or RunObserver()
     with psycopg.connect(conninfo, autocommit=True) as connection:
@@ -102,7 +102,7 @@ def run(
 
 
 def open_session(conninfo: str, config: WarehouseConfig) -> Connection:
-    """Connect, and set what belongs to the configuration."""
+    """Connect, and apply the configuration's settings."""
     connection = psycopg.connect(
         conninfo, autocommit=True, application_name="pgflash warehouse run"
     )
@@ -119,7 +119,7 @@ def open_session(conninfo: str, config: WarehouseConfig) -> Connection:
 
 
 def query_text(config: WarehouseConfig, query: int, stream: int) -> str:
-    """Return what a stream runs as a query; stream 0 asks for the validation values."""
+    """Return a stream's text of a query; stream 0 uses the validation values."""
     if stream == 0:
         values = validation_values(query, scale_factor=config.scale_factor)
     else:
@@ -142,7 +142,7 @@ class _Clock:
 
 
 def _require_load(connection: Connection, config: WarehouseConfig) -> None:
-    """Refuse a database that holds something else than the configuration says."""
+    """Refuse a database whose contents differ from the configuration."""
     row = connection.execute("select to_regclass('warehouse.load')").fetchone()
     if row is None or row[0] is None:
         raise DriverError("there is no warehouse in this database", hint="Load one first.")
@@ -162,7 +162,7 @@ def _stream_alone(
     account: Account,
     observer: RunObserver,
 ) -> Iterator[StepResult]:
-    """Run RF1, the queries and RF2, and say what each took of the server."""
+    """Run RF1, the queries and RF2, and measure each one's use of the server."""
     names = [f"Q{query}" for query in config.order(0)]
     if config.refresh:
         names = ["RF1", *names, "RF2"]
@@ -189,7 +189,7 @@ def _run_step(
     """Run one query or refresh function."""
     refresh = name.startswith("RF")
     if refresh:
-        # Stream k uses set k; the one that is alone the first one.
+        # Stream k uses set k; a single stream uses the first one.
         text = fill_in(read_sql(f"{name.lower()}.sql"), {"set": max(stream, 1)})
     else:
         text = query_text(config, int(name[1:]), stream)
@@ -225,7 +225,7 @@ def _run_step(
 
 
 def _is_answered(config: WarehouseConfig) -> bool:
-    """Tell whether the right answers are known: of a loaded database that nothing changes."""
+    """Tell whether the right answers are known: for a loaded database that nothing changes."""
     alone = config.streams == 1 and not config.refresh
     return alone and config.scale_factor == ANSWERS_SCALE_FACTOR
 
@@ -285,7 +285,7 @@ def _run_streams(
 def _cancelled_at_the_end(
     sessions: list[Connection], threads: list[threading.Thread]
 ) -> Iterator[None]:
-    """Cancel what still runs when the block ends, and wait for its threads."""
+    """At the end of the block, cancel what is still running and wait for its threads."""
     try:
         yield
     finally:

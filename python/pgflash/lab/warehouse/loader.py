@@ -42,10 +42,10 @@ def load(
 ) -> LoadResult:
     """Make the schema "warehouse" in a database, fill it, index it.
 
-    An existing schema of that name is refused unless it is to be replaced.
+    An existing schema of that name is refused unless replacing it is requested.
     """
     report = progress or (lambda _stage, _fraction: None)
-    find_program()  # an error now rather than after the first table
+    find_program()  # raises an error now rather than after the first table
     begin = time.monotonic()
     with (
         psycopg.connect(conninfo, application_name="pgflash warehouse load") as connection,

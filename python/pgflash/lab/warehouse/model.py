@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a warehouse load and run were asked, and what came out.
+"""The input of a warehouse load and run, and their results.
 
-Plain frozen dataclasses of numbers and strings.  Units stand last in a name.
+Plain frozen dataclasses of numbers and strings.  Units come last in a name.
 """
 
 import re
@@ -11,7 +11,7 @@ from math import exp, log
 from pgflash.errors import UsageError
 from pgflash.lab.warehouse.parameters import QUERIES
 
-#: To be shown wherever a result of this workload is.
+#: To be shown wherever a result of this workload is shown.
 DISCLAIMER = (
     "TPC-H-like: derived from the TPC-H specification, not audited and not comparable to "
     "published TPC-H results."
@@ -23,15 +23,15 @@ SCALE_FACTOR_MAX = 300.0
 SCALE_FACTOR_MIN = 0.001
 #: Refresh functions change one order in a thousand.
 REFRESH_SHARE = 1000
-#: How many pairs of refresh functions a load is good for.
+#: How many pairs of refresh functions one load allows.
 REFRESH_SETS = 10
 
-#: Queries that read most of a large table once, and look up little: the devices' transfer
-#: rate decides.  The others are short or look rows up by an index.
+#: Queries that read most of a large table once and look up little: the devices' transfer rate
+#: decides. The others are short or look rows up by an index.
 SCAN_HEAVY = (1, 3, 4, 5, 6, 7, 9, 10, 12, 13, 14, 15, 18, 19)
 OTHERS = tuple(query for query in QUERIES if query not in SCAN_HEAVY)
 
-#: Stream k runs the queries in this order (clause 5.3.5.4 and appendix A); 0 is alone.
+#: Stream k runs the queries in this order (clause 5.3.5.4 and appendix A); 0 is a single stream.
 STREAM_ORDERS = (
     (14, 2, 9, 20, 6, 17, 18, 8, 21, 13, 3, 22, 16, 4, 11, 15, 1, 10, 19, 5, 7, 12),
     (21, 3, 18, 5, 11, 7, 6, 20, 17, 12, 16, 15, 13, 10, 2, 8, 14, 19, 9, 22, 1, 4),
@@ -61,18 +61,18 @@ def parse_queries(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarehouseConfig:
-    """Size of the database, and what is asked of it."""
+    """Size of the database, and the queries to run."""
 
-    #: 1 is a gigabyte of rows, and about 1.65 of tables and indexes.
+    #: 1 is a gigabyte of rows, and about 1.65 GB of tables and indexes.
     scale_factor: float = 0.1
     queries: tuple[int, ...] = QUERIES
-    #: How many processes work on one query, the session's own included.
+    #: How many processes work on one query, including the session's own.
     degree: int = 1
-    #: 1: one stream alone, with the validation values; more: so many at once.
+    #: 1: a single stream, with the validation values; more: this many at once.
     streams: int = 1
     #: Insert and delete orders, too: one pair of refresh functions for each stream.
     refresh: bool = False
-    #: Draws the values of streams that are not alone.
+    #: Seed for the values of streams that run at once.
     seed: int = 1
     #: A query that takes longer is an error.
     timeout_s: int = 3600
@@ -80,7 +80,7 @@ class WarehouseConfig:
     temp_tablespace: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what could not be loaded or run."""
+        """Refuse values that could not be loaded or run."""
         if not SCALE_FACTOR_MIN <= self.scale_factor <= SCALE_FACTOR_MAX:
             raise UsageError(
                 f"warehouse: scale_factor must lie from {SCALE_FACTOR_MIN:g} "
@@ -115,9 +115,9 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What the server did and waited for during a step; only of a stream that is alone."""
+    """What the server did and waited for during a step; only for a single stream."""
 
-    #: Processor time of all its processes; None if nobody could say.
+    #: Processor time of all its processes; None if it is unknown.
     work_s: float | None
     #: Time that its processes waited for files.
     wait_s: float
@@ -143,14 +143,14 @@ class StepResult:
 
     #: Q1 to Q22, RF1, RF2.
     name: str
-    #: 0 is a stream alone; refresh functions belong to the stream they accompany.
+    #: 0 is a single stream; refresh functions belong to the stream that they accompany.
     stream: int
-    #: Since the first step began.
+    #: Time since the first step began.
     started_s: float
     elapsed_s: float
-    #: Returned by a query, changed by a refresh function.
+    #: Rows returned by a query or changed by a refresh function.
     rows: int
-    #: Of the rows, in order; empty for refresh functions.
+    #: Digest of the rows, in order; empty for refresh functions.
     digest: str = ""
     use: Use | None = None
 
@@ -170,7 +170,7 @@ class WarehouseResult:
     def power(self) -> float | None:
         """Return queries per hour times scale factor, by the geometric mean (clause 5.4.1).
 
-        It is defined for a stream alone with all 22 queries and both refresh functions.
+        It is defined for a single stream with all 22 queries and both refresh functions.
         """
         if self.config.streams != 1 or len(self.steps) != len(QUERIES) + 2:
             return None

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the queries ask for: validation values, and values drawn for streams.
+"""The queries' parameters: validation values, and values drawn for streams.
 
-Each query has named parameters.  The validation values are those for which the
-specification's answers at scale factor 1 hold, and every single stream is run with them.
-Several streams at once must not ask for the same, so all but the first draw theirs from
-the domains of TPC-H 3.0.1, clause 2.4, with a seed.
+Each query has named parameters.  The specification's answers at scale factor 1 hold for the
+validation values, and every single stream runs with them.  Several streams at once must use
+different values, so all but the first draw theirs from the domains of TPC-H 3.0.1, clause 2.4, with
+a seed.
 """
 
 from collections.abc import Mapping
 from datetime import date
 from random import Random
 
-#: A value of a parameter; a tuple stands in a list of values.
+#: A parameter's value; a tuple represents a list of values.
 Value = str | int | float | date | tuple[int, ...] | tuple[str, ...]
 Values = Mapping[str, Value]
 
@@ -49,7 +49,7 @@ tan thistle tomato turquoise violet wheat white yellow
 """
 COLORS = tuple(_COLOR_WORDS.split())
 
-#: Phone numbers begin with the nation's number and this.
+#: Phone numbers begin with the nation's number plus this.
 _CODE_BASE = 10
 
 
@@ -64,7 +64,7 @@ def draw_values(query: int, *, scale_factor: float, random: Random) -> Values:
 
 
 def _of_scale(query: int, scale_factor: float) -> dict[str, Value]:
-    """Return what depends on the database's size and on nothing else."""
+    """Return the values that depend on the database's size alone."""
     return {"fraction": 0.0001 / scale_factor} if query == 11 else {}
 
 
@@ -102,7 +102,7 @@ _VALIDATION: dict[int, dict[str, Value]] = {
 
 
 def _draw(query: int, random: Random) -> dict[str, Value]:
-    """Draw what does not depend on the scale factor."""
+    """Draw the values that do not depend on the scale factor."""
     nation, region = random.choice(NATIONS)
     other = random.choice([name for name, _ in NATIONS if name != nation])
     modes = random.sample(SHIPMODES, 2)

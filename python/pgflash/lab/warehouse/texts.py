@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """The queries' texts, and how their parameters are filled in.
 
-A parameter stands as :name and becomes a literal.  So the server plans each query for
-its values, as it does for a report that somebody has written, and the text that is run
-can be read, logged and explained.
+A parameter is written as :name and becomes a literal.  So the server plans each query for its
+values, as it does for a report that somebody has written, and the executed text can be read, logged
+and explained.
 """
 
 import re
@@ -19,7 +19,7 @@ _PARAMETER = re.compile(r"(?<![:\w]):([a-z][a-z0-9_]*)")
 
 
 class TextError(PgflashError):
-    """A query's text and its parameters do not fit together."""
+    """A query's text and its parameters do not match."""
 
 
 @cache
@@ -41,7 +41,7 @@ def parameter_names(text: str) -> set[str]:
 
 
 def fill_in(text: str, values: Values) -> str:
-    """Return a text with its parameters' values as literals; all must be used."""
+    """Return a text with its parameters' values as literals; every value must be used."""
     wanted = parameter_names(text)
     if wanted != set(values):
         raise TextError(f"a query has the parameters {sorted(wanted)}, not {sorted(values)}")
@@ -49,7 +49,7 @@ def fill_in(text: str, values: Values) -> str:
 
 
 def literal(value: Value) -> str:
-    """Return a value as SQL has it."""
+    """Return a value as an SQL literal."""
     if isinstance(value, tuple):
         return ", ".join(literal(one) for one in value)
     if isinstance(value, str | date):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """The warehouse workload as the lab sees it.
 
-A measurement ends when the queries have ended, so its result is a duration, and its steps
-are the queries.  Nothing is warmed up: a scan of a table that is larger than the memory
-finds nothing of the last one.
+A measurement ends when the queries have ended, so its result is a duration, and its steps are the
+queries.  There is no warm-up: a scan of a table that is larger than the memory finds nothing from
+the previous scan.
 
-Answers are part of what is checked.  At scale factor 1 the driver takes only those of the
-specification; at any other, each step carries a mark of its answer, so that a page can
-tell whether all approaches gave the same.
+Answers are checked, too.  At scale factor 1 the driver accepts only those of the specification; at
+any other, each step carries a mark of its answer, so that a page can tell whether all approaches
+gave the same one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,23 +38,23 @@ from pgflash.lab.workload import (
 )
 from pgflash.model.run import Approach, Latency, Step
 
-#: Loading, for the time left: a constant part and one for each gigabyte of rows.
+#: Loading, to estimate the remaining time: a constant part and one for each gigabyte of rows.
 _LOAD_S = 6.0
 _LOAD_GIGABYTE_S = 90.0
-#: Of tables and indexes, for each gigabyte of rows.
+#: Tables and indexes, for each gigabyte of rows.
 _GIGABYTE_BYTES = 1_650_000_000
-#: A query's mean time for each gigabyte, on two processors, for the time left.
+#: A query's mean time for each gigabyte, on two processors, to estimate the remaining time.
 _QUERY_S = 12.0
-#: How much of an answer's digest marks it in a step.
+#: How many digits of an answer's digest mark it in a step.
 _MARK_DIGITS = 12
 
-#: Processes of the server beside those that work on queries.
+#: Processes of the server other than those that work on queries.
 _OTHER_WORKERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarehouseParameters(Parameters):
-    """Size of the database and what is asked of it; clients are streams."""
+    """Size of the database and the queries to run; clients are streams."""
 
     scale_factor: float
     #: all, scan-heavy, others (the rest), or numbers with commas.
@@ -63,7 +63,7 @@ class WarehouseParameters(Parameters):
     degree: int = 1
     #: Insert and delete orders, too.
     refresh: bool = False
-    #: What the planner takes a random page to cost, in sequential ones, by where the data is.
+    #: The planner's cost of a random page, in sequential ones, by the device of the data.
     array_random_page_cost: float = 4.0
     flash_random_page_cost: float = 4.0
     #: Memory of one sort or hash before it spills to temporary files.
@@ -72,7 +72,8 @@ class WarehouseParameters(Parameters):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        # Not super(): a dataclass with slots is not the class that this method was made in.
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
         Parameters.__post_init__(self)
         for name in ("array_random_page_cost", "flash_random_page_cost"):
             require(getattr(self, name) > 0, name, "must be above 0")
@@ -83,7 +84,7 @@ class WarehouseParameters(Parameters):
             raise ScenarioError(error.message, hint=error.hint) from error
 
     def config(self, *, repeat: int = 1) -> WarehouseConfig:
-        """Return the workload's own form of them, checked there."""
+        """Convert them to the workload's own form, which checks them."""
         return WarehouseConfig(
             scale_factor=self.scale_factor,
             queries=parse_queries(self.queries),
@@ -102,7 +103,7 @@ class WarehouseWorkload:
     parameters = WarehouseParameters
 
     def key(self, parameters: WarehouseParameters) -> str:
-        """Return what the database depends on: scale factor and loader."""
+        """Return what determines the database: scale factor and loader."""
         loader = sources_key("pgflash.lab.warehouse", ("data.py", "loader.py", "sql"))
         return f"sf{parameters.scale_factor:g}-{loader}"
 
@@ -127,9 +128,9 @@ class WarehouseWorkload:
     ) -> Mapping[str, str]:
         """Return workers for every stream, and the planner's view of the device.
 
-        An emulated device has no page cache beside it, so what the server does not hold
-        is read again; told otherwise, the planner looks up row by row what a scan finds
-        in a tenth of the time.
+        An emulated device has no page cache beside it, so blocks that the server does not hold are
+        read again.  Without this setting, the planner would look up row by row what a scan finds in
+        a tenth of the time.
         """
         workers = parameters.clients * (parameters.degree - 1)
         cost = (
@@ -173,12 +174,12 @@ class WarehouseWorkload:
         return figures(result)
 
     def check(self, conninfo: str, parameters: WarehouseParameters) -> tuple[str, ...]:
-        """Check what the specification says of the tables' contents."""
+        """Check the specification's statements on the tables' contents."""
         return require_all(check_consistency(conninfo))
 
 
 class _Relay(RunObserver):
-    """Hands on to the lab what the driver says."""
+    """Passes the driver's messages on to the lab."""
 
     def __init__(self, context: Context[WarehouseParameters], observer: Observer) -> None:
         self._context = context
@@ -195,7 +196,7 @@ def _server_cpu_s(server: Server) -> float:
     """Return the processor seconds of all the server's processes so far."""
     postmaster = server.postmaster_pid
     if postmaster is None:
-        return 0.0  # it has ended: the next query says so
+        return 0.0  # it has ended: the next query reports that
     used = host.server_cpu(postmaster)
     return used.user_s + used.system_s
 
@@ -218,7 +219,7 @@ def figures(result: WarehouseResult) -> Figures:
 
 
 def _step(step: StepResult, config: WarehouseConfig) -> Step:
-    """Return a step; of several streams, its name says which.
+    """Return a step; with several streams, its name says which one.
 
     Its answer is marked unless other streams change the database meanwhile.
     """
@@ -235,7 +236,7 @@ def _step(step: StepResult, config: WarehouseConfig) -> Step:
 
 
 def _facts(result: WarehouseResult) -> dict[str, float]:
-    """Return what has no field: by step, what the server did for it, and the sums.
+    """Return figures without a field: the server's work for each step, and the sums.
 
     A fact's name is the step's, a dot, and the figure's: "Q18.temp_write_bytes".
     """
