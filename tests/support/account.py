@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A server whose reads are all counted, and what its accounting says of them."""
+"""A server that counts all its reads, and queries of these counts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ SETTINGS = {
     "bgwriter_lru_maxpages": "0",
     "checkpoint_timeout": "1h",
     "max_wal_size": "4GB",
-    # Nobody else shall read meanwhile.
+    # No other process may read meanwhile.
     "pgflash.snapshot_interval": "0",
     "pgflash.sample_rate": "0",
 }
@@ -49,7 +49,7 @@ def create_items(connection: psycopg.Connection[Any]) -> None:
 
 @contextmanager
 def counted_server(install: PgInstall) -> Iterator[Server]:
-    """Return a server with the table, whose sessions read by themselves."""
+    """Return a server with the table, whose sessions make their reads themselves."""
     factory = ClusterFactory(install)
     made = factory(settings=read_by_sessions(install, SETTINGS))
     with made.connect() as connection:
@@ -91,7 +91,7 @@ def total(
     classes: tuple[str, ...] = ("data",),
     operations: tuple[str, ...] = ("read",),
 ) -> float:
-    """Return a number's sum over rows of pgflash_io, less what it was before."""
+    """Return the sum of a number over rows of pgflash_io, less its earlier value."""
 
     def one(of: dict[tuple[str, ...], Row]) -> float:
         return sum(
@@ -106,7 +106,7 @@ def total(
 
 
 def blocks(connection: psycopg.Connection[Any], name: str, kind: str = "read") -> int:
-    """Return the blocks of a relation that were read, all its forks together."""
+    """Return the number of blocks of a relation that were read, all its forks together."""
     size = one(
         connection,
         f"select sum({kind}_bytes) from pgflash_io_relations where relation = '{name}'"
@@ -133,24 +133,24 @@ def one(connection: psycopg.Connection[Any], query: str) -> Any:  # noqa: ANN401
 
 
 def wait_until_alone(*sessions: psycopg.Connection[Any]) -> None:
-    """Wait for other sessions to end: only then PostgreSQL counts all that they did."""
+    """Wait until other sessions have ended: only then does PostgreSQL count all that they did."""
     query = "select count(*) from pg_stat_activity where backend_type = 'client backend'"
     assert eventually(lambda: one(sessions[0], query) == len(sessions))
 
 
 def load(connection: psycopg.Connection[Any], *, updates: int = 300) -> None:
-    """Read the table, look rows up, change some, all over it."""
+    """Read the table, look rows up, and change some, all over the table."""
     connection.execute("select count(*) from item")
     for i in range(updates):
         connection.execute(
             "update item set pad = repeat('y', 500) where id = %s", [i * 7919 % ROWS + 1]
         )
-    # Numbers need no TOAST table, whose index PostgreSQL makes unseen by pg_stat_io.
+    # Numbers need no TOAST table; pg_stat_io does not see PostgreSQL making its index.
     connection.execute("create temp table spill as select id, -id as o from item order by pad, o")
     connection.execute("drop table spill")
 
 
 def flush(connection: psycopg.Connection[Any]) -> None:
-    """Let a session's own statistics be seen at once."""
+    """Make a session's own statistics visible at once."""
     connection.execute("select pg_stat_force_next_flush()")
     connection.execute("select 1")

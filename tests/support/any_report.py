@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Any report that could be: strategies for Hypothesis, with texts as hostile as they come."""
+"""Hypothesis strategies for arbitrary reports, with the most hostile texts possible."""
 
 from hypothesis import strategies as st
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""AWR reports in Oracle's two forms, made of tables as papers print them."""
+"""AWR reports in Oracle's two forms, made from tables as the papers print them."""
 
 from html import escape
 
@@ -9,7 +9,7 @@ _WIDTHS = (30, 14, 14, 10, 8, 14)
 
 
 def text_report(*tables: PaperTable, head: str = "") -> str:
-    """Return a text report: columns under dashes, as awrrpt.sql lays them out."""
+    """Return a text report: columns under dashes, in the layout of awrrpt.sql."""
     lines = ["WORKLOAD REPOSITORY report for", "", *head.splitlines(), ""]
     for table in tables:
         lines += [table.title, "~" * len(table.title)]
@@ -34,7 +34,7 @@ def html_report(*tables: PaperTable, head: str = "") -> str:
 
 
 def _heads(table: PaperTable) -> list[str]:
-    """Return the heads in two lines, broken where the column ends."""
+    """Return the heads in two lines, broken at the column's width."""
     above, below = [], []
     for place, (head, width) in enumerate(zip(table.columns, _WIDTHS, strict=True)):
         words = head.split()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A made-up server under load, as three snapshots: every section of the extension.
+"""An invented server under load, as three snapshots: every section of the extension.
 
-Ten minutes apart; between two of them clients spend 50 s: 27.2 s reading `stock` from disk
-at 13.6 ms, 2.8 s reading it from flash, 6 s in WAL syncs, 5 s behind others' syncs, 6 s on
-processors, 2 s in row locks, 1 s that nothing explains (less what the sampler's rounding
-calls waiting for a processor).  All counters grow by the same in each interval.
+The snapshots are ten minutes apart; between two of them clients spend 50 s: 27.2 s reading `stock`
+from disk at 13.6 ms, 2.8 s reading it from flash, 6 s in WAL syncs, 5 s behind others' syncs, 6 s
+on processors, 2 s in row locks, 1 s that nothing explains (less the part that the sampler's
+rounding attributes to waiting for a processor).  All counters grow by the same amount in each
+interval.
 """
 
 from datetime import timedelta
@@ -15,7 +16,7 @@ from support.periods import EPOCH, Rows, Shelf
 
 CLIENT = "client backend"
 
-#: Of an interval: calls, bytes, milliseconds.
+#: Per interval: calls, bytes, milliseconds.
 IO = {
     (CLIENT, "data", "read", "disk"): (2_000, 2_000 * 8192, 27_200.0),
     (CLIENT, "data", "read", "flash"): (10_000, 10_000 * 8192, 2_800.0),
@@ -24,7 +25,7 @@ IO = {
     ("checkpointer", "data", "write", "disk"): (200, 200 * 8192, 400.0),
 }
 
-#: Of a minute of 600 looks.
+#: Per minute of 600 looks.
 SAMPLES = {
     (None, None): 6,
     ("LWLock", "WALWrite"): 5,

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A private server with the flash cache on, arranged so that a stale block would show.
+"""A private server with the flash cache on, set up so that a stale block would be noticed.
 
-Nearly every access to a block has to become a read, and nearly every read a hit that is
-compared with the file: shared_buffers are tiny, verify is `all`, data checksums are on,
-and the server runs under the device emulator with its delays off, which plays the data
-folder as a disk whose blocks are never in the operating system's page cache.  (Asked by
-cachestat(2), a kernel would answer "cached" for every file that was just written.)
+Nearly every access to a block has to become a read, and nearly every read a hit that is compared
+with the file.  So shared_buffers are tiny, verify is `all`, and data checksums are on.  The server
+runs under the device emulator with its delays off: it presents the data folder as a disk whose
+blocks are never in the operating system's page cache. (Otherwise a kernel, asked by cachestat(2),
+would answer "cached" for every file that was just written.)
 
-assert_never_stale() is what each such test ends with: no hit differed from its file,
-enough hits were compared for that to mean something, the cache still serves, every
-cached block equals its file, and amcheck finds every heap row in every index.
+Each such test ends with assert_never_stale(): no hit differed from its file, enough hits were
+compared for that to mean something, the cache still serves, every cached block equals its file, and
+amcheck finds every heap row in every index.
 """
 
 import subprocess
@@ -26,7 +26,7 @@ from pgflash.lab.server import Server
 from support.cluster import ClusterFactory, find_install
 from support.patience import PATIENCE_S, eventually
 
-#: Enough for a few clients' pins, and nothing beside.
+#: Enough for the pins of a few clients, and no more.
 SHARED_BUFFERS = "1MB"
 CACHE_SIZE = "64MB"
 
@@ -35,26 +35,26 @@ Row = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class CachedServer:
-    """A server, the cache file it uses, and the emulator that hides the page cache."""
+    """A server, its cache file, and the emulator that hides the page cache."""
 
     server: Server
     emulator: Emulator
     cache_file: Path
-    #: A folder beside the data that the emulator plays as disk, too: for tablespaces.
+    #: A folder beside the data that the emulator presents as disk, too: for tablespaces.
     space: Path
-    #: Preloaded before the emulator, and what they want to know.
+    #: Libraries preloaded before the emulator, and the variables that they need.
     preloads: Sequence[Path] = ()
     preload_env: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Start the server under the emulator; make the extension if it is not there."""
+        """Start the server under the emulator; create the extension if it is missing."""
         preloads = [*map(str, self.preloads), self.emulator.env["LD_PRELOAD"]]
         self.server.start(
             {**self.emulator.env, **self.preload_env, "LD_PRELOAD": ":".join(preloads)}
         )
 
     def create_extension(self) -> None:
-        """Make the views and functions in the database postgres."""
+        """Create the views and functions in the database postgres."""
         with self.server.connect() as connection:
             connection.execute("create extension if not exists pgflash")
 
@@ -80,10 +80,10 @@ class CachedServer:
         return int(row[0]), int(row[1])
 
     def await_devices(self) -> None:
-        """Wait until no cache file is bypassed: what it holds cannot be compared before.
+        """Wait until no cache file is bypassed: before that, its content cannot be compared.
 
-        On a machine that is too busy a file can be judged slower than the disk, which is
-        memory here; it is taken back when it has answered as fast as it should.
+        On a very busy machine, a file can be judged slower than the disk, which is memory here; it
+        is used again once it answers as fast as it should.
         """
         bypassed = "select from pgflash_cache_devices where state = 'bypassed'"
         with self.server.connect() as connection:
@@ -92,9 +92,9 @@ class CachedServer:
             )
 
     def await_serving(self) -> None:
-        """Wait until the cache serves: its worker says so, some time after the start.
+        """Wait until the cache serves: its worker reports this some time after the start.
 
-        After a hit that differed from its file it never would.
+        After a hit that differed from its file it would never serve.
         """
 
         def decided() -> bool:
@@ -121,7 +121,7 @@ def create_cached(
     preload_env: Mapping[str, str] | None = None,
     start: bool = True,
 ) -> CachedServer:
-    """Return a new server whose every hit is verified, started unless told otherwise."""
+    """Return a new server on which every hit is verified, started unless told otherwise."""
     server = cluster(install=install, start=False)
     cached = attach_cache(server, preloads=preloads, preload_env=preload_env)
     server.configure({"shared_preload_libraries": "pgflash", **(settings or {})})
@@ -138,7 +138,7 @@ def attach_cache(
     preloads: Sequence[Path] = (),
     preload_env: Mapping[str, str] | None = None,
 ) -> CachedServer:
-    """Give a server that does not run yet a cache file and the emulator."""
+    """Give a server that is not running yet a cache file and the emulator."""
     space = make_server_dir(server.base / "space")
     flash = make_server_dir(server.base / "flash")
     account = server.account
@@ -150,7 +150,7 @@ def attach_cache(
                 profile=DeviceProfile.named("sas15k-raid10-6"),
                 paths=(server.data, space),
             ),
-            # For tests that stall it; its delays are off with the others'.
+            # For tests that stall it; its delays are off like the others'.
             EmulatedDevice(name="flash", profile=DeviceProfile.named("nvme"), paths=(flash,)),
         ],
         owner=account.uid if account is not None else None,
@@ -162,9 +162,9 @@ def attach_cache(
             "pgflash.cache_file": str(flash / "cache"),
             "pgflash.cache_size": CACHE_SIZE,
             "pgflash.verify": "all",
-            # A busy machine must not pass for a device that hangs.
+            # A busy machine must not be mistaken for a device that hangs.
             "pgflash.read_deadline": "10s",
-            # Nobody reads but the test: a snapshot reads catalogs.
+            # Only the test may read: a snapshot reads catalogs.
             "pgflash.snapshot_interval": "0",
         }
     )
@@ -179,21 +179,21 @@ def attach_cache(
 
 
 def compared_hits(view: Row) -> int:
-    """Return how many hits were compared: what verify() compared is no hit."""
+    """Return how many hits were compared; blocks compared by verify() are not hits."""
     return int(min(view["hits"], view["verify_compared"]))
 
 
 def told(cached: CachedServer, compared_min: int) -> bool:
-    """Say whether so many hits were compared, or one of them was stale."""
+    """Say whether enough hits were compared, or one of them was stale."""
     view = cached.view()
     return view["verify_mismatches"] > 0 or compared_hits(view) >= compared_min
 
 
 def go_on_until_told(cached: CachedServer, compared_min: int, go_on: Callable[[], object]) -> bool:
-    """Go on with a load until so many hits were compared: a busy machine gets less done.
+    """Continue a load until enough hits were compared: a busy machine gets less done.
 
-    Say whether it came to that.  A writer of the cache that is late leaves blocks out, and the
-    next ones who read them are misses.
+    Say whether that was reached.  If the cache's writer is late, it leaves blocks out, and the next
+    reads of these are misses.
     """
 
     def told_or_go_on() -> bool:
@@ -212,10 +212,10 @@ def assert_never_stale(
     compared_before: int = 0,
     go_on: Callable[[], object] | None = None,
 ) -> Row:
-    """Fail unless many hits were compared and none was stale, and nothing is now.
+    """Fail unless many hits were compared, none was stale, and no cached block is stale now.
 
-    COMPARED_BEFORE counts hits of earlier starts, whose counters are gone.  GO_ON reads more,
-    where too few were compared.
+    COMPARED_BEFORE counts hits of earlier starts, whose counters are gone.  GO_ON reads more if too
+    few hits were compared.
     """
     if go_on is not None:
         go_on_until_told(cached, compared_min - compared_before, go_on)
@@ -232,7 +232,7 @@ def assert_never_stale(
 def assert_indexes_whole(server: Server) -> None:
     """Fail if amcheck finds a broken table or an index that lacks a row, in any database.
 
-    A build without contrib has no amcheck; there its readings in other ways must do.
+    A build without contrib has no amcheck; there, comparing other ways of reading must do.
     """
     if not has_contrib(server.install, "amcheck"):
         return
@@ -243,7 +243,7 @@ def assert_indexes_whole(server: Server) -> None:
 
 
 def assert_checksums_good(server: Server) -> None:
-    """Stop the server in a clean way and check every block it left on disk."""
+    """Stop the server cleanly and check every block that it left on disk."""
     server.stop()
     server.run(["pg_checksums", "--check", "-D", server.data])
 

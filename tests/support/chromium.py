@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Where the system's chromium is, which all that drives a browser drives."""
+"""Where the system's chromium is, for everything that drives a browser."""
 
 import shutil
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A clock that is set while a server runs: build and steer the library tests/crash/clock.c."""
+"""A clock that is set while a server runs: build and control the library tests/crash/clock.c."""
 
 import ctypes
 import mmap
@@ -40,9 +40,9 @@ class Clock:
 
     @property
     def env(self) -> dict[str, str]:
-        """What the server must be started with."""
+        """The variables that the server must be started with."""
         return {"CLOCK_STATE": str(self.state_path)}
 
     def set(self, *, ahead_s: int) -> None:
-        """Set the server's time of day: so many seconds ahead of the true one, or behind."""
+        """Set the server's time of day this many seconds ahead of the true one, or behind it."""
         self._step_s.value = ahead_s

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Private servers for tests, and private installations with the extension in them.
+"""Private servers for tests, and private installations that contain the extension.
 
-A test asks the `cluster` fixture for as many servers as it needs; each has a base folder
-of its own that goes away with the test.  The extension is installed into a copy of the
-PostgreSQL installation, one for each major and, for negative controls, one for each
-deliberate fault (FC_BREAK), so that builds never clobber one another.
+A test asks the `cluster` fixture for as many servers as it needs; each has a base folder of its own
+that is removed after the test.  The extension is installed into a copy of the PostgreSQL
+installation, one for each major version and, for negative controls, one for each deliberate fault
+(FC_BREAK), so that builds never overwrite one another.
 
-initdb is run once a version and size of segments: the first server of a test is a copy of
-what it made, in a folder of a test that has ended (see used_data.py).  Any other one is made
-anew, so no two servers of a test are the same cluster.
-Tests may run in several processes at once; what they share below build/ is made under a lock.
+initdb is run once for each version and segment size.  The first server of a test is a copy of its
+result, in a folder left by an earlier test (see used_data.py).  Further servers are made anew, so
+no two servers of a test are the same cluster.  Tests may run in several processes at once; files
+that they share below build/ are made under a lock.
 """
 
 import fcntl
@@ -45,7 +45,7 @@ FAST_SETTINGS = {
 
 @contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """Keep other processes of tests away from what is made under this name."""
+    """Keep other test processes away from what is made under this name."""
     folder = REPOSITORY / "build" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("w") as file:
@@ -54,7 +54,7 @@ def _locked(name: str) -> Iterator[None]:
 
 
 def find_install(major: int) -> PgInstall:
-    """Return the installation of a major, or skip the test if it cannot be had."""
+    """Return the installation of a major version, or skip the test if it is unavailable."""
     done = subprocess.run(
         [sys.executable, REPOSITORY / "tools" / "pg.py", str(major)],
         capture_output=True,
@@ -69,8 +69,8 @@ def find_install(major: int) -> PgInstall:
 def build_install(stock: PgInstall, *, fault: str = "", variant: str = "") -> PgInstall:
     """Return a private copy of STOCK with the extension just built and installed in it.
 
-    FAULT names a deliberate fault (FC_BREAK) that a negative control must catch; VARIANT tells
-    STOCK from another installation of its version.
+    FAULT names a deliberate fault (FC_BREAK) that a negative control must catch; VARIANT
+    distinguishes STOCK from another installation of the same version.
     """
     name = "-".join(filter(None, (stock.version, variant, fault)))
     build = REPOSITORY / "build" / "extension" / name
@@ -78,12 +78,12 @@ def build_install(stock: PgInstall, *, fault: str = "", variant: str = "") -> Pg
     install = stock.copy_to(copies / name.removesuffix(f"-{fault}"))
     if fault:
         install = install.copy_to(copies / name, linked=True)
-    # One make at a time: all of them look after core, too.
+    # Run one make at a time: each of them also builds core.
     with _locked("make"):
         if fault:
             _share_objects(build.with_name(stock.version), build, fault)
         done = _make("all", install, build, fault)
-        # What is there is not written again: servers of others may be loading it.
+        # Do not write existing files again: other tests' servers may be loading them.
         if done.returncode == 0 and not _is_installed(build, install):
             done = _make("install", install, build, fault)
     if done.returncode != 0:
@@ -105,7 +105,7 @@ def _make(
         capture_output=True,
         text=True,
         check=False,
-        # A make above us must not talk to this one.
+        # A make that runs us must not affect this one.
         env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
     )
 
@@ -123,9 +123,9 @@ def _is_installed(build: Path, install: PgInstall) -> bool:
 
 
 def _share_objects(sound: Path, broken: Path, fault: str) -> None:
-    """Give a build with a fault the objects of a sound one that know nothing of this fault."""
+    """Reuse a sound build's objects that do not depend on this fault in the build with it."""
     sources = REPOSITORY / "extension" / "src"
-    # By its name, or because they ask which one it is.
+    # An object depends on the fault if it names it, or if it asks which fault is built in.
     knows = re.compile(rf"FC_BROKEN\(\s*({fault}|NONE)\s*\)|FC_BREAK(_{fault})?\b")
     in_headers = any(
         knows.search(path.read_text()) for path in sources.rglob("*.h") if path.name != "broken.h"
@@ -135,12 +135,12 @@ def _share_objects(sound: Path, broken: Path, fault: str) -> None:
         if built.exists() and not in_headers and not knows.search(source.read_text()):
             own = broken / built.relative_to(sound)
             own.parent.mkdir(parents=True, exist_ok=True)
-            # Not older than what make compares it with.
+            # Not older than the files that make compares it with.
             shutil.copy2(built, own)
 
 
 def _template(install: PgInstall, initdb_args: Sequence[str] = ()) -> Path:
-    """Return a data folder that initdb made, and no server has run on."""
+    """Return a data folder made by initdb, on which no server has run."""
     name = "".join(["template-", install.version, *initdb_args])
     base = reachable_dir(REPOSITORY / "build" / "pg") / name
     with _locked(base.name):
@@ -160,7 +160,7 @@ class ClusterFactory:
     """Makes servers and stops them all at the end of the test."""
 
     def __init__(self, install: PgInstall) -> None:
-        """Make servers of INSTALL unless told otherwise."""
+        """Make servers of INSTALL by default."""
         self._install = install
         self._servers: list[tuple[Server, Path]] = []
 
@@ -175,7 +175,7 @@ class ClusterFactory:
         start: bool = True,
     ) -> Server:
         """Return a new private server, started unless told otherwise."""
-        # Not below pytest's tmp_path, which only root may enter when root runs the tests.
+        # Not below pytest's tmp_path, which only root may enter if root runs the tests.
         folder = Path(tempfile.mkdtemp(prefix="pgflash-test-"))
         folder.chmod(0o755)
         settings = {
@@ -184,7 +184,7 @@ class ClusterFactory:
             **(settings or {}),
         }
         install = install or self._install
-        # A template may be of any size of segments, and not of somebody's folder.
+        # A template may have any segment size, but must not be a user's own folder.
         if self._servers or not all(one.startswith("--wal-segsize=") for one in initdb_args):
             server = Server.create(
                 install, folder / "server", settings=settings, initdb_args=initdb_args
@@ -199,7 +199,7 @@ class ClusterFactory:
         return server
 
     def adopt(self, server: Server) -> Server:
-        """Stop a server that was made otherwise, and remove its folder, with the others."""
+        """Also stop, and remove, a server that was made in another way."""
         self._servers.append((server, server.base))
         return server
 
@@ -212,7 +212,7 @@ class ClusterFactory:
 
     def close(self) -> None:
         """Stop all servers and remove their folders."""
-        # All first: a standby lies in the folder of its primary.
+        # Stop all first: a standby's files are in the folder of its primary.
         for server, _folder in self._servers:
             server.stop("immediate")
         for server, folder in self._servers:

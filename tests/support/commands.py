@@ -7,13 +7,13 @@ from pgflash.cli import main
 
 
 def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run a command line that must succeed, and return what it printed."""
+    """Run a command line that must succeed, and return its output."""
     assert main(list(words)) == 0
     return capsys.readouterr().out
 
 
 def failure(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
-    """Run a command line that must fail with a code, and return its complaint."""
+    """Run a command line that must fail with a given code, and return its error message."""
     assert main(list(words)) == code
     captured = capsys.readouterr()
     assert captured.out == ""

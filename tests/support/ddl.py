@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Everything that moves, cuts, copies or replaces relation files, step by step.
+"""Steps that move, truncate, copy or replace relation files.
 
-STEPS is the list; each begins with what its docstring says.  A step changes the World
-(support/world.py) through SQL and keeps its model true; after every step World.check()
-compares all tables with it.
+STEPS is the list; each step's docstring says what it begins with.  A step changes the World
+(support/world.py) through SQL and keeps its model true; after every step World.check() compares all
+tables with it.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ from support.world import (
     value_of,
 )
 
-#: Small relations to wear out the descriptors of a session that may open 64 files.
+#: Small relations that exhaust the descriptors of a session limited to 64 open files.
 MANY_TABLES = 40
 
 
 def load_tables(world: World) -> None:
     """Load the tables."""
     world.create("ballast")
-    # Two rows to a block; then every second is deleted.
+    # Two rows to a block; then every second row is deleted.
     world.run("alter table ballast set (fillfactor = 10)")
     world.insert("ballast", 1, BALLAST_ROWS * 2)
     world.run("delete from ballast where id % 2 = 0")
@@ -43,14 +43,14 @@ def load_tables(world: World) -> None:
 
 
 def update_rows(world: World) -> None:
-    """Update rows, a part of them twice."""
+    """Update rows, some of them twice."""
     world.update("ledger", version=1, every=2)
     world.update("ledger", version=2, every=3)
     world.update("stock", version=1)
 
 
 def checkpoint(world: World) -> None:
-    """Let the checkpointer write, whose descriptors are its own."""
+    """Let the checkpointer write; it has descriptors of its own."""
     world.update("ledger", version=3, every=5)
     world.run("checkpoint")
 
@@ -105,7 +105,7 @@ def truncate_and_roll_back(world: World) -> None:
 
 
 def truncate_and_refill(world: World) -> None:
-    """Truncate a table and fill it with other rows, in one transaction and without."""
+    """Truncate a table and refill it with other rows, in one transaction and in several."""
     world.run("truncate stock")
     world.tables["postgres", "stock"] = {}
     world.insert("stock", 1, 700, version=8)
@@ -120,7 +120,7 @@ def truncate_and_refill(world: World) -> None:
 
 
 def truncate_twice(world: World) -> None:
-    """Truncate a table in place, as a transaction that made it does."""
+    """Truncate a table in place, as the transaction that created it does."""
     world.run("begin")
     world.create("brief")
     world.insert("brief", 1, 1500, version=1)
@@ -131,7 +131,7 @@ def truncate_twice(world: World) -> None:
 
 
 def drop_and_recreate(world: World) -> None:
-    """Drop a table and make another one of its name."""
+    """Drop a table and create another one of the same name."""
     world.drop("brief")
     world.run("checkpoint")
     world.create("brief")
@@ -139,7 +139,7 @@ def drop_and_recreate(world: World) -> None:
 
 
 def insert_and_roll_back(world: World) -> None:
-    """Let a table grow in vain, then vacuum the growth away."""
+    """Let a table grow in a transaction that is rolled back, then vacuum the growth away."""
     before = dict(world.tables["postgres", "brief"])
     world.run("begin")
     world.insert("brief", 5000, 7000, version=4)
@@ -164,7 +164,7 @@ def copy_freeze(world: World) -> None:
 
 
 def rewrite_by_alter(world: World) -> None:
-    """Rewrite a table by changing a column's type there and back."""
+    """Rewrite a table by changing a column's type and changing it back."""
     world.run("alter table brief alter v type bigint")
     world.run("alter table brief alter v type int")
     world.update("brief", version=6, every=2)
@@ -192,9 +192,9 @@ def make_unlogged(world: World) -> None:
 
 
 def use_other_indexes(world: World) -> None:
-    """Build indexes of the other kinds, let them split, empty and be searched."""
+    """Build indexes of the other kinds; let them split, become empty and be searched."""
     world.run("create table shapes (id int, place point, words text)")
-    # Before the rows: so GIN has a list of what is pending, and all pages split.
+    # Create them before the rows: so GIN has a pending list, and all pages split.
     for kind in ("hash (id)", "gist (place)", "spgist (place)", "spgist (words)", "brin (id)"):
         world.run(f"create index on shapes using {kind}")
     world.run("create index on shapes using gin (string_to_array(words, ' '))")
@@ -219,7 +219,7 @@ def use_other_indexes(world: World) -> None:
 
 
 def store_large_values(world: World) -> None:
-    """Keep values beside the table and in large objects, and change them."""
+    """Store and change out-of-line (TOAST) values and large objects."""
     world.run("create table large (id int primary key, body text)")
     world.run("alter table large alter body set storage external")
     world.run("insert into large select i, repeat(md5(i::text), 250) from generate_series(1, 60) i")
@@ -237,7 +237,7 @@ def store_large_values(world: World) -> None:
 
 
 def _assert_count(world: World, name: str, where: str, expected: int) -> None:
-    """Fail unless so many rows are found, by an index if there is one."""
+    """Fail unless this many rows are found, by an index if there is one."""
     with world.session().transaction():
         world.run("set local enable_seqscan = off")
         text = sql.SQL("select count(*) from {} where {}").format(
@@ -249,7 +249,7 @@ def _assert_count(world: World, name: str, where: str, expected: int) -> None:
 
 
 def rewrite_catalogs(world: World) -> None:
-    """Give catalogs new files, also those that only the relation map knows."""
+    """Give catalogs new files, including those that only the relation map knows."""
     for name in ("pg_class", "pg_attribute", "pg_index", "pg_database", "pg_authid"):
         world.run("vacuum full {name}", name=name)
     world.run("reindex table pg_class")
@@ -257,7 +257,7 @@ def rewrite_catalogs(world: World) -> None:
 
 
 def finish_prepared_transactions(world: World) -> None:
-    """Drop and make tables in transactions that are finished after a checkpoint."""
+    """Drop and create tables in transactions that are finished after a checkpoint."""
     for name, version in (("early", 1), ("late", 2)):
         world.create(name)
         world.insert(name, 1, 600, version=version)
@@ -296,7 +296,7 @@ def read_and_build_in_parallel(world: World) -> None:
 
 
 def use_maintenance_extensions(world: World) -> None:
-    """Prewarm, cut off a visibility map and freeze by force, where there is contrib."""
+    """Prewarm, truncate a visibility map and force a freeze, if contrib is installed."""
     for extension, calls in (
         ("pg_prewarm", "pg_prewarm({name}, 'prefetch'), pg_prewarm({name}, 'read')"),
         ("pg_visibility", "pg_truncate_visibility_map({name})"),
@@ -310,14 +310,14 @@ def use_maintenance_extensions(world: World) -> None:
 
 def use_other_files(world: World) -> None:
     """Change files of other kinds than tables and their usual indexes."""
-    # Together, since the tables of the model stay as they are.
+    # In one step, since the tables of the model stay as they are.
     use_other_indexes(world)
     store_large_values(world)
     rewrite_catalogs(world)
 
 
 def use_other_ways(world: World) -> None:
-    """Change and read tables in ways that are seldom gone."""
+    """Change and read tables in rarely used ways."""
     finish_prepared_transactions(world)
     read_and_build_in_parallel(world)
     use_maintenance_extensions(world)
@@ -344,7 +344,7 @@ def use_temporary_tables(world: World) -> None:
 
 
 def make_many_tables(world: World) -> None:
-    """Make more files than a session may hold open."""
+    """Create more files than a session may hold open."""
     for number in range(MANY_TABLES):
         name = f"many_{number}"
         world.create(name)
@@ -352,7 +352,7 @@ def make_many_tables(world: World) -> None:
 
 
 def change_many_tables(world: World) -> None:
-    """Change each of many files through descriptors that come and go."""
+    """Change each of many files through descriptors that are opened and closed."""
     for number in range(0, MANY_TABLES, 2):
         world.update(f"many_{number}", version=number + 100)
     for number in range(1, MANY_TABLES, 4):
@@ -385,7 +385,7 @@ def move_tables_back(world: World) -> None:
     world.update("brief", version=11, every=2)
 
 
-#: A number of its own, so that a database made again has the same files' names.
+#: A fixed oid, so that a database created again has files of the same names.
 TENANT_OID = 90_000
 
 
@@ -404,7 +404,7 @@ def _drop_tenant(world: World) -> None:
 
 
 def create_templates(world: World) -> None:
-    """Make two databases whose files have the same names and other contents."""
+    """Create two databases whose files have the same names but different contents."""
     world.run("create database first_kind strategy file_copy")
     world.create("ledger", database="first_kind")
     world.insert("ledger", 1, 1800, version=1, database="first_kind")
@@ -418,12 +418,12 @@ def create_templates(world: World) -> None:
 
 
 def copy_database_by_wal(world: World) -> None:
-    """Make a database by way of the WAL."""
+    """Create a database with the strategy wal_log."""
     _create_tenant(world, "first_kind", "wal_log")
 
 
 def recreate_database_by_wal(world: World) -> None:
-    """Drop it and make it of other contents, its files under the names they had."""
+    """Drop it and create it with other contents, its files having the same names as before."""
     _drop_tenant(world)
     _create_tenant(world, "second_kind", "wal_log")
 
@@ -436,7 +436,7 @@ def recreate_database_by_copy(world: World) -> None:
 
 
 def recreate_database_by_clone(world: World) -> None:
-    """Do that again by cloning files, where the server can."""
+    """Do that again by cloning files, if the server can."""
     _drop_tenant(world)
     if world.server.install.major >= 18:
         world.run("set file_copy_method = clone")
@@ -452,7 +452,7 @@ def move_database(world: World) -> None:
 
 
 def move_database_back(world: World) -> None:
-    """Move it back to the place it came from."""
+    """Move it back to its former tablespace."""
     world.check()
     world.disconnect("tenant")
     world.run("alter database tenant set tablespace pg_default")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A file system of its own under a data directory, which loses its power for real.
+"""A data directory's own file system, which really loses its power.
 
-A file on a loop device, mounted where the data directory is.  For a power cut the file system
-is told to go down at once without writing its journal, which it offers for such tests: what
-was written of bytes and inodes until then is there when it is mounted again, and nothing
-else.  Who loses bytes and who times is then the kernel's business; to have a page written
-and not its inode, as a kernel may at any time, write_pages() asks for just that.
+The file system is in a file on a loop device, mounted on the data directory.  For a power cut it is
+told to go down at once without writing its journal, which file systems offer for such tests: when
+it is mounted again, it has the bytes and inodes that had been written until then, and nothing else.
+So the kernel decides which bytes and times are lost.  A kernel may at any time have written a page
+but not its inode; write_pages() requests just that.
 
 Only root may mount.
 """
@@ -28,33 +28,34 @@ from pgflash.lab.server import Server
 from support.patience import eventually
 from support.power import PIECES, Lost, kill_all
 
-#: Of ext4 and xfs, with no call of the C library: go down, and leave the journal as it is.
+#: The ioctl of ext4 and xfs, without a function in the C library: go down, and leave the journal as
+#: it is.
 _GO_DOWN = 0x8004587D
 _WITHOUT_JOURNAL = struct.pack("=I", 2)
 
-#: Wait for what is being written, write what is dirty, wait for that.
+#: Wait for pages being written, write dirty pages, and wait for them.
 _SYNC_FILE_RANGE_ALL = 7
 
 SIZE = "400M"
 
-#: A journal that is written by syncs only, as long as a test may last.
+#: Only syncs write the journal, for as long as a test may last.
 FILE_SYSTEMS = {"ext4": "commit=3600", "xfs": "defaults"}
 
 
 @dataclass(slots=True, kw_only=True)
 class Disk:
-    """The file system that is mounted on a data directory."""
+    """The file system mounted on a data directory."""
 
     server: Server
     device: str
     options: str
 
     def mount(self) -> None:
-        """Put it in its place."""
+        """Mount it."""
         subprocess.run(["mount", "-o", self.options, self.device, self.server.data], check=True)
 
     def unmount(self) -> None:
-        """Take it away; a process that ends may yet hold it."""
+        """Unmount it; a process that is ending may still hold it."""
 
         def done() -> bool:
             return not subprocess.run(["umount", self.server.data], check=False).returncode
@@ -82,17 +83,17 @@ class Disk:
         self.mount()
 
     def sync(self) -> None:
-        """Have all on disk that was written."""
+        """Put everything that was written on disk."""
         subprocess.run(["sync", "--file-system", self.server.data], check=True)
 
     def boot(self, choice: random.Random) -> None:
-        """Be mounted anew."""
+        """Mount it again."""
         self.unmount()
         self.mount()
 
 
 def write_pages(path: Path) -> None:
-    """Have a file's pages written, and not its inode."""
+    """Write a file's pages to disk, but not its inode."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -106,7 +107,7 @@ def write_pages(path: Path) -> None:
 
 @contextmanager
 def disk_under(server: Server, file_system: str) -> Iterator[Disk]:
-    """Move the data directory of a server that is down to a disk of its own."""
+    """Move the data directory of a stopped server to a disk of its own."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount")
     if shutil.which(f"mkfs.{file_system}") is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The fault matrix's cases: what goes wrong with the cache file, and what must be said of it.
+"""The cases of the fault matrix: what fails in the cache file, and what must be said about it.
 
-Three tables: calls that go wrong while the server runs, calls that go wrong while it
-starts, and damage to the medium.  tests/crash/test_fault_matrix.py plays them.
+Three tables: calls that fail while the server runs, calls that fail while it starts, and damage to
+the medium. tests/crash/test_fault_matrix.py runs them.
 """
 
 import errno
@@ -30,7 +30,7 @@ SLOTS_OFFSET = MB
 SLOTS = (SLOTS_OFFSET, 2**62)
 
 
-# ---- calls that go wrong while the server runs
+# ---- calls that fail while the server runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,8 @@ class Running:
 
     name: str
     fault: Fault
-    #: Counts each fault (or two do together); or, if `some`, those that a later read finds.
+    #: The counter of faults (or two counters together); with `some`, it counts only those that a
+    #: later read finds.
     counter: str
     some: bool = False
     says: str
@@ -54,8 +55,8 @@ def failing(calls: Call, error: int, times: int = NO_END) -> Fault:
 
 
 def wrong(calls: Call, kind: Kind, times: int = NO_END, *, amount: int = 0) -> Fault:
-    """Return calls on slots that say they succeeded, or did half of it."""
-    # A misplaced write must not fall out of the file: the last slots are spared.
+    """Return calls on slots that report success wrongly, or did half of it."""
+    # A misplaced write must stay within the file, so the last slots are spared.
     where = (SLOTS_OFFSET, 60 * MB) if kind is Kind.MISPLACE else SLOTS
     return Fault(calls=calls, kind=kind, amount=amount, times=times, where=where)
 
@@ -107,7 +108,7 @@ RUNNING = (
         name="every read brings a wrong bit",
         fault=wrong(Call.READ, Kind.FLIP),
         counter="corrupt_slots",
-        # What was read ahead, and is dropped when it goes offline, nobody looks at.
+        # Data that was read ahead, and dropped when the cache goes offline, is never looked at.
         some=True,
         says=CORRUPT,
         mode="offline",
@@ -156,7 +157,7 @@ RUNNING = (
         )
         for what, fault, aio in (
             ("are torn after 512 bytes", wrong(Call.WRITE, Kind.TEAR, 40, amount=512), True),
-            # More of these: of many a block only the first half has changed.
+            # More of these are needed: in many blocks only the first half has changed.
             ("are torn after 4 kB", wrong(Call.WRITE, Kind.TEAR, 200, amount=4096), True),
             ("are torn after 4 kB", wrong(Call.WRITE, Kind.TEAR, 200, amount=4096), False),
             ("are lost", wrong(Call.WRITE, Kind.TEAR, 40), True),
@@ -175,7 +176,7 @@ RUNNING = (
 )
 
 
-# ---- calls that go wrong while it starts
+# ---- calls that fail while it starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,14 +235,14 @@ STARTING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """Something done to the cache file behind the server's back, while it runs."""
+    """Damage to the cache file, done behind the server's back while it runs."""
 
     name: str
     do: Callable[[Path], None]
     counter: str = ""
     says: str = ""
     mode: str = "serve"
-    #: Whether the file is of use at the next start.
+    #: Whether the next start can use the file.
     usable: bool = True
 
 
@@ -251,7 +252,7 @@ def flip_superblock(path: Path) -> None:
 
 
 def flip_superblock_crc(path: Path) -> None:
-    """Flip one bit that only the superblock's checksum gives away."""
+    """Flip one bit that only the superblock's checksum reveals."""
     flip_bits(path, [40])
 
 
@@ -267,7 +268,7 @@ def flip_some_slots(path: Path) -> None:
 
 
 def flip_all_slots(path: Path) -> None:
-    """Flip a bit in every slot that holds something."""
+    """Flip a bit in every slot in use."""
     flip_bits(path, [page + 61 for page in used_pages(path, SLOTS_OFFSET)])
 
 

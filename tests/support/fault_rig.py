@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""One server for many faults: warm it, let something go wrong, check everything, note a row.
+"""One server for many faults: warm it, let something fail, check everything, note a row.
 
-A case begins with a start of the server, so that counters and log are its own.  While the
-fault is on, tables are changed and read in many ways, each read compared with what it must
-be and each hit with its file.  Whatever the fault, no statement may fail and no byte be
-wrong; what the counters, the mode and the log say about it is the case's own to assert.
+A case begins with a start of the server, so that counters and log belong to the case alone.  While
+the fault is on, tables are changed and read in many ways; each read is compared with its expected
+result, and each hit with its file.  Whatever the fault, no statement may fail and no byte may be
+wrong; the case itself asserts what the counters, the mode and the log must say.
 """
 
 import os
@@ -32,13 +32,13 @@ from support.world import World
 
 PAGE_BYTES = 8192
 
-#: What a row of the table shows of the view, where it is not zero.
+#: Columns of the view that a row of the table shows if they are not zero.
 SHOWN = (
     *("flash_read_errors", "flash_write_errors", "read_timeouts", "corrupt_slots"),
     "verify_mismatches",
 )
 
-#: Hits of a warm cache before anything goes wrong.
+#: Hits of a warm cache before anything fails.
 WARM_HITS = 500
 
 #: Where `make fault-matrix` collects the tables.
@@ -97,7 +97,7 @@ class Rig:
         assert eventually(is_warm)
 
     def begin_ill(self) -> None:
-        """Start with whatever is wrong now."""
+        """Start while the fault is on."""
         self.faults.hide_aio(hidden=False)
         self.cached.start()
 
@@ -108,7 +108,7 @@ class Rig:
         self.world.check()
 
     def work_until_struck(self, times: int) -> None:
-        """Do so until faults have struck so often: a writer that is late writes less."""
+        """Do so until faults have struck this often: a writer that is late writes less."""
 
         def struck() -> bool:
             self.work()
@@ -129,7 +129,7 @@ class Rig:
         return view
 
     def stop(self) -> None:
-        """Let all go well again and stop the server."""
+        """End the fault and stop the server."""
         self.faults.stop()
         self.clock.set(ahead_s=0)
         self.world.disconnect()
@@ -159,7 +159,7 @@ class Rig:
         self.rows.append((name, struck, shown or "-", view["mode"], says or "-"))
 
     def skip(self, name: str, reason: str) -> NoReturn:
-        """Say in the table, too, that a case cannot run on this machine, and why."""
+        """Record in the table, too, that a case cannot run on this machine, and why."""
         self.rows.append((name, "not run", reason, "-", "-"))
         pytest.skip(reason)
 
@@ -202,7 +202,7 @@ def flip_bits(cache_file: Path, offsets: list[int]) -> None:
 
 
 def used_pages(cache_file: Path, first_offset: int) -> list[int]:
-    """Return the offsets of the file's pages, from one on, that hold something."""
+    """Return the offsets of the file's pages in use, from a given one on."""
     content = cache_file.read_bytes()
     nothing = bytes(PAGE_BYTES)
     return [

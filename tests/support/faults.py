@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A device that makes mistakes on demand: build and steer the library tests/crash/faults.c."""
+"""A device that fails on demand: build and control the library tests/crash/faults.c."""
 
 import ctypes
 import enum
@@ -18,7 +18,7 @@ _EVERYWHERE = (0, 2**62)
 
 
 class Call(enum.IntFlag):
-    """The calls that a fault may concern; reads and writes also as requests of Linux AIO."""
+    """The calls that a fault may affect; reads and writes also as requests of Linux AIO."""
 
     OPEN = 1
     ALLOCATE = 2
@@ -30,7 +30,7 @@ class Call(enum.IntFlag):
 
 
 class Kind(enum.IntEnum):
-    """What goes wrong with it."""
+    """How a call fails."""
 
     FAIL = 0
     SHORT = 1
@@ -57,16 +57,16 @@ class _State(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What shall go wrong: which calls, how, with which errno, where, when and how often."""
+    """A fault: which calls fail, how, with which errno, where, when and how often."""
 
     calls: Call
     kind: Kind = Kind.FAIL
     error: int = 0
-    #: Bytes that arrive of a torn write; bytes that a write goes too far.
+    #: For a torn write, the bytes that arrive; for a misplaced write, its displacement in bytes.
     amount: int = 0
-    #: Offsets that are concerned: from, to.
+    #: Offsets that are affected: from, to.
     where: tuple[int, int] = _EVERYWHERE
-    #: So many calls go well first.
+    #: This many calls succeed first.
     skip: int = 0
     times: int = NO_END
 
@@ -89,19 +89,19 @@ class Faults:
         )
         state_path = folder / "faults.state"
         state_path.write_bytes(bytes(ctypes.sizeof(_State)))
-        # The server's user is another one than root, who runs the test.
+        # The server's user differs from root, who runs the test.
         state_path.chmod(0o666 if server_account() else 0o600)
         with state_path.open("r+b") as file:
             memory = mmap.mmap(file.fileno(), ctypes.sizeof(_State))
         return cls(library=library, state_path=state_path, _state=_State.from_buffer(memory))
 
     def env(self, target: Path) -> dict[str, str]:
-        """What the server must be started with for faults in TARGET."""
+        """The variables that the server must be started with for faults in TARGET."""
         return {"FAULTS_STATE": str(self.state_path), "FAULTS_PATH": str(target.resolve())}
 
     @property
     def count(self) -> int:
-        """How many calls have gone wrong since strike()."""
+        """How many calls have failed since strike()."""
         return int(self._state.faults)
 
     @property
@@ -110,7 +110,7 @@ class Faults:
         return int(self._state.aio_faults)
 
     def strike(self, fault: Fault) -> None:
-        """Let calls go wrong from now on."""
+        """Make calls fail from now on."""
         state = self._state
         state.budget = 0
         state.faults = state.aio_faults = 0
@@ -124,10 +124,10 @@ class Faults:
         self._state.delay_us = us
 
     def hide_aio(self, *, hidden: bool) -> None:
-        """Let the machine have no Linux AIO, for who sets it up from now on."""
+        """Make Linux AIO unavailable to processes that set it up from now on."""
         self._state.no_aio = int(hidden)
 
     def stop(self) -> None:
-        """Let all go well again; the counts stay."""
+        """Let all calls succeed again; the counts stay."""
         self._state.budget = 0
         self.delay(0)

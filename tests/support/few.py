@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A report of a few numbers: just the tables that an advice rests on."""
+"""A report with few numbers: only the tables on which advice is based."""
 
 from collections.abc import Sequence
 
@@ -33,9 +33,9 @@ def few(
 ) -> AwrReport:
     """Return a report: reads, flash reads, temp and syncs are (count, seconds).
 
-    Segments are (name, kind, reads, writes), of the disk's mean latency; a curve's points
-    are (bytes, hit ratio); tablespaces are (name, reads, ms of a read); the
-    cache that is there has a size and a hit ratio.
+    Segments are (name, kind, reads, writes), with the disk's mean latency; a curve's points are
+    (bytes, hit ratio); tablespaces are (name, reads, ms of a read); the existing cache has a size
+    and a hit ratio.
     """
     user_io_s = reads[1] + flash_reads[1] + temp[1]
     db_time_s = cpu_s + user_io_s + commit_s + lock_s + configuration_s + other_s

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A write that is held up: build and steer the library tests/crash/hold.c."""
+"""A write that is held up: build and control the library tests/crash/hold.c."""
 
 import subprocess
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SOURCE = REPOSITORY / "tests" / "crash" / "hold.c"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """The library, and the folder by which we talk to a process it holds."""
+    """The library, and the folder through which we communicate with a held process."""
 
     library: Path
     folder: Path
@@ -31,31 +31,31 @@ class Hold:
 
     @property
     def env(self) -> dict[str, str]:
-        """What the server must be started with."""
+        """The variables that the server must be started with."""
         return {"HOLD_FOLDER": str(self.folder)}
 
     def hold(self, path: Path, *, first: int = 0, last: int = 2**62) -> None:
-        """Hold whoever writes to a file at these offsets from now on."""
+        """From now on, hold any process that writes to a file at these offsets."""
         new = self.folder / "new"
         new.write_text(f"{path.stat().st_ino} {first} {last}")
         new.chmod(0o644)
         new.rename(self.folder / "here")
 
     def stands_before(self) -> bool:
-        """Wait for somebody to begin the write; say whether it came to that."""
+        """Wait for a process to begin the write; say whether one did."""
         return eventually(lambda: (self.folder / "before").exists())
 
     def write(self) -> bool:
-        """Let the write happen, and nothing after it; say whether it did."""
+        """Let the write happen, but nothing after it; say whether it did."""
         (self.folder / "write").touch()
         return eventually(lambda: (self.folder / "after").exists())
 
     def release(self) -> None:
-        """Let who has written go on, and hold nobody any more."""
+        """Let the process that has written continue, and hold no other."""
         (self.folder / "here").unlink()
         (self.folder / "go").touch()
 
     def end(self) -> None:
-        """Hold nobody any more.  Who is held stays so, and has to be killed."""
+        """Hold no other process.  The held one stays held, and has to be killed."""
         for path in self.folder.iterdir():
             path.unlink()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The server's operating-system user as an attacker: a process of his, and what he is after.
+"""The server's operating-system user as an attacker: a process of that user, and its target.
 
-Root runs pgflash in folders that belong to the server's user, who is somebody else: whoever
-has that account, or any superuser of the database by COPY ... TO PROGRAM.  While a command
-runs he puts links to what is root's in the place of files and folders of his own.
+Root runs pgflash in folders of the server's user, who may be anyone: the holder of that account, or
+any superuser of the database by COPY ... TO PROGRAM. While a command runs, the attacker replaces
+its own files and folders by links to root's.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import pytest
 from pgflash.lab.account import Account, server_account
 from pgflash.model.plan import Move, MoveKind
 
-#: One turn of an attack; says how often it has put something in the place of something else.
+#: One turn of an attack; returns how often it replaced something.
 Attack = Callable[[], int]
 
 
@@ -53,10 +53,10 @@ KINDS = [*moves(Path())]
 
 
 class Victim:
-    """A folder and a file of root's, and what they were like."""
+    """A folder and a file of root's, and their former state."""
 
     def __init__(self) -> None:
-        """Make them where the attacker can name them."""
+        """Create them where the attacker can name them."""
         self._base = Path(tempfile.mkdtemp(prefix="pgflash-victim-", dir="/var/tmp"))
         self._base.chmod(0o755)
         self.folder = self._base / "folder"
@@ -69,7 +69,7 @@ class Victim:
         self._was = self.state()
 
     def state(self) -> dict[str, tuple[int, int, int, int, bytes]]:
-        """Return all there is to know: owner, mode, time and content of everything."""
+        """Return everything observable: owner, mode, time and content of all of it."""
         return {
             str(path): (
                 *((it := path.lstat()).st_uid, it.st_gid, it.st_mode),
@@ -80,17 +80,17 @@ class Victim:
         }
 
     def assert_untouched(self) -> None:
-        """Fail if anybody has changed anything of it."""
+        """Fail if any of it has been changed."""
         assert self.state() == self._was
 
     def remove(self) -> None:
-        """Take it away."""
+        """Remove it."""
         shutil.rmtree(self._base)
 
 
 @contextlib.contextmanager
 def attacking(attack: Attack) -> Iterator[Callable[[], int]]:
-    """Let the server's user make an attack again and again; yields who says how often it bit."""
+    """Let the server's user attack again and again; yield a function that counts successes."""
     account = the_attacker()
     bitten = mmap.mmap(-1, 8)
     child = os.fork()
@@ -110,7 +110,7 @@ def attacking(attack: Attack) -> Iterator[Callable[[], int]]:
 
 
 def _attack_on(attack: Attack, bitten: mmap.mmap) -> None:
-    """Make an attack until the parent has seen enough, or has ended."""
+    """Repeat an attack until the parent has seen enough, or has ended."""
     parent, count = os.getppid(), 0
     while os.getppid() == parent:
         with contextlib.suppress(OSError):
@@ -119,7 +119,7 @@ def _attack_on(attack: Attack, bitten: mmap.mmap) -> None:
 
 
 def swap(path: str, link_to: Path) -> int:
-    """Put a link in the place of a file or folder of ours, as it is at this moment."""
+    """Replace a file or folder of ours, as it is at this moment, by a link."""
     if os.path.islink(path):  # noqa: PTH114 - an attacker has no time for objects
         return 0
     with contextlib.suppress(FileNotFoundError):
@@ -130,7 +130,7 @@ def swap(path: str, link_to: Path) -> int:
 
 
 def swap_back(path: str) -> None:
-    """Put what swap() took away back, so that the command goes on to the next trap."""
+    """Undo swap(), so that the command continues to the next trap."""
     if os.path.islink(path):  # noqa: PTH114
         os.unlink(path)  # noqa: PTH108
         os.rename(f"{path}.x", path)  # noqa: PTH104

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Lives of a server: with its cache, without it, and what becomes of its change times.
+"""A server's lives with and without its cache, and what becomes of its files' change times.
 
-A table is read until its visibility map is cached; the server is shut down.  Then it lives
-without this cache file, in one of the ways in which that comes about, and the power goes
-when the map's page is on disk and the time of its inode is not.  Its recovery finds nothing
-to do for that file.  Only the server's control file tells of all this.
+A table is read until its visibility map is cached; the server is shut down.  Then the server runs
+without this cache file, for one of several reasons, and the power fails when the map's page is on
+disk but the time of its inode is not.  Its recovery finds nothing to do for that file.  Only the
+server's control file shows all this.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +34,7 @@ COUNT = f"select count(*) from item where i between 1 and {COUNTED}"
 
 @contextmanager
 def _configured(cached: CachedServer, settings: Mapping[str, str | None]) -> Iterator[None]:
-    """Have other settings for a while."""
+    """Use other settings for a while."""
     before = {name: cached.server.settings.get(name) for name in settings}
     cached.server.configure(settings)
     yield
@@ -43,7 +43,7 @@ def _configured(cached: CachedServer, settings: Mapping[str, str | None]) -> Ite
 
 @contextmanager
 def not_mounted(cached: CachedServer) -> Iterator[None]:
-    """Have the flash device's folder missing."""
+    """Make the flash device's folder unavailable."""
     folder = cached.cache_file.parent
     away = folder.with_name("not-mounted")
     folder.rename(away)
@@ -53,7 +53,7 @@ def not_mounted(cached: CachedServer) -> Iterator[None]:
 
 @contextmanager
 def elsewhere(cached: CachedServer) -> Iterator[None]:
-    """Have another cache file."""
+    """Use another cache file."""
     folder = make_server_dir(cached.server.base / "flash2")
     with _configured(cached, {"pgflash.cache_file": str(folder / "cache")}):
         yield
@@ -61,22 +61,22 @@ def elsewhere(cached: CachedServer) -> Iterator[None]:
 
 @contextmanager
 def library_out(cached: CachedServer) -> Iterator[None]:
-    """Have the library not loaded."""
+    """Do not load the library."""
     with _configured(cached, {"shared_preload_libraries": ""}):
         yield
 
 
-#: How a server comes to live without its cache file.
+#: The ways in which a server comes to run without its cache file.
 WITHOUT = (not_mounted, elsewhere, library_out)
 
 Without = Callable[[CachedServer], AbstractContextManager[None]]
 
 
-# ---- what is asked
+# ---- queries
 
 
 def count_by_index(cached: CachedServer) -> int:
-    """Count rows by an index-only scan, which believes the visibility map."""
+    """Count rows by an index-only scan, which trusts the visibility map."""
     with cached.server.connect() as session:
         for setting in ("seqscan", "bitmapscan"):
             session.execute(f"set enable_{setting} = off")
@@ -102,12 +102,12 @@ def count_by_scan(cached: CachedServer) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A server whose table's visibility map is cached and that is down, and its power."""
+    """A stopped server whose table's visibility map is cached, and its power."""
 
     cached: CachedServer
-    #: What loses every change time that can be lost, and no byte that was written.
+    #: Loses every change time that can be lost, but no byte that was written.
     lose_power: Callable[[], None]
-    #: When the map's inode was changed last, as the server is told.
+    #: When the map's inode was last changed, as reported to the server.
     change_time: Callable[[], int]
 
 
@@ -119,7 +119,7 @@ def create_machine(
     prepare: Callable[[CachedServer], None] | None = None,
     boots: bool = True,
 ) -> Machine:
-    """Return a server that was shut down with its cache's map saved."""
+    """Return a server that was shut down, with its cache's map saved."""
     cached = create_warm(cluster, install, settings=settings)
     if prepare is not None:
         prepare(cached)
@@ -186,7 +186,7 @@ def _has_blocks(cached: CachedServer, fork: str) -> bool:
 
 
 def evict(cached: CachedServer) -> None:
-    """Have what is dirty written, with no checkpoint, by reading more than shared_buffers hold."""
+    """Have dirty buffers written without a checkpoint, by reading more than shared_buffers hold."""
     with cached.server.connect() as session:
         for setting in ("seqscan", "bitmapscan"):
             session.execute(f"set enable_{setting} = off")
@@ -194,7 +194,7 @@ def evict(cached: CachedServer) -> None:
 
 
 def checkpoint_of(server: Server) -> list[str]:
-    """Return what a stopped server's control file says of its last checkpoint."""
+    """Return the last checkpoint from a stopped server's control file."""
     lines = server.run(["pg_controldata", server.data]).stdout.splitlines()
     return [line for line in lines if line.startswith(("Latest checkpoint", "Time of latest"))]
 
@@ -202,7 +202,7 @@ def checkpoint_of(server: Server) -> list[str]:
 def lose_times_without_cache(
     machine: Machine, without: Without, *, primary: CachedServer | None = None
 ) -> None:
-    """Delete a row in a life without the cache, lose the power, recover, shut down."""
+    """Run without the cache, delete a row, lose the power, recover, and shut down."""
     cached = machine.cached
     before = machine.change_time()
     with without(cached):
@@ -216,6 +216,6 @@ def lose_times_without_cache(
         machine.lose_power()
         assert machine.change_time() == before
         cached.start()
-        # Not by the index, whose scan would mark the row's entry as dead.
+        # Do not use the index: its scan would mark the row's entry as dead.
         assert count_by_scan(cached) == COUNTED - 1
         cached.server.stop()

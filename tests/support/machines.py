@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Machines as trees of files: /proc/self/mountinfo and as much of /sys as a test is about.
+"""Machines as trees of files: /proc/self/mountinfo and as much of /sys as a test needs.
 
-What stands where follows the kernel's documentation of sysfs (ABI/stable/sysfs-block and
-admin-guide on each kind of device), not our readers.
+The content of the files follows the kernel's documentation of sysfs (ABI/stable/sysfs-block and
+admin-guide on each kind of device), not the code of our readers.
 """
 
 import os
@@ -24,7 +24,7 @@ class FakeMachine:
 
     @property
     def machine(self) -> Machine:
-        """Return what reads the tree."""
+        """Return the Machine that reads the tree."""
         return Machine(root=self.root)
 
     def write(self, name: str, text: str) -> None:
@@ -43,7 +43,7 @@ class FakeMachine:
         options: str = "rw,relatime",
         super_options: str = "rw",
     ) -> None:
-        """Mount something."""
+        """Add a mount."""
         number = len(self._mounts) + 20
         self._mounts.append(
             f"{number} 1 {device} / {point} {options} shared:1 - "
@@ -96,7 +96,7 @@ class FakeMachine:
         return folder
 
     def virtual(self, name: str, number: str, *, slaves: Sequence[str] = ()) -> Path:
-        """Add a device that is made of others: dm, md, loop."""
+        """Add a device that consists of others: dm, md, loop."""
         return self.disk(
             name, number, bus="virtual/block", slaves=slaves, scheduler="none", rotational=1
         )
@@ -104,7 +104,7 @@ class FakeMachine:
     def partition(
         self, disk: Path, name: str, number: str, *, start: int, offset: int | None = None
     ) -> Path:
-        """Add a partition of a disk, beginning at a sector of 512 bytes."""
+        """Add a partition of a disk, which begins at a sector of 512 bytes."""
         folder = disk / name
         inside = str(folder.relative_to(self.root))
         self.write(f"{inside}/partition", "1")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The passages in which a stale block would show: by DDL, by load, by a race.
+"""Scenarios in which a stale block would be noticed: by DDL, by load, by a race.
 
-They are here and not in the tests, so that the true library and the libraries with one
-safeguard left out (tests/cluster/test_never_stale_controls.py) go through the very same ones.
-Each raises AssertionError if anything stale was served or is cached.
+They are here and not in the tests, so that the real library and the libraries without one safeguard
+(tests/cluster/test_never_stale_controls.py) go through the same ones. Each raises AssertionError if
+anything stale was served or is cached.
 """
 
 import random
@@ -27,11 +27,11 @@ from support.patience import eventually
 from support.tpcb import assert_balanced, load_tpcb, run_tpcb, start_tpcb
 from support.world import World
 
-#: The fewest descriptors a server may be told to keep.
+#: The fewest descriptors to which a server may be limited.
 FEW_FILES = {"max_files_per_process": "64"}
 
-#: A checkpoint every few seconds, a busy background writer, autovacuum at work: whatever
-#: else writes shall write meanwhile.
+#: A checkpoint every few seconds, a busy background writer, autovacuum at work: all other writers
+#: shall write meanwhile.
 BUSY = {
     "shared_buffers": "2MB",
     "checkpoint_timeout": "30s",
@@ -47,10 +47,11 @@ BUSY = {
 
 
 def variety(major: int) -> dict[str, str]:
-    """Return what the majors take by turns, so that each way of theirs is gone once."""
+    """Return settings that alternate between major versions, so that each is tested once."""
     settings = {"max_prepared_transactions": "2"}
     if major in {16, 18}:
-        # What a transaction makes is not logged but synced; a standby has the other way.
+        # Relations that a transaction creates are synced instead of logged; a standby tests the
+        # other way.
         settings |= {"wal_level": "minimal", "max_wal_senders": "0"}
     if major == 17:
         settings |= {"debug_io_direct": "data"}
@@ -66,7 +67,7 @@ def walk(
     steps: tuple[Step, ...] = STEPS,
     compared_min: int,
 ) -> CachedServer:
-    """Take the steps, each with its checks, on a new server, and leave no session behind."""
+    """Run the steps, each with its checks, on a new server, and leave no session behind."""
     cached = create_cached(cluster, install, settings={**FEW_FILES, **variety(install.major)})
     world = World(server=cached.server, space=cached.space)
     for step in steps:
@@ -83,7 +84,7 @@ def walk(
 
 # ---- by load
 
-#: More hits than are compared in that time: until something stale is found.
+#: More hits than can be compared in that time: run until something stale is found.
 UNTIL_STALE = 10**9
 
 
@@ -105,7 +106,7 @@ def run_tpcb_cached(
 
 
 def run_until_told(cached: CachedServer, compared_min: int) -> None:
-    """Go on with TPC-B until so many hits were compared."""
+    """Continue TPC-B until enough hits were compared."""
     go_on_until_told(cached, compared_min, lambda: run_tpcb(cached.server, seconds=1))
 
 
@@ -116,7 +117,7 @@ SIZES = ("8MB", "24MB", "12MB", "32MB")
 def run_tpcb_resizing(
     cluster: ClusterFactory, install: PgInstall, *, resizes: int, compared_min: int
 ) -> CachedServer:
-    """Run TPC-B, with files that come and go, while the cache grows and shrinks."""
+    """Run TPC-B, creating and removing files, while the cache grows and shrinks."""
     cached = create_cached(
         cluster,
         install,
@@ -180,7 +181,7 @@ _READ = "select pg_prewarm('raced', 'read', 'main', %s::bigint, %s::bigint)"
 
 
 def can_race(install: PgInstall) -> bool:
-    """Say whether the server has a way to read past shared_buffers."""
+    """Say whether the server can read past shared_buffers."""
     return has_contrib(install, "pg_prewarm")
 
 
@@ -194,7 +195,7 @@ def race(cluster: ClusterFactory, install: PgInstall, *, compared_min: int) -> C
     cached.create_extension()
     with cached.server.connect() as session:
         session.execute("create extension pg_prewarm")
-        # A row to a block, and room for its next versions.
+        # One row to a block, with room for its next versions.
         session.execute("create table raced (id int, v int, pad text) with (fillfactor = 30)")
         session.execute("alter table raced alter pad set storage plain")
         session.execute(
@@ -205,7 +206,7 @@ def race(cluster: ClusterFactory, install: PgInstall, *, compared_min: int) -> C
         over = Event()
 
         def raced() -> bool:
-            """Say whether reads did lose races, whose blocks were not kept, or it is stale."""
+            """Say whether reads lost races and did not keep their blocks, or a block is stale."""
             view = cached.view()
             return told(cached, compared_min) and (
                 view["insert_skip_modification"] > 0 or view["verify_mismatches"] > 0
@@ -246,6 +247,6 @@ def _write(cached: CachedServer, over: Event) -> None:
             version += 1
             session.execute("update raced set v = %s", (version,))
             session.execute("checkpoint")
-            # What is cached is refreshed by each write; a miss needs something else.
+            # Each write refreshes a cached block; a miss needs something else.
             if version % 3 == 0:
                 session.execute("select pgflash_cache_clear()")

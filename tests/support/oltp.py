@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Transactions of the oltp database called by hand, and ways to make it inconsistent."""
+"""Transactions of the oltp database called directly, and ways to make it inconsistent."""
 
 from typing import Any
 
@@ -7,7 +7,8 @@ import psycopg
 
 Connection = psycopg.Connection[Any]
 
-#: What breaks the database, and the numbers of just those conditions that it violates.
+#: Statements that corrupt the database, with the numbers of exactly the conditions that each
+#: violates.
 CORRUPTIONS: list[tuple[str, set[int]]] = [
     ("UPDATE warehouse SET w_ytd = w_ytd + 0.01 WHERE w_id = 2", {1, 8}),
     ("UPDATE district SET d_ytd = d_ytd - 0.01 WHERE d_w_id = 1 AND d_id = 2", {1, 9}),

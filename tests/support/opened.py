@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A page in a real browser, and all it asked for and complained of while it opened."""
+"""A page in a real browser, with its requests and errors while it opened."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from support.patience import PATIENCE_S
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-#: Contrast of each text with what is behind it, as WCAG 2 computes it.
+#: The contrast of each text with its background, computed as in WCAG 2.
 CONTRASTS = """() => {
     const parse = text => text.match(/[\\d.]+/g).map(Number);
     const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
@@ -49,7 +49,7 @@ class Opened:
         self.open(path, width=width)
 
     def open(self, path: Path, *, width: int) -> None:
-        """Open a file as if nothing had been open before."""
+        """Open a file as if nothing had been opened before."""
         self.page.emulate_media(media="screen")
         self.show(width=width)
         self.complaints.clear()
@@ -57,12 +57,12 @@ class Opened:
         self.page.goto(path.as_uri())
 
     def show(self, *, width: int) -> None:
-        """Make the window so wide."""
+        """Set the window's width."""
         self.page.set_viewport_size({"width": width, "height": 900})
 
 
 class Library:
-    """Pages that tests only read are opened once; one window is for those that change a page."""
+    """Opens pages that tests only read once; a separate window is for tests that change a page."""
 
     def __init__(self, browser: "Browser") -> None:
         self._browser = browser
@@ -70,14 +70,14 @@ class Library:
         self._lent: Opened | None = None
 
     def read(self, path: Path, *, width: int = 1200) -> Opened:
-        """Return a page that is left as it is found."""
+        """Return a page that must be left unchanged."""
         if path not in self._kept:
             self._kept[path] = Opened(self._browser, path, width=width)
         self._kept[path].show(width=width)
         return self._kept[path]
 
     def own(self, path: Path, *, width: int = 1200) -> Opened:
-        """Return a page that one may change."""
+        """Return a page that may be changed."""
         if self._lent is None:
             self._lent = Opened(self._browser, path, width=width)
         else:
@@ -85,12 +85,12 @@ class Library:
         return self._lent
 
     def close(self) -> None:
-        """Close all."""
+        """Close all pages."""
         for one in (*self._kept.values(), *([self._lent] if self._lent else ())):
             one.page.close()
 
 
-#: Where the focus is: class, id or tag, and how it is outlined.
+#: The focused element: class, id or tag, and its outline.
 FOCUSED = """() => {
     const one = document.activeElement;
     return [String(one.className || one.id || one.tagName), getComputedStyle(one).outlineStyle];
@@ -98,7 +98,7 @@ FOCUSED = """() => {
 
 
 def chart_boxes(page: "Page") -> list[dict[str, float]]:
-    """Return how each chart of a page is laid out."""
+    """Return the layout of each chart of a page."""
     boxes = page.eval_on_selector_all(
         "figure.chart > svg",
         """charts => charts.map(chart => {

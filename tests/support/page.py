@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a page of HTML holds, as a reader meets it: its tags, its text, its tables."""
+"""The contents of an HTML page as a reader sees them: its tags, its text, its tables."""
 
 from html.parser import HTMLParser
 
-#: Elements without an end.
+#: Elements without an end tag.
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
 
@@ -15,7 +15,7 @@ class Page(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
         self.open: list[str] = []
-        #: Tags that were closed without having been the last that was opened.
+        #: Tags that were closed although another one had been opened last.
         self.crossed: list[str] = []
         self.feed(page)
 

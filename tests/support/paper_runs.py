@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Runs that came out as the papers did: their own numbers, put into our model.
+"""Runs with the papers' own results: their numbers, put into our model.
 
-A page made of such a run must agree with its paper wherever it compares anything.
+A page made from such a run must agree with its paper wherever it compares anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def events_report(
     classes: Mapping[str, tuple[float, float]] | None = None,
     tables: Sequence[ReportTable] = (),
 ) -> AwrReport:
-    """Return a report with a paper's rows of events; classes are theirs unless given."""
+    """Return a report with a paper's rows of events, and the paper's classes unless given."""
     rows = []
     found: dict[str, list[float]] = {}
     for name, waits, total, mean, share, wait_class in events:
@@ -102,7 +102,7 @@ _TABLES_000 = {"flash-cache": "fig-4", "wal-on-flash": "fig-7", "hot-objects": "
 
 
 def run_000() -> tuple[Run, dict[str, AwrReport]]:
-    """Return a run that came out as paper 000 says, and its reports."""
+    """Return a run with the results of paper 000, and its reports."""
     approaches = (BASELINE, FLASH_CACHE, WAL, HOT, ALL)
     run = run_of(*(_attempt_000(one) for one in approaches), approaches=approaches)
     return run, {one.name: _report_000(one) for one in approaches}
@@ -113,7 +113,7 @@ def _attempt_000(approach: Approach) -> Attempt:
     assert paper is not None
     made = attempt(approach, tpm=_TPM_000 * paper.ratio, measured_s=3)
     user, waits = (0.75, 0.11) if approach is ALL else (0.15, 0.50)
-    # Two cores for 3 seconds, of which others took one second: the paper's shares of the rest.
+    # Two cores for 3 seconds, of which others used one second: the paper's shares of the rest.
     cpu = CpuUse(
         cores=2,
         elapsed_s=3.0,
@@ -123,7 +123,8 @@ def _attempt_000(approach: Approach) -> Attempt:
         foreign_s=1.0,
     )
     disk, flash, wait_ms = _reads_000(approach)
-    # Of 3 seconds as of the hour; the disks' 5,500 and the flash's 32,000 IOPS are its figure 15's.
+    # The hour scaled to 3 seconds; the disks' 5,500 and the flash's 32,000 IOPS are from its figure
+    # 15.
     scale = 3 / _HOUR_S
     if approach is ALL:
         scale *= (32_000 / 5_500) / (80_900_010 / 14_404_027)
@@ -198,13 +199,13 @@ PLAIN = replace(BASELINE, title="No flash cache")
 
 
 def cached(times: int, **changes: object) -> Approach:
-    """Return an approach with a cache so many times as large as shared_buffers."""
+    """Return an approach with a cache this many times as large as shared_buffers."""
     made = Approach(name=f"cache-{times}x", title=f"{times} times", cache=True)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
 def run_001() -> tuple[Run, dict[str, AwrReport]]:
-    """Return a run that came out as paper 001 says, and its reports."""
+    """Return a run with the results of paper 001, and its reports."""
     small, middle, large = cached(1), cached(4), cached(10)
     two = replace(cached(10), name="cache-10x-two", cache_files=2)
     approaches = (PLAIN, small, middle, large, two)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The papers' tables for tests, out of the product's own data (pgflash/papers/NNN.toml).
+"""The papers' tables for tests, from the product's own data (pgflash/papers/NNN.toml).
 
 Cells are texts, as printed.  Rows of events: event, waits, seconds, average milliseconds,
 percent of DB time, class; rows of classes end with average active sessions.
@@ -31,7 +31,7 @@ EVENTS_000_9 = _events("000", "fig-9")
 EVENTS_000_11 = _events("000", "fig-11")
 
 EVENTS_001_DISK = _events("001", "events-disk")
-#: But for the last row, which contradicts itself.
+#: Without the last row, which contradicts itself.
 EVENTS_001_FLASH = _events("001", "events-flash")[:-1]
 LATCHES_001 = _events("001", "events-flash")[-1]
 
@@ -40,7 +40,7 @@ EVENTS_002_FLASH = _events("002", "table-4")
 
 
 def _with_time(rows: tuple[Event, ...]) -> tuple[Event, ...]:
-    """Return the rows that have some: a total of 0 s says nothing about anything else."""
+    """Return the rows with a time: a total of 0 s says nothing about other values."""
     return tuple(row for row in rows if row[2] != "0")
 
 
@@ -54,7 +54,7 @@ TABLESPACES_004_WRITE = _some("004", "random-writes", range(7))
 #: Direct reads of data files: where, bytes, requests/s, MB/s.
 FUNCTIONS_004 = read_paper("004").table("table-8-3").rows
 
-#: Statistic, total, per second, per transaction; without what was not counted.
+#: Statistic, total, per second, per transaction; without values that were not counted.
 REDO_004_DISK = tuple(row for row in _some("004", "table-8-4", range(4)) if row[1] != "0")
 REDO_004_FLASH = _some("004", "table-8-4", (0, 4, 5, 6))
 
@@ -64,7 +64,7 @@ FLASH_CACHE_001 = tuple(
 
 
 def _busy(table: PaperTable, note: str) -> tuple[tuple[str, ...], ...]:
-    """Return the devices that did more than a request a second."""
+    """Return the devices with more than one request a second."""
     requests = [sum(printed_number(row[i]) or 0 for i in (3, 4)) for row in table.rows]
     return tuple(
         (f"{row[0]}{note}", *row[1:])
@@ -85,7 +85,7 @@ VMSTAT_001 = tuple(
     tuple(int(cell) for cell in row[6:]) for row in read_paper("001").table("vmstat-disk").rows
 )
 
-#: What the drives cost, in dollars, and the percentage that is printed.
+#: The drives' costs in dollars, and the printed percentage.
 _COST = read_paper("000").table("fig-15")
 COST_000 = {
     "disk": _COST.number("Total", "HDD") or 0.0,
@@ -107,7 +107,7 @@ def _number(text: str) -> float:
 def _improvement(
     name: str, table: str, row: str, printed: str, direction: str = ""
 ) -> tuple[str, float, float, int, str]:
-    """Return a row's first and last number, and what the text calls their improvement."""
+    """Return a row's first and last number, and their improvement according to the text."""
     paper = read_paper("003")
     cells = paper.table(table).row(row)
     percent = paper.table(f"{table}-improvement").row(printed)[1]

@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Waiting for what comes by itself: for the condition, never for a time.
+"""Wait for something that happens by itself: for the condition, never for a fixed time.
 
-The limit is no claim about speed.  It is there so that a test whose condition never comes
-fails and says so, and it is far beyond what a machine takes that stands still for seconds.
-What must be fast is measured by bench/.
+The limit is not a statement about speed.  It makes a test whose condition is never met fail and say
+so, and it is far longer than a machine needs that stalls for seconds.  Speed is measured by bench/.
 """
 
 import time
 from collections.abc import Callable
 
-#: So long a test waits for one condition at most; pytest's own limit is for several.
+#: How long a test waits for one condition at most; pytest's own limit is for several.
 PATIENCE_S = 120.0
 
-#: What one look at the condition counts for at most.
+#: One look at the condition counts for this long at most.
 LOOK_S_MAX = 5.0
 
 
 def nap() -> None:
-    """Let others go on."""
+    """Let other processes run."""
     time.sleep(0.02)
 
 
@@ -27,10 +26,10 @@ def eventually(
     seconds: float = PATIENCE_S,
     pause: Callable[[], object] = nap,
 ) -> bool:
-    """Wait until a condition holds; say whether it came to that.
+    """Wait until a condition holds; say whether it did.
 
-    A look that took long counts for LOOK_S_MAX: on a machine that stood still there were
-    looks enough all the same.
+    A look that took longer counts for LOOK_S_MAX: so there are enough looks even on a machine that
+    stalled.
     """
     left = seconds
     before = time.monotonic()
@@ -45,5 +44,5 @@ def eventually(
 
 
 def until(condition: Callable[[], object], *, seconds: float = PATIENCE_S) -> None:
-    """Wait until a condition holds; fail if it does not come to that."""
+    """Wait until a condition holds; fail if it does not in time."""
     assert eventually(condition, seconds=seconds)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Snapshots made by hand, and a store that holds them: for tests of pgflash.analyze.
+"""Snapshots made by hand, and a store for them: for tests of pgflash.analyze.
 
     store = Shelf()
     store.put(0, {"io": [{...}]})
     store.put(10, {"io": [{...}]})
     make_period(store, 1, 2)
 
-The rows of a section are dictionaries; what they leave out is null.
+The rows of a section are dictionaries; omitted values are null.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

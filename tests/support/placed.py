@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Servers whose parts are moved: started by pg_ctl as an administrator's are, and killed movers.
+"""Servers whose parts are moved: started by pg_ctl like an administrator's, and killed movers.
 
-A server of the lab is a child of its driver, and one that pgflash starts again is not.  So
-here it is pg_ctl's from the begin; a guard, which sees the tests end by the end of a pipe,
-stops it even if they are killed.
+A server of the lab is a child of its driver; one that pgflash has restarted is not.  So here pg_ctl
+starts it from the beginning; a guard, which learns from the end of a pipe that the tests have
+ended, stops it even if they are killed.
 """
 
 import contextlib
@@ -34,17 +34,17 @@ from support.patience import PATIENCE_S
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
 
-#: A variable of the server that a restart must not lose.
+#: A variable of the server that a restart must preserve.
 MARK = "PLACED_SERVER_MARK"
 
 GUARD = 'read -r _; "$0" stop -D "$1" -m immediate >/dev/null 2>&1'
 
 
 class PlacedServer:
-    """A server that pg_ctl started."""
+    """A server started by pg_ctl."""
 
     def __init__(self, server: Server, env: Mapping[str, str] | None = None) -> None:
-        """Start it with variables of the caller's, and have it guarded."""
+        """Start it with the caller's variables, and with a guard."""
         self.server = server
         self.data = server.data
         self._env = {**(env or {}), MARK: "kept"}
@@ -56,12 +56,12 @@ class PlacedServer:
 
     @property
     def dsn(self) -> str:
-        """How to connect to it."""
+        """Its connection string."""
         return self.server.conninfo()
 
     @property
     def wal_folder(self) -> Path:
-        """Where its WAL really is."""
+        """The real place of its WAL."""
         return (self.data / "pg_wal").resolve()
 
     def start(self) -> None:
@@ -93,7 +93,7 @@ class PlacedServer:
         return True
 
     def folder(self, name: str) -> Path:
-        """Return a folder beside the data, empty and the server's own."""
+        """Return an empty folder beside the data that belongs to the server's user."""
         return make_server_dir(self.server.base / name)
 
     def tablespace(self, name: str) -> str:
@@ -109,7 +109,7 @@ class PlacedServer:
         return self.server.base.parent
 
     def plan(self, *asked: Move, name: str = "plan") -> Path:
-        """Write a plan of moves to a file, where the server's user cannot change it."""
+        """Write a plan of moves to a file that the server's user cannot change."""
         path = self.plans / f"{name}.json"
         with Cluster(self.dsn) as cluster:
             moves = [move for one in asked for move in moves_for(cluster, one)]
@@ -122,7 +122,7 @@ class PlacedServer:
         return read_plan(path)
 
     def undo(self, path: Path) -> Plan:
-        """Take a plan back."""
+        """Undo a plan."""
         undo_plan(Journal(path, read_plan(path)), self.dsn)
         return read_plan(path)
 
@@ -142,7 +142,7 @@ def placed_server(
     env: Callable[[Server], Mapping[str, str]] = lambda _server: {},
     **options: object,
 ) -> Iterator[PlacedServer]:
-    """Give a server that ends with the block; ENV says with which variables it is started."""
+    """Yield a server that ends with the block; ENV are the variables it is started with."""
     # Each step of a move is synced, and the disk of a machine that runs tests is busy.
     with pytest.MonkeyPatch.context() as patch:
         if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
@@ -155,11 +155,11 @@ def placed_server(
         placed.close()
 
 
-# ---- what must be
+# ---- what must hold
 
 
 class Rows:
-    """The rows that were committed: each of them has to be there for ever."""
+    """The committed rows: each of them has to stay forever."""
 
     def __init__(self, placed: PlacedServer) -> None:
         self._placed = placed
@@ -169,14 +169,14 @@ class Rows:
             connection.execute("truncate kept")
 
     def add(self) -> None:
-        """Commit one more, and check."""
+        """Commit one more row, and check."""
         with self._placed.server.connect() as connection:
             connection.execute("insert into kept values (1)")
         self.committed += 1
         self.check()
 
     def check(self) -> None:
-        """Fail if one is missing."""
+        """Fail if a row is missing."""
         with self._placed.server.connect() as connection:
             row = connection.execute("select count(*) from kept").fetchone()
         assert row == (self.committed,)
@@ -187,30 +187,30 @@ def names(folder: Path) -> list[str]:
 
 
 def assert_wal_at_home(placed: PlacedServer, folder: Path) -> None:
-    """Fail unless the WAL is in the data directory, as initdb leaves it, and nothing beside."""
+    """Fail unless the WAL is in the data directory, as after initdb, and nothing is beside it."""
     assert placed.wal_folder == placed.data / "pg_wal"
     assert not (placed.data / "pg_wal").is_symlink()
     assert "pg_wal.pgflash" not in names(placed.data)
     assert not folder.exists()
 
 
-# ---- cut off
+# ---- interruptions
 
 #: apply_plan() or undo_plan().
 Work = Callable[[Journal, str], None]
 
-#: A place where a move can be cut off: a step or a statement, and how often it has come to it.
+#: A place where a move can be interrupted: a step or a statement, and how often it was reached.
 Place = tuple[str, int]
 
-#: Files that are copied are all alike: a move is cut off in the first of a step.
+#: Copied files are all alike: a move is interrupted in the first one of a step.
 _COPYING = " (copying)"
 _COPYING_TIMES = {1}
-#: Settings of our own session change nothing that lasts.
+#: Settings of our own session change nothing permanent.
 _OWN = ("limit how long", "take the limit back", "load ")
 
 
 class _Cuts:
-    """Tells the places it comes to, and ends the process at one of them."""
+    """Reports the places that are reached, and ends the process at one of them."""
 
     def __init__(self, pipe: int, cut_at: Place | None) -> None:
         self._pipe = pipe
@@ -218,14 +218,14 @@ class _Cuts:
         self._times = Counter[str]()
 
     def come_to(self, place: str) -> None:
-        """Tell the parent, or go no further."""
+        """Report a place to the parent, or go no further."""
         self._times[place] += 1
         os.write(self._pipe, f"{place}\n".encode())
         if (place, self._times[place]) == self._cut_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watch_statements(self) -> None:
-        """Come to a place before and after each statement that changes the server."""
+        """Report a place before and after each statement that changes the server."""
         run = Cluster.run
 
         def watched(cluster: Cluster, statement: Any, *, database: str = "", doing: str) -> None:  # noqa: ANN401
@@ -262,9 +262,10 @@ class _CutOffJournal(Journal):
 
 
 def cut_off(work: Work, path: Path, dsn: str, place: Place | None) -> list[Place] | None:
-    """Let a process apply or undo a plan and kill it at a place; None: it was killed.
+    """Apply or undo a plan in a process, and kill it at a place; None: it was killed.
 
-    Without a place, or if it never came there, it ends by itself: the places it came to.
+    Without a place, or if it never reaches the place, the process ends by itself: return the places
+    that it reached.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -300,7 +301,7 @@ def cut_off(work: Work, path: Path, dsn: str, place: Place | None) -> list[Place
 
 
 class PeakWatch:
-    """Knows by how much folders have grown at most."""
+    """Records the maximum growth of folders."""
 
     def __init__(self, **folders: Path) -> None:
         self._folders = folders
@@ -319,13 +320,13 @@ class PeakWatch:
 
     @property
     def grown(self) -> dict[str, int]:
-        """By how many bytes at most, each."""
+        """The maximum growth of each in bytes."""
         return {name: most - self._begun[name] for name, most in self._most.items()}
 
     def _work(self) -> None:
         while not self._over.wait(0.003):
             self._look()
-        self._look()  # it may be the first on a machine that stands still
+        self._look()  # the first look, on a machine that stalls
 
     def _look(self) -> None:
         for name, folder in self._folders.items():
@@ -333,7 +334,7 @@ class PeakWatch:
 
 
 def _size(folder: Path) -> int:
-    """Return the size of all files below a folder, some of which come and go."""
+    """Return the size of all files below a folder; some may appear or vanish meanwhile."""
     total = 0
     for path, _folders, names in os.walk(folder):
         for name in names:
@@ -346,9 +347,9 @@ def _size(folder: Path) -> int:
 
 
 class StallWatch:
-    """Does the same small thing again and again, and knows how long it took at most.
+    """Repeats a small operation, and records the longest time that it took.
 
-    A server that is away is asked again until it answers: that time counts.
+    If the server does not answer, the operation is repeated until it does: that time counts.
     """
 
     def __init__(self, dsn: str, statement: str) -> None:
