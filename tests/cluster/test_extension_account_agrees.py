@@ -217,7 +217,8 @@ def test_relations_agree_with_pg_stat_io(server: Server) -> None:
                 theirs_before[f"{kind}{number}"] or 0
             )
 
-        assert ours("bytes") == theirs("_bytes") > 50_000, kind
+        # How many writes a checkpoint leaves to sessions is not theirs to say.
+        assert ours("bytes") == theirs("_bytes") >= 8192, kind
         if bytes_known:
             assert ours("calls") == theirs("s"), kind
         # Their clock is read around ours.
