@@ -326,7 +326,7 @@ class PeakWatch:
     def _work(self) -> None:
         while not self._over.wait(0.003):
             self._look()
-        self._look()  # the first look, on a machine that stalls
+        self._look()  # possibly the first look, on a machine that stalls
 
     def _look(self) -> None:
         for name, folder in self._folders.items():

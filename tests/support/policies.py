@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Tables with a cache policy: made, read past shared_buffers, and asked for their policy.
+"""Tables with a cache policy: created, read past shared_buffers, and queried for their policy.
 
-`in_force()` is what most tests end with: the policy that the cache itself has for the
-file a relation has now, seen in pgflash_relations after the relation was read.
+Most tests end with `in_force()`: the policy that the cache itself has for a relation's present
+file, seen in pgflash_relations after the relation was read.
 """
 
 from typing import Any, LiteralString
@@ -13,10 +13,10 @@ from support.patience import eventually
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-#: About 250 blocks: twice what shared_buffers hold.
+#: About 250 blocks: twice as many as shared_buffers hold.
 ROWS = 2000
 
-#: Reads a table and its primary key, a few blocks at a time and in no order.
+#: Reads a table and its primary key, a few blocks at a time and in random order.
 SCATTERED = (
     "select count(pad) from generate_series(1, 600) g, lateral"
     " (select pad from {table} where id = g * 797 % {rows} + 1) row"
@@ -36,7 +36,7 @@ def make_table(connection: Connection, name: str, *, rows: int = ROWS, options: 
 
 
 def push_out(connection: Connection) -> None:
-    """Have everything but the ballast read anew."""
+    """Push everything but the ballast out of shared_buffers."""
     read_scattered(connection, "ballast")
 
 
@@ -49,7 +49,7 @@ def read_scattered(connection: Connection, table: str, *, rows: int = ROWS) -> N
 
 
 def cache(connection: Connection, table: str, *, blocks_min: int = 101) -> None:
-    """Read a table anew until so much of it is cached: a fill may find the ring full."""
+    """Read a table again until this much of it is cached: a fill may find the ring full."""
 
     def cached_enough() -> bool:
         push_out(connection)
@@ -60,7 +60,7 @@ def cache(connection: Connection, table: str, *, blocks_min: int = 101) -> None:
 
 
 def shown(connection: Connection, relation: str) -> str | None:
-    """Return the policy that the cache has for a relation's file; None if it never met it."""
+    """Return the cache's policy for a relation's file; None if it has never seen the file."""
     row = connection.execute(
         "select policy from pgflash_relations where relation = to_regclass(%s) and fork = 'main'"
         " and filenode = pg_relation_filenode(to_regclass(%s))",
@@ -79,14 +79,14 @@ def in_force(connection: Connection, relation: str, *, table: str | None = None)
 def comes_into_force(
     connection: Connection, relation: str, policy: str, *, table: str | None = None
 ) -> bool:
-    """Wait until the policy of a relation's file is this one; if not, fail with the reasons."""
+    """Wait until a relation's file has this policy; otherwise fail with the reasons."""
     came = eventually(lambda: in_force(connection, relation, table=table) == policy)
     assert came, f"{relation} does not come to be {policy}:\n{what_decides(connection)}"
     return True
 
 
 def what_decides(connection: Connection) -> str:
-    """Return all that decides which policies are seen, for the message of a test that fails."""
+    """Return everything that decides which policies are seen, for the message of a failed test."""
     queries: tuple[LiteralString, ...] = (
         "select mode, mode_reason, verify_mismatches, file_shortages, used_slots"
         " from pgflash_cache",

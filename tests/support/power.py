@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: PostgreSQL
 """A power cut: kill everything, then lose a random part of what was not synced.
 
-The library tests/crash/power.c records what each write overwrites.  cut() kills all
-processes of a server at once and puts some of it back, piece by piece (512 bytes or 4 kB),
-as a disk does that has written some sectors and not others.  Of a piece that was written
-several times any state since the last sync may survive.  Names of new files and the removal
-of files are lost in the same way.
+The library tests/crash/power.c records what each write overwrites. cut() kills all processes of a
+server at once and restores some of the old content, piece by piece (512 bytes or 4 kB), like a disk
+that has written some sectors and not others.  If a piece was written several times, any state since
+the last sync may survive.  Names of new files and the removal of files are lost in the same way.
 
-Inodes go by themselves: a file system writes them when its journal is committed, seconds
-after the bytes or seconds before.  So a file has the size and the change time of one moment
-since its last sync, whatever of its bytes is on disk: new bytes with an old time, or old
-ones with a new time.  Size and time are of the same moment, since they are written together,
-and never older than the sync.  Nobody can set a change time, so the library reports it, for
-as long as nobody changes the file, over all lives of the server to come.  What is not known
-to the library (a program that runs without it, stdio) is on disk at once, its time as well.
+Inodes are lost independently: a file system writes them when its journal is committed, seconds
+before or after the bytes.  So a file has the size and the change time of one moment since its last
+sync, whatever of its bytes is on disk: new bytes with an old time, or old ones with a new time.
+Size and time are of the same moment, since they are written together, and never older than the
+sync.  Nobody can set a change time, so the library reports it, as long as the file is not changed,
+in all later lives of the server.  Changes that the library does not see (a program that runs
+without it, stdio) are on disk at once, including their time.
 
 At the end the machine has booted: it has another boot id.
 """
@@ -53,22 +52,22 @@ _MAGIC = 0x52574F50
 _CHANGE_TIMES_MAX = 4096
 _WRITE, _SIZE, _SYNC, _CREATE, _UNLINK, _SYNC_ALL = 1, 2, 3, 4, 5, 6
 
-#: What a disk writes at once.
+#: How much a disk writes at once.
 PIECES = (512, 4096)
-#: How much of a file's unsynced pieces is lost: a share that is drawn for each file.
+#: The share of a file's unsynced pieces that is lost: drawn for each file.
 _LOSSES = (0.0, 0.1, 0.5, 1.0)
 
-#: The files whose names may be lost or come back: those of relations.
+#: The files whose names may be lost or reappear: those of relations.
 _RELATION = re.compile(r"/base/\d+/\d+(_[a-z]+)?(\.\d+)?$")
 
 _File = tuple[int, int]
 
 
 class KeepsBytes(random.Random):
-    """Dice by which all that was written is on disk, and each inode as it was synced last."""
+    """Dice that keep all written bytes on disk, and each inode as it was last synced."""
 
     def random(self) -> float:
-        """Lose no name and bring none back; take the chance that an inode is not written."""
+        """Lose no name and restore none; take the chance that an inode is not written."""
         return 0.99
 
     def choice(self, seq: "SupportsLenAndGetItem[Choice]") -> Choice:
@@ -78,7 +77,7 @@ class KeepsBytes(random.Random):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inode:
-    """What is written of an inode at one moment."""
+    """The written state of an inode at one moment."""
 
     size: int
     changed_ns: int
@@ -98,7 +97,7 @@ class _Record:
 
 @dataclass(slots=True, kw_only=True)
 class Lost:
-    """What a power cut has lost, all cuts of a test together."""
+    """What power cuts have lost, all cuts of a test together."""
 
     pieces: int = 0
     files: int = 0
@@ -115,7 +114,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCut:
-    """The library, the folder with its records, and what it watches."""
+    """The library, the folder with its records, and the folders that it watches."""
 
     library: Path
     folder: Path
@@ -123,7 +122,7 @@ class PowerCut:
 
     @classmethod
     def build(cls, base: Path, *, watched: Sequence[Path]) -> "PowerCut":
-        """Compile the library; BASE is on the file system of what is WATCHED."""
+        """Compile the library; BASE is on the same file system as the WATCHED folders."""
         library = base / "power.so"
         subprocess.run(
             ["gcc", "-O1", "-Wall", "-Wextra", "-fPIC", "-shared", "-o", library, SOURCE, "-ldl"],
@@ -139,14 +138,14 @@ class PowerCut:
 
     @property
     def env(self) -> dict[str, str]:
-        """What the server must be started with."""
+        """The variables that the server must be started with."""
         return {
             "POWER_FOLDER": str(self.folder),
             "POWER_PATHS": ":".join(map(str, self.watched)),
         }
 
     def forget(self) -> None:
-        """Begin anew: no records, and the machine's own boot id."""
+        """Start anew: no records, and the machine's own boot id."""
         shutil.rmtree(self.folder, ignore_errors=True)
         make_server_dir(self.folder)
         make_server_dir(self.folder / "kept")
@@ -166,9 +165,9 @@ class PowerCut:
         pieces: Sequence[int] = PIECES,
         boots: bool = True,
     ) -> Lost:
-        """Kill the server if it runs, lose what the dice say, in pieces of a size, boot.
+        """Kill the server if it runs, lose what the dice say in pieces of one of these sizes, boot.
 
-        Without a boot it is the storage that has lost its power, and not the machine.
+        Without a boot, the storage has lost its power, but not the machine.
         """
         if server.running:
             kill_all(server)
@@ -182,7 +181,7 @@ class PowerCut:
         return lost
 
     def sync(self) -> None:
-        """Have all on disk that a server wrote which is down now."""
+        """Put everything on disk that a stopped server wrote."""
         for path in self.folder.glob("log.*"):
             path.unlink()
 
@@ -192,13 +191,13 @@ class PowerCut:
         self._write("boot_id", f"{boot_id}\n".encode(), self.folder.stat())
 
     def change_time_ns(self, path: Path) -> int:
-        """Return when a file's inode was changed last, as the server is told."""
+        """Return a file's last change time, as reported to the server."""
         status = path.stat()
         file = (status.st_dev, status.st_ino)
         return self._change_times().get(file, (0, status.st_ctime_ns))[1]
 
     def change_times_ns(self, folder: Path) -> dict[Path, int]:
-        """Return the same of each file in a folder and below."""
+        """Return the same for each file in a folder and below."""
         reported = self._change_times()
         found = {}
         for path in folder.rglob("*"):
@@ -209,7 +208,7 @@ class PowerCut:
         return found
 
     def report_times(self, times: Mapping[Path, int]) -> None:
-        """Report these change times, of the files as they are now."""
+        """Report these change times for the files in their present state."""
         reported = self._change_times()
         for path, changed_ns in times.items():
             status = path.stat()
@@ -241,7 +240,7 @@ class PowerCut:
                     data_size,
                 ) = _RECORD.unpack_from(content, at)
                 at += _RECORD.size
-                # The last record of a killed process may be torn; its write was not made.
+                # The last record of a killed process may be torn; then its write was not made.
                 if magic != _MAGIC or at + data_size > len(content):
                     break
                 yield _Record(
@@ -256,10 +255,10 @@ class PowerCut:
                 )
                 at += data_size
 
-    # ---- losing
+    # ---- losses
 
     def _change_times(self) -> dict[_File, tuple[int, int]]:
-        """Return what is reported of files that nobody has changed since: (real, reported)."""
+        """Return the reports on files that have not been changed since: (real, reported)."""
         path = self.folder / "ctimes"
         if not path.exists():
             return {}
@@ -293,7 +292,7 @@ class PowerCut:
         paths = self._paths()
         for file, writes in unsynced.items():
             path = paths.get(file)
-            # Without its lock file a server that does not sync would be caught for that alone.
+            # Without its lock file, a server that does not sync would be caught for that alone.
             if path is None or path.name == "postmaster.pid":
                 continue
             if _take_name(path, writes, choice, lost):
@@ -315,7 +314,7 @@ class PowerCut:
                 continue
             path = Path(os.fsdecode(record.data))
             if _RELATION.search(str(path)) and not path.exists() and choice.random() < 0.25:
-                # The name may have been a database's that is gone.
+                # The name may have been that of a file of a dropped database.
                 with suppress(FileNotFoundError):
                     os.link(self.folder / "kept" / str(record.sequence), path)
                     lost.removed += 1
@@ -332,10 +331,10 @@ class PowerCut:
 
 
 def kill_all(server: Server) -> None:
-    """Kill all processes of a server at one moment, as far as that can be."""
+    """Kill all processes of a server as simultaneously as possible."""
     postmaster = server.postmaster_pid
     assert postmaster is not None
-    # First the postmaster, so that there are no new children; none may end in good order.
+    # Stop the postmaster first, so that there are no new children; none may end normally.
     os.kill(postmaster, signal.SIGSTOP)
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in server.child_pids():
@@ -345,7 +344,7 @@ def kill_all(server: Server) -> None:
 
 
 def _take_name(path: Path, writes: list[_Record], choice: random.Random, lost: Lost) -> bool:
-    """Lose a new file that was never synced, perhaps; say whether it is gone."""
+    """Perhaps lose a new file that was never synced; say whether it is gone."""
     is_new = any(record.kind == _CREATE for record in writes)
     if not is_new or not _RELATION.search(str(path)) or choice.random() < 0.75:
         return False
@@ -357,7 +356,7 @@ def _take_name(path: Path, writes: list[_Record], choice: random.Random, lost: L
 def _take_inode(
     present: _Inode, writes: list[_Record], choice: random.Random, lost: Lost
 ) -> _Inode:
-    """Return what is on disk of a file's inode: the present one, or one since the last sync."""
+    """Return the inode that is on disk: the present one, or an older one since the last sync."""
     older = [
         _Inode(size=record.size_before, changed_ns=record.changed_ns_before)
         for record in writes
@@ -381,7 +380,7 @@ def _take_bytes(
 ) -> None:
     """Lose some of a file's pieces, and give it a size.
 
-    What the inode on disk has beyond the present size is still its: it was not cut off.
+    Bytes that the inode on disk has beyond the present size are kept: they were not truncated.
     """
     share = choice.choice(_LOSSES)
     size = path.stat().st_size
@@ -390,7 +389,7 @@ def _take_bytes(
     depths: dict[int, int] = dict.fromkeys(range(-(-size // piece), -(-new_size // piece)), 2**31)
     pieces = 0
     with path.open("r+b", buffering=0) as file:
-        # From the newest to the oldest: what each overwrote, as far back as a piece goes.
+        # From the newest record to the oldest: what each overwrote, as far back as a piece goes.
         for record in reversed(writes):
             if record.kind != _WRITE:
                 continue
@@ -406,10 +405,10 @@ def _take_bytes(
 def _undone(
     record: _Record, piece: int, share: float, depths: dict[int, int], choice: random.Random
 ) -> Iterator[tuple[int, int]]:
-    """Give the ranges of a record that are put back.
+    """Yield the ranges of a record that are restored.
 
-    DEPTHS says of each piece how many of its records are yet to be undone; which is drawn
-    when the piece is met for the first time.
+    DEPTHS says for each piece how many of its records are still to be undone; the number is drawn
+    when the piece first occurs.
     """
     end = record.offset + record.length
     run: tuple[int, int] | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A table that is cached, for tests that write over its file."""
+"""A cached table, for tests that overwrite its file."""
 
 from pathlib import Path
 
@@ -7,12 +7,12 @@ from support.cached import CachedServer
 from support.patience import eventually
 from support.world import World, read_single_rows
 
-#: Who writes so much over the file meets a cached block: fewer are not.
+#: A write of this many bytes over the file meets a cached block: fewer are not cached.
 BYTES = 100_000
 
 
 def make_prey(cached: CachedServer, name: str, *, tablespace: str = "pg_default") -> Path:
-    """Make a table that is cached and has been written; return the real path of its file."""
+    """Create a table that is cached and has been written; return the real path of its file."""
     world = World(server=cached.server, space=cached.space)
     if tablespace != "pg_default":
         world.create_space(tablespace)

@@ -18,7 +18,7 @@ def span(text: str, *, factor: float = 1.0) -> Span:
 
 
 def whole(text: str) -> Span:
-    """Return a number that was counted, and so is exact."""
+    """Return a number that was counted, and is therefore exact."""
     value = float(text.replace(",", ""))
     return Span(low=value, high=value)
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What an installed extension refers to that is neither PostgreSQL's nor its own.
+"""References of an installed extension to anything but PostgreSQL's objects and its own.
 
-Asked twice: of pg_depend, which PostgreSQL keeps, and of the stored expressions themselves
-(views, bodies of functions, defaults, checks, conditions), by the numbers in them.
+Two sources are searched: pg_depend, which PostgreSQL maintains, and the stored expressions
+themselves (views, bodies of functions, defaults, checks, conditions), by the OIDs in them.
 """
 
 import re
 
 from support.world import Connection
 
-#: The first OID that is not made by initdb.
+#: The first OID that initdb does not use.
 FIRST_FOREIGN = 16384
 
 _MEMBERS = """
@@ -51,7 +51,7 @@ _OID = re.compile(
 
 
 def stored_expressions(connection: Connection) -> list[tuple[str, str]]:
-    """Return each expression that the extension has stored: of what, and its text."""
+    """Return each expression that the extension has stored: of which object, and its text."""
     found = []
     for catalog, column in _STORED:
         number = _OWNER.get(catalog, "oid")
@@ -66,7 +66,7 @@ def stored_expressions(connection: Connection) -> list[tuple[str, str]]:
 
 
 def foreign_references(connection: Connection) -> list[str]:
-    """Return what the extension refers to and is neither PostgreSQL's nor its own."""
+    """Return the extension's references to anything but PostgreSQL's objects and its own."""
     connection.execute("set search_path = pg_catalog, pg_temp")
     depends = [f"{one} on {other}" for one, other in connection.execute(_DEPENDS).fetchall()]
     own = {row[0] for row in connection.execute(f"{_MEMBERS} select objid from member").fetchall()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Hand-made reports on a period for tests of how they are printed: round numbers, no server."""
+"""Hand-made reports on a period for tests of their printed forms: round numbers, no server."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -55,7 +55,7 @@ def table(
     note: str = "",
     key: Sequence[str] = (),
 ) -> ReportTable:
-    """Return a table of an id; a row is a Row or just its cells."""
+    """Return a table with an id; a row is a Row or just its cells."""
     return ReportTable(
         id=table_id,
         title=table_id.replace("-", " ").capitalize(),

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: PostgreSQL
 """A server's life story by dice: lives with the cache and without, ends, rollbacks, histories.
 
-A Story has one table and, as a dict, what it must hold.  Each life is drawn: with this cache
-file or, for some lives in turn, without; fsync and full_page_writes; whether it goes on as a
-primary, is a standby that replays what another server has archived, or is promoted or
-recovered to a point of that.  It changes some rows, has pages written with no checkpoint, and
-ends: in good order, by an immediate shutdown, by kill -9, or with the power, where bytes are
-lost or only inodes.  While the server is down, files are rolled back to an older copy in each
-way that keeps or changes inodes, checksums are switched, the log is reset, the machine boots,
-an older copy of the cache file comes back.
+A Story has one table and, as a dict, its expected content.  Each life is drawn at random: with this
+cache file or, for some lives in a row, without it; fsync and full_page_writes; whether the server
+continues as a primary, is a standby that replays what another server has archived, or is promoted
+or recovered to a point in that archive.  A life changes some rows, has pages written without a
+checkpoint, and ends: in a clean shutdown, an immediate shutdown, kill -9, or a power cut that loses
+bytes or only inodes.  While the server is down, files are rolled back to an older copy in each way
+that keeps or changes inodes, checksums are switched, the log is reset, the machine boots, or an
+older copy of the cache file is restored.
 
-Of each life the table is read by sequential scan, by index and by an index-only scan, and
-all must hold what the dict says; of one with a cache every hit is verified, and at its end
-every cached block.
+In each life the table is read by sequential scan, by index and by an index-only scan, and all must
+match the dict; in a life with a cache every hit is verified, and at its end every cached block.
 
-What PostgreSQL itself does not survive is left out: the power goes in no life without
-fsync, and who switches it on again syncs first; pages are not torn while a log without full
+What PostgreSQL itself does not survive is left out: no power cut occurs in a life without fsync,
+and files are synced before fsync is switched on again; pages are not torn while a log without full
 pages may be replayed.
 
-The seed gives what is drawn.  What a server does in the background it does in its own time.
+The seed determines what is drawn.  A server's background work has its own timing.
 """
 
 import os
@@ -46,34 +45,35 @@ from support.patience import eventually
 from support.power import PIECES, KeepsBytes, Lost, PowerCut
 from support.warm import ROWS, create_warm, until_cached
 
-#: Rows changed by a life, at most.
+#: Maximum number of rows changed in a life.
 CHANGES_MAX = 30
 
-#: Parts of the log that a standby is given one after the other.
+#: Parts of the log that a standby receives one after the other.
 PARTS_MAX = 3
 
-#: How often a life ends in each way, and the last of some without the cache.
+#: Weights of the ways in which a life ends; COMES_BACK is for the last of some lives without the
+#: cache.
 ENDS = (6, 2, 2, 10)
 COMES_BACK = (10, 1, 1, 1)
 
-#: What it takes to replay from an archive soon after it is there.
+#: Settings to replay from an archive soon after a file is there.
 FOLLOWS = {"wal_retrieve_retry_interval": "100ms", "restore_command": "cp {archive}/%f %p"}
 
 Table = dict[int, int]
 
 
 class StaleError(AssertionError):
-    """What flash has is not what the files have."""
+    """Flash and the files differ."""
 
 
 class Power(Protocol):
-    """What cuts the power: a model (PowerCut) or a real file system (Disk)."""
+    """Cuts the power: a model (PowerCut) or a real file system (Disk)."""
 
     def cut(self, server: Server, choice: random.Random, *, pieces: Sequence[int] = PIECES) -> Lost:
         """Kill the server, lose what was not synced, boot."""
 
     def sync(self) -> None:
-        """Have all on disk that a server wrote which is down now."""
+        """Put everything on disk that a stopped server wrote."""
 
     def boot(self, choice: random.Random) -> None:
         """Boot the machine."""
@@ -81,7 +81,7 @@ class Power(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Copy:
-    """A copy of the data directory, and what its table holds."""
+    """A copy of the data directory, with the table's content."""
 
     folder: Path
     table: Table
@@ -93,7 +93,7 @@ class Copy:
 
 @dataclass(slots=True, kw_only=True)
 class Part:
-    """A part of another server's log: its file, its end, and what the table holds then."""
+    """A part of another server's log: its file, its end, and the table's content at that point."""
 
     name: str
     file: Path
@@ -103,7 +103,7 @@ class Part:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What came about, so that a test can tell whether it meant anything."""
+    """Counts of what occurred, so that a test can tell whether it was meaningful."""
 
     lives: int = 0
     cuts: int = 0
@@ -121,28 +121,28 @@ class Tally:
 
 
 class Story:
-    """One server, and all that happens to it."""
+    """One server, and everything that happens to it."""
 
     def __init__(
         self, cluster: ClusterFactory, cached: CachedServer, power: Power, seed: int
     ) -> None:
-        """Go on with a server that is down and whose table is as create_warm() leaves it."""
+        """Continue with a stopped server whose table is as create_warm() leaves it."""
         self.choice = random.Random(seed)
         self.tally = Tally()
         self.cluster = cluster
         self.cached = cached
         self.server = cached.server
         self.power = power
-        #: Lives to come without the cache, and how.
+        #: Future lives without the cache, each with its way.
         self.absences: list[Without] = []
         self.table: Table = dict.fromkeys(range(1, ROWS + 1), 0)
-        #: The server was shut down, as a primary.
+        #: The server was shut down cleanly, as a primary.
         self.in_order = True
         #: ... and has saved a map.
         self.is_saved = False
-        #: The control file says that there is a log of what a standby needs.
+        #: According to the control file, there is a log with what a standby needs.
         self.can_follow = True
-        #: A torn page is made good by a full one in the log.
+        #: A full page in the log repairs a torn page.
         self.tears = True
         self.copies: list[Copy] = []
         self.parts: list[Part] = []
@@ -152,7 +152,7 @@ class Story:
         self.server.stop()
 
     def go_on(self, cuts: int) -> None:
-        """Live until the power was cut so many times, and one life more, in good order."""
+        """Live until the power was cut this often, then one more life with a clean end."""
         target = self.tally.cuts + cuts
         while self.tally.cuts < target:
             self.happen()
@@ -208,10 +208,10 @@ class Story:
         return settings["shared_preload_libraries"] == "pgflash" and file.parent.exists()
 
     def _begin(self) -> bool:
-        """Start, as what the dice say; say whether it is a standby."""
+        """Start in the role that the dice choose; say whether it is a standby."""
         choice = self.choice
         if not self.parts:
-            # A promotion needs nobody to follow.
+            # A promotion works without anybody to follow.
             if choice.random() < 0.1 and self.can_follow:
                 self._follow("standby.signal")
                 self._promote()
@@ -223,7 +223,7 @@ class Story:
         copy_tree(part.file, self.archive / part.file.name)
         self.table = dict(part.table)
         if part.name and choice.random() < 0.2:
-            # To the point that is named in it, and no further.
+            # To the point that it names, and no further.
             self.tally.events["recovery to a point"] += 1
             self.server.configure(
                 {"recovery_target_name": part.name, "recovery_target_action": "promote"}
@@ -237,7 +237,7 @@ class Story:
         assert eventually(lambda: self._run(replayed) == [(True,)])
         if self.parts or choice.random() < 0.5:
             if not self.parts:
-                # It may be a standby for some lives more, and is beyond the point in that part.
+                # It may be a standby for some more lives, and is beyond that point.
                 self.parts = [replace(part, name="")]
             return True
         self._promote()
@@ -255,7 +255,7 @@ class Story:
         self._leave_history()
 
     def _leave_history(self) -> None:
-        """Go on by itself, with a history of its own."""
+        """Continue independently, with a history of its own."""
         assert eventually(lambda: self._run("select pg_is_in_recovery()") == [(False,)])
         self.parts = []
         for path in self.archive.iterdir():
@@ -277,7 +277,7 @@ class Story:
             return cursor.fetchall() if cursor.description is not None else []
 
     def _change(self) -> psycopg.Connection[tuple[Any, ...]] | None:
-        """Delete, update and insert rows; perhaps leave some changes without an end."""
+        """Delete, update and insert rows; perhaps leave some changes uncommitted."""
         choice = self.choice
         change_rows(self.server, self.table, choice)
         if choice.random() < 0.4:
@@ -291,14 +291,14 @@ class Story:
         return session
 
     def _look(self, *, has_cache: bool) -> None:
-        """Read the table in three ways, and verify what is cached."""
+        """Read the table in three ways, and verify the cached blocks."""
         ways = {
             "seqscan": ("indexscan", "indexonlyscan", "bitmapscan"),
             "indexscan": ("seqscan", "bitmapscan", "sort"),
         }
         with self.server.connect() as session:
             for way, others in ways.items():
-                # To read by an index marks its dead entries: what is stale may hide behind that.
+                # Reading by an index marks its dead entries: a stale block could hide behind that.
                 if way == "indexscan" and not has_cache:
                     continue
                 for other in others:
@@ -323,7 +323,7 @@ class Story:
     # ---- ends
 
     def shut_down(self) -> None:
-        """End in good order."""
+        """End in a clean shutdown."""
         self.server.stop()
         self.in_order = True
 
@@ -336,20 +336,20 @@ class Story:
         self.server.kill_postmaster()
 
     def lose_power(self) -> None:
-        """Lose the power: bytes and inodes, or only what is written of inodes."""
+        """Lose the power: bytes and inodes, or only the written state of inodes."""
         choice = self.choice
         dice = KeepsBytes() if choice.random() < 0.75 else random.Random(choice.getrandbits(32))
         pieces = PIECES if self.tears else (8192,)
         self.tally.lost.add(self.power.cut(self.server, dice, pieces=pieces))
         self.tally.cuts += 1
-        # The boot id alone must tell.
+        # The boot id alone must reveal it.
         if choice.random() < 0.5:
             forget_memory(self.server.data)
 
     # ---- between two lives
 
     def happen(self) -> None:
-        """Do to the files of a server that is down what the dice say, or nothing."""
+        """Do to a stopped server's files what the dice say, or nothing."""
         choice = self.choice
         if choice.random() < 0.5:
             return
@@ -360,7 +360,7 @@ class Story:
             events += [self.copy_data]
             if self.copies:
                 ways = [replace_files, write_over]
-                # A disk of its own is mounted there, and has the inodes that it has.
+                # A disk of its own is mounted there, with its own inodes.
                 if isinstance(self.power, PowerCut):
                     ways += [replace_folder, restore_snapshot]
                 events += [partial(self.roll_back, way) for way in ways]
@@ -373,7 +373,7 @@ class Story:
         event()
 
     def boot(self) -> None:
-        """Start the machine anew, in good order."""
+        """Restart the machine normally."""
         self.power.boot(self.choice)
         self.power.sync()
         forget_memory(self.server.data)
@@ -385,18 +385,18 @@ class Story:
         copy_tree(self.cached.cache_file.parent, copy)
 
     def put_flash_back(self) -> None:
-        """Put the copy of the cache file in its place."""
+        """Restore the copy of the cache file."""
         shutil.rmtree(self.cached.cache_file.parent)
         copy_tree(self.server.base / "flash-copy", self.cached.cache_file.parent)
 
     def copy_data(self) -> None:
-        """Take a copy of the data directory, whatever state it is in."""
+        """Take a copy of the data directory, in whatever state it is."""
         folder = self.server.base / f"copy-{len(self.copies)}"
         copy_tree(self.server.data, folder / "data")
         times = {}
         if isinstance(self.power, PowerCut):
             times = self.power.change_times_ns(self.server.data)
-            # Another name keeps a file that will be dropped, and moves its time.
+            # A second name keeps a file that will be dropped, and changes its change time.
             for path in times:
                 link = folder / "files" / path.relative_to(self.server.data)
                 link.parent.mkdir(parents=True, exist_ok=True)
@@ -414,7 +414,7 @@ class Story:
         )
 
     def roll_back(self, way: "Callable[[Story, Copy], None]") -> None:
-        """Put a copy in the place of the data directory."""
+        """Replace the data directory by a copy."""
         copy = self.choice.choice(self.copies)
         way(self, copy)
         (self.server.data / "postmaster.pid").unlink(missing_ok=True)
@@ -435,12 +435,12 @@ class Story:
         )
 
     def reset_log(self) -> None:
-        """Throw the log away, and with it what a standby could follow."""
+        """Discard the log, and with it what a standby could follow."""
         self.can_follow = False
         self.server.run(["pg_resetwal", "--pgdata", self.server.data])
 
     def write_history(self) -> None:
-        """Have a copy of the server write and archive a log that this one will replay."""
+        """Let a copy of the server write and archive a log that this one will replay."""
         base = make_server_dir(self.server.base / "author")
         remove_data(base / "data")
         for folder in (self.archive, base / "archive"):
@@ -483,7 +483,7 @@ def create_story(cluster: ClusterFactory, install: PgInstall, seed: int) -> Stor
 
 
 def change_rows(server: Server, table: Table, choice: random.Random) -> None:
-    """Delete, update and insert some rows, each by itself."""
+    """Delete, update and insert some rows, each in a transaction of its own."""
     with server.connect() as session:
         for _ in range(choice.randrange(1, CHANGES_MAX)):
             i, v = choice.randrange(1, ROWS + 1), choice.randrange(1000)
@@ -508,12 +508,12 @@ def has_archived(server: Server, name: str) -> bool:
 
 
 def copy_tree(source: Path, dest: Path) -> None:
-    """Copy a folder or a file with all its attributes; DEST is not there yet."""
+    """Copy a folder or a file with all its attributes; DEST must not exist yet."""
     dest.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", "--sparse=always", source, dest], check=True)
 
 
-# ---- ways back
+# ---- ways to roll back
 
 
 def replace_folder(story: Story, copy: Copy) -> None:

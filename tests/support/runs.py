@@ -55,7 +55,7 @@ def attempt(
     measured_s: int = 20,
     hit_ratio: float = 0.8,
 ) -> Attempt:
-    """Return an attempt whose every figure follows from its throughput."""
+    """Return an attempt whose every figure is derived from its throughput."""
     transactions = round(tpm * measured_s / 60)
     blocks = transactions * 2
     flash = round(blocks * hit_ratio) if approach.cache else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the sampler's tests share: questions to its views, and sessions that do something."""
+"""Helpers of the sampler's tests: queries of its views, and sessions that do something."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,7 +29,7 @@ def sampler(server: Server) -> Row:
 
 @contextmanager
 def working(server: Server, query: str, *, setup: str = "") -> Iterator[int]:
-    """Run a query in a session of its own; yields its process ID, waits for its end."""
+    """Run a query in a session of its own; yield its process ID, then wait for its end."""
     connection = server.connect()
     if setup:
         connection.execute(setup)
@@ -51,7 +51,7 @@ def working(server: Server, query: str, *, setup: str = "") -> Iterator[int]:
 def sleeping(
     server: Server, query: str = "select pg_sleep(600)", *, setup: str = ""
 ) -> Iterator[int]:
-    """Have a session sleep until the end; yields its process ID, and it is asleep by then."""
+    """Let a session sleep until the end; yield its process ID once it is asleep."""
     connection = server.connect()
     if setup:
         connection.execute(setup)
@@ -76,14 +76,14 @@ def sleeping(
         )
         yield pid
     finally:
-        while thread.is_alive():  # it may not be at it yet
+        while thread.is_alive():  # it may not have begun yet
             connection.cancel()
             thread.join(0.1)
 
 
 @contextmanager
 def repeating(server: Server, query: str) -> Iterator[int]:
-    """Have a session run a query again and again until the end; yields its process ID."""
+    """Let a session run a query again and again until the end; yield its process ID."""
     connection = server.connect()
     enough = Event()
 
@@ -102,7 +102,7 @@ def repeating(server: Server, query: str) -> Iterator[int]:
 
 
 def slept(server: Server, seconds: float, *, query: str = "select pg_sleep({})") -> Stretch:
-    """Have a session sleep until a look has seen it; return the stretch, by the server's clock."""
+    """Let a session sleep until a look has seen it; return the stretch, by the server's clock."""
     clock = "select clock_timestamp()"
     looks = (
         "select from pgflash_active_sessions where pid = pg_backend_pid()"

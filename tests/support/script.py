@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The extension's SQL scripts: this version, and those before that a server may have."""
+"""The extension's SQL scripts: this version, and earlier ones that a server may have."""
 
 import re
 import shutil
@@ -12,10 +12,10 @@ SOURCES = REPOSITORY / "extension" / "sql"
 
 _CONTROL = (REPOSITORY / "extension" / "pgflash.control").read_text()
 
-#: What the control file says.
+#: The version in the control file.
 SQL_VERSION = re.findall(r"^default_version = '(.*)'$", _CONTROL, re.M)[0]
 
-#: Scripts that servers were given once, as they were but for comments.
+#: Scripts that were installed on servers in the past, unchanged except for comments.
 _BEFORE = REPOSITORY / "extension" / "test" / "sql"
 
 #: The script of this version, once it is released.
@@ -28,15 +28,15 @@ VERSIONS_BEFORE = sorted(
 
 
 def script_folder(install: PgInstall) -> Path:
-    """Return where an installation has its extensions' scripts."""
+    """Return the folder of an installation's extension scripts."""
     (folder,) = install.root.glob("**/extension/pgflash.control")
     return folder.parent
 
 
 def offer_before(install: PgInstall) -> None:
-    """Let CREATE EXTENSION ... VERSION make what was made before.
+    """Let CREATE EXTENSION ... VERSION create earlier versions.
 
-    Copies do no harm to other tests: nothing leads to these versions unless it is named.
+    The copies do not affect other tests: these versions are used only if they are named.
     """
     for version in VERSIONS_BEFORE:
         shutil.copyfile(

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A schema full of traps, set by somebody who hopes that a superuser's script finds them.
+"""A schema full of traps for a superuser's script, set by an attacker.
 
-PostgreSQL looks for functions and operators in all schemas of the search_path and takes the
-one that fits the arguments best, PostgreSQL's own being nothing special.  While an
-extension's script runs, its schema is in the path.  So there are traps of each name that the
-scripts use, for each combination of types near to what they use it with; and relations and
-types of the names of PostgreSQL's own.  (A cast needs a type of one's own, and an operator
-for text alone would have to be better than PostgreSQL's: nobody can set those.)
+PostgreSQL looks for functions and operators in all schemas of the search_path and takes the one
+that fits the arguments best; its own have no priority in that.  While an extension's script runs,
+its schema is in the path.  So there are traps with each name that the scripts use, for each
+combination of types near those of the actual arguments; and relations and types named like
+PostgreSQL's own. (A cast needs a type of one's own, and an operator for text alone would have to be
+better than PostgreSQL's: nobody can set those traps.)
 
-Whoever steps into a trap says so in the server's log, and tries to make the one who set
-it a superuser.
+A trap that is called reports it in the server's log, and tries to make its owner a superuser.
 """
 
 import itertools
@@ -32,7 +31,7 @@ TYPES = [
 _SHORT = {"bigint": "int8", "integer": "int4", "double precision": "float8"}
 _COMPARE = {"=", "<>", "<", "<=", ">", ">="}
 
-#: What a trap has to return to be taken for PostgreSQL's own; else text.
+#: The return type that a trap needs to be taken for PostgreSQL's own; otherwise text.
 _RETURNS = {
     "current_database": "name",
     "now": "timestamptz",
@@ -59,28 +58,28 @@ _NO_CALLS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A function that the scripts make: its arguments' types, and the text of its columns."""
+    """A function that the scripts create: its arguments' types, and the text of its columns."""
 
     arguments: tuple[str, ...]
     columns: str
 
 
 def _code(script: str) -> str:
-    """Return a script without comments and without what is in its strings."""
+    """Return a script without comments and without the contents of its strings."""
     script = re.sub(r"^COMMENT ON .*?;\n", "", script, flags=re.S | re.M)
     script = re.sub(r"--[^\n]*|^\\[^\n]*", "", script, flags=re.M)
     return re.sub(r"'(?:[^']|'')*'", "''", script)
 
 
 def operators_of(script: str) -> set[str]:
-    """Return the names of operators in a script, and those that SQL's own words stand for."""
+    """Return the operators in a script, including those that SQL keywords stand for."""
     code = _code(script)
     found = set(re.findall(r"OPERATOR\((?:pg_catalog\.)?(\S+?)\)", code))
     return found | {"="} | set(re.findall(r"(?<=[\w)] )[-+*/<>=~!@#%^&|]+(?= [\w('])", code))
 
 
 def functions_of(script: str) -> set[str]:
-    """Return the names of functions that a script calls or makes."""
+    """Return the names of functions that a script calls or creates."""
     code = _code(script)
     names = set(re.findall(r"(?:pg_catalog\.)?\b([a-z_]\w*)\s*\(", code))
     names -= set(re.findall(r"(?:TABLE|TYPE|INTO) (\w+)", code))
@@ -88,7 +87,7 @@ def functions_of(script: str) -> set[str]:
 
 
 def declared_by(script: str) -> dict[str, Declared]:
-    """Return the functions that a script makes."""
+    """Return the functions that a script creates."""
     found = {}
     for name, text in re.findall(r"^CREATE FUNCTION (\w+)\((.*?)\)[ \n]", script, re.S | re.M):
         arguments = [one.strip() for one in text.split(",") if one.strip()]
@@ -157,7 +156,7 @@ def as_user(server: Server, user: str, database: str) -> Connection:
 
 
 def set_traps(session: Connection, schema: str, scripts: str) -> int:
-    """Set traps for all that the scripts name; return how many."""
+    """Set traps for everything that the scripts name; return their number."""
     me = session.info.user
     session.execute(
         f"create function {schema}.sprung() returns bool language plpgsql as $$ begin "

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What tests of snapshots ask a snapshot's sections."""
+"""Queries of a snapshot's sections for tests."""
 
 from typing import Any
 
 from pgflash.model.snapshot import Section
 
-#: No schedule: each test says when.
+#: No schedule: each test takes its own snapshots.
 BY_HAND = {"pgflash.snapshot_interval": "0", "track_io_timing": "on"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The live page served by a thread, asked over a real socket."""
+"""The live page served by a thread, and requested over a real socket."""
 
 import contextlib
 import http.client
@@ -21,7 +21,7 @@ from support.patience import PATIENCE_S, until
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     code: int
     headers: Mapping[str, str]
@@ -49,7 +49,7 @@ class Served:
         headers: Mapping[str, str | None] | None = None,
         body: bytes | None = None,
     ) -> Answer:
-        """Ask for a path; a header that is None is left out."""
+        """Request a path; a header that is None is left out."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         sent: dict[str, str | None] = {"Host": f"127.0.0.1:{self.port}", **(headers or {})}
         if body is not None:
@@ -105,7 +105,7 @@ def served(
     store: Path = Path("/nowhere"),
     limits: Limits | None = None,
 ) -> Iterator[Served]:
-    """Serve the page of a server that a DSN names; by default there is none."""
+    """Serve the page of a DSN's server; by default there is no server."""
     listener = listen("127.0.0.1", 0)
     collector = Collector(dsn, Ring(), interval_s=interval_s)
     app = make_app(collector, policy or make_policy("127.0.0.1", token=token), store=store)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""`pgflash serve` as people run it, in a process of its own, and strangers who crowd its door."""
+"""`pgflash serve` in a process of its own, as users run it, and strangers who crowd its door."""
 
 import contextlib
 import http.client
@@ -20,13 +20,13 @@ from support.patience import PATIENCE_S, until
 
 TOKEN = "0123456789abcdef-right"
 RIGHT = {"Authorization": f"Bearer {TOKEN}"}
-#: Between two rounds of a crowd.
+#: Pause between two rounds of a crowd.
 _PAUSE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """A page that a process serves."""
+    """A page served by a process."""
 
     port: int
     process: subprocess.Popen[bytes]
@@ -41,7 +41,7 @@ class Serving:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> tuple[int, str]:
-        """Return the code and the text of an answer; 0 where the connection was ended."""
+        """Return the code and the text of an answer; 0 if the connection was ended."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             connection.request(method, path, headers=dict(headers or {}), body=body)
@@ -54,11 +54,11 @@ class Serving:
 
     @property
     def lines(self) -> list[str]:
-        """What it has said so far."""
+        """Its output so far."""
         return self.log.read_text().splitlines()
 
     def says_little(self, things: int) -> bool:
-        """Tell whether so many things have a line a minute at most, beside what it begins with."""
+        """Tell whether this many things have a line a minute at most, besides its first lines."""
         minutes = 1 + (time.monotonic() - self.begun_s) // 60
         return len(self.lines) <= 2 + things * minutes
 
@@ -71,7 +71,7 @@ def serving(
     files: tuple[int, int] | None = None,
     listen: str = "127.0.0.1:0",
 ) -> Iterator[Serving]:
-    """Serve the page of a server that is not there; FILES are limits of descriptors."""
+    """Serve the page of an absent server; FILES are limits of descriptors."""
     log = base / "serve.log"
     begun_s = time.monotonic()
     environment = {
@@ -99,10 +99,10 @@ def serving(
 
 
 class Crowd:
-    """Strangers who keep connections with the same unfinished words; who is put out, returns."""
+    """Strangers who hold connections with the same incomplete request; expelled ones return."""
 
     def __init__(self, port: int, count: int, words: bytes, *, again_s: int = 300) -> None:
-        """Have so many come to a port of this machine, and so many a second again at most."""
+        """Connect this many to a local port; at most AGAIN_S a second return."""
         _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self._port = port
@@ -110,7 +110,7 @@ class Crowd:
         self._words = words
         self._again_s = again_s
         self._over = threading.Event()
-        #: How many came, those who returned counted again.
+        #: How many connected, with those who returned counted again.
         self.came = 0
         self._thread = threading.Thread(target=self._press)
 
@@ -150,7 +150,7 @@ class Crowd:
 
 
 def stranger(port: int, words: bytes = b"", *, window: int = 0) -> socket.socket:
-    """Return a connection of somebody who has said something; WINDOW: what he takes of answers."""
+    """Return a connection that has sent something; WINDOW: how much of an answer it accepts."""
     one = socket.socket()
     if window:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
@@ -161,7 +161,7 @@ def stranger(port: int, words: bytes = b"", *, window: int = 0) -> socket.socket
 
 
 def is_over(one: socket.socket) -> bool:
-    """Tell whether the other side has ended a connection; what it still says is not read."""
+    """Tell whether the other side has ended a connection; its remaining data is not read."""
     events = select.poll()
     events.register(one, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
     return bool(events.poll(0))

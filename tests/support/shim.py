@@ -5,7 +5,7 @@ import subprocess
 import textwrap
 from pathlib import Path
 
-#: A machine without Linux AIO: then the cache reads and writes by pread and pwrite, which a
+#: A machine without Linux AIO: then the cache reads and writes with pread and pwrite, which a
 #: library can replace.
 WITHOUT_AIO = """
 #define _GNU_SOURCE
@@ -36,7 +36,7 @@ long syscall(long number, ...)
 
 
 def compile_shim(folder: Path, name: str, source: str) -> Path:
-    """Return a library made of SOURCE, readable for the server's user."""
+    """Return a library made from SOURCE that the server's user can read."""
     path = folder / f"{name}.so"
     subprocess.run(
         ["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-x", "c", "-o", path, "-", "-ldl"],

@@ -30,7 +30,7 @@ def create_standby(
         {
             "shared_preload_libraries": "pgflash",
             "primary_conninfo": conninfo,
-            # A query that is in the way of a drop gives way at once.
+            # A query that conflicts with a drop is cancelled at once.
             "max_standby_streaming_delay": "0",
             **(settings or {}),
         }
@@ -41,7 +41,7 @@ def create_standby(
 
 
 def has_replayed(primary: Server, standby: Server) -> bool:
-    """Say whether the standby has replayed all that the primary has written."""
+    """Say whether the standby has replayed everything that the primary has written."""
     with primary.connect() as connection:
         row = connection.execute("select pg_current_wal_lsn()").fetchone()
     assert row is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The live page in a browser's tab: waiting for it, marking, reading its numbers."""
+"""The live page in a browser's tab: wait for it, mark a stretch, read its numbers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ AXE = Path(__file__).parents[1] / "browser" / "vendor" / "axe.min.js"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """A page that is served, and the server that it watches."""
+    """A served page, and the server that it watches."""
 
     cached: CachedServer
     served: Served
@@ -29,14 +29,14 @@ class Watched:
         return f"http://127.0.0.1:{self.served.port}"
 
     def counted(self) -> tuple[float, dict[str, float]]:
-        """Return the server's clock, and what the views count by then."""
+        """Return the server's clock, and the views' counts at that time."""
         with self.cached.server.connect() as connection:
             (at,) = connection.execute(_NOW).fetchone() or (0.0,)
             rows = connection.execute(_COUNTED).fetchall()
         return at, dict(rows)
 
     def waited(self, begin: float, end: float) -> dict[str, float]:
-        """Return the seconds that sessions spent in each class of waits."""
+        """Return the seconds that sessions spent in each wait class."""
         with self.cached.server.connect() as connection:
             return dict(connection.execute(_WAITED, (begin, end)).fetchall())
 
@@ -66,10 +66,10 @@ select wait_class, sum(seconds)::float8 from pgflash_active_sessions
 
 
 class Tab:
-    """A page in the browser, and what it complained of."""
+    """A page in the browser, and its errors."""
 
     def __init__(self, browser: "Browser", address: str, **context: Any) -> None:  # noqa: ANN401
-        """Open an empty one for an address; CONTEXT is what playwright calls so."""
+        """Open an empty page for an address; CONTEXT is that of playwright."""
         self._address = address
         self.context = browser.new_context(**context)
         self.context.set_default_timeout(PATIENCE_S * 1000)
@@ -89,7 +89,7 @@ class Tab:
     def until(self, script: str) -> Any:  # noqa: ANN401
         """Wait until a script's value is true; return it.
 
-        Playwright's own way of waiting evaluates a text in the page, which our pages forbid.
+        Playwright's own wait evaluates a text in the page, which our pages forbid.
         """
         values: list[Any] = []
 
@@ -101,20 +101,20 @@ class Tab:
         return values[0]
 
     def until_true(self, condition: Callable[[], object]) -> None:
-        """Wait until a condition holds, while the page goes on."""
+        """Wait until a condition holds, while the page keeps running."""
         assert eventually(condition, pause=self._pause)
 
     def _pause(self) -> None:
         self.page.wait_for_timeout(50)
 
     def alive(self, samples: int = 3) -> "Page":
-        """Wait until the page follows the server and has so many samples."""
+        """Wait until the page follows the server and has this many samples."""
         self.until(f"Number(document.body.dataset.number) > {samples}")
         return self.page
 
 
 def cells(page: "Page") -> dict[str, dict[str, list[str]]]:
-    """Return what each figure's table says of each line: what is now, what the stretch comes to."""
+    """Return the two values of each line in each figure's table: present and stretch."""
     found: dict[str, dict[str, list[str]]] = page.evaluate(
         "Object.fromEntries([...document.querySelectorAll('[data-figure]')].map(one => [one.id,"
         " Object.fromEntries([...one.querySelectorAll('tbody tr')].map(row =>"
@@ -125,17 +125,17 @@ def cells(page: "Page") -> dict[str, dict[str, list[str]]]:
 
 
 def cell(page: "Page", figure: str, name: str, place: int) -> float:
-    """Return a number of a figure's table: 0 what is now, 1 what the stretch comes to."""
+    """Return a number of a figure's table: 0 is the present, 1 the stretch."""
     return number(cells(page)[figure][name][place])
 
 
 def number(text: str) -> float:
-    """Return what a text says."""
+    """Return the number in a text."""
     return float(text.replace(",", "").replace("–", "nan"))
 
 
 def serious(page: "Page") -> list[str]:
-    """Return what axe-core finds that keeps people from using the page."""
+    """Return axe-core's findings that keep people from using the page."""
     found = page.evaluate(
         f"{AXE.read_text()}; axe.run({{resultTypes: ['violations']}})"
         ".then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
@@ -159,7 +159,7 @@ class Finger:
         self._devtools = page.context.new_cdp_session(page)
 
     def move(self, begin: tuple[float, float], end: tuple[float, float], steps: int = 5) -> None:
-        """Put it down, move it, take it away."""
+        """Touch the screen, move, and release."""
         self._send("touchStart", *begin)
         for step in range(1, steps + 1):
             x, y = (a + (b - a) * step / steps for a, b in zip(begin, end, strict=True))
@@ -183,7 +183,7 @@ def drag(page: "Page", figure: str, begin: float, end: float) -> None:
 
 
 def samples(watched: Watched) -> list[dict[str, Any]]:
-    """Return the samples that are kept, with their times as numbers."""
+    """Return the stored samples, with their times as numbers."""
     told = watched.served.ask("/live/samples").json["messages"]
     found = [one["data"] for one in told if one["kind"] == "sample"]
     for one in found:

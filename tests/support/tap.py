@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
 """PostgreSQL's TAP suites, run against a private copy of an installation.
 
-Each script makes servers as it likes: by initdb, from backups, by pg_upgrade.  To put a cache
-under each of them, the copy's `postgres` is a small script that adds pgflash and a cache file
-beside the data folder to what the server is started with, and leaves everything else as it
-was.  All of them run under the device emulator with its delays off, which hides the operating
-system's page cache, so that nearly every read asks the cache; and every hit is verified.
+Each script creates servers as it likes: by initdb, from backups, by pg_upgrade.  To give each of
+them a cache, the copy's `postgres` is a small script that adds pgflash and a cache file beside the
+data folder to the server's arguments, and changes nothing else.  All servers run under the device
+emulator with its delays off, which hides the operating system's page cache, so that nearly every
+read asks the cache; and every hit is verified.
 
-Nothing of the sources is configured or built but the library of PostgreSQL's regression
-tests, which some scripts run.  A script that needs more than the installation has (a server
-built for tests, another version of the server) says so and is skipped, with the cache and
-without.
+Nothing in the sources is configured or built but the library of PostgreSQL's regression tests,
+which some scripts run.  A script that needs more than the installation has (a server built for
+tests, another version of the server) says so and is skipped, with the cache and without.
 """
 
 import os
@@ -29,7 +28,7 @@ from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.processes import processes, spawn
 
-#: Where their scripts are in the sources.
+#: The scripts' folders in the sources.
 SUITES = {
     "recovery": "src/test/recovery",
     "subscription": "src/test/subscription",
@@ -38,13 +37,13 @@ SUITES = {
     "pg_upgrade": "src/bin/pg_upgrade",
 }
 
-#: What a script may take; the longest runs all regression tests twice.
+#: How long a script may take; the longest runs all regression tests twice.
 SCRIPT_S_MAX = 3600.0
 
-#: pgflash takes some background workers: with it or without, nobody is to miss them.
+#: pgflash uses some background workers: with it or without, there must be enough for the tests.
 COMMON_SETTINGS = {"max_worker_processes": "16"}
 
-#: A server that is not one: these are run as they are.
+#: These invocations do not start a server: they are run unchanged.
 WRAPPER = """\
 #!/bin/sh
 # {real} with pgflash, and a cache file beside its data folder.
@@ -73,7 +72,7 @@ exec "$real" "$@" -c shared_preload_libraries="${{others:+$others,}}pgflash" \\
 CACHE_SETTINGS = {
     "pgflash.cache_size": "16MB",
     "pgflash.verify": "all",
-    # A busy machine must not pass for a device that hangs.
+    # A busy machine must not be mistaken for a device that hangs.
     "pgflash.read_deadline": "10s",
 }
 
@@ -83,19 +82,19 @@ SKIPPED = re.compile(r"^1\.\.0 # SKIP\s*(?P<why>.*)$", re.M)
 
 DIFFERING = re.compile(r"^diff .* (\S+)$", re.M)
 
-#: What the log of a server says when a hit was not what its file holds.
+#: A server's log says this if a hit differed from its file.
 STALE = "differed between cache and"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a script."""
+    """The result of a script."""
 
-    #: "passed", "failed", "hung", or "skipped: " and why.
+    #: "passed", "failed", "hung", or "skipped: " and the reason.
     ended: str
     passed: int
     failed: tuple[str, ...]
-    #: Of PostgreSQL's regression tests, which some scripts run: those that print other things.
+    #: PostgreSQL's regression tests with a different output, in scripts that run them.
     differing: tuple[str, ...]
     seconds: float
     #: Servers that used their cache, and lines of their logs about stale blocks.
@@ -103,12 +102,12 @@ class Outcome:
     stale: int
 
     def says(self) -> tuple[str, int, tuple[str, ...], tuple[str, ...]]:
-        """Return what is to be the same with the cache and without."""
+        """Return what must be the same with the cache and without."""
         return self.ended, self.passed, self.failed, self.differing
 
 
 def has_perl_modules() -> bool:
-    """Say whether Perl has what the suites need beyond its own."""
+    """Say whether Perl has the modules that the suites need beyond its own."""
     return (
         subprocess.run(["perl", "-MIPC::Run", "-e", "1"], capture_output=True, check=False)
     ).returncode == 0
@@ -164,7 +163,7 @@ class TapSuites:
             self._wrap()
 
     def _wrap(self) -> None:
-        """Put the script in the place of the server."""
+        """Replace the server by the script."""
         postgres = self._install.bindir / "postgres"
         real = postgres.with_name("postgres.real")
         if not real.exists():
@@ -202,7 +201,7 @@ class TapSuites:
         ]
 
     def run(self, scripts: Iterable[str], *, jobs: int) -> dict[str, Outcome]:
-        """Run scripts, so many at once."""
+        """Run scripts, this many at once."""
         scripts = list(scripts)
         with ThreadPoolExecutor(jobs) as pool:
             return dict(zip(scripts, pool.map(self._run_script, scripts), strict=True))
@@ -256,7 +255,7 @@ class TapSuites:
         return outcome
 
     def keep(self, name: str, into: Path) -> None:
-        """Keep what a script that failed has left: its report, and its servers' logs."""
+        """Keep the output of a failed script: its report, and its servers' logs."""
         folder = self._work / "runs" / name.replace("/", "-").removesuffix(".pl")
         for path in (*folder.glob("report.tap"), *folder.glob("errors"), *folder.rglob("*.log")):
             kept = into / folder.name / path.relative_to(folder)
@@ -264,7 +263,7 @@ class TapSuites:
             shutil.copy(path, kept)
 
     def _environment(self, folder: Path) -> Mapping[str, str]:
-        """Return what the makefiles of the suites would set."""
+        """Return the variables that the makefiles of the suites would set."""
         pgxs = Path(
             subprocess.run(
                 [self._install.pg_config, "--pgxs"], capture_output=True, text=True, check=True

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""pgbench's TPC-B for tests: load it, run it, and check that its money adds up.
+"""pgbench's TPC-B for tests: load it, run it, and check that its sums agree.
 
-Each transaction adds one amount to an account, a teller and a branch, and writes it into
-the history; so four sums are equal after any number of them, finished or cut off.
+Each transaction adds one amount to an account, a teller and a branch, and writes it into the
+history; so four sums are equal after any number of transactions, finished or interrupted.
 """
 
 import subprocess
@@ -20,7 +20,7 @@ _SUMS = """select (select sum(abalance) from pgbench_accounts),
     (select coalesce(sum(delta), 0) from pgbench_history),
     (select count(*) from pgbench_accounts)"""
 
-#: Files that come and go beside it, each client its own.
+#: Files that are created and removed meanwhile, by each client its own.
 _SCRATCH = """drop table if exists scratch_:client_id;
 create table scratch_:client_id as
     select i, repeat('x', 200) as pad from generate_series(1, 300) i;
@@ -30,20 +30,20 @@ insert into scratch_:client_id select i, repeat('y', 200) from generate_series(1
 select 1 / (count(*) = 500)::int from scratch_:client_id where pad like 'y%';
 """
 
-#: A lookup far away from the updates, so that blocks come and go in shared_buffers, and
-#: the same row by two ways.
+#: A lookup far away from the updates, so that blocks enter and leave shared_buffers, and the same
+#: row is read in two ways.
 _LOOK_UP = """\\set aid random(1, 100000 * :scale)
 select abalance from pgbench_accounts where aid = :aid;
 """
 
 
 def load_tpcb(server: Server, *, scale: int = 1) -> None:
-    """Make TPC-B's tables; one scale is 13 MB."""
+    """Create TPC-B's tables; one scale is 13 MB."""
     run_client(server, "pgbench", "--initialize", f"--scale={scale}", "--quiet", "postgres")
 
 
 def run_tpcb(server: Server, *, seconds: int) -> None:
-    """Run TPC-B and single-row look-ups beside it; fail if any client fails."""
+    """Run TPC-B together with single-row look-ups; fail if any client fails."""
     arguments = ("--no-vacuum", f"--client={CLIENTS}", "--jobs=1", f"--time={seconds}")
     script = _write_script(server, "look_up.sql", _LOOK_UP)
     done = run_client(
@@ -57,7 +57,7 @@ def run_tpcb(server: Server, *, seconds: int) -> None:
 
 
 def start_tpcb(server: Server) -> subprocess.Popen[str]:
-    """Start TPC-B, with files that come and go beside it, for as long as its server lives."""
+    """Start TPC-B, with files created and removed meanwhile, for as long as its server lives."""
     script = _write_script(server, "scratch.sql", _SCRATCH)
     return server.popen(
         [
@@ -71,7 +71,7 @@ def start_tpcb(server: Server) -> subprocess.Popen[str]:
 
 
 def end_load(load: subprocess.Popen[str]) -> None:
-    """Wait for a load that has lost its server or is about to."""
+    """Wait for a load that has lost its server or is about to lose it."""
     try:
         load.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """Traps in a schema: operators and functions that a careless statement finds before the catalog's.
 
-PostgreSQL looks for an operator or function of exactly the types that are asked for, then for
-the nearest.  What the catalog has exactly, a search_path of public does not hide; what it has
-only by a cast, anybody who may create in public can offer exactly.  So there is a trap for each
-operator that we use and each pair of types, and for each function of the catalog whose name
-stands before a parenthesis anywhere in our program; and where the extension is in the same schema,
-functions of its names for other types.  A trap that is called says so in the server's log, and
-tries to make its owner a superuser.
+PostgreSQL looks for an operator or function with exactly the requested types, then for the nearest.
+A search_path of public does not hide what the catalog has exactly; but if the catalog has something
+only by a cast, anybody who may create objects in public can offer an exact match.  So there is a
+trap for each operator that we use and each pair of types, and for each function of the catalog
+whose name precedes a parenthesis anywhere in our program; and if the extension is in the same
+schema, functions with its names for other types.  A trap that is called reports it in the server's
+log, and tries to make its owner a superuser.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ TYPES = (
     *("varchar", "bool", "timestamptz", "interval", "jsonb", "regclass", "pg_lsn", "text[]"),
     *("oid[]", "date"),
 )
-#: Of functions with more arguments than one there would be too many.
+#: For functions with more than one argument, more types would give too many traps.
 PAIRED = ("oid", "int4", "int8", "text", "name", "pg_lsn", "jsonb", "text[]", "timestamptz")
 OPERATORS = {
     "bool": ("=", "<>", "<", ">", "<=", ">=", "~", "!~", "~~", "!~~"),
@@ -50,7 +50,7 @@ end
 
 
 def set_traps(connection: psycopg.Connection[Any], owner: str, schema: str = "public") -> int:
-    """Put traps into a schema, in the session of who may create there; return how many."""
+    """Put traps into a schema, as a role that may create there; return their number."""
     rows = connection.execute(
         "select p.proname, p.pronargs, pg_catalog.format_type(min(p.prorettype::int8)::oid, null) "
         "from pg_catalog.pg_proc p where p.pronamespace = 'pg_catalog'::regnamespace "
@@ -79,12 +79,12 @@ def set_traps(connection: psycopg.Connection[Any], owner: str, schema: str = "pu
 
 
 def sprung(log: str) -> set[str]:
-    """Return which traps a server's log tells of."""
+    """Return the traps that are named in a server's log."""
     return set(re.findall(r"LOG:  TRAP (.*)", log))
 
 
 def _names_in_program() -> set[str]:
-    """Return every word before a parenthesis in our program: SQL's functions are among them."""
+    """Return every word before a parenthesis in our program, which includes SQL functions."""
     found: set[str] = set()
     for path in Path(pgflash.__file__).parent.rglob("*.py"):
         if "lab" not in path.parts:
@@ -111,7 +111,7 @@ def _operators(owner: str, schema: str) -> Iterator[str]:
 
 
 def _functions(owner: str, schema: str, name: str, count: int, result: str) -> Iterator[str]:
-    """Yield functions of a name with so many arguments of all types."""
+    """Yield functions with this name and number of arguments, for all types."""
     result = "text" if result.startswith('"any') or result in _PSEUDO else result
     types = TYPES if count == 1 else PAIRED
     for arguments in itertools.product(types, repeat=count):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Which tests go to which worker, in which order, where several run at a time (pytest-xdist).
+"""Assign tests to workers, and order them, if several run at a time (pytest-xdist).
 
-What shares a server stays together: a file with fixtures of its module is one piece of work.
-Tests that make their own servers do not need one another, so each is a piece, and of those
-that take long none is left to one worker while the others have nothing to do.  Files without
-a server are done in moments: they come last and even out the end.
+Tests that share a server stay together: a file with module fixtures is one piece of work.  Tests
+that make their own servers are independent, so each is a piece, and no long one is left to one
+worker while the others are idle.  Files without a server take only moments: they come last and even
+out the end.
 """
 
 from functools import cache
@@ -25,20 +25,20 @@ class Turns(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out pieces of work in the order of the tests."""
 
     def __init__(self, config: "pytest.Config", log: "Producer | None" = None) -> None:
-        """Keep to that order: the default is by how many tests a piece has."""
+        """Keep that order: by default, pieces are ordered by their number of tests."""
         super().__init__(config, log)
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        """Return the piece that a test is part of."""
+        """Return the piece to which a test belongs."""
         file = nodeid.partition("::")[0]
         return nodeid if makes_its_own(file) else file
 
     def _reschedule(self, node: "WorkerController") -> None:
         """Give a worker its next piece when it has one test left.
 
-        That one it begins when it knows of another.  The default is two left, which are too
-        many at the end, where a test can take half a minute.
+        The worker begins that test only when it knows of another one.  The default is two tests
+        left, which is too many at the end, where a test can take half a minute.
         """
         if node.shutting_down:
             return
@@ -50,14 +50,14 @@ class Turns(LoadScopeScheduling):  # type: ignore[misc]
 
 @cache
 def makes_its_own(file: str) -> bool:
-    """Say whether each test of a file makes the servers that it needs."""
+    """Say whether each test of a file makes its own servers."""
     if not file.startswith(("tests/cluster/", "tests/crash/", "tests/hostile/")):
         return False
     return 'scope="module"' not in (Path(__file__).parents[2] / file).read_text()
 
 
 def turn(nodeid: str) -> int:
-    """Say when a test has its turn: the lower, the earlier."""
+    """Return a test's turn: the lower, the earlier."""
     file = nodeid.partition("::")[0]
     if not file.startswith(WITH_SERVERS):
         return 2

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Data folders of tests that have ended, made new for the tests that follow.
+"""Data folders of earlier tests, restored for later ones.
 
-A data folder has a thousand files, of which a test changes some dozens.  A file that is as it
-was when the folder was handed out, change time included, needs no copy: only the others are
-written again.  This also spares file systems on which files are dear to remove and to make.
+A data folder has a thousand files, of which a test changes some dozens.  A file that has not
+changed since the folder was handed out (including its change time) needs no copy: only the others
+are written again.  This also spares file systems on which removing and creating files is expensive.
 """
 
 import os
@@ -15,25 +15,25 @@ from pathlib import Path
 
 from pgflash.lab.leftovers import forget_memory
 
-#: What a file is known by: its numbers, rights, size and times.
+#: A file's identity: its numbers, permissions, size and times.
 Facts = tuple[int, ...]
-#: The facts of all files of a folder, by their paths in it.
+#: The facts of all files of a folder, by their relative paths.
 Notes = dict[str, Facts]
 
 KEPT_MAX = 2
 
 
 class UsedData:
-    """Hands out data folders that are as their template, and takes them back."""
+    """Hands out data folders that equal their template, and takes them back."""
 
     def __init__(self) -> None:
-        """Begin without any; those that are kept stand in folders of this process."""
+        """Start without any; kept ones are in folders of this process."""
         self._shelves: dict[int, Path] = {}  # by the device of a file system
         self._kept: list[tuple[Path, Path, Notes]] = []
         self._out: dict[Path, tuple[Path, Notes]] = {}
 
     def take(self, template: Path, data: Path) -> None:
-        """Make DATA, which there is not yet, a copy of the template, owners included."""
+        """Make DATA, which must not exist yet, a copy of the template, owners included."""
         for number, (made_of, folder, notes) in enumerate(self._kept):
             if made_of == template and _device(folder) == _device(data.parent):
                 del self._kept[number]
@@ -46,9 +46,9 @@ class UsedData:
         self._out[data] = (template, notes)
 
     def give_back(self, data: Path) -> None:
-        """Keep DATA for later, if it was handed out here; no server runs on it any more.
+        """Keep DATA for later if it was handed out here; no server may run on it any more.
 
-        What is kept stands beside the test's folder, in which a server has a folder for its data.
+        Kept folders are beside the test's folder, in which a server has a folder for its data.
         """
         template, notes = self._out.pop(data, (None, {}))
         if template is None or len(self._kept) == KEPT_MAX or not _is_folder(data):
@@ -63,7 +63,7 @@ class UsedData:
         self._kept.append((template, folder, notes))
 
     def close(self) -> None:
-        """Remove those that are kept."""
+        """Remove the kept folders."""
         self._kept.clear()
         for shelf in self._shelves.values():
             shutil.rmtree(shelf, ignore_errors=True)
@@ -103,7 +103,7 @@ def _remove(path: Path) -> None:
 
 
 def _restore(template: Path, folder: Path, notes: Notes, inside: str = ".") -> None:
-    """Make a folder, or what is INSIDE it, as its template again; notes are kept up to date."""
+    """Restore a folder, or its part INSIDE, from its template; notes are kept up to date."""
     theirs, ours = template / inside, folder / inside
     wanted = {entry.name: entry for entry in os.scandir(theirs)}
     for entry in list(os.scandir(ours)):
@@ -122,7 +122,7 @@ def _restore(template: Path, folder: Path, notes: Notes, inside: str = ".") -> N
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file over what there is, which stays the same file if that is all it is."""
+    """Copy a file over an existing one, which stays the same file if it is a plain file."""
     if target.is_symlink() or (target.exists() and not _is_ours_alone(target)):
         target.unlink()
     shutil.copyfile(source, target)

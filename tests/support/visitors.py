@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The processes that pgflash sends into databases: seen, stopped, and let go."""
+"""Visitors, which pgflash sends into databases: seen, stopped, and resumed."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from support.cached import process_titles
 from support.patience import eventually, until
 from support.policies import Connection, make_table, prepare, set_policy
 
-#: A visitor that has waited for less is asleep until it gives up: LOCK_WAIT_MS of visits.c.
+#: A visitor that has waited for less than this sleeps until it gives up: LOCK_WAIT_MS of visits.c.
 ASLEEP_S_MAX = 0.4
 
 
@@ -31,7 +31,7 @@ def oid_of(server: Server, database: str) -> int:
 
 
 def make_database(server: Server, name: str) -> None:
-    """Make a database with the extension, and a table that is to be kept."""
+    """Create a database with the extension, and a table that is to be kept."""
     with server.connect() as connection:
         connection.execute(f"create database {name}")
     with server.connect(name) as connection:
@@ -48,9 +48,9 @@ def visitors(server: Server, database: int) -> list[int]:
 
 @contextmanager
 def locked(server: Server, database: str, catalog: str) -> Iterator[Connection]:
-    """Hold a lock on a catalog that nobody can read then."""
+    """Hold a lock on a catalog, which nobody can then read."""
     with server.connect(database, autocommit=False) as holder:
-        # So that it can say goodbye, and whatever else it needs is known.
+        # So that the session can be closed, and all that it needs is already known.
         holder.execute("select 1")
         holder.execute(f"lock table {catalog} in access exclusive mode")
         yield holder
@@ -65,7 +65,7 @@ def _stop(pid: int) -> bool:
 
 
 def _waited_s(server: Server, pid: int) -> float | None:
-    """Return for how long a process has waited for a lock, or None if it does not."""
+    """Return how long a process has waited for a lock, or None if it does not wait."""
     with server.connect() as connection:
         row = connection.execute(
             "select extract(epoch from clock_timestamp() - waitstart)::float8"
@@ -86,7 +86,7 @@ def _state(pid: int) -> str:
 
 @contextmanager
 def stopped_visitor(server: Server, database: str) -> Iterator[int]:
-    """Stop a visitor in a database where nobody else is: it stands for one that hangs."""
+    """Stop a visitor in a database without other sessions: it stands for one that hangs."""
     number = oid_of(server, database)
     caught: list[int] = []
 
@@ -96,7 +96,7 @@ def stopped_visitor(server: Server, database: str) -> Iterator[int]:
             waited_s = _waited_s(server, pid)
             if waited_s is None or not _stop(pid):
                 continue
-            # Still waiting then, asleep: elsewhere it may hold what the whole server needs.
+            # It is still waiting then, asleep: elsewhere it may hold what the whole server needs.
             if waited_s + time.monotonic() - asked_at < ASLEEP_S_MAX:
                 caught.append(pid)
                 return True
@@ -104,9 +104,9 @@ def stopped_visitor(server: Server, database: str) -> Iterator[int]:
         return False
 
     with server.connect(database) as connection:
-        # Its commit calls for a visitor.
+        # The commit of this calls for a visitor.
         connection.execute("create table if not exists calls (a int); truncate calls")
-    # Held up by a lock, it is there for long enough to be met.
+    # Held up by a lock, it is there long enough to be found.
     with locked(server, database, "pg_namespace"):
         until(catch)
     try:
@@ -129,13 +129,13 @@ def sessions(server: Server, database: int) -> int:
 
 
 def resume(pid: int) -> None:
-    """Let a stopped process go on."""
+    """Resume a stopped process."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
 
 
 def is_asked_to_leave(pid: int) -> bool:
-    """Say whether a stopped process has a SIGTERM before it."""
+    """Say whether a stopped process has a pending SIGTERM."""
     with suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text()
         found = re.search(r"^ShdPnd:\s+(\S+)", status, re.M)
@@ -150,7 +150,7 @@ def is_gone(pid: int) -> bool:
 
 
 def has_statistics(connection: psycopg.Connection[tuple[object, ...]], database: int) -> bool:
-    """Say whether there is an entry of a database."""
+    """Say whether a database has an entry in the statistics."""
     row = connection.execute("select pg_stat_have_stats('database', %s, 0)", [database]).fetchone()
     assert row is not None
     return bool(row[0])

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The 22 answers of the warehouse workload, worked out without a database.
+"""The 22 answers of the warehouse workload, computed without a database.
 
-Plain loops over the generator's rows, after the business questions of TPC-H 3.0.1.  They
-share nothing with the queries but the rows and the validation values, which stand here
-again: what both get wrong in the same way must be wrong in the specification.
+Plain loops over the generator's rows, following the business questions of TPC-H 3.0.1.  They share
+nothing with the queries but the rows and the validation values, which are repeated here: an error
+common to both must be in the specification.
 
-Money is counted in cents and discounts in hundredths, so that sums are exact integers.
-Dates are texts, which sort as dates do.
+Money is counted in cents and discounts in hundredths, so that sums are exact integers.  Dates are
+texts, which sort in the order of dates.
 """
 
 import csv
@@ -20,7 +20,7 @@ from typing import Any
 
 from pgflash.lab.warehouse.data import generate
 
-#: Of these columns, two decimals become an integer.
+#: In these columns, two decimals become an integer.
 CENTS = {
     "s_acctbal", "c_acctbal", "ps_supplycost", "p_retailprice", "o_totalprice",
     "l_quantity", "l_extendedprice", "l_discount", "l_tax",
@@ -32,7 +32,7 @@ Answer = Sequence[tuple[object, ...]]
 
 
 class Rows:
-    """All rows of a scale factor, and how to find them."""
+    """All rows of a scale factor, with access by key."""
 
     def __init__(self, scale_factor: float) -> None:
         self.scale_factor = scale_factor
@@ -71,7 +71,7 @@ def value_of(name: str, text: str) -> int | str:
 
 
 def money(cents: int, *, scale: int = 2) -> Decimal:
-    """Return a sum that was kept as an integer with so many decimals."""
+    """Return a sum that was kept as an integer with this many decimals."""
     return Decimal(cents).scaleb(-scale)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Restarts of a server whose cache should stay warm, and what must not.
+"""Restarts of a server whose cache should stay warm, and of one whose cache must not.
 
-A table is read until it is cached; the server goes down, something happens to its files
-or not, and it starts again.  Whether the cache was warm shows in its counters: hits and
-misses of the table, which shared_buffers cannot hold.
+A table is read until it is cached; the server is stopped, its files may be changed, and it starts
+again.  The counters show whether the cache was warm: hits and misses of the table, which
+shared_buffers cannot hold.
 """
 
 import os
@@ -30,7 +30,7 @@ SYNCED = {"fsync": "on"}
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Reads:
-    """What reading the table once cost: blocks of it, and of its index."""
+    """The reads caused by reading the table once: blocks of it, and of its index."""
 
     hits: int
     misses: int
@@ -73,7 +73,7 @@ def create_warm(
 
 
 def until_cached(cached: CachedServer) -> None:
-    """Read the table until it is cached: a writer that comes late leaves blocks out."""
+    """Read the table until it is cached: a writer that is late leaves blocks out."""
 
     def is_cached() -> bool:
         reads = read_table(cached)
@@ -83,7 +83,7 @@ def until_cached(cached: CachedServer) -> None:
 
 
 def read_table(cached: CachedServer) -> Reads:
-    """Read every row of the table by itself, and say what that cost."""
+    """Read every row of the table, one at a time, and return the reads that this caused."""
     with cached.server.connect() as session:
         before = _count_reads(session)
         # Row by row in random order, by the index: scans do not fill.
@@ -105,7 +105,7 @@ def read_table(cached: CachedServer) -> Reads:
 
 
 def _count_reads(session: psycopg.Connection[tuple[Any, ...]]) -> tuple[int, int]:
-    """Return hits and misses of the table and its index: the catalogs are no matter."""
+    """Return hits and misses of the table and its index, without the catalogs."""
     row = session.execute(
         "select coalesce(sum(hits), 0)::int, coalesce(sum(misses), 0)::int"
         " from pgflash_relations where relation in ('item'::regclass, 'item_pkey'::regclass)"
@@ -122,7 +122,7 @@ def crash(cached: CachedServer) -> None:
 
 
 def forget_memory(cached: CachedServer) -> bool:
-    """Remove what a server that was killed left in shared memory; say whether there was any."""
+    """Remove what a killed server left in shared memory; say whether there was any."""
     found = memory_of(cached)
     for path in found:
         path.unlink()
@@ -130,12 +130,12 @@ def forget_memory(cached: CachedServer) -> bool:
 
 
 def memory_of(cached: CachedServer) -> list[Path]:
-    """Return the memory of a server that outlives it."""
+    """Return the parts of a server's memory that outlive it."""
     return list(Path("/dev/shm").glob(f"pgflash.*.{cached.server.data.stat().st_ino:x}"))
 
 
 def kill_backend(cached: CachedServer) -> None:
-    """Kill a backend, so that the postmaster starts all over."""
+    """Kill a backend, so that the postmaster restarts all processes."""
     with cached.server.connect() as session:
         row = session.execute("select pg_backend_pid()").fetchone()
         assert row is not None
@@ -150,7 +150,7 @@ def is_alive(pid: int) -> bool:
 
 
 def is_loaded(cached: CachedServer) -> bool:
-    """Say whether the saved map has been taken in, as far as it counts."""
+    """Say whether the saved map has been loaded, as far as it is valid."""
     return "the saved map is taken in" in cached.server.log_text(since_start=True)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """A server with the flash cache under a small oltp load, for pages that watch it.
 
-Small enough to leave the machine to the browser: a warehouse, two terminals, a few dozen
-transactions a second; shared_buffers are so small that reads reach flash and disk.
+The load is small enough to leave the machine to the browser: a warehouse, two terminals, a few
+dozen transactions a second; shared_buffers are so small that reads reach flash and disk.
 """
 
 import subprocess
@@ -25,15 +25,15 @@ from support.cached import CachedServer, client_program, create_cached
 from support.cluster import ClusterFactory
 
 CONFIG = OltpConfig(warehouses=1, clients=2, duration_s=3600, ramp_up_s=0, seed=5)
-#: Transactions a second: enough to see, and little to a machine that runs a browser beside it.
+#: Transactions a second: enough to see, and little for a machine that also runs a browser.
 FEW = 20
 
-#: A table that would be a script, were it not escaped.
+#: A table name that would be a script if it were not escaped.
 EVIL = "<script>document.title='evil'</script>"
 
 
 def create_watched(factory: ClusterFactory, install: PgInstall) -> CachedServer:
-    """Return a loaded server with the extension, a cache and a table that is named EVIL."""
+    """Return a loaded server with the extension, a cache and a table named EVIL."""
     cached = create_cached(
         factory,
         install,
@@ -53,7 +53,7 @@ def create_watched(factory: ClusterFactory, install: PgInstall) -> CachedServer:
 
 @contextmanager
 def under_load(server: Server, *, rate_tps: int = FEW) -> Iterator[subprocess.Popen[str]]:
-    """Run the mix for as long as it is watched."""
+    """Run the mix while the block lasts."""
     folder = make_server_dir(server.base / "load")
     with psycopg.connect(server.conninfo(), autocommit=True) as connection:
         mark = take_mark(connection)

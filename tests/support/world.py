@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A server, what its tables must hold, and the sessions that look at them.
+"""A server, the expected contents of its tables, and the sessions that read them.
 
-The World keeps a model of what each table must now hold, computed in Python and never
-read back.  check() reads every table of every database in five ways (sequential scan, two
-indexes in order, index-only scan, some single rows in a scattered order) and compares with
-the model: once in a session that has had its files open since they were made, and once in
-a new one.
+The World keeps a model of what each table must now contain, computed in Python and never read back.
+check() reads every table of every database in five ways (sequential scan, two indexes in order,
+index-only scan, some single rows in a scattered order) and compares the results with the model:
+once in a session that has had its files open since they were created, and once in a new session.
 
-Before each look, a ballast table of more blocks than shared_buffers holds is read in a
-scattered order, so that dirty blocks are written out and the next read of anything is
-a read of a file.  Scattered, since the cache takes long runs for scans and does not
-keep them.
+Before each check, a ballast table of more blocks than shared_buffers holds is read in a scattered
+order, so that dirty blocks are written out and the next read of anything is a read of a file.  The
+order is scattered because the cache takes long runs for scans and does not keep them.
 """
 
 import random
@@ -31,9 +29,9 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 #: A row a block: several times the shared_buffers of 1 MB.
 BALLAST_ROWS = 300
-#: Rows of a table that are read one by one: enough to touch most of its blocks.
+#: Number of a table's rows that are read one by one: enough to touch most of its blocks.
 SINGLE_ROWS = 150
-#: The value of a row, as SQL and as Python see it.
+#: The value of a row, in SQL and in Python.
 VALUE = "((i::bigint * 31 + {version} * 1009) % 100003)::int"
 
 
@@ -50,7 +48,7 @@ def _order_of(count: int) -> list[int]:
 
 
 def scattered(ids: Iterable[int]) -> list[int]:
-    """Return the ids in an order that is no scan, the same in every run."""
+    """Return the ids in an order that does not look like a scan, the same in every run."""
     listed = sorted(ids)
     return [listed[i] for i in _order_of(len(listed))]
 
@@ -66,20 +64,20 @@ def query(text: str, **names: str | int) -> sql.Composed:
 
 @dataclass(slots=True, kw_only=True)
 class World:
-    """A server, what its tables must hold, and the sessions that look at them."""
+    """A server, the expected contents of its tables, and the sessions that read them."""
 
     server: Server
-    #: Where tablespaces go; None makes them in the data folder, as two servers on one
-    #: machine need it.
+    #: The folder of tablespaces; None creates them in the data folder, which two servers on one
+    #: machine require.
     space: Path | None
-    #: What each table holds: id -> v, by database and name.
+    #: The expected content of each table: id -> v, by database and name.
     tables: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     _sessions: dict[str, Connection] = field(default_factory=dict)
 
     # ---- sessions
 
     def session(self, database: str = "postgres") -> Connection:
-        """Return the session that stays open, and with it its files."""
+        """Return the session that stays open and keeps its files open."""
         if database not in self._sessions or self._sessions[database].closed:
             self._sessions[database] = self.server.connect(database)
         return self._sessions[database]
@@ -98,7 +96,7 @@ class World:
     # ---- tables and their model
 
     def create(self, name: str, *, database: str = "postgres", prefix: str = "") -> None:
-        """Make an empty table with two indexes."""
+        """Create an empty table with two indexes."""
         self.run(
             f"create {prefix} table {{name}} (id int primary key, v int not null, pad text)",
             database=database,
@@ -144,7 +142,7 @@ class World:
         rows.update({i: value_of(i, version) for i in rows if i % every == 0})
 
     def delete_from(self, name: str, first: int, *, database: str = "postgres") -> None:
-        """Delete the rows from an id on."""
+        """Delete the rows with this id or a later one."""
         self.run(
             "delete from {name} where id >= {first}", database=database, name=name, first=first
         )
@@ -164,7 +162,7 @@ class World:
             del self.tables[key]
 
     def copy_model(self, source: str, target: str) -> None:
-        """Let a database hold what another one holds."""
+        """Give a database the model of another one."""
         for (database, name), rows in list(self.tables.items()):
             if database == source:
                 self.tables[target, name] = dict(rows)
@@ -180,7 +178,7 @@ class World:
             sql.SQL("create tablespace {} location {}").format(sql.Identifier(name), location)
         )
 
-    # ---- looking
+    # ---- checks
 
     def size_bytes(self, name: str) -> int:
         """Return the size of a table's main fork."""
@@ -189,15 +187,15 @@ class World:
         return int(row[0])
 
     def churn(self) -> None:
-        """Drive everything out of shared_buffers, by way of the ballast."""
+        """Push everything out of shared_buffers by reading the ballast."""
         rows = self.tables.get(("postgres", "ballast"))
         if rows:
             read_single_rows(self.session(), "ballast", rows, len(rows))
 
     def check(self, server: Server | None = None) -> None:
-        """Fail unless every table holds what it must, in an old session and in a new one.
+        """Fail unless every table has its expected content, in an old session and in a new one.
 
-        With another server (a standby) its sessions are all new.
+        If another server (a standby) is given, all of its sessions are new.
         """
         by_database: dict[str, list[str]] = {}
         for database, name in self.tables:
@@ -258,10 +256,10 @@ _READINGS = (
 
 
 def read_single_rows(session: Connection, name: str, rows: dict[int, int], count: int) -> None:
-    """Fail unless so many of these rows, read one by one in a scattered order, are right."""
+    """Fail unless this many rows, read one by one in a scattered order, are right."""
     order = scattered(rows)[:count]
     with session.transaction():
-        # A row at a time, by its index, in the order of the array.
+        # One row at a time, by its index, in the order of the array.
         for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_sort"):
             session.execute(query("set local {name} = off", name=setting))
         got = session.execute(
