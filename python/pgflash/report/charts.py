@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Charts as static SVG: Vega-Lite specifications, drawn here without a browser.
 
-Each function takes plain values and returns one <svg> that scales with its column.
-Nothing is fetched: a specification holds its data, and the drawing library is told
-that no address is allowed.  Vega writes a description for each mark (aria-label), and
-escapes every text; the names come from stored runs, which anyone may have written.
+Each function takes plain values and returns one <svg> that scales with its column.  Nothing is
+fetched: a specification contains its data, and the drawing library is told that no address is
+allowed.  Vega writes a description for each mark (aria-label), and escapes every text; the names
+come from stored runs, which anyone may have written.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from markupsafe import Markup
 from pgflash.report.colours import FAINT, GRID, INK, PAPER
 from pgflash.report.printed import shown
 
-#: The grammar's version is pinned: a newer one may draw the same thing differently.
+#: The version of the grammar is pinned: a newer one may draw the same thing differently.
 VEGA_LITE = "5.21"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 WIDTH = 880
 ROW = 26
-#: Where a logarithmic axis is marked; a reader must be able to count the steps.
+#: Marks of a logarithmic axis; a reader must be able to count the steps.
 DECIMAL_STEPS = [n * 10**e for e in range(-2, 6) for n in (1, 2, 5)]
-#: Room left of a bar chart for the names.
+#: Room to the left of a bar chart for the names.
 NAMES = 190
 
 _CONFIG: dict[str, Any] = {
@@ -59,7 +59,7 @@ _CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One line: its name, its look, its points."""
+    """One line: its name, its style, its points."""
 
     name: str
     colour: str
@@ -240,7 +240,7 @@ def stacked_bars(
     title: str,
     share: bool,
 ) -> Markup:
-    """Draw (name, part, value) as one stacked bar for each name; share says they add up to 1."""
+    """Draw (name, part, value) as one stacked bar for each name; SHARE: they add up to 1."""
     parts = [part for part in colours if any(row[1] == part for row in rows)]
     values = [
         {"name": name, "part": part, "value": value, "order": parts.index(part)}
@@ -377,7 +377,7 @@ def _draw(spec: Mapping[str, Any], title: str) -> Markup:
 
 
 def _drawable(value: Any) -> Any:  # noqa: ANN401 - whatever a specification holds
-    """Return a specification in whose texts all can be printed: else the library ends us."""
+    """Return a specification with printable texts only: otherwise the library ends our process."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, Mapping):
@@ -388,9 +388,9 @@ def _drawable(value: Any) -> Any:  # noqa: ANN401 - whatever a specification hol
 
 
 def _fluid(svg: str, title: str) -> str:
-    """Give the picture a name, and a width alone: then it shrinks with the column (base.html)."""
+    """Give the picture a name, and only a width: then it shrinks with the column (base.html)."""
     found = re.match(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"', svg)
-    if found is None:  # the library's output changed its form: show it as it came
+    if found is None:  # the library's output has changed its form: show it unchanged
         return svg
     width = found.group(1)
     head = found.group(0).replace(
@@ -401,10 +401,10 @@ def _fluid(svg: str, title: str) -> str:
 
 
 def _own_ids(svg: str, title: str) -> str:
-    """Give the picture ids of its own: several pictures share one page's name space.
+    """Give the picture unique ids: several pictures share one page's name space.
 
-    Vega numbers its ids through all pictures that a process draws; ours depend on the
-    picture alone, so that the same run always gives the same page.
+    Vega numbers its ids across all pictures that a process draws; ours depend only on the picture,
+    so that the same run always gives the same page.
     """
     found = dict.fromkeys(re.findall(r'\bid="([^"]+)"', svg))
     prefix = "c" + hashlib.sha256(title.encode()).hexdigest()[:8]

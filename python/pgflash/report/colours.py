@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """One colour for each meaning, the same on every page.
 
-Chosen to stay apart under the common kinds of colour blindness (most are Okabe and
-Ito's) and against white; lines differ in their dashes as well, stacks in their order.
-Reading a disk is one blue wherever it stands: as a source of reads, as a wait.
+The colours stay distinct under the common kinds of colour blindness (most are Okabe and Ito's) and
+against white; lines also differ in their dashes, stacks in their order. Disk reads have the same
+blue everywhere: as a source of reads and as a wait.
 """
 
 from pgflash.model.waits import WaitClass
@@ -11,7 +11,7 @@ from pgflash.model.waits import WaitClass
 DISK = "#0072b2"
 CPU_USER = "#009e73"
 
-#: Colour and dash pattern of each approach; the others take from SPARES.
+#: Colour and dash pattern of each approach; others take theirs from SPARES.
 APPROACHES: dict[str, tuple[str, list[int]]] = {
     "baseline": ("#5b6470", [1, 0]),
     "flash-cache": ("#7c3aed", [1, 0]),
@@ -47,7 +47,7 @@ WAIT_CLASSES: dict[WaitClass, str] = {
 
 SOURCES = {"OS page cache": "#a7c7e7", "Flash": "#14b8a6", "Disk": DISK}
 
-#: What serves requests, as the live page names it; WAL is what a commit waits for.
+#: The sources that serve requests, under the live page's names; a commit waits for WAL.
 FLOWS = {
     "page cache": SOURCES["OS page cache"],
     "flash": SOURCES["Flash"],

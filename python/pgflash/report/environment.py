@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The templates of all pages: every text is escaped, a name that is missing is an error."""
+"""The templates of all pages: every text is escaped, and a missing name is an error."""
 
 from functools import cache
 
@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 @cache
 def environment() -> Environment:
-    """Return the environment that all pages are made in."""
+    """Return the environment for all pages."""
     return Environment(
         loader=PackageLoader("pgflash.report", "templates"),
         autoescape=True,

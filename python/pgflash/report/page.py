@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """The report: one HTML file that opens offline.
 
-Sentences first, then tables and charts; every chart has its table.  The page loads
-nothing and runs no script: the charts are drawn here.  All text passes through
-Jinja2's autoescape, because names come from a stored run that anyone may have written.
+Sentences come first, then tables and charts; every chart has its table.  The page loads nothing and
+runs no script: the charts are drawn here.  All text passes through Jinja2's autoescape, because
+names come from a stored run that anyone may have written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ from pgflash.report.environment import environment
 from pgflash.report.page_conditions import cpu, devices, paper, repeats, settings
 from pgflash.report.page_parts import Section, Table, colour_of, in_form, marked, series_of
 
-#: The paper that the ratios beside ours are of.
+#: The paper whose ratios are printed beside ours.
 _OF_RATIOS = "000"
 #: Events in a table of top events, as in the papers.
 TOP_EVENTS = 10
 
 
-#: By workload: what a transaction is here.
+#: By workload: what counts as a transaction.
 _WHAT_COUNTS = {
     "oltp": "TPM is transactions a minute, NOPM new orders a minute. The load is TPC-C-like; this "
     "is not a TPC result.",
@@ -56,7 +56,7 @@ def render_page(run: Run, *, links: Sequence[tuple[str, str]] = ()) -> str:
 def _sections(
     run: Run, summaries: Sequence[Summary], links: Sequence[tuple[str, str]]
 ) -> Iterator[Section | None]:
-    """Yield the page's parts in order; None where there is nothing to show."""
+    """Yield the page's parts in order; None if there is nothing to show."""
     if summaries:
         yield _throughput(run, summaries)
         yield _latency(summaries)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The report page's last part: under which conditions, on which devices, beside which paper."""
+"""The report page's last part: the conditions, the devices, and the paper."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from pgflash.report.page_parts import Section, Table, marked
 
 
 def cpu(run: Run, summaries: Sequence[Summary]) -> Section:
-    """Return what of the machine's processors an approach used."""
+    """Return how each approach used the machine's processors."""
     rows = [
         (
             marked(s),
@@ -127,7 +127,7 @@ def repeats(run: Run) -> Section:
 
 
 def paper() -> Section:
-    """Return what the paper printed, as ratios."""
+    """Return the paper's figures, as ratios."""
     rows = [
         (f.title, f"{f.commits:,}", f"{f.ratio:.2f}", f.printed, f.note) for f in paper_figures()
     ]
@@ -147,7 +147,7 @@ def paper() -> Section:
 
 
 def devices(run: Run, summaries: Sequence[Summary]) -> Section:
-    """Return what the approaches ran on, and what the devices did."""
+    """Return what the approaches ran on, and the devices' work."""
     rows = [(d.role, d.title, "emulated" if d.emulated else "real", d.summary) for d in run.devices]
     facts = [
         (
@@ -181,7 +181,7 @@ def devices(run: Run, summaries: Sequence[Summary]) -> Section:
 
 
 def _what_else(approach: Approach) -> str:
-    """Say in a few words what else an approach changes."""
+    """Say briefly what else an approach changes."""
     parts = [f"{name} {value}" for name, value in approach.changes.items()]
     if approach.objects:
         parts.append(f"on flash: {', '.join(approach.objects)}")
@@ -197,7 +197,7 @@ def _what_else(approach: Approach) -> str:
 
 
 def _device_work(summaries: Sequence[Summary]) -> list[tuple[str, Table]]:
-    """Return what the emulated devices counted, to be held against PostgreSQL's own figures."""
+    """Return the emulated devices' counters, for comparison with PostgreSQL's own figures."""
     rows = []
     for summary in summaries:
         for name, counted in summary.middle.devices.items():
@@ -224,7 +224,7 @@ def _device_work(summaries: Sequence[Summary]) -> list[tuple[str, Table]]:
 
 
 def settings(run: Run) -> Section:
-    """Return what the run was made with."""
+    """Return the settings of the run."""
     about = {
         "run": run.id,
         "scenario": f"{run.scenario}, preset {run.preset}" if run.preset else run.scenario,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What the report page is put together from: sections of sentences, tables and charts."""
+"""The elements of the report page: sections of sentences, tables and charts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,21 +10,21 @@ from markupsafe import Markup
 from pgflash.model.summary import Summary
 from pgflash.report import charts, colours
 
-#: Stands where there is no number.
+#: Takes the place of a missing number.
 _NOT_KNOWN = "–"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of texts; columns after the first are numbers unless they say otherwise."""
+    """A table of texts; columns after the first are numbers unless stated otherwise."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    #: Columns (from 0) that hold words, and stand left.
+    #: Columns (from 0) that contain words, and are left-aligned.
     words: frozenset[int] = frozenset({0})
 
     def without_empty_columns(self) -> "Table":
-        """Return it without the columns, after the first, in which nothing is known."""
+        """Return it without those columns, after the first, in which nothing is known."""
         kept = [
             place
             for place in range(len(self.head))
@@ -48,9 +48,9 @@ class Section:
     tables: Sequence[tuple[str, Table]] = ()
     #: Text and relative address of pages that belong to this one.
     links: Sequence[tuple[str, str]] = ()
-    #: Tables that stand behind the chart, folded.
+    #: Tables that are folded behind the chart.
     folded: Sequence[tuple[str, Table]] = field(default=())
-    #: Colour and name, for charts that carry no legend of their own.
+    #: Colour and name, for charts without a legend of their own.
     legend: Sequence[tuple[str, str]] = ()
     side_by_side: bool = False
 
@@ -62,7 +62,7 @@ def series_of(summary: Summary, points: Sequence[tuple[float, float]]) -> charts
 
 
 def colour_of(summary: Summary) -> tuple[str, list[int]]:
-    """Return the colour and dashes that an approach has everywhere."""
+    """Return the colour and dashes that an approach has on every page."""
     name = summary.approach.name
     spare = colours.SPARES[crc32(name.encode()) % len(colours.SPARES)]
     return colours.APPROACHES.get(name, spare)
@@ -74,5 +74,5 @@ def marked(summary: Summary) -> str:
 
 
 def in_form(value: float | None, form: str) -> str:
-    """Return the number, or a dash where there is none."""
+    """Return the number, or a dash if there is none."""
     return _NOT_KNOWN if value is None else form.format(value)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """A report's tables as texts: what all printed forms (HTML, text, Markdown) share.
 
-A number is printed with three significant digits where it stands for itself (a mean, a
-rate), and with the decimals of its column where it is to be added up (seconds, shares).
-What is not zero is never printed as zero.  Bytes take one unit for a whole column, and for
-the columns of both periods that are compared, or else for a row, so that they can be
-compared at a glance.
+A number on its own (a mean, a rate) is printed with three significant digits; a number to be added
+up (seconds, shares) has the decimals of its column.  A number other than zero is never printed as
+zero.  Bytes have one unit for a whole column, including the corresponding columns of both periods
+in a comparison, or otherwise for a row, so that they can be compared at a glance.
 
-Every text may have been written by anybody: a table can be named like an escape sequence
-of a terminal, a query can hold anything.  Here control characters become visible; each
-form then escapes what means something in its own language.
+Anybody may have written any text: a table can be named like an escape sequence of a terminal, and a
+query can contain anything.  Here control characters are made visible; each form then escapes the
+characters that have a meaning in its own language.
 """
 
 import math
@@ -21,7 +20,7 @@ from datetime import UTC, datetime
 from pgflash.model.awr import Cell, Column, Number, ReportTable, Row, RowMark, Source, Unit, plain
 from pgflash.model.sizes import unit_for
 
-#: How a source is marked where there is no room for its name.
+#: The sign for a source if there is no room for its name.
 SIGNS = {Source.EXACT: "=", Source.SAMPLED: "~", Source.MODELLED: "^"}
 MEANS = {
     Source.EXACT: "counted or timed, each event of it",
@@ -30,14 +29,14 @@ MEANS = {
 }
 NOTHING = "–"
 
-#: Beyond this a number is written with an exponent.
+#: Beyond this, a number is written with an exponent.
 _PLAIN_MAX = 1e15
 _BYTES = {
     Unit.BYTES: "",
     Unit.BYTES_PER_SECOND: "/s",
     Unit.BYTES_PER_TRANSACTION: "/transaction",
 }
-#: What comes in whole numbers, if it does.
+#: Units whose numbers are printed whole if they are whole.
 _WHOLE = (Unit.COUNT, Unit.BYTES, Unit.TEXT)
 _LABELS = {
     Unit.TIME: "UTC",
@@ -60,9 +59,9 @@ class PrintedColumn:
     """The head of a column."""
 
     title: str
-    #: "" where the numbers say it, or where there is none.
+    #: "" if the numbers include it, or if there is none.
     unit: str
-    #: None: words, or the cells say it.
+    #: None: words, or the cells have their own.
     source: Source | None
     note: str
     words: bool
@@ -70,7 +69,7 @@ class PrintedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedCell:
-    """A cell's text, and its source where its column names none."""
+    """A cell's text, and its source if its column names none."""
 
     text: str
     source: Source | None = None
@@ -99,14 +98,14 @@ class PrintedTable:
     missing_reason: str
     columns: tuple[PrintedColumn, ...]
     rows: tuple[PrintedRow, ...]
-    #: Places of the columns that tell rows apart.
+    #: Positions of the columns that identify a row.
     key: tuple[int, ...]
     #: Rows that were left out at the end.
     rows_left_out: int
 
     @property
     def column_notes(self) -> tuple[str, ...]:
-        """What the columns mean, where their titles do not say it."""
+        """The meaning of the columns whose titles do not say it."""
         noted = (one for one in self.columns if one.note not in ("", one.title))
         return tuple(f"{one.title}: {one.note}" for one in noted)
 
@@ -114,7 +113,7 @@ class PrintedTable:
 def print_table(
     table: ReportTable, *, rows_max: int | None = None, text_max: int = 2000
 ) -> PrintedTable:
-    """Return the table's texts: so many of the first rows, and characters in a text."""
+    """Return the table's texts: at most this many first rows, and characters in a text."""
     kept = _kept(table.rows, rows_max)
     scales = _scales(table)
     return PrintedTable(
@@ -139,23 +138,23 @@ def print_table(
 
 
 def visible(text: str) -> str:
-    """Return the text on one line, with what cannot be printed as its code."""
+    """Return the text on one line, with unprintable characters as their codes."""
     return re.sub(r"\s+", " ", "".join(map(_visible_character, text))).strip()
 
 
 def shown(line: str) -> str:
-    """Return the line with its spaces, and what cannot be printed as its code."""
+    """Return the line with its spaces, and unprintable characters as their codes."""
     return line if line.isprintable() else "".join(map(_visible_character, line))
 
 
 def print_time(text: str) -> str:
-    """Return an ISO 8601 time to the second, in UTC; what is none comes back as it is."""
+    """Return an ISO 8601 time to the second, in UTC; any other text is returned unchanged."""
     moment = parse_time(text)
     return visible(text) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def parse_time(text: str) -> datetime | None:
-    """Return the moment that an ISO 8601 text names, in UTC; None if it names none."""
+    """Return the moment of an ISO 8601 text, in UTC; None if it is not a time."""
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -164,17 +163,17 @@ def parse_time(text: str) -> datetime | None:
 
 
 def titled(title: str, unit: str) -> str:
-    """Return a title with its unit, unless it says that already."""
+    """Return a title with its unit, unless it already contains it."""
     return ", ".join(filter(None, (title, "" if _says(title, unit) else unit)))
 
 
 def print_number(number: Number) -> str:
-    """Return a number that stands alone, with its unit."""
+    """Return a number on its own, with its unit."""
     return Scale.for_unit(number.unit, abs(number.value)).alone(number.value)
 
 
 def print_duration(elapsed_s: float) -> str:
-    """Return a time span as people say it."""
+    """Return a duration in everyday words."""
     if elapsed_s < 120:
         return f"{figure(elapsed_s)} s"
     if elapsed_s < 7200:
@@ -183,7 +182,7 @@ def print_duration(elapsed_s: float) -> str:
 
 
 def figure(value: float) -> str:
-    """Return a number with three significant digits, or all that stand before the point."""
+    """Return a number with three significant digits, or all digits before the point."""
     size = abs(value)
     if size >= 100 or value == 0:
         return _fixed(value, 0)
@@ -232,7 +231,7 @@ class Scale:
 
 
 def _scales(table: ReportTable) -> list[Scale]:
-    """Return the scale of each column: one that fits all plain numbers it is set beside."""
+    """Return the scale of each column: one that fits all plain numbers compared with it."""
     largest: dict[tuple[str, Unit], float] = {}
     groups = [(_side_by_side(column, table), column.unit) for column in table.columns]
     for row in table.rows:
@@ -243,7 +242,7 @@ def _scales(table: ReportTable) -> list[Scale]:
 
 
 def _side_by_side(column: Column, table: ReportTable) -> str:
-    """Return what the columns of a comparison that stand beside each other have in common."""
+    """Return the common part of a comparison's columns that are side by side."""
     name = column.name
     if name == "change":
         name = next((one.name for one in table.columns if one.name.endswith("_first")), name)
@@ -251,7 +250,7 @@ def _side_by_side(column: Column, table: ReportTable) -> str:
 
 
 def _kept(rows: tuple[Row, ...], rows_max: int | None) -> tuple[Row, ...]:
-    """Return the first rows, and of the others those that sum up."""
+    """Return the first rows, and those of the others that are sums."""
     if rows_max is None or len(rows) <= rows_max:
         return rows
     sums = (RowMark.TOTAL, RowMark.RESIDUAL, RowMark.REST)
@@ -273,7 +272,7 @@ def _print_row(
 
 
 def _scales_within(row: Row) -> dict[Unit, Scale]:
-    """Return the scales of numbers that have units of their own: those of a row share one."""
+    """Return the scales of numbers with units of their own: those of a row share one."""
     sizes: dict[Unit, float] = {}
     for cell in row.cells:
         if isinstance(cell, Number) and cell.unit in _BYTES and math.isfinite(cell.value):
@@ -317,7 +316,7 @@ def _says(title: str, unit: str) -> bool:
 
 
 def _fixed(value: float, decimals: int) -> str:
-    """Return the number with so many decimals; what is not zero does not become it."""
+    """Return the number with this many decimals; only zero is printed as zero."""
     if abs(value) >= _PLAIN_MAX:
         return f"{value:.3e}"
     text = f"{value:,.{decimals}f}"

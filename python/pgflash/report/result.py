@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The result of a run as one small JSON-ready dictionary, for programs.
 
-Its keys are a promise, documented in docs/reference/result.md; add, never rename.
+Its keys are stable, and documented in docs/reference/result.md; add, never rename.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from pgflash.model.summary import Summary, base_of, paired_ratio, ratio, summari
 
 
 def result(run: Run) -> dict[str, Any]:
-    """Return what the run came to: approaches, ratios, devices."""
+    """Return the results of the run: approaches, ratios, devices."""
     summaries = summarize(run)
     pairs = ratio_pairs(summaries)
     return {
@@ -63,7 +63,7 @@ def result(run: Run) -> dict[str, Any]:
 
 
 def ratio_pairs(summaries: Sequence[Summary]) -> list[tuple[str, str, str]]:
-    """Return the ratios that a result states: name, approach above, approach below."""
+    """Return the ratios in a result: name, approach above, approach below."""
     names = [summary.approach.name for summary in summaries]
     bases = {summary.approach.name: base_of(summary.approach) for summary in summaries}
     pairs = [(name, base) for name, base in bases.items() if base in names and base != name]
@@ -73,7 +73,7 @@ def ratio_pairs(summaries: Sequence[Summary]) -> list[tuple[str, str, str]]:
 
 
 def _approach(summary: Summary) -> dict[str, Any]:
-    """Return the figures of one approach, all medians over its attempts."""
+    """Return the figures of one approach, all of them medians over its attempts."""
     return {
         "title": summary.approach.title,
         "data": summary.approach.data,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What a run says in words, before any table or chart.
+"""A run in words, before any table or chart.
 
-Sentences hold back: a spread wider than the difference, an attempt marked polluted or
-a run that was stopped is said beside the figure that it weakens.
+Sentences are cautious: a spread wider than the difference, an attempt marked polluted or a run that
+was stopped is mentioned beside the figure that it weakens.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pgflash.model.run import Run
 from pgflash.model.summary import Summary, base_of, paired_ratio, ratio
 
-#: What an approach does to a server, as the end of "the server did N times ...".
+#: The effect of an approach on a server, as the end of "the server did N times ...".
 MEANS = {
     "flash-cache": "with the flash cache",
     "wal-on-flash": "with the WAL on flash",
@@ -57,7 +57,7 @@ def _is_plain(summary: Summary) -> bool:
 
 
 def second_line(run: Run, summaries: Sequence[Summary]) -> str:
-    """Return how near the cache comes to having everything on flash, or nothing."""
+    """Return how near the cache comes to having everything on flash, or an empty text."""
     near = paired_ratio(run, "wal-and-cache", "all-on-flash")
     if near is None:
         return ""
@@ -71,7 +71,7 @@ def second_line(run: Run, summaries: Sequence[Summary]) -> str:
 
 
 def cautions(run: Run, summaries: Sequence[Summary]) -> list[str]:
-    """Return what weakens the figures, most important first."""
+    """Return what weakens the figures, the most important first."""
     found = []
     if run.stopped:
         found.append(f"The run was stopped before its end: {run.stopped}.")

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: PostgreSQL
 """Charts of a period: stacked areas and lines over time, bars of a histogram, as SVG.
 
-Drawn here and not by the library of the lab's report, for two reasons: that takes half a
-second before its first chart, half of what a report may take; and it knows no patterns.
-Here every filled area has a hatching of its own and every line its dashes, so the charts
-can be read on paper and without seeing colours.  See docs/decisions.
+They are drawn here and not by the library of the lab's report, for two reasons: the library takes
+half a second before its first chart, half of the time for a whole report; and it has no patterns.
+Here every filled area has a hatching of its own and every line its dashes, so the charts can be
+read on paper and without seeing colours.  See docs/decisions.
 
-All numbers come from a table that stands beside the chart; a text is escaped once, in
-_element().  A value over time holds for a span, from its begin to its end in seconds; where
-spans are missing the chart stays empty, as an outage is not an idle spell.
+All numbers come from a table beside the chart; a text is escaped once, in _element().  A value over
+time holds for a span, from its begin to its end in seconds; if spans are missing, the chart stays
+empty there, as an outage is not an idle time.
 """
 
 import math
@@ -29,10 +29,10 @@ _TIME_STEPS_S = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
     3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800,
 )  # fmt: skip
-#: About how many steps a vertical axis has.
+#: Approximate number of steps on a vertical axis.
 _STEPS = 5
 _TILE = 8
-#: Hatchings by their number: paths on a tile; the first is plain.
+#: Hatchings by number: paths on a tile; the first is plain.
 _HATCHINGS = (
     "",
     "M-2,2 L2,-2 M0,8 L8,0 M6,10 L10,6",
@@ -45,25 +45,25 @@ _HATCHINGS = (
     "M0,2 H8 M0,6 H8",
     "M2,0 V8 M6,0 V8",
 )
-#: Longer labels of lying bars are cut.
+#: Longer labels of horizontal bars are cut.
 _LABEL_MAX = 38
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One area, line or row of bars: a value for each span, None where there is none."""
+    """One area, line or row of bars: a value for each span, None if there is none."""
 
     name: str
     colour: str
-    #: Which hatching or dashes.
+    #: The number of the hatching or dashes.
     pattern: int
     values: Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Frame:
-    """The place where a chart is drawn, and how values become places on it."""
+    """The area of a chart, and the conversion of values to positions."""
 
     width: int
     height: int
@@ -76,18 +76,18 @@ class _Frame:
     bottom: int = 24
 
     def x(self, value: float) -> float:
-        """Return where on the picture a horizontal value is."""
+        """Return the position of a horizontal value in the picture."""
         span = (self.x_max - self.x_min) or 1.0
         return self.left + (value - self.x_min) / span * (self.width - self.left - self.right)
 
     def y(self, value: float) -> float:
-        """Return where on the picture a vertical value is."""
+        """Return the position of a vertical value in the picture."""
         room = self.height - self.top - self.bottom
         return self.top + room * (1 - value / (self.y_max or 1.0))
 
 
 def pattern_definitions(prefix: str, looks: Iterable[tuple[str, int]]) -> Markup:
-    """Return the hatchings (colour, pattern) that fill() will name; once in a page."""
+    """Return the hatchings (colour, pattern) to which fill() refers; once in a page."""
     tiles = []
     for colour, pattern in dict.fromkeys(looks):
         tile = _element("rect", width=_TILE, height=_TILE, fill=colour)
@@ -125,7 +125,7 @@ def swatch(prefix: str, series: Series, *, line: bool) -> Markup:
 
 
 def look(series: Series) -> dict[str, str]:
-    """Return how a series looks, for who draws it elsewhere: on a canvas of the live page."""
+    """Return a series' style, for drawing it elsewhere: on a canvas of the live page."""
     return {
         "fill": series.colour,
         "hatching": _HATCHINGS[series.pattern % len(_HATCHINGS)],
@@ -144,9 +144,9 @@ def stacked(
     share: bool = False,
     clock: bool = True,
 ) -> Markup:
-    """Draw areas upon each other; share says that they are shares of one.
+    """Draw areas on top of each other; SHARE: the values are shares of one.
 
-    With a clock the axis has times of day, without one seconds.
+    With CLOCK the axis has times of day, otherwise seconds.
     """
     sums = [sum(one.values[i] or 0.0 for one in series) for i in range(len(spans))]
     frame = _time_frame(spans, y_max=1.0 if share else max(sums, default=0.0))
@@ -172,7 +172,7 @@ def lines(
     wide: bool = False,
     clock: bool = True,
 ) -> Markup:
-    """Draw lines over time from zero up, in steps; without a clock the axis has seconds."""
+    """Draw lines over time from zero up, in steps; without CLOCK the axis has seconds."""
     values = [value for one in series for value in one.values if value is not None]
     width, height = (880, 220) if wide else (430, 170)
     largest = max(values, default=0.0)
@@ -229,7 +229,7 @@ def lying(
     title: str,
     texts: Callable[[float], str],
 ) -> Markup:
-    """Draw lying bars, each with its number: for each label one of each series."""
+    """Draw horizontal bars, each with its number: for each label, one of each series."""
     values = [value for one in series for value in one.values if value is not None]
     thick, gap = 17, 12
     frame = _Frame(
@@ -297,13 +297,13 @@ def _time_frame(
 
 
 def _top(largest: float) -> float:
-    """Return where the vertical axis ends: at a step's end."""
+    """Return the end of the vertical axis: at the end of a step."""
     step = nice_step(largest, _STEPS)
     return step * max(math.ceil(largest / step * 0.999999), 1)
 
 
 def _axes(frame: _Frame, *, share: bool = False) -> Markup:
-    """Draw the horizontal lines and what they stand for."""
+    """Draw the horizontal lines and their values."""
     step = nice_step(frame.y_max, _STEPS)
     marks = []
     for number in range(round(frame.y_max / step) + 1):
@@ -318,7 +318,7 @@ def _axes(frame: _Frame, *, share: bool = False) -> Markup:
 
 
 def _tick(value: float) -> str:
-    """Return a round number as short as it can be."""
+    """Return a round number in its shortest form."""
     if value >= 1_000_000:
         return f"{value / 1_000_000:g}M"
     if value >= 10_000:
@@ -375,14 +375,14 @@ def _line(frame: _Frame, spans: Sequence[Span], values: Sequence[float | None]) 
     for first, last in _runs(spans, values):
         path.append(f"M{frame.x(spans[first][0]):.1f},")
         for i in range(first, last + 1):
-            # The first height ends its M; each other one is a step up or down.
+            # The M has the first height; each other height is a step up or down.
             step = "" if i == first else "V"
             path.append(f"{step}{frame.y(values[i] or 0.0):.1f}H{frame.x(spans[i][1]):.1f}")
     return "".join(path)
 
 
 def _runs(spans: Sequence[Span], values: Sequence[float | None]) -> list[tuple[int, int]]:
-    """Return first and last place of each stretch without a gap."""
+    """Return the first and last position of each stretch without a gap."""
     runs: list[tuple[int, int]] = []
     for i, value in enumerate(values):
         if value is None:
@@ -418,7 +418,7 @@ def _hatching_colour(colour: str) -> str:
 
 
 def _for_a_line(colour: str) -> str:
-    """Return the colour dark enough to be seen as a line on white."""
+    """Return the colour, dark enough to be visible as a line on white."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     while 0.3 * red + 0.59 * green + 0.11 * blue > 130:
         red, green, blue = (part * 9 // 10 for part in (red, green, blue))
@@ -441,7 +441,7 @@ def _picture(frame: _Frame, title: str, drawn: Sequence[Markup]) -> Markup:
 
 
 def _element(tag: str, inside: str = "", /, **attributes: str | float) -> Markup:
-    """Return an element; texts and values are escaped, Markup is taken as it is."""
+    """Return an element; texts and values are escaped, Markup is used unchanged."""
     words = [tag]
     for name, value in attributes.items():
         shown = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Reports on a period, and comparisons of two, in every form that they can be had.
+"""Reports on a period, and comparisons of two, in every form that is available.
 
 html      for people: one file with charts
 text      for a terminal or a mail, at most 100 columns wide

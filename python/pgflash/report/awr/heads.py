@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What stands above a report: its title, and which period of which server it is about."""
+"""The head of a report: its title, its period and its server."""
 
 from pgflash.model.awr import AwrReport, CompareReport, Number, PeriodHead, Source, Unit
 from pgflash.report.printed import print_duration, print_number, print_time
@@ -12,13 +12,13 @@ def title_of(report: AwrReport | CompareReport) -> str:
     first, second = _ids(report.first), _ids(report.second)
     if first != second:
         return f"PostgreSQL comparison: snapshots {first} and {second}"
-    # Of two servers, or of one that was made anew: the numbers tell nothing apart.
+    # Different servers, or one that was made anew: snapshot numbers do not tell the periods apart.
     first, second = print_time(report.first.begin_at), print_time(report.second.begin_at)
     return f"PostgreSQL comparison: periods from {first} and from {second} UTC"
 
 
 def facts(report: AwrReport | CompareReport) -> list[tuple[str, str]]:
-    """Return name and value of what identifies the period, or both periods."""
+    """Return names and values that identify the period, or both periods."""
     if isinstance(report, AwrReport):
         return [("Period", _period(report.head)), *_server(report.head)]
     both = [("First period", _period(report.first)), ("Second period", _period(report.second))]

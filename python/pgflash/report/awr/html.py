@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """A report as one HTML file that opens offline.
 
-Findings first, each with its evidence and a link to its table; then the tables under
-their headings, with charts where they have any.  It loads nothing and runs no script,
-can be used with the keyboard alone, and says in words or patterns whatever it says in
-colour.  All text passes through Jinja2's autoescape; only our own drawings do not.
+Findings come first, each with its evidence and a link to its table; then the tables under their
+headings, with charts if they have any.  The page loads nothing, runs no script, and can be used
+with the keyboard alone; whatever it shows in colour, it also shows in words or patterns.  All text
+passes through Jinja2's autoescape; only our own drawings do not.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from pgflash.report.environment import environment
 from pgflash.report.printed import MEANS, SIGNS, PrintedTable, print_table, visible
 from pgflash.report.svg import pattern_definitions
 
-#: A file stays below a megabyte: the JSON form has all rows.
+#: With this, a file stays below a megabyte: the JSON form has all rows.
 ROWS_MAX = 400
 #: A table over time has its chart; its rows are folded.
 _FOLD_ROWS = 12
@@ -31,7 +31,7 @@ class _Shown:
     printed: PrintedTable
     picture: Picture | None
     folded: bool
-    #: Numbers of the findings that rest on it.
+    #: Numbers of the findings that are based on it.
     findings: tuple[int, ...]
 
 
@@ -43,8 +43,8 @@ def render_html(
 ) -> str:
     """Return the page.
 
-    The subject says what the period is about, if that has a name; links (text, relative
-    address) lead to pages that belong to this one.
+    SUBJECT names the period, if it has a name; links (text, relative address) lead to pages that
+    belong to this one.
     """
     groups = [
         (title, f"group-{number}", [_shown(table, report.findings) for table in tables])

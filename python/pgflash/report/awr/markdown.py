@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """A report as Markdown, to be pasted into a ticket.
 
-A ticket wants the findings and the head of each table, and most trackers stop at 64 KB:
-so each table has its first rows only, and the tables over time are left out.  Everything
-that would mean something in Markdown or HTML is escaped.
+A ticket needs the findings and the head of each table, and most trackers stop at 64 KB: so each
+table has only its first rows, and the tables over time are left out.  Everything that has a meaning
+in Markdown or HTML is escaped.
 """
 
 import re
@@ -33,12 +33,12 @@ def render_markdown(report: AwrReport | CompareReport) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return the text so that it means nothing in Markdown."""
+    """Return the text escaped so that it has no meaning in Markdown."""
     return _MEANING.sub(lambda match: _harmless(match[1]), visible(text))
 
 
 def _harmless(character: str) -> str:
-    """Return a character's entity where a backslash would not do everywhere."""
+    """Return a character's entity if a backslash would not work everywhere."""
     if character in "<>&|@`":
         return f"&#{ord(character)};"
     return f"\\{character}"

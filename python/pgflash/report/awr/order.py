@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""In which order a report's tables stand, and under which headings.
+"""The order of a report's tables, and their headings.
 
-By their ids.  A table that is not named here stands under its own heading at the end, so
+Tables are ordered by their ids.  A table that is not named here gets its own heading at the end, so
 that a new table is seen before it has found its place.
 """
 
@@ -35,15 +35,14 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def is_over_time(table: ReportTable) -> bool:
-    """Tell whether a table's rows are moments of the period, to be drawn as a chart."""
+    """Tell whether a table's rows are moments of the period, drawn as a chart."""
     return table.id.endswith("-over-time")
 
 
 def rows_for_people(table: ReportTable) -> int | None:
-    """Return how many rows of a table are read by people: of a ranking the first ones.
+    """Return how many rows of a table people read: of a ranking, the first ones.
 
-    Whoever wants to compare later keeps a report with every row (JSON), which are too many
-    to be read.
+    For a later comparison, a report is kept with every row (JSON), which are too many to read.
     """
     ranked = table.measure != "" and table.columns[:1] and table.columns[0].unit is not Unit.TIME
     return RANKING_ROWS_MAX if ranked else None
@@ -54,7 +53,7 @@ def grouped(
 ) -> list[tuple[str, list[ReportTable]]]:
     """Return the tables under their headings; a heading without a table is left out.
 
-    Where there are no charts, the long tables over time go to the end.
+    In a form without charts, the long tables over time come last.
     """
     by_id = {table.id: table for table in tables}
     groups = [(title, [by_id[one] for one in ids if one in by_id]) for title, ids in _GROUPS]

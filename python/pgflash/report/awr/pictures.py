@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Which tables of a report have a chart, and of which form.
+"""Which tables of a report have a chart, and in which form.
 
-The chart is drawn from the table's own rows, so that there is never a chart without its
-table, nor a number in a chart that the table has not.
+The chart is drawn from the table's own rows, so that there is never a chart without its table, and
+no chart shows a number that its table lacks.
 """
 
 import dataclasses
@@ -20,32 +20,32 @@ from pgflash.report import colours, svg
 from pgflash.report.awr.order import is_over_time
 from pgflash.report.printed import Scale, parse_time, titled, visible
 
-#: Ids of the patterns in a page begin with this.
+#: Prefix of the ids of the patterns in a page.
 PREFIX = "look"
 
-#: Colours for what has no meaning of its own; they differ in their patterns as well.
+#: Colours for names without a meaning of their own; they also differ in their patterns.
 _SPARE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#5b6470", "#e69f00", "#56b4e9", "#8c564b")
-#: The column that says how long a row of a table over time stands, in seconds.
+#: The column with the duration of a row in a table over time, in seconds.
 _LASTING = "elapsed_s"
-#: The chart has a gap where more than this share of a usual step is missing.
+#: The chart has a gap if more than this share of a usual step is missing.
 _GAP_STEPS = 0.6
-#: A larger number is a mistake somewhere, and would hide all others.
+#: A larger number is an error somewhere, and would hide all others.
 _DRAWN_MAX = 1e15
 _CLASSES = {str(one): one for one in WaitClass}
-#: What a read was served by, wherever its name stands in a title.
+#: The source of a read, wherever its name is in a title.
 _SOURCES = {name.casefold().removeprefix("os "): colour for name, colour in colours.SOURCES.items()}
 _CPU = {name.casefold(): colour for name, colour in colours.CPU.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One drawing and what it shows."""
+    """One drawing and its title."""
 
     caption: str
     drawing: Markup
-    #: Swatch and name; empty where there is only one series.
+    #: Swatch and name; empty if there is only one series.
     legend: tuple[tuple[Markup, str], ...]
-    #: Not to stand beside another, where there is a choice.
+    #: Not to be placed beside another, if there is a choice.
     wide: bool = False
 
 
@@ -84,9 +84,10 @@ def _over_time(table: ReportTable) -> Picture | None:
 
 
 def _spans(table: ReportTable, kept: Sequence[int], begins: Sequence[float]) -> list[svg.Span]:
-    """Return for how long each row stands.
+    """Return the time span of each row.
 
-    As long as it says; else, or if hardly anything is missing then, up to the next one.
+    A span has the row's stated duration; without one, or if hardly anything is missing then, it
+    lasts up to the next row.
     """
     steps = [after - before for before, after in itertools.pairwise(begins)]
     usual = statistics.median(steps) if steps else 60.0
@@ -119,7 +120,7 @@ def _stacked(
 
 
 def _stands(column: Column, unit: Unit) -> bool:
-    """Tell whether a column is one of the areas: idle time is what is left."""
+    """Tell whether a column is one of the areas; idle time is not, being the remainder."""
     if column.unit is not unit or column.title.casefold() in ("idle", "total", "all"):
         return False
     known = _CLASSES.get(column.title)
@@ -127,10 +128,10 @@ def _stands(column: Column, unit: Unit) -> bool:
 
 
 def _lines(table: ReportTable, kept: Sequence[int], spans: Sequence[svg.Span]) -> Picture | None:
-    """Draw a chart for each kind of value, side by side: another kind has another axis.
+    """Draw a chart for each kind of value, side by side: each kind has its own axis.
 
-    Times of calls are compared with each other.  Rates are as different as what they count:
-    only those whose titles differ after a comma share a chart ("Reads/s, disk").
+    Times of calls are compared with each other.  Rates are as different as the things that they
+    count: only those whose titles differ after a comma share a chart ("Reads/s, disk").
     """
     groups: dict[tuple[Unit, str], list[int]] = {}
     for place, column in enumerate(table.columns):
@@ -159,7 +160,7 @@ def _scaled(series: svg.Series, scale: Scale) -> svg.Series:
 
 
 def _histogram(table: ReportTable) -> Picture | None:
-    """Draw how often which time was seen; a row's first cell is where its bars begin."""
+    """Draw how often each time occurred; a row's first cell is the start of its bars."""
     chosen = [place for place, column in enumerate(table.columns) if column.unit is Unit.COUNT]
     kept = [i for i, row in enumerate(table.rows) if row.mark is RowMark.PLAIN]
     if not chosen or not kept:
@@ -194,7 +195,7 @@ def _series(table: ReportTable, place: int, kept: Sequence[int], number: int) ->
 
 
 def colour_of(title: str, number: int) -> str:
-    """Return the colour of what has this name, or the spare one of this number."""
+    """Return the colour for this name, or the spare one with this number."""
     wait_class = _CLASSES.get(title)
     if wait_class in colours.WAIT_CLASSES:
         return colours.WAIT_CLASSES[wait_class]
@@ -208,7 +209,7 @@ def colour_of(title: str, number: int) -> str:
 
 
 def _value(cell: Cell) -> float | None:
-    """Return what is drawn of a cell: nothing where no chart could show it."""
+    """Return the drawn value of a cell: nothing if no chart could show it."""
     value = plain(cell)
     if value is None or isinstance(value, str) or not math.isfinite(value):
         return None

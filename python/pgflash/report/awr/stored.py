@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A report as JSON and back: for programs, and to be compared with another one later.
+"""Convert a report to JSON and back: for programs, and for a later comparison.
 
-The key `kind` tells a report from a comparison, `format` its version.  Every field is
-checked for its type on the way in, and the first thing wrong is named with its place.
+The key `kind` tells a report from a comparison; `format` is its version.  The type of every field
+is checked when it is read, and the first error is named with its place.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ def report_to_json(report: AwrReport | CompareReport) -> str:
 
 
 def report_from_json(text: bytes, *, name: str) -> AwrReport:
-    """Return the report that the bytes hold; name says in errors which file it is."""
+    """Parse a report; NAME is the file's name in errors."""
     try:
         content = msgspec.json.decode(text, type=dict[str, object])
         kind, found = content.pop("kind", None), content.get("format")
@@ -62,7 +62,7 @@ def report_from_json(text: bytes, *, name: str) -> AwrReport:
 
 
 def _json_cell(cell: Cell) -> Cell:
-    """Return the cell, or None for what is no number: JSON knows no infinity."""
+    """Return the cell, or None for a number that is not finite: JSON has no infinity."""
     value = plain(cell)
     return None if isinstance(value, float) and not math.isfinite(value) else cell
 
@@ -75,7 +75,7 @@ def _refused(name: str, why: str) -> StoredReportError:
 
 
 def read_period(path: Path) -> AwrReport:
-    """Return the report that was written to a file as JSON."""
+    """Read a report that was written to a file as JSON."""
     try:
         text = path.read_bytes()
     except OSError as error:

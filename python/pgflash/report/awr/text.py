@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """A report as plain text, never wider than WIDTH columns: for terminals, logs and mail.
 
-Text columns give way first: their cells are wrapped.  A table whose numbers alone are
-too wide is printed in several blocks, each with the columns that name the rows.  Widths are
-those of a terminal: an ideograph takes two columns, an accent none.
+Text columns shrink first: their cells are wrapped.  A table whose numbers alone are too wide is
+printed in several blocks, each with the columns that name the rows.  Widths are those of a
+terminal: an ideograph takes two columns, an accent none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,9 +24,9 @@ from pgflash.report.printed import (
 )
 
 WIDTH = 100
-#: No text column is squeezed below this, nor the one that names the rows in every block.
+#: Minimum width of a text column, and of the one that names the rows in every block.
 _TEXT_MIN = 16
-#: Long texts (queries) are cut: a report in text is read, the JSON form has all of it.
+#: Long texts (queries) are cut: a report in text is for reading, the JSON form has everything.
 _TEXT_MAX = 160
 #: A time is not broken.
 _TIME_MIN = len("2026-11-22 10:00:00")
@@ -39,7 +39,7 @@ def render_text(report: AwrReport | CompareReport) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return the text in lines no wider than that, broken at spaces where there are any."""
+    """Return the text in lines no wider than WIDTH, broken at spaces if there are any."""
     lines: list[str] = []
     line = ""
     for word in text.split(" "):
@@ -55,7 +55,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _chopped(word: str, width: int) -> list[str]:
-    """Cut one word into pieces no wider than that."""
+    """Cut one word into pieces no wider than WIDTH."""
     pieces, piece, used = [], "", 0
     for character in word:
         size = get_character_cell_size(character)
@@ -103,7 +103,7 @@ def heading(text: str) -> Iterator[str]:
 
 
 def hanging(head: str, text: str) -> Iterator[str]:
-    """Yield the text after its head, each further line under the first."""
+    """Yield the text after its head, with further lines aligned under the first one."""
     indent = " " * len(head)
     for number, line in enumerate(wrap(text, WIDTH - len(head))):
         yield (indent if number else head) + line
@@ -141,7 +141,7 @@ def table_lines(table: PrintedTable) -> Iterator[str]:
 
 
 def _blocks(table: PrintedTable) -> Iterator[dict[int, int]]:
-    """Yield which columns stand side by side, each with its width."""
+    """Yield the columns that are printed side by side, each with its width."""
     least, most = _widths(table)
     names = _names(table, least)
     block = dict(names)
@@ -156,7 +156,7 @@ def _blocks(table: PrintedTable) -> Iterator[dict[int, int]]:
 
 
 def _names(table: PrintedTable, least: Sequence[int]) -> dict[int, int]:
-    """Return the columns that name the rows in every block: as much of the key as has room."""
+    """Return the columns that name the rows in every block: as much of the key as fits."""
     names: dict[int, int] = {}
     for place in table.key or (0,):
         width = min(least[place], _TIME_MIN)
@@ -177,7 +177,7 @@ def _widths(table: PrintedTable) -> tuple[list[int], list[int]]:
             least.append(max(min(cells, floor), head))
             most.append(max(cells, head))
         else:
-            # A number is never cut; one that is a text after all (a mixed column) may be wrapped.
+            # A number is never cut; a number column with text in it (a mixed one) may be wrapped.
             fixed = max(min(cells, 2 * _TEXT_MIN), head)
             least.append(fixed)
             most.append(fixed)
@@ -185,7 +185,7 @@ def _widths(table: PrintedTable) -> tuple[list[int], list[int]]:
 
 
 def _stretched(block: dict[int, int], most: Sequence[int]) -> dict[int, int]:
-    """Give the width that is left to the columns that can use it, the narrowest first."""
+    """Give the remaining width to the columns that can use it, the narrowest first."""
     block = dict(sorted(block.items()))
     spare = WIDTH - _total(list(block.values()))
     while spare > 0:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Pages that set a run beside a paper: each of its tables and figures, and ours.
+"""Pages that compare a run with a paper: each of its tables and figures, and ours.
 
 One module for each paper builds its page, with
 
     build(run, reports) -> PaperPage
 
-from a run and the reports on its approaches' middle attempts, by the approaches' names.  What
-a run has not is no error: the exhibit says what is missing.
+from a run and the reports on its approaches' middle attempts, by the approaches' names.  A figure
+that a run lacks is not an error: the exhibit says what is missing.
 
     parts     tables of ours in the form that papers print, and charts of runs
     checks    comparisons, and the sentences that say what they found
@@ -52,7 +52,7 @@ BUILDERS: dict[str, Builder] = {
 
 
 def build_paper(paper: str, run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
-    """Return a paper's page beside a run; None if there is none of that paper."""
+    """Return the page of a paper beside a run; None if the paper has no page."""
     build = BUILDERS.get(paper)
     return None if build is None else build(run, reports)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Comparisons of a paper's figures with ours, each with the sentence that says what was found.
+"""Comparisons of a paper's figures with ours, each with a sentence on the result.
 
-A verdict follows from these alone.  Each says both sides' figures and by which measure they
-agree; where either side has no figure there is no check (None), and checks() leaves it out.
+A verdict follows from these alone.  Each gives both figures and the measure by which they agree; if
+either is missing, there is no check (None), and checks() leaves it out.
 """
 
 from collections.abc import Mapping
@@ -10,23 +10,23 @@ from collections.abc import Mapping
 from pgflash.model.exhibit import Check
 from pgflash.report.printed import figure
 
-#: Two ratios agree if neither is more than so many times the other, unless a page says else.
+#: Two ratios agree if neither is more than this many times the other, unless a page says otherwise.
 FACTOR = 2.0
-#: What changes by less than this share does not change.
+#: A change by less than this share does not count as a change.
 STEADY = 0.05
 
 
 def checks(*found: Check | None) -> tuple[Check, ...]:
-    """Return the checks that there are."""
+    """Return the checks that exist."""
     return tuple(one for one in found if one is not None)
 
 
 def same_order(
     what: str, *, paper: Mapping[str, float], ours: Mapping[str, float], sign: str = "<"
 ) -> Check | None:
-    """Check that what both sides measured stands in the same order.
+    """Check that both sides' measurements have the same order.
 
-    The sign is what stands between the names: "<" puts the smallest first, ">" the largest.
+    SIGN is written between the names: "<" puts the smallest first, ">" the largest.
     """
     common = [name for name in paper if name in ours]
     if len(common) < 2:
@@ -54,7 +54,7 @@ def within(
     unit: str = "",
     factor: float = FACTOR,
 ) -> Check | None:
-    """Check that neither number is more than so many times the other."""
+    """Check that neither number is more than FACTOR times the other."""
     if paper is None or ours is None or paper <= 0:
         return None
     holds = ours > 0 and max(ours / paper, paper / ours) <= factor
@@ -88,7 +88,7 @@ def same_direction(
 
 
 def same_first(what: str, *, paper: str | None, ours: str | None, kind: str = "") -> Check | None:
-    """Check that the same thing is the largest on both sides; kind is what they share."""
+    """Check that the same thing is the largest on both sides; KIND is the noun for both."""
     if not paper or not ours:
         return None
     of_kind = f" ({kind})" if kind else ""
@@ -98,7 +98,7 @@ def same_first(what: str, *, paper: str | None, ours: str | None, kind: str = ""
 
 
 def is_true(holds: bool, *, yes: str, no: str) -> Check:
-    """Check a condition of our own; the sentences have its figures."""
+    """Check a condition of our own; the sentences contain its figures."""
     return Check(holds=holds, says=yes if holds else no)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """The charts of a paper's page, drawn with the hatchings and dashes of the other pages.
 
-The paper's figures are pale and plain, ours have the colour of what they mean, and each
-area its own hatching, so that no chart needs colour to be read.
+The paper's figures are pale and plain; ours have the colour of their meaning, and each area has its
+own hatching, so that no chart needs colour to be read.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from pgflash.report.printed import figure, titled, visible
 
 #: The plain pattern is the paper's.
 _PLAIN = 0
-#: The chart has a gap where more than this share of a step is missing.
+#: The chart has a gap if more than this share of a step is missing.
 _GAP_STEPS = 0.6
 
 
 def picture_of_charts(charts: Sequence[Chart]) -> Picture | None:
-    """Return the drawings of an exhibit's charts; None if none has anything to draw."""
+    """Return the drawings of an exhibit's charts; None if there is nothing to draw."""
     figures: list[Figure] = []
     looks: list[tuple[str, int]] = []
     for chart in charts:
@@ -45,10 +45,10 @@ def picture_of_charts(charts: Sequence[Chart]) -> Picture | None:
 
 
 def _series(chart: Chart) -> list[svg.Series]:
-    """Return what is to be drawn; a number below zero or none is not."""
+    """Return the drawable values; numbers below zero and missing ones are not drawn."""
     found: list[svg.Series] = []
     own = 0
-    # What a name means gives the colour, where that tells all of them apart.
+    # The meaning of a name gives the colour, if that distinguishes all of them.
     names = [visible(one.name) for one in chart.series if not one.of_paper]
     meant = [colour_of(name, number) for number, name in enumerate(names)]
     apart = len(set(meant)) == len(meant)
@@ -85,7 +85,7 @@ def _drawing(chart: Chart, series: Sequence[svg.Series]) -> Markup:
 
 
 def _spans(chart: Chart) -> list[svg.Span]:
-    """Return for how long each value stands; moments are rounded, so neighbours are joined."""
+    """Return the time span of each value; moments are rounded, so neighbours are joined."""
     lasting_s = chart.lasting_s or (chart.every_s,) * len(chart.at_s)
     ends = [at_s + lasts for at_s, lasts in zip(chart.at_s, lasting_s, strict=True)]
     for place, after in enumerate(chart.at_s[1:]):

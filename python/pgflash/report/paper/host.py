@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""What devices and host did second by second in an attempt, as iostat and vmstat show it.
+"""Devices and host second by second in an attempt, as iostat and vmstat show them.
 
-Attempts look about once a second, each at its own moments; for a chart their values are
-averaged over equal spans, so that several attempts share one axis.
+Attempts look about once a second, each at its own moments; for a chart, their values are averaged
+over equal spans, so that several attempts share one axis.
 """
 
 import math
@@ -21,7 +21,7 @@ _SPAN_MIN_S = 2.0
 
 
 def vmstat_table(attempt: Attempt | None, *, rows: int = _VMSTAT_ROWS) -> ReportTable | None:
-    """Return the host's seconds in vmstat's columns, some of them; None without any."""
+    """Return the host's seconds in some of vmstat's columns; None without any."""
     if attempt is None or not attempt.host_seconds:
         return None
     step = max(1, math.ceil(len(attempt.host_seconds) / rows))
@@ -114,7 +114,7 @@ def _iostat_cells(attempt: Attempt, role: str) -> tuple[Cell, ...]:
 def device_rate(
     attempt: Attempt | None, role: str, count: Callable[[DiskSecond], float]
 ) -> float | None:
-    """Return how much a device did a second, over the attempt; None if nobody looked."""
+    """Return how much a device did per second of the attempt; None if nobody looked."""
     mine = [one for one in attempt.disk_seconds if one.role == role] if attempt else []
     elapsed_s = sum(one.elapsed_s for one in mine)
     return sum(count(one) for one in mine) / elapsed_s if elapsed_s > 0 else None
@@ -141,7 +141,7 @@ def write_await_ms(attempt: Attempt | None, role: str) -> float | None:
 
 
 def busy(attempt: Attempt | None, role: str) -> float | None:
-    """Return the share of the time that a device was busy; None if nobody looked."""
+    """Return the share of the time in which a device was busy; None if nobody looked."""
     mine = [one.utilisation for one in attempt.disk_seconds if one.role == role] if attempt else []
     return statistics.fmean(mine) if mine else None
 
@@ -158,7 +158,7 @@ def lines_chart(
     unit: str,
     points: Mapping[str, Sequence[tuple[float, float]]],
 ) -> Chart:
-    """Return a chart of lines: for each name moments in seconds, and values."""
+    """Return a chart of lines: for each name, moments in seconds and values."""
     last_s = max((at_s for line in points.values() for at_s, _ in line), default=0.0)
     every_s = max(_SPAN_MIN_S, float(math.ceil(last_s / _POINTS)))
     count = math.floor(last_s / every_s) + 1

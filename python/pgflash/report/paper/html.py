@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """A paper's page as one HTML file that opens offline.
 
-What came out is said first, then all exhibits with their verdicts, then each of them: what
-agrees, a chart, the paper's table beside ours.  It loads nothing and runs no script, prints,
-can be used with the keyboard alone, and says in words whatever it says in colour.
+The results come first, then all exhibits with their verdicts, then each exhibit: what agrees, a
+chart, the paper's table beside ours.  The page loads nothing, runs no script, can be printed, and
+can be used with the keyboard alone; whatever it shows in colour, it also says in words.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ from pgflash.report.paper.drawing import picture_of_charts
 from pgflash.report.printed import MEANS, SIGNS, PrintedTable, print_table
 from pgflash.report.svg import pattern_definitions
 
-#: A table of ours over this is folded.
+#: A table of ours with more rows than this is folded.
 _FOLD_ROWS = 16
 _ROWS_MAX = 400
-#: Wider tables stand one below the other: about as many characters have room in half a page.
+#: Wider tables are placed one below the other: half a page has room for about this many characters.
 _BESIDE_MAX = 80
-#: Words are wrapped beyond this, and each column keeps a distance.
+#: Words are wrapped beyond this width, and columns are this far apart.
 _WORDS, _GAP = 18, 2
 
 
@@ -38,7 +38,7 @@ class _Shown:
 
     @property
     def is_wide(self) -> bool:
-        """Tell whether a table is too wide to stand beside the other."""
+        """Tell whether a table is too wide to be placed beside the other."""
         return any(one and _characters(one) > _BESIDE_MAX for one in (self.paper, self.ours))
 
 
@@ -73,7 +73,7 @@ def _shown(exhibit: Exhibit) -> _Shown:
 
 
 def _characters(table: PrintedTable) -> int:
-    """Return about how many characters wide a table is, its words wrapped."""
+    """Return the approximate width of a table in characters, with its words wrapped."""
     widths = []
     for place, column in enumerate(table.columns):
         cells = max((len(row.cells[place].signed) for row in table.rows), default=0)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: PostgreSQL
 """Paper 000: the ways of using flash under an OLTP load, and what the drives cost.
 
-Its charts have no numbers; what they show is derived from its AWR extracts: throughput from
-the commits of the hour, times of reads and commits from the events.  Ours are the middle
-attempts' reports.  A commit's time here is the time in class Commit over all transactions: what
-Oracle calls log file sync is several events in PostgreSQL, of which some are sampled and
-know no number of waits.
+Its charts have no numbers; what they show is derived from its AWR extracts: throughput from the
+commits of the hour, times of reads and commits from the events.  Ours are from the middle attempts'
+reports.  A commit's time here is the time in class Commit divided by all transactions: what Oracle
+calls log file sync is several events in PostgreSQL, some of which are sampled and have no number of
+waits.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -74,22 +74,22 @@ class _Sides:
         self.summaries: dict[str, Summary] = {one.approach.name: one for one in summarize(run)}
 
     def missing(self, *approaches: str, reported: bool = True) -> str:
-        """Say why what is about these approaches cannot be shown; "" if it can."""
+        """Say why an exhibit about these approaches cannot be shown; "" if it can."""
         kept: Collection[str] = self.reports if reported else approaches
         return parts.why_missing(self.run, kept, *approaches)
 
     def ratio(self, approach: str) -> float | None:
-        """Return our throughput over the baseline's."""
+        """Return our throughput divided by the baseline's."""
         base, one = self.summaries.get(BASELINE), self.summaries.get(approach)
         return one.tpm / base.tpm if one and base and base.tpm > 0 else None
 
     def ratios(self, approaches: Sequence[str]) -> dict[str, float]:
-        """Return the same for those that were measured, by name."""
+        """Return the same for the measured approaches, by name."""
         found = ((name, self.ratio(name)) for name in approaches)
         return {name: ratio for name, ratio in found if ratio is not None}
 
     def read_ms(self, approach: str) -> float | None:
-        """Return the mean time of a read, whatever served it."""
+        """Return the mean time of a read from whatever source."""
         one = self.summaries.get(approach)
         return one.read_ms if one and one.middle.reads.blocks else None
 
@@ -99,7 +99,7 @@ class _Sides:
         return parts.number_of(events, "data file read, disk", "mean_ms")
 
     def commit_ms(self, approach: str) -> float | None:
-        """Return the mean time in class Commit of a transaction."""
+        """Return the mean time in class Commit per transaction."""
         report = self.reports.get(approach)
         total_s = parts.number_of(parts.table_of(report, "wait-classes"), "Commit", "total_s")
         count = parts.number_of(parts.table_of(report, "load-profile"), "transactions", "total")
@@ -439,8 +439,8 @@ def _between(
 ) -> Check | None:
     """Check that the cache is above the baseline and below the best.
 
-    Where it stands to the WAL on flash is not compared: the paper's run with the redo log on
-    flash had the cache on as well.
+    Its place relative to the WAL on flash is not compared: the paper's run with the redo log on
+    flash also had the cache on.
     """
     best = list(theirs)[-1]
     if not {BASELINE, FLASH_CACHE, best} <= set(ours):
@@ -483,7 +483,7 @@ def _derived(
     approaches: Sequence[str],
     time: tuple[str, Sequence[float | None]] | None = None,
 ) -> ReportTable:
-    """Return the numbers behind a chart of the paper, out of its tables."""
+    """Return the numbers behind a chart of the paper, from its tables."""
     columns = [
         ("approach", "Approach", Unit.TEXT),
         ("commits", "Commits in the hour", Unit.COUNT),
@@ -543,7 +543,7 @@ def _ours(
     )
 
 
-# ---- what came out ----------------------------------------------------------------------
+# ---- the results ------------------------------------------------------------------------
 
 
 def _says(sides: _Sides, exhibits: Sequence[Exhibit]) -> list[str]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Paper 000's figure 15: what the drives cost, and what throughput costs on them.
+"""Paper 000's figure 15: the cost of the drives, and of throughput on them.
 
-Computed anew from the paper's own prices and our throughput: our devices are emulated and
-have no price.  Who has prices of his own asks 'pgflash cost'.
+It is computed from the paper's own prices and our throughput: our devices are emulated and have no
+price.  For prices of their own, users run 'pgflash cost'.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def cost_exhibit(paper: Paper, run: Run) -> Exhibit:
 
 
 def _with_paper(table: ReportTable, times: Sequence[float | None]) -> ReportTable:
-    """Return the table of costs with the paper's ratios in a column more."""
+    """Return the table of costs with the paper's ratios in an additional column."""
     place = table.index("times") + 1
     title = Column(
         name="paper_times",

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Paper 000's figures 13 and 14: what processors and sessions did.
 
-A process that waits for an emulated device sleeps, which the kernel books as idle time and
-not as I/O wait.  So what is compared is both together: the time in which processors had
-nothing to do, because whoever would have used them waited.  The paper's machine had no other
-work; of ours what other programs took is left out, so shares are of what they left.
+A process that waits for an emulated device sleeps, which the kernel counts as idle time and not as
+I/O wait.  So the sum of both is compared: the time in which processors had nothing to do because
+the processes that would have used them waited.  The paper's machine had no other work; on ours, the
+time taken by other programs is left out, so shares are of the rest.
 """
 
 from pgflash.model.awr import AwrReport, Unit, plain
@@ -83,12 +83,12 @@ def cpu_exhibit(paper: Paper, run: Run, missing: str) -> Exhibit:
 
 _USER, _SYSTEM, _LOAD, _UNUSED = "user", "system", "the load's own driver", "waiting or idle"
 _PARTS = (_USER, _SYSTEM, _LOAD, _UNUSED)
-#: Of less than this share of the machine nothing can be said.
+#: If less than this share of the machine was left, the figures mean nothing.
 _LEFT_MIN = 0.05
 
 
 def _shares(attempt: Attempt | None) -> dict[str, float]:
-    """Return where the processors' time went, as shares of what other programs left."""
+    """Return how the processors' time was used, as shares of what other programs left."""
     if attempt is None:
         return {}
     cpu = attempt.cpu

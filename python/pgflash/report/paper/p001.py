@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Paper 001: what a flash cache brings a load that hardly writes, and what it does to the host.
+"""Paper 001: what a flash cache brings a load that hardly writes, and its effect on the host.
 
-A run has one approach without a cache and several with it: of other sizes, over several
-files, with tables that are kept.  The paper's tables are set beside the largest in one file;
-the others have a table of their own.
+A run has one approach without a cache and several with it: of other sizes, over several files, with
+tables that are kept.  The paper's tables are compared with the largest cache in one file; the
+others have a table of their own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -235,7 +235,7 @@ def _more_often(table: ReportTable | None) -> str | None:
     return "flash" if (flash or 0) > (disk or 0) else "disk"
 
 
-# ---- results once more, and the cache's own account -------------------------------------
+# ---- further results, and the cache's own account ---------------------------------------
 
 
 def _fig_8(pair: Pair) -> Exhibit:
@@ -335,7 +335,7 @@ def _statistics(pair: Pair) -> Exhibit:
 
 
 def _as_oracle_names_them(counters: ReportTable) -> ReportTable:
-    """Return the counters that Oracle has too, under its names."""
+    """Return the counters that Oracle also has, under its names."""
     columns = ("oracle_name", "total", "per_s")
     found = parts.cut(counters, columns=columns)
     return replace(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Paper 001's vmstat and iostat tables, and its figures 5 to 7, which are these over time.
+"""Paper 001's vmstat and iostat tables, and its figures 5 to 7, which show these over time.
 
-Of an approach without a cache and one with it; either may be missing from a run.
+They cover an approach without a cache and one with it; either may be missing from a run.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _DISK, _FLASH = "Hard drives", "Flash cache"
 _ARRAY, _CARD = "array", "flash"
 #: The disk that held the paper's data, and its flash card.
 _DATA_DISK, _FLASH_CARD = "sdd", "sda"
-#: A device that is busy for more than this is what everybody waits for.
+#: If a device is busy for more than this, everybody waits for it.
 _BUSY = 0.9
 _NOT_LOOKED = "Not measured: this run did not look at devices and host every second."
 MACHINE = (
@@ -31,7 +31,7 @@ MACHINE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """What the paper compares, as a run has it."""
+    """The two approaches that the paper compares, in a run."""
 
     run: Run
     reports: Mapping[str, AwrReport]
@@ -41,9 +41,9 @@ class Pair:
 
     @classmethod
     def of(cls, run: Run, reports: Mapping[str, AwrReport]) -> "Pair":
-        """Return the first approach without a cache, and that with the largest in one file.
+        """Return the first approach without a cache, and that with the largest cache in one file.
 
-        The paper's was 35 times as large as its buffer cache, on one card.
+        The paper's cache was 35 times as large as its buffer cache, on one card.
         """
         every = summarize(run)
         cached = [one for one in every if one.approach.cache]
@@ -78,7 +78,7 @@ class Pair:
         )
 
     def both(self) -> tuple[Summary, ...]:
-        """Return the two approaches, those that there are."""
+        """Return those of the two approaches that exist."""
         return tuple(one for one in (self.base, self.cache) if one)
 
 
@@ -147,13 +147,13 @@ def _of_host(pair: Pair, table_id: str, attempt: Attempt | None, *found: Check |
 
 
 def _printed_mean(table: PaperTable, column: str) -> float:
-    """Return the mean of a column of the paper's."""
+    """Return the mean of one of the paper's columns."""
     place = table.columns.index(column)
     return sum(float(row[place]) for row in table.rows) / len(table.rows)
 
 
 def _own_mean(attempt: Attempt | None, column: str) -> float | None:
-    """Return the mean of a column of ours, in the paper's unit; None if nobody looked."""
+    """Return the mean of our column, in the paper's unit; None if nobody looked."""
     if attempt is None or not attempt.host_seconds:
         return None
     if column == "us":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Paper 001's advice on the cache's size, on several cards, and on what is kept.
 
-Every approach with a cache is a row: how large it was beside shared_buffers, on how many
-files, what was kept, what it brought.  The paper recommends 4 to 10 times the buffer cache.
+Every approach with a cache is a row: its size relative to shared_buffers, its number of files, what
+was kept, and its gain.  The paper recommends 4 to 10 times the buffer cache.
 """
 
 import re
@@ -16,7 +16,7 @@ from pgflash.model.summary import Summary, summarize
 from pgflash.report.paper import checks, parts
 
 _BLOCK_BYTES = 8192
-#: A larger cache that brings less than this share more throughput brings hardly more.
+#: If a larger cache adds less than this share of throughput, the gain counts as small.
 _HARDLY = 0.1
 
 
@@ -93,7 +93,7 @@ def _charts(run: Run, base: Summary | None, plain: list[Summary]) -> tuple[Chart
 
 
 def _recommended(paper: Paper, run: Run, plain: list[Summary]) -> Check | None:
-    """Check that within the recommended sizes nearly all is reached that there is to reach."""
+    """Check that the recommended sizes reach nearly all of the possible gain."""
     data = paper.table("size")
     low, high = (
         data.number(row, "Times the buffer cache")
@@ -122,7 +122,7 @@ def _recommended(paper: Paper, run: Run, plain: list[Summary]) -> Check | None:
 
 
 def _times(run: Run, one: Summary) -> float | None:
-    """Return how many times shared_buffers the cache is."""
+    """Return the cache's size as a multiple of shared_buffers."""
     changed = one.approach.changes.get("shared_buffers")
     text = changed or run.parameters.get("shared_buffers") or run.settings.get("shared_buffers", "")
     buffers = memory_bytes(text)
@@ -132,7 +132,7 @@ def _times(run: Run, one: Summary) -> float | None:
 
 
 def memory_bytes(text: str) -> int | None:
-    """Return the bytes of a setting such as "640MB"; blocks without a unit; None if it is none."""
+    """Return the bytes of a setting such as "640MB" (blocks without a unit); None if invalid."""
     if re.fullmatch(r"\s*[0-9]{1,15}\s*", text):
         return int(text) * _BLOCK_BYTES or None
     try:

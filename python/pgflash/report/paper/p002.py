@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Paper 002: a data warehouse's queries on disks and on flash.
 
-DB time is work and wait, as in the paper's equation.  Of a query both are the driver's: the
-processor time of the server's processes, and the time that sessions and parallel workers
-waited for files.  Of an approach they are the report's, which knows every other wait, too.
+DB time is work and wait, as in the paper's equation.  For a query, the driver measures both: the
+processor time of the server's processes, and the time that sessions and parallel workers waited for
+files.  For an approach, both come from the report, which includes every other wait, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from pgflash.report.paper.p002_sides import (
 from pgflash.report.paper.p002_varied import pairs_exhibit, temporary
 from pgflash.report.printed import figure
 
-#: The queries that scan, of which the paper's figure says most.
+#: The queries that scan, about which the paper's figure says most.
 SCANS = ("Q1", "Q3", "Q4", "Q5", "Q6", "Q7", "Q9", "Q10", "Q12", "Q13", "Q14", "Q15", "Q18", "Q19")
 
 _WAITS_HERE = (
@@ -122,7 +122,7 @@ def _elapsed(attempt: Attempt) -> dict[str, float]:
 def _together(
     array: Mapping[str, float], flash: Mapping[str, float], names: Sequence[str]
 ) -> float | None:
-    """Return how many times faster all of these are on flash."""
+    """Return how many times faster these queries together are on flash."""
     on_flash = sum(flash[name] for name in names)
     return sum(array[name] for name in names) / on_flash if on_flash > 0 else None
 
@@ -174,7 +174,7 @@ def _queries_table(pair: Pair, names: Sequence[str]) -> ReportTable:
 
 
 def _gains_most(times: Mapping[str, float]) -> Check | None:
-    """Check the paper's query that gains most: five times, and more than all together."""
+    """Check the paper's query with the largest gain: five times, and more than all together."""
     if "Q18" not in times:
         return None
     first = max(times, key=lambda name: times[name])
@@ -189,7 +189,7 @@ def _gains_most(times: Mapping[str, float]) -> Check | None:
 
 
 def _same_answers(sides: Sides) -> Check | None:
-    """Check that every approach of a size gave the same answer to each query."""
+    """Check that all approaches with the same scale gave the same answer to each query."""
     marks: dict[tuple[str, str], set[str]] = {}
     count = 0
     for approach in sides.run.approaches:
@@ -214,7 +214,7 @@ def _same_answers(sides: Sides) -> Check | None:
 
 
 def _equation(sides: Sides) -> Exhibit:
-    """Return the paper's equation: DB CPU and waits, of both."""
+    """Return the paper's equation: DB CPU and waits, of both sides."""
     paper = {name: _paper_parts(table) for name, table in PAPER_EVENTS.items()}
     ours = {name: _our_parts(sides.reports.get(name)) for name in (BASELINE, ALL)}
     rows: list[list[Cell]] = []
@@ -277,7 +277,7 @@ def _equation(sides: Sides) -> Exhibit:
 
 
 def _paper_parts(table: PaperTable) -> tuple[float, float]:
-    """Return work and wait in seconds; DB time is what DB CPU is its printed share of."""
+    """Return work and wait in seconds; DB time follows from DB CPU and its printed share."""
     work = table.number("DB CPU", "Total Wait Time (sec)") or 0.0
     share = table.number("DB CPU", SHARE) or 100.0
     return work, 100 * work / share - work
@@ -333,7 +333,7 @@ def _events(sides: Sides, table_id: str, approach: str) -> Exhibit:
 
 
 def _paper_reads(table: PaperTable) -> float:
-    """Return the share of reads of tables in the paper, however they are made."""
+    """Return the paper's share of all kinds of table reads."""
     names = ("Direct Path Read", "DB File Sequential Read", "DB File Parallel Read",
              "DB File Scattered Read")  # fmt: skip
     present = {row[0] for row in table.rows}
@@ -341,7 +341,7 @@ def _paper_reads(table: PaperTable) -> float:
 
 
 def _reads_percent(report: AwrReport | None) -> float | None:
-    """Return the share of reads of data files in ours."""
+    """Return our share of reads of data files."""
     table = parts.table_of(report, "top-events")
     if table is None:
         return None
@@ -387,7 +387,7 @@ def _classes(sides: Sides, table_id: str, approach: str) -> Exhibit:
 
 
 def _says(sides: Sides) -> list[str]:
-    """Return what came out, in words."""
+    """Return the results in words."""
     pair = sides.whole()
     if pair is None:
         return []

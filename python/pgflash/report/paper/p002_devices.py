@@ -13,7 +13,7 @@ from pgflash.report.paper.p002_sides import ALL, PAPER, RATIO_IS_SET, Sides
 
 
 def over_time(sides: Sides, figure: str, approach: str) -> Exhibit:
-    """Return what the device of one side did while the queries ran."""
+    """Return what one side's device did while the queries ran."""
     middle = sides.middles.get(approach)
     role = "array" if approach == BASELINE else "flash"
     seconds = [one for one in middle.disk_seconds if one.role == role] if middle else []
@@ -68,7 +68,7 @@ def over_time(sides: Sides, figure: str, approach: str) -> Exhibit:
 
 
 def _device_means(sides: Sides, approach: str) -> dict[str, tuple[float, float]]:
-    """Return mean and most of throughput (MB/s) and of a request's latency (ms)."""
+    """Return mean and maximum of throughput (MB/s) and of a request's latency (ms)."""
     middle = sides.middles.get(approach)
     role = "array" if approach == BASELINE else "flash"
     seconds = [one for one in middle.disk_seconds if one.role == role] if middle else []

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Paper 002 and a run: which approach stands for what.
+"""Paper 002 and a run: which approach corresponds to what.
 
-A run has pairs of approaches, one with everything on the array and one with everything on
-flash; a pair is of one set of queries, one degree of parallelism and one scale factor, which
-approaches change for themselves.  The pair that changes none is the main one: BASELINE and
-ALL.
+A run has pairs of approaches, one with everything on the array and one with everything on flash.  A
+pair has one set of queries, one degree of parallelism and one scale factor, each of which its
+approaches may change.  The pair that changes none is the main one: BASELINE and ALL.
 """
 
 import dataclasses
@@ -38,7 +37,7 @@ PAPER_CLASSES = {BASELINE: PAPER.table("table-3"), ALL: PAPER.table("table-5")}
 class Pair:
     """The same queries on the array and on flash."""
 
-    #: As the parameter has them.
+    #: In the form of the parameter.
     queries: str
     degree: int
     scale_factor: float
@@ -64,20 +63,20 @@ def seconds_of(attempt: Attempt, names: Collection[str]) -> float:
 
 
 def common_queries(attempts: Iterable[Attempt]) -> list[str]:
-    """Return the queries that all of these ran, in the order of their numbers."""
+    """Return the queries that all of these attempts ran, in the order of their numbers."""
     sets = [{step.name for step in one.steps} for one in attempts]
     return sorted(set.intersection(*sets), key=number_of) if sets else []
 
 
 def number_of(name: str) -> tuple[bool, int, str]:
-    """Return the order of names: Q1 to Q22, then the refresh functions, each by stream."""
+    """Return a sort key: Q1 to Q22, then the refresh functions, each by stream."""
     first, _, _stream = name.partition(" ")
     digits = "".join(letter for letter in first if letter.isdigit())
     return name.startswith("RF"), int(digits or 0), name
 
 
 class Sides:
-    """What a run has of each approach."""
+    """The figures of each approach in a run."""
 
     def __init__(self, run: Run, reports: Mapping[str, AwrReport]) -> None:
         self.run = run
@@ -86,11 +85,11 @@ class Sides:
         self.pairs = self._find_pairs()
 
     def missing(self, *approaches: str, reported: bool = True) -> str:
-        """Say why what is about these approaches cannot be shown; "" if it can."""
+        """Say why an exhibit about these approaches cannot be shown; "" if it can."""
         return parts.why_missing(self.run, self.reports if reported else approaches, *approaches)
 
     def parameter(self, approach: Approach, name: str) -> str:
-        """Return a parameter of the workload, as the approach has it."""
+        """Return a parameter of the workload with the approach's change."""
         return approach.changes.get(name) or self.run.parameters.get(name) or "0"
 
     def pair(self) -> Pair | None:
@@ -101,7 +100,7 @@ class Sides:
         )
 
     def series(self, varied: str) -> list[Pair]:
-        """Return the pairs that differ from the main one in this alone, it included."""
+        """Return the pairs that differ from the main one only in this, including the main one."""
         main = self.pair()
         if main is None:
             return []
@@ -114,7 +113,7 @@ class Sides:
         return sorted(found, key=lambda one: float(getattr(one, varied)))
 
     def whole(self) -> Pair | None:
-        """Return the main pair with the queries of pairs that differ from it in these alone."""
+        """Return the main pair, with the queries of pairs that differ from it only in these."""
         whole = self.pair()
         for one in self.pairs:
             if whole is not None and (one.degree, one.scale_factor) == (
@@ -153,7 +152,7 @@ class Sides:
 
 
 def _with_steps_of(attempt: Attempt, other: Attempt) -> Attempt:
-    """Return an attempt with the steps of another that it has not itself, and their facts."""
+    """Return an attempt with additional steps of another, and their facts."""
     mine = {step.name for step in attempt.steps}
     steps = [step for step in other.steps if step.name not in mine]
     theirs = tuple(f"{step.name}." for step in steps)

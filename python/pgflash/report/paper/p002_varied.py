@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Paper 002, figures 7 and 8, and temporary files: what changes when one thing is varied."""
+"""Paper 002, figures 7 and 8, and temporary files: the effect of varying one thing."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ _TEMP_EVENTS = ("Direct Path Read Temp", "Direct Path Write Temp")
 
 
 def pairs_exhibit(sides: Sides, figure: str, varied: str, title: str) -> Exhibit:
-    """Return the pairs that differ in one parameter alone, side by side."""
+    """Return the pairs that differ in only one parameter, side by side."""
     pairs = sides.series(varied)
     missing = sides.missing(BASELINE, ALL, reported=False)
     if not missing and len(pairs) < 2:
@@ -104,7 +104,7 @@ def _faster_everywhere(
 
 
 def _scales(pairs: Sequence[Pair], names: Sequence[str]) -> Check:
-    """Check that more processes make flash faster, as the paper's figure shows up to 20."""
+    """Check that flash gains from more processes, as the paper's figure shows up to 20."""
     first, best = pairs[0], min(pairs, key=lambda one: one.flash_s(names))
     figures = f"{first.flash_s(names):.0f} s at {first.degree}, {best.flash_s(names):.0f} s at"
     return checks.is_true(
@@ -117,7 +117,7 @@ def _scales(pairs: Sequence[Pair], names: Sequence[str]) -> Check:
 
 
 def temporary(sides: Sides) -> Exhibit:
-    """Return what moving the temporary files alone brings; the paper only has their share."""
+    """Return the gain of moving only the temporary files; the paper gives only their share."""
     missing = sides.missing(BASELINE, TEMP, reported=False)
     found = [sides.middles[name] for name in (BASELINE, TEMP, ALL) if name in sides.middles]
     names = common_queries(found)
@@ -177,13 +177,13 @@ def _titles(sides: Sides) -> dict[str, str]:
 
 
 def _fact(attempt: Attempt, names: Sequence[str], fact: str) -> float | None:
-    """Return a figure summed up over these queries; None if one has none."""
+    """Return the sum of a figure over these queries; None if one of them lacks it."""
     found = [attempt.facts.get(f"{name}.{fact}") for name in names]
     return None if None in found or not found else sum(one or 0.0 for one in found)
 
 
 def _temp_share(attempt: Attempt, names: Sequence[str]) -> float | None:
-    """Return the part of work and wait that was waiting for temporary files."""
+    """Return the part of work and wait spent waiting for temporary files."""
     work, wait, reads, writes = (
         _fact(attempt, names, fact) for fact in ("work_s", "wait_s", "temp_read_s", "temp_write_s")
     )

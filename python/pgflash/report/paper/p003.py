@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Paper 003: which part of the write path to move to flash first, and what reads gain.
 
-Five loads in the paper's own order, and two kinds of scans.  What is measured where:
+There are five loads, in the paper's own order, and two kinds of scans.  The figures are measured in
+different places:
 
 - a database's throughput is what PostgreSQL's processes read and wrote of data files and
   WAL, second by second in the server's own report; the archiver's copies are not in it;
@@ -31,11 +32,11 @@ SAN, REDO, RECOVERY, BOTH, HOT = (
     "redo-and-recovery",
     "hot-tables-too",
 )
-#: Ours by the paper's columns.
+#: Our approaches by the paper's columns.
 WRITES = {"Test 1": SAN, "Test 3": REDO, "Test 2": RECOVERY, "Test 4": BOTH, "Test 5": HOT}
 READS = {"Test 1": "reads-on-san", "Test 2": "reads-on-flash"}
 
-#: How the tests are called in sentences.
+#: The names of the tests in sentences.
 _SHORT = {
     SAN: "all on the SAN",
     REDO: "redo on flash",
@@ -58,31 +59,31 @@ _WHY_WAIT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one test came to; None where it was not looked at."""
+    """The result of one test; None if nobody looked."""
 
     started_at: str
     duration_s: float
-    #: Bytes and calls a second of data files (and WAL, of the bytes), by the server.
+    #: Bytes and calls a second of data files (for bytes, also of WAL), counted by the server.
     bytes_peak: float | None = None
     bytes_mean: float | None = None
     calls_peak: float | None = None
     calls_mean: float | None = None
-    #: Requests a second that the devices saw.
+    #: Requests a second, counted by the devices.
     server_calls_peak: float | None = None
     server_calls_mean: float | None = None
-    #: The same as bytes.
+    #: The same in bytes.
     server_bytes_peak: float | None = None
     server_bytes_mean: float | None = None
-    #: Shares of the machine's processors: the peak of all programs, the mean of the server and
+    #: Shares of the machine's processors: the peak of all programs, and the mean of the server and
     #: its load.
     cpu_peak: float | None = None
     cpu_mean: float | None = None
     iowait_peak: float | None = None
     iowait_mean: float | None = None
-    #: Tells whether waiting was computed from sessions.
+    #: Whether waiting was computed from sessions.
     iowait_modelled: bool = False
     generator: float | None = None
-    #: Share of the clients' time in which they waited for the archiver.
+    #: Share of the clients' time spent waiting for the archiver.
     archiver_wait: float | None = None
     response_ms: float | None = None
     mean_response_ms: float = 0.0
@@ -108,7 +109,7 @@ def build(run: Run, reports: Mapping[str, AwrReport]) -> PaperPage:
     return parts.page_of(PAPER, run, says=_says(tests), exhibits=exhibits)
 
 
-# ---- what a test came to
+# ---- the result of a test
 
 
 def outcome_of(attempt: Attempt, report: AwrReport | None) -> Outcome:
@@ -179,10 +180,10 @@ def _by_devices(attempt: Attempt) -> tuple[list[float], list[float]]:
 
 
 def _waiting(attempt: Attempt) -> list[float]:
-    """Return the share of the processors that was idle because somebody waited for I/O.
+    """Return the share of the processors that was idle because a process waited for I/O.
 
-    The kernel counts it itself, but for emulated devices, where waiting is a plain sleep.
-    Then each session that waits keeps at most one processor waiting, and no more than are
+    The kernel counts this itself, except for emulated devices, where a wait is a plain sleep.  For
+    these, each waiting session is taken to keep one processor waiting at most, and no more than are
     idle.
     """
     if not any(one.blocked_from == "sessions" for one in attempt.host_seconds):
@@ -239,7 +240,7 @@ def _writes(run: Run, tests: Mapping[str, Outcome]) -> Exhibit:
 
 
 def _directions(paper: PaperTable, tests: Mapping[str, Outcome]) -> tuple[Check | None, ...]:
-    """Compare how the first and the last test differ."""
+    """Compare the difference between the first and the last test."""
     columns, sides = ("Test 1", "Test 5"), (tests.get(SAN), tests.get(HOT))
     base_ms = sides[0].mean_response_ms if sides[0] else 0.0
     compared: tuple[tuple[str, str, _Value, str], ...] = (
@@ -273,7 +274,7 @@ def _direction(
 
 
 def _write_charts(paper: PaperTable, tests: Mapping[str, Outcome]) -> tuple[Chart, ...]:
-    """Return durations, each side's as shares of its own first test."""
+    """Return charts of durations, as shares of each side's own first test."""
     first_s = tests[SAN].duration_s if SAN in tests else 0.0
     whole = _minutes(paper, "Test 1")
     return (
@@ -332,7 +333,7 @@ def _ratio(of: _Value, before: Outcome, after: Outcome) -> float | None:
     return second / first if first and second else None
 
 
-#: Row of the paper, and the ratio that it is, in percent.
+#: A row of the paper, and the ratio that it states in percent.
 _WRITES_IMPROVED: dict[str, Callable[[Outcome, Outcome], float | None]] = {
     "elapsed run time": lambda a, b: a.duration_s / b.duration_s if b.duration_s else None,
     "DB I/O": lambda a, b: _ratio(lambda t: t.bytes_mean, a, b),
@@ -455,7 +456,7 @@ def _matrix(
     rows: Mapping[str, _Cell],
     table_id: str,
 ) -> ReportTable | None:
-    """Return our figures in the paper's rows and order."""
+    """Return our figures in the rows and order of the paper."""
     measured = {test: tests[name] for test, name in columns.items() if name in tests}
     if not measured:
         return None
@@ -479,7 +480,7 @@ def _matrix(
 
 
 def _says(tests: Mapping[str, Outcome]) -> list[str]:
-    """Return what came out."""
+    """Return the results in words."""
     said = []
     if SAN in tests and HOT in tests:
         first, last = tests[SAN].duration_s, tests[HOT].duration_s

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: PostgreSQL
 """Paper 004: where flash helps, and where it makes no difference.
 
-Two identical tables, one on each device, under one kind of access at a time.  The gain of a
-kind is how many times shorter one operation of it is on flash; both sides' clients ran at
-the same time, each waiting for its own device only.
+There are two identical tables, one on each device, under one kind of access at a time.  The gain of
+a kind is the factor by which one operation is shorter on flash; both sides' clients ran at the same
+time, each waiting only for its own device.
 """
 
 import statistics
@@ -20,7 +20,7 @@ PAPER = read_paper("004")
 
 READ, WRITE, REDO = "random-read", "random-write", "redo-on-flash"
 SCAN, FILL = "sequential-read", "sequential-write"
-#: The kinds of access, and what the lab calls them in sentences.
+#: The kinds of access, and their names in sentences.
 KINDS = {
     READ: "random reads",
     WRITE: "random writes",
@@ -82,7 +82,7 @@ def gains_of(run: Run, reports: Mapping[str, AwrReport]) -> dict[str, tuple[floa
 
 
 def redo_write_ms(report: AwrReport | None) -> float | None:
-    """Return the mean time in which the log is written and synced."""
+    """Return the mean time of writing and syncing the log."""
     table = parts.table_of(report, "wal")
     syncs = parts.number_of(table, "WAL syncs", "total")
     times = [parts.number_of(table, f"WAL {what} time", "total") for what in ("write", "sync")]
@@ -92,10 +92,10 @@ def redo_write_ms(report: AwrReport | None) -> float | None:
 
 
 def _gains(run: Run, gains: Mapping[str, tuple[float, float]]) -> Exhibit:
-    """Return what each kind of access gains, beside what the paper's tables come to."""
+    """Return the gain of each kind of access, beside that in the paper's tables."""
     paper = _paper_gains()
     ours = {kind: array / flash for kind, (array, flash) in gains.items() if flash > 0}
-    # Where the log lies is no kind of access to a table.
+    # The log's device is not a kind of access to a table.
     of_tables = {kind: gain for kind, gain in ours.items() if kind not in (_LOG, KINDS[REDO])}
     return Exhibit(
         id="gains",
@@ -132,7 +132,7 @@ def _gains(run: Run, gains: Mapping[str, tuple[float, float]]) -> Exhibit:
 def _gain_checks(
     paper: Mapping[str, float], ours: Mapping[str, float], of_tables: Mapping[str, float]
 ) -> tuple[Check, ...]:
-    """Compare what gains most and what least."""
+    """Compare the largest and the smallest gain."""
     if not {KINDS[name] for name in (READ, SCAN, FILL)} <= set(of_tables):
         return ()
     most, least = KINDS[READ], min(of_tables, key=lambda kind: of_tables[kind])
@@ -162,7 +162,7 @@ def _gain_checks(
 
 
 def _gains_chart(paper: Mapping[str, float], ours: Mapping[str, float]) -> Chart:
-    """Return the gains as bars; the range is wide, and each bar has its number."""
+    """Return the gains as bars with numbers, since the range is wide."""
     labels = list(dict.fromkeys([*paper, *ours]))
     return Chart(
         form=ChartForm.BARS,
@@ -179,7 +179,7 @@ def _gains_chart(paper: Mapping[str, float], ours: Mapping[str, float]) -> Chart
 
 
 def _paper_gains() -> dict[str, float]:
-    """Return the gains that the paper's tables come to."""
+    """Return the gains that follow from the paper's tables."""
     found: dict[str, float] = {}
     times = PAPER.table("random-reads").numbers("Av Rd(ms)")
     found[KINDS[READ]] = times["TSP_HDD"] / times["TSP_SSD"]
@@ -236,7 +236,7 @@ def _tablespaces(
 
 
 def _scans(run: Run, reports: Mapping[str, AwrReport]) -> Exhibit:
-    """Return table 8-3: what scans read, and how fast."""
+    """Return table 8-3: the amount and speed of scans."""
     paper = PAPER.table("table-8-3")
     rates = paper.numbers("Data Per Second, MB")
     rows = [
@@ -406,7 +406,7 @@ def _summed(table: ReportTable | None, rate: str) -> Cell:
 
 
 def _devices(run: Run) -> Exhibit:
-    """Return table 8-2: what was measured on."""
+    """Return table 8-2: the devices that were measured."""
     paper = PAPER.table("table-8-2")
     by_role = {device.role: device for device in run.devices}
     disk = by_role.get("array")
@@ -464,7 +464,7 @@ def _cells() -> Exhibit:
 
 
 def _facts(device: Device) -> Sequence[Cell]:
-    """Return a device's row; a real one says less of itself."""
+    """Return a device's row; a real one has fewer facts."""
     positions = [_fact(device, f"read_position_{end}_ns", 1e6) for end in ("min", "max")]
     rotation = _fact(device, "rotation_max_ns", 1e6)
     read_ms = None
@@ -496,7 +496,7 @@ def _fact(device: Device, name: str, divisor: float = 1.0) -> float | None:
 
 
 def _says(gains: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Return what came out."""
+    """Return the results in words."""
     ratios = {kind: array / flash for kind, (array, flash) in gains.items() if flash > 0}
     if not ratios:
         return []

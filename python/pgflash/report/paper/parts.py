@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the builders of papers' pages share: tables in the papers' form, charts of a run.
 
-A table of ours is cut out of the report on an approach's middle attempt, so that it has
-the report's sources and the report's numbers.
+Our tables are cut out of the report on an approach's middle attempt, so that they have the report's
+sources and the report's numbers.
 """
 
 from collections.abc import Collection, Sequence
@@ -40,7 +40,7 @@ _SUMS = (RowMark.TOTAL, RowMark.RESIDUAL)
 def page_of(
     paper: Paper, run: Run, *, says: Sequence[str], exhibits: Sequence[Exhibit]
 ) -> PaperPage:
-    """Return a paper's page: what came out, how many exhibits agree, what was measured there."""
+    """Return a paper's page: the results, how many exhibits agree, what the paper measured."""
     return PaperPage(
         paper=paper.id,
         title=paper.title,
@@ -75,7 +75,7 @@ def exhibit_of(
 ) -> Exhibit:
     """Return the exhibit of a table or figure of the paper's data.
 
-    A paper's chart has no table there; paper_table is then one made of its other tables.
+    A chart of the paper has no table there; PAPER_TABLE is then derived from its other tables.
     """
     data = paper.table(table_id)
     return Exhibit(
@@ -101,7 +101,7 @@ def figures_table(
     source: Source | None = Source.EXACT,
     note: str = "",
 ) -> ReportTable:
-    """Return a small table of ours: columns (name, title, unit), the first of words."""
+    """Return a small table of ours: columns (name, title, unit), the first one for words."""
     return ReportTable(
         id=table_id,
         title=title,
@@ -121,12 +121,12 @@ def figures_table(
 
 
 def middle_attempts(run: Run) -> dict[str, Attempt]:
-    """Return each approach's middle attempt, whose report is the one that is shown."""
+    """Return each approach's middle attempt, whose report is shown."""
     return {summary.approach.name: summary.middle for summary in summarize(run)}
 
 
 def paper_class_share(table: PaperTable, wait_class: str, *, column: str = "% DB time") -> float:
-    """Return what a class's events come to of DB time in a paper's table, in percent."""
+    """Return a class's total share of DB time in a paper's table, in percent."""
     names = [title.casefold() for title in table.columns]
     share, last = names.index(column.casefold()), len(names) - 1
     return sum(printed_number(row[share]) or 0 for row in table.rows if row[last] == wait_class)
@@ -171,7 +171,7 @@ def table_of(report: AwrReport | None, table_id: str) -> ReportTable | None:
 
 
 def cut(table: ReportTable, *, columns: Sequence[str] = (), rows: int | None = None) -> ReportTable:
-    """Return some columns (all of none are named) and the first rows of a table, without sums."""
+    """Return some columns (by default all) and the first rows of a table, without sums."""
     names = [column.name for column in table.columns]
     places = [names.index(name) for name in columns if name in names] or range(len(names))
     kept = [row for row in table.rows if row.mark not in _SUMS]
@@ -203,7 +203,7 @@ def cell_of(table: ReportTable | None, row: str, column: str) -> Cell:
 
 
 def number_of(table: ReportTable | None, row: str, column: str) -> float | None:
-    """Return that cell's number."""
+    """Return the number in that cell."""
     value = plain(cell_of(table, row, column))
     return float(value) if isinstance(value, int | float) else None
 

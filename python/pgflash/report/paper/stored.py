@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A paper's page as JSON, for programs: verdicts with the checks that they follow from, tables.
+"""A paper's page as JSON, for programs: verdicts with the underlying checks, and tables.
 
-Keys are added, never renamed.  Tables are as in a report (docs/reference/report.md); charts
-are left out, since their numbers stand in the tables.
+Keys are added, never renamed.  Tables are as in a report (docs/reference/report.md); charts are
+left out, since their numbers are in the tables.
 """
 
 import dataclasses
@@ -58,6 +58,6 @@ def _table(table: ReportTable | None) -> Any:  # noqa: ANN401 - JSON
 
 
 def _cell(cell: Cell) -> Cell:
-    """Return the cell, or None for what is no number: JSON knows no infinity."""
+    """Return the cell, or None for a number that is not finite: JSON has no infinity."""
     value = plain(cell)
     return None if isinstance(value, float) and not math.isfinite(value) else cell

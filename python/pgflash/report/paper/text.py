@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """A paper's page as plain text, never wider than a report's: for terminals and mail.
 
-A run's titles may have been written by anybody, so control characters become visible.
+Anybody may have written a run's titles, so control characters are made visible.
 """
 
 from collections.abc import Iterator
