@@ -166,11 +166,11 @@ def resize(cached: CachedServer, size: str) -> None:
 
 # ---- by a race
 #
-# Within one server a backend finds a block that is being written in shared_buffers and
-# does not read its file.  pg_prewarm's mode `read` does: it reads past shared_buffers.
-# So some sessions read single blocks at random while another updates and writes the same
-# blocks, and the fault library sleeps after each read has got its bytes and before each
-# write puts its own: wide moments in which a read has old bytes in its hands.
+# Within one server, a backend finds a block that is being written in shared_buffers and does
+# not read its file.  pg_prewarm's mode `read` does: it bypasses shared_buffers.  So some
+# sessions read single blocks at random while another updates and writes the same blocks.  The
+# fault library sleeps after each read has fetched its bytes and before each write stores its
+# own: this widens the moments in which a read holds old bytes.
 
 BLOCKS = 8
 READERS = 3

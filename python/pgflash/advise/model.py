@@ -3,7 +3,7 @@
 
 N sessions are at work (as many as the report shows on average) and think for Z between two
 transactions (0, unless the number of users is known).  A transaction needs the processors, a number
-of reads and a sync of the WAL, and waits for other sessions; the report has the time of each.  The
+of reads and a sync of the WAL, and has other waits; the report has the time of each.  The
 throughput X solves
 
     X (Z + R(X)) = N
@@ -11,19 +11,20 @@ throughput X solves
 where R(X), the response time, is the sum of these, with t = transactions:
 
     processors   D = CPU time / t on c servers:  D + q D/c u / (1 - u), u = X B/c (N-1)/N
-                 B: with the processor time that is spent within file calls, whose wait has it
+                 B: includes processor time within file calls, which is part of their wait
     array read   service s on k spindles in groups of m copies:  s + v s/m u / (1-u)
-                 u: how busy a read finds its spindles: with the reads of the others (N-1)/N,
-                 other processes' reads, syncs of the WAL, and written blocks (no more than
-                 their share where a controller's memory takes them first)
+                 u: how busy a read finds its spindles: with the other sessions' reads
+                 (N-1)/N, other processes' reads, syncs of the WAL, and written blocks (no
+                 more than their share if a controller's memory takes them first)
     commit       one sync at a time, for all who wait:  a S (1 + b/2), b = 1 - exp(-X S)
-                 S: sync of the device, on the array with f times a read's wait for spindles
+                 S: sync of the device; on the array, plus f times a read's wait for spindles
     flash        s + s u^(sqrt(2k+2)-1) / (k (1-u)); a cache serves its hit ratio of the reads
-                 s: without the positioning of the part that follows a stream on the array
-    locks        in proportion to R, since who holds them waits as well
-    pipe         of an array with a bandwidth limit: what its queue explains of reads and syncs,
-                 no more, and waits for writing go with u / (1 - u), u: how full it is
-    the rest     as it is
+                 s: without positioning for the reads that follow a stream on the array
+    locks        in proportion to R, since their holders wait as well
+    pipe         of an array with a bandwidth limit: the part of reads and syncs that its queue
+                 explains, and no more; waits for writing are proportional to u / (1 - u),
+                 u: how full it is
+    the rest     unchanged
 
 v, a, f and q are chosen so that the model of the present yields the report's own latencies; if only
 the class of a device is known, so is k.  X is limited by the writes that spindles can do in the

@@ -11,8 +11,8 @@ uses no clock.  The modules in their order:
     sections        subtract and add up
     period          intervals between snapshots; refuses restarts
     figures         the same figures from PostgreSQL 15 to 18
-    samples         samples turned into seconds
-    dbtime, parts, cpu     what DB time is made of, and where each part comes from
+    samples         samples converted to seconds
+    dbtime, parts, cpu     the parts of DB time, and the source of each
     events, load, io, cache, segments, sql, host, timeline, changes       the tables
     rules*, findings                                                       the sentences
     awr, compare    everything together; two of it side by side

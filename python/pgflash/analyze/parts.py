@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PostgreSQL
 """Where the parts of DB time come from on PostgreSQL: for each the best source available.
 
-    DB time       pg_stat_database.active_time, plus what running statements had used up at
-                  the end less at the beginning; parallel workers, which it leaves out, from
-                  samples.  Samples alone where track_activities is off.
+    DB time       pg_stat_database.active_time, plus the time that running statements had used
+                  at the end, less the same at the beginning; parallel workers, which it omits,
+                  from samples.  Samples alone if track_activities is off.
     I/O           pgflash_io: every call timed.  Without it pg_stat_io, or in 15
                   pg_stat_database, if track_io_timing is on.  Otherwise samples.
     DB CPU        processor time of client backends, from /proc.  Otherwise samples.
-    all else      samples.
+    the rest      samples.
 
 Nothing is counted twice.  A sampled I/O event is dropped if its calls are timed.  A read from the
 page cache is processor time: if DB CPU was measured, the read is shown apart (cpu.py explains the

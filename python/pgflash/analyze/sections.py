@@ -7,7 +7,7 @@ later section means.  Any other number is a count; anything else (names, modes) 
 later section.
 
     subtract(before, after)     what was counted between two snapshots
-    add(deltas)                 what was counted in several periods that follow one another
+    add(deltas)                 what was counted in several consecutive periods
 
 What is always true: no difference is negative; a new row began at zero; the counts of A..B and of
 B..C add up to those of A..C, since A..C is computed in just that way.  A row that is gone (a

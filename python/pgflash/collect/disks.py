@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: PostgreSQL
 """Follow a mount down to the disks below it, through /sys.
 
-A file system lies on a block device, that on a partition, a volume, a mapping, an array or
+A file system is on a block device, and that is on a partition, a volume, a mapping, an array or
 a file; each is followed to the disks at the bottom, which have a scheduler and a queue.
     partition   its folder is inside the disk's, and has a beginning
-    dm, md      `slaves` names what they are made of: LVM, multipath, encryption, RAID
-    loop        a file, which is on a mount again
+    dm, md      `slaves` names their components: LVM, multipath, encryption, RAID
+    loop        a file, which is in turn on a mount
     btrfs       has no device number of its own; /sys/fs/btrfs names its devices
-    nvme        with multipath is one disk for all of its paths already
-Where it ends in the dark (a container's overlay, ZFS, network, a hypervisor's disk), the
-reason stands in `unknown`.
+    nvme        with multipath is already one disk for all of its paths
+If the disks cannot be found (a container's overlay, ZFS, network, a hypervisor's disk), `unknown`
+has the reason.
 
 The kernel knows a disk's medium (`rotational`) if the drive answers for itself.  A hypervisor's
 disk reports what its host was told to report.

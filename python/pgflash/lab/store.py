@@ -2,15 +2,15 @@
 """Where runs and snapshots are kept.
 
     out/runs/<id>/run.json       the run, rewritten after every attempt
-    out/runs/<id>/result.json    what it came to, for programs
+    out/runs/<id>/result.json    its results, for programs
     out/runs/<id>/report.html    the same for people
-    out/runs/<id>/paper.html     the tables and figures of the paper that it follows, beside ours
+    out/runs/<id>/paper.html     the tables and figures of the paper that it follows, with ours
     out/runs/<id>/paper.json     the same for programs
     out/runs/<id>/waits-*.jsonl.gz   every look of the wait sampler
     out/runs/<id>/awr-*.json     what the server itself counted in each attempt
     out/runs/<id>/awr-<approach>.html, compare-<approach>.html   the same for people
     out/runs/<id>/progress.json  what a run is doing, while it is made (journal.py)
-    out/series/<id>.json         what a run of all scenarios was ordered as
+    out/series/<id>.json         the orders of a run of all scenarios
     out/cache/<key>/             a loaded database, for the next run
 
 Every file is complete or absent: it is written under another name and renamed.

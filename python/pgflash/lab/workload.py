@@ -6,12 +6,12 @@ the lab does everything else.  An attempt consists of these steps:
 
     restore the loaded database (made once by load(), found again by key())
     start the server with settings(), delays off; make a tablespace on each other device
-    move what the approach says is elsewhere, set cache policies, fill the flash cache
-    prepare()       a warm-up, or what else has to be in place first
+    move the objects that the approach places elsewhere, set cache policies, fill the flash cache
+    prepare()       a warm-up, or any other preparation
     delays on, samplers and the server's own snapshots begin
     measure()       which tells its observer when its load has ended
     delays off
-    check()         of what is in the database now
+    check()         of the database's present contents
     stop
 
 The database is named DATABASE, and everything of a workload is in the schema of its name.  A

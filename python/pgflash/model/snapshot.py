@@ -7,7 +7,7 @@ its kind says how two of them may be combined:
     counter  cumulative: the difference of two snapshots is what happened between them,
              unless the counters began anew (restart, reset), which a smaller value shows
     gauge    as of the moment of the snapshot
-    delta    what happened since the snapshot before: over a period they are summed up
+    delta    what happened since the previous snapshot: over a period they are summed up
 
 The columns of a section depend on the server's version and on whether it has the extension.  A
 section that could not be read is absent, and listed in the section `missing` with the reason.

@@ -2,7 +2,7 @@
 """Move archived WAL to another folder without a gap in the chain.
 
 copy what is there  ->  change archive_command  ->  wait until a segment that was finished
-afterwards is in the new folder  ->  copy what still came into the old one  ->  compare
+afterwards is in the new folder  ->  copy what the old one has received meanwhile  ->  compare
 
 The archiver is one process that takes one segment after the other, so once a later segment is in
 the new folder, no earlier one is still on its way to the old one.  Nothing is ever removed from the

@@ -258,7 +258,7 @@ class Shield:
     """Holds Ctrl-C back while a server is down, so that it is up again before we end."""
 
     def __init__(self, listener: Listener) -> None:
-        """Prepare to tell the listener that an interrupt was received."""
+        """Take the listener that is told when an interrupt was received."""
         self._listener = listener
         self._asked = False
         self._before: dict[int, object] = {}

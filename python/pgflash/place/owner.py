@@ -12,7 +12,7 @@ we die: the kernel guarantees that (PR_SET_PDEATHSIG).  A lock is released only 
 has ended, so a process that continues after a kill never meets a child at work.  If only the child
 is killed, that is an error like a full disk: its work is continued later.
 
-Root itself does one thing, in make_folder(): it creates and gives away the folder that the
+What root does itself, in make_folder(): it creates and gives away the folder that the
 administrator named, if nobody but root can change what that name leads to.
 """
 

@@ -4,12 +4,12 @@
 There are five loads, in the paper's own order, and two kinds of scans.  The figures are measured in
 different places:
 
-- a database's throughput is what PostgreSQL's processes read and wrote of data files and
-  WAL, second by second in the server's own report; the archiver's copies are not in it;
-- a server's IOPS are what the devices saw, the copies included, and so is the throughput of
-  scans: a session reports its reads when its statement ends, all at once;
-- response time is that of a batch at 40 % of the load, as a share of what a batch takes
-  with everything on the SAN.
+- a database's throughput is what PostgreSQL's processes read and wrote in data files and
+  WAL, second by second in the server's own report, without the archiver's copies;
+- a server's IOPS are counted by the devices, including the copies, and so is the throughput of
+  scans: a session reports its reads only when its statement ends, all at once;
+- response time is that of a batch at 40 % of the load, as a share of a batch's time with
+  everything on the SAN.
 """
 
 from collections.abc import Callable, Mapping, Sequence
