@@ -37,7 +37,7 @@ endif
 MAJOR = $(or $(PG),18)
 pg_config = $(or $(PG_CONFIG),$(shell '$(BIN)/python' tools/pg.py $(MAJOR)))
 
-.PHONY: help demo example-report images test build rooms extension install check fmt fuzz soak bench bench-policy \
+.PHONY: help demo example-report images test build rooms extension install check generate fmt fuzz soak bench bench-policy \
 	fault-matrix hostile postgres-check extensions-check clean hooks lock venv venv-dev predictions
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo 'make build           core, emulator, extension and the pgflash command'
 	@echo 'make install         the extension into your own server (PG_CONFIG=/usr/bin/pg_config)'
 	@echo 'make check           formats, lint, types, import rules, house rules, quick tests (under 3 minutes)'
+	@echo 'make generate        the files that follow from definitions/, anew'
 	@echo 'make fmt             clang-format and ruff format'
 	@echo 'make fuzz            random operations against a model (TIME=60 seconds, SEED=n repeats)'
 	@echo 'make soak            long crash and fuzz rounds'
@@ -119,6 +120,9 @@ test: venv-dev rooms
 
 check: venv-dev rooms
 	$(Q)PATH='$(BIN)':"$$PATH" tools/scratch.sh tools/check.sh
+
+generate: venv
+	$(Q)'$(BIN)/python' tools/generate.py
 
 fmt: venv-dev
 	$(Q)files='$(C_CODE)'; test -z "$$files" || '$(BIN)/clang-format' -i $$files
