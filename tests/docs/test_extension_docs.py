@@ -11,7 +11,6 @@ from support.script import RELEASED, SOURCES, SQL_VERSION
 
 SQL = (REPOSITORY / "extension/sql/views.sql").read_text()
 VIEWS = (REPOSITORY / "docs/reference/views.md").read_text()
-SETTINGS = (REPOSITORY / "docs/reference/settings.md").read_text()
 
 COLUMNS = [
     (view, column, text.replace("''", "'"))
@@ -65,11 +64,3 @@ def test_a_release_has_one_version() -> None:
 def test_the_sql_of_a_release_is_not_changed() -> None:
     script = "".join((SOURCES / name).read_text() for name in ("tables.sql", "views.sql"))
     assert not RELEASED.exists() or RELEASED.read_text() == script
-
-
-def test_every_setting_is_documented_with_its_default() -> None:
-    source = (REPOSITORY / "extension/src/server/settings.c").read_text()
-    names = re.findall(r'"(pgflash\.\w+)"', source)
-    assert len(names) > 3
-    for name in names:
-        assert f"\n## {name}\n" in SETTINGS

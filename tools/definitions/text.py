@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: PostgreSQL
+"""How generated C, Python and Markdown begin, and how C writes a string."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from definitions import NOTICE
+
+MARKDOWN_NOTICE = f"<!-- {NOTICE} -->\n"
+
+
+def c_string(text: str) -> str:
+    """Return a string literal of C."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def def_file(path: Path, summary: str, macros: Sequence[str], lines: Sequence[str]) -> str:
+    """Return a list that C includes with its own definitions of some of the macros."""
+    empty = "\n".join(f"#ifndef {macro}\n#define {macro}(...)\n#endif" for macro in macros)
+    undone = "\n".join(f"#undef {macro}" for macro in macros)
+    said = "\n".join(f" *\t\t{line}" for line in summary.splitlines())
+    return f"""\
+/*
+ * {path.name}
+{said}
+ *
+ * {NOTICE}
+ * Files include it with their own definitions of some of its macros.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+{empty}
+
+{chr(10).join(lines)}
+
+{undone}
+"""
+
+
+def python_head(summary: str) -> str:
+    """Return the first lines of a module."""
+    return f'# SPDX-License-Identifier: PostgreSQL\n"""{summary}\n\n{NOTICE}\n"""\n\n'
