@@ -14,11 +14,11 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from pgflash.model.waits import wait_class
 from support.cached import process_titles
 from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.sampled import Row, repeating, rows, sampler, seen_by, sleeping, working
+from support.waits import WAITS_OF_CLIENTS
 
 #: What differs between majors is tried on each of them; the sampler's own cadence and ring are not.
 every_major = pytest.mark.extension
@@ -68,31 +68,21 @@ def looks_until(server: Server, pid: int, wait_event: str) -> list[Row]:
 # ---- wait classes
 
 
-@every_major
-def test_every_wait_event_of_the_server_has_the_class_that_the_report_gives_it(
-    server: Server,
-) -> None:
+def test_a_wait_has_the_class_that_it_means_to_a_client(server: Server) -> None:
     found = rows(
         server,
-        "select b as backend_type, wait_event_type, wait_event,"
-        " pgflash_wait_class(b, wait_event_type, wait_event) as in_c"
-        " from (select wait_event_type, wait_event from pgflash_wait_events"
-        "       union all select '', '' union all select 'Buffer', 'BufferExclusive') e,"
-        " unnest(array['client backend', 'parallel worker', 'checkpointer', 'walsender',"
-        "              'autovacuum worker', 'io worker', 'some extension']) b",
+        "select pgflash_wait_class('client backend', wait_event_type, wait_event) as of_client,"
+        " pgflash_wait_class('checkpointer', wait_event_type, wait_event) as of_other"
+        " from unnest(%s::text[], %s::text[]) as e (wait_event_type, wait_event)",
+        [kind for kind, _event, _expected in WAITS_OF_CLIENTS],
+        [event for _kind, event, _expected in WAITS_OF_CLIENTS],
     )
-    assert len(found) > 7 * 200
-    different = [
-        row
-        for row in found
-        if row["in_c"]
-        != wait_class(
-            backend_type=row["backend_type"],
-            wait_type=row["wait_event_type"],
-            event=row["wait_event"],
-        )
+    assert [row["of_client"] for row in found] == [one for *_, one in WAITS_OF_CLIENTS]
+    idle = {("", ""), ("Client", "ClientRead")}
+    assert [row["of_other"] for row in found] == [
+        "Idle" if kind in {"Activity", "Timeout"} or (kind, event) in idle else "System I/O"
+        for kind, event, _expected in WAITS_OF_CLIENTS
     ]
-    assert different == []
 
 
 @every_major

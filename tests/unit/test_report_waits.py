@@ -4,48 +4,12 @@
 import pytest
 
 from pgflash.model.waits import WaitClass, wait_class
+from support.waits import WAITS_OF_CLIENTS
 
 CLIENT = "client backend"
 
 
-@pytest.mark.parametrize(
-    ("wait_type", "event", "expected"),
-    [
-        ("", "", WaitClass.CPU),
-        ("IO", "DataFileRead", WaitClass.USER_IO),
-        ("IO", "BufFileWrite", WaitClass.USER_IO),
-        ("IO", "BuffileWrite", WaitClass.USER_IO),
-        ("IO", "AioIoCompletion", WaitClass.USER_IO),
-        ("IO", "SLRURead", WaitClass.USER_IO),
-        ("IO", "SlruRead", WaitClass.USER_IO),
-        ("IPC", "BufferIO", WaitClass.USER_IO),
-        ("IPC", "BufferIo", WaitClass.USER_IO),
-        ("Extension", "FlashCacheRead", WaitClass.USER_IO),
-        ("LWLock", "FlashCacheRead", WaitClass.USER_IO),
-        ("IO", "WALSync", WaitClass.COMMIT),
-        ("IO", "WalSync", WaitClass.COMMIT),
-        ("IO", "WALWrite", WaitClass.COMMIT),
-        ("LWLock", "WALWrite", WaitClass.COMMIT),
-        ("IPC", "SyncRep", WaitClass.COMMIT),
-        ("LWLock", "WALBufMapping", WaitClass.CONFIGURATION),
-        ("IO", "WALInitWrite", WaitClass.CONFIGURATION),
-        ("IO", "DataFileWrite", WaitClass.CONFIGURATION),
-        ("Timeout", "RegisterSyncRequest", WaitClass.CONFIGURATION),
-        ("IPC", "CheckpointDone", WaitClass.CONFIGURATION),
-        ("LWLock", "BufferMapping", WaitClass.CONCURRENCY),
-        ("BufferPin", "BufferPin", WaitClass.CONCURRENCY),
-        ("Lock", "extend", WaitClass.CONCURRENCY),
-        ("Timeout", "SpinDelay", WaitClass.CONCURRENCY),
-        ("Lock", "transactionid", WaitClass.APPLICATION),
-        ("Timeout", "PgSleep", WaitClass.APPLICATION),
-        ("Client", "ClientWrite", WaitClass.NETWORK),
-        ("Client", "ClientRead", WaitClass.IDLE),
-        ("Activity", "WalWriterMain", WaitClass.IDLE),
-        ("Timeout", "VacuumDelay", WaitClass.IDLE),
-        ("IPC", "ParallelFinish", WaitClass.OTHER),
-        ("Extension", "Extension", WaitClass.OTHER),
-    ],
-)
+@pytest.mark.parametrize(("wait_type", "event", "expected"), WAITS_OF_CLIENTS)
 def test_a_clients_wait_has_its_class(wait_type: str, event: str, expected: WaitClass) -> None:
     assert wait_class(backend_type=CLIENT, wait_type=wait_type, event=event) is expected
 

@@ -11,21 +11,13 @@
 
 #include <stdbool.h>
 
+/* WAIT_CLASS_CPU and so on; definitions/wait_classes.toml says what they are. */
 typedef enum WaitClass
 {
-	WAIT_CLASS_CPU,
-	WAIT_CLASS_USER_IO,
-	WAIT_CLASS_COMMIT,
-	WAIT_CLASS_CONFIGURATION,
-	WAIT_CLASS_CONCURRENCY,
-	WAIT_CLASS_APPLICATION,
-	WAIT_CLASS_NETWORK,
-	WAIT_CLASS_OTHER,
-	WAIT_CLASS_SYSTEM_IO,
-	WAIT_CLASS_IDLE
+#define WAIT_CLASS(constant, name) constant,
+#include "sampler/wait_class.def"
+	WAIT_CLASSES
 } WaitClass;
-
-#define WAIT_CLASSES (WAIT_CLASS_IDLE + 1)
 
 /* Does a client wait whenever a process of this type waits? */
 extern bool wait_class_is_foreground(const char *backend_type);
