@@ -1,7 +1,7 @@
 -- pgflash, what holds data: made once, and kept by updates.
 -- SPDX-License-Identifier: PostgreSQL
 --
--- The Makefile makes the script of CREATE EXTENSION of this file and views.sql.  What a
+-- CREATE EXTENSION runs this file, views.sql and functions.sql.  What a
 -- version changes here, its update makes by a file from-VERSION.sql; see update.sql.
 
 \echo Use "CREATE EXTENSION pgflash" to load this file. \quit

@@ -1,11 +1,11 @@
 -- pgflash, how an update begins: it drops every view and function of the extension.
 -- SPDX-License-Identifier: PostgreSQL
 --
--- The Makefile makes the script of ALTER EXTENSION UPDATE, from each version that it knows,
--- of this file, from-VERSION.sql if there is one, and views.sql, which makes them anew.  So a
--- view that somebody had subverted is as clean afterwards as on the first day, and what a
--- version lacked need not be known here.  The tables stay, and what the type of one of them
--- rests on.
+-- For each earlier version the Makefile makes a script of ALTER EXTENSION UPDATE: this file,
+-- from-VERSION.sql if there is one, and views.sql and functions.sql, which create views and
+-- functions again.  So a view that somebody had subverted is as clean afterwards as on the
+-- first day, and this file need not know what a version lacked.  The tables stay, and so
+-- does what the type of one of them needs.
 
 \echo Use "ALTER EXTENSION pgflash UPDATE" to load this file. \quit
 

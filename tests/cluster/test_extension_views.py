@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: PostgreSQL
 """The views and functions of the extension: what they show, and to whom."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
-from support.cluster import REPOSITORY, ClusterFactory
+from support.cluster import ClusterFactory
 from support.patience import eventually
 
 #: Each with the function behind it.
@@ -98,13 +97,6 @@ def warm(server: CachedServer) -> None:
         return bool(after["used_slots"] > 500 and after["hits"] - before > 450)
 
     assert eventually(cached)
-
-
-def test_every_counter_of_core_is_a_column(cached: CachedServer) -> None:
-    text = (REPOSITORY / "core/include/fcache/counters.def").read_text()
-    names = set(re.findall(r"^FC_COUNTER\((\w+),", text, re.M))
-    assert len(names) > 20
-    assert names <= set(cached.view())
 
 
 def test_oracles_ten_stand_together_in_oracles_order(cached: CachedServer) -> None:

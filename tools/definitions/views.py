@@ -1,22 +1,36 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The views' declarations, definitions/views/*.toml: read and checked."""
+"""The declarations of views, tables and functions with columns, read and checked."""
 
 import functools
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
-from definitions import DEFINITIONS
+from definitions import DEFINITIONS, ROOT
+
+TABLES = ROOT / "extension/sql/tables.sql"
+
+#: What the name of a column in these units ends with.
+_SUFFIXES = {
+    "milliseconds": r"_ms(_per_s)?$",
+    "microseconds": r"_us$",
+    "seconds": r"(^|_)seconds$|(?<!_per)_s$",
+    "bytes": r"_?bytes(_day)?$",
+}
+#: Units of counts, which no name has to say.
+_COUNTS = {"", "blocks", "calls"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a view."""
+    """A column of a view, a table or a function."""
 
     name: str
     meaning: str
-    #: The SQL type; a counter's is bigint.
+    #: In SQL. A table's columns have theirs in tables.sql.
     type: str = "bigint"
     unit: str = ""
     #: Whether core counts it.
@@ -25,27 +39,108 @@ class Column:
     metric: bool = False
     #: Oracle's name of the statistic.
     oracle: str = ""
+    #: The expression that the view shows, of its function's columns (r).
+    sql: str = ""
+    #: Where it is, if not in both.
+    only: Literal["", "view", "function"] = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a name that does not say the unit."""
+        ends = [unit for unit, suffix in _SUFFIXES.items() if re.search(suffix, self.name)]
+        if self.unit not in {*_COUNTS, *ends} or (ends and not self.unit):
+            raise ValueError(f"the name {self.name} does not say its unit, {self.unit!r}")
+
+    @property
+    def comment(self) -> str:
+        """The meaning with all that belongs to it."""
+        text = self.meaning
+        if self.unit and self.unit not in text.lower():
+            one_clause = re.fullmatch(r"[^;:.]+\.", text)
+            text = f"{text[:-1]}, in {self.unit}." if one_clause else f"{text} In {self.unit}."
+        return f"{text} Oracle: {self.oracle}." if self.oracle else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A C function that returns rows."""
+
+    name: str
+    attributes: str
+    meaning: str
+    #: Whether it returns one row and no set.
+    one_row: bool = False
+    arguments: str = ""
+    #: The arguments with which a view calls it.
+    called_with: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A view, and the C function that returns its rows."""
+    """A view with its function, or a table, or a function alone."""
 
     name: str
+    kind: Literal["view", "table", "function"]
     meaning: str
-    function: Mapping[str, str]
     columns: tuple[Column, ...]
+    #: Those of them that are declared here.
+    own: tuple[Column, ...]
+    function: Function | None = None
+    readers: Literal["", "superuser", "pg_monitor", "everybody"] = ""
+    #: What follows the view's function in its FROM clause.
+    joined: str = ""
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns of the view."""
+        return tuple(one for one in self.columns if one.only != "function")
+
+    @property
+    def filled(self) -> tuple[Column, ...]:
+        """The columns of the function."""
+        return tuple(one for one in self.columns if one.only != "view")
 
 
-def _view(name: str, declared: Mapping[str, Any]) -> View:
-    columns = tuple(Column(name=one, **facts) for one, facts in declared["columns"].items())
-    return View(name=name, **{**declared, "columns": columns})
+def _declared(path: Path) -> dict[str, Any]:
+    declared = tomllib.loads(path.read_text())
+    columns = (Column(name=name, **facts) for name, facts in declared.pop("columns", {}).items())
+    return {**declared, "own": tuple(columns)}
+
+
+def _with_those_after(declared: Mapping[str, Any]) -> tuple[Column, ...]:
+    """Return the columns, and those of the view or group that come after them."""
+    own: tuple[Column, ...] = declared["own"]
+    if "columns_after" not in declared:
+        return own
+    (path,) = DEFINITIONS.glob(f"*/{declared['columns_after']}.toml")
+    return own + _with_those_after(_declared(path))
+
+
+def _table(name: str, declared: Mapping[str, Any]) -> View:
+    """Return a table, with its columns' types, which stand in the script that makes it."""
+    (body,) = re.findall(rf"TABLE {name} \((.*?)\n\)", TABLES.read_text(), re.DOTALL)
+    types = dict(re.findall(r"^\t(\w+) (\w+)", body, re.MULTILINE))
+    own = tuple(replace(column, type=types[column.name]) for column in declared["own"])
+    return View(name=name, kind="table", meaning=declared["meaning"], columns=own, own=own)
+
+
+def _view(path: Path) -> View:
+    declared = _declared(path)
+    if "function" not in declared:
+        return _table(path.stem, declared)
+    function = Function(**{"meaning": f"What the view {path.stem} shows.", **declared["function"]})
+    return View(
+        name=path.stem,
+        kind="function" if function.name == path.stem else "view",
+        meaning=declared.get("meaning", function.meaning),
+        columns=_with_those_after(declared),
+        own=declared["own"],
+        function=function,
+        readers=declared["readers"],
+        joined=declared.get("joined", ""),
+    )
 
 
 @functools.cache
 def views() -> Mapping[str, View]:
-    """Return all views by name."""
-    return {
-        path.stem: _view(path.stem, tomllib.loads(path.read_text()))
-        for path in sorted((DEFINITIONS / "views").glob("*.toml"))
-    }
+    """Return all by name."""
+    return {path.stem: _view(path) for path in sorted((DEFINITIONS / "views").glob("*.toml"))}
