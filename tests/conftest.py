@@ -43,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=int(os.environ.get("PG") or 18),
         help="the PostgreSQL major to test against",
     )
+    parser.addoption(
+        "--no-controls", action="store_true", help="leave out what breaks pgflash on purpose"
+    )
     parser.addoption("--pg-src", default="", help="a PostgreSQL source tree, for its own tests")
     parser.addoption("--pg-tap", default="", help="of its TAP scripts those whose name has this")
 
@@ -53,8 +56,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> Turns
     return Turns(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def _fault_of(item: pytest.Item) -> str:
+    """Return the mechanism that a test leaves out, or an empty string."""
+    return item.callspec.params.get("fault", "") if hasattr(item, "callspec") else ""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests of a worker in the order of their turns."""
+    """Leave out negative controls (--no-controls); put a worker's tests in the order of turns.
+
+    A negative control is a test whose parameter `fault` names a mechanism that is left out.
+    """
+    if config.getoption("--no-controls"):
+        controls = [item for item in items if _fault_of(item)]
+        config.hook.pytest_deselected(items=controls)
+        items[:] = [item for item in items if not _fault_of(item)]
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: turn(item.nodeid))
 

@@ -3,20 +3,21 @@
 # All tests.  `make test` calls it when environment and rooms are built.
 #
 # First the C rooms under prove, then everything Python on one PostgreSQL (18), then
-# the tests marked `extension` on 15, 16 and 17.  PG=n in the environment means: all
-# of it, on that major only.  Two tests more than there are processors run at a time
-# (JOBS=n: so many): most of them wait for servers.  A failure does not stop the rest; the
-# summary at the end says what ran, what failed and what could not run and why.  A major
-# that cannot be had is no failure.
+# the tests marked `extension` on 17, 16 and 15 at the same time, without the negative
+# controls, which 18 has run.  PG=n in the environment means: all of it, on that major
+# only.  Two tests more than there are processors run at a time (JOBS=n: so many), since
+# most of them wait for servers.  A failure does not stop the rest; the summary at the end
+# says what ran, what failed and what could not run and why.  A major that is not
+# available is no failure.
 set -u
-trap 'exit 130' INT # not the next step
+trap 'wait; exit 130' INT # not the next step, and nothing that still runs is left behind
 cd "$(dirname "$0")/.."
 
-summary=()
-failed=0
-PGFLASH_SKIPS=$(mktemp "${TMPDIR:-/tmp}/pgflash-skips.XXXXXX") # what pytest did not try, and why
-export PGFLASH_SKIPS
-trap 'rm -f "$PGFLASH_SKIPS"' EXIT
+kept=$(mktemp -d "${TMPDIR:-/tmp}/pgflash-test.XXXXXX")
+trap 'rm -rf "$kept"' EXIT
+summary=$kept/summary
+export PGFLASH_SKIPS=$kept/skips # what pytest did not try, and why
+touch "$summary" "$PGFLASH_SKIPS"
 verbosity=()
 jobs=${JOBS:-$(($(nproc) + 2))}
 [ "${V:-}" = 1 ] && verbosity=(-v)
@@ -29,10 +30,9 @@ step()
 	printf '\n==== %s\n' "$title"
 	local begin=$SECONDS
 	if "$@"; then
-		summary+=("passed  $title ($((SECONDS - begin)) s)")
+		echo "passed  $title ($((SECONDS - begin)) s)" >>"$summary"
 	else
-		summary+=("FAILED  $title ($((SECONDS - begin)) s)")
-		failed=1
+		echo "FAILED  $title ($((SECONDS - begin)) s)" >>"$summary"
 	fi
 }
 
@@ -46,7 +46,7 @@ pg_major()
 			.venv/bin/python -m pytest --pg-major="$major" --numprocesses="$jobs" \
 			--dist=loadfile "${verbosity[@]}" "$@"
 	else
-		summary+=("NOT RUN $title on PostgreSQL $major: ${reason##*$'\n'}")
+		echo "NOT RUN $title on PostgreSQL $major: ${reason##*$'\n'}" >>"$summary"
 	fi
 }
 
@@ -61,13 +61,21 @@ else
 	pg_major 18 'all Python tests' -m 'not soak and not postgres_check and not extensions_check'
 	# The others need not even be looked at.
 	mapfile -t marked < <(grep -rl --include='test_*.py' 'mark\.extension' tests | sort)
+	printf '\n==== 17, 16 and 15 side by side; each is shown when it is done\n'
+	jobs=$(((jobs + 2) / 3))
+	declare -A running
 	for major in 17 16 15; do
-		pg_major "$major" 'extension tests' "${marked[@]}" \
-			-m 'extension and not soak and not postgres_check and not extensions_check'
+		pg_major "$major" 'extension tests' "${marked[@]}" --no-controls \
+			-m 'extension and not soak and not postgres_check and not extensions_check' \
+			>"$kept/$major" 2>&1 &
+		running[$major]=$!
+	done
+	for major in 17 16 15; do
+		wait "${running[$major]}" || echo "FAILED  extension tests on PostgreSQL $major" >>"$summary"
+		cat "$kept/$major"
 	done
 fi
 
 printf '\n==== summary\n'
-printf '%s\n' "${summary[@]}"
-cat "$PGFLASH_SKIPS"
-exit $failed
+cat "$summary" "$PGFLASH_SKIPS"
+! grep -q '^FAILED' "$summary"

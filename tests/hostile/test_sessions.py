@@ -35,8 +35,6 @@ AS_IT_IS = 'set search_path = "$user", public'
 #: Databases, and where the extension is in them.
 SCHEMAS = {"app": "watching", "shop": "public"}
 
-pytestmark = pytest.mark.extension
-
 
 @pytest.fixture(scope="module")
 def server(pgflash_install: PgInstall) -> Iterator[Server]:
@@ -159,6 +157,7 @@ def test_a_superuser_who_looks_runs_nobodys_operators(
     assert not is_superuser(server)
 
 
+@pytest.mark.extension
 def test_a_search_path_of_the_databases_owner_does_not_count(
     server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -175,6 +174,7 @@ def test_a_search_path_of_the_databases_owner_does_not_count(
     assert not is_superuser(server)
 
 
+@pytest.mark.extension
 def test_a_pooler_that_forgets_the_search_path_opens_no_door(
     server: Server,
     capsys: pytest.CaptureFixture[str],
