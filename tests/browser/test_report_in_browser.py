@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pgflash.report import render_page
-from support.opened import Library
+from support.opened import CONTRASTS, Library, chart_boxes
 from support.runs import APPROACHES, whole_run
 
 pytestmark = pytest.mark.browser
@@ -34,25 +34,13 @@ def test_a_page_that_asks_and_complains_is_caught(library: Library, tmp_path: Pa
 
 
 def test_every_chart_is_drawn_inside_its_column(library: Library, report: Path) -> None:
-    page = library.read(report).page
-    boxes = page.eval_on_selector_all(
-        "figure.chart > svg",
-        """charts => charts.map(chart => {
-            const own = chart.getBoundingClientRect();
-            const column = chart.closest('section').getBoundingClientRect();
-            const marks = [...chart.querySelectorAll('.mark-rect path, .mark-line path, '
-                + '.mark-area path, .mark-rule line')].map(mark => mark.getBoundingClientRect());
-            return {width: own.width, height: own.height,
-                inside: own.left >= column.left && own.right <= column.right,
-                drawn: marks.some(mark => mark.width > 5)};
-        })""",
-    )
+    boxes = chart_boxes(library.read(report).page)
     assert len(boxes) == 7 + len(APPROACHES)
     for box in boxes:
         assert box["width"] > 200
         assert box["height"] > 80
-        assert box["inside"]
-        assert box["drawn"]
+        for what in ("inside", "whole", "apart", "drawn"):
+            assert box[what], what
 
 
 @pytest.mark.parametrize("width", [1200, 420])
@@ -63,22 +51,19 @@ def test_the_page_never_scrolls_sideways(library: Library, report: Path, width: 
 
 def test_folded_tables_open(library: Library, report: Path) -> None:
     page = library.own(report).page
-    table = page.locator("#time details table").first
+    table = page.locator("#tpm-by-second details table").first
     assert not table.is_visible()
-    page.locator("#time details summary").first.click()
+    page.locator("#tpm-by-second details summary").first.click()
     assert table.is_visible()
 
 
-def test_texts_of_the_bars_do_not_lie_on_each_other(library: Library, report: Path) -> None:
-    page = library.read(report).page
-    boxes = page.eval_on_selector_all(
-        "#throughput svg .role-mark.mark-text text",
-        "texts => texts.map(text => { const b = text.getBoundingClientRect();"
-        " return [b.left, b.top, b.right, b.bottom]; })",
-    )
-    assert len(boxes) == 9  # five of ours, four of the paper's
-    for index, (left, top, right, bottom) in enumerate(boxes):
-        for left2, top2, right2, bottom2 in boxes[index + 1 :]:
-            overlap_x = min(right, right2) - max(left, left2)
-            overlap_y = min(bottom, bottom2) - max(top, top2)
-            assert overlap_x <= 0 or overlap_y <= 3
+def test_every_text_stands_out_and_nothing_is_cut_off_on_paper(
+    library: Library, report: Path
+) -> None:
+    # A4 across at 96 pixels an inch, less a centimetre of margin on each side.
+    page = library.own(report, width=1046).page
+    page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
+    assert [one for one in page.evaluate(CONTRASTS) if one[2] < 4.5] == []
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1046
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")

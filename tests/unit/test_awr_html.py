@@ -19,8 +19,8 @@ from pgflash.model.awr import (
     Unit,
 )
 from pgflash.report.awr import render, render_html
-from pgflash.report.awr.html import ROWS_MAX
 from pgflash.report.printed import print_time, visible
+from pgflash.report.shown import ROWS_MAX
 from support.any_report import HOSTILE, reports
 from support.page import Page
 from support.reports import column, comparison, report, table, whole_report
@@ -87,9 +87,7 @@ def test_elements_are_closed_in_order(page: str) -> None:
 
 
 def test_every_chart_has_a_name_and_stands_beside_its_table(page: str) -> None:
-    drawn = {
-        name: part for name, part in articles(page).items() if '<figure class="chart">' in part
-    }
+    drawn = {name: part for name, part in articles(page).items() if '<figure class="chart' in part}
     assert set(drawn) == {
         "aas-over-time", "throughput-over-time", "latency-over-time", "cpu-over-time",
         "read-latency",

@@ -2,11 +2,11 @@
 """Which tables have charts, and which of their rows and columns stand in them."""
 
 from collections.abc import Sequence
-from unittest.mock import patch
 
 from pgflash.model.awr import Cell, ReportTable, Row, RowMark, Unit
-from pgflash.report import svg
-from pgflash.report.awr.pictures import picture_of
+from pgflash.report import drawing, svg
+from pgflash.report.awr.pictures import charts_of
+from pgflash.report.drawing import figures_of
 from support.reports import BEGIN, aas_over_time, column, moments, table, whole_report
 
 BEGIN_S = BEGIN.timestamp()
@@ -14,9 +14,9 @@ BEGIN_S = BEGIN.timestamp()
 
 def captions(one: ReportTable) -> list[tuple[str, list[str]]]:
     """Return each figure's caption and the names in its legend."""
-    picture = picture_of(one)
-    assert picture is not None
-    return [(figure.caption, [name for _, name in figure.legend]) for figure in picture.figures]
+    figures = figures_of(charts_of(one), about=one.title)
+    assert figures
+    return [(figure.caption, [name for _, name in figure.legend]) for figure in figures]
 
 
 def spans_of(columns: Sequence[str], *rows: Sequence[Cell]) -> list[svg.Span]:
@@ -25,13 +25,12 @@ def spans_of(columns: Sequence[str], *rows: Sequence[Cell]) -> list[svg.Span]:
     one = table(
         "aas-over-time", [column(name, kinds.get(name, Unit.SESSIONS)) for name in columns], *rows
     )
-    with patch.object(svg, "stacked", wraps=svg.stacked) as drawn:
-        picture_of(one)
-    return [(begin - BEGIN_S, end - BEGIN_S) for begin, end in drawn.call_args.args[1]]
+    (chart,) = charts_of(one)
+    return [(begin - BEGIN_S, end - BEGIN_S) for begin, end in drawing.spans(chart)]
 
 
 def test_tables_of_words_and_rankings_have_no_chart() -> None:
-    charted = {one.id for one in whole_report().tables if picture_of(one) is not None}
+    charted = {one.id for one in whole_report().tables if charts_of(one)}
     assert charted == {
         "aas-over-time", "throughput-over-time", "latency-over-time", "cpu-over-time",
         "read-latency",
@@ -84,26 +83,22 @@ def test_how_long_a_row_stands_is_no_line() -> None:
 def test_the_total_of_a_histogram_is_no_bar() -> None:
     columns = [column("lower_us", Unit.MICROSECONDS), column("Disk", Unit.COUNT)]
     total = Row(cells=(None, 5), mark=RowMark.TOTAL)
-    with patch.object(svg, "bars", wraps=svg.bars) as drawn:
-        picture_of(table("read-latency", columns, (512.0, 2), (2048.0, 3), total))
-    _, labels, (series,) = drawn.call_args.args
-    assert labels == ["512 µs", "2.05 ms"]
-    assert series.values == [2, 3]
+    (chart,) = charts_of(table("read-latency", columns, (512.0, 2), (2048.0, 3), total))
+    assert chart.labels == ("512 µs", "2.05 ms")
+    assert [one.values for one in chart.series] == [(2, 3)]
 
 
 def test_what_no_chart_can_show_is_left_out() -> None:
     columns = [column("time", Unit.TIME), column("CPU", Unit.SESSIONS)]
     cells = (1.0, -0.5, float("inf"), float("nan"), 1.5e308, None)
     rows = list(zip(moments(len(cells)), cells, strict=True))
-    with patch.object(svg, "stacked", wraps=svg.stacked) as drawn:
-        picture_of(table("aas-over-time", columns, *rows))
-    (series,) = drawn.call_args.args[2]
-    assert series.values == [1.0, 0.0, None, None, None, None]
+    (chart,) = charts_of(table("aas-over-time", columns, *rows))
+    assert [one.values for one in chart.series] == [(1.0, 0.0, None, None, None, None)]
 
 
 def test_rows_out_of_order_and_empty_tables_have_no_chart() -> None:
     one = aas_over_time(3)
     backwards = table(one.id, one.columns, *reversed(one.rows))
-    assert picture_of(backwards) is None
-    assert picture_of(table(one.id, one.columns)) is None
-    assert picture_of(table("x-over-time", [column("t", Unit.TIME)], ("no time",))) is None
+    assert charts_of(backwards) == ()
+    assert charts_of(table(one.id, one.columns)) == ()
+    assert charts_of(table("x-over-time", [column("t", Unit.TIME)], ("no time",))) == ()

@@ -15,8 +15,8 @@ from pgflash.model.exhibit import (
     Verdict,
 )
 from pgflash.model.paper import PAPERS, printed_number, read_paper
+from pgflash.report.drawing import figures_of
 from pgflash.report.paper import checks, render_paper_html, render_paper_text
-from pgflash.report.paper.drawing import picture_of_charts
 from support.reports import column, table
 
 HOLDS = Check(holds=True, says="The order is the same.")
@@ -195,8 +195,6 @@ def test_lines_are_joined_over_rounded_moments_and_broken_over_missing_ones() ->
         lasting_s=(0.9, 1.1, 0.95, 1.0),
         series=(ChartSeries(name="here", values=(1.0, 2.0, 3.0, 4.0)),),
     )
-    picture = picture_of_charts((chart,))
-    assert picture is not None
-    (figure,) = picture.figures
+    (figure,) = figures_of((chart,), about="Reads")
     (path,) = [one for one in re.findall(r'd="([^"]+)"', figure.drawing) if "V" in one]
     assert path.count("M") == 2  # one stroke through the first three, one for the last

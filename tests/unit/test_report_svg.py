@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The charts of a period: what is drawn is what the numbers say."""
 
+import math
 import re
 
 import pytest
@@ -45,9 +46,7 @@ def height(points: list[tuple[float, float]], place: int) -> float:
 
 def test_areas_are_as_high_as_their_values_and_stand_on_each_other() -> None:
     times = spans(0, 60, 120)
-    drawn = outlines(
-        svg.stacked("p", times, [series("a", 1, 2, 3), series("b", 4, 3, 2)], title="t")
-    )
+    drawn = outlines(svg.areas("p", times, [series("a", 1, 2, 3), series("b", 4, 3, 2)], title="t"))
     (first,), (second,) = drawn
     pixel = (FRAME_BOTTOM - FRAME_TOP) / 5  # the sums are 5, and so is the axis' end
     for place, (a, b) in enumerate([(1, 4), (2, 3), (3, 2)]):
@@ -58,7 +57,7 @@ def test_areas_are_as_high_as_their_values_and_stand_on_each_other() -> None:
 
 def test_missing_moments_stay_empty() -> None:
     times = spans(0, 60, 120, 600, 660)
-    ((before, after),) = outlines(svg.stacked("p", times, [series("a", 1, 1, 1, 1, 1)], title="t"))
+    ((before, after),) = outlines(svg.areas("p", times, [series("a", 1, 1, 1, 1, 1)], title="t"))
     first_end = max(x for x, _ in before)
     second_begin = min(x for x, _ in after)
     # Pixels 58 to 858 are seconds 0 to 720: one stretch ends at 180, the other begins at 600.
@@ -85,25 +84,25 @@ def test_light_colours_are_darker_as_lines() -> None:
 
 
 def test_one_moment_is_drawn() -> None:
-    assert outlines(svg.stacked("p", spans(0), [series("a", 1)], title="t"))
+    assert outlines(svg.areas("p", spans(0), [series("a", 1)], title="t"))
     assert '<path d="M58.0' in svg.lines(spans(0), [series("a", 1)], title="t")
 
 
 def test_nothing_at_all_is_drawn_as_axes() -> None:
-    assert "<svg" in svg.stacked("p", [], [], title="t")
+    assert "<svg" in svg.areas("p", [], [], title="t")
     assert "<svg" in svg.lines(spans(0, 60), [series("a", None, None)], title="t")
-    assert "<svg" in svg.bars("p", [], [], title="t")
+    assert "<svg" in svg.columns("p", [], [], title="t")
 
 
 def test_shares_end_at_a_hundred_percent() -> None:
-    drawing = svg.stacked("p", spans(0, 60), [series("a", 0.3, 0.3)], title="t", share=True)
+    drawing = svg.areas("p", spans(0, 60), [series("a", 0.3, 0.3)], title="t", share=True)
     assert "100%" in labels(drawing)
     (((_, y), *_),) = outlines(drawing)[0]
     assert y == pytest.approx(FRAME_BOTTOM - 0.3 * (FRAME_BOTTOM - FRAME_TOP), abs=0.2)
 
 
 def test_bars_are_as_high_as_their_counts() -> None:
-    drawing = svg.bars("p", ["1", "2"], [series("a", 50, 100), series("b", 25, 0)], title="t")
+    drawing = svg.columns("p", ["1", "2"], [series("a", 50, 100), series("b", 25, 0)], title="t")
     heights = [float(h) for h in re.findall(r'<rect [^>]*height="([\d.]+)" fill="url', drawing)]
     assert len(heights) == 3  # none for nothing
     assert heights[0] / heights[1] == pytest.approx(0.5, abs=0.01)
@@ -112,12 +111,12 @@ def test_bars_are_as_high_as_their_counts() -> None:
 
 def test_long_periods_name_the_days() -> None:
     times = [(3600.0 * hour, 3600.0 * (hour + 1)) for hour in range(72)]
-    found = labels(svg.stacked("p", times, [series("a", *[1.0] * 72)], title="t"))
+    found = labels(svg.areas("p", times, [series("a", *[1.0] * 72)], title="t"))
     assert {"01 Jan", "02 Jan", "03 Jan"} <= set(found)
 
 
 def test_names_are_escaped() -> None:
-    drawing = svg.stacked("p", spans(0, 60), [series("<b>&\"'", 1, 1)], title='"><script>')
+    drawing = svg.areas("p", spans(0, 60), [series("<b>&\"'", 1, 1)], title='"><script>')
     assert "<b>" not in drawing
     assert "<script>" not in drawing
 
@@ -128,3 +127,73 @@ def test_steps_are_round_and_neither_few_nor_many(largest: float) -> None:
     assert 1.9 <= largest / step <= 5.001
     digits = f"{step:.6e}".split("e")[0]
     assert digits in ("1.000000", "2.000000", "5.000000")
+
+
+def positions(drawing: str, values: list[str]) -> list[float]:
+    """Return where the marks of an axis are, from the left."""
+    found = {text: float(x) for x, text in re.findall(r'<text x="([\d.]+)"[^>]*>([^<]*)<', drawing)}
+    return [found[one] for one in values]
+
+
+def test_each_step_of_a_logarithmic_axis_is_a_multiple_of_the_one_before() -> None:
+    names = [series("p50", 2.0, 20.0), series("p99", 90.0, 300.0)]
+    drawing = svg.ranges(["a", "b"], names, title="t", logarithmic=True)
+    ends = ["2", "5", "10", "20", "50", "100", "200", "500"]  # from 2 to the step above 300
+    two, _, ten, _, _, hundred, _, last = positions(drawing, ends)
+    assert (hundred - ten) / (last - two) == pytest.approx(1 / math.log10(250), abs=0.002)
+    middles = [float(x) for x in re.findall(r'transform="translate\(([\d.]+) ', drawing)]
+    assert middles[0] == pytest.approx(two, abs=0.1)
+    assert middles[2] == pytest.approx(positions(drawing, ["20"])[0], abs=0.1)
+
+
+def test_a_logarithmic_axis_of_many_powers_names_only_these() -> None:
+    drawing = svg.lines(
+        spans(0, 60), [series("a", 0.02, 30_000.0)], title="t", clock=False, logarithmic=True
+    )
+    assert {"0.1", "1", "10", "100", "1,000", "10k"} <= set(labels(drawing))
+    assert "20" not in labels(drawing)
+
+
+def test_what_has_no_logarithm_is_drawn_at_the_foot_or_left_out() -> None:
+    drawing = svg.lines(spans(0, 60), [series("a", 0.0, 5.0)], title="t", logarithmic=True)
+    assert "nan" not in drawing
+    assert f",{170 - 24}.0" in drawing
+    drawing = svg.ranges(["a"], [series("p50", 0.0)], title="t", logarithmic=True)
+    assert "transform" not in drawing
+
+
+def test_a_bar_has_its_number_and_a_dot_for_each_measurement() -> None:
+    one = svg.Series(
+        name="here", colour="#0072b2", pattern=0, values=[2.0], dots=[(1.5, 2.0, 2.5)], texts=["2x"]
+    )
+    drawing = svg.bars("p", ["a"], [one], title="t", texts=str)
+    ((left, width),) = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawing)
+    dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', drawing)]
+    assert [(x - float(left)) / float(width) for x in dots] == pytest.approx(
+        [0.75, 1.0, 1.25], abs=0.01
+    )
+    assert "2x" in labels(drawing)
+
+
+def test_shares_of_a_bar_lie_side_by_side() -> None:
+    parts = [series("a", 0.25, 1.0), series("b", 0.75, None, pattern=1)]
+    drawing = svg.shares("p", ["x", "y"], parts, title="t", share=True)
+    boxes = [
+        (float(x), float(w))
+        for x, w in re.findall(r'<rect x="([\d.]+)".*?width="([\d.]+)"', drawing)
+    ]
+    first, second, whole = boxes
+    assert first[0] + first[1] == pytest.approx(second[0], abs=0.11)
+    assert first[1] / whole[1] == pytest.approx(0.25, abs=0.001)
+    assert second[1] / whole[1] == pytest.approx(0.75, abs=0.001)
+    assert "100%" in labels(drawing)
+
+
+def test_a_line_of_many_values_runs_through_the_middles_of_its_spans() -> None:
+    times = spans(*range(0, 60 * 61, 60))
+    drawing = svg.lines(times, [series("a", *[1.0] * 61)], title="t", width=svg.WIDE)
+    (path,) = re.findall(r'<path d="(M[^"]*)" stroke="#0072b2"', drawing)
+    assert path.count("L") == 61
+    assert "V" not in path
+    second = float(re.findall(r"L([\d.]+),", path)[1])
+    assert second == pytest.approx(58 + 800 * 1.5 / 61, abs=0.1)

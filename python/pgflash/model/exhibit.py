@@ -14,6 +14,9 @@ import enum
 from dataclasses import dataclass
 
 from pgflash.model.awr import ReportTable
+from pgflash.model.chart import Chart as Chart
+from pgflash.model.chart import ChartForm as ChartForm
+from pgflash.model.chart import ChartSeries as ChartSeries
 
 
 class Verdict(enum.StrEnum):
@@ -32,48 +35,6 @@ class Check:
     holds: bool
     #: The result, with the figures of both: a whole sentence that says what holds or does not.
     says: str
-
-
-class ChartForm(enum.StrEnum):
-    """How a chart is drawn."""
-
-    #: A horizontal bar for each label and series, with its number: for a handful of labels.
-    BARS = "bars"
-    #: Vertical bars without numbers: for many labels.
-    COLUMNS = "columns"
-    #: Over seconds.
-    LINES = "lines"
-    #: Areas on top of each other, over seconds.
-    STACKED = "stacked"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartSeries:
-    """One line, area, or row of bars: a value for each label or moment, None if there is none."""
-
-    name: str
-    values: tuple[float | None, ...]
-    #: The paper's figures are drawn pale, ours strong.
-    of_paper: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """A drawing of numbers from a table of the same exhibit."""
-
-    form: ChartForm
-    #: What is drawn.
-    title: str
-    #: Unit of the values: "ms", "reads/s", "times the baseline"; "share" is drawn in percent.
-    unit: str
-    series: tuple[ChartSeries, ...]
-    #: Labels of bars and columns.
-    labels: tuple[str, ...] = ()
-    #: Of lines and areas: the start of each value, in seconds since measuring began.
-    at_s: tuple[float, ...] = ()
-    #: How long each value of a line or an area lasts: all the same, or each its own.
-    every_s: float = 1.0
-    lasting_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

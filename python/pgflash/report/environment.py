@@ -5,14 +5,20 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pgflash.model.awr import Source
+from pgflash.report.printed import MEANS, SIGNS
+
 
 @cache
 def environment() -> Environment:
     """Return the environment for all pages."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader("pgflash.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["sources"] = [(source, SIGNS[source], MEANS[source]) for source in Source]
+    made.globals["signs"] = SIGNS
+    return made

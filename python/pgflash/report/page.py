@@ -1,21 +1,35 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The report: one HTML file that opens offline.
+"""A run's report: one HTML file that opens offline.
 
-Sentences come first, then tables and charts; every chart has its table.  The page loads nothing and
-runs no script: the charts are drawn here.  All text passes through Jinja2's autoescape, because
-names come from a stored run that anyone may have written.
+Sentences come first, then tables with their charts.  The page loads nothing and runs no script.
+All text passes through Jinja2's autoescape, because names come from a stored run that anyone may
+have written.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from pgflash.analyze.grid import figure, row, text
+from pgflash.model.awr import Cell, Column, ReportTable, Row, Source, Unit
+from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.model.paper import paper_figure
 from pgflash.model.run import Attempt, Run
-from pgflash.model.sizes import megabytes
 from pgflash.model.summary import Summary, base_of, class_profile, ratio, summarize, wait_profile
-from pgflash.report import charts, colours, sentences
+from pgflash.model.waits import WaitClass
+from pgflash.report import sentences
+from pgflash.report.colours import SOURCES
+from pgflash.report.drawing import patterns
 from pgflash.report.environment import environment
-from pgflash.report.page_conditions import cpu, devices, paper, repeats, settings
-from pgflash.report.page_parts import Section, Table, colour_of, in_form, marked, series_of
+from pgflash.report.page_conditions import (
+    Section,
+    cpu,
+    devices,
+    marked,
+    paper,
+    repeats,
+    settings,
+    without_empty_columns,
+)
+from pgflash.report.shown import Shown, show
 
 #: The paper whose ratios are printed beside ours.
 _OF_RATIOS = "000"
@@ -48,6 +62,9 @@ def render_page(run: Run, *, links: Sequence[tuple[str, str]] = ()) -> str:
             second_line=sentences.second_line(run, summaries),
             cautions=sentences.cautions(run, summaries),
             sections=sections,
+            patterns=patterns(
+                drawn for section in sections for one in section.tables for drawn in one.figures
+            ),
         )
     )
     return page
@@ -73,103 +90,139 @@ def _sections(
 
 
 def _throughput(run: Run, summaries: Sequence[Summary]) -> Section:
-    bars, rows = [], []
     tpm = {summary.approach.name: summary.tpm for summary in summaries}
-    for summary in summaries:
-        value = ratio(summaries, summary.approach.name)
-        figure = paper_figure(summary.approach.name) if run.paper == _OF_RATIOS else None
-        if value is not None:
-            bars.append(
-                charts.Bar(
-                    name=summary.approach.title,
-                    colour=colour_of(summary)[0],
-                    value=value,
-                    label=f"{value:.2f}× · {summary.tpm:,.0f} TPM",
-                    paper=figure.ratio if figure else None,
-                    repeats=[
-                        attempt.tpm / tpm[base_of(summary.approach)] for attempt in summary.attempts
-                    ],
-                )
+    ratios = {name: ratio(summaries, name) for name in tpm}
+    figures = {name: paper_figure(name) for name in tpm if run.paper == _OF_RATIOS}
+    printed = {name: found.ratio for name, found in figures.items() if found is not None}
+    table = ReportTable(
+        id="by-approach",
+        title="Medians of the repeats",
+        columns=(
+            text("approach", "Approach"),
+            figure("tpm", "TPM", Unit.COUNT),
+            figure("nopm", "NOPM", Unit.COUNT),
+            figure("took", "Took", Unit.SECONDS),
+            figure("ratio", "Ratio", Unit.RATIO),
+            figure("paper_ratio", "Paper's ratio", Unit.RATIO),
+            figure("reads", "Reads", Unit.PER_TRANSACTION),
+            figure("read_ms", "Mean read", Unit.MILLISECONDS),
+            figure("hit_ratio", "Cache hit ratio", Unit.SHARE),
+            figure("server_cpu_ms", "Server CPU", Unit.MILLISECONDS_PER_TRANSACTION),
+        ),
+        rows=tuple(
+            row(
+                marked(one),
+                one.tpm,
+                one.nopm,
+                one.duration_s or None,
+                ratios[one.approach.name],
+                printed.get(one.approach.name),
+                one.reads_per_transaction,
+                one.read_ms,
+                one.hit_ratio,
+                one.server_cpu_ms_per_transaction,
             )
-        rows.append(
-            (
-                marked(summary),
-                f"{summary.tpm:,.0f}",
-                f"{summary.nopm:,.0f}",
-                in_form(summary.duration_s or None, "{:,.1f}"),
-                in_form(value, "{:.2f}"),
-                in_form(figure.ratio if figure else None, "{:.2f}"),
-                f"{summary.reads_per_transaction:.2f}",
-                f"{summary.read_ms:.2f}",
-                in_form(summary.hit_ratio, "{:.1%}"),
-                f"{summary.server_cpu_ms_per_transaction:.2f}",
-            )
-        )
-    head = (
-        "approach",
-        "TPM",
-        "NOPM",
-        "took, s",
-        "ratio",
-        "paper's ratio",
-        "reads / transaction",
-        "mean read, ms",
-        "cache hit ratio",
-        "server CPU, ms / transaction",
+            for one in summaries
+        ),
+    )
+    drawn = [(s, value) for s in summaries if (value := ratios[s.approach.name]) is not None]
+    papers = [printed.get(s.approach.name) for s, _ in drawn]
+    chart = Chart(
+        form=ChartForm.BARS,
+        title="Throughput, as a multiple of the baseline",
+        narrow=False,
+        labels=tuple(s.approach.title for s, _ in drawn),
+        approaches=tuple(s.approach.name for s, _ in drawn),
+        series=(
+            ChartSeries(
+                name="Here",
+                values=tuple(value for _, value in drawn),
+                texts=tuple(f"{value:.2f}× · {s.tpm:,.0f} TPM" for s, value in drawn),
+                dots=tuple(
+                    tuple(one.tpm / tpm[base_of(s.approach)] for one in s.attempts)
+                    for s, _ in drawn
+                ),
+            ),
+            ChartSeries(
+                name="The paper",
+                of_paper=True,
+                values=tuple(papers),
+                texts=tuple("" if one is None else f"{one:.2f}× in the paper" for one in papers),
+            ),
+        )[: 2 if printed else 1],
     )
     says = [
         _WHAT_COUNTS.get(summaries[0].middle.workload, ""),
         "Figures are medians over the repeats, which are the small circles.",
         sentences.ceiling(summaries),
     ]
-    chart = charts.ratio_bars(bars, title="throughput, as a multiple of the baseline")
     return Section(
         id="throughput",
         title="Throughput",
         says=[sentence for sentence in says if sentence],
-        charts=[("", chart)] if bars else [],
-        tables=[("", Table(head=head, rows=rows).without_empty_columns())],
+        tables=[show(without_empty_columns(table), [chart])],
     )
 
 
 def _latency(summaries: Sequence[Summary]) -> Section:
-    rows = [
-        (
-            marked(s),
-            *(f"{v:,.1f}" for v in (s.p50_ms, s.p95_ms, s.p99_ms)),
-            f"{max(a.latency.max_ms for a in s.attempts):,.0f}",
-        )
-        for s in summaries
-    ]
-    spreads = [
-        charts.Spread(
-            name=s.approach.title, colour=colour_of(s)[0], p50=s.p50_ms, p95=s.p95_ms, p99=s.p99_ms
-        )
-        for s in summaries
-    ]
-    kinds = [
-        (
-            s.approach.title,
-            one.transaction,
-            f"{one.count:,}",
-            *(f"{v:,.1f}" for v in (one.mean_ms, one.p50_ms, one.p95_ms, one.p99_ms)),
-            f"{one.max_ms:,.0f}",
-        )
-        for s in summaries
-        for one in s.middle.by_transaction
-    ]
-    head = ("approach", "transaction", "count", "mean", "p50", "p95", "p99", "max")
+    percentiles = [("p50", "p50_ms"), ("p95", "p95_ms"), ("p99", "p99_ms")]
+    table = ReportTable(
+        id="percentiles",
+        title="Response time of all transactions",
+        columns=(
+            text("approach", "Approach"),
+            *(figure(name, title, Unit.MILLISECONDS) for title, name in percentiles),
+            figure("max_ms", "Max", Unit.MILLISECONDS),
+        ),
+        rows=tuple(
+            row(marked(s), s.p50_ms, s.p95_ms, s.p99_ms, max(a.latency.max_ms for a in s.attempts))
+            for s in summaries
+        ),
+    )
+    chart = Chart(
+        form=ChartForm.RANGES,
+        title="",
+        unit="ms",
+        logarithmic=True,
+        labels=tuple(s.approach.title for s in summaries),
+        approaches=tuple(s.approach.name for s in summaries),
+        series=tuple(
+            ChartSeries(name=title, values=tuple(getattr(s, name) for s in summaries))
+            for title, name in percentiles
+        ),
+    )
+    tables = [show(table, [chart])]
+    kinds = ReportTable(
+        id="by-transaction",
+        title="By transaction",
+        columns=(
+            text("approach", "Approach"),
+            text("transaction", "Transaction"),
+            figure("count", "Count", Unit.COUNT),
+            figure("mean_ms", "Mean", Unit.MILLISECONDS),
+            *(figure(name, title, Unit.MILLISECONDS) for title, name in percentiles),
+            figure("max_ms", "Max", Unit.MILLISECONDS),
+        ),
+        rows=tuple(
+            row(
+                s.approach.title,
+                one.transaction,
+                one.count,
+                one.mean_ms,
+                *(getattr(one, name) for _, name in percentiles),
+                one.max_ms,
+            )
+            for s in summaries
+            for one in s.middle.by_transaction
+        ),
+    )
+    if kinds.rows:
+        tables.append(show(kinds, folded=True))
     return Section(
         id="latency",
         title="Response time",
-        says=["Milliseconds a transaction takes as its client sees it, commit included."],
-        charts=[("", charts.spreads(spreads, title="response time, ms (logarithmic)"))],
-        tables=[
-            ("", Table(head=("approach", "p50, ms", "p95, ms", "p99, ms", "max, ms"), rows=rows))
-        ],
-        folded=[("By transaction, ms", Table(head=head, rows=kinds, words=frozenset({0, 1})))]
-        if kinds
-        else [],
+        says=["The time that a transaction takes as its client sees it, commit included."],
+        tables=tables,
     )
 
 
@@ -177,55 +230,111 @@ def _over_time(summaries: Sequence[Summary]) -> Section | None:
     shown = [summary for summary in summaries if summary.middle.seconds]
     if not shown:
         return None
-    throughput = [
-        series_of(s, [(x.at_s, 60.0 * x.transactions) for x in s.middle.seconds]) for s in shown
-    ]
-    latency = [series_of(s, [(x.at_s, x.p95_ms) for x in s.middle.seconds]) for s in shown]
-    seconds = sorted({x.at_s for s in shown for x in s.middle.seconds})
-    by_second = [{x.at_s: x for x in s.middle.seconds} for s in shown]
-    rows = [
-        (
-            str(at_s),
-            *(f"{60 * one[at_s].transactions:,}" if at_s in one else "" for one in by_second),
-            *(f"{one[at_s].p95_ms:,.1f}" if at_s in one else "" for one in by_second),
-        )
-        for at_s in seconds
-    ]
-    names = [summary.approach.title for summary in shown]
-    head = ("s", *(f"TPM {name}" for name in names), *(f"p95 ms {name}" for name in names))
+    tpm = {s.approach.name: {x.at_s: 60 * x.transactions for x in s.middle.seconds} for s in shown}
+    p95 = {s.approach.name: {x.at_s: x.p95_ms for x in s.middle.seconds} for s in shown}
     return Section(
         id="time",
         title="Over time",
         says=["The repeat nearest to each approach's median, second by second."],
-        charts=[
-            ("Transactions a minute", charts.lines(throughput, title="TPM")),
-            ("Response time, 95th percentile", charts.lines(latency, title="ms", log=True)),
+        tables=[
+            _by_second(
+                shown,
+                tpm,
+                table_id="tpm-by-second",
+                title="Transactions a minute",
+                unit=Unit.COUNT,
+            ),
+            _by_second(
+                shown,
+                p95,
+                table_id="p95-by-second",
+                title="Response time, 95th percentile",
+                unit=Unit.MILLISECONDS,
+            ),
         ],
-        folded=[("Second by second", Table(head=head, rows=rows))],
     )
+
+
+def _by_second(
+    summaries: Sequence[Summary],
+    values: Mapping[str, Mapping[int, float]],
+    *,
+    table_id: str,
+    title: str,
+    unit: Unit,
+) -> Shown:
+    """Return a value of each approach by second, with its lines; the rows are folded."""
+    seconds = sorted({at_s for one in values.values() for at_s in one})
+    columns: list[Column] = [figure("at_s", "Second", Unit.COUNT)]
+    columns += [figure(s.approach.name, s.approach.title, unit) for s in summaries]
+    rows: list[Row] = []
+    for at_s in seconds:
+        cells: list[Cell] = [values[s.approach.name].get(at_s) for s in summaries]
+        rows.append(row(at_s, *cells))
+    chart = Chart(
+        form=ChartForm.LINES,
+        title="",
+        unit={Unit.SHARE: "share", Unit.MILLISECONDS: "ms"}.get(unit, ""),
+        logarithmic=unit is Unit.MILLISECONDS,
+        at_s=tuple(float(at_s) for at_s in seconds),
+        series=tuple(
+            ChartSeries(
+                name=s.approach.title,
+                approach=s.approach.name,
+                values=tuple(values[s.approach.name].get(at_s) for at_s in seconds),
+            )
+            for s in summaries
+        ),
+    )
+    table = ReportTable(id=table_id, title=title, columns=tuple(columns), rows=tuple(rows))
+    return show(table, [chart], folded=True)
 
 
 def _sources(summaries: Sequence[Summary]) -> Section | None:
     if not any(summary.middle.reads.blocks for summary in summaries):
         return None
-    parts, rows = [], []
-    for summary in summaries:
-        reads, n = summary.middle.reads, max(summary.middle.transactions_all, 1)
-        for part, count in zip(
-            colours.SOURCES, (reads.page_cache, reads.flash, reads.disk), strict=True
-        ):
-            parts.append((summary.approach.title, part, count / n))
-        rows.append(
-            (
-                summary.approach.title,
-                f"{reads.blocks:,}",
-                f"{reads.page_cache:,}" if reads.page_cache_known else "not known",
-                f"{reads.flash:,}",
-                f"{reads.disk:,}",
-                f"{reads.blocks / n:.2f}",
-                f"{reads.mean_ms:.2f}",
+    transactions = [max(s.middle.transactions_all, 1) for s in summaries]
+    table = ReportTable(
+        id="by-source",
+        title="Blocks read, by source",
+        columns=(
+            text("approach", "Approach"),
+            figure("blocks", "Blocks read", Unit.COUNT),
+            figure("page_cache", "Page cache", Unit.COUNT),
+            figure("flash", "Flash", Unit.COUNT),
+            figure("disk", "Disk", Unit.COUNT),
+            figure("per_transaction", "Blocks", Unit.PER_TRANSACTION),
+            figure("mean_ms", "Mean wait", Unit.MILLISECONDS),
+        ),
+        rows=tuple(
+            row(
+                s.approach.title,
+                reads.blocks,
+                reads.page_cache if reads.page_cache_known else "not known",
+                reads.flash,
+                reads.disk,
+                reads.blocks / n,
+                reads.mean_ms,
             )
-        )
+            for s, n in zip(summaries, transactions, strict=True)
+            if (reads := s.middle.reads)
+        ),
+    )
+    counts = [
+        (s.middle.reads.page_cache, s.middle.reads.flash, s.middle.reads.disk) for s in summaries
+    ]
+    chart = Chart(
+        form=ChartForm.SHARES,
+        title="Blocks read per transaction",
+        labels=tuple(s.approach.title for s in summaries),
+        series=tuple(
+            ChartSeries(
+                name=name,
+                values=tuple(one[place] / n for one, n in zip(counts, transactions, strict=True)),
+            )
+            for place, name in enumerate(SOURCES)
+        ),
+    )
     says = [
         "Blocks that were not in shared_buffers, and what served them: flash is the flash cache, "
         "or the flash device where that holds the data.",
@@ -235,85 +344,77 @@ def _sources(summaries: Sequence[Summary]) -> Section | None:
             "Without the extension PostgreSQL cannot tell the page cache from the device; such "
             "reads are counted as disk."
         )
-    head = ("approach", "blocks read", "page cache", "flash", "disk")
     return Section(
-        id="sources",
-        title="Where reads were served",
-        says=says,
-        charts=[
-            (
-                "",
-                charts.stacked_bars(
-                    parts,
-                    colours=colours.SOURCES,
-                    names=[summary.approach.title for summary in summaries],
-                    title="blocks read per transaction",
-                    share=False,
-                ),
-            )
-        ],
-        tables=[("", Table(head=(*head, "blocks / transaction", "mean wait, ms"), rows=rows))],
+        id="sources", title="Where reads were served", says=says, tables=[show(table, [chart])]
     )
 
 
 def _hit_ratio(summaries: Sequence[Summary]) -> Section | None:
-    shown = [s for s in summaries if s.middle.cache is not None]
+    shown = [(s, s.middle.cache) for s in summaries if s.middle.cache is not None]
     if not shown:
         return None
-    series = [series_of(s, hit_points(s.middle)) for s in shown]
-    rows: list[tuple[str, ...]] = []
-    counters: list[tuple[str, ...]] = []
-    for summary in shown:
-        use = summary.middle.cache
-        assert use is not None
-        why = f" ({use.mode_reason})" if use.mode_reason else ""
-        rows.append(
-            (
-                summary.approach.title,
-                f"{use.mode}{why}",
-                megabytes(use.size_bytes),
-                f"{use.used_slots / use.slots:.0%}" if use.slots else "",
-                in_form(use.hit_ratio, "{:.1%}"),
-                in_form(use.gauges.get("flash_read_mean_ms"), "{:.3f}"),
-                in_form(use.gauges.get("disk_read_mean_ms"), "{:.2f}"),
+    table = ReportTable(
+        id="caches",
+        title="The cache of each approach",
+        columns=(
+            text("approach", "Approach"),
+            text("mode", "Mode"),
+            figure("size", "Size", Unit.BYTES),
+            figure("used", "Used", Unit.SHARE),
+            figure("hit_ratio", "Hit ratio", Unit.SHARE),
+            figure("flash_read_ms", "Flash read", Unit.MILLISECONDS),
+            figure("disk_read_ms", "Disk read", Unit.MILLISECONDS),
+        ),
+        rows=tuple(
+            row(
+                s.approach.title,
+                use.mode + (f" ({use.mode_reason})" if use.mode_reason else ""),
+                use.size_bytes,
+                use.used_slots / use.slots if use.slots else None,
+                use.hit_ratio,
+                use.gauges.get("flash_read_mean_ms"),
+                use.gauges.get("disk_read_mean_ms"),
             )
-        )
-        counters.extend(
-            (summary.approach.title, name, f"{value:,}") for name, value in use.counters.items()
-        )
-    head = ("approach", "mode", "size, MB", "used", "hit ratio", "flash read, ms", "disk read, ms")
-    by_second = [dict(hit_points(s.middle)) for s in shown]
-    seconds = sorted({at_s for one in by_second for at_s in one})
-    time_rows = [
-        (f"{at_s:.0f}", *(f"{one[at_s]:.1%}" if at_s in one else "" for one in by_second))
-        for at_s in seconds
-    ]
+            for s, use in shown
+        ),
+    )
+    counters = ReportTable(
+        id="counters",
+        title="Counters while measuring",
+        columns=(
+            text("approach", "Approach"),
+            text("counter", "Counter"),
+            figure("growth", "Growth", Unit.COUNT),
+        ),
+        rows=tuple(
+            row(s.approach.title, name, value)
+            for s, use in shown
+            for name, value in use.counters.items()
+        ),
+    )
+    points = {s.approach.name: dict(hit_points(s.middle)) for s, _ in shown}
+    over_time = _by_second(
+        [s for s, _ in shown],
+        points,
+        table_id="hits-by-second",
+        title="Hit ratio over time",
+        unit=Unit.SHARE,
+    )
     return Section(
         id="hits",
         title="The flash cache",
         says=["Hits over hits and misses. What the page cache served is neither."],
-        charts=[("Hit ratio over time", charts.lines(series, title="hit ratio", share=True))]
-        if any(one.points for one in series)
-        else [],
-        tables=[("", Table(head=head, rows=rows, words=frozenset({0, 1})))],
-        folded=[
-            (
-                "Hit ratio by second",
-                Table(head=("s", *(s.approach.title for s in shown)), rows=time_rows),
-            ),
-            (
-                "Counters while measuring",
-                Table(
-                    head=("approach", "counter", "growth"), rows=counters, words=frozenset({0, 1})
-                ),
-            ),
+        tables=[
+            *([over_time] if any(points.values()) else []),
+            show(table),
+            show(counters, folded=True),
         ],
     )
 
 
-def hit_points(attempt: Attempt) -> list[tuple[float, float]]:
+def hit_points(attempt: Attempt) -> list[tuple[int, float]]:
     """Return the hit ratio of each interval between two looks at the counters."""
-    points: list[tuple[float, float]] = []
+    points: list[tuple[int, float]] = []
     for before, after in zip(attempt.cache_seconds, attempt.cache_seconds[1:], strict=False):
         hits, misses = after.hits - before.hits, after.misses - before.misses
         if hits + misses > 0:
@@ -325,31 +426,55 @@ def _waits(summaries: Sequence[Summary]) -> Section | None:
     shown = [s for s in summaries if any(a.waits for a in s.attempts)]
     if not shown:
         return None
-    parts, classes, events = [], [], []
-    for summary in shown:
-        by_class = class_profile(summary.attempts)
-        for wait_class, share in by_class.items():
-            if wait_class.counts:
-                parts.append((summary.approach.title, str(wait_class), share.share))
-            classes.append(
-                (
-                    summary.approach.title,
-                    str(wait_class),
-                    f"{share.samples:,}",
-                    f"{share.sessions:.2f}",
-                    f"{share.share:.1%}" if wait_class.counts else "not DB time",
-                )
+    profiles = [class_profile(s.attempts) for s in shown]
+    found = [one for one in WaitClass if one.counts and any(one in p for p in profiles)]
+    figures = (
+        figure("samples", "Samples", Unit.COUNT, Source.SAMPLED),
+        figure("sessions", "Sessions", Unit.SESSIONS, Source.SAMPLED),
+        figure("share", "Of DB time", Unit.SHARE, Source.SAMPLED),
+    )
+    classes = ReportTable(
+        id="classes",
+        title="Wait classes",
+        columns=(text("approach", "Approach"), text("class", "Class"), *figures),
+        rows=tuple(
+            row(
+                s.approach.title,
+                str(name),
+                share.samples,
+                share.sessions,
+                share.share if name.counts else "not DB time",
             )
-        top = [w for w in wait_profile(summary.attempts) if w.wait_class.counts][:TOP_EVENTS]
-        rows = [
-            (w.event, str(w.wait_class), f"{w.samples:,}", f"{w.sessions:.2f}", f"{w.share:.1%}")
-            for w in top
-        ]
-        head = ("event", "class", "samples", "sessions", "% DB time")
-        table = Table(head=head, rows=rows, words=frozenset({0, 1}))
-        events.append((f"Top {len(rows)} events: {summary.approach.title}", table))
+            for s, profile in zip(shown, profiles, strict=True)
+            for name, share in profile.items()
+        ),
+    )
+    chart = Chart(
+        form=ChartForm.SHARES,
+        title="Share of DB time",
+        unit="share",
+        labels=tuple(s.approach.title for s in shown),
+        series=tuple(
+            ChartSeries(
+                name=str(name),
+                values=tuple(one[name].share if name in one else 0.0 for one in profiles),
+            )
+            for name in found
+        ),
+    )
+    events = [
+        ReportTable(
+            id=f"events-{number}",
+            title=f"Top events: {s.approach.title}",
+            columns=(text("event", "Event"), text("class", "Class"), *figures),
+            rows=tuple(
+                row(w.event, str(w.wait_class), w.samples, w.sessions, w.share)
+                for w in [w for w in wait_profile(s.attempts) if w.wait_class.counts][:TOP_EVENTS]
+            ),
+        )
+        for number, s in enumerate(shown, start=1)
+    ]
     hz = max(attempt.wait_hz for s in shown for attempt in s.attempts)
-    head = ("approach", "class", "samples", "sessions", "% DB time")
     return Section(
         id="waits",
         title="What the clients waited for",
@@ -357,22 +482,9 @@ def _waits(summaries: Sequence[Summary]) -> Section | None:
             f"Sampled from pg_stat_activity {hz:.0f} times a second, all repeats together. Idle "
             "sessions are shown in the table and never counted; so is I/O that served no client.",
         ],
-        charts=[
-            (
-                "",
-                charts.stacked_bars(
-                    parts,
-                    colours={str(name): colour for name, colour in colours.WAIT_CLASSES.items()},
-                    names=[summary.approach.title for summary in shown],
-                    title="share of DB time",
-                    share=True,
-                ),
-            )
-        ],
-        tables=events[:1],
-        folded=[
-            *events[1:],
-            ("Wait classes", Table(head=head, rows=classes, words=frozenset({0, 1}))),
+        tables=[
+            show(classes, [chart], folded=True),
+            *(show(one, folded=number > 0) for number, one in enumerate(events)),
         ],
     )
 

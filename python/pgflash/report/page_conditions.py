@@ -1,65 +1,109 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The report page's last part: the conditions, the devices, and the paper."""
+"""The last part of a run's report: the conditions, the devices, and the paper."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from pgflash.analyze.grid import figure, row, text
+from pgflash.model.awr import Column, ReportTable, Row, Unit
+from pgflash.model.chart import Chart, ChartForm, ChartSeries
 from pgflash.model.paper import paper_figures
 from pgflash.model.run import Approach, Run
-from pgflash.model.sizes import megabytes
+from pgflash.model.sizes import size
 from pgflash.model.summary import Summary
-from pgflash.report import charts, colours
-from pgflash.report.page_parts import Section, Table, marked
+from pgflash.report.shown import Shown, show
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the page: sentences, then tables with their charts."""
+
+    id: str
+    title: str
+    says: Sequence[str] = ()
+    tables: Sequence[Shown] = ()
+    #: Text and relative address of pages that belong to this one.
+    links: Sequence[tuple[str, str]] = ()
+
+
+def marked(summary: Summary) -> str:
+    """Return the approach's title, with a mark if its figures are polluted."""
+    return f"{summary.approach.title} (polluted)" if summary.polluted else summary.approach.title
+
+
+def without_empty_columns(table: ReportTable) -> ReportTable:
+    """Return the table without those columns, after the first, in which nothing is known."""
+    kept = [
+        place
+        for place in range(len(table.columns))
+        if place == 0 or any(one.cells[place] is not None for one in table.rows)
+    ]
+    return dataclasses.replace(
+        table,
+        columns=tuple(table.columns[place] for place in kept),
+        rows=tuple(
+            dataclasses.replace(one, cells=tuple(one.cells[place] for place in kept))
+            for one in table.rows
+        ),
+    )
 
 
 def cpu(run: Run, summaries: Sequence[Summary]) -> Section:
     """Return how each approach used the machine's processors."""
-    rows = [
-        (
-            marked(s),
-            f"{s.server_cpu_ms_per_transaction:.2f}",
-            f"{s.server_cpu_user_ms_per_transaction:.2f}",
-            f"{s.server_cpu_system_ms_per_transaction:.2f}",
-            f"{s.server_cpu_share:.0%}",
-            f"{s.foreign_cpu_share:.0%}",
-        )
-        for s in summaries
-    ]
-    head = (
-        "approach",
-        "server CPU / transaction, ms",
-        "user",
-        "system",
-        "server's share of the machine",
-        "foreign share",
+    used = ReportTable(
+        id="cpu-used",
+        title="Who used the processors",
+        columns=(
+            text("approach", "Approach"),
+            figure("server", "Server CPU", Unit.MILLISECONDS_PER_TRANSACTION),
+            figure("user", "User", Unit.MILLISECONDS_PER_TRANSACTION),
+            figure("system", "System", Unit.MILLISECONDS_PER_TRANSACTION),
+            figure("share", "Server's share of the machine", Unit.SHARE),
+            figure("foreign", "Foreign share", Unit.SHARE),
+        ),
+        rows=tuple(
+            row(
+                marked(s),
+                s.server_cpu_ms_per_transaction,
+                s.server_cpu_user_ms_per_transaction,
+                s.server_cpu_system_ms_per_transaction,
+                s.server_cpu_share,
+                s.foreign_cpu_share,
+            )
+            for s in summaries
+        ),
     )
-    pictures, means = [], []
-    for summary in summaries:
-        seconds = summary.middle.cpu_seconds
-        if not seconds:
-            continue
-        columns = {
-            "User": [x.user for x in seconds],
-            "System": [x.system for x in seconds],
-            "I/O wait": [x.iowait for x in seconds],
-            "Idle": [x.idle for x in seconds],
-        }
-        areas = [
-            (x.at_s, part, values[i])
-            for i, x in enumerate(seconds)
-            for part, values in columns.items()
-        ]
-        pictures.append(
-            (
-                summary.approach.title,
-                charts.areas(areas, colours=colours.CPU, title=f"CPU, {summary.approach.title}"),
-            )
+    parts = {"User": "user", "System": "system", "I/O wait": "iowait", "Idle": "idle"}
+    shown = [s for s in summaries if s.middle.cpu_seconds]
+    means = ReportTable(
+        id="cpu-means",
+        title="Means over the seconds of measuring",
+        columns=(
+            text("approach", "Approach"),
+            *(figure(name, title, Unit.SHARE) for title, name in parts.items()),
+        ),
+        rows=tuple(
+            row(s.approach.title, *(_mean(s, name) for name in parts.values())) for s in shown
+        ),
+    )
+    charts = [
+        Chart(
+            form=ChartForm.STACKED,
+            title=s.approach.title,
+            unit="share",
+            narrow=True,
+            at_s=tuple(x.at_s for x in s.middle.cpu_seconds),
+            series=tuple(
+                ChartSeries(
+                    name=title, values=tuple(getattr(x, name) for x in s.middle.cpu_seconds)
+                )
+                for title, name in parts.items()
+                if title != "Idle"  # what is left above the areas
+            ),
         )
-        means.append(
-            (
-                summary.approach.title,
-                *(f"{sum(values) / len(values):.0%}" for values in columns.values()),
-            )
-        )
+        for s in shown
+    ]
     return Section(
         id="cpu",
         title="Processors",
@@ -72,47 +116,50 @@ def cpu(run: Run, summaries: Sequence[Summary]) -> Section:
                 else []
             ),
         ],
-        charts=pictures,
-        tables=[("", Table(head=head, rows=rows))],
-        folded=[("Means of the pictures", Table(head=("approach", *colours.CPU), rows=means))]
-        if means
-        else [],
-        legend=[(colour, name) for name, colour in colours.CPU.items()] if pictures else [],
-        side_by_side=True,
+        tables=[*([show(means, charts)] if charts else []), show(used)],
     )
+
+
+def _mean(summary: Summary, name: str) -> float:
+    seconds = summary.middle.cpu_seconds
+    return sum(float(getattr(x, name)) for x in seconds) / len(seconds)
 
 
 def repeats(run: Run) -> Section:
     """Return each attempt's throughput, in the order in which they ran."""
     titles = {approach.name: approach.title for approach in run.approaches}
-    rows = [
-        (
-            str(order),
-            titles.get(a.approach, a.approach),
-            str(a.repeat),
-            f"{a.tpm:,.0f}",
-            f"{a.nopm:,.0f}",
-            f"{a.nopm_counted:,.0f}",
-            f"{a.latency.p95_ms:,.1f}",
-            f"{a.server_cpu_ms_per_transaction:.2f}",
-            f"{a.cpu.foreign_share:.0%}",
-            megabytes(a.wal_bytes),
-            a.polluted + (" (repeated)" if a.superseded else "") if a.polluted else "",
-        )
-        for order, a in enumerate(run.attempts, start=1)
-    ]
-    head = (
-        "order",
-        "approach",
-        "repeat",
-        "TPM",
-        "NOPM",
-        "NOPM counted",
-        "p95, ms",
-        "server CPU, ms",
-        "foreign CPU",
-        "WAL, MB",
-        "polluted",
+    table = ReportTable(
+        id="attempts",
+        title="Attempts",
+        columns=(
+            figure("order", "Order", Unit.COUNT),
+            text("approach", "Approach"),
+            figure("repeat", "Repeat", Unit.COUNT),
+            figure("tpm", "TPM", Unit.COUNT),
+            figure("nopm", "NOPM", Unit.COUNT),
+            figure("nopm_counted", "NOPM counted", Unit.COUNT),
+            figure("p95_ms", "p95", Unit.MILLISECONDS),
+            figure("server_cpu_ms", "Server CPU", Unit.MILLISECONDS_PER_TRANSACTION),
+            figure("foreign", "Foreign CPU", Unit.SHARE),
+            figure("wal", "WAL", Unit.BYTES),
+            text("polluted", "Polluted"),
+        ),
+        rows=tuple(
+            row(
+                order,
+                titles.get(a.approach, a.approach),
+                a.repeat,
+                a.tpm,
+                a.nopm,
+                a.nopm_counted,
+                a.latency.p95_ms,
+                a.server_cpu_ms_per_transaction,
+                a.cpu.foreign_share,
+                a.wal_bytes,
+                a.polluted + (" (repeated)" if a.superseded else "") if a.polluted else None,
+            )
+            for order, a in enumerate(run.attempts, start=1)
+        ),
     )
     return Section(
         id="repeats",
@@ -122,16 +169,24 @@ def repeats(run: Run) -> Section:
             "and from the order numbers in the database. Each attempt began with the same restored "
             "database; the consistency conditions of the workload were checked after each."
         ],
-        tables=[("", Table(head=head, rows=rows, words=frozenset({1, 10})))],
+        tables=[show(without_empty_columns(table))],
     )
 
 
 def paper() -> Section:
     """Return the paper's figures, as ratios."""
-    rows = [
-        (f.title, f"{f.commits:,}", f"{f.ratio:.2f}", f.printed, f.note) for f in paper_figures()
-    ]
-    head = ("approach", "commits in the hour", "ratio", "printed", "note")
+    table = ReportTable(
+        id="paper-ratios",
+        title="The paper's own figures",
+        columns=(
+            text("approach", "Approach"),
+            figure("commits", "Commits in the hour", Unit.COUNT),
+            figure("ratio", "Ratio", Unit.RATIO),
+            text("printed", "Printed"),
+            text("note", "Note"),
+        ),
+        rows=tuple(row(f.title, f.commits, f.ratio, f.printed, f.note) for f in paper_figures()),
+    )
     return Section(
         id="paper",
         title="What the paper's factors really are",
@@ -142,42 +197,62 @@ def paper() -> Section:
             "extracts) over the baseline's: 136 %, 302 % and 538 % are percent of the baseline, "
             "and only 63 % is an increase.",
         ],
-        tables=[("", Table(head=head, rows=rows, words=frozenset({0, 3, 4})))],
+        tables=[show(table)],
     )
 
 
 def devices(run: Run, summaries: Sequence[Summary]) -> Section:
     """Return what the approaches ran on, and the devices' work."""
-    rows = [(d.role, d.title, "emulated" if d.emulated else "real", d.summary) for d in run.devices]
-    facts = [
-        (
-            d.title,
-            Table(head=("setting", "value"), rows=list(d.facts.items()), words=frozenset({0, 1})),
-        )
-        for d in run.devices
-        if d.facts
-    ]
-    where = [
-        (a.title, a.data, a.wal, "on flash" if a.cache else "none", _what_else(a))
-        for a in run.approaches
-    ]
-    words = frozenset({0, 1, 2, 3, 4})
     return Section(
         id="devices",
         title="Devices and approaches",
         tables=[
-            ("", Table(head=("role", "device", "kind", "what it is"), rows=rows, words=words)),
-            (
-                "",
-                Table(
-                    head=("approach", "data on", "WAL on", "flash cache", "what else"),
-                    rows=where,
-                    words=words,
-                ),
+            show(
+                _words(
+                    "device-list",
+                    "Devices",
+                    ("Role", "Device", "Kind", "What it is"),
+                    (
+                        (d.role, d.title, "emulated" if d.emulated else "real", d.summary)
+                        for d in run.devices
+                    ),
+                )
+            ),
+            show(
+                _words(
+                    "approaches",
+                    "Approaches",
+                    ("Approach", "Data on", "WAL on", "Flash cache", "What else"),
+                    (
+                        (a.title, a.data, a.wal, "on flash" if a.cache else "none", _what_else(a))
+                        for a in run.approaches
+                    ),
+                )
+            ),
+            *(show(one, folded=True) for one in _device_work(summaries)),
+            *(
+                show(_settings(f"device-{number}", d.title, d.facts), folded=True)
+                for number, d in enumerate(run.devices, start=1)
+                if d.facts
             ),
         ],
-        folded=[*_device_work(summaries), *facts],
     )
+
+
+def _words(
+    table_id: str, title: str, head: Sequence[str], rows: Iterable[Sequence[str]]
+) -> ReportTable:
+    """Return a table of texts."""
+    return ReportTable(
+        id=table_id,
+        title=title,
+        columns=tuple(text(name, name) for name in head),
+        rows=tuple(row(*one) for one in rows),
+    )
+
+
+def _settings(table_id: str, title: str, values: Mapping[str, str]) -> ReportTable:
+    return _words(table_id, title, ("Name", "Value"), values.items())
 
 
 def _what_else(approach: Approach) -> str:
@@ -196,31 +271,35 @@ def _what_else(approach: Approach) -> str:
     return "; ".join(parts)
 
 
-def _device_work(summaries: Sequence[Summary]) -> list[tuple[str, Table]]:
+def _device_work(summaries: Sequence[Summary]) -> list[ReportTable]:
     """Return the emulated devices' counters, for comparison with PostgreSQL's own figures."""
-    rows = []
+    calls = {"read": "Reads", "write": "Writes", "log_sync": "WAL syncs"}
+    columns: list[Column] = [
+        text("approach", "Approach"),
+        text("device", "Device"),
+        figure("busy", "Busy", Unit.SHARE),
+    ]
+    for name, title in calls.items():
+        columns.append(figure(name, title, Unit.COUNT))
+        columns.append(figure(f"{name}_ms", "Mean", Unit.MILLISECONDS))
+    rows: list[Row] = []
     for summary in summaries:
         for name, counted in summary.middle.devices.items():
-            if not any(counted.get(f"{one}_count") for one in ("read", "write", "log_sync")):
-                continue
-            rows.append(
-                (
-                    summary.approach.title,
-                    f"{name} (emulated)",
-                    f"{counted.get('utilisation', 0):.0%}",
-                    *(
-                        cell
-                        for one in ("read", "write", "log_sync")
-                        for cell in (
-                            f"{counted.get(f'{one}_count', 0):,.0f}",
-                            f"{counted.get(f'{one}_mean_ms', 0):.2f}",
-                        )
-                    ),
-                )
-            )
-    head = ("approach", "device", "busy", "reads", "mean, ms", "writes", "mean, ms")
-    table = Table(head=(*head, "WAL syncs", "mean, ms"), rows=rows, words=frozenset({0, 1}))
-    return [("What the emulated devices counted while measuring", table)] if rows else []
+            if any(counted.get(f"{one}_count") for one in calls):
+                cells = [
+                    counted.get(f"{one}_{what}", 0)
+                    for one in calls
+                    for what in ("count", "mean_ms")
+                ]
+                busy = counted.get("utilisation", 0)
+                rows.append(row(summary.approach.title, f"{name} (emulated)", busy, *cells))
+    table = ReportTable(
+        id="device-work",
+        title="What the emulated devices counted while measuring",
+        columns=tuple(columns),
+        rows=tuple(rows),
+    )
+    return [table] if rows else []
 
 
 def settings(run: Run) -> Section:
@@ -232,25 +311,16 @@ def settings(run: Run) -> Section:
         "ended": run.ended_at or "not finished",
         "PostgreSQL": run.postgres_version,
         "pgflash": run.pgflash_version,
-        "database": f"{megabytes(run.database_bytes)} MB",
+        "database": size(run.database_bytes),
         **run.machine,
     }
-    words = frozenset({0, 1})
     return Section(
         id="settings",
         title="What was run, on what",
         says=["The same settings for every approach; only the placement differs."],
         tables=[
-            ("", Table(head=("what", "value"), rows=list(about.items()), words=words)),
-            (
-                "",
-                Table(head=("parameter", "value"), rows=list(run.parameters.items()), words=words),
-            ),
-        ],
-        folded=[
-            (
-                "PostgreSQL settings",
-                Table(head=("setting", "value"), rows=list(run.settings.items()), words=words),
-            )
+            show(_settings("about", "The run and its machine", about)),
+            show(_settings("parameters", "Parameters of the scenario", run.parameters)),
+            show(_settings("postgresql", "PostgreSQL settings", run.settings), folded=True),
         ],
     )

@@ -8,31 +8,18 @@ passes through Jinja2's autoescape; only our own drawings do not.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from pgflash.model.awr import AwrReport, CompareReport, Finding, ReportTable, Source
+from pgflash.model.awr import AwrReport, CompareReport, Finding, ReportTable
 from pgflash.report.awr.heads import facts, title_of
 from pgflash.report.awr.order import grouped, rows_for_people
-from pgflash.report.awr.pictures import PREFIX, Picture, picture_of
+from pgflash.report.awr.pictures import charts_of
+from pgflash.report.drawing import patterns
 from pgflash.report.environment import environment
-from pgflash.report.printed import MEANS, SIGNS, PrintedTable, print_table, visible
-from pgflash.report.svg import pattern_definitions
+from pgflash.report.printed import visible
+from pgflash.report.shown import ROWS_MAX, Shown, show
 
-#: With this, a file stays below a megabyte: the JSON form has all rows.
-ROWS_MAX = 400
 #: A table over time has its chart; its rows are folded.
 _FOLD_ROWS = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """A table on the page."""
-
-    printed: PrintedTable
-    picture: Picture | None
-    folded: bool
-    #: Numbers of the findings that are based on it.
-    findings: tuple[int, ...]
 
 
 def render_html(
@@ -50,8 +37,7 @@ def render_html(
         (title, f"group-{number}", [_shown(table, report.findings) for table in tables])
         for number, (title, tables) in enumerate(grouped(report.tables), start=1)
     ]
-    pictures = [one.picture for _, _, tables in groups for one in tables if one.picture]
-    looks = [look for picture in pictures for look in picture.looks]
+    figures = [figure for _, _, tables in groups for one in tables for figure in one.figures]
     title = ": ".join(filter(None, (visible(subject), title_of(report))))
     page: str = (
         environment()
@@ -62,9 +48,7 @@ def render_html(
             findings=[(one, visible(one.sentence)) for one in report.findings],
             titles={table.id: visible(table.title) for table in report.tables},
             groups=groups,
-            patterns=pattern_definitions(PREFIX, looks) if looks else "",
-            signs=SIGNS,
-            sources=[(SIGNS[source], str(source), MEANS[source]) for source in Source],
+            patterns=patterns(figures),
             links=links,
             version=report.pgflash_version,
         )
@@ -72,13 +56,12 @@ def render_html(
     return page
 
 
-def _shown(table: ReportTable, findings: Sequence[Finding]) -> _Shown:
-    picture = picture_of(table)
-    return _Shown(
-        printed=print_table(table, rows_max=rows_for_people(table) or ROWS_MAX),
-        picture=picture,
-        folded=picture is not None and len(table.rows) > _FOLD_ROWS,
-        findings=tuple(
-            number for number, one in enumerate(findings, start=1) if one.table == table.id
-        ),
+def _shown(table: ReportTable, findings: Sequence[Finding]) -> Shown:
+    charts = charts_of(table)
+    return show(
+        table,
+        charts,
+        rows_max=rows_for_people(table) or ROWS_MAX,
+        folded=bool(charts) and len(table.rows) > _FOLD_ROWS,
+        findings=[number for number, one in enumerate(findings, start=1) if one.table == table.id],
     )

@@ -10,7 +10,6 @@ that a run lacks is not an error: the exhibit says what is missing.
 
     parts     tables of ours in the form that papers print, and charts of runs
     checks    comparisons, and the sentences that say what they found
-    drawing   charts as SVG
     html, text, stored     the page, for a browser, a terminal and programs
 """
 

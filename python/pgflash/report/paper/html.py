@@ -10,17 +10,15 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgflash.model.awr import ReportTable, Source
+from pgflash.model.awr import ReportTable
 from pgflash.model.exhibit import Exhibit, PaperPage
-from pgflash.report.awr.pictures import PREFIX, Picture
+from pgflash.report.drawing import Figure, figures_of, patterns
 from pgflash.report.environment import environment
-from pgflash.report.paper.drawing import picture_of_charts
-from pgflash.report.printed import MEANS, SIGNS, PrintedTable, print_table
-from pgflash.report.svg import pattern_definitions
+from pgflash.report.printed import PrintedTable, print_table
+from pgflash.report.shown import ROWS_MAX
 
 #: A table of ours with more rows than this is folded.
 _FOLD_ROWS = 16
-_ROWS_MAX = 400
 #: Wider tables are placed one below the other: half a page has room for about this many characters.
 _BESIDE_MAX = 80
 #: Words are wrapped beyond this width, and columns are this far apart.
@@ -32,7 +30,7 @@ class _Shown:
     """An exhibit on the page."""
 
     exhibit: Exhibit
-    picture: Picture | None
+    figures: tuple[Figure, ...]
     paper: PrintedTable | None
     ours: PrintedTable | None
 
@@ -45,7 +43,6 @@ class _Shown:
 def render_paper_html(page: PaperPage, *, links: Sequence[tuple[str, str]] = ()) -> str:
     """Return the page; links (text, relative address) lead to pages that belong to it."""
     shown = [_shown(exhibit) for exhibit in page.exhibits]
-    looks = [look for one in shown if one.picture for look in one.picture.looks]
     text: str = (
         environment()
         .get_template("paper.html.j2")
@@ -53,9 +50,7 @@ def render_paper_html(page: PaperPage, *, links: Sequence[tuple[str, str]] = ())
             page=page,
             exhibits=shown,
             predictions=_printed("predictions", page.predictions),
-            patterns=pattern_definitions(PREFIX, looks) if looks else "",
-            signs=SIGNS,
-            sources=[(SIGNS[source], str(source), MEANS[source]) for source in Source],
+            patterns=patterns(figure for one in shown for figure in one.figures),
             links=links,
             fold_rows=_FOLD_ROWS,
         )
@@ -66,7 +61,7 @@ def render_paper_html(page: PaperPage, *, links: Sequence[tuple[str, str]] = ())
 def _shown(exhibit: Exhibit) -> _Shown:
     return _Shown(
         exhibit=exhibit,
-        picture=picture_of_charts(exhibit.charts),
+        figures=figures_of(exhibit.charts, about=f"{exhibit.label}, {exhibit.title}"),
         paper=_printed(f"{exhibit.id}-paper", exhibit.paper),
         ours=_printed(f"{exhibit.id}-ours", exhibit.ours),
     )
@@ -85,4 +80,4 @@ def _characters(table: PrintedTable) -> int:
 def _printed(table_id: str, table: ReportTable | None) -> PrintedTable | None:
     if table is None:
         return None
-    return print_table(dataclasses.replace(table, id=table_id), rows_max=_ROWS_MAX)
+    return print_table(dataclasses.replace(table, id=table_id), rows_max=ROWS_MAX)
