@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgflash.collect.machine import Machine
+from pgflash.machine.tree import Machine
 
 
 class FakeMachine:

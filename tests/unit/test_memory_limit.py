@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.collect.machine import Machine
-from pgflash.collect.memory_limit import memory_limit_bytes
+from pgflash.machine.cgroup import memory_limit_bytes
+from pgflash.machine.tree import Machine
 from support.cluster import REPOSITORY
 
 SOURCE = REPOSITORY / "extension" / "src"

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from pgflash.lab.account import make_server_dir
+from pgflash.machine.processes import Process
+from pgflash.machine.tree import Machine
 from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, make_plan
 from pgflash.place import control
 from pgflash.place.archive import folder_of, with_folder
@@ -122,12 +124,12 @@ def test_a_startup_is_read_back_as_it_was() -> None:
     assert control.Startup.from_json(startup.to_json()) == startup
 
 
-def a_process(tmp_path: Path, cgroup: str) -> Path:
-    process = tmp_path / "4711"
-    process.mkdir()
-    (process / "cgroup").write_text(cgroup)
-    (process / "environ").write_bytes(b"PG_GRANDPARENT_PID=7\0")
-    return process
+def a_process(tmp_path: Path, cgroup: str) -> Process:
+    folder = tmp_path / "proc" / "4711"
+    folder.mkdir(parents=True)
+    (folder / "cgroup").write_text(cgroup)
+    (folder / "environ").write_bytes(b"PG_GRANDPARENT_PID=7\0")
+    return Process(4711, Machine(root=tmp_path))
 
 
 def a_data_directory(tmp_path: Path) -> control.ServerProcess:

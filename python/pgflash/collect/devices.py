@@ -8,10 +8,10 @@ only once.  A part whose place is unknown is on a device without a name, which s
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pgflash.collect.disks import Below, below
-from pgflash.collect.machine import Machine
-from pgflash.collect.mounts import Mount, mount_of, read_mounts
 from pgflash.collect.places import Place
+from pgflash.machine.disks import Below, below
+from pgflash.machine.mounts import Mount, mount_of, read_mounts
+from pgflash.machine.tree import HERE, Machine
 from pgflash.model.device import DeviceFacts, Media
 
 #: Returns the size and free bytes of the file system that a path is on.
@@ -33,12 +33,11 @@ def space_of(path: str) -> tuple[int, int]:
 def devices_of(
     places: Iterable[Place],
     *,
-    machine: Machine | None = None,
+    machine: Machine = HERE,
     space: Space = space_of,
     every: bool = False,
 ) -> tuple[DeviceFacts, ...]:
     """Return the devices of these parts and, with EVERY, the machine's other devices."""
-    machine = machine or Machine()
     mounts = read_mounts(machine)
     parts: dict[str, list[str]] = {}
     homes: dict[str, tuple[Mount, str]] = {}

@@ -7,9 +7,9 @@ container is noted if it can be recognized.
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from pgflash.collect.machine import Machine
+from pgflash.machine.tree import HERE, Machine, numbers
 from pgflash.model.doctor import UNLIMITED, HostSettings
 
 _SYSCTLS = (
@@ -42,13 +42,12 @@ def _size_of(path: str) -> int:
 def read_host(
     postmaster_pid: int | None,
     *,
-    machine: Machine | None = None,
+    machine: Machine = HERE,
     cores: int | None = None,
     size_of: Callable[[str], int] = _size_of,
 ) -> HostSettings:
     """Return this machine's settings, and the limits of the server's postmaster."""
-    machine = machine or Machine()
-    memory = machine.text("/proc/meminfo") or ""
+    memory = numbers(machine.text("/proc/meminfo") or "")
     process = "" if postmaster_pid is None else f"/proc/{postmaster_pid}"
     return HostSettings(
         cores=cores or os.cpu_count() or 1,
@@ -60,26 +59,22 @@ def read_host(
             if (value := machine.number(f"/proc/sys/{name.replace('.', '/')}")) is not None
         },
         huge_page_bytes=_kilobytes(memory, "Hugepagesize"),
-        huge_pages=_number(memory, "HugePages_Total"),
+        huge_pages=memory.get("HugePages_Total"),
         transparent_huge_pages=_chosen(
             machine.text("/sys/kernel/mm/transparent_hugepage/enabled") or ""
         ),
         shm_bytes=_shm_bytes(machine, size_of),
         limits=_limits(machine.text(f"{process}/limits") or "") if process else {},
-        postmaster_uid=_uid(machine.text(f"{process}/status") or "") if process else None,
+        postmaster_uid=numbers(machine.text(f"{process}/status") or "").get("Uid")
+        if process
+        else None,
         remove_ipc=_remove_ipc(machine),
         container=_container(machine),
     )
 
 
-def _number(text: str, word: str) -> int | None:
-    found = re.search(rf"^{word}:\s+(\d+)", text, re.MULTILINE)
-    return int(found[1]) if found else None
-
-
-def _kilobytes(text: str, word: str) -> int | None:
-    number = _number(text, word)
-    return None if number is None else number * 1024
+def _kilobytes(memory: Mapping[str, int], word: str) -> int | None:
+    return 1024 * memory[word] if word in memory else None
 
 
 def _chosen(text: str) -> str:
@@ -102,10 +97,6 @@ def _limits(text: str) -> dict[str, float]:
         if len(words) >= 3 and re.fullmatch(r"\d+|unlimited", words[1]):
             limits[words[0]] = UNLIMITED if words[1] == "unlimited" else float(words[1])
     return limits
-
-
-def _uid(text: str) -> int | None:
-    return _number(text, "Uid")
 
 
 def _remove_ipc(machine: Machine) -> bool | None:

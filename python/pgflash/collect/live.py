@@ -22,8 +22,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgflash.collect.host import core_count
 from pgflash.local import why_not_local
+from pgflash.machine.host import core_count
 from pgflash.model.live import Flow, LiveServer, Reading, WaitTime
 from pgflash.model.waits import WaitClass, wait_class
 from pgflash.session import Connection, SessionError, said

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from pgflash.collect.machine import Machine
-from pgflash.collect.mounts import read_mounts
 from pgflash.errors import PgflashError
+from pgflash.machine.mounts import read_mounts
+from pgflash.machine.processes import processes
 
 FOLDER = Path("/dev/shm")
 
@@ -171,7 +171,7 @@ def _strange(name: str, status: os.stat_result) -> str:
 
 
 def _look(
-    folder: int, name: str, mapped: Mapping[_Key, list[int]], known: Mapping[_Key, str]
+    folder: int, name: str, mapped: Mapping[_Key, set[int]], known: Mapping[_Key, str]
 ) -> CacheMemory | None:
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -203,7 +203,7 @@ def _look(
     )
 
 
-def _is_used(file: int, status: os.stat_result, mapped: Mapping[_Key, list[int]]) -> bool:
+def _is_used(file: int, status: os.stat_result, mapped: Mapping[_Key, set[int]]) -> bool:
     """Say whether a server uses it; if not, lock it until it is closed."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -220,47 +220,32 @@ def _key(status: os.stat_result) -> _Key:
     return status.st_dev, status.st_ino
 
 
-def _pids(mapped: Mapping[_Key, list[int]], status: os.stat_result) -> tuple[int, ...]:
+def _pids(mapped: Mapping[_Key, set[int]], status: os.stat_result) -> tuple[int, ...]:
     return tuple(sorted(mapped.get(_key(status), ())))
 
 
-def _processes() -> Iterator[Path]:
-    return (path for path in Path("/proc").iterdir() if path.name.isdigit())
-
-
-def _mapped() -> dict[_Key, list[int]]:
+def _mapped() -> dict[_Key, set[int]]:
     """Return the processes that have a cache's memory mapped, as far as we may see that."""
-    found: dict[_Key, list[int]] = {}
-    for process in _processes():
-        try:
-            lines = (process / "maps").read_text(errors="replace").splitlines()
-        except OSError:
-            continue  # gone, or not visible to us
-        for line in lines:
-            words = line.split(maxsplit=5)
-            if len(words) == 6 and "/pgflash." in words[5]:
-                major, minor = (int(part, 16) for part in words[3].split(":"))
-                pids = found.setdefault((os.makedev(major, minor), int(words[4])), [])
-                if int(process.name) not in pids:
-                    pids.append(int(process.name))
+    found: dict[_Key, set[int]] = {}
+    for process in processes():
+        with contextlib.suppress(OSError):  # gone, or not visible to us
+            for device, inode, name in process.mapped_files():
+                if "/pgflash." in name:
+                    found.setdefault((device, inode), set()).add(process.pid)
     return found
 
 
 def _directories(named: Iterable[Path]) -> dict[_Key, str]:
     """Return data directories: of running servers, of the caller, and the usual ones."""
     found: dict[_Key, str] = {}
-
-    def add(path: Path, text: str) -> None:
+    for process in processes():
         with contextlib.suppress(OSError):
-            found.setdefault(_key(path.stat()), text)
-
-    for process in _processes():
-        with contextlib.suppress(OSError):
-            if (process / "comm").read_text().startswith("postgres"):
-                add(process / "cwd", str((process / "cwd").readlink()))
+            if process.name().startswith("postgres"):
+                found.setdefault(_key(process.folder_status()), str(process.folder()))
     usual = (path for pattern in _USUAL for path in Path("/").glob(pattern[1:]))
     for path in (*named, *filter(None, [_own_directory()]), *usual):
-        add(path, str(path))
+        with contextlib.suppress(OSError):
+            found.setdefault(_key(path.stat()), str(path))
     return found
 
 
@@ -271,7 +256,7 @@ def _own_directory() -> Path | None:
 
 def _where(key: _Key) -> str:
     """Say what is known about a directory from its device and inode."""
-    for mount in reversed(read_mounts(Machine())):
+    for mount in reversed(read_mounts()):
         with contextlib.suppress(OSError):
             if Path(mount.mount_point).stat().st_dev == key[0]:
                 return f"directory with inode {key[1]} on {mount.mount_point}"

@@ -12,10 +12,12 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgflash.collect import host, stock
+from pgflash.collect import stock
 from pgflash.collect.deltas import choose, difference
+from pgflash.collect.host import host_sections
 from pgflash.collect.stock import DeltaSection
 from pgflash.local import why_not_local
+from pgflash.machine.host import core_count, memory_bytes
 from pgflash.model.collected import Counted, LastSnapshot, NewSnapshot, Rows
 from pgflash.model.snapshot import MISSING, Section, SectionKind, Value
 from pgflash.session import Connection, SessionError, said
@@ -118,8 +120,8 @@ def _take_server(taking: _Taking, *, local: bool) -> None:
     (row,) = cursor.fetchall()
     record = dict(zip(_columns(cursor), map(_plain, row), strict=True))
     record["system_identifier"] = int(str(record["system_identifier"]))
-    record["cores"] = host.core_count() if local else None
-    record["memory_bytes"] = host.memory_bytes() if local else None
+    record["cores"] = core_count() if local else None
+    record["memory_bytes"] = memory_bytes() if local else None
     record["page_size"] = os.sysconf("SC_PAGESIZE") if local else None
     taking.sections.append(
         Section(
@@ -139,7 +141,7 @@ def _take_host(taking: _Taking) -> bool:
     reason = why_not_local(taking.connection)
     if not reason:
         try:
-            taking.sections.extend(host.host_sections())
+            taking.sections.extend(host_sections())
         except OSError as error:
             reason = f"/proc could not be read: {error.strerror}"
     if reason:

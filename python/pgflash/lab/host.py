@@ -13,7 +13,7 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgflash.collect.memory_limit import memory_limit_bytes
+from pgflash.machine.cgroup import memory_limit_bytes
 from pgflash.model.sizes import size
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import msgspec
 
+from pgflash.machine.processes import Process, processes
 from pgflash.place import files
 from pgflash.place.errors import PlaceError
 from pgflash.place.owner import Owner
@@ -101,7 +102,7 @@ class ServerProcess:
         """Return the postmaster's process id, or None if no server runs here."""
         number = self._noted_pid()
         # The file outlives a killed server, and its number may belong to another process by now.
-        return number if number is not None and self._is_here(number) else None
+        return number if number is not None and self._is_here(Process(number)) else None
 
     def _pid_file(self) -> list[str]:
         """Return the lines of postmaster.pid; none if there is none."""
@@ -128,8 +129,8 @@ class ServerProcess:
         pid = self.pid()
         if pid is None:
             raise PlaceError(f"no server runs in {self.data}")
-        process = Path("/proc") / str(pid)
-        program = (process / "exe").readlink()
+        process = Process(pid)
+        program = process.program()
         if not program.exists():
             raise PlaceError(
                 f"the program of the running server, {program}, is gone or was replaced",
@@ -137,8 +138,8 @@ class ServerProcess:
             )
         if not start_command:
             self._refuse_if_looked_after(process)
-        config, arguments = _arguments((process / "cmdline").read_bytes())
-        environment = _environment((process / "environ").read_bytes())
+        config, arguments = _arguments(process.command_line())
+        environment = _environment(process.environment())
         config = config or environment.get("PGDATA", "")
         return Startup(
             bindir=str(program.parent),
@@ -153,21 +154,21 @@ class ServerProcess:
             uid=self.owner.uid,
         )
 
-    def _refuse_if_looked_after(self, process: Path) -> None:
-        unit = re.search(r"([^/\n]+\.service)$", (process / "cgroup").read_text(), re.MULTILINE)
+    def _refuse_if_looked_after(self, process: Process) -> None:
+        unit = re.search(r"([^/\n]+\.service)$", process.groups(), re.MULTILINE)
         if unit is not None and not unit[1].startswith("user@"):
             raise PlaceError(
                 f"systemd looks after this server ({unit[1]})",
                 hint=f"Say how to stop and start it: --stop-command 'systemctl stop {unit[1]}' "
                 f"--start-command 'systemctl start {unit[1]}'",
             )
-        if process.name == "1":
+        if process.pid == 1:
             raise PlaceError(
                 "the server is the first process of its container, which would end with it",
                 hint="Stop the container and make the server with initdb --waldir, or name the "
                 "WAL's folder where the container is described.",
             )
-        by_pg_ctl = b"PG_GRANDPARENT_PID=" in (process / "environ").read_bytes()
+        by_pg_ctl = b"PG_GRANDPARENT_PID=" in process.environment()
         if not by_pg_ctl and (parent := _parent(process)) is not None:
             raise PlaceError(
                 f"process {parent} started this server, and may start it again when it is stopped",
@@ -192,11 +193,11 @@ class ServerProcess:
                 "--stop-command and --start-command.",
             )
 
-    def _log(self, process: Path, collector_log: Path | None, *, needed: bool) -> str:
+    def _log(self, process: Process, collector_log: Path | None, *, needed: bool) -> str:
         """Return the file that the server's messages go to."""
         if collector_log is not None and collector_log.parent.is_dir():
             return str(collector_log)
-        target = (process / "fd" / "2").readlink()
+        target = process.messages()
         if target.is_absolute() and target.is_file():
             return str(target)
         if needed and str(target) != "/dev/null":
@@ -288,20 +289,17 @@ class ServerProcess:
         if number is None:
             return False  # it ended normally
         # A dead process holds the lock until its parent has waited for it.
-        return _is_ending(number) or any(map(self._is_here, _numbers()))
+        return Process(number).is_ending() or any(map(self._is_here, processes()))
 
-    def _is_here(self, number: int) -> bool:
+    def _is_here(self, process: Process) -> bool:
         """Say whether a process belongs to a server in this data directory."""
         try:
-            folder = Path(f"/proc/{number}/cwd").readlink()
-            program = Path(f"/proc/{number}/exe").readlink().name
-            status = Path(f"/proc/{number}/status").read_text()
+            folder, program, users = process.folder(), process.program(), process.users()
         except OSError:
             return False
-        # Real, effective and saved: a program with more rights than the owner is not the server.
-        users = re.search(r"^Uid:\t(\d+)\t(\d+)\t(\d+)", status, re.MULTILINE)
-        is_owners = users is not None and set(users.groups()) == {str(self.owner.uid)}
-        return is_owners and folder == self.data and program.startswith("postgres")
+        # A program with more rights than the owner is not the server.
+        is_owners = set(users[:3]) == {self.owner.uid}
+        return is_owners and folder == self.data and program.name.startswith("postgres")
 
     def _start_by_pg_ctl(self, startup: Startup) -> None:
         words = ["pg_ctl", "start", "-D", startup.config_directory, "-w", "-t", str(START_WAIT_S)]
@@ -403,32 +401,15 @@ def _environment(environ: bytes) -> dict[str, str]:
     }
 
 
-def _parent(process: Path) -> str | None:
+def _parent(process: Process) -> str | None:
     """Return a process's supervisor as "NUMBER (PROGRAM)", or None if its parent is only init."""
-    number = re.search(r"^PPid:\t(\d+)$", (process / "status").read_text(), re.MULTILINE)
+    number = process.stat().parent
     try:
-        name = Path(f"/proc/{number and number[1]}/comm").read_text().strip()
+        name = Process(number).name()
     except OSError:
         return None  # it has just ended
     # systemd is either init or a user's instance, which adopts the orphans of that user's sessions.
-    return None if name in _ADOPTS else f"{number and number[1]} ({name})"
-
-
-def _numbers() -> list[int]:
-    """Return the processes of this machine."""
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
-
-
-def _is_ending(number: int) -> bool:
-    """Say whether a process has already lost its program but still exists."""
-    process = Path(f"/proc/{number}")
-    try:
-        (process / "exe").readlink()
-    except FileNotFoundError:
-        return process.exists()
-    except OSError:
-        return False
-    return False
+    return None if name in _ADOPTS else f"{number} ({name})"
 
 
 def _first_line(done: subprocess.CompletedProcess[str]) -> str:

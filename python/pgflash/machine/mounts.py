@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pgflash.collect.machine import Machine
+from pgflash.machine.tree import HERE, Machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ class Mount:
     number: int
     #: Major and minor number of the file system; major 0 means no block device.
     device: str
+    #: The folder of the file system that is mounted.
+    root: str
     mount_point: str
     file_system: str
     source: str
@@ -30,7 +32,7 @@ class Mount:
     options: tuple[str, ...]
 
 
-def read_mounts(machine: Machine) -> tuple[Mount, ...]:
+def read_mounts(machine: Machine = HERE) -> tuple[Mount, ...]:
     """Return the mounts that this process sees; none if /proc does not show them."""
     text = machine.text("/proc/self/mountinfo") or ""
     return tuple(mount for line in text.splitlines() if (mount := _mount(line)) is not None)
@@ -82,6 +84,7 @@ def _mount(line: str) -> Mount | None:
     return Mount(
         number=int(first[0]),
         device=first[2],
+        root=_unescaped(first[3]),
         mount_point=_unescaped(first[4]),
         file_system=last[0],
         source=_unescaped(last[1]),

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """What the kernel shows in files: /proc, /sys, and names in /dev.
 
-All code that looks for devices and settings uses a Machine, whose root is / or, in tests, a folder
-that holds such a tree.  A file that is missing or unreadable is None: the caller decides what
-follows from that.
+A Machine's root is / or, in tests, a folder that holds such a tree.  text() and number() return
+None if a file is missing or unreadable; read() is for a caller that cannot do without it.
 """
 
 from dataclasses import dataclass
@@ -20,10 +19,14 @@ class Machine:
         """Return the path of a file of the tree; NAME is absolute."""
         return self.root / name.lstrip("/")
 
+    def read(self, name: str) -> str:
+        """Return a file's text; OSError if it cannot be read."""
+        return self.path(name).read_text(errors="replace")
+
     def text(self, name: str) -> str | None:
         """Return a file's text, stripped, or None if it cannot be read."""
         try:
-            return self.path(name).read_text(errors="replace").strip()
+            return self.read(name).strip()
         except (OSError, ValueError):
             return None
 
@@ -55,3 +58,17 @@ class Machine:
         except (OSError, ValueError, RuntimeError):
             return None
         return "/" if found == Path() else f"/{found}"
+
+
+#: The machine that we run on.
+HERE = Machine()
+
+
+def numbers(text: str) -> dict[str, int]:
+    """Return the first number of each line by the line's first word: "MemTotal:  123 kB"."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split(maxsplit=2)
+        if len(words) > 1 and words[1].isdecimal():
+            found[words[0].rstrip(":")] = int(words[1])
+    return found

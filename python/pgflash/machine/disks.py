@@ -19,12 +19,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pgflash.collect.machine import Machine
-from pgflash.collect.mounts import Mount, mount_of
+from pgflash.machine.host import SECTOR_BYTES
+from pgflash.machine.mounts import Mount, mount_of
+from pgflash.machine.tree import Machine
 from pgflash.model.device import DiskFacts, Media
-
-#: /sys gives sizes and positions in these sectors, whatever the disk's own sector size.
-SECTOR_BYTES = 512
 
 #: Partitioning tools align to this; larger alignments are not told apart.
 ALIGNMENT_MAX = 2**20
