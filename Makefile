@@ -160,7 +160,7 @@ postgres-check: venv-dev rooms
 # Debian's packages are fetched; one server for each.
 extensions-check: venv-dev rooms
 	$(Q)rm -rf out/extensions-check
-	$(Q)'$(BIN)/pytest' -m extensions_check --pg-major=15 --numprocesses=$(or $(JOBS),2) tests/cluster/test_debian_extensions.py; \
+	$(Q)'$(BIN)/pytest' -m extensions_check --pg-major=15 --numprocesses=$(or $(JOBS),2) tests/cluster/hooks/test_debian_extensions.py; \
 		code=$$?; '$(BIN)/python' tools/extensions_to_docs.py && exit $$code
 
 # What goes wrong with the cache file, and what is said about it: all on 18, some on 15.

@@ -3,7 +3,7 @@
  *		What a cached block costs in memory, all included, for caches of all sizes.
  *
  * The size is what core asks its host for, with the advice's; that the host maps no
- * more for it is tested in a server (tests/cluster/test_resize.py).
+ * more for it is tested in a server (tests/cluster/bridge/test_resize.py).
  *
  * SPDX-License-Identifier: PostgreSQL
  */

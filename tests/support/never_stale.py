@@ -2,8 +2,8 @@
 """Scenarios in which a stale block would be noticed: by DDL, by load, by a race.
 
 They are here and not in the tests, so that the real library and the libraries without one safeguard
-(tests/cluster/test_never_stale_controls.py) go through the same ones. Each raises AssertionError if
-anything stale was served or is cached.
+(tests/cluster/hooks/test_never_stale_controls.py) go through the same ones. Each raises
+AssertionError if anything stale was served or is cached.
 """
 
 import random

@@ -4,13 +4,13 @@
 import inspect
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
 
 from pgflash import api
 from pgflash.cli import command
+from support.cluster import REPOSITORY
 
 #: A program that ends with Ctrl-C, above the library.
 NO_FUNCTION = {"serve"}
@@ -58,7 +58,7 @@ def test_nothing_of_the_library_prints_or_asks() -> None:
 
 
 def test_what_the_guides_call_is_there() -> None:
-    guides = Path(__file__).resolve().parents[2] / "docs" / "guide"
+    guides = REPOSITORY / "docs" / "guide"
     called = {
         name for one in guides.glob("*.md") for name in re.findall(r"\bapi\.(\w+)", one.read_text())
     }

@@ -20,6 +20,7 @@ from pgflash.model.waits import WaitClass
 from pgflash.report import colours
 from pgflash.web import cache_words, lab_words
 from pgflash.web.figures import in_words, performance, value_of
+from support.cluster import REPOSITORY
 
 SERVER = LiveServer(
     version_num=180_004,
@@ -94,7 +95,7 @@ def test_numbers_keep_the_digits_that_count(number: float | None, words: str) ->
 
 def test_what_is_vendored_is_what_its_note_says() -> None:
     found = 0
-    for folder in (STATIC / "vendor", Path(__file__).parents[1] / "browser" / "vendor"):
+    for folder in (STATIC / "vendor", REPOSITORY / "tests" / "browser" / "vendor"):
         text = (folder / "README.md").read_text()
         for name, digest in re.findall(r"^\| (\S+) \|.*\| ([0-9a-f]{64}) \|$", text, re.MULTILINE):
             assert sha256((folder / name).read_bytes()).hexdigest() == digest

@@ -19,8 +19,8 @@ def test_tests_that_share_a_server_stay_together() -> None:
 
 def test_what_takes_long_comes_before_what_evens_out_the_end() -> None:
     tests = (
-        "tests/cluster/test_web.py::test_a",
+        "tests/cluster/web/test_web.py::test_a",
         "tests/crash/test_kill.py::test_b",
-        "tests/unit/test_turns.py::test_c",
+        "tests/unit/support/test_turns.py::test_c",
     )
     assert [turn(one) for one in tests] == [0, 1, 2]

@@ -2,7 +2,7 @@
 """The warehouse at scale factor 1 against the TPC's own answers, to the last cent.
 
 Takes some minutes and 2 GB, so it is part of `make soak` alone; the same queries are held
-to an independent computation at a hundredth of the size in test_warehouse.py.
+to an independent computation at a hundredth of the size in test_database.py.
 """
 
 import tempfile

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Snapshots: what is in one, who may take it, whole or not at all, relations by their names.
 
-All on one server; what happens to servers is in test_repository_servers.py.
+All on one server; what happens to servers is in test_snapshot_servers.py.
 """
 
 import threading

@@ -12,8 +12,9 @@ import pytest
 
 from pgflash.api import read_run
 from pgflash.cli import main
+from support.cluster import REPOSITORY
 
-KEPT = Path(__file__).resolve().parents[1] / "golden" / "data" / "predictions"
+KEPT = REPOSITORY / "tests" / "golden" / "data" / "predictions"
 
 
 @pytest.fixture

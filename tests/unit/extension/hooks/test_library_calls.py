@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "extension" / "src" / "hooks" / "library_calls.c"
+from support.cluster import REPOSITORY
+
+SOURCE = REPOSITORY / "extension" / "src" / "hooks" / "library_calls.c"
 
 #: Names of functions that may change a file, its name, or what a descriptor is.
 SUSPECT = re.compile(

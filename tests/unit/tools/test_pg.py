@@ -10,8 +10,7 @@ import pytest
 
 import pg
 from pgflash.lab.postgres import PgInstall
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from support.cluster import REPOSITORY
 
 
 @pytest.fixture

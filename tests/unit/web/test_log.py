@@ -99,7 +99,7 @@ def test_a_line_has_an_end_and_of_an_exception_where_it_was(told: Told) -> None:
     assert len(told.lines[0]) == 500
     told.fail("this")
     assert told.lines[1].startswith("could not: ValueError: this at ")
-    assert "test_web_log.py:" in told.lines[1]
+    assert "test_log.py:" in told.lines[1]
 
 
 @pytest.mark.parametrize(

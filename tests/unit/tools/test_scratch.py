@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from support.cluster import REPOSITORY
 from support.patience import PATIENCE_S, eventually
 
-SCRATCH = Path(__file__).resolve().parents[2] / "tools" / "scratch.sh"
+SCRATCH = REPOSITORY / "tools" / "scratch.sh"
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from pgflash.model.doctor import (
     ServerSettings,
     TablespaceSettings,
 )
+from support.cluster import REPOSITORY
 from support.machines import FakeMachine
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 GB = 2**30
 
 DISK = DiskFacts(

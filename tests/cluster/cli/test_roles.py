@@ -15,12 +15,12 @@ import pytest
 from pgflash.cli import main
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
-from support.cluster import ClusterFactory
+from support.cluster import REPOSITORY, ClusterFactory
 from support.commands import output
 from support.patience import PATIENCE_S
 
 TOLD = 'pgflash: role "postgres" is a superuser, and less is enough: docs/guide/roles.md'
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "roles.md"
+GUIDE = REPOSITORY / "docs" / "guide" / "roles.md"
 SNAPSHOTS = "watching.pgflash_snapshots, watching.pgflash_snapshot_sections, "
 READER = f"grant select on {SNAPSHOTS} watching.pgflash_snapshot_queries to {{role}}"
 

@@ -15,7 +15,9 @@ import pytest
 import streams
 from coalesce import UPDATE, linger
 
-CORE = Path(__file__).parents[2] / "core"
+from support.cluster import REPOSITORY
+
+CORE = REPOSITORY / "core"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,14 +5,12 @@ import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from pgflash.model.live import Flow, LiveServer, Reading
 from pgflash.web.metrics import METRICS, Facts, Kind, Metric, render
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from support.cluster import REPOSITORY
 
 SERVER = LiveServer(
     version_num=180004,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Snapshots on servers of their own: the schedule, restarts, a full disk, a standby.
 
-What is in a snapshot is asked in test_repository.py.
+What is in a snapshot is asked in test_snapshot.py.
 """
 
 import errno

@@ -11,9 +11,8 @@ import pytest
 from pgflash.lab.postgres import PgInstall
 from pgflash.lab.server import Server
 from support.cached import create_cached
-from support.cluster import ClusterFactory
+from support.cluster import REPOSITORY, ClusterFactory
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
 
 

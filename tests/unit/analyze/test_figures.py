@@ -5,7 +5,6 @@ Each sample holds the views before and after work of known size, and what that w
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,10 @@ from pgflash.analyze.figures import checkpoints, databases, stock_io, wal
 from pgflash.analyze.parts import db_time
 from pgflash.analyze.period import make_period
 from pgflash.model.awr import AwrReport
+from support.cluster import REPOSITORY
 from support.periods import Rows, Shelf
 
-DATA = Path(__file__).resolve().parents[1] / "golden" / "data"
+DATA = REPOSITORY / "tests" / "golden" / "data"
 
 MAJORS = (15, 16, 17, 18)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from support.cluster import REPOSITORY
+
 SCRIPT = REPOSITORY / "tools" / "subject.sh"
 
 
