@@ -201,7 +201,7 @@ COMMENT ON COLUMN pgflash_cache.used_bytes IS
 COMMENT ON COLUMN pgflash_cache.keep_blocks IS
 	'Blocks in the cache now that belong to relations with the cache policy keep.';
 COMMENT ON COLUMN pgflash_cache.hits IS
-	'Blocks read from flash.';
+	'Blocks read from flash. Oracle: physical read flash cache hits.';
 COMMENT ON COLUMN pgflash_cache.staged_hits IS
 	'Hits on blocks that were still in the staging ring, not yet on flash.';
 COMMENT ON COLUMN pgflash_cache.misses IS

@@ -7,13 +7,14 @@ what the paper derived from the rates (request size, queue, utilisation) must co
 
 import pytest
 
-from pgflash.analyze.cache import COUNTERS, flash_cache
+from pgflash.analyze.cache import flash_cache
 from pgflash.analyze.consistency import Span, common
 from pgflash.analyze.host import disk_row, host_vmstat
 from pgflash.analyze.io import tablespace_row, usage_cells
 from pgflash.analyze.load import profile_row
 from pgflash.analyze.period import make_period
 from pgflash.model.awr import Unit, plain
+from pgflash.model.counters import COUNTERS
 from pgflash.model.snapshot import Value
 from support import papers
 from support.periods import Rows, Shelf
@@ -139,7 +140,7 @@ def test_the_redo_write_time_of_paper_004_fell_by_60_percent_and_not_by_250() ->
 
 
 def test_flash_cache_statistics_come_out_under_oracles_names() -> None:
-    ours = {oracle_name: name for name, oracle_name in COUNTERS if oracle_name}
+    ours = {oracle_name: name for name, oracle_name in COUNTERS.items() if oracle_name}
     counted = {ours[name]: value for name, value in papers.FLASH_CACHE_001}
     store = Shelf()
     for minute, factor in ((0, 0), (1, 1)):

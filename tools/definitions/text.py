@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """How generated C, Python and Markdown begin, and how C writes a string."""
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,3 +42,12 @@ def def_file(path: Path, summary: str, macros: Sequence[str], lines: Sequence[st
 def python_head(summary: str) -> str:
     """Return the first lines of a module."""
     return f'# SPDX-License-Identifier: PostgreSQL\n"""{summary}\n\n{NOTICE}\n"""\n\n'
+
+
+def python_string(text: str, *, indent: int, before: int) -> str:
+    """Return a literal that begins in some column, in as many lines as the formatter leaves it."""
+    width = 100 - indent - before - len('"",')
+    if len(text) <= width:
+        return f'"{text}"'
+    lines = textwrap.wrap(text, width, drop_whitespace=False)
+    return f"\n{' ' * indent}".join(f'"{line}"' for line in lines)

@@ -5,39 +5,7 @@ from pgflash.analyze.grid import figure, missing, ratio, text
 from pgflash.analyze.period import Period
 from pgflash.analyze.sections import number
 from pgflash.model.awr import ReportTable, Row, RowMark, Unit
-
-#: Counters of pgflash_cache in the order of the table, with the similar statistic of Oracle.
-COUNTERS = (
-    ("hits", "physical read flash cache hits"),
-    ("misses", ""),
-    ("page_cache_reads", ""),
-    ("bypass_reads", ""),
-    ("inserts", "flash cache inserts"),
-    ("updates", ""),
-    ("coalesced_updates", ""),
-    ("invalidations", ""),
-    ("eviction_invalidated", "flash cache eviction: invalidated"),
-    ("eviction_buffer_pinned", "flash cache eviction: buffer pinned"),
-    ("eviction_aged_out", "flash cache eviction: aged out"),
-    ("insert_skip_not_current", "flash cache insert skip: not current"),
-    ("insert_skip_writer_overloaded", "flash cache insert skip: DBWR overloaded"),
-    ("insert_skip_exists", "flash cache insert skip: exists"),
-    ("insert_skip_not_useful", "flash cache insert skip: not useful"),
-    ("insert_skip_modification", "flash cache insert skip: modification"),
-    ("insert_skip_corrupt", "flash cache insert skip: corrupt"),
-    ("insert_skip_budget", ""),
-    ("insert_skip_device", ""),
-    ("insert_skip_invalid", ""),
-    ("prefetches_swallowed", ""),
-    ("flash_reads", ""),
-    ("flash_writes", ""),
-    ("read_timeouts", ""),
-    ("flash_read_errors", ""),
-    ("flash_write_errors", ""),
-    ("corrupt_slots", ""),
-    ("verify_compared", ""),
-    ("verify_mismatches", ""),
-)
+from pgflash.model.counters import COUNTERS
 
 _COLUMNS = (
     text("name", "Counter"),
@@ -49,6 +17,27 @@ _COLUMNS = (
 
 #: Every block read from a data file is counted as one of these.
 _READS = ("hits", "misses", "page_cache_reads", "bypass_reads")
+
+#: Counters that the table leaves out: details, and what other tables show.
+_LEFT_OUT = frozenset(
+    {
+        "staged_hits",
+        "flash_read_bytes",
+        "flash_write_bytes",
+        "disk_reads",
+        "disk_read_bytes",
+        "moved_blocks",
+        "takeovers",
+        "file_displacements",
+        "file_shortages",
+        "clears",
+        "foreign_changes",
+        "files_kept",
+        "files_dropped",
+    }
+)
+
+_SHOWN = (*_READS, *(name for name in COUNTERS if name not in {*_READS, *_LEFT_OUT}))
 
 
 def flash_cache(period: Period) -> ReportTable:
@@ -64,12 +53,13 @@ def flash_cache(period: Period) -> ReportTable:
         return missing("flash-cache", title, _COLUMNS, reason)
     reads = sum(number(cache.get(name)) for name in _READS)
     rows = []
-    for name, oracle_name in COUNTERS:
+    for name in _SHOWN:
         if name not in cache:
             continue
         count = int(number(cache.get(name)))
         share = ratio(count, reads) if name in _READS else None
-        rows.append(Row(cells=(name, count, ratio(count, period.elapsed_s), share, oracle_name)))
+        per_s = ratio(count, period.elapsed_s)
+        rows.append(Row(cells=(name, count, per_s, share, COUNTERS[name])))
     rows.append(
         Row(
             cells=("blocks read", int(reads), ratio(reads, period.elapsed_s), ratio(reads, reads)),

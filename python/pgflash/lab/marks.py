@@ -17,6 +17,7 @@ from pgflash.lab.emulator import DeviceStats, Emulator
 from pgflash.lab.extension import cache_row, database_blocks
 from pgflash.lab.server import Server
 from pgflash.lab.workload import DATABASE, MeasureError
+from pgflash.model.counters import COUNTERS
 from pgflash.model.run import Approach, CacheUse, CpuUse, Reads
 
 _COUNTS = """
@@ -39,40 +40,6 @@ select count(*)
 #: Clients report what they read only at their very end.
 _CLIENTS_GONE_WAIT_S = 30.0
 
-#: Columns of the view pgflash_cache: counters, and values that stand for themselves.
-_COUNTERS = (
-    "hits",
-    "misses",
-    "page_cache_reads",
-    "inserts",
-    "eviction_invalidated",
-    "eviction_aged_out",
-    "eviction_buffer_pinned",
-    "insert_skip_not_current",
-    "insert_skip_writer_overloaded",
-    "insert_skip_exists",
-    "insert_skip_not_useful",
-    "insert_skip_modification",
-    "insert_skip_corrupt",
-    "insert_skip_budget",
-    "insert_skip_device",
-    "insert_skip_invalid",
-    "bypass_reads",
-    "updates",
-    "invalidations",
-    "prefetches_swallowed",
-    "flash_reads",
-    "flash_read_bytes",
-    "flash_writes",
-    "flash_write_bytes",
-    "flash_read_errors",
-    "flash_write_errors",
-    "corrupt_slots",
-    "disk_reads",
-    "disk_read_bytes",
-    "verify_compared",
-    "verify_mismatches",
-)
 #: Means since the server's start, and the counters over which they are taken.
 _MEANS = (("flash_read_mean_ms", "flash_reads"), ("disk_read_mean_ms", "disk_reads"))
 
@@ -175,7 +142,7 @@ def cache_use(first: Mark, last: Mark) -> CacheUse | None:
         used_slots=int(after["used_slots"] or 0),
         counters={
             name: int(after[name] or 0) - int(before[name] or 0)
-            for name in _COUNTERS
+            for name in COUNTERS
             if name in after
         },
         # Each block that the cache did not have at first, or that the load created, can miss once;

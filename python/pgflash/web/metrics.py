@@ -2,8 +2,9 @@
 """The server's counters as OpenMetrics text, for Prometheus and similar scrapers.
 
 Counters are the server's own, since it started; a scraper computes rates from them, and recognizes
-a restart.  Units are base units and part of the name. docs/reference/metrics.md lists the metrics
-with the same help texts.  A figure that this server cannot provide is absent rather than 0.
+a restart.  Units are base units and part of the name.  Metrics are declared in
+definitions/metrics.toml; those that are columns of pgflash_cache are declared with the view.  A
+figure that this server cannot provide is absent rather than 0.
 """
 
 import enum
@@ -52,7 +53,14 @@ class Metric:
     help: str
     unit: str = ""
     labels: tuple[str, ...] = ()
-    points: Callable[[Facts], Iterable[Point]]
+    #: The column of pgflash_cache that it is, if it is one.
+    column: str = ""
+
+    def points(self, facts: Facts) -> Iterable[Point]:
+        """Return the points there are."""
+        if self.column:
+            return _of_column(self, facts)
+        return _POINTS[self.name](facts)
 
 
 def render(facts: Facts) -> str:
@@ -168,12 +176,10 @@ def _buckets(
         yield "_sum", labels, sum_s
 
 
-def _cache(name: str, *, suffix: str = "") -> Callable[[Facts], list[Point]]:
-    def value(reading: Reading) -> float | None:
-        found = reading.cache.get(name)
-        return found if isinstance(found, int | float) else None
-
-    return _one(_reading(value), suffix)
+def _of_column(metric: Metric, facts: Facts) -> Iterator[Point]:
+    found = None if facts.reading is None else facts.reading.cache.get(metric.column)
+    if isinstance(found, int | float):
+        yield "_total" if metric.kind is Kind.COUNTER else "", {}, found
 
 
 _EVICTIONS = {
@@ -198,181 +204,245 @@ def _modes(facts: Facts) -> Iterator[Point]:
             yield "", {"pgflash_cache_mode": one}, float(one == mode)
 
 
-def _cache_counter(name: str, column: str, text: str, unit: str = "") -> Metric:
-    return Metric(
-        name=f"pgflash_cache_{name}",
-        kind=Kind.COUNTER,
-        unit=unit,
-        help=text,
-        points=_cache(column, suffix="_total"),
-    )
+_POINTS: Mapping[str, Callable[[Facts], Iterable[Point]]] = {
+    "pgflash_up": lambda facts: [("", {}, float(facts.live))],
+    "pgflash_server": _info,
+    "pgflash_server_start_time_seconds": _one(_reading(lambda one: one.started_at.timestamp())),
+    "pgflash_sessions": _one(_reading(lambda one: one.sessions)),
+    "pgflash_active_sessions": _one(_reading(lambda one: one.active)),
+    "pgflash_db_time_seconds": _waits,
+    "pgflash_transactions": _transactions,
+    "pgflash_wal_generated_bytes": _one(_reading(lambda one: one.wal_bytes), "_total"),
+    "pgflash_requests": _flows(lambda one, name: one.flows[name].calls),
+    "pgflash_request_bytes": _flows(lambda one, name: one.flows[name].bytes),
+    "pgflash_request_wait_seconds": _flows(lambda one, name: one.flows[name].time_ms / 1000),
+    "pgflash_read_latency_seconds": _reads,
+    "pgflash_wal_sync_latency_seconds": _syncs,
+    "pgflash_cache_mode": _modes,
+    "pgflash_cache_evictions": _evictions,
+    "pgflash_collector_viewers": lambda facts: [("", {}, float(facts.viewers))],
+    "pgflash_collector_cpu_seconds": lambda facts: [("_total", {}, facts.cpu_s)],
+    "pgflash_collector_reading_age_seconds": _one(
+        _reading(lambda one: max(time.monotonic() - one.monotonic_s, 0.0))
+    ),
+}
 
-
-def _cache_gauge(name: str, column: str, text: str) -> Metric:
-    return Metric(
-        name=f"pgflash_cache_{name}",
-        kind=Kind.GAUGE,
-        unit="bytes",
-        help=text,
-        points=_cache(column),
-    )
-
-
+# BEGIN generated: metrics
 METRICS = (
     Metric(
         name="pgflash_up",
         kind=Kind.GAUGE,
         help="1 while the server answers, else 0.",
-        points=lambda facts: [("", {}, float(facts.live))],
     ),
     Metric(
         name="pgflash_server",
         kind=Kind.INFO,
-        help="What the server is.",
         labels=("version", "extension_version", "system_identifier", "in_recovery"),
-        points=_info,
+        help="What the server is.",
     ),
     Metric(
         name="pgflash_server_start_time_seconds",
         kind=Kind.GAUGE,
         unit="seconds",
         help="When the server started, in seconds since 1970.",
-        points=_one(_reading(lambda one: one.started_at.timestamp())),
     ),
     Metric(
         name="pgflash_sessions",
         kind=Kind.GAUGE,
         help="Client sessions.",
-        points=_one(_reading(lambda one: one.sessions)),
     ),
     Metric(
         name="pgflash_active_sessions",
         kind=Kind.GAUGE,
         help="Client sessions that run a statement at this moment.",
-        points=_one(_reading(lambda one: one.active)),
     ),
     Metric(
         name="pgflash_db_time_seconds",
         kind=Kind.COUNTER,
         unit="seconds",
-        help="Database time by wait class, sampled, since pgflash serve was started. Its rate is "
-        "the average of active sessions.",
         labels=("wait_class",),
-        points=_waits,
+        help="Database time by wait class, sampled, since pgflash serve was started. Its rate is "
+        "the average number of active sessions.",
     ),
     Metric(
         name="pgflash_transactions",
         kind=Kind.COUNTER,
-        help="Transactions of all databases that have ended.",
         labels=("result",),
-        points=_transactions,
+        help="Transactions of all databases that have ended.",
     ),
     Metric(
         name="pgflash_wal_generated_bytes",
         kind=Kind.COUNTER,
         unit="bytes",
         help="WAL that was generated.",
-        points=_one(_reading(lambda one: one.wal_bytes), "_total"),
     ),
     Metric(
         name="pgflash_requests",
         kind=Kind.COUNTER,
-        help="Requests for files, in calls: reads of data by what served them, writes of data, "
-        "writes of WAL, temporary files.",
         labels=("flow",),
-        points=_flows(lambda one, name: one.flows[name].calls),
+        help="File calls: reads of data by what served them, writes of data, writes of WAL, "
+        "temporary files.",
     ),
     Metric(
         name="pgflash_request_bytes",
         kind=Kind.COUNTER,
         unit="bytes",
-        help="Bytes of those.",
         labels=("flow",),
-        points=_flows(lambda one, name: one.flows[name].bytes),
+        help="Bytes that these calls read or wrote.",
     ),
     Metric(
         name="pgflash_request_wait_seconds",
         kind=Kind.COUNTER,
         unit="seconds",
-        help="Time that processes waited for those; 0 without the extension.",
         labels=("flow",),
-        points=_flows(lambda one, name: one.flows[name].time_ms / 1000),
+        help="Time that processes waited for these calls; 0 without the extension.",
     ),
     Metric(
         name="pgflash_read_latency_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="How long reads of data took, by what served them.",
         labels=("source",),
-        points=_reads,
+        help="How long reads of data took, by what served them.",
     ),
     Metric(
         name="pgflash_wal_sync_latency_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
         help="How long syncs of the WAL took.",
-        points=_syncs,
-    ),
-    Metric(
-        name="pgflash_cache_mode",
-        kind=Kind.STATESET,
-        help="The flash cache's mode.",
-        labels=("pgflash_cache_mode",),
-        points=_modes,
-    ),
-    _cache_counter("hits", "hits", "Blocks that flash served."),
-    _cache_counter("misses", "misses", "Blocks looked up and not read from flash."),
-    _cache_counter("inserts", "inserts", "Blocks put into the cache, refreshed ones included."),
-    _cache_counter("updates", "updates", "Cached blocks that were written and refreshed."),
-    Metric(
-        name="pgflash_cache_evictions",
-        kind=Kind.COUNTER,
-        help="Blocks dropped, or not dropped since they were in use, by Oracle's kinds.",
-        labels=("kind",),
-        points=_evictions,
-    ),
-    _cache_gauge("size_bytes", "size_bytes", "Size of all cache files."),
-    _cache_gauge("used_bytes", "used_bytes", "What of that holds blocks."),
-    _cache_gauge(
-        "write_budget_left_bytes",
-        "write_budget_left_bytes",
-        "What is left of the day's pgflash.write_budget; absent without one.",
-    ),
-    _cache_counter("flash_reads", "flash_reads", "Reads of the cache files."),
-    _cache_counter("flash_read_bytes", "flash_read_bytes", "Bytes of those.", "bytes"),
-    _cache_counter("flash_writes", "flash_writes", "Writes of the cache files."),
-    _cache_counter("flash_write_bytes", "flash_write_bytes", "Bytes of those.", "bytes"),
-    _cache_counter("flash_read_errors", "flash_read_errors", "Reads that failed."),
-    _cache_counter("flash_write_errors", "flash_write_errors", "Writes that failed."),
-    _cache_counter(
-        "read_timeouts", "read_timeouts", "Reads that were not done by pgflash.read_deadline."
-    ),
-    _cache_counter(
-        "corrupt_slots", "corrupt_slots", "Blocks that came back damaged; none was used."
-    ),
-    _cache_counter(
-        "verify_mismatches",
-        "verify_mismatches",
-        "Blocks that differed from their file (pgflash.verify); must be 0.",
     ),
     Metric(
         name="pgflash_collector_viewers",
         kind=Kind.GAUGE,
-        help="Who watches the live page now.",
-        points=lambda facts: [("", {}, float(facts.viewers))],
+        help="How many watch the live page now.",
     ),
     Metric(
         name="pgflash_collector_cpu_seconds",
         kind=Kind.COUNTER,
         unit="seconds",
         help="Processor time that pgflash serve has used.",
-        points=lambda facts: [("_total", {}, facts.cpu_s)],
     ),
     Metric(
         name="pgflash_collector_reading_age_seconds",
         kind=Kind.GAUGE,
         unit="seconds",
-        help="How old the newest reading is.",
-        points=_one(_reading(lambda one: max(time.monotonic() - one.monotonic_s, 0.0))),
+        help="Age of the newest reading.",
+    ),
+    Metric(
+        name="pgflash_cache_mode",
+        kind=Kind.STATESET,
+        labels=("pgflash_cache_mode",),
+        help="The flash cache's mode.",
+    ),
+    Metric(
+        name="pgflash_cache_evictions",
+        kind=Kind.COUNTER,
+        labels=("kind",),
+        help="Blocks dropped, or kept because they were in use, by Oracle's kinds.",
+    ),
+    Metric(
+        name="pgflash_cache_size_bytes",
+        kind=Kind.GAUGE,
+        unit="bytes",
+        column="size_bytes",
+        help="Size of the cache in bytes; while it is being resized, its new size.",
+    ),
+    Metric(
+        name="pgflash_cache_used_bytes",
+        kind=Kind.GAUGE,
+        unit="bytes",
+        column="used_bytes",
+        help="Bytes that the cache holds now.",
+    ),
+    Metric(
+        name="pgflash_cache_hits",
+        kind=Kind.COUNTER,
+        column="hits",
+        help="Blocks read from flash.",
+    ),
+    Metric(
+        name="pgflash_cache_misses",
+        kind=Kind.COUNTER,
+        column="misses",
+        help="Blocks looked up in the cache and not read from flash. Blocks in the page cache are "
+        "not looked up.",
+    ),
+    Metric(
+        name="pgflash_cache_inserts",
+        kind=Kind.COUNTER,
+        column="inserts",
+        help="Blocks put into the cache, including refreshed ones.",
+    ),
+    Metric(
+        name="pgflash_cache_updates",
+        kind=Kind.COUNTER,
+        column="updates",
+        help="Inserts that refreshed a cached block after it was written.",
+    ),
+    Metric(
+        name="pgflash_cache_flash_reads",
+        kind=Kind.COUNTER,
+        column="flash_reads",
+        help="Reads of the cache files.",
+    ),
+    Metric(
+        name="pgflash_cache_flash_read_bytes",
+        kind=Kind.COUNTER,
+        unit="bytes",
+        column="flash_read_bytes",
+        help="Bytes read from the cache files.",
+    ),
+    Metric(
+        name="pgflash_cache_flash_writes",
+        kind=Kind.COUNTER,
+        column="flash_writes",
+        help="Writes of the cache files.",
+    ),
+    Metric(
+        name="pgflash_cache_flash_write_bytes",
+        kind=Kind.COUNTER,
+        unit="bytes",
+        column="flash_write_bytes",
+        help="Bytes written to the cache files.",
+    ),
+    Metric(
+        name="pgflash_cache_write_budget_left_bytes",
+        kind=Kind.GAUGE,
+        unit="bytes",
+        column="write_budget_left_bytes",
+        help="What is left of pgflash.write_budget for the day, in bytes; null if there is no "
+        "budget.",
+    ),
+    Metric(
+        name="pgflash_cache_flash_read_errors",
+        kind=Kind.COUNTER,
+        column="flash_read_errors",
+        help="Reads of the cache files that failed or returned too few bytes.",
+    ),
+    Metric(
+        name="pgflash_cache_read_timeouts",
+        kind=Kind.COUNTER,
+        column="read_timeouts",
+        help="Reads of the cache files that exceeded pgflash.read_deadline; the blocks were read "
+        "from disk instead.",
+    ),
+    Metric(
+        name="pgflash_cache_flash_write_errors",
+        kind=Kind.COUNTER,
+        column="flash_write_errors",
+        help="Writes of the cache files that failed or wrote too few bytes.",
+    ),
+    Metric(
+        name="pgflash_cache_corrupt_slots",
+        kind=Kind.COUNTER,
+        column="corrupt_slots",
+        help="Blocks that flash returned with a wrong checksum; none was used.",
+    ),
+    Metric(
+        name="pgflash_cache_verify_mismatches",
+        kind=Kind.COUNTER,
+        column="verify_mismatches",
+        help="Compared blocks that differed from their file. Anything but 0 means a bug or a bad "
+        "disk.",
     ),
 )
+# END generated: metrics
