@@ -101,7 +101,7 @@ def pg_install(request: pytest.FixtureRequest) -> PgInstall:
 @pytest.fixture(scope="session")
 def pgflash_install(pg_install: PgInstall) -> PgInstall:
     """Return a private copy of the installation with the extension in it."""
-    return build_install(pg_install)
+    return build_install(pg_install, assertions=True)
 
 
 @pytest.fixture(scope="session")

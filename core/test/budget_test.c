@@ -110,7 +110,7 @@ test_holds(Random *random)
 	end();
 
 	begin(budget);
-	fc_test_broken = FC_BREAK_BUDGET;
+	fc_test_broken = FC_BREAK(BUDGET);
 	OK(overdraft(budget, 600, random) > (int64_t) (2 * burst),
 	   "(control) without it more would be written");
 	fc_test_broken = 0;

@@ -112,7 +112,7 @@ test_others_do_not_evict_keep(void)
 {
 	OK(kept_after_pressure() == 20,
 	   "blocks of policy keep stay, however much others are read");
-	fc_test_broken = FC_BREAK_KEEP;
+	fc_test_broken = FC_BREAK(KEEP);
 	OK(kept_after_pressure() < 20, "negative control: without KEEP they go");
 	fc_test_broken = 0;
 }
@@ -162,7 +162,7 @@ test_keep_does_not_starve_the_rest(void)
 	OK(others_beside_a_large_keep(0) == FC_WAYS,
 	   "without a share keep is a block as any other");
 	OK(others_beside_a_large_keep(100) == 0, "it may have everything");
-	fc_test_broken = FC_BREAK_KEEP_SHARE;
+	fc_test_broken = FC_BREAK(KEEP_SHARE);
 	OK(others_beside_a_large_keep(50) == 0,
 	   "negative control: without KEEP_SHARE the rest starves");
 	fc_test_broken = 0;
@@ -223,7 +223,7 @@ test_over_the_share_is_as_any_other(void)
 	OK(__builtin_popcount(by_share[FILLS - 1]) < 10,
 	   "which they do when others want room (%d of 20 left)",
 	   __builtin_popcount(by_share[FILLS - 1]));
-	fc_test_broken = FC_BREAK_KEEP_SHARE;
+	fc_test_broken = FC_BREAK(KEEP_SHARE);
 	leave_one_by_one(true, by_share);
 	fc_test_broken = 0;
 	OK(__builtin_popcount(by_share[FILLS - 1]) == 20,
@@ -322,10 +322,10 @@ test_none_is_found_out_if_broken(void)
 	open_rig(4 * FC_WAYS, 50);
 	touch_all(&other, 10);
 	set_policy(OTHER, FC_CACHE_POLICY_NONE);
-	fc_test_broken = FC_BREAK_POLICY_NONE;
+	fc_test_broken = FC_BREAK(POLICY_NONE);
 	OK(touch(&other, 50) == FC_MISS,
 	   "negative control: without POLICY_NONE it is looked up and filled");
-	fc_test_broken = FC_BREAK_POLICY_DROP;
+	fc_test_broken = FC_BREAK(POLICY_DROP);
 	fc_cache_sweep(&rig.cache);
 	OK(fc_file_used_slots(&rig.cache) == 11,
 	   "negative control: without POLICY_DROP it keeps its slots");
@@ -380,7 +380,7 @@ test_policies_reach_numbers(void)
 	OK(policy_of(KEPT, 0) == FC_CACHE_POLICY_KEEP,
 	   "which housekeeping does as well");
 
-	fc_test_broken = FC_BREAK_POLICY_ENTER;
+	fc_test_broken = FC_BREAK(POLICY_ENTER);
 	MUST(fc_cache_policy_set(&rig.cache, file_id(98), FC_CACHE_POLICY_NONE,
 	                         ROUND) == FC_OK);
 	OK(policy_of(98, 0) == FC_CACHE_POLICY_DEFAULT,

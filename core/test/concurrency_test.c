@@ -706,16 +706,16 @@ test_soak(const char *path, uint64_t seed, long seconds)
 static const struct
 {
 	const char *name;
-	uint64_t broken;
+	FcBreaks broken;
 } controls[] = {
-	{ "invalidation", FC_BREAK_INVALIDATE },
-	{ "the set's generation", FC_BREAK_SET_GENERATION },
-	{ "the file's generation", FC_BREAK_FILE_GENERATION },
-	{ "dooming what is being written", FC_BREAK_WRITING_DOOM },
+	{ "invalidation", FC_BREAK(INVALIDATE) },
+	{ "the set's generation", FC_BREAK(SET_GENERATION) },
+	{ "the file's generation", FC_BREAK(FILE_GENERATION) },
+	{ "dooming what is being written", FC_BREAK(WRITING_DOOM) },
 	{ "the entry's and the page's comparison and the checksum",
-	  FC_BREAK_ENTRY_COMPARE | FC_BREAK_RING_SEQUENCE | FC_BREAK_CRC },
+	  FC_BREAK(ENTRY_COMPARE) | FC_BREAK(RING_SEQUENCE) | FC_BREAK(CRC) },
 	{ "the entry that was read ahead and the checksum",
-	  FC_BREAK_AHEAD | FC_BREAK_CRC },
+	  FC_BREAK(AHEAD) | FC_BREAK(CRC) },
 };
 
 static void

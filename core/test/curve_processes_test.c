@@ -103,7 +103,7 @@ test_dead_owner(void)
 
 	/* The control: trust what was left. */
 	die_with_the_lock(&curve, START_MS + 20000);
-	fc_test_broken = FC_BREAK_CURVE_TAKEOVER;
+	fc_test_broken = FC_BREAK(CURVE_TAKEOVER);
 	request(&curve, 5, START_MS + 50000);
 	fc_curve_read_at(&curve, &reading, START_MS + 50000);
 	fc_test_broken = 0;

@@ -347,7 +347,7 @@ test_growing(Random *random)
 
 	OK(error < 0.1, "while the sample grows the curve stays right: %.3f off",
 	   error);
-	fc_test_broken = FC_BREAK_CURVE_FRONTIER;
+	fc_test_broken = FC_BREAK(CURVE_FRONTIER);
 	error = error_while_growing(random);
 	fc_test_broken = 0;
 	OK(error > 0.15, "(control) were all counted at once it would be %.3f off",

@@ -394,11 +394,11 @@ test_writes_hang(void)
 {
 	static const struct
 	{
-		uint64_t broken;
+		FcBreaks broken;
 		const char *what;
 	} controls[] = {
-		{ FC_BREAK_WRITE_SHARE, "each had not its share of the writes" },
-		{ FC_BREAK_WRITE_LATE, "it was given more while it is late" },
+		{ FC_BREAK(WRITE_SHARE), "each had not its share of the writes" },
+		{ FC_BREAK(WRITE_LATE), "it was given more while it is late" },
 	};
 	bool others;
 	bool all;

@@ -238,7 +238,7 @@ entered_between_two_retirements(void)
 	cache_block(scene.a, &between, 3);
 	for (uint32_t block = 0; block < BLOCKS; block++)
 		real_write(7, block);
-	if ((fc_test_broken & FC_BREAK_SECOND_INVALIDATE) == 0)
+	if ((fc_test_broken & FC_BREAK(SECOND_INVALIDATE)) == 0)
 		fc_file_retire(&scene.b, between.id);
 
 	FcFile new = fc_file(scene.file.id);
@@ -369,7 +369,7 @@ unknown_while_entering(void)
 
 /* ---- the list ------------------------------------------------------------------------- */
 
-#define B(name) FC_BREAK_##name
+#define B(name) FC_BREAK(name)
 
 static const Scenario scenarios[] = {
 	{ "a writer's number outlives truncation and retirement",

@@ -294,7 +294,7 @@ test_more_files_than_numbers(void)
 	OK(displacements > MANY_FILES - 1024 && ratio > 0.97,
 	   "%d files through 1,024 numbers: the hot ones keep %.1f %% hits",
 	   MANY_FILES, ratio * 100);
-	fc_test_broken = FC_BREAK_FEWEST;
+	fc_test_broken = FC_BREAK(FEWEST);
 	ratio = hit_ratio_of_hot_files(&displacements);
 	fc_test_broken = 0;
 	OK(ratio < 0.8, "control: if anybody may be displaced they keep %.1f %%",
@@ -455,7 +455,7 @@ test_lock_of_the_dead(void)
 		MUST(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
 		MUST(atomic_load(&rig.cache.shared->file_lock) != 0);
 
-		fc_test_broken = FC_BREAK_TAKEOVER;
+		fc_test_broken = FC_BREAK(TAKEOVER);
 		OK(fc_file_enter(&rig.cache, &file) == FC_FULL,
 		   "control: the lock of a process dead at %s is held", points[i]);
 		fc_test_broken = 0;
@@ -487,7 +487,7 @@ test_lock_of_oneself(void)
 			IGNORE(fc_file_enter(&rig.cache, &file));
 		MUST(atomic_load(&rig.cache.shared->file_lock) == rig.cache.token);
 
-		fc_test_broken = FC_BREAK_SELF;
+		fc_test_broken = FC_BREAK(SELF);
 		OK(fc_file_enter(&rig.cache, &file) == FC_FULL,
 		   "control: cut off at %s, a process waits for itself", points[i]);
 		fc_test_broken = 0;

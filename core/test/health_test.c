@@ -315,7 +315,7 @@ test_changes(void)
 {
 	OK(stale_after_bypass() == 0,
 	   "what changed while its device was bypassed is not served");
-	fc_test_broken = FC_BREAK_BYPASSED;
+	fc_test_broken = FC_BREAK(BYPASSED);
 	OK(stale_after_bypass() > 100,
 	   "(control) it would be if such changes were not announced");
 	fc_test_broken = 0;

@@ -390,7 +390,7 @@ foreign_change_before_a_refresh(void)
 
 /* ---- the list ------------------------------------------------------------------------- */
 
-#define B(name) FC_BREAK_##name
+#define B(name) FC_BREAK(name)
 
 static const Scenario scenarios[] = {
 	{ "the mode goes offline before a hit's slot is read",

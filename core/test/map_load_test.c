@@ -48,7 +48,7 @@ clear(void)
 
 /* Wrong blocks if something happens before, during or after the loading. */
 static unsigned
-wrong_with(const char *point, void (*act)(void), uint64_t broken)
+wrong_with(const char *point, void (*act)(void), FcBreaks broken)
 {
 	unsigned wrong;
 
@@ -88,11 +88,11 @@ test_changes_meanwhile(void)
 			OK(wrong_with(points[j], acts[i].act, 0) == 0, "%s: %s",
 			   acts[i].name, points[j]);
 
-	OK(wrong_with("before", change_one, FC_BREAK_SET_GENERATION) > 0,
+	OK(wrong_with("before", change_one, FC_BREAK(SET_GENERATION)) > 0,
 	   "control: without the set's generation a changed block is stale");
-	OK(wrong_with("before", change_all, FC_BREAK_FILE_GENERATION) > 0,
+	OK(wrong_with("before", change_all, FC_BREAK(FILE_GENERATION)) > 0,
 	   "control: without the file's generation a file cut off is stale");
-	OK(wrong_with("record-compared", change_each, FC_BREAK_DOOM) > 0,
+	OK(wrong_with("record-compared", change_each, FC_BREAK(DOOM)) > 0,
 	   "control: claims that are not doomed are published stale");
 }
 
@@ -177,7 +177,7 @@ test_numbers_of_this_life(void)
  * stays in place.
  */
 static unsigned
-wrong_of_a_map_before_the_last(uint64_t broken)
+wrong_of_a_map_before_the_last(FcBreaks broken)
 {
 	unsigned wrong;
 
@@ -203,7 +203,7 @@ test_records_of_an_earlier_map(void)
 {
 	OK(wrong_of_a_map_before_the_last(0) == 0,
 	   "records of an earlier map are left out");
-	OK(wrong_of_a_map_before_the_last(FC_BREAK_NONCE) > 0,
+	OK(wrong_of_a_map_before_the_last(FC_BREAK(NONCE)) > 0,
 	   "control: without their life's nonce they are stale");
 }
 

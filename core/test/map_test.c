@@ -128,7 +128,7 @@ test_lived_on(void)
 		kill_life();
 
 		save_full();
-		fc_test_broken = FC_BREAK_CHECKPOINT;
+		fc_test_broken = FC_BREAK(CHECKPOINT);
 		begin_as(&later);
 		OK(life.start == FC_START_MAP, "... which is that comparison's doing");
 		fc_test_broken = 0;

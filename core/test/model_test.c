@@ -766,12 +766,12 @@ test_fuzz(uint64_t seed, long seconds)
 }
 
 #define CONTROL(breaks) { #breaks, breaks }
-#define B(name)         FC_BREAK_##name
+#define B(name)         FC_BREAK(name)
 
 static const struct
 {
 	const char *name;
-	uint64_t broken;
+	FcBreaks broken;
 } controls[] = {
 	CONTROL(B(INVALIDATE)),
 	CONTROL(B(SECOND_INVALIDATE)),

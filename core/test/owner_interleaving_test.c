@@ -336,7 +336,7 @@ stand_in_within_stand_in(void)
 
 /* ---- the list ------------------------------------------------------------------------- */
 
-#define B(name) FC_BREAK_##name
+#define B(name) FC_BREAK(name)
 
 static const Scenario scenarios[] = {
 	{ "a fill is cut off by a signal handler of its own process",

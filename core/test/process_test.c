@@ -138,7 +138,7 @@ test_the_living_and_the_dead(void)
 	MUST(waitpid(child, NULL, 0) == child);
 	OK(fc_process_gone(&rig.cache, token), "and so it is once buried");
 
-	fc_test_broken = FC_BREAK_TAKEOVER;
+	fc_test_broken = FC_BREAK(TAKEOVER);
 	OK(!fc_process_gone(&rig.cache, token), "control: unless nobody looks");
 	fc_test_broken = 0;
 

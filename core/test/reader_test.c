@@ -275,7 +275,7 @@ test_own_pages(void)
 	OK(corrupt_read_spares_the_caller(),
 	   "nor does the caller see what is corrupt");
 	fc_test_page = page;
-	fc_test_broken = FC_BREAK_OWN_PAGE;
+	fc_test_broken = FC_BREAK(OWN_PAGE);
 	OK(!late_read_spares_the_caller(),
 	   "negative control: read straight into its page, it does");
 	OK(!corrupt_read_spares_the_caller(),
@@ -350,7 +350,7 @@ static void
 test_late_page(void)
 {
 	OK(late_page_harms_no_other(), "a late page harms no other read");
-	fc_test_broken = FC_BREAK_LOST_PAGE;
+	fc_test_broken = FC_BREAK(LOST_PAGE);
 	OK(!late_page_harms_no_other(),
 	   "negative control: late pages that are used again do");
 	fc_test_broken = 0;
@@ -499,7 +499,7 @@ test_ahead(void)
 
 /* The bytes kept are from before a change; are the new ones read? */
 static bool
-change_is_seen(uint64_t broken)
+change_is_seen(FcBreaks broken)
 {
 	FcChange change;
 
@@ -530,8 +530,8 @@ static void
 test_ahead_of_a_change(void)
 {
 	OK(change_is_seen(0), "what was read ahead of a change is not used");
-	OK(change_is_seen(FC_BREAK_CRC), "nor is it the checksum that tells");
-	OK(!change_is_seen(FC_BREAK_AHEAD | FC_BREAK_CRC),
+	OK(change_is_seen(FC_BREAK(CRC)), "nor is it the checksum that tells");
+	OK(!change_is_seen(FC_BREAK(AHEAD) | FC_BREAK(CRC)),
 	   "negative control: given to any entry of the slot, it is seen");
 }
 
@@ -599,7 +599,7 @@ static void
 test_nested(void)
 {
 	OK(nested_read_harms_nothing(), "and harms nothing");
-	fc_test_broken = FC_BREAK_READER_BUSY;
+	fc_test_broken = FC_BREAK(READER_BUSY);
 	OK(!nested_read_harms_nothing(),
 	   "negative control: one that goes ahead does");
 	fc_test_broken = 0;

@@ -222,7 +222,7 @@ open_world(Actor *actor, unsigned actors)
 		                .file_count = 4,
 		                .process_count = 8,
 		                .replacement = &fc_replacement_lfu };
-	uint64_t broken = fc_test_broken;
+	FcBreaks broken = fc_test_broken;
 
 	fc_test_broken = 0;
 	if (rig.memory == NULL)
@@ -276,7 +276,7 @@ close_world(void)
 {
 	FcCache other;
 	unsigned steps = 0;
-	uint64_t broken = fc_test_broken;
+	FcBreaks broken = fc_test_broken;
 
 	fc_test_broken = 0;
 	join(&other, PLACES - 1);
@@ -303,12 +303,12 @@ typedef struct Scene
 	bool staged;
 	unsigned preemptions;
 	Actor actor[ACTORS_MAX];
-	uint64_t control[4];
-	uint64_t control_shrinking;
-	uint64_t backup[4];
+	FcBreaks control[4];
+	FcBreaks control_shrinking;
+	FcBreaks backup[4];
 } Scene;
 
-#define B(name) FC_BREAK_##name
+#define B(name) FC_BREAK(name)
 
 static const Scene scenes[] = {
 	{ .title = "the end of a change",
@@ -379,7 +379,7 @@ static const Scene scenes[] = {
 #undef B
 
 static bool
-play(const Scene *scene, bool grows, uint64_t broken, unsigned long *schedules)
+play(const Scene *scene, bool grows, FcBreaks broken, unsigned long *schedules)
 {
 	Exploration exploration = { .preemptions = scene->preemptions,
 		                        .open = open_world,
@@ -401,14 +401,14 @@ play(const Scene *scene, bool grows, uint64_t broken, unsigned long *schedules)
 }
 
 static void
-test_control(const Scene *scene, bool grows, uint64_t broken)
+test_control(const Scene *scene, bool grows, FcBreaks broken)
 {
 	unsigned long schedules;
 
 	OK(play(scene, grows, broken, &schedules),
-	   "control: %s %s goes wrong without 0x%lx", scene->title,
+	   "control: %s %s goes wrong without %s", scene->title,
 	   grows ? "while the cache grows" : "while it shrinks",
-	   (unsigned long) broken);
+	   fc_broken_names(broken));
 	printf("# after %lu schedules\n", schedules);
 }
 
@@ -422,8 +422,8 @@ test_scene(const Scene *scene, bool grows)
 	printf("# %lu schedules\n", schedules);
 	for (int i = 0; i < 4 && scene->backup[i] != 0; i++)
 		OK(!play(scene, grows, scene->backup[i], &schedules),
-		   "%s %s: held by another mechanism without 0x%lx", scene->title, how,
-		   (unsigned long) scene->backup[i]);
+		   "%s %s: held by another mechanism without %s", scene->title, how,
+		   fc_broken_names(scene->backup[i]));
 	for (int i = 0; i < 4 && scene->control[i] != 0; i++)
 		test_control(scene, grows, scene->control[i]);
 	if (!grows && scene->control_shrinking != 0)

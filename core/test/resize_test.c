@@ -331,7 +331,7 @@ test_drain_of_writes(void)
 {
 	OK(writes_land_in_the_file(),
 	   "room is kept for what the device is still writing");
-	fc_test_broken = FC_BREAK_DRAIN;
+	fc_test_broken = FC_BREAK(DRAIN);
 	OK(!writes_land_in_the_file(),
 	   "negative control: cut off before, it is written behind the file's end");
 	fc_test_broken = 0;

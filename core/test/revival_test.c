@@ -152,7 +152,7 @@ test_memory_that_is_not_ours(void)
 	OK(revive_as(&home, 77) == FC_START_CHECKPOINT &&
 	       revive_as(&other, 77) == FC_START_MEMORY,
 	   "once it has, it stands there");
-	fc_test_broken = FC_BREAK_CHECKPOINT;
+	fc_test_broken = FC_BREAK(CHECKPOINT);
 	OK(revive_as(&home, 77) == FC_START_MEMORY, "... as is compared");
 	fc_test_broken = 0;
 	fc_life_control_begins(scene.a, home.checkpoint.crc);

@@ -400,12 +400,12 @@ typedef struct Scenario
 {
 	const char *title;
 	bool (*play)(void);
-	uint64_t control;   /* with these left out together, it goes wrong */
-	uint64_t backup[4]; /* with one of these left out, it does not */
+	FcBreaks control;   /* with these left out together, it goes wrong */
+	FcBreaks backup[4]; /* with one of these left out, it does not */
 } Scenario;
 
 static bool
-play(const Scenario *scenario, uint32_t files, uint64_t broken)
+play(const Scenario *scenario, uint32_t files, FcBreaks broken)
 {
 	scene_open(files);
 	fc_test_broken = broken;
@@ -429,11 +429,11 @@ play_all(const Scenario *scenarios, size_t count, uint32_t files)
 		OK(!play(scenario, files, 0), "%s", scenario->title);
 		for (int j = 0; j < 4 && scenario->backup[j] != 0; j++)
 			OK(!play(scenario, files, scenario->backup[j]),
-			   "%s: held by another mechanism without 0x%lx", scenario->title,
-			   (unsigned long) scenario->backup[j]);
+			   "%s: held by another mechanism without %s", scenario->title,
+			   fc_broken_names(scenario->backup[j]));
 		OK(play(scenario, files, scenario->control),
-		   "control: %s goes wrong without 0x%lx", scenario->title,
-		   (unsigned long) scenario->control);
+		   "control: %s goes wrong without %s", scenario->title,
+		   fc_broken_names(scenario->control));
 	}
 }
 

@@ -319,10 +319,10 @@ typedef struct Scenario
 {
 	const char *title;
 	bool (*play)(void);
-	uint64_t control; /* with these left out together, it goes wrong */
+	FcBreaks control; /* with these left out together, it goes wrong */
 } Scenario;
 
-#define B(name) FC_BREAK_##name
+#define B(name) FC_BREAK(name)
 
 static const Scenario scenarios[] = {
 	{ "a file is changed while the server is down", changed_while_down,
@@ -362,12 +362,12 @@ static const Scenario scenarios[] = {
 #undef B
 
 static bool
-play(const Scenario *scenario, uint64_t broken)
+play(const Scenario *scenario, FcBreaks broken)
 {
 	scene_open();
 
 	/* A look at a stamp in between is a second safeguard of all the others. */
-	fc_test_broken = broken != 0 ? broken | FC_BREAK_ACCUSE : 0;
+	fc_test_broken = broken != 0 ? broken | FC_BREAK(ACCUSE) : 0;
 
 	bool wrong = scenario->play();
 
@@ -457,8 +457,8 @@ main(void)
 	{
 		OK(!play(&scenarios[i], 0), "%s", scenarios[i].title);
 		OK(play(&scenarios[i], scenarios[i].control),
-		   "control: %s goes wrong without 0x%llx", scenarios[i].title,
-		   (unsigned long long) scenarios[i].control);
+		   "control: %s goes wrong without %s", scenarios[i].title,
+		   fc_broken_names(scenarios[i].control));
 	}
 	return tap_done();
 }

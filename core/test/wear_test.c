@@ -184,7 +184,7 @@ test_restart(void)
 	begin();
 	MUST(put(100) == 100);
 	end();
-	fc_test_broken = FC_BREAK_WEAR;
+	fc_test_broken = FC_BREAK(WEAR);
 	begin();
 	OK(day_blocks() == 0, "(control) without it the day begins anew");
 	end();
@@ -291,7 +291,7 @@ last_place(void)
 }
 
 static uint64_t
-day_after_torn_write(uint64_t broken)
+day_after_torn_write(FcBreaks broken)
 {
 	uint64_t blocks;
 
@@ -315,9 +315,9 @@ test_torn(void)
 {
 	OK(day_after_torn_write(0) == 100,
 	   "a record that is torn is none, and the one before counts");
-	OK(day_after_torn_write(FC_BREAK_WEAR_CRC) > 1000000,
+	OK(day_after_torn_write(FC_BREAK(WEAR_CRC)) > 1000000,
 	   "(control) without the checksum it would be believed");
-	OK(day_after_torn_write(FC_BREAK_WEAR_PLACES) == 0,
+	OK(day_after_torn_write(FC_BREAK(WEAR_PLACES)) == 0,
 	   "(control) at one place only there would be none before");
 }
 
@@ -409,7 +409,7 @@ test_boot(void)
 	end();
 	boot++;
 	fc_test_now_ns = 25 * HOUR;
-	fc_test_broken = FC_BREAK_WEAR_BOOT;
+	fc_test_broken = FC_BREAK(WEAR_BOOT);
 	begin();
 	OK(day_blocks() == 100,
 	   "(control) if all boots had one clock it would stay");
@@ -460,7 +460,7 @@ test_bucket(void)
 
 /* Killed at once, with the saved-up budget on record: the next life's blocks. */
 static uint32_t
-written_after_savings(uint64_t broken)
+written_after_savings(FcBreaks broken)
 {
 	uint32_t blocks;
 
@@ -481,7 +481,7 @@ written_after_savings(uint64_t broken)
 
 /* Blocks written while it is started and killed for so long. */
 static uint64_t
-written_by_the_killed(uint64_t broken, int seconds)
+written_by_the_killed(FcBreaks broken, int seconds)
 {
 	uint64_t blocks = 0;
 
@@ -516,7 +516,7 @@ test_killed_again_and_again(void)
 	OK(blocks > share / 2 && blocks <= share + burst + 10,
 	   "who is killed again and again stays within the budget: %llu blocks",
 	   (unsigned long long) blocks);
-	OK(written_by_the_killed(FC_BREAK_WEAR, 200) > 2 * (share + burst),
+	OK(written_by_the_killed(FC_BREAK(WEAR), 200) > 2 * (share + burst),
 	   "(control) without records it writes any amount");
 
 	OK(written_after_savings(0) == 0,
@@ -531,7 +531,7 @@ test_killed_again_and_again(void)
 	OK(put(400) == 0, "nor by who is killed before there is a record of it");
 	end();
 
-	OK(written_after_savings(FC_BREAK_WEAR_ENDED) == 400,
+	OK(written_after_savings(FC_BREAK(WEAR_ENDED)) == 400,
 	   "(control) if being killed were an end it would be");
 }
 

@@ -346,7 +346,7 @@ second_writer_under_the_first(void)
 
 /* ---- the list ------------------------------------------------------------------------- */
 
-#define B(name) FC_BREAK_##name
+#define B(name) FC_BREAK(name)
 
 static const Scenario scenarios[] = {
 	{ "a write before a staged block is read",

@@ -487,7 +487,7 @@ test_control_limit(void)
 	{
 		begin_without_writer(2 * ring);
 		rig.slow.holds = true;
-		fc_test_broken = broken ? FC_BREAK_STAND_IN_LIMIT : 0;
+		fc_test_broken = broken ? FC_BREAK(STAND_IN_LIMIT) : 0;
 		/* The control shows soon that it hangs; the other has all the time it needs. */
 		OK(comes_back(broken ? 2 : 60) == !broken,
 		   "%s limit a device that hangs holds it up%s",

@@ -3,11 +3,10 @@
  *		A negative control of core's, in a server.
  *
  * Only in builds for one: core is linked as for its own tests, and the
- * safeguard that FC_BREAK names is left out from the start.
+ * safeguard that CORE_BREAK names is left out from the start.
  *
  * SPDX-License-Identifier: PostgreSQL
  */
-#define FC_TEST
 #include "../../core/src/broken.h"
 
 static void break_core(void) __attribute__((constructor));
@@ -15,5 +14,5 @@ static void break_core(void) __attribute__((constructor));
 static void
 break_core(void)
 {
-	fc_test_broken = FC_BREAK;
+	fc_test_broken = CORE_BREAK;
 }

@@ -100,7 +100,7 @@ def test_an_upgraded_cluster_s_cache_is_cold(
 ) -> None:
     if pgflash_install.major <= OLD_MAJOR:
         pytest.skip(f"this upgrades from {OLD_MAJOR}")
-    old = create_warm(cluster, build_install(find_install(OLD_MAJOR)))
+    old = create_warm(cluster, build_install(find_install(OLD_MAJOR), assertions=True))
     before = read_table(old)
     old.server.stop()
     new = attach(cluster, pgflash_install)

@@ -66,33 +66,38 @@ def find_install(major: int) -> PgInstall:
     return PgInstall.from_pg_config(done.stdout.strip())
 
 
-def build_install(stock: PgInstall, *, fault: str = "", variant: str = "") -> PgInstall:
+def build_install(
+    stock: PgInstall, *, assertions: bool = False, fault: str = "", variant: str = ""
+) -> PgInstall:
     """Return a private copy of STOCK with the extension just built and installed in it.
 
-    FAULT names a deliberate fault (FC_BREAK) that a negative control must catch; VARIANT
-    distinguishes STOCK from another installation of the same version.
+    ASSERTIONS are for tests; without them it is what users install, and benches measure.
+    FAULT names a deliberate fault (FC_BREAK) that a negative control must catch, in a build
+    with assertions; VARIANT distinguishes STOCK from another installation of the same version.
     """
-    name = "-".join(filter(None, (stock.version, variant, fault)))
+    assertions = assertions or bool(fault)
+    sound = "-".join(filter(None, (stock.version, variant, "assertions" if assertions else "")))
+    name = "-".join(filter(None, (sound, fault)))
     build = REPOSITORY / "build" / "extension" / name
     copies = reachable_dir(REPOSITORY / "build" / "pg")
-    install = stock.copy_to(copies / name.removesuffix(f"-{fault}"))
+    install = stock.copy_to(copies / sound)
     if fault:
         install = install.copy_to(copies / name, linked=True)
     # Run one make at a time: each of them also builds core.
     with _locked("make"):
         if fault:
-            _share_objects(build.with_name(stock.version), build, fault)
-        done = _make("all", install, build, fault)
+            _share_objects(build.with_name(sound), build, fault)
+        done = _make("all", install, build, assertions, fault)
         # Do not write existing files again: other tests' servers may be loading them.
         if done.returncode == 0 and not _is_installed(build, install):
-            done = _make("install", install, build, fault)
+            done = _make("install", install, build, assertions, fault)
     if done.returncode != 0:
         pytest.fail(f"the extension does not build:\n{done.stdout}\n{done.stderr}", pytrace=False)
     return install
 
 
 def _make(
-    target: str, install: PgInstall, build: Path, fault: str
+    target: str, install: PgInstall, build: Path, assertions: bool, fault: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
@@ -100,6 +105,7 @@ def _make(
             *("-C", REPOSITORY / "extension", target),
             f"PG_CONFIG={install.pg_config}",
             f"BUILD={build}",
+            *(["FC_TEST=1"] if assertions else []),
             *([f"FC_BREAK={fault}"] if fault else []),
         ],
         capture_output=True,

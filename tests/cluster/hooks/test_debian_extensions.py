@@ -409,7 +409,7 @@ def packages() -> dict[str, dict[str, Any]]:
 def install() -> PgInstall:
     """Return the server with all of them, and with pgflash."""
     stock = PgInstall.from_pg_config(pg.fetch_debian_extensions())
-    return build_install(stock, variant="extensions")
+    return build_install(stock, assertions=True, variant="extensions")
 
 
 def test_every_package_of_debian_is_tried(packages: dict[str, dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pgflash.lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
-from support.cluster import ClusterFactory
+from support.cluster import ClusterFactory, build_install
 from support.patience import eventually
 
 #: Each with the function behind it.
@@ -41,6 +41,9 @@ ORACLES_TEN = [
     "insert_skip_modification",
     "insert_skip_corrupt",
 ]
+
+#: What an assertion that fails calls: libc's, and PostgreSQL's.
+ASSERTIONS = (b"__assert_fail", b"ExceptionalCondition")
 
 #: Rows of the table that tests read; about 1400 blocks, more than shared_buffers hold.
 ROWS = 20_000
@@ -380,11 +383,18 @@ def test_without_preloading_the_functions_say_what_to_do(
                 connection.execute(query)
 
 
-def test_the_true_library_has_no_trace_of_the_negative_controls(
-    pgflash_install: PgInstall,
+def test_what_users_install_has_no_trace_of_negative_controls_and_assertions(
+    pg_install: PgInstall,
 ) -> None:
+    library = (build_install(pg_install).pkglibdir / "pgflash.so").read_bytes()
+    for trace in (b"negative control", b"fc_test_", *ASSERTIONS):
+        assert trace not in library
+
+
+def test_the_servers_of_tests_have_assertions(pgflash_install: PgInstall) -> None:
     library = (pgflash_install.pkglibdir / "pgflash.so").read_bytes()
-    assert b"negative control" not in library
+    for function in ASSERTIONS:
+        assert function in library
 
 
 def test_a_negative_control_says_what_it_is(

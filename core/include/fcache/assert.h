@@ -1,0 +1,22 @@
+/*
+ * assert.h
+ *		What a programmer guarantees, looked at in test builds.
+ *
+ * FC_ASSERT(condition) ends the process at its line if the condition is false.
+ * Without FC_TEST it is compiled and costs nothing: it is never evaluated, so
+ * it must have no effect.  What flash or time could break is checked always,
+ * and never asserted.
+ *
+ * SPDX-License-Identifier: PostgreSQL
+ */
+#ifndef FCACHE_ASSERT_H
+#define FCACHE_ASSERT_H
+
+#ifdef FC_TEST
+#include <assert.h>
+#define FC_ASSERT(condition) assert(condition)
+#else
+#define FC_ASSERT(condition) ((void) sizeof((condition) ? 1 : 0))
+#endif
+
+#endif
