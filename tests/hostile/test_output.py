@@ -170,7 +170,7 @@ def test_a_report_of_anybodys_is_printed_as_text(
 def test_an_awr_report_of_anybodys_is_printed_as_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
-    figure = read_paper("000").table("fig-3")
+    figure = read_paper("000").exhibit("fig-3")
     rows = tuple((f"{EVIL}{row[0]}", *row[1:]) for row in figure.rows)
     for make in (html_report, text_report):
         for rowset in (rows, (*figure.rows, *rows)):

@@ -3,12 +3,12 @@
 
 from html import escape
 
-from pgflash.model.paper import PaperTable
+from pgflash.model.paper import PaperExhibit
 
 _WIDTHS = (30, 14, 14, 10, 8, 14)
 
 
-def text_report(*tables: PaperTable, head: str = "") -> str:
+def text_report(*tables: PaperExhibit, head: str = "") -> str:
     """Return a text report: columns under dashes, in the layout of awrrpt.sql."""
     lines = ["WORKLOAD REPOSITORY report for", "", *head.splitlines(), ""]
     for table in tables:
@@ -20,7 +20,7 @@ def text_report(*tables: PaperTable, head: str = "") -> str:
     return "\n".join(lines)
 
 
-def html_report(*tables: PaperTable, head: str = "") -> str:
+def html_report(*tables: PaperExhibit, head: str = "") -> str:
     """Return an HTML report."""
     parts = ["<html><head><title>AWR Report</title></head><body>", f"<pre>{escape(head)}</pre>"]
     for table in tables:
@@ -33,7 +33,7 @@ def html_report(*tables: PaperTable, head: str = "") -> str:
     return "\n".join([*parts, "</body></html>"])
 
 
-def _heads(table: PaperTable) -> list[str]:
+def _heads(table: PaperExhibit) -> list[str]:
     """Return the heads in two lines, broken at the column's width."""
     above, below = [], []
     for place, (head, width) in enumerate(zip(table.columns, _WIDTHS, strict=True)):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pgflash.model.awr import AwrReport, Column, ReportTable, Row, RowMark, Source, Unit
-from pgflash.model.paper import PaperTable, paper_figure, printed_number, read_paper
+from pgflash.model.paper import PaperExhibit, paper_figure, printed_number, read_paper
 from pgflash.model.run import (
     Approach,
     Attempt,
@@ -142,14 +142,14 @@ def _attempt_000(approach: Approach) -> Attempt:
 def _reads_000(approach: Approach) -> tuple[float, float, float]:
     """Return reads from disk and flash, and their time."""
     if approach is BASELINE:
-        base = PAPER_000.table("fig-3")
+        base = PAPER_000.exhibit("fig-3")
         return (
             base.number("User I/O", "Waits") or 0,
             0,
             1000 * (base.number("User I/O", "Total Wait Time (sec)") or 0),
         )
     counts, time_ms = [0.0, 0.0], 0.0
-    for name, waits, total, *_ in PAPER_000.table(_TABLES_000[approach.name]).rows:
+    for name, waits, total, *_ in PAPER_000.exhibit(_TABLES_000[approach.name]).rows:
         if name in _OURS:
             counts["flash" in _OURS[name]] += _number(waits) or 0
             time_ms += 1000 * (_number(total) or 0)
@@ -158,7 +158,7 @@ def _reads_000(approach: Approach) -> tuple[float, float, float]:
 
 def _report_000(approach: Approach) -> AwrReport:
     if approach is BASELINE:
-        rows = PAPER_000.table("fig-3").rows
+        rows = PAPER_000.exhibit("fig-3").rows
         classes = {
             "CPU" if row[0] == "DB CPU" else row[0]: (
                 _number(row[2]) or 0.0,
@@ -174,7 +174,7 @@ def _report_000(approach: Approach) -> AwrReport:
         return events_report(events, transactions=8_272_975, classes=classes)
     paper = paper_figure(approach.name)
     assert paper is not None
-    found = PAPER_000.table(_TABLES_000[approach.name])
+    found = PAPER_000.exhibit(_TABLES_000[approach.name])
     tables = (_sessions(),) if approach is ALL else ()
     return events_report(found.rows, transactions=paper.commits, tables=tables)
 
@@ -226,7 +226,7 @@ def run_001() -> tuple[Run, dict[str, AwrReport]]:
     counters = table(
         "flash-cache",
         [column("name"), column("total", Unit.COUNT), column("oracle_name")],
-        *((name, float(value), name) for name, value in PAPER_001.table("flash-cache").rows),
+        *((name, float(value), name) for name, value in PAPER_001.exhibit("flash-cache").rows),
     )
     reports = {
         PLAIN.name: _report_001("events-disk"),
@@ -236,7 +236,7 @@ def run_001() -> tuple[Run, dict[str, AwrReport]]:
 
 
 def _report_001(table_id: str, *tables: ReportTable) -> AwrReport:
-    return events_report(PAPER_001.table(table_id).rows, transactions=57_122, tables=tables)
+    return events_report(PAPER_001.exhibit(table_id).rows, transactions=57_122, tables=tables)
 
 
 def _attempt_001(approach: Approach, *, tps: float, response_ms: float, times: int) -> Attempt:
@@ -263,16 +263,16 @@ def _attempt_001(approach: Approach, *, tps: float, response_ms: float, times: i
         )
         if times
         else None,
-        host_seconds=_host(PAPER_001.table(f"vmstat-{suffix}")),
-        cpu_seconds=_processors(PAPER_001.table(f"vmstat-{suffix}")),
+        host_seconds=_host(PAPER_001.exhibit(f"vmstat-{suffix}")),
+        cpu_seconds=_processors(PAPER_001.exhibit(f"vmstat-{suffix}")),
         disk_seconds=_disks(
-            PAPER_001.table(f"iostat-{suffix}"),
+            PAPER_001.exhibit(f"iostat-{suffix}"),
             {"sdd": "array", "sda": "flash"} if times == 10 else {"sdd": "array"},
         ),
     )
 
 
-def _host(rows: PaperTable) -> tuple[HostSecond, ...]:
+def _host(rows: PaperExhibit) -> tuple[HostSecond, ...]:
     return tuple(
         HostSecond(
             at_s=2.0 * i,
@@ -288,7 +288,7 @@ def _host(rows: PaperTable) -> tuple[HostSecond, ...]:
     )
 
 
-def _processors(rows: PaperTable) -> tuple[CpuSecond, ...]:
+def _processors(rows: PaperExhibit) -> tuple[CpuSecond, ...]:
     return tuple(
         CpuSecond(
             at_s=2.0 * i,
@@ -301,7 +301,7 @@ def _processors(rows: PaperTable) -> tuple[CpuSecond, ...]:
     )
 
 
-def _disks(rows: PaperTable, roles: Mapping[str, str]) -> tuple[DiskSecond, ...]:
+def _disks(rows: PaperExhibit, roles: Mapping[str, str]) -> tuple[DiskSecond, ...]:
     found = []
     for i in range(10):
         for name, role in roles.items():

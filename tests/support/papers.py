@@ -7,20 +7,20 @@ percent of DB time, class; rows of classes end with average active sessions.
 
 from collections.abc import Sequence
 
-from pgflash.model.paper import PaperTable, printed_number, read_paper
+from pgflash.model.paper import PaperExhibit, printed_number, read_paper
 
 Event = tuple[str, str, str, str, str, str]
 
 
 def _events(paper: str, table: str) -> tuple[Event, ...]:
     found = []
-    for name, waits, total_s, mean_ms, share, last in read_paper(paper).table(table).rows:
+    for name, waits, total_s, mean_ms, share, last in read_paper(paper).exhibit(table).rows:
         found.append((name, waits, total_s, mean_ms, share, last))
     return tuple(found)
 
 
 def _some(paper: str, table: str, columns: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-    rows = read_paper(paper).table(table).rows
+    rows = read_paper(paper).exhibit(table).rows
     return tuple(tuple(row[column] for column in columns) for row in rows)
 
 
@@ -52,18 +52,18 @@ TABLESPACES_004_READ = _some("004", "random-reads", range(7))
 TABLESPACES_004_WRITE = _some("004", "random-writes", range(7))
 
 #: Direct reads of data files: where, bytes, requests/s, MB/s.
-FUNCTIONS_004 = read_paper("004").table("table-8-3").rows
+FUNCTIONS_004 = read_paper("004").exhibit("table-8-3").rows
 
 #: Statistic, total, per second, per transaction; without values that were not counted.
 REDO_004_DISK = tuple(row for row in _some("004", "table-8-4", range(4)) if row[1] != "0")
 REDO_004_FLASH = _some("004", "table-8-4", (0, 4, 5, 6))
 
 FLASH_CACHE_001 = tuple(
-    (name, int(value)) for name, value in read_paper("001").table("flash-cache").rows
+    (name, int(value)) for name, value in read_paper("001").exhibit("flash-cache").rows
 )
 
 
-def _busy(table: PaperTable, note: str) -> tuple[tuple[str, ...], ...]:
+def _busy(table: PaperExhibit, note: str) -> tuple[tuple[str, ...], ...]:
     """Return the devices with more than one request a second."""
     requests = [sum(printed_number(row[i]) or 0 for i in (3, 4)) for row in table.rows]
     return tuple(
@@ -76,17 +76,17 @@ def _busy(table: PaperTable, note: str) -> tuple[tuple[str, ...], ...]:
 #: Device, rrqm/s, wrqm/s, r/s, w/s, rMB/s, wMB/s, sectors/request, queue, await ms, service ms,
 #: percent busy.
 IOSTAT_001 = (
-    *_busy(read_paper("001").table("iostat-disk"), ""),
-    *_busy(read_paper("001").table("iostat-flash"), " flash"),
+    *_busy(read_paper("001").exhibit("iostat-disk"), ""),
+    *_busy(read_paper("001").exhibit("iostat-flash"), " flash"),
 )
 
 #: With hard drives: si, so, bi, bo, in, cs, us, sy, id, wa, st.
 VMSTAT_001 = tuple(
-    tuple(int(cell) for cell in row[6:]) for row in read_paper("001").table("vmstat-disk").rows
+    tuple(int(cell) for cell in row[6:]) for row in read_paper("001").exhibit("vmstat-disk").rows
 )
 
 #: The drives' costs in dollars, and the printed percentage.
-_COST = read_paper("000").table("fig-15")
+_COST = read_paper("000").exhibit("fig-15")
 COST_000 = {
     "disk": _COST.number("Total", "HDD") or 0.0,
     "flash": _COST.number("Total", "SanDisk Optimus SSD") or 0.0,
@@ -109,8 +109,8 @@ def _improvement(
 ) -> tuple[str, float, float, int, str]:
     """Return a row's first and last number, and their improvement according to the text."""
     paper = read_paper("003")
-    cells = paper.table(table).row(row)
-    percent = paper.table(f"{table}-improvement").row(printed)[1]
+    cells = paper.exhibit(table).row(row)
+    percent = paper.exhibit(f"{table}-improvement").row(printed)[1]
     return name, _number(cells[1]), _number(cells[-1]), int(_number(percent)), direction
 
 

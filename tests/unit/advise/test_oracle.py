@@ -13,8 +13,8 @@ from support.awr_form import html_report, text_report
 
 Form = Callable[..., str]
 
-CLASSES = read_paper("000").table("fig-3")
-CACHE = read_paper("000").table("fig-4")
+CLASSES = read_paper("000").exhibit("fig-3")
+CACHE = read_paper("000").exhibit("fig-4")
 HEAD = """
 Host Name        Platform                         CPUs Cores Sockets Memory(GB)
 ---------------- -------------------------------- ---- ----- ------- ----------
@@ -68,7 +68,7 @@ def test_a_second_thread_of_a_core_is_worth_a_quarter_of_it() -> None:
 
 
 def test_averages_with_a_unit_are_read() -> None:
-    table = read_paper("000").table("fig-4")
+    table = read_paper("000").exhibit("fig-4")
     rows = tuple((name, n, s, f"{ms}ms" if ms else "", p, c) for name, n, s, ms, p, c in table.rows)
     with_units = type(table)(id="x", label="", title="Top", columns=table.columns, rows=rows)
     work = work_of_awr(html_report(with_units, head=HEAD), name="x")

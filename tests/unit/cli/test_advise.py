@@ -52,7 +52,7 @@ def test_an_awr_report_is_answered_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "awrrpt.html"
-    path.write_text(html_report(read_paper("000").table("fig-3")))
+    path.write_text(html_report(read_paper("000").exhibit("fig-3")))
     assert main(["advise", "--awr", str(path), "--cores", "25"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("Storage is the bottleneck: 95 % of DB time waits for it (55 % reads")

@@ -18,8 +18,10 @@ from typing import Literal
 
 from pgflash.model.awr import AwrReport
 from pgflash.model.exhibit import PaperPage
+from pgflash.model.paper import PAPERS, read_paper
 from pgflash.model.run import Run
-from pgflash.report.paper import checks, p000, p001, p002, p003, p004
+from pgflash.report.paper import checks, p002, p003, p004
+from pgflash.report.paper.build import build_page
 from pgflash.report.paper.html import render_paper_html
 from pgflash.report.paper.stored import paper_to_json
 from pgflash.report.paper.text import render_paper_text
@@ -42,8 +44,6 @@ Builder = Callable[[Run, Mapping[str, AwrReport]], PaperPage]
 
 #: By the paper's number.
 BUILDERS: dict[str, Builder] = {
-    "000": p000.build,
-    "001": p001.build,
     "002": p002.build,
     "003": p003.build,
     "004": p004.build,
@@ -52,8 +52,10 @@ BUILDERS: dict[str, Builder] = {
 
 def build_paper(paper: str, run: Run, reports: Mapping[str, AwrReport]) -> PaperPage | None:
     """Return the page of a paper beside a run; None if the paper has no page."""
+    if paper not in PAPERS:
+        return None
     build = BUILDERS.get(paper)
-    return None if build is None else build(run, reports)
+    return build_page(read_paper(paper), run, reports) if build is None else build(run, reports)
 
 
 def render_paper(page: PaperPage, form: PaperForm) -> str:

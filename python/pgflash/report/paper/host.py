@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pgflash.model.awr import Cell, Column, ReportTable, Row, Source, Unit
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries
 from pgflash.model.run import Attempt, DiskSecond, HostSecond
+from pgflash.model.sizes import MB
 
 #: As many rows as the papers print.
 _VMSTAT_ROWS = 15
@@ -219,6 +220,68 @@ def host_line(
 ) -> list[tuple[float, float]]:
     """Return the host's value in each second, for lines_chart()."""
     return [(one.at_s, value(one)) for one in attempt.host_seconds] if attempt else []
+
+
+def vmstat_means(attempt: Attempt) -> dict[str, float | None]:
+    """Return the means of some of vmstat's columns, in its units; none if nobody looked."""
+    seconds, cpu = attempt.host_seconds, attempt.cpu_seconds
+    if not seconds:
+        return {}
+    return {
+        "r": statistics.fmean(one.runnable for one in seconds),
+        "b": statistics.fmean(one.blocked for one in seconds),
+        "cs": statistics.fmean(one.context_switches_per_s for one in seconds),
+        "bi": statistics.fmean(one.in_bytes_per_s for one in seconds) / 1024,
+        "us": 100 * statistics.fmean(one.user for one in cpu) if cpu else None,
+    }
+
+
+#: If less than this share of the machine was left, the figures mean nothing.
+_LEFT_MIN = 0.05
+
+
+def cpu_shares(attempt: Attempt) -> dict[str, float]:
+    """Return how the processors' time was used, as shares of what other programs left.
+
+    A process that waits for an emulated device sleeps, which the kernel counts as idle time and
+    not as I/O wait, so "unused" is the sum of both.
+    """
+    cpu = attempt.cpu
+    capacity_s = cpu.cores * cpu.elapsed_s
+    left_s = capacity_s - cpu.foreign_s
+    if left_s <= _LEFT_MIN * capacity_s:
+        return {}
+    user, system, driver = (
+        min(max(one / left_s, 0.0), 1.0)
+        for one in (cpu.server_user_s, cpu.server_system_s, cpu.driver_s)
+    )
+    unused = max(1 - user - system - driver, 0.0)
+    return {"user": user, "system": system, "driver": driver, "unused": unused}
+
+
+def _seconds_of(
+    attempt: Attempt, role: str, value: Callable[[DiskSecond], float | None]
+) -> list[tuple[float, float]]:
+    found = ((one.at_s, value(one)) for one in attempt.disk_seconds if one.role == role)
+    return [(at_s, number) for at_s, number in found if number is not None]
+
+
+#: What can be drawn over time: values by seconds of an attempt and, but for blocked, of a device.
+LINES: dict[str, Callable[[Attempt, str], list[tuple[float, float]]]] = {
+    "blocked": lambda attempt, _: [(one.at_s, one.blocked) for one in attempt.host_seconds],
+    "reads_per_s": lambda attempt, role: _seconds_of(
+        attempt, role, lambda one: one.reads / one.elapsed_s
+    ),
+    "bytes_per_s": lambda attempt, role: _seconds_of(
+        attempt, role, lambda one: (one.read_bytes + one.write_bytes) / max(one.elapsed_s, 1e-9)
+    ),
+    "mb_per_s": lambda attempt, role: [
+        (at_s, value / MB) for at_s, value in LINES["bytes_per_s"](attempt, role)
+    ],
+    "read_ms": lambda attempt, role: _seconds_of(
+        attempt, role, lambda one: one.read_ms if one.reads else None
+    ),
+}
 
 
 def _mean_of(

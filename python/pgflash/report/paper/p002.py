@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from pgflash.model.awr import AwrReport, Cell, ReportTable, Unit
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Check, Exhibit, PaperPage
-from pgflash.model.paper import PaperTable
+from pgflash.model.paper import PaperExhibit
 from pgflash.model.run import Attempt, Run
 from pgflash.model.summary import BASELINE
 from pgflash.report.paper import checks, parts
@@ -66,7 +66,7 @@ def _queries(sides: Sides) -> Exhibit:
         return parts.exhibit_of(
             PAPER, "fig-4", missing=sides.missing(BASELINE, ALL, reported=False) or "Not measured."
         )
-    table = PAPER.table("fig-4")
+    table = PAPER.exhibit("fig-4")
     array, flash = _elapsed(pair.array), _elapsed(pair.flash)
     names = common_queries([pair.array, pair.flash])
     times = {name: array[name] / max(flash[name], 1e-9) for name in names}
@@ -178,7 +178,7 @@ def _gains_most(times: Mapping[str, float]) -> Check | None:
     if "Q18" not in times:
         return None
     first = max(times, key=lambda name: times[name])
-    said = PAPER.table("fig-4").number("Query 18", "Times faster on flash") or 0
+    said = PAPER.exhibit("fig-4").number("Query 18", "Times faster on flash") or 0
     figures = f"{said:g} times in the paper, {times['Q18']:.1f} here"
     return checks.is_true(
         first == "Q18",
@@ -276,7 +276,7 @@ def _equation(sides: Sides) -> Exhibit:
     )
 
 
-def _paper_parts(table: PaperTable) -> tuple[float, float]:
+def _paper_parts(table: PaperExhibit) -> tuple[float, float]:
     """Return work and wait in seconds; DB time follows from DB CPU and its printed share."""
     work = table.number("DB CPU", "Total Wait Time (sec)") or 0.0
     share = table.number("DB CPU", SHARE) or 100.0
@@ -302,7 +302,7 @@ def _percent(both: tuple[float, float]) -> float:
 
 
 def _events(sides: Sides, table_id: str, approach: str) -> Exhibit:
-    table = PAPER.table(table_id)
+    table = PAPER.exhibit(table_id)
     report = sides.reports.get(approach)
     return parts.exhibit_of(
         PAPER,
@@ -332,7 +332,7 @@ def _events(sides: Sides, table_id: str, approach: str) -> Exhibit:
     )
 
 
-def _paper_reads(table: PaperTable) -> float:
+def _paper_reads(table: PaperExhibit) -> float:
     """Return the paper's share of all kinds of table reads."""
     names = ("Direct Path Read", "DB File Sequential Read", "DB File Parallel Read",
              "DB File Scattered Read")  # fmt: skip
@@ -354,7 +354,7 @@ def _reads_percent(report: AwrReport | None) -> float | None:
 
 
 def _classes(sides: Sides, table_id: str, approach: str) -> Exhibit:
-    table = PAPER.table(table_id)
+    table = PAPER.exhibit(table_id)
     report = sides.reports.get(approach)
     other = ALL if approach == BASELINE else BASELINE
     return parts.exhibit_of(

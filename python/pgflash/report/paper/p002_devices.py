@@ -25,8 +25,8 @@ def over_time(sides: Sides, figure: str, approach: str) -> Exhibit:
     means = {name: _device_means(sides, name) for name in (BASELINE, ALL)}
     said = {
         name: (
-            PAPER.table(of).number("Throughput, GB/s", column),
-            PAPER.table(of).number("Latency, ms", column),
+            PAPER.exhibit(of).number("Throughput, GB/s", column),
+            PAPER.exhibit(of).number("Latency, ms", column),
         )
         for name, of, column in ((BASELINE, "fig-5", "Hard disks"), (ALL, "fig-6", "Flash"))
     }

@@ -29,8 +29,8 @@ RATIO_IS_SET = (
     "as the paper's was to its sixteen."
 )
 
-PAPER_EVENTS = {BASELINE: PAPER.table("table-2"), ALL: PAPER.table("table-4")}
-PAPER_CLASSES = {BASELINE: PAPER.table("table-3"), ALL: PAPER.table("table-5")}
+PAPER_EVENTS = {BASELINE: PAPER.exhibit("table-2"), ALL: PAPER.exhibit("table-4")}
+PAPER_CLASSES = {BASELINE: PAPER.exhibit("table-3"), ALL: PAPER.exhibit("table-5")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

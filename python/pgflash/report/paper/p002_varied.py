@@ -36,10 +36,10 @@ def pairs_exhibit(sides: Sides, figure: str, varied: str, title: str) -> Exhibit
     values = [f"{getattr(one, varied):g}" for one in pairs]
     if varied == "degree":
         # "50 %" less time is half the time.
-        less = PAPER.table(figure).number("All degrees of parallelism", "Less time on flash")
+        less = PAPER.exhibit(figure).number("All degrees of parallelism", "Less time on flash")
         paper_times: float | None = 100 / (100 - (less or 50.0))
     else:
-        paper_times = PAPER.table(figure).number("100, 300 and 1000 GB", "Times faster on flash")
+        paper_times = PAPER.exhibit(figure).number("100, 300 and 1000 GB", "Times faster on flash")
     return parts.exhibit_of(
         PAPER,
         figure,
@@ -121,7 +121,7 @@ def temporary(sides: Sides) -> Exhibit:
     missing = sides.missing(BASELINE, TEMP, reported=False)
     found = [sides.middles[name] for name in (BASELINE, TEMP, ALL) if name in sides.middles]
     names = common_queries(found)
-    table = PAPER.table("table-2")
+    table = PAPER.exhibit("table-2")
     share = sum(table.number(name, SHARE) or 0.0 for name in _TEMP_EVENTS)
     columns = (
         ("event", "Event", Unit.TEXT),

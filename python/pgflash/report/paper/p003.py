@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 from pgflash.model.awr import AwrReport, Cell, Number, ReportTable, Source, Unit
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Check, Exhibit, PaperPage
-from pgflash.model.paper import PaperTable, printed_number, read_paper
+from pgflash.model.paper import PaperExhibit, printed_number, read_paper
 from pgflash.model.run import Attempt, Run
 from pgflash.model.sizes import MB
 from pgflash.report.paper import checks, parts
@@ -215,7 +215,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _writes(run: Run, tests: Mapping[str, Outcome]) -> Exhibit:
     """Return the matrix of five tests."""
-    paper = PAPER.table("writes")
+    paper = PAPER.exhibit("writes")
     return parts.exhibit_of(
         PAPER,
         "writes",
@@ -239,7 +239,7 @@ def _writes(run: Run, tests: Mapping[str, Outcome]) -> Exhibit:
     )
 
 
-def _directions(paper: PaperTable, tests: Mapping[str, Outcome]) -> tuple[Check | None, ...]:
+def _directions(paper: PaperExhibit, tests: Mapping[str, Outcome]) -> tuple[Check | None, ...]:
     """Compare the difference between the first and the last test."""
     columns, sides = ("Test 1", "Test 5"), (tests.get(SAN), tests.get(HOT))
     base_ms = sides[0].mean_response_ms if sides[0] else 0.0
@@ -255,7 +255,7 @@ def _directions(paper: PaperTable, tests: Mapping[str, Outcome]) -> tuple[Check 
 
 
 def _direction(
-    paper: PaperTable,
+    paper: PaperExhibit,
     columns: tuple[str, str],
     sides: tuple[Outcome | None, Outcome | None],
     what: str,
@@ -273,7 +273,7 @@ def _direction(
     )
 
 
-def _write_charts(paper: PaperTable, tests: Mapping[str, Outcome]) -> tuple[Chart, ...]:
+def _write_charts(paper: PaperExhibit, tests: Mapping[str, Outcome]) -> tuple[Chart, ...]:
     """Return charts of durations, as shares of each side's own first test."""
     first_s = tests[SAN].duration_s if SAN in tests else 0.0
     whole = _minutes(paper, "Test 1")
@@ -306,7 +306,7 @@ def _write_charts(paper: PaperTable, tests: Mapping[str, Outcome]) -> tuple[Char
 
 def _reads(run: Run, tests: Mapping[str, Outcome]) -> Exhibit:
     """Return the matrix of two tests."""
-    paper = PAPER.table("reads")
+    paper = PAPER.exhibit("reads")
     columns = ("Test 1", "Test 2")
     sides = (tests.get(READS[columns[0]]), tests.get(READS[columns[1]]))
     compared: tuple[tuple[str, str, _Value, str], ...] = (
@@ -357,7 +357,7 @@ def _improvements(
     rows: Mapping[str, Callable[[Outcome, Outcome], float | None]],
 ) -> Exhibit:
     """Return the ratios that the paper prints as percentages, and ours."""
-    paper = PAPER.table(table_id)
+    paper = PAPER.exhibit(table_id)
     missing = parts.why_missing(run, tests, before, after)
     ours: dict[str, float | None] = {}
     if not missing:
@@ -503,7 +503,7 @@ def _says(tests: Mapping[str, Outcome]) -> list[str]:
     return said
 
 
-def _minutes(paper: PaperTable, test: str) -> float:
+def _minutes(paper: PaperExhibit, test: str) -> float:
     """Return a test's duration, printed as hours and minutes."""
     hours, minutes = paper.row("Test Duration")[paper.columns.index(test)].split(":")
     return 60 * (printed_number(hours) or 0.0) + (printed_number(minutes) or 0.0)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from pgflash.model.awr import AwrReport, Cell, Number, ReportTable, Source, Unit
 from pgflash.model.exhibit import Chart, ChartForm, ChartSeries, Check, Exhibit, PaperPage
-from pgflash.model.paper import PaperTable, read_paper
+from pgflash.model.paper import PaperExhibit, read_paper
 from pgflash.model.run import Device, Run
 from pgflash.model.summary import counted_attempts
 from pgflash.report.paper import checks, parts
@@ -181,20 +181,20 @@ def _gains_chart(paper: Mapping[str, float], ours: Mapping[str, float]) -> Chart
 def _paper_gains() -> dict[str, float]:
     """Return the gains that follow from the paper's tables."""
     found: dict[str, float] = {}
-    times = PAPER.table("random-reads").numbers("Av Rd(ms)")
+    times = PAPER.exhibit("random-reads").numbers("Av Rd(ms)")
     found[KINDS[READ]] = times["TSP_HDD"] / times["TSP_SSD"]
-    writes = PAPER.table("random-writes").numbers("Writes")
+    writes = PAPER.exhibit("random-writes").numbers("Writes")
     found[KINDS[WRITE]] = writes["TSP_SSD"] / writes["TSP_HDD"]
-    rates = PAPER.table("table-8-3").numbers("Data Per Second, MB")
+    rates = PAPER.exhibit("table-8-3").numbers("Data Per Second, MB")
     found[KINDS[SCAN]] = rates["SSD"] / rates["HDD"]
-    redo = PAPER.table("table-8-4")
+    redo = PAPER.exhibit("table-8-4")
     found[_LOG] = _printed(redo, "redo write time", "HDD") / _printed(
         redo, "redo write time", "SSD"
     )
     return found
 
 
-def _printed(table: PaperTable, row: str, side: str, what: str = "Total") -> float:
+def _printed(table: PaperExhibit, row: str, side: str, what: str = "Total") -> float:
     return table.number(row, f"{side}: {what}") or 0.0
 
 
@@ -205,7 +205,7 @@ def _tablespaces(
     run: Run, reports: Mapping[str, AwrReport], table_id: str, approach: str
 ) -> Exhibit:
     """Return I/O by tablespace of one random load."""
-    paper = PAPER.table(table_id)
+    paper = PAPER.exhibit(table_id)
     table = parts.table_of(reports.get(approach), "io-tablespaces")
     times = paper.numbers("Av Rd(ms)")
     ours_ms = tuple(parts.number_of(table, space, "read_ms") for space in SPACES.values())
@@ -237,7 +237,7 @@ def _tablespaces(
 
 def _scans(run: Run, reports: Mapping[str, AwrReport]) -> Exhibit:
     """Return table 8-3: the amount and speed of scans."""
-    paper = PAPER.table("table-8-3")
+    paper = PAPER.exhibit("table-8-3")
     rates = paper.numbers("Data Per Second, MB")
     rows = [
         _scanned(side, reports.get(SCAN), space)
@@ -312,7 +312,7 @@ _RATES = ("total", "per_s", "per_transaction")
 
 def _redo(run: Run, reports: Mapping[str, AwrReport]) -> Exhibit:
     """Return table 8-4: redo statistics with the log on either device."""
-    paper = PAPER.table("table-8-4")
+    paper = PAPER.exhibit("table-8-4")
     tables = {side: parts.table_of(reports.get(name), "wal") for side, name in _LOGS.items()}
     times = {side: redo_write_ms(reports.get(name)) for side, name in _LOGS.items()}
 
@@ -407,7 +407,7 @@ def _summed(table: ReportTable | None, rate: str) -> Cell:
 
 def _devices(run: Run) -> Exhibit:
     """Return table 8-2: the devices that were measured."""
-    paper = PAPER.table("table-8-2")
+    paper = PAPER.exhibit("table-8-2")
     by_role = {device.role: device for device in run.devices}
     disk = by_role.get("array")
     theirs = paper.row("Samsung HD753LJ")

@@ -5,6 +5,7 @@ Our tables are cut out of the report on an approach's middle attempt, so that th
 sources and the report's numbers.
 """
 
+import re
 from collections.abc import Collection, Sequence
 
 from pgflash.model.awr import (
@@ -19,11 +20,13 @@ from pgflash.model.awr import (
     plain,
 )
 from pgflash.model.exhibit import Chart, Check, Exhibit, PaperPage, Verdict
-from pgflash.model.paper import Paper, PaperTable, printed_number
+from pgflash.model.paper import Paper, PaperExhibit, printed_number
 from pgflash.model.run import Attempt, Run
+from pgflash.model.sizes import read_size
 from pgflash.model.summary import summarize
 from pgflash.report import sentences
 
+BLOCK_BYTES = 8192
 _COUNTED = {
     Verdict.AGREES: ("agrees", "agree"),
     Verdict.PARTLY: ("agrees in part", "agree in part"),
@@ -77,7 +80,7 @@ def exhibit_of(
 
     A chart of the paper has no table there; PAPER_TABLE is then derived from its other tables.
     """
-    data = paper.table(table_id)
+    data = paper.exhibit(table_id)
     return Exhibit(
         id=data.id,
         label=data.label,
@@ -125,7 +128,7 @@ def middle_attempts(run: Run) -> dict[str, Attempt]:
     return {summary.approach.name: summary.middle for summary in summarize(run)}
 
 
-def paper_class_share(table: PaperTable, wait_class: str, *, column: str = "% DB time") -> float:
+def paper_class_share(table: PaperExhibit, wait_class: str, *, column: str = "% DB time") -> float:
     """Return a class's total share of DB time in a paper's table, in percent."""
     names = [title.casefold() for title in table.columns]
     share, last = names.index(column.casefold()), len(names) - 1
@@ -203,9 +206,41 @@ def cell_of(table: ReportTable | None, row: str, column: str) -> Cell:
 
 
 def number_of(table: ReportTable | None, row: str, column: str) -> float | None:
-    """Return the number in that cell."""
-    value = plain(cell_of(table, row, column))
+    """Return a number by its row's first cell and its column's name; None if there is none."""
+    if table is None or column not in (one.name for one in table.columns):
+        return None
+    place = table.index(column)
+    found = (plain(one.cells[place]) for one in table.rows if plain(one.cells[0]) == row)
+    value = next(found, None)
     return float(value) if isinstance(value, int | float) else None
+
+
+def number_in(cell: Cell) -> float:
+    """Return a cell's number; 0 without one."""
+    value = plain(cell)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def sessions_columns(
+    table: ReportTable | None, names: Collection[str] = ()
+) -> dict[str, tuple[float, ...]]:
+    """Return the sessions over time by their class's title: all classes, or these."""
+    shown = [one for one in table.columns if one.unit is Unit.SESSIONS] if table else []
+    return {
+        one.title: tuple(number_in(cell) for cell in table.values(one.name))
+        for one in shown
+        if table and one.name != "all" and (not names or one.name in names)
+    }
+
+
+def memory_bytes(text: str) -> int | None:
+    """Return the bytes of a setting such as "640MB" (blocks without a unit); None if invalid."""
+    if re.fullmatch(r"\s*[0-9]{1,15}\s*", text):
+        return int(text) * BLOCK_BYTES or None
+    try:
+        return read_size(text) or None
+    except ValueError:
+        return None
 
 
 def why_missing(run: Run, reports: Collection[str], *approaches: str) -> str:

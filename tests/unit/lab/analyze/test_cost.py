@@ -113,7 +113,7 @@ def test_an_approach_without_a_price_is_left_out_and_two_currencies_are_refused(
 
 
 def test_the_papers_prices_come_to_its_printed_totals() -> None:
-    printed = read_paper("000").table("fig-15")
+    printed = read_paper("000").exhibit("fig-15")
     for role, column in (("array", "HDD"), ("flash", "SanDisk Optimus SSD")):
         price = paper_prices("000")[role]
         assert storage_price(price) == printed.number("Total", column)

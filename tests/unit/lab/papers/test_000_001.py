@@ -12,7 +12,7 @@ from pgflash.model.paper import read_paper
 from pgflash.model.run import Run
 from pgflash.report.paper import build_paper, render_paper_html, render_paper_text
 from pgflash.report.paper.host import lines_chart
-from pgflash.report.paper.p001_sizes import memory_bytes
+from pgflash.report.paper.parts import memory_bytes
 from support.paper_runs import run_000, run_001
 from support.runs import run_of
 
@@ -45,7 +45,7 @@ def test_the_page_has_every_table_and_figure_of_the_paper(made: Made) -> None:
     page = page_of(made)
     shown = {exhibit.id for exhibit in page.exhibits}
     # Without a table of its own in the page: a sentence of the text.
-    assert {table.id for table in read_paper(page.paper).tables} - shown <= {"raid-5"}
+    assert {table.id for table in read_paper(page.paper).exhibits} - shown <= {"raid-5"}
     for exhibit in page.exhibits:
         assert exhibit.paper is not None
         assert exhibit.ours is not None

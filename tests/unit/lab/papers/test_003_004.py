@@ -297,7 +297,7 @@ def test_a_run_without_any_attempt_shows_both_papers_and_nothing_else() -> None:
 @pytest.mark.parametrize("paper", ["003", "004"])
 def test_every_table_of_the_paper_has_its_exhibit_and_can_be_printed(paper: str) -> None:
     page = page_003(as_in_the_paper()) if paper == "003" else page_004(SIDES)
-    wanted = {one.id for one in read_paper(paper).tables}
+    wanted = {one.id for one in read_paper(paper).exhibits}
     assert wanted <= {one.id for one in page.exhibits}
     html = render_paper_html(page)
     assert all(f'id="{one.id}"' in html for one in page.exhibits)

@@ -28,7 +28,7 @@ def exhibit(*found: Check, missing: str = "", reason: str = "") -> Exhibit:
         id="fig-4",
         label="Figure 4",
         title="Top events",
-        paper=read_paper("000").table("fig-4").report_table(),
+        paper=read_paper("000").exhibit("fig-4").report_table(),
         ours=table("top-events", [column("event"), column("waits")], ("<b>read</b>", "12")),
         charts=(
             Chart(
@@ -80,9 +80,9 @@ def test_a_reason_is_given_only_where_something_differs() -> None:
 def test_every_paper_s_tables_are_whole(paper_id: str) -> None:
     paper = read_paper(paper_id)
     assert paper.id == paper_id
-    ids = [one.id for one in paper.tables]
+    ids = [one.id for one in paper.exhibits]
     assert len(set(ids)) == len(ids)
-    for one in paper.tables:
+    for one in paper.exhibits:
         for row in one.rows:
             assert len(row) == len(one.columns), one.id
         assert len(one.report_table().columns) == len(one.columns)
@@ -111,7 +111,7 @@ def test_a_printed_number_is_read_or_is_none(text: str, value: float | None) -> 
 
 
 def test_a_number_is_found_by_row_and_column() -> None:
-    figure = read_paper("000").table("fig-4")
+    figure = read_paper("000").exhibit("fig-4")
     assert figure.number("log file sync", "Waits") == 11_236_170
     assert figure.numbers("Wait Avg (ms)")["db file sequential read"] == 13.06
     assert "DB CPU" not in figure.numbers("Wait Avg (ms)")
