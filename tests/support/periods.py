@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pgflash.model.snapshot import Section, SectionKind, SnapshotHead, Value
+from pgflash.store.section import possible
 
 EPOCH = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -42,12 +43,8 @@ def section(name: str, rows: Rows, *, kind: SectionKind | None = None) -> Sectio
             kind = SectionKind.DELTA
         elif name in GAUGES:
             kind = SectionKind.GAUGE
-    return Section(
-        name=name,
-        kind=kind,
-        columns=columns,
-        rows=tuple(tuple(row.get(column) for column in columns) for row in rows),
-    )
+    rows_ = tuple(tuple(row.get(column) for column in columns) for row in rows)
+    return possible(Section(name=name, kind=kind, columns=columns, rows=rows_))
 
 
 class Shelf:
@@ -85,6 +82,10 @@ class Shelf:
         self._heads.append(head)
         self._sections.append({name: section(name, rows) for name, rows in sections.items()})
         return head.id
+
+    def replace(self, snapshot_id: int, changed: Section) -> None:
+        """Put another section into a snapshot."""
+        self._sections[snapshot_id - 1][changed.name] = changed
 
     def list(self) -> tuple[SnapshotHead, ...]:
         return tuple(self._heads)

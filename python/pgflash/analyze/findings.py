@@ -15,6 +15,7 @@ from pgflash.analyze.rules import Weighed, finding
 from pgflash.analyze.rules_flash import FLASH_RULES
 from pgflash.analyze.rules_server import SERVER_RULES
 from pgflash.analyze.rules_time import TIME_RULES
+from pgflash.analyze.words import things
 from pgflash.model.awr import Finding, ReportTable, Severity
 
 Rule = Callable[[Period, DbTime], Weighed | None]
@@ -30,6 +31,9 @@ HEADLINE = "where-the-time-went"
 #: The rule about a table whose numbers contradict each other.
 SUMS = "sums-disagree"
 
+#: The rule about values that no server can have.
+IMPOSSIBLE = "impossible-values"
+
 #: Tables that divide DB time, and so must add up.
 _CHECKED = ("top-events", "wait-classes")
 
@@ -37,10 +41,33 @@ _CHECKED = ("top-events", "wait-classes")
 def find(period: Period, found: DbTime, tables: Sequence[ReportTable] = ()) -> tuple[Finding, ...]:
     """Return all findings on a period and on its tables, the most important first."""
     results = [rule(period, found) for rule in RULES]
+    results.append(_impossible(period))
     results += [_sums(table) for table in tables if table.id in _CHECKED]
     weighed = [result for result in results if result is not None]
     weighed.sort(key=_place)
     return tuple(result.finding for result in weighed)
+
+
+def _impossible(period: Period) -> Weighed | None:
+    """Say which values of the snapshots no server can have."""
+    said = period.impossible
+    if not said:
+        return None
+    return finding(
+        IMPOSSIBLE,
+        Severity.CRITICAL,
+        f"The snapshots have {things(len(said), 'value')} that no server can have: {said[0]}.",
+        *said[1:_SHOWN],
+        _others(said),
+        table="",
+        advice="These values are left out. The snapshots were damaged, or changed by somebody: do "
+        "not rely on the numbers of these sections.",
+        weight=2.0,
+    )
+
+
+def _others(said: Sequence[str]) -> str:
+    return f"{len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
 
 
 def _sums(table: ReportTable) -> Weighed | None:
@@ -48,13 +75,12 @@ def _sums(table: ReportTable) -> Weighed | None:
     said = contradictions_of(table)
     if not said:
         return None
-    others = f"{len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
     return finding(
         SUMS,
         Severity.CRITICAL,
         f'The numbers of "{table.title}" contradict each other: {said[0]}.',
         *said[1:_SHOWN],
-        others,
+        _others(said),
         table=table.id,
         advice="Do not rely on this table. See whether another period has the same contradiction; "
         "if it has, report it as a bug, with the report as JSON.",

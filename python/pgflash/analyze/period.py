@@ -75,6 +75,8 @@ class Period:
     begin_gauges: Mapping[str, Section]
     end_gauges: Mapping[str, Section]
     resets: tuple[Reset, ...] = ()
+    #: What the snapshots have that no server can have, and that was left out.
+    impossible: tuple[str, ...] = ()
     #: Texts of statements by their ids.
     queries: Mapping[int, str] = field(default_factory=dict)
 
@@ -134,6 +136,10 @@ def make_period(store: SnapshotStore, begin_id: int, end_id: int) -> Period:
     names = sorted({*first, *last})
     deltas: dict[str, dict[int, Section]] = {}
     resets: list[Reset] = []
+    impossible = [
+        *_impossible(chain[0].id, first.values()),
+        *_impossible(chain[-1].id, last.values()),
+    ]
     for name in names:
         kind = (last.get(name) or first[name]).kind
         if kind is SectionKind.GAUGE:
@@ -142,6 +148,8 @@ def make_period(store: SnapshotStore, begin_id: int, end_id: int) -> Period:
             found = {chain[-1].id: last[name]} if name in last else {}
         else:
             found = {h.id: s for h, s in store.sections_between(begin_id, end_id, name)}
+        for snapshot_id, section in found.items():
+            impossible += _impossible(snapshot_id, [section])
         if kind is SectionKind.DELTA:
             deltas[name] = _kept(found, chain)
         else:
@@ -160,6 +168,7 @@ def make_period(store: SnapshotStore, begin_id: int, end_id: int) -> Period:
         begin_gauges=_gauges(first),
         end_gauges=_gauges(last),
         resets=tuple(resets),
+        impossible=tuple(dict.fromkeys(impossible)),
         queries=store.queries(_query_ids(intervals)),
     )
 
@@ -170,6 +179,7 @@ def period_of(
     begin_gauges: Mapping[str, Section],
     end_gauges: Mapping[str, Section],
     resets: tuple[Reset, ...] = (),
+    impossible: tuple[str, ...] = (),
     queries: Mapping[int, str] | None = None,
 ) -> Period:
     """Return the period made up of intervals, the earliest first."""
@@ -188,6 +198,7 @@ def period_of(
         begin_gauges=begin_gauges,
         end_gauges=end_gauges,
         resets=resets,
+        impossible=impossible,
         queries=queries or {},
     )
 
@@ -240,6 +251,12 @@ def _over_a_restart(
         if parts
         else "Take a snapshot now and another one later.",
     )
+
+
+def _impossible(snapshot_id: int, sections: Iterable[Section]) -> list[str]:
+    return [
+        f"{one} in snapshot {snapshot_id}" for section in sections for one in section.impossible
+    ]
 
 
 def _kept(found: Mapping[int, Section], chain: Sequence[SnapshotHead]) -> dict[int, Section]:

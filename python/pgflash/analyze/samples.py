@@ -89,6 +89,8 @@ def sampled(period: Period) -> Sampled | None:
     for interval in period.intervals:
         weights: dict[str, tuple[int, float]] = {}
         for record in interval.records("sample_looks"):
+            if record.get("bucket") is None:
+                continue
             bucket = str(record.get("bucket"))
             seen, seconds = int(number(record.get("looks"))), _covered_s(record, interval)
             missed += int(number(record.get("missed")))

@@ -58,6 +58,8 @@ class Section:
     kind: SectionKind
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    #: What was left out, as no server can have it: "io.calls is inf".
+    impossible: tuple[str, ...] = ()
 
     def records(self) -> list[dict[str, Value]]:
         """Return the rows as dictionaries."""

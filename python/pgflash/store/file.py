@@ -26,10 +26,10 @@ from pgflash.model.collected import Counted, LastSnapshot, NewSnapshot, Rows
 from pgflash.model.snapshot import (
     FORMAT,
     Section,
-    SectionKind,
     SnapshotError,
     SnapshotHead,
 )
+from pgflash.store.section import decode_section
 from pgflash.trusted import ROOT, ChangeableError, opened_parent
 
 #: "pgfl": tells our files from other SQLite databases.
@@ -274,16 +274,7 @@ class FileStore:
         )
 
     def _section(self, name: str, kind: str, content: bytes) -> Section:
-        try:
-            found = msgspec.json.decode(zlib.decompress(content))
-        except (zlib.error, msgspec.DecodeError) as error:
-            raise SnapshotError(f"{self.name} is damaged: section {name}: {error}") from error
-        return Section(
-            name=name,
-            kind=SectionKind(kind),
-            columns=tuple(found["columns"]),
-            rows=tuple(tuple(row) for row in found["rows"]),
-        )
+        return decode_section(name, kind, content, store=self.name)
 
     def _execute(self, query: str, *values: object) -> sqlite3.Cursor:
         with _said(f"could not use {self.name}"):
@@ -327,8 +318,11 @@ def _said(what: str) -> Iterator[None]:
 def _head(row: tuple[Any, ...]) -> SnapshotHead:
     names = SnapshotHead.__dataclass_fields__
     values = dict(zip(names, row, strict=True))
-    for name in ("taken_at", "started_at"):
-        values[name] = datetime.fromtimestamp(values[name], UTC)
+    try:
+        for name in ("taken_at", "started_at"):
+            values[name] = datetime.fromtimestamp(values[name], UTC)
+    except (ValueError, OverflowError, OSError, TypeError) as error:
+        raise SnapshotError(f"the time of snapshot {row[0]} is impossible: {error}") from error
     return SnapshotHead(**values)
 
 

@@ -10,17 +10,16 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Self
 
-import msgspec
 from psycopg import sql
 
 from pgflash import __version__
 from pgflash.model.snapshot import (
     Section,
-    SectionKind,
     SnapshotError,
     SnapshotHead,
 )
 from pgflash.session import Connection, connect, said
+from pgflash.store.section import decode_section
 
 _EXTENSION = """
 select n.nspname, e.extversion
@@ -90,7 +89,10 @@ class PgStore:
             )
         if not rows:
             raise SnapshotError(f"there is no snapshot {snapshot_id} in {self.name}")
-        return {name: decode_section(name, kind, content) for name, kind, content in rows}
+        return {
+            name: decode_section(name, kind, content, store=self.name)
+            for name, kind, content in rows
+        }
 
     def sections_between(
         self, begin_id: int, end_id: int, name: str
@@ -105,7 +107,9 @@ class PgStore:
                 end_id,
                 name,
             )
-        return tuple((_head(row[:8]), decode_section(name, row[8], row[9])) for row in rows)
+        return tuple(
+            (_head(row[:8]), decode_section(name, row[8], row[9], store=self.name)) for row in rows
+        )
 
     def queries(self, query_ids: Iterable[int]) -> dict[int, str]:
         """Return the texts of statements by their ids, as far as they are known."""
@@ -130,17 +134,6 @@ class PgStore:
     def _query(self, text: str, *values: object) -> Sequence[tuple[Any, ...]]:
         query = sql.SQL(text).format(schema=sql.Identifier(self._schema))
         return self._connection.execute(query, values).fetchall()
-
-
-def decode_section(name: str, kind: str, content: str | bytes) -> Section:
-    """Return a section from its JSON."""
-    found = msgspec.json.decode(content)
-    return Section(
-        name=name,
-        kind=SectionKind(kind),
-        columns=tuple(found["columns"]),
-        rows=tuple(tuple(row) for row in found["rows"]),
-    )
 
 
 def _head(row: tuple[Any, ...]) -> SnapshotHead:

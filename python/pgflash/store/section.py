@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Decode a stored section, and leave out what no server can have written.
+
+Who keeps snapshots may change them, and a file may be damaged.  A content that is no table is an
+error that names the section.  A single impossible value (a number beyond any counter, a time that
+is none) is left out, and the section says so: the rest of a report is still worth reading.
+"""
+
+import zlib
+from datetime import UTC
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from pgflash.model.snapshot import Section, SectionKind, SnapshotError, Value, parse_time
+
+#: Counters of the server and the kernel have at most 64 bits.
+_NUMBER_MAX = 2**64
+#: Columns that are read as times.
+_TIMES = frozenset({"bucket", "started_at"})
+#: Columns that are read as numbers even where they name a row.
+_NUMBERS = frozenset({"query_id"})
+#: Of a long text, this much is quoted.
+_QUOTED_MAX = 40
+
+
+class _Stored(msgspec.Struct):
+    """A section's content."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def decode_section(name: str, kind: str, content: bytes | str, *, store: str) -> Section:
+    """Return a section from its JSON, which may be compressed; STORE is named in errors."""
+    try:
+        text = content if isinstance(content, str) else zlib.decompress(content)
+        found = msgspec.json.decode(text, type=_Stored)
+        of_kind = SectionKind(kind)
+        if any(len(row) != len(found.columns) for row in found.rows):
+            raise ValueError("a row has more or fewer values than there are columns")
+    except (zlib.error, TypeError, ValueError, RecursionError) as error:
+        raise SnapshotError(f"{store} is damaged: section {name}: {error}") from error
+    return possible(Section(name=name, kind=of_kind, columns=found.columns, rows=found.rows))
+
+
+def possible(section: Section) -> Section:
+    """Return the section with nothing in place of impossible values, which it then names."""
+    impossible: list[str] = []
+    rows = []
+    for row in section.rows:
+        cells: list[Value] = []
+        for column, value in zip(section.columns, row, strict=True):
+            try:
+                cells.append(_possible(column, value))
+            except (ValueError, OverflowError, RecursionError):
+                cells.append(None)
+                quoted = (
+                    f"a number of {value.bit_length()} bits"
+                    if isinstance(value, int)
+                    else repr(value)
+                )
+                impossible.append(f"{section.name}.{column} is {quoted[:_QUOTED_MAX]}")
+        rows.append(tuple(cells))
+    return Section(
+        name=section.name,
+        kind=section.kind,
+        columns=section.columns,
+        rows=tuple(rows),
+        impossible=tuple(dict.fromkeys(impossible)),
+    )
+
+
+def _possible(column: str, value: Any) -> Value:  # noqa: ANN401 - whatever JSON holds
+    """Return the value; ValueError or OverflowError if no server can have it."""
+    if value is not None and column in _TIMES:
+        text = value if isinstance(value, str) else ""
+        parse_time(text).astimezone(UTC)
+        return text
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str) and column not in _NUMBERS:
+        return value
+    if isinstance(value, int | float) and isfinite(value) and abs(value) <= _NUMBER_MAX:
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(_possible("", one) for one in value)
+    raise ValueError
