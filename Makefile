@@ -23,7 +23,7 @@ TRACES ?= ../shared/traces
 # A room is built once it stands here.
 C_ROOMS := $(patsubst %/Makefile,%,$(wildcard core/Makefile emulator/Makefile))
 BENCH_ROOMS := $(patsubst %/Makefile,%,$(wildcard bench/*/Makefile))
-PYTHON_CODE := $(wildcard python tests tools bench)
+PYTHON_CODE := $(wildcard python lab tests tools bench)
 C_CODE = $(shell git -c safe.directory='*' ls-files 'core/*.[ch]' 'emulator/*.[ch]' 'extension/*.[ch]')
 
 ifeq ($(V),1)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgflash.collect import live
-from pgflash.lab.postgres import MAJORS, PgInstall
+from pgflash_lab.postgres import MAJORS, PgInstall
 from support.cluster import ClusterFactory, build_install, find_install, forget_used_data
 from support.patience import PATIENCE_S
 from support.turns import Turns, turn

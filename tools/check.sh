@@ -16,7 +16,7 @@ step()
 }
 
 python_code=()
-for folder in python tests tools bench; do
+for folder in python lab tests tools bench; do
 	[ -d "$folder" ] && python_code+=("$folder")
 done
 mapfile -t c_code < <(git -c safe.directory='*' ls-files 'core/*.[ch]' 'emulator/*.[ch]' 'extension/*.[ch]')
@@ -24,7 +24,7 @@ mapfile -t c_code < <(git -c safe.directory='*' ls-files 'core/*.[ch]' 'emulator
 [ ${#c_code[@]} -eq 0 ] || step clang-format --dry-run -Werror "${c_code[@]}"
 step ruff format --check --quiet "${python_code[@]}"
 step ruff check --quiet "${python_code[@]}"
-step mypy python/pgflash tests tools bench/pg
+step mypy python/pgflash lab/pgflash_lab tests tools bench/pg
 step lint-imports --no-logo
 step tools/tidy.py
 step pytest --quiet $(ls -d tests/unit tests/property tests/docs 2>/dev/null) -m "not soak"

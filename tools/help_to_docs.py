@@ -36,8 +36,11 @@ def commands(words: tuple[str, ...], one: click.Command) -> Iterator[tuple[str, 
     """Yield a command and all below it, by their full names."""
     yield " ".join(words), one
     if isinstance(one, click.Group):
-        for name, below in sorted(one.commands.items()):
-            yield from commands((*words, name), below)
+        context = click.Context(one)
+        for name in sorted(one.list_commands(context)):
+            below = one.get_command(context, name)
+            if below is not None:
+                yield from commands((*words, name), below)
 
 
 def page() -> str:

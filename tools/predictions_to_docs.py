@@ -12,10 +12,9 @@ predictions does both.
 import sys
 from pathlib import Path
 
-from pgflash import api
-from pgflash.api import Checked
-from pgflash.cli.lab_predict import markdown, sentences
-from pgflash.lab import store
+from pgflash_lab import api, store
+from pgflash_lab.api import Checked
+from pgflash_lab.cli.predict import markdown, sentences
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "tests" / "golden" / "data" / "predictions"

@@ -45,7 +45,7 @@ place="$PWD $("$python" -c 'import sys; print(sys.version.split()[0], sys.execut
 mark()
 {
 	printf '%s\n' "$place"
-	sha256sum "$1" pyproject.toml
+	sha256sum "$1" pyproject.toml lab/pyproject.toml
 }
 
 # Say whether .venv was made from this lock file, here, and completely.
@@ -76,6 +76,6 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 .venv/bin/python -m pip install --quiet --require-hashes -r "$lock" || fail \
 	'The Python packages could not be installed (is the network there?).' \
 	'Run the same command again when it is.'
-.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation -e . ||
+.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation -e . -e lab ||
 	fail 'pgflash itself could not be installed into .venv.'
 mark "$lock" >".venv/.ready-$lock"

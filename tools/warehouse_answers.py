@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """Write the digests of the specification's answers from the TPC's own files.
 
-    tools/warehouse_answers.py DBGEN/answers > python/pgflash/lab/warehouse/answers.json
+    tools/warehouse_answers.py DBGEN/answers > lab/pgflash_lab/warehouse/answers.json
 
 DBGEN is the folder of the TPC's dbgen 3.0.1, which anyone may download from tpc.org.
 The files are tables with a heading; values stand between vertical bars.
@@ -12,8 +12,8 @@ import json
 import sys
 from pathlib import Path
 
-from pgflash.lab.warehouse.answers import TOLERANCES, digest_rows, plain_row
-from pgflash.lab.warehouse.parameters import QUERIES
+from pgflash_lab.warehouse.answers import TOLERANCES, digest_rows, plain_row
+from pgflash_lab.warehouse.parameters import QUERIES
 
 
 def read_answer(path: Path) -> list[tuple[str, ...]]:

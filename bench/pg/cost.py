@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from pgflash.lab.account import make_server_dir, server_account
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
-from pgflash.lab.host import server_cpu
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir, server_account
+from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash_lab.host import server_cpu
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"

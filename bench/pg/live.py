@@ -37,8 +37,8 @@ from rich.console import Console
 from rich.table import Table
 from sampler import ACTIVE, SESSIONS, ask, sessions, set_rate, wait_for
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory, build_install, find_install
 
 RESULTS = Path(__file__).parent.parent / "results"

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from scans import RESULTS, rigged
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import build_install, find_install
 
 

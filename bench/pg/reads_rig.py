@@ -10,8 +10,8 @@ from typing import Any
 from psycopg import Connection
 
 from pgflash.errors import PgflashError
-from pgflash.lab.emulator import Emulator
-from pgflash.lab.server import Server
+from pgflash_lab.emulator import Emulator
+from pgflash_lab.server import Server
 
 BLOCK = 8192
 MB = 1 << 20

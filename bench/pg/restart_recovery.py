@@ -26,10 +26,10 @@ from restart_rig import (
 )
 from rich.table import Table
 
-from pgflash.lab.account import make_server_dir, server_account
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir, server_account
+from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 
 RECOVERED = 0.9
 CLIENTS = 16

@@ -11,9 +11,9 @@ from typing import Any
 from psycopg import Connection
 
 from pgflash.errors import PgflashError
-from pgflash.lab.leftovers import forget_memory
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.leftovers import forget_memory
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 
 MEMORY = Path("/dev/shm")
 BLOCK = 8192

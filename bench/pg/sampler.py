@@ -28,7 +28,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pgflash.lab.server import Server
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory, build_install, find_install
 
 RESULTS = Path(__file__).parent.parent / "results"

@@ -41,11 +41,11 @@ from reads_rig import BLOCK, MB, SETTINGS, Bench, cached_share, make_table, scan
 from rich.console import Console
 from rich.table import Table
 
-from pgflash.lab.account import make_server_dir, server_account
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
-from pgflash.lab.leftovers import forget_memory
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir, server_account
+from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash_lab.leftovers import forget_memory
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import build_install, find_install
 
 HERE = Path(__file__).parent

@@ -24,7 +24,7 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
-from pgflash.lab.server import Server
+from pgflash_lab.server import Server
 from support.cluster import build_install, find_install
 
 RESULTS = Path(__file__).parent.parent / "results"

@@ -12,7 +12,7 @@
  *
  * Every key is listed in config.c.  Times are in ns, sizes in bytes, shares in
  * parts per million: the reader of the TOML profiles converts people's units
- * (python/pgflash/lab/emulator.py).
+ * (lab/pgflash_lab/emulator.py).
  */
 /* SPDX-License-Identifier: PostgreSQL */
 #ifndef PGFLASH_EMULATOR_CONFIG_H

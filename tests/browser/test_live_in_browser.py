@@ -14,13 +14,13 @@ import msgspec
 import pytest
 
 from pgflash.analyze.words import sentence
-from pgflash.lab import journal
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.progress import Silence, Stage
-from pgflash.lab.server import Server
-from pgflash.lab.store import Store, write_run
 from pgflash.model.live import Sample
+from pgflash.progress import Silence, Stage
 from pgflash.web.figures import in_words, performance, value_of
+from pgflash_lab import journal
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from pgflash_lab.store import Store, write_run
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, until
 from support.runs import whole_run

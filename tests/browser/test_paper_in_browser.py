@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.report.paper import build_paper, render_paper_html
+from pgflash_lab.report.paper import build_paper, render_paper_html
 from support.opened import CONTRASTS, FOCUSED, Library, chart_boxes
 from support.paper_runs import run_000, run_001
 

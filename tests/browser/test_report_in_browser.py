@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.report import render_page
+from pgflash_lab.report import render_page
 from support.opened import CONTRASTS, Library, chart_boxes
 from support.runs import APPROACHES, whole_run
 

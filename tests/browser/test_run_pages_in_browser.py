@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgflash.analyze import make_report
-from pgflash.lab.pages import write_products
-from pgflash.lab.store import REPORT_FILE, Store, attempt_name, write_period, write_run
+from pgflash_lab.pages import write_products
+from pgflash_lab.store import REPORT_FILE, Store, attempt_name, write_period, write_run
 from support.busy import busy_period
 from support.patience import PATIENCE_S
 from support.runs import whole_run

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.fault_rig import Rig
 from support.faults import NO_END, Call, Fault, Kind

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.fault_cases import (
     BYPASSED,

@@ -16,7 +16,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, assert_indexes_whole, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.patience import eventually

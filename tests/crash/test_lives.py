@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.disk import FILE_SYSTEMS, disk_under
 from support.rounds import StaleError, Story, Tally, create_story

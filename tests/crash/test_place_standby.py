@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.model.plan import Move, MoveKind
 from pgflash.place import PlaceError, look_at
 from pgflash.place.journal import read_plan
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import FAST_SETTINGS, ClusterFactory
 from support.patience import eventually
 from support.placed import PlacedServer, placed_server

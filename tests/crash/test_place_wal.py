@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, Plan, PlanError
 from pgflash.place import PlaceError, apply_plan, files, undo_plan
 from pgflash.place.control import ServerProcess, Startup
 from pgflash.place.journal import read_plan, write_plan
 from pgflash.place.owner import Beat
 from pgflash.place.wal import WalMover
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.placed import (

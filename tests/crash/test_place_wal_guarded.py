@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.account import ServerError
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.processes import servers_in
 from pgflash.model.plan import Move, MoveKind, MoveState
 from pgflash.place import PlaceError, Steps, look_at
 from pgflash.place.control import ServerProcess
 from pgflash.place.journal import read_plan
 from pgflash.place.wal import WalMover
+from pgflash_lab.account import ServerError
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.processes import servers_in
 from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.placed import PlacedServer, Rows, assert_wal_at_home, placed_server

@@ -23,8 +23,8 @@ import psycopg
 import pytest
 
 from pgflash.errors import PgflashError
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import CachedServer, assert_indexes_whole, create_cached
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, eventually

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import CachedServer, attach_cache
 from support.cluster import FAST_SETTINGS, ClusterFactory, build_install, find_install
 from support.standby import REPLICATION

@@ -16,7 +16,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, has_contrib
 from support.cluster import ClusterFactory
 from support.hold import Hold

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached, process_titles
 from support.cluster import ClusterFactory
 from support.hold import Hold

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from pgflash.cli import command
+from support.commands import commands_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: What processes of the server are called, not commands.
@@ -33,7 +34,7 @@ def examples(one: click.Command) -> Iterator[str]:
     help_text = one.get_help(click.Context(one, terminal_width=100))
     yield from re.findall(r"^ {4}.*?(pgflash .*)$", help_text.partition("Example")[2], re.M)
     if isinstance(one, click.Group):
-        for below in one.commands.values():
+        for below in commands_of(one).values():
             yield from examples(below)
 
 
@@ -50,8 +51,9 @@ def assert_known(line: str) -> None:
             if not value and isinstance(one, click.Option) and not one.is_flag:
                 next(words, None)
         elif isinstance(at, click.Group):
-            assert word in at.commands, line
-            at = at.commands[word]
+            below = commands_of(at)
+            assert word in below, line
+            at = below[word]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))

@@ -168,7 +168,7 @@ def test_sql_that_leaves_something_to_be_found_is_found(expression: str) -> None
         ),
         ("extension/src/server/compat.h", ESSAY + "#if PG_VERSION_NUM >= 160000\n#endif\n"),
         ("core/src/clock.c", ESSAY + "/* TO" + "DO(#12): later */\n"),
-        ("python/pgflash/lab/server.py", LICENCE + '"""It is."""\nx = psycopg.connect("")\n'),
+        ("lab/pgflash_lab/server.py", LICENCE + '"""It is."""\nx = psycopg.connect("")\n'),
         (
             "python/pgflash/store/x.py",
             LICENCE + '"""It is."""\nX = "select pg_catalog.now(), count(*)"\n',

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pgflash.lab.scenario import load_scenario, scenario_names
-from pgflash.lab.workloads import WORKLOADS
-from pgflash.report import result
+from pgflash_lab.report import result
+from pgflash_lab.scenario import load_scenario, scenario_names
+from pgflash_lab.workloads import WORKLOADS
 from support.runs import whole_run
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -19,8 +19,8 @@ from typing import Any
 
 import psycopg
 
-from pgflash.lab.postgres import MAJORS, PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import MAJORS, PgInstall
+from pgflash_lab.server import Server
 
 HERE = Path(__file__).resolve().parent
 

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.advise.check import predict_run
-from pgflash.advise.papers import predict_papers
-from pgflash.api import read_run
-from pgflash.lab.kept import keep_predictable
-from pgflash.lab.store import periods_of
 from pgflash.model.advice import PredictionChecks
 from pgflash.model.awr import AwrReport, ReportTable, Row
-from pgflash.model.run import Run
-from pgflash.model.summary import summarize
+from pgflash_lab.analyze.check import predict_run
+from pgflash_lab.analyze.papers import predict_papers
+from pgflash_lab.api import read_run
+from pgflash_lab.kept import keep_predictable
+from pgflash_lab.model.run import Run
+from pgflash_lab.model.summary import summarize
+from pgflash_lab.store import periods_of
 
 DATA = Path(__file__).parent / "data" / "predictions"
 SCENARIOS = sorted(path.parent.name for path in DATA.glob("*/run.json"))

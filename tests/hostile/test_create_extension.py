@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import until
 from support.references import foreign_references, stored_expressions

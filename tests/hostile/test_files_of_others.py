@@ -19,11 +19,11 @@ from pgflash.cli import main
 from pgflash.cli.output import write_page
 from pgflash.collect import probe as probing
 from pgflash.errors import PgflashError
-from pgflash.lab.account import server_account
 from pgflash.model.plan import Move, MoveKind, PlanError, make_plan, plan_to_json
 from pgflash.model.snapshot import SnapshotError
 from pgflash.place.journal import write_plan
 from pgflash.store import FileStore
+from pgflash_lab.account import server_account
 from support.hostile import Victim, attacking, swap, swap_back, the_attacker
 
 #: A server that does not answer: who comes so far has believed the plan.

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.place import Cluster
 from pgflash.place.errors import PlaceError
 from pgflash.place.relations import TABLE_KINDS, find_relation, refuse_relation
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 
 pytestmark = pytest.mark.extension  # roles have other rights on other majors

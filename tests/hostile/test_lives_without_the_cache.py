@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer
 from support.cluster import ClusterFactory
 from support.disk import FILE_SYSTEMS, disk_under, write_pages

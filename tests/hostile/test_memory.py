@@ -23,7 +23,7 @@ from pgflash.cli import main
 from pgflash.collect import memory
 from pgflash.collect.memory import MemoryState, list_memory, remove_memory
 from pgflash.errors import PgflashError
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import create_cached
 from support.cluster import ClusterFactory
 from support.commands import failure, output

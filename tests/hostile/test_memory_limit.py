@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.account import ServerError
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.account import ServerError
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.patience import until

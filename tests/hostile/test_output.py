@@ -23,13 +23,13 @@ from psycopg.conninfo import make_conninfo
 from pgflash.api import render_period
 from pgflash.cli import main
 from pgflash.cli.output import print_csv
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.model.awr import AwrReport
-from pgflash.model.paper import read_paper
 from pgflash.model.plan import Move, MoveKind, make_plan
 from pgflash.place.journal import write_plan
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.model.paper import read_paper
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.awr_form import html_report, text_report
 from support.cached import create_cached
 from support.cluster import ClusterFactory

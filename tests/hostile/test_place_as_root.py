@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import PgflashError
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState
 from pgflash.place.control import ServerProcess, Startup
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.hostile import KINDS, Victim, attacking, moves, swap, swap_back, the_attacker
 from support.placed import PlacedServer, placed_server

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.world import Connection
 

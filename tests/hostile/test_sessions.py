@@ -19,9 +19,9 @@ import psycopg
 import pytest
 
 from pgflash import session
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import create_cached, has_contrib
 from support.cluster import ClusterFactory
 from support.commands import output

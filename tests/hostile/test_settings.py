@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached, process_titles
 from support.cluster import ClusterFactory
 from support.patience import eventually, until

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, eventually, until

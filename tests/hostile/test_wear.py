@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer
 from support.clock import Clock
 from support.cluster import ClusterFactory

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import pytest
 
 from pgflash.errors import PgflashError
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S
 from support.served import Answer, Served, served

@@ -22,12 +22,12 @@ from typing import Any
 import pytest
 
 from pgflash.errors import PgflashError
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import MoveState
 from pgflash.place import PlaceError, Steps, look_at
 from pgflash.place.journal import read_plan
 from pgflash.place.owner import Owner, held, make_folder
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.hostile import KINDS, moves, the_attacker
 from support.patience import eventually

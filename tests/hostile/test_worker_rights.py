@@ -6,8 +6,8 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import until
 from support.script_traps import SPRUNG, as_user

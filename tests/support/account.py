@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import eventually
 

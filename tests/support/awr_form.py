@@ -3,7 +3,7 @@
 
 from html import escape
 
-from pgflash.model.paper import PaperExhibit
+from pgflash_lab.model.paper import PaperExhibit
 
 _WIDTHS = (30, 14, 14, 10, 8, 14)
 

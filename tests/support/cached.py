@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory, find_install
 from support.patience import PATIENCE_S, eventually
 

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgflash.lab.account import server_account
+from pgflash_lab.account import server_account
 from support.cluster import REPOSITORY
 
 SOURCE = REPOSITORY / "tests" / "crash" / "clock.c"

@@ -25,10 +25,10 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.account import make_server_dir, reachable_dir
-from pgflash.lab.leftovers import remove_tree
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir, reachable_dir
+from pgflash_lab.leftovers import remove_tree
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.used_data import UsedData
 
 REPOSITORY = Path(__file__).resolve().parents[2]

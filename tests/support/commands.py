@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """The command line, run within the test."""
 
+import click
 import pytest
 
 from pgflash.cli import main
@@ -19,3 +20,10 @@ def failure(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
     assert captured.out == ""
     assert "Traceback" not in captured.err
     return captured.err
+
+
+def commands_of(group: click.Group) -> dict[str, click.Command]:
+    """Return the commands of a group by their names, those of other distributions too."""
+    context = click.Context(group)
+    named = ((name, group.get_command(context, name)) for name in group.list_commands(context))
+    return {name: one for name, one in named if one is not None}

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.server import Server
+from pgflash_lab.server import Server
 from support.patience import eventually
 from support.power import PIECES, Lost, kill_all
 

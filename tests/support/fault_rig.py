@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import (
     CachedServer,
     Row,

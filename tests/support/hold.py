@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgflash.lab.account import make_server_dir
+from pgflash_lab.account import make_server_dir
 from support.cluster import REPOSITORY
 from support.patience import eventually
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.account import Account, server_account
 from pgflash.model.plan import Move, MoveKind
+from pgflash_lab.account import Account, server_account
 
 #: One turn of an attack; returns how often it replaced something.
 Attack = Callable[[], int]

@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import (
     CachedServer,
     assert_never_stale,

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pgflash.model.awr import AwrReport, Column, ReportTable, Row, RowMark, Source, Unit
-from pgflash.model.paper import PaperExhibit, paper_figure, printed_number, read_paper
-from pgflash.model.run import (
+from pgflash.model.waits import WaitClass
+from pgflash_lab.model.paper import PaperExhibit, paper_figure, printed_number, read_paper
+from pgflash_lab.model.run import (
     Approach,
     Attempt,
     CacheUse,
@@ -20,7 +21,6 @@ from pgflash.model.run import (
     Reads,
     Run,
 )
-from pgflash.model.waits import WaitClass
 from support.reports import column, report, table
 from support.runs import ALL, BASELINE, FLASH_CACHE, WAL, attempt, run_of
 

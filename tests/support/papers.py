@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The papers' tables for tests, from the product's own data (pgflash/papers/NNN.toml).
+"""The papers' tables for tests, from the product's own data (pgflash_lab/papers/NNN.toml).
 
 Cells are texts, as printed.  Rows of events: event, waits, seconds, average milliseconds,
 percent of DB time, class; rows of classes end with average active sessions.
@@ -7,7 +7,7 @@ percent of DB time, class; rows of classes end with average active sessions.
 
 from collections.abc import Sequence
 
-from pgflash.model.paper import PaperExhibit, printed_number, read_paper
+from pgflash_lab.model.paper import PaperExhibit, printed_number, read_paper
 
 Event = tuple[str, str, str, str, str, str]
 

@@ -23,11 +23,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.server import Server
 from pgflash.model.plan import Move, Plan
 from pgflash.place import Cluster, Journal, Steps, apply_plan, moves_for, plan_for, undo_plan
 from pgflash.place.journal import read_plan, write_plan
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S
 

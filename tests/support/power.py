@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.server import Server
 from support.cluster import REPOSITORY
 
 if TYPE_CHECKING:

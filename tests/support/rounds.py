@@ -34,10 +34,10 @@ from typing import Any, Protocol
 
 import psycopg
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.leftovers import forget_memory, remove_data
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.leftovers import forget_memory, remove_data
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import CachedServer
 from support.cluster import FAST_SETTINGS, ClusterFactory
 from support.lives import WITHOUT, Without, evict

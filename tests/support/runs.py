@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: PostgreSQL
 """Hand-made runs of the lab for tests of the report: round numbers, no server."""
 
-from pgflash.model.run import (
+from pgflash.model.waits import WaitClass, WaitCount
+from pgflash_lab.model.run import (
     Approach,
     Attempt,
     CacheSecond,
@@ -14,7 +15,6 @@ from pgflash.model.run import (
     Run,
     Second,
 )
-from pgflash.model.waits import WaitClass, WaitCount
 
 BASELINE = Approach(
     name="baseline", title="Everything on the array", data="array", wal="array", cache=False

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from pgflash.lab.server import Server
+from pgflash_lab.server import Server
 from support.patience import eventually
 
 Row = dict[str, Any]

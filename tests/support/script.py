@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import REPOSITORY
 
 SOURCES = REPOSITORY / "extension" / "sql"

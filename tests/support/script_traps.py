@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from pgflash.lab.server import Server
+from pgflash_lab.server import Server
 from support.world import Connection
 
 SPRUNG = "trap sprung"

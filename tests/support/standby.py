@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from pgflash.lab.server import Server
+from pgflash_lab.server import Server
 from support.cached import CachedServer, attach_cache
 from support.cluster import FAST_SETTINGS, ClusterFactory
 

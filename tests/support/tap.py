@@ -23,10 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgflash.lab.account import as_server_user, make_server_dir, server_account
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.processes import processes, spawn
+from pgflash_lab.account import as_server_user, make_server_dir, server_account
+from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.processes import processes, spawn
 
 #: The scripts' folders in the sources.
 SUITES = {

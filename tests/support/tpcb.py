@@ -8,7 +8,7 @@ history; so four sums are equal after any number of transactions, finished or in
 import subprocess
 from pathlib import Path
 
-from pgflash.lab.server import Server
+from pgflash_lab.server import Server
 from support.cached import client_program, run_client
 from support.patience import PATIENCE_S
 

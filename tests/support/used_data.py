@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from pgflash.lab.leftovers import forget_memory
+from pgflash_lab.leftovers import forget_memory
 
 #: A file's identity: its numbers, permissions, size and times.
 Facts = tuple[int, ...]

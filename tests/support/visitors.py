@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psycopg
 
-from pgflash.lab.server import Server
+from pgflash_lab.server import Server
 from support.cached import process_titles
 from support.patience import eventually, until
 from support.policies import Connection, make_table, prepare, set_policy

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from pgflash.lab.warehouse.data import generate
+from pgflash_lab.warehouse.data import generate
 
 #: In these columns, two decimals become an integer.
 CENTS = {

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import psycopg
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.oltp import OltpConfig, load
-from pgflash.lab.oltp.driver import choose_constants, pgbench_command
-from pgflash.lab.oltp.scripts import SCRIPTS
-from pgflash.lab.oltp.sql_files import read_terminal
-from pgflash.lab.oltp.validity import take_mark
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.oltp import OltpConfig, load
+from pgflash_lab.oltp.driver import choose_constants, pgbench_command
+from pgflash_lab.oltp.scripts import SCRIPTS
+from pgflash_lab.oltp.sql_files import read_terminal
+from pgflash_lab.oltp.validity import take_mark
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import CachedServer, client_program, create_cached
 from support.cluster import ClusterFactory
 

@@ -22,8 +22,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.server import Server
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pgflash.cli import main
-from pgflash.lab.store import write_run
-from pgflash.model.run import Run
+from pgflash_lab.model.run import Run
+from pgflash_lab.store import write_run
 from support.commands import failure, output
 from support.runs import run_of, whole_run
 
@@ -152,7 +152,7 @@ def test_an_unexpected_error_is_one_line_unless_debugging(
     def explode(_run: Run) -> str:
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr("pgflash.api.render_report", explode)
+    monkeypatch.setattr("pgflash_lab.api.render_report", explode)
     words = ("lab", "report", "latest", "--store", str(store), "-o", "-")
     assert "unexpected ZeroDivisionError: boom" in failure(capsys, 1, *words)
     assert main(["--debug", *words]) == 1
@@ -165,7 +165,7 @@ def test_an_interrupt_ends_with_130(
     def interrupted(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pgflash.api.runs.order_one", interrupted)
+    monkeypatch.setattr("pgflash_lab.api.order_one", interrupted)
     text = failure(capsys, 130, "lab", "run", "oltp-approaches")
     assert text.lstrip() == "pgflash: interrupted; everything it had started is stopped.\n"
 
@@ -192,7 +192,7 @@ def test_a_broken_run_among_others_is_listed_as_such(
 def test_a_folder_that_cannot_be_written_is_known_before_the_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgflash.lab.run.library_path", lambda: Path("built"))
+    monkeypatch.setattr("pgflash_lab.run.library_path", lambda: Path("built"))
     (tmp_path / "file").touch()
     words = ("--set", "approaches=baseline", "--out", str(tmp_path / "file" / "run"))
     complaint = failure(capsys, 1, "lab", "run", "oltp-approaches", *words)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.account import make_server_dir
 from pgflash.machine.processes import Process
 from pgflash.machine.tree import Machine
 from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, make_plan
@@ -19,6 +18,7 @@ from pgflash.place.archive import folder_of, with_folder
 from pgflash.place.errors import PlaceError
 from pgflash.place.journal import Journal, Shield, Silent, only_one, read_plan, write_plan
 from pgflash.place.names import quote_name, split_names
+from pgflash_lab.account import make_server_dir
 
 
 @pytest.mark.parametrize(

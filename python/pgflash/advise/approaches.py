@@ -14,10 +14,10 @@ from pgflash.advise.media import DISK, FLASH, Drive
 from pgflash.advise.model import Model, Target
 from pgflash.advise.sizes import covered_hits, hits_of, knee
 from pgflash.advise.work import Work
-from pgflash.analyze.cost import storage_price
 from pgflash.analyze.words import percent
 from pgflash.model.advice import Advice, ApproachAdvice, Bottleneck
 from pgflash.model.device import Price, Raid
+from pgflash.model.prices import storage_price
 from pgflash.model.sizes import digits, size
 
 #: A way to use flash that gains less than this is not worth a change.

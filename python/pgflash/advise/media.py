@@ -11,16 +11,7 @@ come from an emulated profile (all of them), from a probe (some of them), or onl
 from dataclasses import dataclass, replace
 
 from pgflash.model.device import DeviceFacts, Media, Probe
-from pgflash.model.run import Device
 
-#: A process that an emulated device wakes is late by this much while processors are idle (reads of
-#: nvme.toml by a lone query: 0.098 ms for 27 kB, of which the profile accounts for 0.085 + 0.011,
-#: and the rest of the call for the remainder); the processors' queue models the wait for a busy
-#: one.
-EMULATED_WAKE_MS = 0.03
-
-_NS_PER_MS = 1e6
-_PPM = 1e6
 _BLOCK_BYTES = 8192
 #: A probe with this many requests at once cannot tell more servers from this number.
 _SERVERS_MAX = 256
@@ -101,53 +92,16 @@ FLASH = Drive(
 )
 
 
-def drive_of_run(device: Device) -> Drive:
-    """Return a device of the lab: from its full profile, or by its class."""
-    facts = device.facts
-    if not device.emulated or "servers" not in facts:
-        return _named(FLASH if device.role == "flash" else DISK, device.name)
-
-    def ms(name: str) -> float:
-        return float(facts[name]) / _NS_PER_MS
-
-    def mean_ms(name: str) -> float:
-        return (ms(f"{name}_min_ns") + ms(f"{name}_max_ns")) / 2
-
-    def limit(name: str) -> float | None:
-        return float(facts.get(name, 0)) or None
-
-    flash = facts["kind"] == "flash"
-    late_ms = EMULATED_WAKE_MS if flash else 0.0
-    layout = facts["layout"]
-    rotation_ms = ms("rotation_max_ns") / 2
-    cache_bytes = float(facts["cache_bytes"])
-    sorted_part = float(facts["destage_factor_ppm"]) / _PPM if cache_bytes else 1.0
-    # RAID-10 writes both copies; RAID-5 reads and writes data and parity.
-    turns = {"raid10": 2, "raid5": 4}.get(layout, 1)
-    return Drive(
-        name=device.title,
-        flash=flash,
-        servers=int(facts["servers"]),
-        copies=2 if layout == "raid10" else 1,
-        read_ms=mean_ms("read_position") + rotation_ms + late_ms,
-        bytes_s=float(facts["bandwidth_bytes_s"]),
-        stripe_bytes=float(facts["stripe_bytes"]),
-        write_ms=turns * (mean_ms("write_position") + rotation_ms) * sorted_part,
-        write_share=float(facts["destage_share_ppm"]) / _PPM if cache_bytes else 1.0,
-        cache_bytes=cache_bytes,
-        log_ms=mean_ms("log_sync") + late_ms,
-        pipe_bytes_s=limit("limit_bytes_s"),
-        iops_max=limit("limit_iops"),
-        known=True,
-        source=f"emulated profile {device.name}",
-    )
+def drive_of_class(name: str, *, flash: bool) -> Drive:
+    """Return a device of which only the class is known."""
+    return replace(FLASH if flash else DISK, name=name)
 
 
 def drive_of_facts(facts: DeviceFacts) -> Drive:
     """Return a device of a machine: from its probe, else by its class."""
     flash = facts.media in (Media.FLASH, Media.MEMORY)
     if facts.probe is None:
-        return _named(FLASH if flash else DISK, facts.name)
+        return drive_of_class(facts.name, flash=flash)
     return drive_of_probe(facts.probe, name=facts.name, flash=flash)
 
 
@@ -171,7 +125,3 @@ def drive_of_probe(probe: Probe, *, name: str, flash: bool) -> Drive:
         known=True,
         source=f"probed by {probe.by}",
     )
-
-
-def _named(drive: Drive, name: str) -> Drive:
-    return replace(drive, name=name)

@@ -10,24 +10,18 @@ devices(dsn="dbname=app")[0].media
 path = plan_keep(place_table("public.stock", "flash", dsn="dbname=app"))
 plan_apply(path, dsn="dbname=app")
 
-run, page = lab_run("oltp-approaches", preset="demo")
-result(run)["ratios"]["flash-cache/baseline"]
-
 with top(dsn="dbname=app", readings=5) as samples:
     print([sample.commits_s for sample in samples if sample is not None])
 
-A command of two words is one name: `pgflash lab run` is lab_run().  Only `pgflash serve` has no
-function, since it is a program.  If a DSN is omitted, the environment's (PGHOST and the like) is
+A command of two words is one name: `pgflash plan apply` is plan_apply().  Only `pgflash serve` has
+no function, since it is a program.  If a DSN is omitted, the environment's (PGHOST and the like) is
 used.  Sizes are in bytes and times in seconds, unless a name ends in another unit.  Errors that a
 user can correct are raised as a subclass of PgflashError, with a hint; if there is no session, as
 SessionError.  Nothing here prints or asks.
 """
 
 from pgflash.advise.approaches import Situation
-from pgflash.advise.check import predict_run
-from pgflash.advise.papers import predict_papers
 from pgflash.analyze import compare
-from pgflash.analyze.cost import RunCosts
 from pgflash.api.advising import (
     advise,
     advise_oracle,
@@ -64,20 +58,6 @@ from pgflash.api.placing import (
     plan_show,
     plan_undo,
 )
-from pgflash.api.runs import (
-    Checked,
-    StoredRun,
-    cost,
-    lab_list,
-    lab_paper,
-    lab_predict,
-    lab_report,
-    lab_run,
-    lab_run_all,
-    lab_runs,
-    lab_show,
-    sentences_of,
-)
 from pgflash.api.watching import top
 from pgflash.collect.cache_view import read_cache
 from pgflash.collect.history import read_history
@@ -87,73 +67,45 @@ from pgflash.collect.old_stretch import OldStretch, read_old_stretch
 from pgflash.collect.probe import is_folder
 from pgflash.collect.segments import name_files
 from pgflash.collect.stretch import read_stretch
-from pgflash.lab.pages import paper_page
-from pgflash.lab.progress import Listener as LabListener
-from pgflash.lab.progress import Stage
-from pgflash.lab.scenario import Scenario, parse_changes
-from pgflash.lab.series import Ended
-from pgflash.lab.store import REPORT_FILE, read_run
 from pgflash.live.tables import LiveTable
 from pgflash.live.tables import tables as sample_tables
 from pgflash.live.watch import Watch
 from pgflash.place import Listener as PlaceListener
 from pgflash.place import Seen
-from pgflash.report import render_page as render_report
-from pgflash.report import result
+from pgflash.progress import Stage
 from pgflash.report.awr import FORMS, Form
 from pgflash.report.awr import render as render_period
 from pgflash.report.awr import render_html as render_period_page
 from pgflash.report.awr.stored import read_period
-from pgflash.report.paper import PAPER_FORMS, PaperForm, render_paper, render_paper_html
 from pgflash.store import OpenStore, PgStore, open_store
 
 __all__ = [
     "FORMS",
-    "PAPER_FORMS",
-    "REPORT_FILE",
     "STATEMENT_TIMEOUT_MS",
     "CacheMemory",
-    "Checked",
-    "Ended",
     "Form",
-    "LabListener",
     "LiveTable",
     "OldStretch",
     "OpenStore",
-    "PaperForm",
     "PgStore",
     "PlaceListener",
-    "RunCosts",
-    "Scenario",
     "Seen",
     "Situation",
     "Stage",
-    "StoredRun",
     "Watch",
     "advise",
     "advise_oracle",
     "advise_plan",
     "compare",
-    "cost",
     "devices",
     "devices_probe",
     "doctor",
     "file_situation",
     "is_folder",
-    "lab_list",
-    "lab_paper",
-    "lab_predict",
-    "lab_report",
-    "lab_run",
-    "lab_run_all",
-    "lab_runs",
-    "lab_show",
     "memory",
     "memory_remove",
     "name_files",
     "open_store",
-    "paper_page",
-    "parse_changes",
     "place_archive",
     "place_database",
     "place_index",
@@ -169,8 +121,6 @@ __all__ = [
     "plan_read",
     "plan_show",
     "plan_undo",
-    "predict_papers",
-    "predict_run",
     "probe_takes_s",
     "read_cache",
     "read_history",
@@ -178,18 +128,12 @@ __all__ = [
     "read_period",
     "read_prices",
     "read_probe",
-    "read_run",
     "read_stretch",
-    "render_paper",
-    "render_paper_html",
     "render_period",
     "render_period_page",
-    "render_report",
     "report",
     "report_around",
-    "result",
     "sample_tables",
-    "sentences_of",
     "server_situation",
     "snapshot",
     "snapshots",

@@ -4,12 +4,16 @@
 No other room prints.  An error that the user can act on is one line and a hint, with the
 error's exit code; a traceback appears only with --debug.  Ctrl-C ends with one line and
 exit code 130, after everything that was started has been stopped.
+
+Another distribution adds a command by an entry point of GUESTS; it is loaded when it is called, or
+listed.
 """
 
 import functools
 import signal
 import sys
 import traceback
+from importlib.metadata import entry_points
 from types import FrameType
 
 import click
@@ -18,13 +22,9 @@ import pgflash
 from pgflash import session
 from pgflash.cli import (
     advise,
-    cost,
     devices,
     doctor,
-    lab,
-    lab_predict,
     memory,
-    paper,
     place,
     plan,
     report,
@@ -38,11 +38,44 @@ from pgflash.errors import PgflashError
 
 EXIT_INTERRUPTED = 130
 
+#: The group of entry points whose names are commands.
+GUESTS = "pgflash.commands"
+#: Commands of the lab.
+_LAB = frozenset({"cost", "lab"})
+
 #: What changes a server needs its rights, and the lab's servers are its own.
 _MAY_BE_SUPERUSER = frozenset({"place", "plan", "lab"})
 
 
+class MissingError(PgflashError):
+    """A command needs a distribution that is not installed."""
+
+
+class _Commands(click.Group):
+    """Our own commands, and those of other distributions."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted({*super().list_commands(context), *entry_points(group=GUESTS).names})
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Return a command; another distribution's is loaded now."""
+        own = super().get_command(context, name)
+        if own is not None:
+            return own
+        for guest in entry_points(group=GUESTS, name=name):
+            self.add_command(guest.load(), name)
+            return self.commands[name]
+        if name in _LAB:
+            raise MissingError(
+                f"pgflash {name} is a command of the lab, which is not installed",
+                hint="Install it: pip install ./lab, in pgflash's folder.",
+            )
+        return None
+
+
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
         "pgflash report -o report.html", "pgflash lab run oltp-approaches --preset demo"
@@ -58,12 +91,8 @@ def command(context: click.Context, *, debug: bool) -> None:
         session.tell_superuser = functools.cache(_tell_superuser)
 
 
-command.add_command(cost.cost_command)
 command.add_command(devices.devices_command)
 command.add_command(doctor.doctor_command)
-command.add_command(lab.lab)
-lab.lab.add_command(paper.paper_command)
-lab.lab.add_command(lab_predict.predict_command)
 command.add_command(memory.memory_command)
 command.add_command(place.place)
 command.add_command(plan.plan)

@@ -83,6 +83,11 @@ def price_of(
     return None
 
 
+def storage_price(price: Price) -> float:
+    """Return what a device costs: its drives and their enclosure."""
+    return price.drives * price.unit_price + price.enclosure_price
+
+
 _HINT = "Each device is a table [[device]] with name or mount, drives, raid and unit_price."
 
 

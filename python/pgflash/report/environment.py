@@ -3,17 +3,17 @@
 
 from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from pgflash.model.awr import Source
 from pgflash.report.printed import MEANS, SIGNS
 
 
 @cache
-def environment() -> Environment:
-    """Return the environment for all pages."""
+def environment(package: str = "pgflash.report") -> Environment:
+    """Return the environment for the pages of a package, which may build on ours."""
     made = Environment(
-        loader=PackageLoader("pgflash.report", "templates"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("pgflash.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -102,7 +102,9 @@ class _Routes:
         #: all.
         self._flash: tuple[float, bytes | memoryview] = (0.0, b"")
         self._templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(_HERE / "templates"),
+            loader=jinja2.ChoiceLoader(
+                [jinja2.PackageLoader("pgflash.web"), jinja2.PackageLoader("pgflash_lab.web")]
+            ),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
         )

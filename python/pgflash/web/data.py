@@ -16,7 +16,7 @@ from starlette.responses import Response
 from pgflash.live.collector import Collector
 from pgflash.model.live import LiveServer
 from pgflash.web.details import Details, read_times
-from pgflash.web.shelf import NoSuchRunError, Shelf
+from pgflash_lab.web.shelf import NoSuchRunError, Shelf
 
 _JSON = "application/json"
 

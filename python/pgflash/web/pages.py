@@ -16,7 +16,8 @@ from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
 from pgflash.live.tables import NOTHING_YET, tables
 from pgflash.model.live import Sample, Stretch
-from pgflash.web import cache_words, figures, lab_words
+from pgflash.web import cache_words, figures
+from pgflash_lab.web import lab_words
 
 #: Tables of the present without a figure.
 _FACTS = ("Transactions", "Flash cache")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.account import (
     ROWS,
     SETTINGS,

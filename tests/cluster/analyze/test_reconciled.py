@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import pytest
 
 from pgflash.api import open_store, report, snapshot
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, OperationStats
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.model.awr import AwrReport, plain
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator, OperationStats
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import eventually
 

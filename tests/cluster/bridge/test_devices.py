@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, Row, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults

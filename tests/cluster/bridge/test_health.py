@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, Row, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.patience import eventually

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import CachedServer, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.never_stale import resize, run_tpcb_resizing

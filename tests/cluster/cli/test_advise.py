@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pgflash.cli import main
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.model.plan import MoveKind
 from pgflash.place.journal import read_plan
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 
 ROWS = 40_000

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from pgflash.cli import main
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 
 MEMORY = Path("/dev/shm")

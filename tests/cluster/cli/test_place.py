@@ -14,10 +14,10 @@ import pytest
 from pgflash import api
 from pgflash.cli import main
 from pgflash.errors import UsageError
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, Record
 from pgflash.place import Cluster, Startup, apply_plan
 from pgflash.place.journal import read_plan, write_plan
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.placed import PlacedServer, cut_off, placed_server
 

@@ -12,8 +12,8 @@ import pytest
 from rich.cells import cell_len
 
 from pgflash.cli import main
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import has_contrib
 from support.cluster import ClusterFactory
 from support.page import Page

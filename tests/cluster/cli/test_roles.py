@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from pgflash.cli import main
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import REPOSITORY, ClusterFactory
 from support.commands import output
 from support.patience import PATIENCE_S

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.store import open_store
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.commands import failure, output
 from support.patience import PATIENCE_S, eventually

@@ -8,10 +8,10 @@ import pytest
 
 from pgflash.analyze.live import sample
 from pgflash.collect.live import LiveReader
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.model.live import Sample
 from pgflash.session import SessionError, connect
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.sampled import sleeping

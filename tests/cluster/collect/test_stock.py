@@ -10,11 +10,11 @@ import pytest
 
 from pgflash import api
 from pgflash.collect import collect, system_identifier
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.model.snapshot import Section, SectionKind, SnapshotError
 from pgflash.session import SessionError, connect
 from pgflash.store import FileStore, open_store
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import has_contrib
 from support.cluster import ClusterFactory
 from support.patience import eventually

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 import pg
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, assert_never_stale, compared_hits, create_cached
 from support.cluster import REPOSITORY, ClusterFactory, build_install
 from support.ddl import checkpoint, load_tables, regrow_tail, update_rows, vacuum_full, vacuum_tail

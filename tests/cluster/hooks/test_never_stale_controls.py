@@ -19,7 +19,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import create_cached
 from support.cluster import ClusterFactory
 from support.ddl import (

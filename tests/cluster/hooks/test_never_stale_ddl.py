@@ -7,7 +7,7 @@ with a model, and every cached block with its file.
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import assert_checksums_good, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.ddl import load_tables, truncate_twice, update_rows

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.prey import BYTES, make_prey

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab import oltp
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab import oltp
+from pgflash_lab.postgres import PgInstall
 from support.cached import (
     assert_checksums_good,
     assert_never_stale,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.never_stale import can_race, race
 

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, assert_never_stale, create_cached, go_on_until_told
 from support.cluster import ClusterFactory
 from support.world import World, read_single_rows

@@ -5,7 +5,7 @@ The steps of support/ddl.py run on the primary; after each the standby replays a
 read and compared with the model.  In the end the standby is promoted and changed.
 """
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import (
     assert_checksums_good,
     assert_indexes_whole,

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.account import reachable_install
-from pgflash.lab.leftovers import remove_tree
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import reachable_install
+from pgflash_lab.leftovers import remove_tree
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.tap import (

@@ -10,9 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgflash.lab.account import make_server_dir, server_account
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulator_folder
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir, server_account
+from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulator_folder
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import eventually
 

@@ -11,20 +11,20 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.bulk import consistency as bulk_consistency
-from pgflash.lab.bulk import driver as bulk_driver
-from pgflash.lab.bulk import loader as bulk_loader
-from pgflash.lab.bulk.archive import archive_command, missing_copies
-from pgflash.lab.bulk.model import BulkConfig, BulkError
-from pgflash.lab.leftovers import remove_tree
-from pgflash.lab.micro import consistency as micro_consistency
-from pgflash.lab.micro import driver as micro_driver
-from pgflash.lab.micro import loader as micro_loader
-from pgflash.lab.micro.model import PATTERNS, MicroConfig, Side
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
-from pgflash.lab.workload import InconsistentError, Observer
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.bulk import consistency as bulk_consistency
+from pgflash_lab.bulk import driver as bulk_driver
+from pgflash_lab.bulk import loader as bulk_loader
+from pgflash_lab.bulk.archive import archive_command, missing_copies
+from pgflash_lab.bulk.model import BulkConfig, BulkError
+from pgflash_lab.leftovers import remove_tree
+from pgflash_lab.micro import consistency as micro_consistency
+from pgflash_lab.micro import driver as micro_driver
+from pgflash_lab.micro import loader as micro_loader
+from pgflash_lab.micro.model import PATTERNS, MicroConfig, Side
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from pgflash_lab.workload import InconsistentError, Observer
 from support.cluster import FAST_SETTINGS
 from support.patience import eventually
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from pgflash.api import read_period
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.store import Store
-from pgflash.model.run import Attempt, CacheUse
 from pgflash.model.waits import WaitClass
+from pgflash_lab.model.run import Attempt, CacheUse
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.store import Store
 from support.cached import has_contrib
 from support.patience import PATIENCE_S, eventually
 

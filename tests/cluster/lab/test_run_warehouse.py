@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.store import Store
-from pgflash.model.run import Attempt, Run
+from pgflash_lab.model.run import Attempt, Run
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.store import Store
 
 QUERIES = ["Q18", "Q9", "Q6", "Q1"]  # in the order of a stream that is alone
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.store import Store
-from pgflash.model.run import Attempt, Run
+from pgflash_lab.model.run import Attempt, Run
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.store import Store
 
 SEGMENT_BYTES = 16 * 2**20
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.live import collector as collecting
 from pgflash.live.collector import Collector
 from pgflash.live.ring import Ring
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import until
 

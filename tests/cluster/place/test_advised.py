@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from pgflash.cli import main
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulator_folder
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.model.plan import MoveKind
 from pgflash.place.journal import read_plan
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.emulator import DeviceProfile, EmulatedDevice, Emulator, emulator_folder
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import assert_indexes_whole, client_program
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, eventually

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, Plan
 from pgflash.place import Cluster, Journal, apply_plan, moves_for, plan_for, undo_plan
 from pgflash.place.journal import read_plan, write_plan
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, assert_never_stale, create_cached
 from support.cluster import ClusterFactory
 from support.patience import eventually

@@ -14,7 +14,6 @@ import psycopg
 import pytest
 
 from pgflash.errors import PgflashError
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, Record
 from pgflash.place import (
     Cluster,
@@ -29,6 +28,7 @@ from pgflash.place import (
 )
 from pgflash.place.journal import read_plan, write_plan
 from pgflash.place.objects import RelationMover
+from pgflash_lab.postgres import PgInstall
 from support.cached import assert_indexes_whole
 from support.cluster import ClusterFactory
 from support.patience import eventually

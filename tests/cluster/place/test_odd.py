@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState
 from pgflash.place import Cluster, Journal, PlaceError, Silent, apply_plan, look_at, undo_plan
 from pgflash.place.journal import read_plan
 from pgflash.place.objects import RelationMover
 from pgflash.session import SessionError
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.placed import PeakWatch, PlacedServer, placed_server

@@ -17,11 +17,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState
 from pgflash.place import Cluster, PlaceError, look_at
 from pgflash.place.apply import mover_of
 from pgflash.place.journal import read_plan
+from pgflash_lab.postgres import PgInstall
 from support.cached import assert_indexes_whole
 from support.cluster import ClusterFactory, find_install
 from support.patience import eventually

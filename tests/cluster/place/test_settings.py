@@ -8,11 +8,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.plan import Move, MoveKind, MoveState
 from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, undo_plan
 from pgflash.place.archive import ArchiveMover
 from pgflash.place.journal import read_plan
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.placed import PlacedServer, StallWatch, cut_off, placed_server

@@ -13,7 +13,7 @@ from itertools import cycle
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, assert_indexes_whole, create_cached, run_client
 from support.cluster import ClusterFactory
 from support.patience import eventually

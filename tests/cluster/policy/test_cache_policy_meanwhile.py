@@ -15,7 +15,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.patience import eventually

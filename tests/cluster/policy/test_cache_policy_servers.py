@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached, process_titles
 from support.clock import Clock
 from support.cluster import ClusterFactory

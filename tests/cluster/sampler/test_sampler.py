@@ -12,8 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import process_titles
 from support.cluster import ClusterFactory
 from support.patience import eventually

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.patience import eventually
 from support.sampled import rows, seen_by, sleeping

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.patience import eventually

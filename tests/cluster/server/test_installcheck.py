@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cached import create_cached
 from support.cluster import REPOSITORY, ClusterFactory
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import REPOSITORY, ClusterFactory
 from support.patience import eventually
 from support.shim import compile_shim

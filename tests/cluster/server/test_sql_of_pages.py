@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import create_cached
 from support.cluster import REPOSITORY, ClusterFactory
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
 from support.script import SQL_VERSION, VERSIONS_BEFORE, offer_before
 from support.world import Connection

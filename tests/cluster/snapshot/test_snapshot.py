@@ -12,11 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.model.snapshot import Section, SectionKind, SnapshotError, find_head
 from pgflash.session import SessionError
 from pgflash.store import PgStore, open_store
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import has_contrib
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, eventually

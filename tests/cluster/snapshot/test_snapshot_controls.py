@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.store import open_store
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import has_contrib
 from support.cluster import ClusterFactory
 

@@ -14,10 +14,10 @@ import psycopg
 import pytest
 
 from pgflash import api
-from pgflash.lab.account import make_server_dir
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.store import open_store
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.clock import Clock
 from support.cluster import ClusterFactory
 from support.faults import Call, Fault, Faults

@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.live import collector as collecting
 from pgflash.session import connect
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import until
 from support.sampled import slept

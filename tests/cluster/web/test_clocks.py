@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.web.details import Details
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.clock import Clock
 from support.cluster import ClusterFactory
 from support.patience import until

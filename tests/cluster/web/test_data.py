@@ -14,10 +14,10 @@ from pgflash.collect.cache_view import read_cache
 from pgflash.collect.live import LiveReader
 from pgflash.collect.old_stretch import read_old_stretch
 from pgflash.errors import PgflashError
-from pgflash.lab.postgres import PgInstall
 from pgflash.model.live import Stretch
 from pgflash.session import Connection, connect, said
 from pgflash.web.details import Details
+from pgflash_lab.postgres import PgInstall
 from support.cached import CachedServer, create_cached
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, eventually, until

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.live import collector as collecting
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cached import create_cached
 from support.cluster import ClusterFactory
 from support.patience import until

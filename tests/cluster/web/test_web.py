@@ -22,10 +22,10 @@ import pytest
 
 from pgflash.cli import main
 from pgflash.collect.live import LiveReader
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
 from pgflash.session import connect
 from pgflash.web.details import Details
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import PATIENCE_S, until
 from support.sampled import sampler, slept

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from pgflash.advise.media import DISK, EMULATED_WAKE_MS, FLASH, drive_of_facts, drive_of_run
-from pgflash.lab.emulator import DeviceProfile, list_profiles
+from pgflash.advise.media import DISK, FLASH, drive_of_facts
 from pgflash.model.device import DepthPoint, DeviceFacts, Media, Probe
-from pgflash.model.run import Device
+from pgflash_lab.analyze.drives import EMULATED_WAKE_MS, drive_of_run
+from pgflash_lab.emulator import DeviceProfile, list_profiles
+from pgflash_lab.model.run import Device
 
 PROBE = Probe(
     random_reads=(

@@ -7,8 +7,8 @@ import pytest
 
 from pgflash.advise.approaches import Situation, advise
 from pgflash.advise.oracle import AwrFileError, work_of_awr
-from pgflash.advise.papers import predict_papers
-from pgflash.model.paper import read_paper
+from pgflash_lab.analyze.papers import predict_papers
+from pgflash_lab.model.paper import read_paper
 from support.awr_form import html_report, text_report
 
 Form = Callable[..., str]

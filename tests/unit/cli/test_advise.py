@@ -8,9 +8,9 @@ import pytest
 
 from pgflash.api import render_period
 from pgflash.cli import main
-from pgflash.model.paper import read_paper
 from pgflash.model.plan import MoveKind, MoveState, Record
 from pgflash.place.journal import read_plan, write_plan
+from pgflash_lab.model.paper import read_paper
 from support.awr_form import html_report
 from support.few import few
 

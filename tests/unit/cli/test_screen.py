@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from pgflash.cli.screen import Screen
-from pgflash.lab.progress import Stage
+from pgflash.progress import Stage
 
 
 def shown(*, terminal: bool) -> str:

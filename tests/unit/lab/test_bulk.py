@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import UsageError
-from pgflash.lab.bulk.archive import archive_command, missing_copies
-from pgflash.lab.bulk.driver import make_blocks
-from pgflash.lab.bulk.model import ROW_BYTES, Batch, BulkConfig, BulkResult
-from pgflash.lab.bulk.workload import _around, _figures, _steps
+from pgflash_lab.bulk.archive import archive_command, missing_copies
+from pgflash_lab.bulk.driver import make_blocks
+from pgflash_lab.bulk.model import ROW_BYTES, Batch, BulkConfig, BulkResult
+from pgflash_lab.bulk.workload import _around, _figures, _steps
 
 CONFIG = BulkConfig(base_mb=1, load_mb=2, batch_kb=64, clients=2)
 

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from pgflash.lab.counters import (
+from pgflash_lab.counters import (
     DeviceCounts,
     DeviceReader,
     disk_second,

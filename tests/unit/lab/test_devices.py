@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import UsageError
-from pgflash.lab import devices
-from pgflash.lab.account import reachable_dir
+from pgflash_lab import devices
+from pgflash_lab.account import reachable_dir
 from support.runs import ALL, BASELINE, BOTH, WAL
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.emulator import (
+from pgflash_lab.emulator import (
     DeviceProfile,
     EmulatedDevice,
     Emulator,

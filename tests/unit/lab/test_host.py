@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pgflash.lab import host
-from pgflash.lab.sampler import Samples, WaitSample, cpu_second
 from pgflash.model.waits import WaitClass
+from pgflash_lab import host
+from pgflash_lab.sampler import Samples, WaitSample, cpu_second
 
 TICKS = host.TICKS_PER_S
 

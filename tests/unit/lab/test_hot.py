@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pgflash.analyze import make_report
-from pgflash.lab.hot import ADVISED, with_advised_objects
-from pgflash.lab.store import attempt_name, write_period
-from pgflash.lab.workload import MeasureError
 from pgflash.model.awr import AwrReport
+from pgflash_lab.hot import ADVISED, with_advised_objects
+from pgflash_lab.store import attempt_name, write_period
+from pgflash_lab.workload import MeasureError
 from support.busy import busy_period
 from support.runs import BASELINE, WAL, attempt, run_of
 
@@ -34,7 +34,7 @@ def test_the_baseline_s_own_report_is_asked_for_tables_of_the_workload(
         asked.append(one)
         return ("oltp.stock", "public.pgflash_snapshots", "oltp.customer")
 
-    monkeypatch.setattr("pgflash.lab.hot._ranked", ranked)
+    monkeypatch.setattr("pgflash_lab.hot._ranked", ranked)
     placed = with_advised_objects(HOT, RUN, folder=tmp_path, schema="oltp")
     assert placed == dataclasses.replace(HOT, objects=("stock", "customer"))
     assert [one.head for one in asked] == [report.head]
@@ -47,6 +47,6 @@ def test_without_that_report_nothing_is_guessed(
         with pytest.raises(MeasureError, match="no report of the approach"):
             with_advised_objects(HOT, run, folder=tmp_path, schema="oltp")
     write_period(tmp_path, attempt_name(1, "baseline"), make_report(busy_period()))
-    monkeypatch.setattr("pgflash.lab.hot._ranked", lambda _report: ("public.other",))
+    monkeypatch.setattr("pgflash_lab.hot._ranked", lambda _report: ("public.other",))
     with pytest.raises(MeasureError, match="no table of the workload"):
         with_advised_objects(HOT, RUN, folder=tmp_path, schema="oltp")

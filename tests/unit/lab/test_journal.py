@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.journal import LOCK_FILE, NOTES_MAX, PROGRESS_FILE, kept, progress_of
-from pgflash.lab.progress import Silence, Stage
-from pgflash.lab.store import StoreError
+from pgflash.progress import Silence, Stage
+from pgflash_lab.journal import LOCK_FILE, NOTES_MAX, PROGRESS_FILE, kept, progress_of
+from pgflash_lab.store import StoreError
 
 CHILD = """
 import sys, time
 from pathlib import Path
-from pgflash.lab.journal import kept
-from pgflash.lab.progress import Silence, Stage
+from pgflash_lab.journal import kept
+from pgflash.progress import Silence, Stage
 with kept(Path(sys.argv[1]), Silence()) as listener:
     listener.plan(60.0)
     listener.begin(Stage(title="baseline: warming up", expected_s=30.0))

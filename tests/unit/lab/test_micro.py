@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import UsageError
-from pgflash.lab.micro.driver import Operations, pgbench_command, read_operations
-from pgflash.lab.micro.model import PATTERNS, MicroConfig, MicroError, Side
+from pgflash_lab.micro.driver import Operations, pgbench_command, read_operations
+from pgflash_lab.micro.model import PATTERNS, MicroConfig, MicroError, Side
 
 
 def test_even_clients_work_on_the_array_and_odd_ones_on_flash() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.order import ExtensionMissingError, Order, require_extension
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.scenario import load_scenario
-from pgflash.lab.store import Store
+from pgflash_lab.order import ExtensionMissingError, Order, require_extension
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.scenario import load_scenario
+from pgflash_lab.store import Store
 
 
 def order(root: Path, **changes: str) -> Order:

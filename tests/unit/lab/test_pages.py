@@ -5,9 +5,9 @@ import dataclasses
 from pathlib import Path
 
 from pgflash.analyze import make_report
-from pgflash.lab.pages import period_pages, write_products
-from pgflash.lab.store import attempt_name, write_period
 from pgflash.model.awr import AwrReport
+from pgflash_lab.pages import period_pages, write_products
+from pgflash_lab.store import attempt_name, write_period
 from support.busy import busy_period
 from support.page import Page
 from support.runs import APPROACHES, BASELINE, FLASH_CACHE, attempt, run_of, whole_run

@@ -3,8 +3,8 @@
 
 import dataclasses
 
-from pgflash.lab.run import supersede
-from pgflash.model.run import Attempt
+from pgflash_lab.model.run import Attempt
+from pgflash_lab.run import supersede
 from support.runs import ALL, BASELINE, attempt
 
 

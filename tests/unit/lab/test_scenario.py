@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.oltp.workload import OltpParameters
-from pgflash.lab.parameters import ScenarioError, size_bytes
-from pgflash.lab.scenario import (
+from pgflash_lab.oltp.workload import OltpParameters
+from pgflash_lab.parameters import ScenarioError, size_bytes
+from pgflash_lab.scenario import (
     Scenario,
     load_scenario,
     parse_changes,

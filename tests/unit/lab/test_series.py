@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import PgflashError
-from pgflash.lab import series
-from pgflash.lab.order import Order, ResumeError, require_same
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.progress import Listener, Stage
-from pgflash.lab.scenario import load_scenario, scenario_names
-from pgflash.lab.series import load_again, load_all, run_series
-from pgflash.lab.store import Store, write_run
-from pgflash.model.run import Run
+from pgflash.progress import Listener, Stage
+from pgflash_lab import series
+from pgflash_lab.model.run import Run
+from pgflash_lab.order import Order, ResumeError, require_same
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.scenario import load_scenario, scenario_names
+from pgflash_lab.series import load_again, load_all, run_series
+from pgflash_lab.store import Store, write_run
 from support.runs import BASELINE, attempt, run_of
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgflash.lab import account
-from pgflash.lab.account import ServerError, server_account
-from pgflash.lab.leftovers import SEGMENTS, remove_data, remove_tree
-from pgflash.lab.postgres import PgInstall, PgInstallError
-from pgflash.lab.server import Server
+from pgflash_lab import account
+from pgflash_lab.account import ServerError, server_account
+from pgflash_lab.leftovers import SEGMENTS, remove_data, remove_tree
+from pgflash_lab.postgres import PgInstall, PgInstallError
+from pgflash_lab.server import Server
 from support.cluster import ClusterFactory
 from support.patience import eventually
 
@@ -281,8 +281,8 @@ DRIVER = textwrap.dedent(
     """
     import sys, threading
     from pathlib import Path
-    from pgflash.lab.postgres import PgInstall
-    from pgflash.lab.server import Server
+    from pgflash_lab.postgres import PgInstall
+    from pgflash_lab.server import Server
     server = Server.open(PgInstall.from_pg_config(sys.argv[1]), Path(sys.argv[2]))
     server.start()
     print(server.postmaster_pid, flush=True)

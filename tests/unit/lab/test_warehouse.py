@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from pgflash.errors import UsageError
-from pgflash.lab.warehouse import StepResult, WarehouseConfig, WarehouseResult, parse_queries
-from pgflash.lab.warehouse.answers import digest_rows, plain_row, read_answers
-from pgflash.lab.warehouse.data import expected_rows
-from pgflash.lab.warehouse.model import SCAN_HEAVY, STREAM_ORDERS, refresh_orders
-from pgflash.lab.warehouse.parameters import (
+from pgflash_lab.warehouse import StepResult, WarehouseConfig, WarehouseResult, parse_queries
+from pgflash_lab.warehouse.answers import digest_rows, plain_row, read_answers
+from pgflash_lab.warehouse.data import expected_rows
+from pgflash_lab.warehouse.model import SCAN_HEAVY, STREAM_ORDERS, refresh_orders
+from pgflash_lab.warehouse.parameters import (
     COLORS,
     NATIONS,
     QUERIES,
@@ -20,7 +20,7 @@ from pgflash.lab.warehouse.parameters import (
     draw_values,
     validation_values,
 )
-from pgflash.lab.warehouse.texts import (
+from pgflash_lab.warehouse.texts import (
     TextError,
     fill_in,
     literal,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pg
-from pgflash.lab.postgres import PgInstall
+from pgflash_lab.postgres import PgInstall
 from support.cluster import REPOSITORY
 
 

@@ -14,12 +14,13 @@ import pytest
 
 import pgflash.web
 from pgflash.live.tables import NOTHING_YET, headline
-from pgflash.model.lab_view import LabView, RunApproach, RunProgress, RunView
 from pgflash.model.live import FLOWS, LiveServer, Quantiles, Sample
 from pgflash.model.waits import WaitClass
 from pgflash.report import colours
-from pgflash.web import cache_words, lab_words
+from pgflash.web import cache_words
 from pgflash.web.figures import in_words, performance, value_of
+from pgflash_lab.model.lab_view import LabView, RunApproach, RunProgress, RunView
+from pgflash_lab.web import lab_words
 from support.cluster import REPOSITORY
 
 SERVER = LiveServer(

@@ -15,14 +15,14 @@ import psycopg
 import pytest
 from psycopg.rows import namedtuple_row
 
-from pgflash.lab.leftovers import remove_tree
-from pgflash.lab.loading import LoadError
-from pgflash.lab.oltp import LoadResult, OltpConfig, check_consistency, load
-from pgflash.lab.oltp.consistency import check_connection
-from pgflash.lab.oltp.loader import TABLES
-from pgflash.lab.oltp.rows import last_name
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
+from pgflash_lab.leftovers import remove_tree
+from pgflash_lab.loading import LoadError
+from pgflash_lab.oltp import LoadResult, OltpConfig, check_consistency, load
+from pgflash_lab.oltp.consistency import check_connection
+from pgflash_lab.oltp.loader import TABLES
+from pgflash_lab.oltp.rows import last_name
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
 from support.cluster import FAST_SETTINGS
 from support.oltp import (
     CORRUPTIONS,

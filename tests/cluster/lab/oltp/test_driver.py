@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pgflash.lab.leftovers import remove_tree
-from pgflash.lab.oltp import (
+from pgflash_lab.leftovers import remove_tree
+from pgflash_lab.oltp import (
     Access,
     DriverError,
     OltpConfig,
@@ -23,12 +23,12 @@ from pgflash.lab.oltp import (
     load,
     run,
 )
-from pgflash.lab.oltp.driver import Constants, choose_constants, pgbench_command
-from pgflash.lab.oltp.scripts import SCRIPTS
-from pgflash.lab.oltp.sql_files import read_terminal
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
-from pgflash.lab.workload import Observer
+from pgflash_lab.oltp.driver import Constants, choose_constants, pgbench_command
+from pgflash_lab.oltp.scripts import SCRIPTS
+from pgflash_lab.oltp.sql_files import read_terminal
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from pgflash_lab.workload import Observer
 from support.cluster import FAST_SETTINGS
 from support.patience import eventually
 

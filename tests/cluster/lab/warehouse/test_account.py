@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab.extension import create_extension
-from pgflash.lab.leftovers import remove_tree
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
-from pgflash.lab.warehouse import Use, WarehouseConfig, load, run
-from pgflash.lab.workload import DATABASE
+from pgflash_lab.extension import create_extension
+from pgflash_lab.leftovers import remove_tree
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from pgflash_lab.warehouse import Use, WarehouseConfig, load, run
+from pgflash_lab.workload import DATABASE
 from support.cluster import FAST_SETTINGS
 
 SCALE_FACTOR = 0.01

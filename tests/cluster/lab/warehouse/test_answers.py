@@ -12,17 +12,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgflash.lab.leftovers import remove_tree
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
-from pgflash.lab.warehouse import WarehouseConfig, check_consistency, load
-from pgflash.lab.warehouse.answers import (
+from pgflash_lab.leftovers import remove_tree
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from pgflash_lab.warehouse import WarehouseConfig, check_consistency, load
+from pgflash_lab.warehouse.answers import (
     ANSWERS_SCALE_FACTOR,
     plain_row,
     read_answers,
 )
-from pgflash.lab.warehouse.driver import open_session, query_text
-from pgflash.lab.warehouse.parameters import QUERIES
+from pgflash_lab.warehouse.driver import open_session, query_text
+from pgflash_lab.warehouse.parameters import QUERIES
 from support.cluster import FAST_SETTINGS
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]

@@ -14,12 +14,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgflash.lab import host
-from pgflash.lab.leftovers import remove_tree
-from pgflash.lab.loading import LoadError
-from pgflash.lab.postgres import PgInstall
-from pgflash.lab.server import Server
-from pgflash.lab.warehouse import (
+from pgflash_lab import host
+from pgflash_lab.leftovers import remove_tree
+from pgflash_lab.loading import LoadError
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from pgflash_lab.warehouse import (
     DriverError,
     LoadResult,
     RunObserver,
@@ -30,11 +30,11 @@ from pgflash.lab.warehouse import (
     load,
     run,
 )
-from pgflash.lab.warehouse.answers import digest_rows, plain_row
-from pgflash.lab.warehouse.consistency import check_connection
-from pgflash.lab.warehouse.driver import open_session, query_text
-from pgflash.lab.warehouse.model import REFRESH_SETS, refresh_orders
-from pgflash.lab.warehouse.parameters import QUERIES
+from pgflash_lab.warehouse.answers import digest_rows, plain_row
+from pgflash_lab.warehouse.consistency import check_connection
+from pgflash_lab.warehouse.driver import open_session, query_text
+from pgflash_lab.warehouse.model import REFRESH_SETS, refresh_orders
+from pgflash_lab.warehouse.parameters import QUERIES
 from support.cluster import FAST_SETTINGS
 from support.warehouse_answers import ANSWERS, Rows
 

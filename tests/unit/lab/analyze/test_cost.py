@@ -9,23 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.analyze.cost import (
+from pgflash.cli import main
+from pgflash.errors import UsageError
+from pgflash.model.device import Price, Raid
+from pgflash.model.prices import storage_price
+from pgflash_lab.analyze.cost import (
     approach_costs,
     as_raid5,
     cost_sentence,
     random_iops,
     roles_of,
     run_costs,
-    storage_price,
     storage_table,
     usable_bytes,
 )
-from pgflash.cli import main
-from pgflash.errors import UsageError
-from pgflash.lab.store import write_run
-from pgflash.model.device import Price, Raid
-from pgflash.model.paper import paper_prices, printed_number, read_paper
-from pgflash.model.run import Approach
+from pgflash_lab.model.paper import paper_prices, printed_number, read_paper
+from pgflash_lab.model.run import Approach
+from pgflash_lab.store import write_run
 from support.runs import ALL, BASELINE, FLASH_CACHE, attempt, run_of, whole_run
 
 DISKS = Price(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pgflash.cli import main
-from pgflash.lab.pages import write_products
-from pgflash.lab.store import attempt_name, write_period, write_run
-from pgflash.model.exhibit import Verdict
+from pgflash_lab.model.exhibit import Verdict
+from pgflash_lab.pages import write_products
+from pgflash_lab.store import attempt_name, write_period, write_run
 from support.paper_runs import run_000
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.api import read_run
 from pgflash.cli import main
+from pgflash_lab.api import read_run
 from support.cluster import REPOSITORY
 
 KEPT = REPOSITORY / "tests" / "golden" / "data" / "predictions"

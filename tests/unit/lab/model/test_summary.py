@@ -3,17 +3,17 @@
 
 import pytest
 
-from pgflash.model.paper import paper_figure, paper_figures
-from pgflash.model.stored import StoredRunError, run_from_json, run_to_json
-from pgflash.model.summary import (
+from pgflash.model.waits import WaitClass
+from pgflash_lab.model.paper import paper_figure, paper_figures
+from pgflash_lab.model.stored import StoredRunError, run_from_json, run_to_json
+from pgflash_lab.model.summary import (
     class_profile,
     paired_ratio,
     ratio,
     summarize,
     wait_profile,
 )
-from pgflash.model.waits import WaitClass
-from pgflash.report import result
+from pgflash_lab.report import result
 from support.runs import ALL, BASELINE, BOTH, FLASH_CACHE, attempt, run_of, whole_run
 
 

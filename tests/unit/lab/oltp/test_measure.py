@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgflash.analyze.ranks import percentile
-from pgflash.lab.oltp.measure import (
+from pgflash_lab.oltp.measure import (
     HISTOGRAM_BOUNDS_MS,
     histogram,
     judge_mean,
@@ -16,7 +16,7 @@ from pgflash.lab.oltp.measure import (
     summarize,
     time_line,
 )
-from pgflash.lab.oltp.model import Verdict
+from pgflash_lab.oltp.model import Verdict
 
 LATENCIES = st.lists(st.integers(0, 100_000_000), min_size=1, max_size=200)
 SHARES = st.sampled_from(["0.5", "0.9", "0.95", "0.99", "0.999", "1"])

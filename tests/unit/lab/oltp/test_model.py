@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from pgflash.errors import UsageError
-from pgflash.lab.conditions import split_conditions
-from pgflash.lab.oltp import DISCLAIMER, Access, Mix, OltpConfig, OltpResult, SecondPoint
-from pgflash.lab.oltp.driver import choose_constants, pgbench_command
-from pgflash.lab.oltp.measure import judge_share, summarize
-from pgflash.lab.oltp.rows import is_run_constant_allowed
-from pgflash.lab.oltp.scripts import SCRIPTS, TRANSACTIONS, Script, weight_of
-from pgflash.lab.oltp.sql_files import read_sql, read_terminal
+from pgflash_lab.conditions import split_conditions
+from pgflash_lab.oltp import DISCLAIMER, Access, Mix, OltpConfig, OltpResult, SecondPoint
+from pgflash_lab.oltp.driver import choose_constants, pgbench_command
+from pgflash_lab.oltp.measure import judge_share, summarize
+from pgflash_lab.oltp.rows import is_run_constant_allowed
+from pgflash_lab.oltp.scripts import SCRIPTS, TRANSACTIONS, Script, weight_of
+from pgflash_lab.oltp.sql_files import read_sql, read_terminal
 
 
 def result() -> OltpResult:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from pgflash.lab.oltp.pgbench_log import LogError, TransactionLog, read_log
+from pgflash_lab.oltp.pgbench_log import LogError, TransactionLog, read_log
 
 
 def read(text: str, *, rated: bool = False) -> TransactionLog:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgflash.lab.oltp.rows import (
+from pgflash_lab.oltp.rows import (
     NAME_A,
     NULL,
     Rows,

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from pgflash.model.awr import AwrReport, plain
-from pgflash.model.exhibit import Exhibit, PaperPage, Verdict
-from pgflash.model.paper import read_paper
-from pgflash.model.run import Run
-from pgflash.report.paper import build_paper, render_paper_html, render_paper_text
-from pgflash.report.paper.host import lines_chart
-from pgflash.report.paper.parts import memory_bytes
+from pgflash_lab.model.exhibit import Exhibit, PaperPage, Verdict
+from pgflash_lab.model.paper import read_paper
+from pgflash_lab.model.run import Run
+from pgflash_lab.report.paper import build_paper, render_paper_html, render_paper_text
+from pgflash_lab.report.paper.host import lines_chart
+from pgflash_lab.report.paper.parts import memory_bytes
 from support.paper_runs import run_000, run_001
 from support.runs import run_of
 

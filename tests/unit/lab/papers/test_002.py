@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from pgflash.model.awr import AwrReport, Source, Unit
-from pgflash.model.exhibit import PaperPage, Verdict
-from pgflash.model.run import Approach, Attempt, DiskSecond, Run, Step
-from pgflash.report.paper import build_paper, render_paper_html, render_paper_text
+from pgflash_lab.model.exhibit import PaperPage, Verdict
+from pgflash_lab.model.run import Approach, Attempt, DiskSecond, Run, Step
+from pgflash_lab.report.paper import build_paper, render_paper_html, render_paper_text
 from support.reports import column, report, table
 from support.runs import BASELINE, attempt, run_of
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from pgflash.model.awr import AwrReport, Number, Source, Unit
-from pgflash.model.exhibit import Exhibit, PaperPage, Verdict
-from pgflash.model.paper import read_paper
-from pgflash.model.run import Approach, Attempt, CpuSecond, Device, DiskSecond, HostSecond, Run
-from pgflash.report.paper import build_paper, render_paper_html, render_paper_text
-from pgflash.report.paper.p003 import READS, WRITES, outcome_of
+from pgflash_lab.model.exhibit import Exhibit, PaperPage, Verdict
+from pgflash_lab.model.paper import read_paper
+from pgflash_lab.model.run import Approach, Attempt, CpuSecond, Device, DiskSecond, HostSecond, Run
+from pgflash_lab.report.paper import build_paper, render_paper_html, render_paper_text
+from pgflash_lab.report.paper.p003 import READS, WRITES, outcome_of
 from support.reports import column, moments, report, table
 from support.runs import BASELINE, attempt, latency, run_of
 

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from pgflash.model.awr import Unit
-from pgflash.model.run import Approach, Device
-from pgflash.model.summary import summarize
-from pgflash.report import render_page, sentences
-from pgflash.report.page import hit_points
-from pgflash.report.page_conditions import without_empty_columns
+from pgflash_lab.model.run import Approach, Device
+from pgflash_lab.model.summary import summarize
+from pgflash_lab.report import render_page, sentences
+from pgflash_lab.report.page import hit_points
+from pgflash_lab.report.page_conditions import without_empty_columns
 from support.page import Page
 from support.reports import column, table
 from support.runs import (

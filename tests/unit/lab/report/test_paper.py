@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from pgflash.model.exhibit import (
+from pgflash.report.drawing import figures_of
+from pgflash_lab.model.exhibit import (
     Chart,
     ChartForm,
     ChartSeries,
@@ -14,9 +15,8 @@ from pgflash.model.exhibit import (
     PaperPage,
     Verdict,
 )
-from pgflash.model.paper import PAPERS, printed_number, read_paper
-from pgflash.report.drawing import figures_of
-from pgflash.report.paper import checks, render_paper_html, render_paper_text
+from pgflash_lab.model.paper import PAPERS, printed_number, read_paper
+from pgflash_lab.report.paper import checks, render_paper_html, render_paper_text
 from support.reports import column, table
 
 HOLDS = Check(holds=True, says="The order is the same.")

@@ -5,11 +5,11 @@ import dataclasses
 
 import pytest
 
-from pgflash.lab.parameters import ScenarioError
-from pgflash.lab.scenario import load_scenario
-from pgflash.lab.warehouse import StepResult, Use, WarehouseConfig, WarehouseResult
-from pgflash.lab.warehouse.workload import WarehouseParameters, WarehouseWorkload, figures
-from pgflash.model.run import Approach
+from pgflash_lab.model.run import Approach
+from pgflash_lab.parameters import ScenarioError
+from pgflash_lab.scenario import load_scenario
+from pgflash_lab.warehouse import StepResult, Use, WarehouseConfig, WarehouseResult
+from pgflash_lab.warehouse.workload import WarehouseParameters, WarehouseWorkload, figures
 
 WORKLOAD = WarehouseWorkload()
 

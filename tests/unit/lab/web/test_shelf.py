@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.lab import journal
-from pgflash.lab.pages import write_products
-from pgflash.lab.progress import Silence, Stage
-from pgflash.lab.store import REPORT_FILE, Store, write_run
+from pgflash.progress import Silence, Stage
 from pgflash.web.security import CSP
-from pgflash.web.shelf import RUNS_MAX, NoSuchRunError, Shelf, page_policy
+from pgflash_lab import journal
+from pgflash_lab.pages import write_products
+from pgflash_lab.store import REPORT_FILE, Store, write_run
+from pgflash_lab.web.shelf import RUNS_MAX, NoSuchRunError, Shelf, page_policy
 from support.runs import BASELINE, FLASH_CACHE, attempt, run_of, whole_run
 from support.served import Served, served
 
@@ -113,7 +113,7 @@ def test_what_is_kept_of_runs_is_bounded_and_read_again_only_when_changed(
     def refuse(path: Path) -> None:
         raise AssertionError(path)
 
-    monkeypatch.setattr("pgflash.web.shelf.api.read_run", refuse)
+    monkeypatch.setattr("pgflash_lab.web.shelf.api.read_run", refuse)
     assert shelf.runs() == found
     monkeypatch.undo()
     grown = run_of(attempt(BASELINE, tpm=1000.0), attempt(FLASH_CACHE, tpm=1500.0))

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: PostgreSQL
+"""What storage costs, and what a transaction costs on it: paper 000's figure 15 as arithmetic.
+
+Prices are given (by a person, or by the paper), throughput was measured, and everything else is
+computed from the two: so every number here is modelled.  As in the paper, only storage is counted:
+the server is the same for every approach.
+
+An approach pays for the whole of each device that it uses: a user who puts a WAL of a few GB on
+flash and uses the rest for something else pays less than stated here.  Capacity and IOPS follow
+from the drives: RAID 10 keeps half and writes twice; RAID 5 loses one drive and needs four accesses
+for a small write.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgflash.analyze.grid import figure, ratio, text
+from pgflash.errors import UsageError
+from pgflash.model.awr import Column, ReportTable, Row, Source, Unit
+from pgflash.model.device import Price, Raid
+from pgflash.model.prices import storage_price
+from pgflash.model.sizes import VENDOR_GB
+from pgflash_lab.model.run import Approach, Run
+from pgflash_lab.model.summary import BASELINE, Summary, summarize
+
+#: Number of years over which storage is written off in a cost per transaction.
+WRITE_OFF_YEARS = 3
+_MINUTES = WRITE_OFF_YEARS * 365 * 24 * 60
+
+#: Accesses that a small write needs.
+_WRITE_PENALTY = {Raid.NONE: 1, Raid.RAID10: 2, Raid.RAID5: 4}
+_RAID_TITLES = {Raid.NONE: "none", Raid.RAID10: "RAID 10", Raid.RAID5: "RAID 5"}
+
+
+def usable_bytes(price: Price) -> int | None:
+    """Return how much a device holds; None if the size of a drive is unknown."""
+    if price.capacity_bytes is None:
+        return None
+    usable = {
+        Raid.NONE: price.drives,
+        Raid.RAID10: price.drives // 2,
+        Raid.RAID5: price.drives - 1,
+    }[price.raid]
+    return usable * price.capacity_bytes
+
+
+def random_iops(price: Price, *, read_share: float = 1.0) -> float | None:
+    """Return the small random accesses a second that a device can serve; None if unknown."""
+    if price.iops is None:
+        return None
+    accesses = read_share + (1 - read_share) * _WRITE_PENALTY[price.raid]
+    return price.drives * price.iops / accesses
+
+
+def as_raid5(price: Price) -> Price:
+    """Return the fewest of the same drives that hold as much in RAID 5."""
+    data = {
+        Raid.NONE: price.drives,
+        Raid.RAID10: price.drives // 2,
+        Raid.RAID5: price.drives - 1,
+    }[price.raid]
+    return dataclasses.replace(price, raid=Raid.RAID5, drives=max(data, 2) + 1)
+
+
+#: What a workload counts, and the name of its rate per minute.
+_COUNTED = {
+    "oltp": ("transactions", "TPM"),
+    "warehouse": ("queries", "queries a minute"),
+    "micro": ("operations", "operations a minute"),
+    "load": ("batches", "batches a minute"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproachCost:
+    """The price of one approach's storage, and what was measured on it.
+
+    A transaction is whatever the workload counts: a query, a batch of a load.
+    """
+
+    approach: Approach
+    #: Roles of the devices that it uses.
+    roles: tuple[str, ...]
+    price: float
+    currency: str
+    tpm: float
+    #: Blocks that the server read a second.
+    reads_per_s: float
+    workload: str = "oltp"
+
+    @property
+    def per_1000_tpm(self) -> float | None:
+        """Return the price of storage for each thousand transactions a minute."""
+        return 1000 * self.price / self.tpm if self.tpm > 0 else None
+
+    @property
+    def per_million_transactions(self) -> float | None:
+        """Return what a million transactions cost until the storage is written off."""
+        return 1e6 * self.price / (self.tpm * _MINUTES) if self.tpm > 0 else None
+
+    @property
+    def per_read_per_s(self) -> float | None:
+        """Return the price of storage for each read a second that was achieved."""
+        return self.price / self.reads_per_s if self.reads_per_s > 0 else None
+
+
+def roles_of(approach: Approach) -> tuple[str, ...]:
+    """Return the roles of the devices that an approach uses, the data's first."""
+    roles = [approach.data, approach.wal, approach.temp, approach.archive]
+    if approach.cache or approach.objects:
+        roles.append("flash")
+    return tuple(dict.fromkeys(role for role in roles if role))
+
+
+def approach_costs(run: Run, prices: Mapping[str, Price]) -> tuple[ApproachCost, ...]:
+    """Return the cost of each approach that was measured and whose devices have a price."""
+    currencies = sorted({price.currency for price in prices.values()})
+    if len(currencies) > 1:
+        raise UsageError(
+            f"prices are in {' and '.join(currencies)}, which cannot be added",
+            hint="Give all prices in one currency.",
+        )
+    return tuple(
+        _cost(summary, prices, currencies[0])
+        for summary in summarize(run)
+        if all(role in prices for role in roles_of(summary.approach))
+    )
+
+
+def _cost(summary: Summary, prices: Mapping[str, Price], currency: str) -> ApproachCost:
+    roles = roles_of(summary.approach)
+    attempt = summary.middle
+    return ApproachCost(
+        approach=summary.approach,
+        roles=roles,
+        price=sum(storage_price(prices[role]) for role in roles),
+        currency=currency,
+        tpm=summary.tpm,
+        reads_per_s=attempt.reads.blocks / max(attempt.cpu.elapsed_s, 1e-9),
+        workload=attempt.workload,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCosts:
+    """The costs of a run's approaches, in words and tables."""
+
+    run_id: str
+    prices: Mapping[str, Price]
+    sentences: tuple[str, ...]
+    table: ReportTable
+    storage: ReportTable
+
+
+def run_costs(run: Run, prices: Mapping[str, Price]) -> RunCosts:
+    """Return the cost of a run's approaches by the prices of its devices, by role."""
+    costs = approach_costs(run, prices)
+    sources = sorted({price.source for price in prices.values() if price.source})
+    said = [cost_sentence(costs)]
+    if sources:
+        said.append(f"Prices: {', '.join(sources)}.")
+    if run.emulated_devices:
+        said.append(
+            "The devices of this run were emulated: its throughput is that of no drive which "
+            "these prices buy."
+        )
+    return RunCosts(
+        run_id=run.id,
+        prices=prices,
+        sentences=tuple(sentence for sentence in said if sentence),
+        table=cost_table(costs),
+        storage=storage_table(prices),
+    )
+
+
+def cost_table(costs: tuple[ApproachCost, ...]) -> ReportTable:
+    """Return the cost of the approaches side by side."""
+    currency = costs[0].currency if costs else ""
+    counted, rate = _counted(costs)
+    base = next((one for one in costs if one.approach.name == BASELINE), None)
+    rows = []
+    for one in costs:
+        rows.append(
+            Row(
+                cells=(
+                    one.approach.title,
+                    " and ".join(one.roles),
+                    one.price,
+                    one.tpm,
+                    one.per_1000_tpm,
+                    ratio(one.per_1000_tpm, base.per_1000_tpm if base else None),
+                    one.per_million_transactions,
+                    one.reads_per_s,
+                    one.per_read_per_s,
+                )
+            )
+        )
+    return ReportTable(
+        id="cost",
+        title="Cost of storage by approach",
+        columns=(
+            text("approach", "Approach"),
+            text("devices", "Devices"),
+            _money("price", f"Price, {currency}"),
+            figure("tpm", rate[:1].upper() + rate[1:], Unit.COUNT),
+            _money("per_1000_tpm", f"{currency} per 1,000 {rate}"),
+            figure("times", "Times the baseline's", Unit.RATIO, Source.MODELLED),
+            _money(
+                "per_million_transactions",
+                f"{currency} per million {counted}",
+                note=f"storage written off over {WRITE_OFF_YEARS} years at this throughput",
+            ),
+            figure("reads_per_s", "Blocks read", Unit.PER_SECOND),
+            _money("per_read_per_s", f"{currency} per block read/s"),
+        ),
+        rows=tuple(rows),
+        key=("approach",),
+        note="Each device that an approach uses is paid for as a whole." if rows else "",
+        missing_reason="" if rows else "No approach was measured whose devices have a price.",
+    )
+
+
+def storage_table(prices: Mapping[str, Price]) -> ReportTable:
+    """Return the drives and price of each device, in RAID 5 too: one row each."""
+    iops_known = any(price.iops is not None for price in prices.values())
+    rows = []
+    for name, price in prices.items():
+        rows.append(_storage_row(name, price, iops_known=iops_known))
+        five = as_raid5(price)
+        if price.raid is Raid.RAID10 and five.drives < price.drives:
+            rows.append(_storage_row(f"{name}, were it RAID 5", five, iops_known=iops_known))
+    currency = next((price.currency for price in prices.values()), "")
+    return ReportTable(
+        id="storage",
+        title="What the devices cost",
+        columns=(
+            text("device", "Device"),
+            figure("drives", "Drives", Unit.COUNT),
+            text("raid", "RAID"),
+            figure("unit_price", f"A drive, {currency}", Unit.COUNT),
+            figure("enclosure_price", f"Enclosure, {currency}", Unit.COUNT),
+            figure("price", f"Total, {currency}", Unit.COUNT),
+            figure("usable", "Usable", Unit.BYTES, Source.MODELLED),
+            _money("per_gb", f"{currency} per vendor's GB", note="a vendor's GB is 10^9 bytes"),
+            *(_IOPS if iops_known else ()),
+        ),
+        rows=tuple(rows),
+        key=("device",),
+        note="RAID 5 with the fewest of the same drives that hold as much.",
+    )
+
+
+_IOPS = (
+    figure(
+        "read_iops",
+        "Random reads",
+        Unit.PER_SECOND,
+        Source.MODELLED,
+        note="drives times what one is said to do",
+    ),
+    figure("mixed_iops", "Half of them writes", Unit.PER_SECOND, Source.MODELLED),
+)
+
+
+def _storage_row(name: str, price: Price, *, iops_known: bool) -> Row:
+    usable = usable_bytes(price)
+    iops = [random_iops(price), random_iops(price, read_share=0.5)] if iops_known else []
+    total = storage_price(price)
+    return Row(
+        cells=(
+            name,
+            price.drives,
+            _RAID_TITLES[price.raid],
+            float(price.unit_price),
+            float(price.enclosure_price),
+            total,
+            usable,
+            total / (usable / VENDOR_GB) if usable else None,
+            *iops,
+        )
+    )
+
+
+def _counted(costs: tuple[ApproachCost, ...]) -> tuple[str, str]:
+    """Return what was counted, and the name of its rate per minute."""
+    workloads = {one.workload for one in costs}
+    (only,) = workloads if len(workloads) == 1 else ("",)
+    return _COUNTED.get(only, ("operations", "operations a minute"))
+
+
+def cost_sentence(costs: tuple[ApproachCost, ...]) -> str:
+    """Say which approach costs least for its throughput; "" without two approaches."""
+    having = [one for one in costs if one.per_1000_tpm is not None]
+    base = next((one for one in having if one.approach.name == BASELINE), None)
+    if base is None or len(having) < 2:
+        return ""
+    _, rate = _counted(costs)
+    best = min(having, key=lambda one: one.per_1000_tpm or math.inf)
+    per_base, per_best = base.per_1000_tpm or 0.0, best.per_1000_tpm or 0.0
+    if best is base:
+        return (
+            f"No approach costs less for its throughput than {base.approach.title.lower()}: "
+            f"{per_base:,.0f} {base.currency} of storage per 1,000 {rate}."
+        )
+    return (
+        f"{best.approach.title} costs least for its throughput: {per_best:,.2f} {best.currency} "
+        f"of storage per 1,000 {rate} against {per_base:,.2f} with "
+        f"{base.approach.title[:1].lower()}{base.approach.title[1:]}, "
+        f"{1 - per_best / per_base:.0%} less."
+    )
+
+
+def _money(name: str, title: str, *, note: str = "") -> Column:
+    return figure(name, title, Unit.COUNT, Source.MODELLED, note=note)

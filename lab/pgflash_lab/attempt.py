@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Measure one approach once.
+
+An attempt restores the same database, starts the server on the approach's places, puts tables where
+they belong and fills the cache while the devices' delays are off.  It warms up, switches the delays
+on, runs the load while the samplers look, checks the database, and stops the server.  The server is
+stopped however the attempt ends; after an error or an interrupt, at once.
+"""
+
+import contextlib
+import dataclasses
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pgflash.model.awr import AwrReport
+from pgflash.progress import Listener, Stage
+from pgflash_lab.account import make_server_dir
+from pgflash_lab.counters import DeviceReader
+from pgflash_lab.devices import Folders, Places
+from pgflash_lab.emulator import Emulator
+from pgflash_lab.extension import (
+    create_extension,
+    has_extension,
+    prefill,
+    require_serving,
+)
+from pgflash_lab.leftovers import forget_memory
+from pgflash_lab.marks import Mark, cache_use, cpu_use, device_stats, reads, take_mark
+from pgflash_lab.model.run import Approach, Attempt, CacheSecond, CpuSecond, DiskSecond, HostSecond
+from pgflash_lab.parameters import Parameters
+from pgflash_lab.placing import make_tablespaces, place
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.recorder import Recorder
+from pgflash_lab.sampler import WAITS_HZ, Samples, WaitSample, Watch
+from pgflash_lab.scenario import Scenario
+from pgflash_lab.server import Server
+from pgflash_lab.snapshot import Snapshot
+from pgflash_lab.workload import DATABASE, Context, Figures, MeasureError, Observer
+
+#: How long the steps around a measurement take on a small machine, to estimate the remaining time.
+RESTORE_S = 3.0
+CHECK_S = 4.0
+PREFILL_S = 5.0
+MOVE_S = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """An attempt, and what its wait sampler saw."""
+
+    attempt: Attempt
+    waits: tuple[WaitSample, ...]
+    #: The server's own report on it; None without the extension.
+    report: AwrReport | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """The part of a run that an attempt needs."""
+
+    install: PgInstall
+    scenario: Scenario
+    snapshot: Snapshot
+    emulator: Emulator | None  # None: real devices
+    folders: Folders
+    work: Path  # for the driver's files
+    listener: Listener
+
+    def statements(self, parameters: Parameters) -> bool:
+        """Tell whether statements are to be counted, and can be."""
+        return parameters.statements and (self.install.pkglibdir / "pg_stat_statements.so").exists()
+
+    def settings(self, approach: Approach, places: Places) -> dict[str, str]:
+        """Return the server's settings: the scenario's, the workload's, the extension's.
+
+        Every approach has the extension, so that the cost of counting is the same for all.
+        """
+        parameters = self.scenario.parameters_of(approach)
+        settings = common_settings(self.scenario, self.install)
+        settings["shared_buffers"] = parameters.shared_buffers
+        settings |= _archiving(places.archive)
+        settings |= self.scenario.workload.settings(parameters, approach, archive=places.archive)
+        if not has_extension(self.install):
+            return settings
+        libraries = ["pgflash"]
+        if self.statements(parameters):
+            libraries.append("pg_stat_statements")
+        settings["shared_preload_libraries"] = ",".join(libraries)
+        settings["pgflash.snapshot_interval"] = "0"  # taken when the lab asks for them
+        if not places.cache_files:
+            return {**settings, "pgflash.advice": "off"}
+        return {
+            **settings,
+            "pgflash.cache_file": ", ".join(str(file) for file in places.cache_files),
+            # Each file has this size.
+            "pgflash.cache_size": f"{parameters.cache_bytes // len(places.cache_files) // 1024}kB",
+        }
+
+
+def common_settings(scenario: Scenario, install: PgInstall) -> dict[str, str]:
+    """Return the settings that are the same for every approach."""
+    settings = {"shared_buffers": scenario.parameters.shared_buffers, **scenario.settings}
+    if install.major >= 18:
+        # Three io workers would serialize all clients' reads; with sync each client waits for its
+        # own.
+        settings.setdefault("io_method", "sync")
+    return settings
+
+
+def _archiving(archive: Path | None) -> dict[str, str]:
+    """Return how WAL is archived, unless the workload has its own way."""
+    if archive is None:
+        return {}
+    return {
+        "archive_mode": "on",
+        "archive_command": f"test ! -f '{archive}/%f' && cp '%p' '{archive}/%f'",
+    }
+
+
+class _EndMark(Observer):
+    """Ends the watch and takes the second mark as soon as the load has ended.
+
+    The driver then checks its figures with queries of its own; they are not part of the load.
+    """
+
+    def __init__(
+        self, lab: Lab, server: Server, watch: Watch, recorder: Recorder | None, *, cache: bool
+    ) -> None:
+        self._lab = lab
+        self._server = server
+        self._watch = watch
+        self._recorder = recorder
+        self._cache = cache
+        self.mark: Mark | None = None
+        self.devices: dict[str, dict[str, float]] = {}
+
+    def measuring_ended(self) -> None:
+        self._watch.stop()
+        self.mark = take_mark(self._server, cache=self._cache)
+        self.devices = device_stats(self._lab.emulator)
+        if self._recorder is not None:
+            self._recorder.take()
+
+
+def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Measured:
+    """Measure one approach once."""
+    title = f"{approach.title}, repeat {repeat}"
+    parameters = lab.scenario.parameters_of(approach)
+
+    def begin(what: str, expected_s: float) -> None:
+        lab.listener.begin(Stage(title=f"{title}: {what}", expected_s=expected_s))
+
+    begin("restoring the database", RESTORE_S)
+    _set_delays(lab.emulator, on=False)
+    server = Server.open(lab.install, places.base, settings=lab.settings(approach, places))
+    server.restore(lab.snapshot.path, wal_dir=places.wal)
+    if lab.emulator is None:
+        os.sync()  # so that the copy is not written back while we measure
+    for file in places.cache_files:
+        make_server_dir(file.parent)
+        file.unlink(missing_ok=True)
+    if places.archive is not None:
+        make_server_dir(places.archive)
+    try:
+        server.start(lab.emulator.env if lab.emulator else {})
+        with _context(lab, approach, places, server, repeat=repeat, title=title) as context:
+            recorded = has_extension(lab.install) and create_extension(
+                server, statements=lab.statements(parameters)
+            )
+            if approach.objects or approach.temp or approach.keep:
+                begin("moving tables", MOVE_S)
+                place(server, approach, context.tablespaces, lab.scenario.workload.name)
+            if approach.cache:
+                require_serving(server)
+                if parameters.prefill:
+                    begin("filling the cache", PREFILL_S)
+                    prefill(server)
+            begin("preparing", lab.scenario.workload.prepare_s(parameters))
+            lab.scenario.workload.prepare(context)
+            begin("measuring", lab.scenario.workload.expected_s(parameters))
+            measured = _measure(lab, context, recorded=recorded)
+        begin("checking the database", CHECK_S)
+        _set_delays(lab.emulator, on=False)
+        held = lab.scenario.workload.check(server.conninfo(DATABASE), parameters)
+    except BaseException:
+        server.stop("immediate")
+        forget_memory(server.data)
+        raise
+    server.stop("immediate")  # it has been checked and will be thrown away
+    places.clear()
+    attempt = dataclasses.replace(measured.attempt, consistency=held)
+    return dataclasses.replace(measured, attempt=attempt)
+
+
+def expected_s(scenario: Scenario, approach: Approach) -> float:
+    """Return how long one attempt may take."""
+    parameters = scenario.parameters_of(approach)
+    fill_s = PREFILL_S if approach.cache and parameters.prefill else 0.0
+    move_s = MOVE_S if approach.objects or approach.temp or approach.keep else 0.0
+    load_s = scenario.workload.prepare_s(parameters) + scenario.workload.expected_s(parameters)
+    return RESTORE_S + move_s + fill_s + load_s + CHECK_S
+
+
+@contextlib.contextmanager
+def _context(
+    lab: Lab, approach: Approach, places: Places, server: Server, *, repeat: int, title: str
+) -> Iterator[Context[Any]]:
+    """Yield the workload's context, with a folder that is removed afterwards."""
+
+    def tell(text: str) -> None:
+        lab.listener.begin(Stage(title=f"{title}: {text}", expected_s=0.0))
+
+    workdir = Path(tempfile.mkdtemp(prefix="driver-", dir=lab.work))
+    try:
+        yield Context(
+            install=lab.install,
+            server=server,
+            conninfo=server.conninfo(DATABASE),
+            parameters=lab.scenario.parameters_of(approach),
+            approach=approach,
+            workdir=workdir,
+            tablespaces=make_tablespaces(server, places),
+            archive=places.archive,
+            repeat=repeat,
+            tell=tell,
+        )
+    finally:
+        shutil.rmtree(workdir, ignore_errors=True)
+
+
+def _measure(lab: Lab, context: Context[Any], *, recorded: bool) -> Measured:
+    """Run the load with delays, and watch everything meanwhile."""
+    server, approach, parameters = context.server, context.approach, context.parameters
+    ramp_up_s = lab.scenario.workload.ramp_up_s(parameters)
+    if lab.emulator is not None:
+        lab.emulator.reset()
+    _set_delays(lab.emulator, on=True)
+    with contextlib.ExitStack() as stack:
+        recorder = None
+        if recorded:
+            recorder = stack.enter_context(Recorder(context.conninfo))
+            recorder.take()
+        watch = Watch(
+            context.conninfo,
+            cache=approach.cache,
+            devices=DeviceReader(
+                lab.emulator, {"array": lab.folders.array, "flash": lab.folders.flash}
+            ),
+            snapshots=recorder.take if recorder is not None else None,
+            snapshot_s=parameters.snapshot_s,
+            until_s=parameters.measure_s + ramp_up_s if parameters.measure_s else math.inf,
+        )
+        stack.enter_context(watch)
+        observer = _EndMark(lab, server, watch, recorder, cache=approach.cache)
+        before = take_mark(server, cache=approach.cache)
+        figures = lab.scenario.workload.measure(context, observer)
+        report = recorder.report() if recorder is not None else None
+    samples = watch.samples
+    after = observer.mark
+    if after is None:
+        raise MeasureError("the load ended without saying so")
+    attempt = _attempt(
+        lab, context, figures=figures, before=before, after=after, samples=samples,
+        devices=observer.devices,
+    )  # fmt: skip
+    return Measured(attempt=attempt, waits=tuple(samples.waits), report=report)
+
+
+def _set_delays(emulator: Emulator | None, *, on: bool) -> None:
+    """Switch the emulated devices' delays, if there are such devices."""
+    if emulator is None:
+        return
+    if on:
+        emulator.on()
+    else:
+        emulator.off()
+
+
+def _attempt(
+    lab: Lab,
+    context: Context[Any],
+    *,
+    figures: Figures,
+    before: Mark,
+    after: Mark,
+    samples: Samples,
+    devices: dict[str, dict[str, float]],
+) -> Attempt:
+    """Combine the measurements into an attempt."""
+    approach, parameters = context.approach, context.parameters
+    ramp_up_s = lab.scenario.workload.ramp_up_s(parameters)
+    cpu = cpu_use(before, after, driver_s=figures.driver_cpu_s)
+    cache = cache_use(before, after)
+    polluted = ""
+    if cpu.foreign_share > parameters.foreign_cpu_max:
+        polluted = f"others took {cpu.foreign_share:.0%} of the processors"
+    return Attempt(
+        approach=approach.name,
+        repeat=context.repeat,
+        warmup_s=parameters.warmup_s,
+        clients=parameters.clients,
+        workload=lab.scenario.workload.name,
+        **{
+            one.name: getattr(figures, one.name)
+            for one in dataclasses.fields(Figures)
+            if one.name != "driver_cpu_s"
+        },
+        cpu=cpu,
+        cpu_seconds=_since(ramp_up_s, samples.cpu),
+        reads=reads(approach, before, after, cache, emulated=lab.emulator is not None),
+        cache=cache,
+        cache_seconds=_since(ramp_up_s, samples.cache),
+        disk_seconds=_since(ramp_up_s, samples.disks),
+        host_seconds=_since(ramp_up_s, samples.hosts),
+        waits=samples.wait_counts(),
+        wait_rounds=samples.wait_rounds,
+        wait_hz=WAITS_HZ,
+        wal_bytes=after.wal_bytes - before.wal_bytes,
+        devices=devices,
+        polluted=polluted,
+    )
+
+
+_Sampled = TypeVar("_Sampled", CpuSecond, CacheSecond, DiskSecond, HostSecond)
+
+
+def _since(ramp_up_s: float, samples: Sequence[_Sampled]) -> tuple[_Sampled, ...]:
+    """Count times from the start of the measured window, and drop what was before it."""
+    return tuple(
+        dataclasses.replace(one, at_s=one.at_s - ramp_up_s)
+        for one in samples
+        if one.at_s >= ramp_up_s
+    )
+
+
+def needed_bytes(scenario: Scenario) -> int:
+    """Return the room that an attempt's files may take: data, its growth, WAL, cache."""
+    return max(_needed_bytes(scenario, approach) for approach in scenario.approaches)
+
+
+def _needed_bytes(scenario: Scenario, approach: Approach) -> int:
+    parameters = scenario.parameters_of(approach)
+    database = scenario.workload.database_bytes(parameters)
+    load_s = scenario.workload.prepare_s(parameters) + scenario.workload.expected_s(parameters)
+    wal = 4 * 2**20 * parameters.clients * load_s
+    cache = parameters.cache_bytes if approach.cache else 0
+    return int(database * 1.5 + wal + cache)

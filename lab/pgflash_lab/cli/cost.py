@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash cost: what each approach's storage costs for the throughput that was measured on it."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from pgflash.cli.options import examples, form_option, runs_option
+from pgflash.cli.output import print_csv, print_json, say
+from pgflash.model.awr import Cell, ReportTable, plain
+from pgflash.report.awr.text import WIDTH, table_lines, wrap
+from pgflash.report.printed import print_table, visible
+from pgflash_lab import api
+
+
+@click.command(
+    "cost",
+    epilog=examples(
+        "pgflash cost",
+        "pgflash cost --run latest --prices prices.toml",
+        "pgflash cost --format csv",
+    ),
+)
+@click.option(
+    "--run",
+    "run",
+    default="latest",
+    show_default=True,
+    help='Run of the lab: an id, "latest", or a path.',
+)
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File (TOML) that says what the devices array and flash cost; else the prices that "
+    "paper 000 names.",
+)
+@runs_option
+@form_option()
+def cost_command(*, run: str, prices: Path | None, root: Path, form: str) -> None:
+    """Set what storage costs against what a run measured.
+
+    For each approach: the price of the devices that it uses, for each 1,000 transactions a
+    minute, for each million transactions until it is written off, and for each read a second.
+    Then what the devices are made of, and what RAID 5 would cost.
+    """
+    found = api.cost(api.lab_show(run, store=root), prices=prices)
+    if form == "json":
+        print_json(_record(found))
+    elif form == "csv":
+        print_csv(
+            [column.name for column in found.table.columns],
+            (map(plain, row.cells) for row in found.table.rows),
+        )
+    else:
+        _print(found)
+
+
+def _print(found: api.RunCosts) -> None:
+    for sentence in found.sentences:
+        for line in wrap(visible(sentence), WIDTH):
+            say(line)
+    for table in (found.table, found.storage):
+        for line in table_lines(print_table(table)):
+            say(line.rstrip())
+
+
+def _record(found: api.RunCosts) -> dict[str, object]:
+    return {
+        "run": found.run_id,
+        "sentences": list(found.sentences),
+        "devices": {
+            role: {key: value for key, value in asdict(price).items() if value is not None}
+            for role, price in found.prices.items()
+        },
+        "approaches": _records(found.table),
+        "storage": _records(found.storage),
+    }
+
+
+def _records(table: ReportTable) -> list[dict[str, Cell]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, map(plain, row.cells), strict=True)) for row in table.rows]

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash lab: list scenarios, run one, show runs, render their reports."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from pgflash.cli.options import examples, form_option, runs_option
+from pgflash.cli.output import Table, print_json, print_rows, say, write_page
+from pgflash.cli.screen import Screen
+from pgflash.errors import PgflashError
+from pgflash_lab import api
+from pgflash_lab.model.run import Run
+
+#: Stands for every scenario.
+ALL = "all"
+
+#: Columns of the result: title, key in result.json, how a person reads it.
+_COLUMNS: tuple[tuple[str, str, str], ...] = (
+    ("TPM", "tpm", "{:,.0f}"),
+    ("NOPM", "nopm", "{:,.0f}"),
+    ("took s", "duration_s", "{:,.1f}"),
+    ("p50 ms", "p50_ms", "{:,.1f}"),
+    ("p95 ms", "p95_ms", "{:,.1f}"),
+    ("p99 ms", "p99_ms", "{:,.1f}"),
+    ("read ms", "read_ms", "{:,.2f}"),
+    ("hits", "hit_ratio", "{:.0%}"),
+    ("CPU ms/tx", "server_cpu_ms_per_transaction", "{:.2f}"),
+    ("server CPU", "server_cpu_share", "{:.0%}"),
+    ("foreign CPU", "foreign_cpu_share", "{:.0%}"),
+)
+
+
+class SeriesError(PgflashError):
+    """Some of all scenarios could not be run to their end."""
+
+
+@click.group(epilog=examples("pgflash lab run oltp-approaches --preset demo --out out/demo"))
+def lab() -> None:
+    """Run experiments on a private PostgreSQL, on emulated or on real devices."""
+
+
+@lab.command("list", epilog=examples("pgflash lab list", "pgflash lab list --format json"))
+@form_option()
+def list_command(*, form: str) -> None:
+    """List the scenarios, their presets and parameters."""
+    scenarios = api.lab_list()
+    if form == "table":
+        for one in scenarios:
+            say(f"{one.name}: {one.title}")
+            say("", *one.about.split("\n"), "")
+            say(f"  presets: {', '.join(one.presets) or 'none'}")
+            say(f"  approaches: {', '.join(a.name for a in one.approaches)}")
+            settings = ", ".join(f"{k}={v}" for k, v in one.parameters.as_text().items() if v)
+            say(f"  parameters: {settings}")
+        return
+    head = ("scenario", "title", "presets", "approaches")
+    rows = [
+        (one.name, one.title, " ".join(one.presets), " ".join(a.name for a in one.approaches))
+        for one in scenarios
+    ]
+    print_rows(form, head, rows)
+
+
+@lab.command(
+    "run",
+    epilog=examples(
+        "pgflash lab run oltp-approaches --preset demo",
+        "pgflash lab run oltp-approaches --hdd /mnt/disk --flash /mnt/ssd --set warehouses=50",
+        "pgflash lab run all",
+        "pgflash lab run all --resume",
+    ),
+)
+@click.argument("scenario")
+@click.option(
+    "--preset",
+    default="",
+    help="Parameters for an occasion, such as demo; of all scenarios quick, where there is one.",
+)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set a parameter.")
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value="latest",
+    default="",
+    metavar="[RUN]",
+    help="Go on with this run, or with the scenario's latest: make the attempts that are missing.",
+)
+@click.option(
+    "--pg-config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Use this PostgreSQL instead of the embedded one.",
+)
+@click.option("--hdd", type=click.Path(path_type=Path), help="A folder on the real array.")
+@click.option("--flash", type=click.Path(path_type=Path), help="A folder on the real flash.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for this run; else one in the store.",
+)
+@runs_option
+@form_option()
+def run_command(
+    *,
+    scenario: str,
+    preset: str,
+    assignments: Sequence[str],
+    resume: str,
+    pg_config: Path | None,
+    hdd: Path | None,
+    flash: Path | None,
+    out: Path | None,
+    root: Path,
+    form: str,
+) -> None:
+    """Run SCENARIO (a name, a file that ends in .toml, or all) and write its report.
+
+    Without --hdd and --flash both devices are emulated.
+    """
+    options: dict[str, Any] = {
+        "preset": preset,
+        "changes": api.parse_changes(assignments),
+        "resume": resume,
+        "pg_config": pg_config,
+        "hdd": hdd,
+        "flash": flash,
+        "store": root,
+        "out": out,
+    }
+    if scenario == ALL:
+        _run_all(form, options)
+        return
+    with Screen(Console(stderr=True)) as screen:
+        run, report = api.lab_run(scenario, **options, listener=screen)
+    _print_run(run, form)
+    say(f"Report: {report}", err=form != "table")
+
+
+def _run_all(form: str, options: Mapping[str, Any]) -> None:
+    """Run every scenario, and print what each came to."""
+    with Screen(Console(stderr=True)) as screen:
+        ended = api.lab_run_all(**options, listener=screen)
+    runs = [one.run for one in ended if one.run is not None]
+    if form == "json":
+        print_json([api.result(run) for run in runs])
+    elif form == "csv":
+        rows = [(run.scenario, *row) for run in runs for row in _csv_rows(run)]
+        print_rows(form, ("scenario", "approach", *(key for _, key, _ in _COLUMNS)), rows)
+    else:
+        for run in runs:
+            say("", run.title, "")
+            _print_run(run, form)
+    for one in ended:
+        if one.report is not None:
+            say(f"Report: {one.report}", err=form != "table")
+    failed = [f"{one.scenario} ({one.failed})" for one in ended if one.failed]
+    if failed:
+        raise SeriesError(
+            f"not all scenarios could be run: {'; '.join(failed)}",
+            hint="The others are stored; when the reason is gone: pgflash lab run all --resume.",
+        )
+
+
+@lab.command("show", epilog=examples("pgflash lab show", "pgflash lab show latest --format json"))
+@click.argument("run", required=False)
+@runs_option
+@form_option()
+def show_command(*, run: str | None, root: Path, form: str) -> None:
+    """Show RUN (an id, "latest", or a path), or list the runs there are."""
+    if run is not None:
+        _print_run(api.lab_show(run, store=root), form)
+        return
+    rows = [
+        (one.id, one.run.preset, str(len(one.run.attempts)), one.state)
+        if one.run is not None
+        else (one.id, "", "", one.state)
+        for one in api.lab_runs(store=root)
+    ]
+    if not rows and form == "table":
+        say(f"There is no run in {root / 'runs'}.")
+        return
+    print_rows(form, ("run", "preset", "attempts", "state"), rows)
+
+
+@lab.command("report", epilog=examples("pgflash lab report latest -o report.html"))
+@click.argument("run")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write, - for standard output; else report.html beside the run.",
+)
+@runs_option
+def report_command(*, run: str, output: Path | None, root: Path) -> None:
+    """Render the report of RUN (an id, "latest", or a path) again."""
+    if output is None:
+        say(f"Report: {api.lab_report(run, store=root)}")
+        return
+    write_page(api.render_report(api.lab_show(run, store=root)), output, what="Report")
+
+
+def _print_run(run: Run, form: str) -> None:
+    """Print what a run came to."""
+    found = api.result(run)
+    if form == "json":
+        print_json(found)
+        return
+    approaches: dict[str, dict[str, Any]] = found["approaches"]
+    ratios: dict[str, float] = found["ratios"]
+    if form == "csv":
+        print_rows(form, ("approach", *(key for _, key, _ in _COLUMNS)), _csv_rows(run))
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("approach")
+    columns = [one for one in _COLUMNS if any(figures[one[1]] for figures in approaches.values())]
+    papers = ("paper",) if found["paper_ratios"] else ()
+    for title in ("ratio", *papers, *(title for title, _, _ in columns)):
+        table.add_column(title, justify="right")
+    for name, one in approaches.items():
+        base = one["base"]
+        ratio = 1.0 if name == base else ratios.get(f"{name}/{base}")
+        title = one["title"] + (" (polluted)" if one["polluted"] else "")
+        cells = [_shaped(ratio, "{:.2f}")]
+        cells += [_shaped(found["paper_ratios"].get(name), "{:.2f}") for _ in papers]
+        cells += [_shaped(one[key], shape) for _, key, shape in columns]
+        table.add_row(title, *cells)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 160)
+    console.print(table)
+    for sentence in api.sentences_of(run):
+        say("", sentence)
+
+
+def _csv_rows(run: Run) -> list[tuple[str, ...]]:
+    """Return the figures of a run's approaches as plain texts."""
+    return [
+        (name, *("" if one[key] is None else str(one[key]) for _, key, _ in _COLUMNS))
+        for name, one in api.result(run)["approaches"].items()
+    ]
+
+
+def _shaped(value: float | None, shape: str) -> str:
+    return "–" if value is None else shape.format(value)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: PostgreSQL
+"""pgflash lab paper: a run beside the tables and figures of the paper that it follows."""
+
+from pathlib import Path
+
+import click
+
+from pgflash.cli.options import examples, form_option, runs_option
+from pgflash.cli.output import write_page
+from pgflash_lab import api
+
+
+@click.command(
+    "paper",
+    epilog=examples(
+        "pgflash lab paper",
+        "pgflash lab paper latest --format json",
+        "pgflash lab paper latest -o paper.html --format html",
+    ),
+)
+@click.argument("run", default="latest")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write; else standard output.",
+)
+@form_option(
+    "text: at most 100 columns; html: one file with charts; json: for programs.",
+    forms=api.PAPER_FORMS,
+)
+@runs_option
+def paper_command(*, run: str, output: Path | None, form: api.PaperForm, root: Path) -> None:
+    """Set RUN (an id, "latest", or a path) beside the paper that it follows.
+
+    Each table and figure of the paper, with ours beside it, and whether they agree.
+    """
+    write_page(api.render_paper(api.lab_paper(run, store=root), form), output, what="Page")

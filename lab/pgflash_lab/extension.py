@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The extension in the lab's servers: whether it is installed and serving, and its cache full."""
+
+import time
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from pgflash_lab.workload import DATABASE, MeasureError
+
+_SERVING_WAIT_S = 30.0
+#: Each round leaves out fewer blocks than the previous one; the last rounds only a handful.
+PREFILL_ROUNDS_MAX = 20
+
+#: Including catalogs and the free space and visibility maps: the load reads them as well.
+_READ_EACH_BLOCK = """
+select count(pg_prewarm(c.oid::regclass, 'buffer', f, b, b))
+  from pg_class c,
+       unnest(array['main', 'fsm', 'vm']) f,
+       generate_series(0, pg_relation_size(c.oid, f) / current_setting('block_size')::int - 1) b
+ where c.relkind in ('r', 'i', 't') and c.relpersistence = 'p'
+"""
+
+_DATABASE_BLOCKS = """
+select (pg_database_size(current_database()) + pg_tablespace_size('pg_global'))
+       / current_setting('block_size')::int,
+       (select coalesce(sum(cached_blocks), 0)::bigint from pgflash_relations)
+"""
+
+
+def has_extension(install: PgInstall) -> bool:
+    """Tell whether the extension is installed in a PostgreSQL."""
+    library = install.pkglibdir / "pgflash.so"
+    return library.exists() and (install.sharedir / "extension" / "pgflash.control").exists()
+
+
+def can_prefill(install: PgInstall) -> bool:
+    """Tell whether the cache can be filled before a load, which needs pg_prewarm."""
+    return (install.sharedir / "extension" / "pg_prewarm.control").exists()
+
+
+def create_extension(server: Server, *, statements: bool) -> bool:
+    """Create the extension; return whether it takes snapshots, which an older build does not."""
+    with server.connect(DATABASE) as connection:
+        connection.execute("create extension if not exists pgflash")
+        if statements:
+            connection.execute("create extension if not exists pg_stat_statements")
+        row = connection.execute("select to_regproc('pgflash_snapshot') is not null").fetchone()
+    return row is not None and bool(row[0])
+
+
+def require_serving(server: Server) -> None:
+    """Refuse to measure a flash cache that is missing."""
+    deadline = time.monotonic() + _SERVING_WAIT_S
+    while True:
+        row = cache_row(server)
+        if row["mode"] == "serve":
+            return
+        if time.monotonic() > deadline:
+            raise MeasureError(
+                f"the flash cache does not serve: its mode is {row['mode']} "
+                f"({row['mode_reason'] or 'no reason given'})",
+                hint="The server's log says more about the cache file.",
+            )
+        time.sleep(0.05)
+
+
+def prefill(server: Server) -> None:
+    """Read each block of the database, one at a time: runs of blocks are not admitted.
+
+    Repeat this as long as reading outruns the cache's writer, whose ring then is full: the blocks
+    that were left out miss again, while cached blocks are not read from the disk.
+    """
+    with server.connect(DATABASE) as connection:
+        connection.execute("create extension if not exists pg_prewarm")
+        left_out = -1
+        for _ in range(PREFILL_ROUNDS_MAX):
+            connection.execute(_READ_EACH_BLOCK)
+            before, left_out = left_out, _left_out(connection)
+            if left_out == before:
+                break
+        connection.execute("drop extension pg_prewarm")
+
+
+def _left_out(connection: psycopg.Connection[Any]) -> int:
+    """Return how many blocks were not put into the cache because its ring was full."""
+    row = connection.execute(
+        "select insert_skip_writer_overloaded from pgflash_cache_row()"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def database_blocks(server: Server) -> tuple[int, int]:
+    """Return the number of the database files' blocks, and how many of them are cached.
+
+    Both include the catalogs that all databases share.
+    """
+    with server.connect(DATABASE) as connection:
+        row = connection.execute(_DATABASE_BLOCKS).fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+def cache_row(server: Server) -> dict[str, Any]:
+    """Return the view pgflash_cache."""
+    with psycopg.connect(
+        server.conninfo(DATABASE),
+        row_factory=dict_row,
+        autocommit=True,
+        application_name="pgflash lab",
+    ) as connection:
+        row = connection.execute("select * from pgflash_cache").fetchone()
+    if row is None:
+        raise MeasureError("the view pgflash_cache has no row")
+    return row

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A run's progress, kept beside it for other processes.
+
+    out/runs/<id>/progress.json   what the run is doing, rewritten with every stage
+    out/runs/<id>/.running        locked for as long as the run is being made
+
+The lock is the kernel's and disappears with the process, however it ends: so a killed run is known
+not to be running, although its last stage is still recorded.  The lock also keeps two processes
+from making the same run.  Both files are removed when the run ends in any other way.
+"""
+
+import contextlib
+import fcntl
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from pgflash.progress import Listener, Stage
+from pgflash_lab.store import StoreError, write_file
+
+PROGRESS_FILE = "progress.json"
+LOCK_FILE = ".running"
+
+NOTES_MAX = 20
+#: A process that checks whether a run is running holds its lock for an instant.
+_LOCK_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a run is doing."""
+
+    #: Times in ISO 8601.
+    began_at: str
+    stage: str = ""
+    stage_began_at: str = ""
+    stage_expected_s: float = 0.0
+    #: When this was written, and how much time was left then.
+    at: str = ""
+    left_s: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@contextlib.contextmanager
+def kept(folder: Path, listener: Listener) -> Iterator[Listener]:
+    """Keep a listener's messages in the folder of a run while it is made."""
+    path = folder / LOCK_FILE
+    try:
+        lock = path.open("w")
+    except OSError as error:
+        raise StoreError(f'could not write "{path}": {error.strerror}') from error
+    with lock:
+        for tries_left in reversed(range(_LOCK_TRIES)):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not tries_left:
+                    raise StoreError(
+                        f'"{folder.name}" is being made by another process',
+                        hint="Wait for it, or begin a run of its own.",
+                    ) from None
+                time.sleep(0.05)
+        try:
+            yield _Journal(folder / PROGRESS_FILE, listener)
+        finally:
+            (folder / PROGRESS_FILE).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+
+
+def progress_of(folder: Path) -> Progress | None:
+    """Return what the run in a folder is doing; None if it is not being made."""
+    try:
+        with (folder / LOCK_FILE).open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = (folder / PROGRESS_FILE).read_bytes()
+                return msgspec.json.decode(text, type=Progress)
+    except (OSError, msgspec.DecodeError):
+        pass
+    return None
+
+
+class _Journal:
+    """Writes down messages, and passes them on."""
+
+    def __init__(self, path: Path, listener: Listener) -> None:
+        self._path = path
+        self._listener = listener
+        self._progress = Progress(began_at=_now())
+        #: When the rest should be done, by our clock.
+        self._ends_s: float | None = None
+        self._write()
+
+    def plan(self, expected_s: float) -> None:
+        """Take how long the rest may take."""
+        self._ends_s = time.monotonic() + expected_s
+        self._write()
+        self._listener.plan(expected_s)
+
+    def begin(self, stage: Stage) -> None:
+        """Write down the stage."""
+        self._progress = replace(
+            self._progress,
+            stage=stage.title,
+            stage_began_at=_now(),
+            stage_expected_s=stage.expected_s,
+        )
+        self._write()
+        self._listener.begin(stage)
+
+    def note(self, text: str) -> None:
+        """Write down a line."""
+        notes = (*self._progress.notes, text)[-NOTES_MAX:]
+        self._progress = replace(self._progress, notes=notes)
+        self._write()
+        self._listener.note(text)
+
+    def _write(self) -> None:
+        left_s = None if self._ends_s is None else max(self._ends_s - time.monotonic(), 0.0)
+        self._progress = replace(self._progress, at=_now(), left_s=left_s)
+        with contextlib.suppress(StoreError):  # then nobody sees it, but the run continues
+            write_file(self._path, msgspec.json.encode(self._progress))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

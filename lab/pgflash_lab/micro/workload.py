@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The micro workload as the lab sees it.
+
+A transaction is an operation of the pattern. by_transaction has one entry for each side, "array"
+and "flash", and facts has their rates; the server's own report shows, by tablespace, what was read
+and written where.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash_lab.micro.consistency import check
+from pgflash_lab.micro.driver import run
+from pgflash_lab.micro.loader import load
+from pgflash_lab.micro.model import MicroConfig, MicroResult, Side
+from pgflash_lab.model.run import Approach
+from pgflash_lab.oltp.figures import report_latency, report_seconds
+from pgflash_lab.parameters import Parameters, require
+from pgflash_lab.workload import Context, Figures, MeasureError, Observer, Tell, sources_key
+
+#: Connecting and preparing, before the measured window begins.
+RAMP_UP_S = 1
+#: Loading, to estimate the remaining time: a constant part and one for each megabyte of both
+#: tables.
+_LOAD_S = 4.0
+_LOAD_MB_S = 0.02
+#: A table with its index.
+_INDEXED = 1.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroParameters(Parameters):
+    """Size of each of the tables, and the pattern run on them."""
+
+    table_mb: int
+    pattern: str = "random-read"
+    write_mb: int = 16
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
+        Parameters.__post_init__(self)
+        self.require_least(1, "measure_s")
+        require(self.warmup_s == 0, "warmup_s", "must be 0: the buffers are too few to warm up")
+        _config(self)  # refuses the rest
+
+
+class MicroWorkload:
+    """One kind of access at a time, on two devices side by side."""
+
+    name = "micro"
+    parameters = MicroParameters
+
+    def key(self, parameters: MicroParameters) -> str:
+        """Return what determines the database: size and loader."""
+        return f"{parameters.table_mb}mb-{sources_key('pgflash_lab.micro', ('loader.py', 'sql'))}"
+
+    def database_bytes(self, parameters: MicroParameters) -> int:
+        """Return about how big the database gets."""
+        return round(2 * _INDEXED * parameters.table_mb * 2**20)
+
+    def load_s(self, parameters: MicroParameters) -> float:
+        """Return about how long loading takes."""
+        return _LOAD_S + _LOAD_MB_S * parameters.table_mb
+
+    def load(self, conninfo: str, parameters: MicroParameters, tell: Tell) -> None:
+        """Make both tables."""
+        load(conninfo, _config(parameters), lambda stage, done: tell(f"loading {stage}"))
+
+    def settings(
+        self, parameters: MicroParameters, approach: Approach, *, archive: Path | None
+    ) -> Mapping[str, str]:
+        """Return nothing: the scenario's settings are all it needs."""
+        return {}
+
+    def ramp_up_s(self, parameters: MicroParameters) -> float:
+        """Return the time in which the clients connect and prepare."""
+        return RAMP_UP_S
+
+    def prepare_s(self, parameters: MicroParameters) -> float:
+        """Return nothing: there is no warm-up."""
+        return 0.0
+
+    def expected_s(self, parameters: MicroParameters) -> float:
+        """Return how long ramp-up and measured window take."""
+        return RAMP_UP_S + parameters.measure_s
+
+    def prepare(self, context: Context[MicroParameters]) -> None:
+        """Do nothing: there are too few buffers for a warm-up to matter."""
+
+    def measure(self, context: Context[MicroParameters], observer: Observer) -> Figures:
+        """Run the pattern; each repeat draws different rows."""
+        config = _config(
+            context.parameters,
+            duration_s=context.parameters.measure_s,
+            ramp_up_s=RAMP_UP_S,
+            seed=1000 + context.repeat,
+        )
+        result = run(
+            context.install,
+            context.conninfo,
+            config,
+            context.workdir / "micro",
+            observer,
+            tablespaces=context.tablespaces,
+            # The loaded database was restored for this attempt.
+            changed=dict.fromkeys(Side, 0),
+        )
+        if not result.counts_agree:
+            raise MeasureError(
+                f"{result.acknowledged} changes were acknowledged, but the tables have "
+                f"{result.in_database}",
+                hint="Changes were lost: keep the run's folder and report this.",
+            )
+        return _figures(result)
+
+    def check(self, conninfo: str, parameters: MicroParameters) -> tuple[str, ...]:
+        """Check that both tables contain what they should."""
+        return check(conninfo)
+
+
+def _config(
+    parameters: MicroParameters, *, duration_s: int = 1, ramp_up_s: int = 0, seed: int = 0
+) -> MicroConfig:
+    """Return the load's configuration."""
+    return MicroConfig(
+        table_mb=parameters.table_mb,
+        pattern=parameters.pattern,
+        write_mb=parameters.write_mb,
+        clients=parameters.clients,
+        duration_s=duration_s,
+        ramp_up_s=ramp_up_s,
+        seed=parameters.seed * 10_000 + seed,
+    )
+
+
+def _figures(result: MicroResult) -> Figures:
+    """Return the result in the lab's terms."""
+    everything = result.latency("all")
+    assert everything is not None
+    sides = [one for side in Side if (one := result.latency(side)) is not None]
+    return Figures(
+        started_at=result.started_at,
+        measured_s=result.window_s,
+        transactions=result.operations,
+        transactions_all=result.operations_all,
+        tpm=60 * result.operations / result.window_s,
+        latency=report_latency(everything, name=""),
+        by_transaction=tuple(report_latency(one, name=one.transaction) for one in sides),
+        seconds=report_seconds(result.seconds, window_s=result.window_s),
+        driver_cpu_s=result.client_cpu_s,
+        facts={f"{one.transaction}_operations_per_s": one.count / result.window_s for one in sides},
+    )

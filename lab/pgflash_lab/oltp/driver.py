@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Run the mix with pgbench and measure it.
+
+pgbench sends one CALL per transaction, prepared, and logs each one; all results come from that log
+afterwards, so the log is the only cost of measuring.  The ramp-up is part of the same pgbench run
+and is cut off by the transactions' end times.
+
+Each client is bound to home warehouses: client k works for those whose number - 1 is k modulo the
+number of clients, and shares one if there are more clients than warehouses.  Otherwise the payments
+of all clients would queue on the same warehouse rows.
+
+New orders are counted twice over the whole run: by the terminals and by sum(d_next_o_id). pgbench
+lets each client finish its transaction, so the two must agree to the last order.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+import psycopg
+
+from pgflash_lab.oltp.measure import summarize, time_line
+from pgflash_lab.oltp.model import (
+    Access,
+    OltpConfig,
+    OltpResult,
+    TransactionLatency,
+    ValidityFigure,
+)
+from pgflash_lab.oltp.pgbench_log import TransactionLog, read_log
+from pgflash_lab.oltp.rows import CUSTOMER_A, ITEM_A, NAME_A, choose_run_constant
+from pgflash_lab.oltp.scripts import SCRIPTS, TRANSACTIONS, script_number, weight_of
+from pgflash_lab.oltp.sql_files import read_terminal
+from pgflash_lab.oltp.validity import (
+    count_database_transactions,
+    judge_run,
+    sum_next_orders,
+    take_mark,
+)
+from pgflash_lab.pgbench import DriverError, log_files, measure_pgbench
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.workload import Observer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """NURand's A and C of a run; A = 0 is uniform."""
+
+    name_a: int
+    name_c: int
+    customer_a: int
+    customer_c: int
+    item_a: int
+    item_c: int
+
+
+def choose_constants(access: Access, *, seed: int, load_constant: int) -> Constants:
+    """Choose the constants, the same for every run on one load.
+
+    They determine which customers and items are hot.  If they were drawn for each run, a warm-up
+    would warm other blocks than the following run requests.
+    """
+    random = Random(f"{seed} run")
+    skewed = access is Access.NURAND
+    return Constants(
+        name_a=NAME_A if skewed else 0,
+        name_c=choose_run_constant(random, load_constant=load_constant),
+        customer_a=CUSTOMER_A if skewed else 0,
+        customer_c=random.randint(0, CUSTOMER_A),
+        item_a=ITEM_A if skewed else 0,
+        item_c=random.randint(0, ITEM_A),
+    )
+
+
+def run(
+    install: PgInstall,
+    conninfo: str,
+    config: OltpConfig,
+    workdir: Path,
+    observer: Observer | None = None,
+) -> OltpResult:
+    """Run the mix for the ramp-up and the measured window, and return the result.
+
+    WORKDIR is for pgbench's scripts and logs; the caller removes it.
+    """
+    workdir.mkdir(parents=True, exist_ok=True)
+    with psycopg.connect(
+        conninfo, autocommit=True, application_name="pgflash oltp run"
+    ) as connection:
+        mark = take_mark(connection)
+        if mark.warehouses != config.warehouses:
+            raise DriverError(
+                f"the database has {mark.warehouses} warehouses, not {config.warehouses}",
+                hint="Run with the number that was loaded, or load again.",
+            )
+    constants = choose_constants(config.access, seed=mark.seed, load_constant=mark.c_last_constant)
+    started_at = datetime.now(tz=UTC).isoformat(timespec="seconds")
+    log, client_cpu_s = _run_pgbench(
+        install, conninfo, config, constants, workdir, observer or Observer()
+    )
+    if not log.ends_us:
+        raise DriverError("no transaction ended during the run", hint="Run longer.")
+
+    with psycopg.connect(
+        conninfo, autocommit=True, application_name="pgflash oltp run"
+    ) as connection:
+        commits, rollbacks = count_database_transactions(connection)
+        in_database = sum_next_orders(connection) - mark.next_order_sum
+        counts = [0] * len(SCRIPTS)
+        for script in log.scripts:
+            counts[script] += 1
+        validity = judge_run(connection, mark, counts)
+    return _result(
+        config=config,
+        constants=constants,
+        started_at=started_at,
+        log=log,
+        counts=counts,
+        new_orders_in_database=in_database,
+        database_commits=commits - mark.commits,
+        database_rollbacks=rollbacks - mark.rollbacks,
+        validity=validity,
+        client_cpu_s=client_cpu_s,
+    )
+
+
+# ---- pgbench
+
+
+def pgbench_command(
+    program: Path,
+    conninfo: str,
+    config: OltpConfig,
+    constants: Constants,
+    *,
+    scripts_dir: Path,
+    log_prefix: Path,
+) -> list[str]:
+    """Return pgbench's command line."""
+    command = [
+        str(program),
+        "--no-vacuum",
+        "--protocol=prepared",
+        "--log",
+        f"--log-prefix={log_prefix}",
+        "--progress=1",
+        f"--client={config.clients}",
+        f"--jobs={min(config.threads, config.clients)}",
+        f"--time={config.ramp_up_s + config.duration_s}",
+        f"--random-seed={config.seed}",
+        f"--max-tries={config.tries_max}",
+    ]
+    if config.rate_tps is not None:
+        command.append(f"--rate={config.rate_tps:g}")
+    variables = {
+        "warehouses": config.warehouses,
+        "clients": config.clients,
+        "name_a": constants.name_a,
+        "name_c": constants.name_c,
+        "customer_a": constants.customer_a,
+        "customer_c": constants.customer_c,
+        "item_a": constants.item_a,
+        "item_c": constants.item_c,
+    }
+    command += [f"--define={name}={value}" for name, value in variables.items()]
+    command += [
+        f"--file={scripts_dir / script.file}@{weight_of(script, config.mix)}" for script in SCRIPTS
+    ]
+    return [*command, conninfo]
+
+
+def _run_pgbench(
+    install: PgInstall,
+    conninfo: str,
+    config: OltpConfig,
+    constants: Constants,
+    workdir: Path,
+    observer: Observer,
+) -> tuple[TransactionLog, float]:
+    """Run pgbench to its end; return its log and its CPU seconds."""
+    for script in SCRIPTS:
+        (workdir / script.file).write_text(read_terminal(script.file), encoding="utf-8")
+    log_prefix = workdir / "transactions"
+    command = pgbench_command(
+        install.bindir / "pgbench",
+        conninfo,
+        config,
+        constants,
+        scripts_dir=workdir,
+        log_prefix=log_prefix,
+    )
+    ended = measure_pgbench(
+        install,
+        command,
+        workdir=workdir,
+        ramp_up_s=config.ramp_up_s,
+        duration_s=config.duration_s,
+        observer=observer,
+    )
+    log = TransactionLog(scripts=[], ends_us=[], latencies_us=[])
+    for path in log_files(log_prefix, ended.pid):
+        with path.open(encoding="ascii") as lines:
+            read_log(lines, log, rated=config.rate_tps is not None)
+    return log, ended.cpu_s
+
+
+# ---- the result
+
+
+def _result(
+    *,
+    config: OltpConfig,
+    constants: Constants,
+    started_at: str,
+    log: TransactionLog,
+    counts: list[int],
+    new_orders_in_database: int,
+    database_commits: int,
+    database_rollbacks: int,
+    validity: tuple[ValidityFigure, ...],
+    client_cpu_s: float,
+) -> OltpResult:
+    """Cut the ramp-up off and sum up the rest."""
+    new_order = script_number("new_order")
+    rollback = script_number("new_order_rollback")
+    begin_us = min(
+        end - latency for end, latency in zip(log.ends_us, log.latencies_us, strict=True)
+    )
+    end_us = max(log.ends_us)
+    window_begin_us = begin_us + config.ramp_up_s * 1_000_000
+    # Clients stop one by one after the time is up; that tail does not count as throughput.
+    window_end_us = min(end_us, window_begin_us + config.duration_s * 1_000_000)
+    window_s = (window_end_us - window_begin_us) / 1_000_000
+    if window_s <= 0:
+        raise DriverError("the run ended during its ramp-up")
+
+    by_transaction: dict[str, list[int]] = {name: [] for name in TRANSACTIONS}
+    measured: list[int] = []
+    new_orders = 0
+    for script, end, latency in zip(log.scripts, log.ends_us, log.latencies_us, strict=True):
+        if window_begin_us < end <= window_end_us:
+            measured.append(latency)
+            by_transaction[SCRIPTS[script].transaction].append(latency)
+            new_orders += script == new_order
+
+    return OltpResult(
+        config=config,
+        started_at=started_at,
+        c_last_constant=constants.name_c,
+        c_customer_constant=constants.customer_c,
+        c_item_constant=constants.item_c,
+        elapsed_s=(end_us - begin_us) / 1_000_000,
+        window_s=window_s,
+        transactions=len(measured),
+        tpm=60 * len(measured) / window_s,
+        new_orders=new_orders,
+        nopm=60 * new_orders / window_s,
+        new_orders_acknowledged=counts[new_order],
+        new_orders_in_database=new_orders_in_database,
+        database_commits=database_commits,
+        database_rollbacks=database_rollbacks,
+        transactions_acknowledged=len(log.scripts),
+        rollbacks_acknowledged=counts[rollback],
+        retries=log.retries,
+        failures=log.failures,
+        latencies=_latencies(measured, by_transaction),
+        seconds=time_line(
+            log.ends_us,
+            log.latencies_us,
+            [script == new_order for script in log.scripts],
+            zero_us=window_begin_us,
+        ),
+        validity=validity,
+        client_cpu_s=client_cpu_s,
+    )
+
+
+def _latencies(
+    measured: list[int], by_transaction: dict[str, list[int]]
+) -> tuple[TransactionLatency, ...]:
+    """Return the response times of all transactions, then of each type that occurred."""
+    summaries = [summarize("all", measured)]
+    summaries += [summarize(name, values) for name, values in by_transaction.items()]
+    return tuple(summary for summary in summaries if summary is not None)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The oltp workload as the lab sees it."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash_lab.conditions import require_all
+from pgflash_lab.model.run import Approach
+from pgflash_lab.oltp.consistency import check_consistency
+from pgflash_lab.oltp.driver import run
+from pgflash_lab.oltp.figures import report_latency, report_seconds
+from pgflash_lab.oltp.loader import load
+from pgflash_lab.oltp.model import Mix, OltpConfig, OltpResult
+from pgflash_lab.parameters import Parameters
+from pgflash_lab.workload import (
+    Context,
+    Figures,
+    MeasureError,
+    Observer,
+    Tell,
+    sources_key,
+)
+
+#: Connecting and preparing, before the measured window begins.
+RAMP_UP_S = 2
+#: Loading, to estimate the remaining time: a constant part and one for each warehouse.
+_LOAD_S = 10.0
+_LOAD_WAREHOUSE_S = 5.0
+#: About 105 MB a warehouse, on PostgreSQL with indexes.
+_WAREHOUSE_BYTES = 110 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OltpParameters(Parameters):
+    """Size of the database, and which transactions run."""
+
+    warehouses: int
+    mix: Mix = Mix.STANDARD
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
+        Parameters.__post_init__(self)
+        self.require_least(1, "warehouses", "measure_s")
+
+
+class OltpWorkload:
+    """TPC-C-like transactions, without pauses between them."""
+
+    name = "oltp"
+    parameters = OltpParameters
+
+    def key(self, parameters: OltpParameters) -> str:
+        """Return what determines the database: warehouses, seed and loader."""
+        loader = sources_key("pgflash_lab.oltp", ("loader.py", "rows.py", "sql"))
+        return f"{parameters.warehouses}w-{parameters.seed}-{loader}"
+
+    def database_bytes(self, parameters: OltpParameters) -> int:
+        """Return about how big the database gets."""
+        return parameters.warehouses * _WAREHOUSE_BYTES
+
+    def load_s(self, parameters: OltpParameters) -> float:
+        """Return about how long loading takes."""
+        return _LOAD_S + _LOAD_WAREHOUSE_S * parameters.warehouses
+
+    def load(self, conninfo: str, parameters: OltpParameters, tell: Tell) -> None:
+        """Make the warehouses."""
+        config = OltpConfig(warehouses=parameters.warehouses, seed=parameters.seed)
+        load(conninfo, config, lambda stage, done: tell(f"loading {stage}, {done:.0%}"))
+
+    def settings(
+        self, parameters: OltpParameters, approach: Approach, *, archive: Path | None
+    ) -> Mapping[str, str]:
+        """Return nothing: the scenario's settings are all it needs."""
+        return {}
+
+    def ramp_up_s(self, parameters: OltpParameters) -> float:
+        """Return the time in which the clients connect and prepare."""
+        return RAMP_UP_S
+
+    def prepare_s(self, parameters: OltpParameters) -> float:
+        """Return how long the warm-up takes."""
+        return parameters.warmup_s
+
+    def expected_s(self, parameters: OltpParameters) -> float:
+        """Return how long ramp-up and measured window take."""
+        return RAMP_UP_S + parameters.measure_s
+
+    def prepare(self, context: Context[OltpParameters]) -> None:
+        """Warm up with the same load, but other random draws."""
+        warmup_s = context.parameters.warmup_s
+        if warmup_s:
+            context.tell("warming up")
+            config = _config(context, duration_s=warmup_s, ramp_up_s=0, seed=context.repeat)
+            _run(context, config, Observer())
+
+    def measure(self, context: Context[OltpParameters], observer: Observer) -> Figures:
+        """Run the mix; each repeat draws other rows, the same for all approaches."""
+        config = _config(
+            context,
+            duration_s=context.parameters.measure_s,
+            ramp_up_s=RAMP_UP_S,
+            seed=1000 + context.repeat,
+        )
+        result = _run(context, config, observer)
+        if not result.counts_agree:
+            raise MeasureError(
+                f"{result.new_orders_acknowledged:,} new orders were acknowledged, but the "
+                f"database has {result.new_orders_in_database:,}",
+                hint="Orders were lost: keep the run's folder and report this.",
+            )
+        return _figures(result)
+
+    def check(self, conninfo: str, parameters: OltpParameters) -> tuple[str, ...]:
+        """Check the specification's consistency conditions."""
+        return require_all(check_consistency(conninfo))
+
+
+def _config(
+    context: Context[OltpParameters], *, duration_s: int, ramp_up_s: int, seed: int
+) -> OltpConfig:
+    """Return the load's configuration."""
+    parameters = context.parameters
+    return OltpConfig(
+        warehouses=parameters.warehouses,
+        clients=parameters.clients,
+        duration_s=duration_s,
+        ramp_up_s=ramp_up_s,
+        mix=parameters.mix,
+        seed=parameters.seed * 10_000 + seed,
+    )
+
+
+def _run(context: Context[OltpParameters], config: OltpConfig, observer: Observer) -> OltpResult:
+    """Run the load with the driver's files in a folder of its own."""
+    workdir = context.workdir / "oltp"
+    try:
+        return run(context.install, context.conninfo, config, workdir, observer)
+    finally:
+        shutil.rmtree(workdir, ignore_errors=True)
+
+
+def _figures(result: OltpResult) -> Figures:
+    """Return the result in the lab's terms."""
+    return Figures(
+        started_at=result.started_at,
+        measured_s=result.window_s,
+        transactions=result.transactions,
+        transactions_all=result.transactions_acknowledged,
+        tpm=result.tpm,
+        nopm=result.nopm,
+        nopm_counted=60 * result.new_orders_in_database / result.elapsed_s,
+        latency=report_latency(result.latency("all"), name=""),
+        by_transaction=tuple(
+            report_latency(one, name=one.transaction)
+            for one in result.latencies
+            if one.transaction != "all"
+        ),
+        seconds=report_seconds(result.seconds, window_s=result.window_s),
+        driver_cpu_s=result.client_cpu_s,
+    )

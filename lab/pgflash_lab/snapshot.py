@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: PostgreSQL
+"""A loaded database, kept for the next run.
+
+Loading takes longer than measuring, so the stopped cluster is kept in out/cache, in a folder named
+by everything that it depends on: PostgreSQL's version, the workload's size and seed, and the code
+that loads it.  It is complete or absent (made under another name and renamed), and made by one
+process at a time.
+
+Its WAL is trimmed to a few segments, so that restoring it copies the data and little else.
+"""
+
+import contextlib
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash_lab.postgres import PgInstall
+from pgflash_lab.server import Server
+from pgflash_lab.workload import DATABASE, P, Tell, Workload
+
+#: Changes whenever this module makes the cluster differently.
+FORMAT = 2
+
+_SIZE = """
+select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint
+  from pg_class
+ where relnamespace = %s::regnamespace and relkind in ('r', 'm')
+"""
+
+_MANIFEST = "manifest.json"
+
+#: If loading is interrupted, nothing is kept, so nothing need be safe meanwhile.
+_LOAD_SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "wal_init_zero": "off",
+    "max_wal_size": "8GB",
+    "shared_buffers": "256MB",
+    "maintenance_work_mem": "256MB",
+    "autovacuum": "off",
+}
+#: With these, a checkpoint keeps no segments for later.
+_TRIM_SETTINGS = {"max_wal_size": "32MB", "min_wal_size": "32MB"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A stopped cluster, ready to be copied."""
+
+    path: Path
+    database_bytes: int
+
+
+def snapshot_key(install: PgInstall, workload: Workload[P], parameters: P) -> str:
+    """Return a name for a loaded database that changes with everything it depends on."""
+    return f"{workload.name}-{install.version}-{FORMAT}-{workload.key(parameters)}"
+
+
+def find_snapshot(cache: Path, key: str) -> Snapshot | None:
+    """Return a kept database, or None if there is none."""
+    try:
+        manifest = json.loads((cache / key / _MANIFEST).read_text())
+        return Snapshot(path=cache / key / "cluster", database_bytes=manifest["database_bytes"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def make_snapshot(
+    cache: Path,
+    key: str,
+    *,
+    install: PgInstall,
+    workload: Workload[P],
+    parameters: P,
+    work: Path,
+    tell: Tell,
+) -> Snapshot:
+    """Load the database, check it, stop it and keep it; wait if another run is doing so."""
+    with _lock(cache, key):
+        found = find_snapshot(cache, key)
+        if found is not None:
+            return found
+        making = cache / f"{key}.new"
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(parents=True)
+        try:
+            with Server.create(install, work, settings=_LOAD_SETTINGS) as server:
+                database_bytes = _load(server, workload, parameters, tell)
+                tell("keeping the loaded database")
+                server.snapshot(making / "cluster")
+            (making / _MANIFEST).write_text(json.dumps({"database_bytes": database_bytes}) + "\n")
+            making.rename(cache / key)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+            shutil.rmtree(work, ignore_errors=True)
+    found = find_snapshot(cache, key)
+    assert found is not None
+    return found
+
+
+def _load(server: Server, workload: Workload[P], parameters: P, tell: Tell) -> int:
+    """Load into a fresh cluster, leave it stopped, and return the database's size."""
+    server.start()
+    with server.connect() as connection:
+        connection.execute(f"create database {DATABASE}")
+    conninfo = server.conninfo(DATABASE)
+    workload.load(conninfo, parameters, tell)
+    tell("checking the loaded database")
+    workload.check(conninfo, parameters)
+    with server.connect(DATABASE) as connection:
+        row = connection.execute(_SIZE, (workload.name,)).fetchone()
+    assert row is not None
+    server.configure(_TRIM_SETTINGS)
+    server.restart()
+    with server.connect() as connection:
+        connection.execute("checkpoint")
+        connection.execute("select pg_switch_wal()")
+        connection.execute("checkpoint")
+    server.stop()
+    return int(row[0])
+
+
+@contextlib.contextmanager
+def _lock(cache: Path, key: str) -> Iterator[None]:
+    """Let only one process at a time make a database."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"{key}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

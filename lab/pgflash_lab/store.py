@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: PostgreSQL
+"""Where runs and snapshots are kept.
+
+    out/runs/<id>/run.json       the run, rewritten after every attempt
+    out/runs/<id>/result.json    its results, for programs
+    out/runs/<id>/report.html    the same for people
+    out/runs/<id>/paper.html     the tables and figures of the paper that it follows, with ours
+    out/runs/<id>/paper.json     the same for programs
+    out/runs/<id>/waits-*.jsonl.gz   every look of the wait sampler
+    out/runs/<id>/awr-*.json     what the server itself counted in each attempt
+    out/runs/<id>/awr-<approach>.html, compare-<approach>.html   the same for people
+    out/runs/<id>/progress.json  what a run is doing, while it is made (journal.py)
+    out/series/<id>.json         the orders of a run of all scenarios
+    out/cache/<key>/             a loaded database, for the next run
+
+Every file is complete or absent: it is written under another name and renamed.
+"""
+
+import gzip
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgflash.errors import PgflashError
+from pgflash.model.awr import AwrReport
+from pgflash.report.awr.stored import read_period, report_to_json
+from pgflash_lab.model.run import Run
+from pgflash_lab.model.stored import StoredRunError, run_from_json, run_to_json
+from pgflash_lab.model.summary import summarize
+from pgflash_lab.sampler import WaitSample
+
+RUN_FILE = "run.json"
+RESULT_FILE = "result.json"
+REPORT_FILE = "report.html"
+PAPER_FILE = "paper.html"
+PAPER_RESULT_FILE = "paper.json"
+
+
+class StoreError(PgflashError):
+    """The store cannot be read or written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """A folder of runs."""
+
+    root: Path
+
+    @property
+    def runs(self) -> Path:
+        """The folder that holds a folder for each run."""
+        return self.root / "runs"
+
+    @property
+    def cache(self) -> Path:
+        """The folder of loaded databases."""
+        return self.root / "cache"
+
+    def folder(self, run_id: str) -> Path:
+        """Return the folder of a new run."""
+        return self.runs / run_id
+
+    def ids(self) -> list[str]:
+        """Return the ids of the stored runs, the oldest first."""
+        if not self.runs.is_dir():
+            return []
+        return sorted(path.parent.name for path in self.runs.glob(f"*/{RUN_FILE}"))
+
+    def find(self, name: str) -> Path:
+        """Return a run's folder by its id, by "latest", or by a path."""
+        if name == "latest":
+            ids = self.ids()
+            if not ids:
+                raise StoredRunError(
+                    f'there is no run in "{self.runs}"',
+                    hint="Make one: pgflash lab run oltp-approaches.",
+                )
+            return self.runs / ids[-1]
+        for candidate in (self.runs / name, Path(name)):
+            if (candidate / RUN_FILE).is_file():
+                return candidate
+        if Path(name).is_file():
+            return Path(name).parent
+        raise StoredRunError(
+            f'there is no run "{name}"', hint="'pgflash lab show' lists the runs there are."
+        )
+
+    def read(self, name: str) -> Run:
+        """Return a stored run."""
+        path = Path(name)
+        if path.is_file():
+            return read_run(path)
+        return read_run(self.find(name) / RUN_FILE)
+
+
+def read_run(path: Path) -> Run:
+    """Return the run that a file holds."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise StoredRunError(
+            f'could not read "{path}": {error.strerror}',
+            hint="Name a run of 'pgflash lab show', its directory, or its run.json.",
+        ) from error
+    return run_from_json(text, name=str(path))
+
+
+def state_of(run: Run) -> str:
+    """Say whether a run has come to its end; a killed run has none."""
+    if run.stopped:
+        return f"stopped: {run.stopped}"
+    return "finished" if run.ended_at else "not finished"
+
+
+def make_folder(folder: Path) -> None:
+    """Make a run's folder early, so that a failure to do so is known before the run."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise StoreError(
+            f'could not write to "{folder}": {error.strerror}', hint="Name another with --out."
+        ) from error
+
+
+def write_run(folder: Path, run: Run) -> None:
+    """Write the run as far as it has come."""
+    write_file(folder / RUN_FILE, run_to_json(run))
+
+
+def attempt_name(place: int, approach: str) -> str:
+    """Return the name of the files of a run's attempt, from its position among all (from 0)."""
+    return f"{place + 1:02}-{approach}"
+
+
+def write_period(folder: Path, name: str, report: AwrReport) -> None:
+    """Write the server's own report on one attempt."""
+    write_file(period_file(folder, name), report_to_json(report).encode())
+
+
+def period_file(folder: Path, name: str) -> Path:
+    """Return the file of the server's own report on one attempt."""
+    return folder / f"awr-{name}.json"
+
+
+def periods_of(folder: Path, run: Run) -> dict[str, AwrReport]:
+    """Return the report on each approach's middle attempt, if there is one."""
+    found = {}
+    for summary in summarize(run):
+        place = next(i for i, one in enumerate(run.attempts) if one is summary.middle)
+        path = period_file(folder, attempt_name(place, summary.approach.name))
+        if path.is_file():
+            found[summary.approach.name] = read_period(path)
+    return found
+
+
+def write_waits(folder: Path, name: str, samples: Sequence[WaitSample]) -> None:
+    """Write one attempt's wait samples, one JSON array a line."""
+    lines = (
+        json.dumps([round(s.at_s, 3), s.backend_type, s.wait_type, s.event, s.count])
+        for s in samples
+    )
+    text = "\n".join(lines) + "\n"
+    write_file(folder / f"waits-{name}.jsonl.gz", gzip.compress(text.encode(), mtime=0))
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file so that it is complete or absent."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StoreError(f'could not write "{path}": {error.strerror}') from error

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The warehouse workload as the lab sees it.
+
+A measurement ends when the queries have ended, so its result is a duration, and its steps are the
+queries.  There is no warm-up: a scan of a table that is larger than the memory finds nothing from
+the previous scan.
+
+Answers are checked, too.  At scale factor 1 the driver accepts only those of the specification; at
+any other, each step carries a mark of its answer, so that a page can tell whether all approaches
+gave the same one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from pgflash.errors import UsageError
+from pgflash_lab import host
+from pgflash_lab.conditions import require_all
+from pgflash_lab.model.run import Approach, Latency, Step
+from pgflash_lab.parameters import Parameters, ScenarioError, require, size_bytes
+from pgflash_lab.server import Server
+from pgflash_lab.warehouse.consistency import check_consistency
+from pgflash_lab.warehouse.driver import RunObserver, run
+from pgflash_lab.warehouse.loader import load
+from pgflash_lab.warehouse.model import (
+    StepResult,
+    Use,
+    WarehouseConfig,
+    WarehouseResult,
+    parse_queries,
+)
+from pgflash_lab.workload import (
+    Context,
+    Figures,
+    Observer,
+    Tell,
+    sources_key,
+)
+
+#: Loading, to estimate the remaining time: a constant part and one for each gigabyte of rows.
+_LOAD_S = 6.0
+_LOAD_GIGABYTE_S = 90.0
+#: Tables and indexes, for each gigabyte of rows.
+_GIGABYTE_BYTES = 1_650_000_000
+#: A query's mean time for each gigabyte, on two processors, to estimate the remaining time.
+_QUERY_S = 12.0
+#: How many digits of an answer's digest mark it in a step.
+_MARK_DIGITS = 12
+
+#: Processes of the server other than those that work on queries.
+_OTHER_WORKERS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarehouseParameters(Parameters):
+    """Size of the database and the queries to run; clients are streams."""
+
+    scale_factor: float
+    #: all, scan-heavy, others (the rest), or numbers with commas.
+    queries: str = "all"
+    #: How many processes work on one query.
+    degree: int = 1
+    #: Insert and delete orders, too.
+    refresh: bool = False
+    #: The planner's cost of a random page, in sequential ones, by the device of the data.
+    array_random_page_cost: float = 4.0
+    flash_random_page_cost: float = 4.0
+    #: Memory of one sort or hash before it spills to temporary files.
+    work_mem: str = "4MB"
+    query_timeout_s: int = 1800
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        # Not super(): in a dataclass with slots, the class differs from that in which this method
+        # was made.
+        Parameters.__post_init__(self)
+        for name in ("array_random_page_cost", "flash_random_page_cost"):
+            require(getattr(self, name) > 0, name, "must be above 0")
+        size_bytes(self.work_mem, name="work_mem")
+        try:
+            self.config()
+        except UsageError as error:
+            raise ScenarioError(error.message, hint=error.hint) from error
+
+    def config(self, *, repeat: int = 1) -> WarehouseConfig:
+        """Convert them to the workload's own form, which checks them."""
+        return WarehouseConfig(
+            scale_factor=self.scale_factor,
+            queries=parse_queries(self.queries),
+            degree=self.degree,
+            streams=self.clients,
+            refresh=self.refresh,
+            seed=self.seed * 10_000 + repeat,
+            timeout_s=self.query_timeout_s,
+        )
+
+
+class WarehouseWorkload:
+    """TPC-H-like queries, alone or in streams."""
+
+    name = "warehouse"
+    parameters = WarehouseParameters
+
+    def key(self, parameters: WarehouseParameters) -> str:
+        """Return what determines the database: scale factor and loader."""
+        loader = sources_key("pgflash_lab.warehouse", ("data.py", "loader.py", "sql"))
+        return f"sf{parameters.scale_factor:g}-{loader}"
+
+    def database_bytes(self, parameters: WarehouseParameters) -> int:
+        """Return about how big the database gets."""
+        return round(parameters.scale_factor * _GIGABYTE_BYTES)
+
+    def load_s(self, parameters: WarehouseParameters) -> float:
+        """Return about how long loading takes."""
+        return _LOAD_S + _LOAD_GIGABYTE_S * parameters.scale_factor
+
+    def load(self, conninfo: str, parameters: WarehouseParameters, tell: Tell) -> None:
+        """Make the tables."""
+        load(
+            conninfo,
+            parameters.config(),
+            lambda stage, done: tell(f"loading: {stage}, {done:.0%}"),
+        )
+
+    def settings(
+        self, parameters: WarehouseParameters, approach: Approach, *, archive: Path | None
+    ) -> Mapping[str, str]:
+        """Return workers for every stream, and the planner's view of the device.
+
+        An emulated device has no page cache beside it, so blocks that the server does not hold are
+        read again.  Without this setting, the planner would look up row by row what a scan finds in
+        a tenth of the time.
+        """
+        workers = parameters.clients * (parameters.degree - 1)
+        cost = (
+            parameters.flash_random_page_cost
+            if approach.data == "flash"
+            else parameters.array_random_page_cost
+        )
+        return {
+            "max_parallel_workers": str(max(workers, 1)),
+            "max_worker_processes": str(workers + _OTHER_WORKERS),
+            "random_page_cost": f"{cost:g}",
+            "effective_cache_size": parameters.shared_buffers,
+            "work_mem": parameters.work_mem,
+        }
+
+    def ramp_up_s(self, parameters: WarehouseParameters) -> float:
+        """Return nothing: the first query counts."""
+        return 0.0
+
+    def prepare_s(self, parameters: WarehouseParameters) -> float:
+        """Return nothing: there is no warm-up."""
+        return 0.0
+
+    def expected_s(self, parameters: WarehouseParameters) -> float:
+        """Return about how long the queries take."""
+        config = parameters.config()
+        return len(config.queries) * config.streams * _QUERY_S * config.scale_factor + 1.0
+
+    def prepare(self, context: Context[WarehouseParameters]) -> None:
+        """Do nothing: the server has just started, and its memory is empty."""
+
+    def measure(self, context: Context[WarehouseParameters], observer: Observer) -> Figures:
+        """Run the queries; several streams draw other values in each repeat."""
+        config = context.parameters.config(repeat=context.repeat)
+        result = run(
+            context.conninfo,
+            config,
+            _Relay(context, observer),
+            cpu_s=lambda: _server_cpu_s(context.server),
+        )
+        return figures(result)
+
+    def check(self, conninfo: str, parameters: WarehouseParameters) -> tuple[str, ...]:
+        """Check the specification's statements on the tables' contents."""
+        return require_all(check_consistency(conninfo))
+
+
+class _Relay(RunObserver):
+    """Passes the driver's messages on to the lab."""
+
+    def __init__(self, context: Context[WarehouseParameters], observer: Observer) -> None:
+        self._context = context
+        self._observer = observer
+
+    def step_began(self, name: str, number: int, count: int) -> None:
+        self._context.tell(f"{name}, {number} of {count}")
+
+    def measuring_ended(self) -> None:
+        self._observer.measuring_ended()
+
+
+def _server_cpu_s(server: Server) -> float:
+    """Return the processor seconds of all the server's processes so far."""
+    postmaster = server.postmaster_pid
+    if postmaster is None:
+        return 0.0  # it has ended: the next query reports that
+    used = host.server_cpu(postmaster)
+    return used.user_s + used.system_s
+
+
+def figures(result: WarehouseResult) -> Figures:
+    """Return the result in the lab's terms: a transaction is a query or refresh function."""
+    count = len(result.steps)
+    facts = _facts(result)
+    return Figures(
+        started_at=result.started_at,
+        measured_s=result.elapsed_s,
+        transactions=count,
+        transactions_all=count,
+        tpm=60 * count / result.elapsed_s,
+        latency=_latency(result.steps),
+        duration_s=result.elapsed_s,
+        steps=tuple(_step(step, result.config) for step in result.steps),
+        facts=facts,
+    )
+
+
+def _step(step: StepResult, config: WarehouseConfig) -> Step:
+    """Return a step; with several streams, its name says which one.
+
+    Its answer is marked unless other streams change the database meanwhile.
+    """
+    marked = step.digest and not (config.refresh and config.streams > 1)
+    name = step.name if config.streams == 1 else f"{step.name} of stream {step.stream}"
+    return Step(
+        name=name,
+        started_s=step.started_s,
+        elapsed_s=step.elapsed_s,
+        rows=step.rows,
+        db_time_s=None if step.use is None else step.use.db_time_s,
+        detail=f"answer {step.digest[:_MARK_DIGITS]}" if marked else "",
+    )
+
+
+def _facts(result: WarehouseResult) -> dict[str, float]:
+    """Return figures without a field: the server's work for each step, and the sums.
+
+    A fact's name is the step's, a dot, and the figure's: "Q18.temp_write_bytes".
+    """
+    facts: dict[str, float] = {"scale_factor": result.config.scale_factor}
+    for name, value in (("power", result.power), ("throughput", result.throughput)):
+        if value is not None:
+            facts[name] = value
+    for one in fields(Use):
+        found = [
+            (step.name, value)
+            for step in result.steps
+            if step.use is not None and (value := getattr(step.use, one.name)) is not None
+        ]
+        if found:
+            facts |= {f"{name}.{one.name}": value for name, value in found}
+            facts[one.name] = sum(value for _, value in found)
+    return facts
+
+
+def _latency(steps: Sequence[StepResult]) -> Latency:
+    """Return the queries' times as response times; percentiles are nearest-rank."""
+    times_ms = sorted(1000 * step.elapsed_s for step in steps)
+
+    def rank(share: float) -> float:
+        return times_ms[min(int(share * len(times_ms)), len(times_ms) - 1)]
+
+    return Latency(
+        transaction="",
+        count=len(times_ms),
+        mean_ms=sum(times_ms) / len(times_ms),
+        p50_ms=rank(0.5),
+        p90_ms=rank(0.9),
+        p95_ms=rank(0.95),
+        p99_ms=rank(0.99),
+        max_ms=times_ms[-1],
+    )

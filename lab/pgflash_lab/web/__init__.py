@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: PostgreSQL
+"""The pages of the lab within the live page."""
