@@ -21,7 +21,7 @@
  * The arrays shared by all slots are sized in proportion to them, within
  * limits, so that from 200 MB on a slot takes at most 28 bytes of memory,
  * everything included.  Below that the minimum sizes weigh more
- * (memory_test.c).
+ * (layout_test.c).
  */
 #define SLOTS_PER_FILE           64
 #define SLOTS_PER_CHUNK          16

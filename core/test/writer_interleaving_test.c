@@ -2,7 +2,7 @@
  * writer_interleaving_test.c
  *		The moments of a block on its way to flash: staged, being written, written.
  *
- * As interleaving_test.c, but with a writer in addition to the two processes,
+ * As fill_interleaving_test.c, but with a writer in addition to the two processes,
  * and a device that does nothing until it is allowed to, and then, if told so,
  * starts with the last transfer.
  *

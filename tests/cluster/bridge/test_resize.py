@@ -248,7 +248,7 @@ def shared_bytes(server: Server) -> int:
     return total
 
 
-#: Bytes a block from 200 MB on; below it a floor under what all blocks share (see memory_test.c).
+#: Bytes a block from 200 MB on; below it a floor under what all blocks share (see layout_test.c).
 LIMIT_FROM = 200 * MB
 FLOOR = 22, 160 * 1024
 

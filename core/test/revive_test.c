@@ -1,5 +1,5 @@
 /*
- * revival_test.c
+ * revive_test.c
  *		What remains of a cache when its server starts again: what stays, what
  *		is dropped, whose memory is refused, and how the audit treats nonsense.
  *

@@ -1,5 +1,5 @@
 /*
- * memory_test.c
+ * layout_test.c
  *		What a cached block costs in memory, everything included; what part is
  *		touched.
  *

@@ -1,5 +1,5 @@
 /*
- * faults_test.c
+ * hooks_faults_test.c
  *		The hooks, when a call goes wrong or others act in its midst.
  *
  * What the calls do is told to faults.h.  Every call that changes a file is in

@@ -1,5 +1,5 @@
 /*
- * interleaving_test.c
+ * fill_interleaving_test.c
  *		The moments at which a wrong block could be served, one by one.
  *
  * Each scenario stops one process at a point of the protocol, lets another one

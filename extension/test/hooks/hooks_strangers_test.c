@@ -1,5 +1,5 @@
 /*
- * strangers_test.c
+ * hooks_strangers_test.c
  *		Who changes a data file behind the cache is met, and nobody else is accused; where
  *		it is dear to ask a file for its time, that is asked when it has been synced.
  *

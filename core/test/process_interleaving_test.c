@@ -1,5 +1,5 @@
 /*
- * owner_interleaving_test.c
+ * process_interleaving_test.c
  *		Owners that are gone, and owners that are not: of a claim, of the lock,
  *		and of the writer's role.
  *

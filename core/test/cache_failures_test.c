@@ -1,5 +1,5 @@
 /*
- * failures_test.c
+ * cache_failures_test.c
  *		A device that fails, or lies: no wrong byte, each failure counted by its
  *		kind, and an end to it.
  *
