@@ -16,7 +16,7 @@ from pgflash.api.machines import read_prices
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.advice import PredictionChecks
 from pgflash.model.prices import PricesError, price_of
-from pgflash.progress import Listener, Silence
+from pgflash.progress import Listener
 from pgflash_lab.analyze.check import predict_run
 from pgflash_lab.analyze.cost import RunCosts
 from pgflash_lab.analyze.cost import run_costs as costs_of_run
@@ -120,7 +120,7 @@ def lab_run(
     ResumeError, ExtensionMissingError or MeasureError if it cannot be run.
     """
     order = order_one(_asked(scenario, preset, changes, resume, pg_config, hdd, flash, store, out))
-    run = run_scenario(order, listener or Silence())
+    run = run_scenario(order, listener or Listener())
     return run, (order.out or order.store.folder(run.id)) / REPORT_FILE
 
 
@@ -138,7 +138,7 @@ def lab_run_all(
 ) -> tuple[Ended, ...]:
     """Run every scenario as lab_run() does; return each one's run, or why there is none."""
     asked = _asked("all", preset, changes, resume, pg_config, hdd, flash, store, out)
-    ended = run_series(order_all(asked), listener or Silence(), store=asked.store, resume=resume)
+    ended = run_series(order_all(asked), listener or Listener(), store=asked.store, resume=resume)
     return tuple(ended)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pgflash.model.awr import AwrReport
-from pgflash.progress import Listener, Stage
+from pgflash.progress import Listener, Titled
 from pgflash_lab.account import make_server_dir
 from pgflash_lab.counters import DeviceReader
 from pgflash_lab.devices import Folders, Places
@@ -150,13 +150,10 @@ class _EndMark(Observer):
 
 def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Measured:
     """Measure one approach once."""
-    title = f"{approach.title}, repeat {repeat}"
     parameters = lab.scenario.parameters_of(approach)
+    listener = Titled(lab.listener, f"{approach.title}, repeat {repeat}")
 
-    def begin(what: str, expected_s: float) -> None:
-        lab.listener.begin(Stage(title=f"{title}: {what}", expected_s=expected_s))
-
-    begin("restoring the database", RESTORE_S)
+    listener.stage("restoring the database", expected_s=RESTORE_S)
     _set_delays(lab.emulator, on=False)
     server = Server.open(lab.install, places.base, settings=lab.settings(approach, places))
     server.restore(lab.snapshot.path, wal_dir=places.wal)
@@ -169,23 +166,23 @@ def measure(lab: Lab, approach: Approach, *, repeat: int, places: Places) -> Mea
         make_server_dir(places.archive)
     try:
         server.start(lab.emulator.env if lab.emulator else {})
-        with _context(lab, approach, places, server, repeat=repeat, title=title) as context:
+        with _context(lab, approach, places, server, repeat=repeat, listener=listener) as context:
             recorded = has_extension(lab.install) and create_extension(
                 server, statements=lab.statements(parameters)
             )
             if approach.objects or approach.temp or approach.keep:
-                begin("moving tables", MOVE_S)
+                listener.stage("moving tables", expected_s=MOVE_S)
                 place(server, approach, context.tablespaces, lab.scenario.workload.name)
             if approach.cache:
                 require_serving(server)
                 if parameters.prefill:
-                    begin("filling the cache", PREFILL_S)
+                    listener.stage("filling the cache", expected_s=PREFILL_S)
                     prefill(server)
-            begin("preparing", lab.scenario.workload.prepare_s(parameters))
+            listener.stage("preparing", expected_s=lab.scenario.workload.prepare_s(parameters))
             lab.scenario.workload.prepare(context)
-            begin("measuring", lab.scenario.workload.expected_s(parameters))
+            listener.stage("measuring", expected_s=lab.scenario.workload.expected_s(parameters))
             measured = _measure(lab, context, recorded=recorded)
-        begin("checking the database", CHECK_S)
+        listener.stage("checking the database", expected_s=CHECK_S)
         _set_delays(lab.emulator, on=False)
         held = lab.scenario.workload.check(server.conninfo(DATABASE), parameters)
     except BaseException:
@@ -209,13 +206,9 @@ def expected_s(scenario: Scenario, approach: Approach) -> float:
 
 @contextlib.contextmanager
 def _context(
-    lab: Lab, approach: Approach, places: Places, server: Server, *, repeat: int, title: str
+    lab: Lab, approach: Approach, places: Places, server: Server, *, repeat: int, listener: Listener
 ) -> Iterator[Context[Any]]:
     """Yield the workload's context, with a folder that is removed afterwards."""
-
-    def tell(text: str) -> None:
-        lab.listener.begin(Stage(title=f"{title}: {text}", expected_s=0.0))
-
     workdir = Path(tempfile.mkdtemp(prefix="driver-", dir=lab.work))
     try:
         yield Context(
@@ -228,7 +221,7 @@ def _context(
             tablespaces=make_tablespaces(server, places),
             archive=places.archive,
             repeat=repeat,
-            tell=tell,
+            listener=listener,
         )
     finally:
         shutil.rmtree(workdir, ignore_errors=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from pgflash.progress import Listener, Stage
+from pgflash.progress import Listener, Passing
 from pgflash_lab.store import StoreError, write_file
 
 PROGRESS_FILE = "progress.json"
@@ -86,12 +86,12 @@ def progress_of(folder: Path) -> Progress | None:
     return None
 
 
-class _Journal:
+class _Journal(Passing):
     """Writes down messages, and passes them on."""
 
     def __init__(self, path: Path, listener: Listener) -> None:
+        super().__init__(listener)
         self._path = path
-        self._listener = listener
         self._progress = Progress(began_at=_now())
         #: When the rest should be done, by our clock.
         self._ends_s: float | None = None
@@ -101,25 +101,25 @@ class _Journal:
         """Take how long the rest may take."""
         self._ends_s = time.monotonic() + expected_s
         self._write()
-        self._listener.plan(expected_s)
+        super().plan(expected_s)
 
-    def begin(self, stage: Stage) -> None:
+    def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
         """Write down the stage."""
         self._progress = replace(
             self._progress,
-            stage=stage.title,
+            stage=title,
             stage_began_at=_now(),
-            stage_expected_s=stage.expected_s,
+            stage_expected_s=expected_s,
         )
         self._write()
-        self._listener.begin(stage)
+        super().stage(title, expected_s=expected_s, work=work)
 
     def note(self, text: str) -> None:
         """Write down a line."""
         notes = (*self._progress.notes, text)[-NOTES_MAX:]
         self._progress = replace(self._progress, notes=notes)
         self._write()
-        self._listener.note(text)
+        super().note(text)
 
     def _write(self) -> None:
         left_s = None if self._ends_s is None else max(self._ends_s - time.monotonic(), 0.0)

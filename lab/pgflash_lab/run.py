@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pgflash.progress import Listener, Stage
+from pgflash.progress import Listener
 from pgflash_lab import devices, journal, store
 from pgflash_lab.account import server_account
 from pgflash_lab.attempt import Lab, expected_s, measure, needed_bytes
@@ -74,7 +74,7 @@ def _run(order: Order, run_id: str, started: datetime, folder: Path, listener: L
             if run.attempts:
                 store.write_run(folder, dataclasses.replace(run, stopped=why, ended_at=_now()))
             raise
-    listener.begin(Stage(title="writing the report", expected_s=2.0))
+    listener.stage("writing the report", expected_s=2.0)
     run = dataclasses.replace(run, ended_at=_now())
     store.write_run(folder, run)
     write_products(folder, run)
@@ -206,14 +206,11 @@ def _snapshots(order: Order, folders: devices.Folders, listener: Listener) -> di
     if missing:
         listener.plan(load_s + _expected_s(scenario))
 
-    def tell(text: str) -> None:
-        listener.begin(Stage(title=text, expected_s=0.0))
-
     found = {}
     for key, parameters in dict(kinds.values()).items():
         if key in missing:
             title = f"loading the database of the workload {workload.name}"
-            listener.begin(Stage(title=title, expected_s=workload.load_s(parameters)))
+            listener.stage(title, expected_s=workload.load_s(parameters))
         found[key] = make_snapshot(
             order.store.cache,
             key,
@@ -221,7 +218,7 @@ def _snapshots(order: Order, folders: devices.Folders, listener: Listener) -> di
             workload=workload,
             parameters=parameters,
             work=folders.array / "load",
-            tell=tell,
+            listener=listener,
         )
     return {name: found[key] for name, (key, _) in kinds.items()}
 

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from pgflash.errors import PgflashError
-from pgflash.progress import Listener, Stage
+from pgflash.progress import Listener, Titled
 from pgflash_lab.attempt import expected_s
 from pgflash_lab.model.run import Run
 from pgflash_lab.order import Order, ResumeError, require_extension
@@ -102,23 +102,15 @@ def _go_on(order: Order, run_id: str, listener: Listener) -> Run:
     return run_scenario(dataclasses.replace(order, id=run_id, resumed=stored), listener)
 
 
-class _Onward:
+class _Onward(Titled):
     """Passes on one scenario's messages, adding the time that later scenarios will take."""
 
     def __init__(self, listener: Listener, *, title: str, later_s: float) -> None:
-        self._listener = listener
-        self._title = title
+        super().__init__(listener, title)
         self._later_s = later_s
 
     def plan(self, expected_s: float) -> None:
-        self._listener.plan(expected_s + self._later_s)
-
-    def begin(self, stage: Stage) -> None:
-        titled = dataclasses.replace(stage, title=f"{self._title}: {stage.title}")
-        self._listener.begin(titled)
-
-    def note(self, text: str) -> None:
-        self._listener.note(text)
+        super().plan(expected_s + self._later_s)
 
 
 def _expected_s(scenario: Scenario) -> float:

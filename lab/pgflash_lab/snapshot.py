@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgflash.progress import Listener
 from pgflash_lab.postgres import PgInstall
 from pgflash_lab.server import Server
-from pgflash_lab.workload import DATABASE, P, Tell, Workload
+from pgflash_lab.workload import DATABASE, P, Workload
 
 #: Changes whenever this module makes the cluster differently.
 FORMAT = 2
@@ -79,7 +80,7 @@ def make_snapshot(
     workload: Workload[P],
     parameters: P,
     work: Path,
-    tell: Tell,
+    listener: Listener,
 ) -> Snapshot:
     """Load the database, check it, stop it and keep it; wait if another run is doing so."""
     with _lock(cache, key):
@@ -91,8 +92,8 @@ def make_snapshot(
         making.mkdir(parents=True)
         try:
             with Server.create(install, work, settings=_LOAD_SETTINGS) as server:
-                database_bytes = _load(server, workload, parameters, tell)
-                tell("keeping the loaded database")
+                database_bytes = _load(server, workload, parameters, listener)
+                listener.stage("keeping the loaded database")
                 server.snapshot(making / "cluster")
             (making / _MANIFEST).write_text(json.dumps({"database_bytes": database_bytes}) + "\n")
             making.rename(cache / key)
@@ -104,14 +105,14 @@ def make_snapshot(
     return found
 
 
-def _load(server: Server, workload: Workload[P], parameters: P, tell: Tell) -> int:
+def _load(server: Server, workload: Workload[P], parameters: P, listener: Listener) -> int:
     """Load into a fresh cluster, leave it stopped, and return the database's size."""
     server.start()
     with server.connect() as connection:
         connection.execute(f"create database {DATABASE}")
     conninfo = server.conninfo(DATABASE)
-    workload.load(conninfo, parameters, tell)
-    tell("checking the loaded database")
+    workload.load(conninfo, parameters, listener)
+    listener.stage("checking the loaded database")
     workload.check(conninfo, parameters)
     with server.connect(DATABASE) as connection:
         row = connection.execute(_SIZE, (workload.name,)).fetchone()

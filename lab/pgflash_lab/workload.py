@@ -15,17 +15,18 @@ the lab does everything else.  An attempt consists of these steps:
     stop
 
 The database is named DATABASE, and everything of a workload is in the schema of its name.  A
-workload prints nothing; it reports its progress with tell().
+workload prints nothing; it reports its progress to a listener.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from pgflash.errors import PgflashError
+from pgflash.progress import Listener
 from pgflash_lab.model.run import Approach, Latency, Second, Step
 from pgflash_lab.parameters import Parameters
 from pgflash_lab.postgres import PgInstall
@@ -37,7 +38,6 @@ DATABASE = "lab"
 P = TypeVar("P", bound=Parameters)
 
 #: Receives what is being done, for the progress line.
-Tell = Callable[[str], None]
 
 
 class MeasureError(PgflashError):
@@ -87,7 +87,7 @@ class Context(Generic[P]):
     archive: Path | None
     #: From 1; random draws depend on it and on the parameter seed, not on the approach.
     repeat: int
-    tell: Tell
+    listener: Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class Workload(Protocol[P]):
     def load_s(self, parameters: P) -> float:
         """Return about how long loading takes."""
 
-    def load(self, conninfo: str, parameters: P, tell: Tell) -> None:
+    def load(self, conninfo: str, parameters: P, listener: Listener) -> None:
         """Make and fill the schema, index and vacuum it."""
 
     def settings(

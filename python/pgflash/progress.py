@@ -1,44 +1,59 @@
 # SPDX-License-Identifier: PostgreSQL
-"""Report what a run is doing, without knowing who listens.
+"""How far something long has come, told to whoever listens.
 
-A run is a series of stages whose lengths are roughly known beforehand; the listener may show a bar
-and the time left.  Nothing here prints.
+It is a series of stages.  A stage's length is known beforehand in seconds, or its work in some unit
+of which advance() then tells how much is done, or neither.  Nothing here prints.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """One step of a run."""
-
-    title: str
-    #: How long it may take, to estimate the time left.
-    expected_s: float
-
-
-class Listener(Protocol):
-    """Shows a run's progress."""
+class Listener:
+    """Hears of progress; this one ignores it, and others replace what they care for."""
 
     def plan(self, expected_s: float) -> None:
-        """Hear how long all remaining work may take."""
+        """Hear how long all the remaining work may take."""
 
-    def begin(self, stage: Stage) -> None:
-        """Hear that a stage begins, and that the previous one has ended."""
+    def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
+        """Hear that a stage begins, and that the one before has ended."""
+
+    def advance(self, done: float) -> None:
+        """Hear how much of the stage's work is done."""
 
     def note(self, text: str) -> None:
         """Hear something worth a line of its own."""
 
 
-class Silence:
-    """Nobody listens."""
+class Passing(Listener):
+    """Passes all it hears on to another listener; subclasses add to it."""
+
+    def __init__(self, listener: Listener) -> None:
+        """Pass on to this listener."""
+        self._listener = listener
 
     def plan(self, expected_s: float) -> None:
-        """Do nothing."""
+        """Pass it on."""
+        self._listener.plan(expected_s)
 
-    def begin(self, stage: Stage) -> None:
-        """Do nothing."""
+    def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
+        """Pass it on."""
+        self._listener.stage(title, expected_s=expected_s, work=work)
+
+    def advance(self, done: float) -> None:
+        """Pass it on."""
+        self._listener.advance(done)
 
     def note(self, text: str) -> None:
-        """Do nothing."""
+        """Pass it on."""
+        self._listener.note(text)
+
+
+class Titled(Passing):
+    """Passes all it hears on, with what it belongs to before each stage's title."""
+
+    def __init__(self, listener: Listener, title: str) -> None:
+        """Pass on to this listener, under this title."""
+        super().__init__(listener)
+        self._title = title
+
+    def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
+        """Pass it on with its whole title."""
+        super().stage(f"{self._title}: {title}", expected_s=expected_s, work=work)

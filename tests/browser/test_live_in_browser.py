@@ -15,7 +15,7 @@ import pytest
 
 from pgflash.analyze.words import sentence
 from pgflash.model.live import Sample
-from pgflash.progress import Silence, Stage
+from pgflash.progress import Listener
 from pgflash.web.figures import in_words, performance, value_of
 from pgflash_lab import journal
 from pgflash_lab.postgres import PgInstall
@@ -58,9 +58,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_run(one.folder("20261122-080000-whole"), whole_run())
     making = one.folder("20261122-090000-making")
     write_run(making, replace(whole_run(), ended_at="", stopped=""))
-    with journal.kept(making, Silence()) as told:
+    with journal.kept(making, Listener()) as told:
         told.plan(36_000)
-        told.begin(Stage(title="measuring <b>flash</b>", expected_s=60))
+        told.stage("measuring <b>flash</b>", expected_s=60)
         yield one.root
 
 

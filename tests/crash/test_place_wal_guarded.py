@@ -234,8 +234,8 @@ def test_a_server_that_is_killed_within_a_move_comes_up_and_keeps_its_wal(
     at = Steps.at
     killed = list[str]()
 
-    def at_and_kill(steps: Steps, name: str, *, total: float | None = None) -> None:
-        at(steps, name, total=total)
+    def at_and_kill(steps: Steps, name: str, *, work: float | None = None) -> None:
+        at(steps, name, work=work)
         if name == step and not killed:
             killed.append(name)
             os.kill(int((placed.data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)

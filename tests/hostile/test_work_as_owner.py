@@ -279,9 +279,9 @@ def test_a_move_whose_child_is_killed_is_gone_on_with(
     at, do = Steps.at, Owner.do
     steps_made, killed = [""], list[str]()
 
-    def noted(steps: Steps, name: str, *, total: float | None = None) -> None:
+    def noted(steps: Steps, name: str, *, work: float | None = None) -> None:
         steps_made.append(name)
-        at(steps, name, total=total)
+        at(steps, name, work=work)
 
     def do_and_die(owner: Owner, work: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401
         if killed or steps_made[-1] != step or "beat" not in options:

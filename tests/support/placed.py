@@ -243,8 +243,8 @@ class _CutOffSteps(Steps):
         super().__init__(journal, index)
         self._cuts = cuts
 
-    def at(self, step: str, *, total: float | None = None) -> None:
-        super().at(step, total=total)
+    def at(self, step: str, *, work: float | None = None) -> None:
+        super().at(step, work=work)
         self._cuts.come_to(step)
 
     def beat(self, done: float) -> None:

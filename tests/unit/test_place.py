@@ -16,8 +16,9 @@ from pgflash.model.plan import Move, MoveKind, MoveState, PlanError, make_plan
 from pgflash.place import control
 from pgflash.place.archive import folder_of, with_folder
 from pgflash.place.errors import PlaceError
-from pgflash.place.journal import Journal, Shield, Silent, only_one, read_plan, write_plan
+from pgflash.place.journal import Journal, Shield, only_one, read_plan, write_plan
 from pgflash.place.names import quote_name, split_names
+from pgflash.progress import Listener
 from pgflash_lab.account import make_server_dir
 
 
@@ -188,7 +189,7 @@ def test_a_shield_holds_an_interrupt_back_until_it_is_safe() -> None:
     done = list[str]()
 
     def work(number: signal.Signals, *, is_safe: bool) -> None:
-        with Shield(Silent()) as shield:
+        with Shield(Listener()) as shield:
             os.kill(os.getpid(), number)
             time.sleep(0)  # the handler runs
             done.append("went on")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 
+from pgflash.progress import Listener
 from pgflash_lab.bulk import archive as copies
 from pgflash_lab.bulk.consistency import check
 from pgflash_lab.bulk.driver import run
@@ -21,7 +22,7 @@ from pgflash_lab.bulk.model import Batch, BulkConfig, BulkResult
 from pgflash_lab.model.run import Approach, Latency, Second, Step
 from pgflash_lab.oltp.measure import summarize
 from pgflash_lab.parameters import Parameters
-from pgflash_lab.workload import Context, Figures, MeasureError, Observer, Tell, sources_key
+from pgflash_lab.workload import Context, Figures, MeasureError, Observer, sources_key
 
 #: Loading, to estimate the remaining time: a constant part and one for each megabyte.
 _LOAD_S = 4.0
@@ -91,12 +92,12 @@ class BulkWorkload:
         """Return about how long loading takes."""
         return _LOAD_S + _LOAD_MB_S * parameters.base_mb
 
-    def load(self, conninfo: str, parameters: BulkParameters, tell: Tell) -> None:
+    def load(self, conninfo: str, parameters: BulkParameters, listener: Listener) -> None:
         """Make the rows that exist before the load."""
         load(
             conninfo,
             parameters.config(archived=False),
-            lambda stage, _done: tell(f"loading {stage}"),
+            lambda stage, _done: listener.stage(f"loading {stage}"),
         )
 
     def settings(

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import Table, print_json, print_rows, say, write_page
-from pgflash.cli.screen import Screen
+from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
 from pgflash_lab import api
 from pgflash_lab.model.run import Run
@@ -133,7 +133,7 @@ def run_command(
     if scenario == ALL:
         _run_all(form, options)
         return
-    with Screen(Console(stderr=True)) as screen:
+    with Screen() as screen:
         run, report = api.lab_run(scenario, **options, listener=screen)
     _print_run(run, form)
     say(f"Report: {report}", err=form != "table")
@@ -141,7 +141,7 @@ def run_command(
 
 def _run_all(form: str, options: Mapping[str, Any]) -> None:
     """Run every scenario, and print what each came to."""
-    with Screen(Console(stderr=True)) as screen:
+    with Screen() as screen:
         ended = api.lab_run_all(**options, listener=screen)
     runs = [one.run for one in ended if one.run is not None]
     if form == "json":
@@ -197,9 +197,13 @@ def show_command(*, run: str | None, root: Path, form: str) -> None:
 def report_command(*, run: str, output: Path | None, root: Path) -> None:
     """Render the report of RUN (an id, "latest", or a path) again."""
     if output is None:
-        say(f"Report: {api.lab_report(run, store=root)}")
+        with patiently("drawing the report"):
+            report = api.lab_report(run, store=root)
+        say(f"Report: {report}")
         return
-    write_page(api.render_report(api.lab_show(run, store=root)), output, what="Report")
+    with patiently("drawing the report"):
+        page = api.render_report(api.lab_show(run, store=root))
+    write_page(page, output, what="Report")
 
 
 def _print_run(run: Run, form: str) -> None:

@@ -7,6 +7,7 @@ import click
 
 from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import write_page
+from pgflash.cli.screen import patiently
 from pgflash_lab import api
 
 
@@ -35,4 +36,6 @@ def paper_command(*, run: str, output: Path | None, form: api.PaperForm, root: P
 
     Each table and figure of the paper, with ours beside it, and whether they agree.
     """
-    write_page(api.render_paper(api.lab_paper(run, store=root), form), output, what="Page")
+    with patiently("drawing the page"):
+        page = api.render_paper(api.lab_paper(run, store=root), form)
+    write_page(page, output, what="Page")

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from pgflash.cli.options import examples, form_option, runs_option
 from pgflash.cli.output import Table, print_json, print_records, say
+from pgflash.cli.screen import patiently
 from pgflash.model.advice import PredictionCheck, PredictionChecks
 from pgflash_lab import api
 
@@ -39,7 +40,8 @@ def predict_command(
     Without RUNS: the newest finished one of each scenario.  Each approach is predicted from
     the report of what it is compared with; the median and the worst error stand below.
     """
-    found = api.lab_predict(runs, store=root, papers=papers, keep=keep)
+    with patiently("predicting"):
+        found = api.lab_predict(runs, store=root, papers=papers, keep=keep)
     _print(found, form)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgflash.progress import Listener
 from pgflash_lab.micro.consistency import check
 from pgflash_lab.micro.driver import run
 from pgflash_lab.micro.loader import load
@@ -17,7 +18,7 @@ from pgflash_lab.micro.model import MicroConfig, MicroResult, Side
 from pgflash_lab.model.run import Approach
 from pgflash_lab.oltp.figures import report_latency, report_seconds
 from pgflash_lab.parameters import Parameters, require
-from pgflash_lab.workload import Context, Figures, MeasureError, Observer, Tell, sources_key
+from pgflash_lab.workload import Context, Figures, MeasureError, Observer, sources_key
 
 #: Connecting and preparing, before the measured window begins.
 RAMP_UP_S = 1
@@ -65,9 +66,9 @@ class MicroWorkload:
         """Return about how long loading takes."""
         return _LOAD_S + _LOAD_MB_S * parameters.table_mb
 
-    def load(self, conninfo: str, parameters: MicroParameters, tell: Tell) -> None:
+    def load(self, conninfo: str, parameters: MicroParameters, listener: Listener) -> None:
         """Make both tables."""
-        load(conninfo, _config(parameters), lambda stage, done: tell(f"loading {stage}"))
+        load(conninfo, _config(parameters), lambda stage, done: listener.stage(f"loading {stage}"))
 
     def settings(
         self, parameters: MicroParameters, approach: Approach, *, archive: Path | None

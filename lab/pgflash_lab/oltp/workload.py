@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgflash.progress import Listener
 from pgflash_lab.conditions import require_all
 from pgflash_lab.model.run import Approach
 from pgflash_lab.oltp.consistency import check_consistency
@@ -19,7 +20,6 @@ from pgflash_lab.workload import (
     Figures,
     MeasureError,
     Observer,
-    Tell,
     sources_key,
 )
 
@@ -66,10 +66,10 @@ class OltpWorkload:
         """Return about how long loading takes."""
         return _LOAD_S + _LOAD_WAREHOUSE_S * parameters.warehouses
 
-    def load(self, conninfo: str, parameters: OltpParameters, tell: Tell) -> None:
+    def load(self, conninfo: str, parameters: OltpParameters, listener: Listener) -> None:
         """Make the warehouses."""
         config = OltpConfig(warehouses=parameters.warehouses, seed=parameters.seed)
-        load(conninfo, config, lambda stage, done: tell(f"loading {stage}, {done:.0%}"))
+        load(conninfo, config, lambda stage, done: listener.stage(f"loading {stage}, {done:.0%}"))
 
     def settings(
         self, parameters: OltpParameters, approach: Approach, *, archive: Path | None
@@ -93,7 +93,7 @@ class OltpWorkload:
         """Warm up with the same load, but other random draws."""
         warmup_s = context.parameters.warmup_s
         if warmup_s:
-            context.tell("warming up")
+            context.listener.stage("warming up")
             config = _config(context, duration_s=warmup_s, ramp_up_s=0, seed=context.repeat)
             _run(context, config, Observer())
 

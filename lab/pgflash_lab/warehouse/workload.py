@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from pgflash.errors import UsageError
+from pgflash.progress import Listener
 from pgflash_lab import host
 from pgflash_lab.conditions import require_all
 from pgflash_lab.model.run import Approach, Latency, Step
@@ -34,7 +35,6 @@ from pgflash_lab.workload import (
     Context,
     Figures,
     Observer,
-    Tell,
     sources_key,
 )
 
@@ -115,12 +115,12 @@ class WarehouseWorkload:
         """Return about how long loading takes."""
         return _LOAD_S + _LOAD_GIGABYTE_S * parameters.scale_factor
 
-    def load(self, conninfo: str, parameters: WarehouseParameters, tell: Tell) -> None:
+    def load(self, conninfo: str, parameters: WarehouseParameters, listener: Listener) -> None:
         """Make the tables."""
         load(
             conninfo,
             parameters.config(),
-            lambda stage, done: tell(f"loading: {stage}, {done:.0%}"),
+            lambda stage, done: listener.stage(f"loading: {stage}, {done:.0%}"),
         )
 
     def settings(
@@ -186,7 +186,7 @@ class _Relay(RunObserver):
         self._observer = observer
 
     def step_began(self, name: str, number: int, count: int) -> None:
-        self._context.tell(f"{name}, {number} of {count}")
+        self._context.listener.stage(f"{name}, {number} of {count}")
 
     def measuring_ended(self) -> None:
         self._observer.measuring_ended()

@@ -35,7 +35,6 @@ from pgflash.api.machines import (
     doctor,
     memory,
     memory_remove,
-    probe_takes_s,
     read_prices,
     read_probe,
     write_probe,
@@ -70,9 +69,8 @@ from pgflash.collect.stretch import read_stretch
 from pgflash.live.tables import LiveTable
 from pgflash.live.tables import tables as sample_tables
 from pgflash.live.watch import Watch
-from pgflash.place import Listener as PlaceListener
 from pgflash.place import Seen
-from pgflash.progress import Stage
+from pgflash.progress import Listener
 from pgflash.report.awr import FORMS, Form
 from pgflash.report.awr import render as render_period
 from pgflash.report.awr import render_html as render_period_page
@@ -84,14 +82,13 @@ __all__ = [
     "STATEMENT_TIMEOUT_MS",
     "CacheMemory",
     "Form",
+    "Listener",
     "LiveTable",
     "OldStretch",
     "OpenStore",
     "PgStore",
-    "PlaceListener",
     "Seen",
     "Situation",
-    "Stage",
     "Watch",
     "advise",
     "advise_oracle",
@@ -121,7 +118,6 @@ __all__ = [
     "plan_read",
     "plan_show",
     "plan_undo",
-    "probe_takes_s",
     "read_cache",
     "read_history",
     "read_old_stretch",

@@ -20,6 +20,7 @@ from pgflash.model.doctor import Diagnosis, DoctorFacts
 from pgflash.model.prices import PricedDevice, PricesError, price_of, prices_from_toml
 from pgflash.model.probes import ProbedDevice, StoredProbeError, probe_from_json, probe_to_json
 from pgflash.model.sizes import GB
+from pgflash.progress import Listener
 from pgflash.session import connect
 from pgflash.trusted import write_file
 
@@ -71,20 +72,15 @@ def read_prices(path: Path) -> tuple[PricedDevice, ...]:
     return prices_from_toml(text, name=str(path))
 
 
-def probe_takes_s(seconds: float) -> float:
-    """Return about how long a probe with this many seconds a step takes."""
-    return probing.expected_s(seconds)
-
-
 def devices_probe(
     folder: Path,
     *,
     size_bytes: int = GB,
     seconds: float = 3.0,
     use_fio: bool = True,
-    tell: probing.Tell = lambda _title, _expected_s: None,
+    listener: Listener | None = None,
 ) -> ProbedDevice:
-    """Measure the device that a folder is on, each step for SECONDS; TELL is called for each.
+    """Measure the device that a folder is on, each step for SECONDS; LISTENER hears of each.
 
     Times of the result are in milliseconds, rates in bytes or requests a second.  The probe puts
     load on the device, and leaves nothing there.  Raises UsageError if there is no room for
@@ -96,7 +92,7 @@ def devices_probe(
         size_bytes=size_bytes,
         seconds=seconds,
         use_fio=use_fio,
-        tell=tell,
+        listener=listener,
     )
     path = folder.absolute()
     device = devices_of([Place(part="probe", path=str(path))])[0]

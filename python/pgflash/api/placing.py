@@ -20,7 +20,6 @@ from pgflash.model.plan import Move, MoveKind, Plan
 from pgflash.place import (
     Cluster,
     Journal,
-    Listener,
     Seen,
     Startup,
     apply_plan,
@@ -31,6 +30,7 @@ from pgflash.place import (
     undo_plan,
 )
 from pgflash.place.journal import read_own_plan, read_plan, write_plan
+from pgflash.progress import Listener
 from pgflash.trusted import ChangeableError, make_folders
 
 

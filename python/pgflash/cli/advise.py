@@ -13,6 +13,7 @@ from pgflash import api
 from pgflash.cli.options import bytes_of, examples, form_option, probes_option
 from pgflash.cli.output import Table, print_json, say
 from pgflash.cli.report import opened, source_options
+from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
 from pgflash.model.advice import Advice
 from pgflash.model.sizes import megabytes
@@ -81,29 +82,30 @@ def advise_command(
             "--awr needs no snapshots", hint="Leave out FILE, --from, --to, --dsn and --store."
         )
     identifier = ""
-    if awr is not None or file is not None or store is not None:
-        known = api.file_situation(
-            flash_bytes=flash_bytes, users=users, cores=cores, probes=probes, prices=prices
-        )
-    else:
-        known, identifier = api.server_situation(
-            dsn=dsn,
-            flash=flash,
-            flash_bytes=flash_bytes,
-            users=users,
-            cores=cores,
-            probes=probes,
-            prices=prices,
-            tablespace=tablespace,
-        )
-    if awr is not None:
-        advice = api.advise_oracle(awr, known)
-    elif file is not None:
-        advice = api.advise(api.read_period(file), known)
-    else:
-        with opened(dsn, store) as snapshots:
-            report = api.report(snapshots, begin=begin, end=end, every_row=True)
-        advice = api.advise(report, known)
+    with patiently("looking at the server and its snapshots"):
+        if awr is not None or file is not None or store is not None:
+            known = api.file_situation(
+                flash_bytes=flash_bytes, users=users, cores=cores, probes=probes, prices=prices
+            )
+        else:
+            known, identifier = api.server_situation(
+                dsn=dsn,
+                flash=flash,
+                flash_bytes=flash_bytes,
+                users=users,
+                cores=cores,
+                probes=probes,
+                prices=prices,
+                tablespace=tablespace,
+            )
+        if awr is not None:
+            advice = api.advise_oracle(awr, known)
+        elif file is not None:
+            advice = api.advise(api.read_period(file), known)
+        else:
+            with opened(dsn, store) as snapshots:
+                report = api.report(snapshots, begin=begin, end=end, every_row=True)
+            advice = api.advise(report, known)
     # Written first: who reads no further than the sentence still gets the plan.
     moves = 0
     if plan is not None:

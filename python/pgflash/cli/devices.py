@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: PostgreSQL
 """pgflash devices, pgflash devices probe: what the cluster's files are on, and how fast it is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,10 +9,9 @@ import click
 from rich.console import Console
 
 from pgflash import api
-from pgflash.api import Stage
 from pgflash.cli.options import bytes_of, dsn_option, examples, form_option, probes_option
 from pgflash.cli.output import Table, print_json, print_records, say
-from pgflash.cli.screen import Screen
+from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import UsageError
 from pgflash.model.device import DeviceFacts, Probe
 from pgflash.model.sizes import megabytes, size
@@ -70,7 +69,8 @@ def devices_command(
     """
     if context.invoked_subcommand is not None:
         return
-    found = api.devices(dsn=dsn, every=every, prices=prices, probes=probes)
+    with patiently("looking for devices"):
+        found = api.devices(dsn=dsn, every=every, prices=prices, probes=probes)
     _print(form, found)
 
 
@@ -207,15 +207,9 @@ def probe_command(
     """
     if output is not None and not api.is_folder(output.absolute().parent):
         raise UsageError(f'there is no folder for "{output}"')
-    screen = Screen(Console(stderr=True))
-    with screen:
-        screen.plan(api.probe_takes_s(seconds))
+    with Screen() as screen:
         probed = api.devices_probe(
-            folder,
-            size_bytes=size_bytes,
-            seconds=seconds,
-            use_fio=not without_fio,
-            tell=_begin(screen),
+            folder, size_bytes=size_bytes, seconds=seconds, use_fio=not without_fio, listener=screen
         )
     if output is not None:
         api.write_probe(output, probed)
@@ -227,10 +221,6 @@ def probe_command(
     else:
         say(f"{probed.name} at {probed.mount_point or probed.folder}:")
         _print_probe(probed.probe)
-
-
-def _begin(screen: Screen) -> Callable[[str, float], None]:
-    return lambda title, expected_s: screen.begin(Stage(title=title, expected_s=expected_s))
 
 
 def _print_probe(probe: Probe) -> None:

@@ -13,6 +13,7 @@ from pgflash import api
 from pgflash.analyze.words import listed
 from pgflash.cli.options import dsn_option, examples, form_option, probes_option
 from pgflash.cli.output import coloured, print_json, print_records, say
+from pgflash.cli.screen import patiently
 from pgflash.model.doctor import Diagnosis, Outcome
 
 WIDTH = 90
@@ -49,7 +50,8 @@ def doctor_command(
     reason, its source, and the commands that would change it.  Nothing is changed.  On another
     machine than the server's only the server's settings are checked.
     """
-    found = api.doctor(dsn=dsn, probes=probes)
+    with patiently("looking at the server and its machine"):
+        found = api.doctor(dsn=dsn, probes=probes)
     if form == "json":
         print_json([asdict(one) for one in found])
     elif form == "csv":

@@ -6,15 +6,14 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Self
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
-from pgflash.cli.output import Table, cell, print_json, print_records, say, words
+from pgflash.cli.output import Table, print_json, print_records, say
+from pgflash.cli.screen import Screen, patiently
 from pgflash.errors import PgflashError
 from pgflash.model.plan import MoveKind, Plan
 from pgflash.model.sizes import megabytes
@@ -22,43 +21,6 @@ from pgflash.model.sizes import megabytes
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
 _COLUMNS = ("kind", "name", "database", "to", "was", "bytes", "state", "step", "seconds", "message")
-
-
-class PlanScreen:
-    """Shows how a move comes along; where there is no terminal, only lines that stay."""
-
-    def __init__(self, console: Console) -> None:
-        """Write to this console."""
-        self._console = console
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._progress.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self._progress.stop()
-
-    def say(self, text: str) -> None:
-        """Write a line that stays."""
-        self._console.print(words(text), highlight=False, soft_wrap=True)
-
-    def stage(self, text: str, total: float | None) -> None:
-        """Show a stage."""
-        self._progress.update(self._task, description=cell(text), total=total, completed=0)
-
-    def advance(self, done: float) -> None:
-        """Show how much of it is done."""
-        self._progress.update(self._task, completed=done)
 
 
 @click.group("plan", epilog=examples("pgflash plan show plan.json"))
@@ -120,7 +82,7 @@ def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
     _print_commands(found)
     if not yes and not _ask("Take back what was done?"):
         return
-    with PlanScreen(Console(stderr=True, soft_wrap=True)) as screen:
+    with Screen() as screen:
         api.plan_undo(file, found, dsn=dsn, room_is_there=room_is_there, listener=screen)
 
 
@@ -129,7 +91,8 @@ def undo(*, file: Path, dsn: str, yes: bool, room_is_there: bool) -> None:
 
 def show_looks(found: Plan, dsn: str) -> tuple[api.Seen, ...]:
     """Print what each move would mean; raise the reason of the first that is refused."""
-    seen = api.plan_look(found, dsn=dsn)
+    with patiently("looking at what would move"):
+        seen = api.plan_look(found, dsn=dsn)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("what", "from", "to"):
         table.add_column(name, overflow="fold")
@@ -193,12 +156,12 @@ def agree(found: Plan, dsn: str, *, yes: bool) -> bool:
 
 def carry_out(path: Path, found: Plan, dsn: str, *, room_is_there: bool) -> None:
     """Carry out a plan, and say how to go on with it or take it back."""
-    with PlanScreen(Console(stderr=True, soft_wrap=True)) as screen:
+    with Screen() as screen:
         try:
             api.plan_apply(path, found, dsn=dsn, room_is_there=room_is_there, listener=screen)
         except (PgflashError, KeyboardInterrupt):
-            screen.say(f"Go on with it: pgflash plan apply {path}")
-            screen.say(f"Take it back:  pgflash plan undo {path}")
+            screen.note(f"Go on with it: pgflash plan apply {path}")
+            screen.note(f"Take it back:  pgflash plan undo {path}")
             raise
     say(f"Done. Take it back: pgflash plan undo {path}")
 

@@ -12,6 +12,7 @@ import click
 from pgflash import api
 from pgflash.cli.options import examples
 from pgflash.cli.output import write_page
+from pgflash.cli.screen import patiently
 from pgflash.errors import UsageError
 from pgflash.model.awr import AwrReport, CompareReport
 
@@ -100,7 +101,7 @@ def report_command(
             )
         _print(api.read_period(file), form, output)
         return
-    with opened(dsn, store) as snapshots:
+    with patiently("reading the snapshots"), opened(dsn, store) as snapshots:
         report = api.report(snapshots, begin=begin, end=end, every_row=form == "json")
     _print(report, form, output)
 
@@ -131,7 +132,7 @@ def compare_command(
     FIRST and SECOND are each a period A..B, its snapshots named as for pgflash report, or a
     file that pgflash report wrote as JSON: so two servers can be compared.
     """
-    with contextlib.ExitStack() as stack:
+    with patiently("reading the snapshots"), contextlib.ExitStack() as stack:
         once = functools.cache(lambda: stack.enter_context(opened(dsn, store)))
         reports = [_read(word, once) for word in (first, second)]
     _print(api.compare(*reports), _form(form, output), output)

@@ -1,74 +1,88 @@
 # SPDX-License-Identifier: PostgreSQL
-"""A run's progress on the terminal: the stage, a bar, the time left, lines that stay.
+"""Progress on the terminal: the stage, a bar, the time left, lines that stay.
 
-Where standard error is no terminal, only the lines that stay are written, one for each
-attempt, so that a log stays readable.
+A bar moves with the clock if it was said how long everything takes, and otherwise with the work of
+each stage.  Nothing moves where standard error is no terminal: then only the lines that stay are
+written, without colour, so that a log stays readable.
 """
 
+import contextlib
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TextColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from pgflash.api import Stage
+from pgflash.api import Listener
 from pgflash.cli.output import cell, words
 
-
-class _Left(ProgressColumn):
-    """The time left, from what was planned: a run's stages are mostly of a fixed length."""
-
-    def render(self, task: Task) -> Text:
-        """Return the minutes and seconds left."""
-        left_s = max((task.total or 0) - task.completed, 0)
-        minutes, seconds = divmod(round(left_s), 60)
-        return words(f"{minutes}:{seconds:02} left", style="cyan")
+#: What takes less is over before anybody wonders.
+_PATIENCE_S = 2.0
 
 
-class Screen:
-    """Listens to a run and shows it."""
+@contextlib.contextmanager
+def patiently(title: str) -> Iterator[None]:
+    """Show on a terminal what is being done, as soon as it has taken two seconds."""
+    screen = Screen(title=title)
+    shown = threading.Timer(_PATIENCE_S, screen.__enter__)
+    shown.daemon = True
+    shown.start()
+    try:
+        yield
+    finally:
+        shown.cancel()
+        shown.join()
+        screen.__exit__()
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._progress = _StageProgress(
+
+class Screen(Listener):
+    """Listens to something long and shows it."""
+
+    def __init__(self, console: Console | None = None, *, title: str = "starting") -> None:
+        """Write to a console, by default standard error; TITLE is shown until a stage begins."""
+        self._console = console or Console(stderr=True)
+        self._bar = _Bar(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            _Left(),
-            console=console,
+            _Clock(),
+            console=self._console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not self._console.is_terminal,
         )
-        self._task = self._progress.add_task("starting", total=None)
+        self._task = self._bar.add_task(cell(title), total=None)
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._progress.stop()
+        self._bar.stop()
 
     def plan(self, expected_s: float) -> None:
         """Take up how long all that is left may take."""
-        self._progress.plan(self._task, expected_s)
+        self._bar.plan(expected_s)
+        self._bar.update(self._task, total=self._bar.total_s, planned=True)
 
-    def begin(self, stage: Stage) -> None:
+    def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
         """Show the stage."""
-        self._progress.stage(self._task, cell(stage.title), stage.expected_s)
+        self._bar.update(self._task, description=cell(title))
+        if self._bar.total_s:
+            self._bar.stage(expected_s)
+        else:
+            self._bar.reset(self._task, total=work)
+
+    def advance(self, done: float) -> None:
+        """Show how much of the stage's work is done."""
+        if not self._bar.total_s:
+            self._bar.update(self._task, completed=done)
 
     def refresh(self) -> None:
         """Draw now; it is drawn ten times a second anyway."""
-        self._progress.refresh()
+        self._bar.refresh()
 
     def note(self, text: str) -> None:
         """Write a line that stays."""
@@ -76,24 +90,33 @@ class Screen:
             self._console.print(words(line), highlight=False, soft_wrap=True)
 
 
-class _StageProgress(Progress):
-    """A bar that moves with the clock through a stage, and no further than its end."""
+class _Clock(ProgressColumn):
+    """The time left if it was planned, and otherwise the stage's time until now."""
 
+    def render(self, task: Task) -> Text:
+        """Return minutes and seconds."""
+        planned = task.fields.get("planned")
+        seconds = max((task.total or 0) - task.completed, 0) if planned else task.elapsed or 0
+        minutes, seconds = divmod(round(seconds), 60)
+        return words(f"{minutes}:{seconds:02}{' left' if planned else ''}", style="cyan")
+
+
+class _Bar(Progress):
+    """A bar that moves with the clock through a planned stage, and no further than its end."""
+
+    total_s = 0.0
     _done_s = 0.0
     _stage_s = 0.0
     _began_s = 0.0
-    _total_s = 0.0
 
-    def plan(self, task: TaskID, left_s: float) -> None:
+    def plan(self, left_s: float) -> None:
         self._done_s = self._now_s()
-        self._stage_s, self._total_s = 0.0, self._done_s + left_s
-        self.update(task, total=self._total_s, completed=self._done_s)
+        self._stage_s, self.total_s = 0.0, self._done_s + left_s
 
-    def stage(self, task: TaskID, title: str, expected_s: float) -> None:
+    def stage(self, expected_s: float) -> None:
         if expected_s > 0:
             self._done_s += self._stage_s
             self._stage_s, self._began_s = expected_s, time.monotonic()
-        self.update(task, description=title)
 
     def _now_s(self) -> float:
         return self._done_s + min(self._stage_s, time.monotonic() - self._began_s)
@@ -101,6 +124,6 @@ class _StageProgress(Progress):
     def get_renderables(self) -> Iterable[RenderableType]:
         """Move the bar to now each time it is drawn."""
         for task in self.tasks:
-            if task.total:
-                task.completed = min(self._now_s(), task.total)
+            if self.total_s:
+                task.completed = min(self._now_s(), self.total_s)
         yield from super().get_renderables()

@@ -13,6 +13,7 @@ from pgflash import api
 from pgflash.cli.options import dsn_option, examples, form_option
 from pgflash.cli.output import Table, complain, print_json, print_records, say
 from pgflash.cli.report import one_source
+from pgflash.cli.screen import patiently
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.snapshot import SnapshotHead
 
@@ -93,7 +94,8 @@ def snapshot_command(
 def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
     """Take one, and say so in one line."""
     before = None if keep is None else datetime.now(UTC) - keep
-    head, dropped = api.snapshot(dsn=dsn, path=store, drop_before=before)
+    with patiently("taking a snapshot"):
+        head, dropped = api.snapshot(dsn=dsn, path=store, drop_before=before)
     gone = f", {dropped} older dropped" if dropped else ""
     say(f"snapshot {head.id}, taken in {head.took_ms:.0f} ms{gone}")
 
@@ -115,7 +117,8 @@ def _take(dsn: str | None, store: Path | None, keep: timedelta | None) -> None:
 def snapshots_command(*, dsn: str | None, store: Path | None, form: str) -> None:
     """List the snapshots of a database, or of a file."""
     one_source(dsn, store)
-    heads = api.snapshots(dsn=dsn, path=store)
+    with patiently("reading the snapshots"):
+        heads = api.snapshots(dsn=dsn, path=store)
     if form == "json":
         print_json([_record(head) for head in heads])
     elif form == "csv":

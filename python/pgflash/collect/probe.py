@@ -33,6 +33,7 @@ from pgflash.collect import fio
 from pgflash.errors import PgflashError, UsageError
 from pgflash.model.device import DepthPoint, Probe
 from pgflash.model.sizes import size
+from pgflash.progress import Listener
 
 BLOCK_BYTES = 8192
 STREAM_BYTES = 2**20
@@ -49,8 +50,8 @@ _WRITE_STEPS = 10
 _SYNC_BYTES = 16 * 2**20
 _RANDOM_BYTES = 8 * 2**20
 
-#: Receives the title of each step and about how long it takes.
-Tell = Callable[[str, float], None]
+#: Writing and reading in order, reading at random, syncing.
+_STEPS = 3 + len(DEPTHS)
 
 
 class ProbeError(PgflashError):
@@ -70,11 +71,6 @@ class _Run:
         return time.monotonic() < until and not self.stop.is_set()
 
 
-def expected_s(seconds: float) -> float:
-    """Return about how long a probe takes."""
-    return (3 + len(DEPTHS)) * seconds
-
-
 def probe(
     folder: Path,
     *,
@@ -82,29 +78,35 @@ def probe(
     size_bytes: int = 2**30,
     seconds: float = 3.0,
     use_fio: bool = True,
-    tell: Tell = lambda _title, _expected_s: None,
+    listener: Listener | None = None,
 ) -> Probe:
     """Measure the device that a folder is on, with a file of SIZE_BYTES, SECONDS for each step."""
     _check(folder, size_bytes)
     with _file(folder) as opened:
         run = _Run(opened=opened, size_bytes=size_bytes, seconds=seconds, stop=threading.Event())
         try:
-            return _measure(run, at=at, tell=tell, program=fio.version() if use_fio else "")
+            return _measure(
+                run,
+                at=at,
+                listener=listener or Listener(),
+                program=fio.version() if use_fio else "",
+            )
         except OSError as error:
             raise ProbeError(f'could not measure "{folder}": {error.strerror}') from error
         finally:
             run.stop.set()
 
 
-def _measure(run: _Run, *, at: str, tell: Tell, program: str) -> Probe:
-    tell("writing in order", run.seconds)
+def _measure(run: _Run, *, at: str, listener: Listener, program: str) -> Probe:
+    listener.plan(_STEPS * run.seconds)
+    listener.stage("writing in order", expected_s=run.seconds)
     written, write_bytes_s = _write(run)
     run = _Run(opened=run.opened, size_bytes=written, seconds=run.seconds, stop=run.stop)
-    tell("reading in order", run.seconds)
+    listener.stage("reading in order", expected_s=run.seconds)
     read_bytes_s = _read_in_order(run)
     points = []
     for depth in DEPTHS:
-        tell(f"reading at random, {depth} at once", run.seconds)
+        listener.stage(f"reading at random, {depth} at once", expected_s=run.seconds)
         if program:
             points.append(
                 fio.random_reads(
@@ -113,7 +115,7 @@ def _measure(run: _Run, *, at: str, tell: Tell, program: str) -> Probe:
             )
         else:
             points.append(_read_at_random(run, depth))
-    tell("writing and syncing", run.seconds)
+    listener.stage("writing and syncing", expected_s=run.seconds)
     syncs = _sync(run)
     return Probe(
         random_reads=tuple(points),

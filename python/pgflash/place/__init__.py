@@ -21,18 +21,16 @@ from pgflash.place.apply import Seen, apply_plan, is_down, look_at, undo_plan
 from pgflash.place.cluster import Cluster
 from pgflash.place.control import Startup
 from pgflash.place.errors import PlaceError
-from pgflash.place.journal import Journal, Listener, Silent, Steps
+from pgflash.place.journal import Journal, Steps
 from pgflash.place.mover import Look
 from pgflash.place.planner import moves_for, plan_for
 
 __all__ = [
     "Cluster",
     "Journal",
-    "Listener",
     "Look",
     "PlaceError",
     "Seen",
-    "Silent",
     "Startup",
     "Steps",
     "apply_plan",

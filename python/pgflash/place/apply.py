@@ -188,7 +188,7 @@ def _run(journal: Journal, index: int, mover: Mover, *, undo: bool) -> None:
             if is_to_go:
                 mover.go(place, steps)
         how = ("undone" if undo else "done") if is_to_go else "nothing to do"
-        journal.listener.say(f"{how}: {title}")
+        journal.listener.note(f"{how}: {title}")
     except PgflashError as error:
         steps.put(state=MoveState.FAILED, message=error.message, seconds=time.monotonic() - start)
         raise
@@ -262,7 +262,7 @@ def _find_again(journal: Journal, dsn: str, cluster: Cluster) -> None:
 def _set_gone(journal: Journal, index: int) -> None:
     said = "it was dropped or renamed meanwhile"
     journal.put(index, Record(state=MoveState.GONE, message=said))
-    journal.listener.say(f"passed over, as {said}: {journal.plan.moves[index].title}")
+    journal.listener.note(f"passed over, as {said}: {journal.plan.moves[index].title}")
 
 
 def _look(plan: Plan, index: int, dsn: str, cluster: Cluster) -> Seen:
@@ -371,7 +371,7 @@ def _answers(journal: Journal, dsn: str, data: Path) -> bool:
         waits_s = STOP_WAIT_S if answer == pq.Ping.REJECT else _SILENT_S
         if process.pid() is None or time.monotonic() - begun > waits_s:
             return False
-        journal.listener.stage("the server is stopping or starting", None)
+        journal.listener.stage("the server is stopping or starting")
         time.sleep(_POLL_S)
     return True
 

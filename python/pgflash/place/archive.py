@@ -283,7 +283,7 @@ class ArchiveMover:
         """
         assert old is not None
         assert new is not None
-        steps.at(step, total=self._owner.do(files.folder_bytes, old))
+        steps.at(step, work=self._owner.do(files.folder_bytes, old))
         try:
             found = self._owner.do(_names, old)
             # Ask after looking: a file that was there and no longer waits is whole, however it got

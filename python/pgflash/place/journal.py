@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PostgreSQL
-"""The state of a move, written down before each step; and who listens to it.
+"""The state of a move, written down before each step.
 
 The plan's file is replaced as a whole and synced, so a kill at any moment leaves the plan either
 before or after a step. read_own_plan() refuses a plan that others may write or replace, and
@@ -22,10 +22,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from pgflash.model.plan import MoveState, Plan, PlanError, Record, plan_from_json, plan_to_json
 from pgflash.place.owner import held
+from pgflash.progress import Listener, Passing
 from pgflash.trusted import ChangeableError, opened_parent, ours, read_file, replace_file
 
 #: How long a killed pgflash's child may take to end and release its lock.
@@ -84,52 +85,20 @@ def write_plan(path: Path, plan: Plan) -> None:
         ) from error
 
 
-class Listener(Protocol):
-    """Is told how a move progresses."""
-
-    def say(self, text: str) -> None:
-        """Take a line that remains visible."""
-        ...
-
-    def stage(self, text: str, total: float | None) -> None:
-        """Take the name of a new stage and, if known, its amount of work in any unit."""
-        ...
-
-    def advance(self, done: float) -> None:
-        """Take how much of the stage is done."""
-        ...
-
-
-class Silent:
-    """Listens to nothing."""
-
-    def say(self, text: str) -> None:
-        """Ignore a line."""
-
-    def stage(self, text: str, total: float | None) -> None:
-        """Ignore a stage."""
-
-    def advance(self, done: float) -> None:
-        """Ignore progress."""
-
-
-class _Undisturbed:
+class _Undisturbed(Passing):
     """Passes calls on to a listener; a terminal that is gone must not keep a server down."""
 
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
-
-    def say(self, text: str) -> None:
+    def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
         with contextlib.suppress(Exception):
-            self._listener.say(text)
-
-    def stage(self, text: str, total: float | None) -> None:
-        with contextlib.suppress(Exception):
-            self._listener.stage(text, total)
+            super().stage(title, expected_s=expected_s, work=work)
 
     def advance(self, done: float) -> None:
         with contextlib.suppress(Exception):
-            self._listener.advance(done)
+            super().advance(done)
+
+    def note(self, text: str) -> None:
+        with contextlib.suppress(Exception):
+            super().note(text)
 
 
 class Journal:
@@ -139,7 +108,7 @@ class Journal:
         """Use a file that exists already."""
         self.path = path
         self.plan = plan
-        self.listener: Listener = _Undisturbed(listener or Silent())
+        self.listener: Listener = _Undisturbed(listener or Listener())
 
     def put(self, index: int, record: Record) -> None:
         """Write down what is known of a move."""
@@ -179,18 +148,18 @@ class Steps:
         record = self.record if state is None else replace(self.record, state=state)
         self._journal.put(self._index, replace(record, **fields))  # type: ignore[arg-type]
 
-    def at(self, step: str, *, total: float | None = None) -> None:
+    def at(self, step: str, *, work: float | None = None) -> None:
         """Write down that a step begins now."""
         self._done = 0.0
         self._journal.put(self._index, replace(self.record, step=step))
-        self.listener.stage(step, total)
+        self.listener.stage(step, work=work)
 
     def try_at(self, step: str) -> None:
         """Write down a step that must be made even if the plan cannot be written."""
         try:
             self.at(step)
         except PlanError as error:
-            self.listener.say(f"{error.message}; going on")
+            self.listener.note(f"{error.message}; going on")
 
     def beat(self, done: float) -> None:
         """Report that this much more of the step is done."""
@@ -289,4 +258,4 @@ class Shield:
 
     def _hear(self, _number: int, _frame: FrameType | None) -> None:
         self._asked = True
-        self._listener.say("Heard; the server has to come up first.")
+        self._listener.note("Heard; the server has to come up first.")

@@ -88,7 +88,7 @@ def run_locked(
                     hint="Try again when it is less busy, or with more --patience. Nothing was "
                     "changed.",
                 )
-            steps.listener.say(
+            steps.listener.note(
                 f"{relation.title} is in use{_holders(cluster, relation)}; trying again"
             )
             time.sleep(pause_s)
@@ -121,7 +121,7 @@ class Waiting:
     def once_more(self, too_long: str) -> None:
         """Wait a moment, or give up with this message."""
         if self._said:
-            self._steps.listener.say(self._said)
+            self._steps.listener.note(self._said)
             self._said = ""
         if time.monotonic() > self._deadline:
             raise PlaceError(too_long)

@@ -287,7 +287,7 @@ class RelationMover:
             together = self._with_indexes()
             repack.repack(self._cluster, relation, place, steps, with_indexes=together)
         else:
-            steps.at("copy under a lock", total=relation.bytes / speed.ASSUMED_BYTES_S)
+            steps.at("copy under a lock", work=relation.bytes / speed.ASSUMED_BYTES_S)
             with watched(self._cluster, relation, steps):
                 run_locked(self._cluster, relation, _alter(relation, place), patience, steps)
         now = self._now()
@@ -296,7 +296,7 @@ class RelationMover:
 
     def _reindex(self, place: str, steps: Steps) -> None:
         relation = self._now()
-        steps.at("build it anew", total=None)
+        steps.at("build it anew")
         statement = sql.SQL("reindex (concurrently, tablespace {}) index {}").format(
             sql.Identifier(place), relation.sql
         )

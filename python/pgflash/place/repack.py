@@ -111,7 +111,7 @@ def repack(
             hint="The table is as it was.",
         )
     if lines:
-        steps.listener.say(f"pg_repack: {' '.join(lines[-2:])}")
+        steps.listener.note(f"pg_repack: {' '.join(lines[-2:])}")
 
 
 def clean_up(cluster: Cluster, table: Relation) -> None:

@@ -245,7 +245,7 @@ class WalMover:
         steps.note("startup", startup.to_json())
         folder = self._prepare(target, steps)
         current = Path(self.here())
-        steps.at("copy while the server runs", total=self._owner.do(files.folder_bytes, current))
+        steps.at("copy while the server runs", work=self._owner.do(files.folder_bytes, current))
         try:
             self._owner.do(self._folders.copy, current, folder, live=True, beat=steps.beat)
         except OSError as error:

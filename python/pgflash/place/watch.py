@@ -55,5 +55,5 @@ def _watch(
             if row is None:
                 steps.listener.advance(time.monotonic() - begun)
             else:
-                steps.listener.stage(f"{relation.title}: {row[0]}", row[1] or None)
+                steps.listener.stage(f"{relation.title}: {row[0]}", work=row[1] or None)
                 steps.listener.advance(row[2] or 0)

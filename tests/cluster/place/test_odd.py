@@ -11,9 +11,10 @@ import pytest
 from psycopg import sql
 
 from pgflash.model.plan import Move, MoveKind, MoveState
-from pgflash.place import Cluster, Journal, PlaceError, Silent, apply_plan, look_at, undo_plan
+from pgflash.place import Cluster, Journal, PlaceError, apply_plan, look_at, undo_plan
 from pgflash.place.journal import read_plan
 from pgflash.place.objects import RelationMover
+from pgflash.progress import Listener
 from pgflash.session import SessionError
 from pgflash_lab.postgres import PgInstall
 from support.cluster import ClusterFactory
@@ -208,7 +209,7 @@ def test_two_plans_for_one_index_take_turns(placed: PlacedServer) -> None:
     run(placed, "drop table turns")
 
 
-class Mover(Silent):
+class Mover(Listener):
     """Applies a plan beside others, and knows what was said."""
 
     def __init__(self, placed: PlacedServer, path: Path) -> None:
@@ -217,7 +218,7 @@ class Mover(Silent):
         self.thread = threading.Thread(target=apply_plan, args=(journal, placed.dsn), daemon=True)
         self.thread.start()
 
-    def say(self, text: str) -> None:
+    def note(self, text: str) -> None:
         self.said.append(text)
 
 

@@ -2,12 +2,12 @@
 """Progress on a terminal and in a log."""
 
 import io
+import threading
 
 import pytest
 from rich.console import Console
 
-from pgflash.cli.screen import Screen
-from pgflash.progress import Stage
+from pgflash.cli.screen import Screen, patiently
 
 
 def shown(*, terminal: bool) -> str:
@@ -16,10 +16,10 @@ def shown(*, terminal: bool) -> str:
     console = Console(file=written, force_terminal=terminal, width=120)
     with Screen(console) as screen:
         screen.plan(125)
-        screen.begin(Stage(title="loading [8 warehouses]", expected_s=60))
+        screen.stage("loading [8 warehouses]", expected_s=60)
         screen.refresh()
         screen.note("baseline: 100 TPM [polluted: others took 40%]")
-        screen.begin(Stage(title="measuring", expected_s=65))
+        screen.stage("measuring", expected_s=65)
         screen.refresh()
     return written.getvalue()
 
@@ -42,3 +42,37 @@ def test_a_screen_ends_with_an_interrupt(terminal: bool) -> None:
     console = Console(file=io.StringIO(), force_terminal=terminal)
     with pytest.raises(KeyboardInterrupt), Screen(console):
         raise KeyboardInterrupt
+
+
+def test_work_that_is_not_planned_is_shown_by_its_amount() -> None:
+    written = io.StringIO()
+    # Without colour, the bar is drawn as far as the work is done.
+    console = Console(file=written, force_terminal=True, width=120, no_color=True)
+    bars = []
+    with Screen(console) as screen:
+        screen.stage("copying", work=100)
+        for done in (50, 100):
+            screen.advance(done)
+            screen.refresh()
+            bars.append(written.getvalue().rsplit("copying", 1)[1].count("━"))
+        assert " left" not in written.getvalue()
+    assert 2 * bars[0] == bars[1] > 0
+
+
+def test_what_takes_long_is_shown_on_a_terminal_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = threading.Event()
+    monkeypatch.setattr("pgflash.cli.screen._PATIENCE_S", 0.0)
+    monkeypatch.setattr(Screen, "__enter__", lambda _screen: shown.set())
+    with patiently("reading"):
+        assert shown.wait(timeout=60)
+
+
+def test_what_is_over_soon_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = threading.Event()
+    monkeypatch.setattr("pgflash.cli.screen._PATIENCE_S", 3600.0)
+    monkeypatch.setattr(Screen, "__enter__", lambda _screen: shown.set())
+    with patiently("reading"):
+        pass
+    assert not shown.is_set()

@@ -25,6 +25,7 @@ from pgflash.model.probes import (
     probe_from_json,
     probe_to_json,
 )
+from pgflash.progress import Listener
 from support.patience import PATIENCE_S
 
 
@@ -32,19 +33,27 @@ def measured(folder: Path, *, use_fio: bool = True) -> Probe:
     return probe(folder, at="", size_bytes=16 * 2**20, seconds=0.1, use_fio=use_fio)
 
 
+class Titles(Listener):
+    def __init__(self) -> None:
+        self.heard = list[str]()
+
+    def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
+        self.heard.append(title)
+
+
 def test_a_probe_measures_every_depth_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("untouched")
-    titles: list[str] = []
+    listener = Titles()
     found = probe(
         tmp_path,
         at="2026-11-22T10:00:00Z",
         size_bytes=16 * 2**20,
         seconds=0.1,
         use_fio=False,
-        tell=lambda title, _expected_s: titles.append(title),
+        listener=listener,
     )
     assert tuple(point.depth for point in found.random_reads) == DEPTHS
-    assert len(titles) == 3 + len(DEPTHS)
+    assert len(listener.heard) == 3 + len(DEPTHS)
     assert found.by == "pgflash"
     for point in found.random_reads:
         # By Little's law the requests under way are rate times time; a thread's own work and
@@ -163,8 +172,11 @@ def test_a_slow_device_gets_a_smaller_file(tmp_path: Path, monkeypatch: pytest.M
 def test_a_probe_that_is_interrupted_leaves_no_file_and_no_thread(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom pgflash.collect.probe import probe\n"
+        "from pgflash.progress import Listener\n"
+        "listener = Listener()\n"
+        "listener.stage = lambda title, **_: print(title, flush=True)\n"
         "probe(Path(sys.argv[1]), at='', size_bytes=2**24, seconds=3600, use_fio=False,"
-        " tell=lambda title, _s: print(title, flush=True))"
+        " listener=listener)"
     )
     for number in (signal.SIGINT, signal.SIGKILL):
         child = subprocess.Popen(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.progress import Silence, Stage
+from pgflash.progress import Listener
 from pgflash_lab.journal import LOCK_FILE, NOTES_MAX, PROGRESS_FILE, kept, progress_of
 from pgflash_lab.store import StoreError
 
@@ -15,36 +15,35 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from pgflash_lab.journal import kept
-from pgflash.progress import Silence, Stage
-with kept(Path(sys.argv[1]), Silence()) as listener:
+from pgflash.progress import Listener
+with kept(Path(sys.argv[1]), Listener()) as listener:
     listener.plan(60.0)
-    listener.begin(Stage(title="baseline: warming up", expected_s=30.0))
+    listener.stage("baseline: warming up", expected_s=30.0)
     print("ready", flush=True)
     time.sleep(60)
 """
 
 
 def test_what_is_told_is_written_down_and_passed_on(tmp_path: Path) -> None:
-    class Heard(Silence):
+    class Heard(Listener):
         def __init__(self) -> None:
             self.told: list[object] = []
 
         def plan(self, expected_s: float) -> None:
             self.told.append(expected_s)
 
-        def begin(self, stage: Stage) -> None:
-            self.told.append(stage)
+        def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
+            self.told.append((title, expected_s))
 
         def note(self, text: str) -> None:
             self.told.append(text)
 
     heard = Heard()
-    stage = Stage(title="loading", expected_s=5.0)
     with kept(tmp_path, heard) as listener:
         found = progress_of(tmp_path)
         assert found is not None
         assert (found.stage, found.left_s) == ("", None)
-        listener.begin(stage)
+        listener.stage("loading", expected_s=5.0)
         listener.plan(100.0)
         for number in range(NOTES_MAX + 5):
             listener.note(f"note {number}")
@@ -53,13 +52,13 @@ def test_what_is_told_is_written_down_and_passed_on(tmp_path: Path) -> None:
     assert (found.stage, found.stage_expected_s) == ("loading", 5.0)
     assert found.left_s == pytest.approx(100.0, abs=2.0)
     assert found.notes == tuple(f"note {n}" for n in range(5, NOTES_MAX + 5))
-    assert heard.told[:3] == [stage, 100.0, "note 0"]
+    assert heard.told[:3] == [("loading", 5.0), 100.0, "note 0"]
     assert list(tmp_path.iterdir()) == []
     assert progress_of(tmp_path) is None
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), kept(tmp_path, Silence()):
+    with pytest.raises(ZeroDivisionError), kept(tmp_path, Listener()):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
 
@@ -76,7 +75,7 @@ def test_a_run_of_another_process_is_seen_refused_and_known_dead_when_killed(
         found = progress_of(tmp_path)
         assert found is not None
         assert found.stage == "baseline: warming up"
-        with pytest.raises(StoreError, match="made by another process"), kept(tmp_path, Silence()):
+        with pytest.raises(StoreError, match="made by another process"), kept(tmp_path, Listener()):
             pass
     finally:
         child.kill()
@@ -85,19 +84,19 @@ def test_a_run_of_another_process_is_seen_refused_and_known_dead_when_killed(
     assert {one.name for one in tmp_path.iterdir()} == {PROGRESS_FILE, LOCK_FILE}
     assert progress_of(tmp_path) is None
     # Another may go on with it.
-    with kept(tmp_path, Silence()):
+    with kept(tmp_path, Listener()):
         assert progress_of(tmp_path) is not None
 
 
 def test_who_looks_does_not_keep_a_run_from_beginning(tmp_path: Path) -> None:
     for _ in range(20):
-        with kept(tmp_path, Silence()):
+        with kept(tmp_path, Listener()):
             assert progress_of(tmp_path) is not None
         progress_of(tmp_path)
 
 
 def test_a_progress_that_is_no_progress_is_none(tmp_path: Path) -> None:
-    with kept(tmp_path, Silence()):
+    with kept(tmp_path, Listener()):
         (tmp_path / PROGRESS_FILE).write_text('{"began_at": 5}')
         assert progress_of(tmp_path) is None
         (tmp_path / PROGRESS_FILE).unlink()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgflash.errors import PgflashError
-from pgflash.progress import Listener, Stage
+from pgflash.progress import Listener
 from pgflash_lab import series
 from pgflash_lab.model.run import Run
 from pgflash_lab.order import Order, ResumeError, require_same
@@ -18,7 +18,7 @@ from pgflash_lab.store import Store, write_run
 from support.runs import BASELINE, attempt, run_of
 
 
-class Notes:
+class Notes(Listener):
     """A listener that keeps what it hears."""
 
     def __init__(self) -> None:
@@ -29,8 +29,8 @@ class Notes:
     def plan(self, expected_s: float) -> None:
         self.planned.append(expected_s)
 
-    def begin(self, stage: Stage) -> None:
-        self.stages.append(stage.title)
+    def stage(self, title: str, *, expected_s: float = 0.0, work: float | None = None) -> None:
+        self.stages.append(title)
 
     def note(self, text: str) -> None:
         self.noted.append(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pgflash.progress import Silence, Stage
+from pgflash.progress import Listener
 from pgflash.web.security import CSP
 from pgflash_lab import journal
 from pgflash_lab.pages import write_products
@@ -77,12 +77,12 @@ def test_the_runs_are_told_the_newest_first(page: Served) -> None:
 def test_a_run_that_is_being_made_tells_how_far_it_is(store: Store, page: Served) -> None:
     folder = store.folder("20261122-080000-now")
     folder.mkdir()
-    with journal.kept(folder, Silence()) as listener:
+    with journal.kept(folder, Listener()) as listener:
         (first, *_others) = page.ask("/live/lab").json["runs"]
         assert (first["state"], first["attempts"]) == ("running", 0)
         assert first["progress"]["share"] is None
         listener.plan(1000.0)
-        listener.begin(Stage(title="loading", expected_s=60.0))
+        listener.stage("loading", expected_s=60.0)
         listener.note("8 warehouses")
         (first, *_others) = page.ask("/live/lab").json["runs"]
         told = first["progress"]
