@@ -9,10 +9,19 @@ tools/generate.py --check   exit 1 if one is not what it should be
 import sys
 from pathlib import Path
 
-from definitions import ROOT, counters, metrics, settings, sql, views_page, wait_classes
+from definitions import (
+    ROOT,
+    counters,
+    metrics,
+    settings,
+    snapshot_sections,
+    sql,
+    views_page,
+    wait_classes,
+)
 
 #: Each makes files of one kind.
-MODULES = (counters, sql, views_page, metrics, settings, wait_classes)
+MODULES = (counters, sql, views_page, metrics, settings, wait_classes, snapshot_sections)
 
 
 def stale() -> dict[Path, str]:

@@ -19,21 +19,16 @@ from typing import Any
 
 import psycopg
 
+from pgflash.model.snapshot_sections import SECTIONS
 from pgflash_lab.postgres import MAJORS, PgInstall
 from pgflash_lab.server import Server
 
 HERE = Path(__file__).resolve().parent
 
-#: Section, view, first major that has it.
-VIEWS = (
-    ("database", "pg_stat_database", 15),
-    ("bgwriter", "pg_stat_bgwriter", 15),
-    ("checkpointer", "pg_stat_checkpointer", 17),
-    ("stat_wal", "pg_stat_wal", 15),
-    ("stat_io", "pg_stat_io", 16),
-    ("slru", "pg_stat_slru", 15),
-    ("archiver", "pg_stat_archiver", 15),
-)
+#: Sections that are a statistics view as it is.
+VIEWS = [
+    one for one in SECTIONS.values() if one.query.startswith("select * from pg_catalog.pg_stat_")
+]
 
 SETTINGS = {
     "shared_buffers": "16MB",
@@ -119,7 +114,7 @@ def _look(server: Server, major: int) -> dict[str, Any]:
         connection.execute("select pg_stat_force_next_flush()")
         connection.execute("select pg_stat_clear_snapshot()")
         sections = {
-            name: _section(connection, view) for name, view, first in VIEWS if major >= first
+            one.name: _section(connection, one.query) for one in VIEWS if major >= one.major_min
         }
         return {
             "taken_at": datetime.now(UTC).isoformat(),
@@ -129,8 +124,9 @@ def _look(server: Server, major: int) -> dict[str, Any]:
         }
 
 
-def _section(connection: psycopg.Connection[Any], view: str) -> dict[str, Any]:
-    records = [row[0] for row in connection.execute(f"select to_jsonb(v) from {view} v").fetchall()]
+def _section(connection: psycopg.Connection[Any], query: str) -> dict[str, Any]:
+    found = connection.execute(f"select to_jsonb(v) from ({query}) v").fetchall()
+    records = [row[0] for row in found]
     columns = list(records[0])
     return {"columns": columns, "rows": [[one[column] for column in columns] for one in records]}
 

@@ -51,3 +51,13 @@ def python_string(text: str, *, indent: int, before: int) -> str:
         return f'"{text}"'
     lines = textwrap.wrap(text, width, drop_whitespace=False)
     return f"\n{' ' * indent}".join(f'"{line}"' for line in lines)
+
+
+def python_tuple(words: Sequence[str], *, indent: int = 0, width: int = 100) -> str:
+    """Return a tuple of strings as ruff formats it, after a name in a line of this indent."""
+    quoted = [f'"{word}"' for word in words]
+    line = f"({', '.join(quoted)}{',' if len(quoted) == 1 else ''})"
+    if indent + len("columns=") + len(line) + 1 <= width:
+        return line
+    inner = " " * (indent + 4)
+    return "(\n" + "".join(f"{inner}{word},\n" for word in quoted) + " " * indent + ")"

@@ -58,19 +58,44 @@ extern void section_of_result(StringInfo text);
 
 /* ---- snapshot_sections.c: what a snapshot is made of ------------------------------ */
 
+typedef struct SnapshotSection SnapshotSection;
+
+/*
+ * Write the section of this snapshot into the text; returns NULL, or why it is
+ * not available.
+ */
+typedef const char *SnapshotWrite(const Snapshooting *now,
+                                  const SnapshotSection *section,
+                                  StringInfo text);
+
+/* As declared in definitions/snapshot_sections.toml. */
+struct SnapshotSection
+{
+	const char *name;
+	const char *kind;
+	SnapshotWrite *write;
+	int major_min;     /* of the server */
+	int limit;         /* on the number of rows kept singly; 0 = none */
+	const char *query; /* %1$s: a schema, quoted, followed by a dot; or NULL */
+	/* Of what a function writes itself: */
+	const char *const *columns;
+	int column_count;
+};
+
 extern void snapshot_sections_write(const Snapshooting *now);
 
-/* Keep a section of the snapshot. */
-extern void snapshot_section_keep(const Snapshooting *now, const char *name,
-                                  const char *kind, const char *content);
+/*
+ * The rows of the section's query; that of a delta is told the period since the
+ * previous snapshot.
+ */
+extern SnapshotWrite snapshot_query;
 
 /* ---- snapshot_host.c: the machine, from /proc --------------------------------------- */
 
-/* Each writes a section; returns NULL, or why it is not available. */
-extern const char *snapshot_host_cpu(StringInfo text);
-extern const char *snapshot_host_memory(StringInfo text);
-extern const char *snapshot_host_disks(StringInfo text);
-extern const char *snapshot_host_state(StringInfo text);
+extern SnapshotWrite snapshot_host_cpu;
+extern SnapshotWrite snapshot_host_memory;
+extern SnapshotWrite snapshot_host_disks;
+extern SnapshotWrite snapshot_host_state;
 
 /*
  * ---- snapshot_delta.c: what happened since the previous snapshot -----------
@@ -99,7 +124,6 @@ typedef struct DeltaKind
 	/* A column that changes when the row's counters start over, or NULL. */
 	const char *birth;
 	Size tag_size; /* what is remembered of a row besides its numbers */
-	int limit;     /* on the number of rows kept singly */
 } DeltaKind;
 
 /* The values of one row: as read, or as differences. */
@@ -149,7 +173,7 @@ extern DeltaSet *delta_between(const DeltaSet *before, DeltaSet *now);
  * are moved to the front, and their number is returned; all others are summed
  * up in others.
  */
-extern uint32 delta_choose(DeltaSet *set, DeltaRow *others);
+extern uint32 delta_choose(DeltaSet *set, int limit, DeltaRow *others);
 
 /* ---- snapshot_names.c: what files are called ------------------------------------------ */
 
@@ -196,11 +220,9 @@ extern void snapshot_names_install(void);
 
 /* ---- snapshot_statements.c, snapshot_relations.c, snapshot_samples.c ------------------ */
 
-/* Each keeps its section; returns NULL, or why it cannot. */
-extern const char *snapshot_statements(const Snapshooting *now);
-extern const char *snapshot_relations(const Snapshooting *now);
-extern const char *snapshot_samples(const Snapshooting *now);
-extern const char *snapshot_sample_looks(const Snapshooting *now);
+extern SnapshotWrite snapshot_statements;
+extern SnapshotWrite snapshot_relations;
+extern SnapshotWrite snapshot_samples;
 
 /* Keep the texts of these statements, if pg_stat_statements has them. */
 extern void snapshot_texts_keep(const Snapshooting *now, const int64 *ids,

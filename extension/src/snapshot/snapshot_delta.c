@@ -515,7 +515,7 @@ rank_by(const DeltaSet *set, int value, uint32 *count_out)
  * others.
  */
 static uint32
-choose_rows(const DeltaSet *set, bool *chosen)
+choose_rows(const DeltaSet *set, int limit, bool *chosen)
 {
 	const DeltaKind *kind = set->kind;
 	Ranked **ranked = palloc0((Size) kind->value_count * sizeof(Ranked *));
@@ -535,7 +535,7 @@ choose_rows(const DeltaSet *set, bool *chosen)
 		{
 			if (place >= counts[v] || chosen[ranked[v][place].row])
 				continue;
-			if (count == (uint32) kind->limit)
+			if (count == (uint32) limit)
 				return count;
 			chosen[ranked[v][place].row] = true;
 			count++;
@@ -545,13 +545,13 @@ choose_rows(const DeltaSet *set, bool *chosen)
 }
 
 uint32
-delta_choose(DeltaSet *set, DeltaRow *others)
+delta_choose(DeltaSet *set, int limit, DeltaRow *others)
 {
 	const DeltaKind *kind = set->kind;
 	bool *chosen = MemoryContextAllocExtended(
 		CurrentMemoryContext, Max(set->count, 1) * sizeof(bool),
 		MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	uint32 count = choose_rows(set, chosen);
+	uint32 count = choose_rows(set, limit, chosen);
 	uint32 front = 0;
 
 	memset(others, 0, sizeof(DeltaRow));

@@ -82,42 +82,38 @@ add_number(StringInfo text, const char *from, const char *word, int64 unit)
 }
 
 const char *
-snapshot_host_cpu(StringInfo text)
+snapshot_host_cpu(const Snapshooting *now, const SnapshotSection *section,
+                  StringInfo text)
 {
-	static const char *const columns[] = { "user_s",    "nice_s",   "system_s",
-		                                   "idle_s",    "iowait_s", "irq_s",
-		                                   "softirq_s", "steal_s" };
 	char *stat = read_file("/proc/stat");
 	double ticks_per_s = (double) sysconf(_SC_CLK_TCK);
 	char *place;
 
+	(void) now;
 	if (stat == NULL || strncmp(stat, "cpu ", 4) != 0)
 		return "/proc/stat could not be read";
 	place = stat + 4;
-	section_begin(text, columns, lengthof(columns));
+	section_begin(text, section->columns, section->column_count);
 	section_row(text);
-	for (Size i = 0; i < lengthof(columns); i++)
+	for (int i = 0; i < section->column_count; i++)
 		section_number(text, (double) strtoll(place, &place, 10) / ticks_per_s);
 	section_end(text);
 	return NULL;
 }
 
 const char *
-snapshot_host_memory(StringInfo text)
+snapshot_host_memory(const Snapshooting *now, const SnapshotSection *section,
+                     StringInfo text)
 {
-	static const char *const columns[] = { "page_in_kb",       "page_out_kb",
-		                                   "swap_in_pages",    "swap_out_pages",
-		                                   "faults",           "major_faults",
-		                                   "context_switches", "interrupts",
-		                                   "processes" };
 	static const char *const words[] = { "pgpgin",  "pgpgout", "pswpin",
 		                                 "pswpout", "pgfault", "pgmajfault" };
 	char *vmstat = read_file("/proc/vmstat");
 	char *stat = read_file("/proc/stat");
 
+	(void) now;
 	if (vmstat == NULL || stat == NULL)
 		return "/proc/vmstat or /proc/stat could not be read";
-	section_begin(text, columns, lengthof(columns));
+	section_begin(text, section->columns, section->column_count);
 	section_row(text);
 	for (Size i = 0; i < lengthof(words); i++)
 		add_number(text, vmstat, words[i], 1);
@@ -195,20 +191,16 @@ add_disk(StringInfo text, const char *name, const char *numbers)
 }
 
 const char *
-snapshot_host_disks(StringInfo text)
+snapshot_host_disks(const Snapshooting *now, const SnapshotSection *section,
+                    StringInfo text)
 {
-	static const char *const columns[] = {
-		"disk",          "reads",      "reads_merged",     "read_bytes",
-		"read_time_ms",  "writes",     "writes_merged",    "write_bytes",
-		"write_time_ms", "io_time_ms", "weighted_time_ms", "discards",
-		"discard_bytes", "flushes",    "flush_time_ms"
-	};
 	char *stats = read_file("/proc/diskstats");
 	char *rest;
 
+	(void) now;
 	if (stats == NULL)
 		return "/proc/diskstats could not be read";
-	section_begin(text, columns, lengthof(columns));
+	section_begin(text, section->columns, section->column_count);
 	for (char *line = strtok_r(stats, "\n", &rest); line != NULL;
 	     line = strtok_r(NULL, "\n", &rest))
 	{
@@ -224,13 +216,9 @@ snapshot_host_disks(StringInfo text)
 }
 
 const char *
-snapshot_host_state(StringInfo text)
+snapshot_host_state(const Snapshooting *now, const SnapshotSection *section,
+                    StringInfo text)
 {
-	static const char *const columns[] = {
-		"running",       "blocked",      "load_1",     "load_5",
-		"load_15",       "memory_bytes", "free_bytes", "available_bytes",
-		"buffers_bytes", "cached_bytes", "swap_bytes", "swap_free_bytes"
-	};
 	static const char *const words[] = { "MemTotal", "MemFree", "MemAvailable",
 		                                 "Buffers",  "Cached",  "SwapTotal",
 		                                 "SwapFree" };
@@ -238,9 +226,10 @@ snapshot_host_state(StringInfo text)
 	char *memory = read_file("/proc/meminfo");
 	char *load = read_file("/proc/loadavg");
 
+	(void) now;
 	if (stat == NULL || memory == NULL || load == NULL)
 		return "/proc/stat, /proc/meminfo or /proc/loadavg could not be read";
-	section_begin(text, columns, lengthof(columns));
+	section_begin(text, section->columns, section->column_count);
 	section_row(text);
 	add_number(text, stat, "procs_running", 1);
 	add_number(text, stat, "procs_blocked", 1);

@@ -29,8 +29,6 @@
 #include "account/account.h"
 #include "snapshot/snapshot.h"
 
-#define RELATIONS_MAX 200
-
 /*
  * Names that are looked up early, in case a file is gone by the time it ranks
  * high.
@@ -47,23 +45,8 @@ enum
 };
 
 static const DeltaValue values[] = {
-	{ "reads", NULL, NULL, true },
-	{ "read_bytes", NULL, NULL, false },
-	{ "read_time_ms", NULL, NULL, true },
-	{ "disk_reads", NULL, NULL, true },
-	{ "disk_read_time_ms", NULL, NULL, false },
-	{ "page_cache_reads", NULL, NULL, false },
-	{ "page_cache_read_time_ms", NULL, NULL, false },
-	{ "flash_reads", NULL, NULL, false },
-	{ "flash_read_time_ms", NULL, NULL, false },
-	{ "writes", NULL, NULL, true },
-	{ "write_bytes", NULL, NULL, false },
-	{ "write_time_ms", NULL, NULL, true },
-	{ "extends", NULL, NULL, true },
-	{ "extend_bytes", NULL, NULL, false },
-	{ "extend_time_ms", NULL, NULL, false },
-	{ "syncs", NULL, NULL, false },
-	{ "sync_time_ms", NULL, NULL, false },
+#define RELATIONS_COUNT(...) { __VA_ARGS__ },
+#include "snapshot/snapshot_sections.def"
 };
 
 static const DeltaKind kind = {
@@ -72,7 +55,6 @@ static const DeltaKind kind = {
 	.values = values,
 	.value_count = lengthof(values),
 	.tag_size = sizeof(SnapshotName),
-	.limit = RELATIONS_MAX,
 };
 
 /* ---- names ------------------------------------------------------------------------ */
@@ -184,30 +166,18 @@ add_others(StringInfo text, const DeltaSet *set, uint32 count)
 }
 
 static void
-keep_section(const Snapshooting *now, const DeltaSet *set, uint32 count)
+write_section(const SnapshotSection *section, StringInfo text,
+              const DeltaSet *set, uint32 count)
 {
-	enum
-	{
-		NAMES = 6
-	};
-	const char *columns[NAMES + lengthof(values)] = {
-		"database", "schema", "relation", "relkind", "fork", "tablespace"
-	};
-	StringInfoData text;
-
-	for (Size v = 0; v < lengthof(values); v++)
-		columns[NAMES + v] = values[v].name;
-	initStringInfo(&text);
-	section_begin(&text, columns, lengthof(columns));
+	section_begin(text, section->columns, section->column_count);
 	for (uint32 i = 0; i < count; i++)
 	{
-		section_row(&text);
-		add_names(&text, &set->rows[i]);
-		add_values(&text, &set->rows[i]);
+		section_row(text);
+		add_names(text, &set->rows[i]);
+		add_values(text, &set->rows[i]);
 	}
-	add_others(&text, set, count);
-	section_end(&text);
-	snapshot_section_keep(now, kind.section, "delta", text.data);
+	add_others(text, set, count);
+	section_end(text);
 }
 
 /* ---- the counters ----------------------------------------------------------------------- */
@@ -284,7 +254,8 @@ read_counters(void)
 }
 
 const char *
-snapshot_relations(const Snapshooting *now)
+snapshot_relations(const Snapshooting *now, const SnapshotSection *section,
+                   StringInfo text)
 {
 	bool follows;
 	const DeltaSet *before;
@@ -298,11 +269,11 @@ snapshot_relations(const Snapshooting *now)
 	before = delta_kept(now, &kind, &follows);
 	cumulative = read_counters();
 	between = delta_between(before, cumulative);
-	count = delta_choose(between, &others);
+	count = delta_choose(between, section->limit, &others);
 	name_rows(between, count, cumulative);
 	delta_keep(now, cumulative);
 	if (!follows)
 		return "nothing to subtract: it is counted from this snapshot on";
-	keep_section(now, between, count);
+	write_section(section, text, between, count);
 	return NULL;
 }

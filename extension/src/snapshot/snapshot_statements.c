@@ -17,8 +17,6 @@
 
 #include "snapshot/snapshot.h"
 
-#define STATEMENTS_MAX 100
-
 /* A statement may be megabytes long; its beginning must suffice. */
 #define TEXT_CHARACTERS_MAX 4000
 
@@ -31,25 +29,16 @@ enum
 	KEYS
 };
 
-static const char *const keys[KEYS] = { "dbid", "userid", "queryid",
-	                                    "toplevel" };
+static const char *const keys[] = {
+#define STATEMENTS_KEY(name) name,
+#include "snapshot/snapshot_sections.def"
+};
+
+StaticAssertDecl(lengthof(keys) == KEYS, "the keys are those declared");
 
 static const DeltaValue values[] = {
-	{ "calls", NULL, NULL, false },
-	{ "rows", NULL, NULL, false },
-	{ "plan_time_ms", "total_plan_time", NULL, false },
-	{ "exec_time_ms", "total_exec_time", NULL, true },
-	{ "shared_blocks_hit", "shared_blks_hit", NULL, false },
-	{ "shared_blocks_read", "shared_blks_read", NULL, true },
-	{ "shared_blocks_dirtied", "shared_blks_dirtied", NULL, false },
-	{ "shared_blocks_written", "shared_blks_written", NULL, false },
-	{ "temp_blocks_read", "temp_blks_read", NULL, false },
-	{ "temp_blocks_written", "temp_blks_written", NULL, true },
-	{ "read_time_ms", "shared_blk_read_time", "blk_read_time", false },
-	{ "write_time_ms", "shared_blk_write_time", "blk_write_time", false },
-	{ "wal_records", NULL, NULL, false },
-	{ "wal_fpi", NULL, NULL, false },
-	{ "wal_bytes", NULL, NULL, true },
+#define STATEMENTS_COUNT(...) { __VA_ARGS__ },
+#include "snapshot/snapshot_sections.def"
 };
 
 static const DeltaKind kind = {
@@ -59,7 +48,6 @@ static const DeltaKind kind = {
 	.values = values,
 	.value_count = lengthof(values),
 	.birth = "stats_since",
-	.limit = STATEMENTS_MAX,
 };
 
 /*
@@ -98,22 +86,14 @@ add_row(StringInfo text, const DeltaRow *row, bool others)
 }
 
 static void
-keep_section(const Snapshooting *now, const DeltaSet *set, uint32 count,
-             const DeltaRow *others)
+write_section(const SnapshotSection *section, StringInfo text,
+              const DeltaSet *set, uint32 count, const DeltaRow *others)
 {
-	const char *columns[KEYS + lengthof(values)] = { "database_oid", "user_oid",
-		                                             "query_id", "toplevel" };
-	StringInfoData text;
-
-	for (Size v = 0; v < lengthof(values); v++)
-		columns[KEYS + v] = values[v].name;
-	initStringInfo(&text);
-	section_begin(&text, columns, lengthof(columns));
+	section_begin(text, section->columns, section->column_count);
 	for (uint32 i = 0; i < count; i++)
-		add_row(&text, &set->rows[i], false);
-	add_row(&text, others, true);
-	section_end(&text);
-	snapshot_section_keep(now, kind.section, "delta", text.data);
+		add_row(text, &set->rows[i], false);
+	add_row(text, others, true);
+	section_end(text);
 }
 
 /* Everything that SPI has just read, as an object of texts by id. */
@@ -184,7 +164,8 @@ keep_texts(const Snapshooting *now, const DeltaSet *set, uint32 count)
 }
 
 const char *
-snapshot_statements(const Snapshooting *now)
+snapshot_statements(const Snapshooting *now, const SnapshotSection *section,
+                    StringInfo text)
 {
 	const char *from = statements_schema();
 	const DeltaSet *before;
@@ -198,16 +179,15 @@ snapshot_statements(const Snapshooting *now)
 		return "the extension pg_stat_statements is not in this database";
 
 	before = delta_kept(now, &kind, &follows);
-	snapshot_read(psprintf("select * from %spg_stat_statements(false)", from),
-	              0, NULL, NULL);
+	snapshot_read(psprintf(section->query, from), 0, NULL, NULL);
 	cumulative = delta_of_result(&kind);
 	delta_keep(now, cumulative);
 	if (!follows)
 		return "nothing to subtract: it is counted from this snapshot on";
 
 	between = delta_between(before, cumulative);
-	count = delta_choose(between, &others);
-	keep_section(now, between, count, &others);
+	count = delta_choose(between, section->limit, &others);
+	write_section(section, text, between, count, &others);
 	keep_texts(now, between, count);
 	return NULL;
 }

@@ -18,14 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from pgflash.analyze.sections import (
-    ENDS_ARE_ENOUGH,
-    SHAPES,
-    Reset,
-    add,
-    number,
-    subtract,
-)
+from pgflash.analyze.sections import Reset, add, number, subtract
 from pgflash.errors import UsageError
 from pgflash.model.snapshot import (
     MISSING,
@@ -35,6 +28,7 @@ from pgflash.model.snapshot import (
     SnapshotStore,
     Value,
 )
+from pgflash.model.snapshot_sections import SECTIONS
 
 #: Sections read interval by interval: their sum would be long and meaningless.
 OF_INTERVALS = frozenset({"samples", "sample_looks"})
@@ -144,7 +138,7 @@ def make_period(store: SnapshotStore, begin_id: int, end_id: int) -> Period:
         kind = (last.get(name) or first[name]).kind
         if kind is SectionKind.GAUGE:
             continue
-        if name in ENDS_ARE_ENOUGH and kind is SectionKind.COUNTER:
+        if _ends_are_enough(name) and kind is SectionKind.COUNTER:
             found = {chain[-1].id: last[name]} if name in last else {}
         else:
             found = {h.id: s for h, s in store.sections_between(begin_id, end_id, name)}
@@ -189,7 +183,7 @@ def period_of(
         if name not in OF_INTERVALS:
             totals[name] = add([interval.deltas[name] for interval in having])
         covered[name] = sum(interval.elapsed_s for interval in having)
-        if name in ENDS_ARE_ENOUGH:  # one difference stands for all
+        if _ends_are_enough(name):  # one difference stands for all
             covered[name] = sum(interval.elapsed_s for interval in intervals)
     return Period(
         intervals=tuple(intervals),
@@ -281,12 +275,12 @@ def _differences(
     for before, after in itertools.pairwise(chain):
         now = found.get(after.id)
         if now is None:
-            last = last if name in ENDS_ARE_ENOUGH else None
+            last = last if _ends_are_enough(name) else None
             continue
         if last is not None:
             change = subtract(last, now)
             if change.restarted:
-                at = last_head if name in ENDS_ARE_ENOUGH else before
+                at = last_head if _ends_are_enough(name) else before
                 raise _over_a_restart(
                     chain, at, after, "the server's processes were restarted after a crash"
                 )
@@ -296,13 +290,18 @@ def _differences(
     return deltas, resets
 
 
+def _ends_are_enough(name: str) -> bool:
+    """Tell whether the snapshots between a period's ends need not be read."""
+    return name in SECTIONS and SECTIONS[name].ends
+
+
 def _gauges(sections: Mapping[str, Section]) -> dict[str, Section]:
     """Return what is available from the ends: gauges, and the gauges within counters."""
     return {
         name: section
         for name, section in sections.items()
         if section.kind is SectionKind.GAUGE
-        or (name in SHAPES and SHAPES[name].gauges and section.kind is SectionKind.COUNTER)
+        or (name in SECTIONS and SECTIONS[name].gauges and section.kind is SectionKind.COUNTER)
     }
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: PostgreSQL
 """Subtract and add up sections: the arithmetic below every number of a report.
 
-A section is a table.  For each section with counts we know which columns identify a row (the key),
-which numbers are not counts (gauges: taken from the later section), and what a smaller value in the
-later section means.  Any other number is a count; anything else (names, modes) is taken from the
-later section.
+A section is a table.  Declared for each (definitions/snapshot_sections.toml) are the columns that
+identify a row (the key), the numbers that are not counts (gauges: taken from the later section),
+and what a smaller value in the later section means.  Any other number is a count; anything else
+(names, modes) is taken from the later section.
 
     subtract(before, after)     what was counted between two snapshots
     add(deltas)                 what was counted in several consecutive periods
@@ -14,36 +14,12 @@ B..C add up to those of A..C, since A..C is computed in just that way.  A row th
 dropped database) keeps its counts from the periods in which it existed.
 """
 
-import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from pgflash.model.snapshot import Row, Section, SectionKind, Value
-
-
-class Falls(enum.Enum):
-    """What it means if a count is smaller in the later section."""
-
-    #: The counter was reset: its whole value was counted since then.
-    RESET = "reset"
-    #: The counter is not quite monotonic (the kernel's I/O wait, processor time of ended
-    #: processes).
-    CLAMP = "clamp"
-    #: The counter never falls while the server runs: it began anew, after a crash.
-    RESTART = "restart"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What we know of a section."""
-
-    key: tuple[str, ...] = ()
-    #: Numbers that are not counts.
-    gauges: frozenset[str] = frozenset()
-    #: The column with the time of the last reset.
-    reset: str = ""
-    falls: Falls = Falls.RESET
+from pgflash.model.snapshot import Falls, Row, Section, SectionDefinition, SectionKind, Value
+from pgflash.model.snapshot_sections import SECTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,108 +43,13 @@ class Change:
     restarted: bool = False
 
 
-_IO = ("backend_type", "file_class", "operation", "source")
-_STATS_RESET = "stats_reset"
-
-SHAPES: Mapping[str, Shape] = {
-    "database": Shape(
-        key=("datid",),
-        gauges=frozenset({"numbackends"}),
-        reset=_STATS_RESET,
-    ),
-    "bgwriter": Shape(reset=_STATS_RESET),
-    "checkpointer": Shape(reset=_STATS_RESET),
-    "stat_wal": Shape(reset=_STATS_RESET),
-    "stat_io": Shape(
-        key=("backend_type", "object", "context"),
-        gauges=frozenset({"op_bytes"}),
-        reset=_STATS_RESET,
-    ),
-    "slru": Shape(key=("name",), reset=_STATS_RESET),
-    "archiver": Shape(reset=_STATS_RESET),
-    "wal_position": Shape(falls=Falls.CLAMP),
-    "host_cpu": Shape(falls=Falls.CLAMP),
-    "host_memory": Shape(falls=Falls.CLAMP),
-    "host_disks": Shape(key=("disk",)),
-    "io": Shape(key=_IO, gauges=frozenset({"mean_ms"}), falls=Falls.RESTART),
-    "io_histogram": Shape(
-        key=(*_IO, "lower_us"), gauges=frozenset({"upper_us"}), falls=Falls.RESTART
-    ),
-    "io_tablespaces": Shape(key=("tablespace_oid",), falls=Falls.RESTART),
-    "wal": Shape(
-        gauges=frozenset({"write_mean_ms", "sync_mean_ms"}),
-        reset="stats_since",
-        falls=Falls.RESTART,
-    ),
-    "cache": Shape(
-        gauges=frozenset(
-            {
-                "size_bytes",
-                "size_max_bytes",
-                "resize_progress",
-                "slots",
-                "used_slots",
-                "used_bytes",
-                "keep_blocks",
-                "hit_ratio",
-                "flash_write_bytes_day",
-                "write_budget_left_bytes",
-                "flash_read_mean_ms",
-                "disk_read_mean_ms",
-                "staging_blocks",
-                "staging_used",
-                "metadata_bytes",
-                "metadata_bytes_per_block",
-            }
-        ),
-    ),
-    "cache_devices": Shape(
-        key=("cache_file",), gauges=frozenset({"read_mean_ms", "write_mean_ms"})
-    ),
-    "sampler": Shape(
-        gauges=frozenset(
-            {
-                "running",
-                "pid",
-                "rate_hz",
-                "oldest_at",
-                "newest_at",
-                "looks_kept",
-                "records_kept",
-                "ring_bytes",
-            }
-        ),
-        falls=Falls.CLAMP,
-    ),
-    "backend_cpu": Shape(key=("backend_type",), gauges=frozenset({"processes"}), falls=Falls.CLAMP),
-    "statements": Shape(key=("database_oid", "user_oid", "query_id", "toplevel")),
-    "relations": Shape(
-        key=("database", "schema", "relation", "relkind", "fork"),
-        gauges=frozenset({"cached_blocks"}),
-    ),
-    "samples": Shape(
-        key=(
-            "bucket",
-            "backend_type",
-            "database_oid",
-            "user_oid",
-            "query_id",
-            "wait_event_type",
-            "wait_event",
-            "wait_class",
-        )
-    ),
-    "sample_looks": Shape(key=("bucket",)),
-}
-
-#: Long sections whose rows stay and whose counts never fall: the two ends say as much as all the
-#: snapshots in between, which need not be read.
-ENDS_ARE_ENOUGH = frozenset({"io_histogram"})
+#: What is known of a section that is not declared: a counter of one row.
+_UNKNOWN = SectionDefinition(name="", kind=SectionKind.COUNTER)
 
 
 def subtract(before: Section | None, after: Section) -> Change:
     """Return AFTER's counts in excess of BEFORE's; without a BEFORE nothing is known."""
-    shape = SHAPES.get(after.name, Shape())
+    shape = SECTIONS.get(after.name, _UNKNOWN)
     if before is None:
         empty = Section(name=after.name, kind=SectionKind.DELTA, columns=after.columns, rows=())
         return Change(section=empty)
@@ -201,7 +82,7 @@ def subtract(before: Section | None, after: Section) -> Change:
 def add(deltas: Sequence[Section]) -> Section:
     """Return the sum of the deltas, given in their order in time."""
     last = deltas[-1]
-    shape = SHAPES.get(last.name, Shape())
+    shape = SECTIONS.get(last.name, _UNKNOWN)
     columns = tuple(dict.fromkeys(column for delta in deltas for column in delta.columns))
     counted = _counted(columns, shape)
     sums: dict[tuple[Value, ...], list[Value]] = {}
@@ -239,7 +120,7 @@ def total(records: Iterable[Mapping[str, Value]], column: str) -> float:
     return sum(number(record.get(column)) for record in records)
 
 
-def _by_key(section: Section, shape: Shape) -> dict[tuple[Value, ...], Row]:
+def _by_key(section: Section, shape: SectionDefinition) -> dict[tuple[Value, ...], Row]:
     """Return the rows by their keys; rows with the same key (there should be none) are added up."""
     places = [section.columns.index(name) for name in shape.key if name in section.columns]
     found: dict[tuple[Value, ...], Row] = {}
@@ -255,7 +136,7 @@ def _by_key(section: Section, shape: Shape) -> dict[tuple[Value, ...], Row]:
     return found
 
 
-def _counted(columns: Sequence[str], shape: Shape) -> list[bool]:
+def _counted(columns: Sequence[str], shape: SectionDefinition) -> list[bool]:
     uncounted = {*shape.key, *shape.gauges, shape.reset}
     return [column not in uncounted for column in columns]
 
@@ -265,7 +146,7 @@ def _was_reset(
     now: Row,
     columns: Sequence[str],
     counted: Sequence[bool],
-    shape: Shape,
+    shape: SectionDefinition,
 ) -> bool:
     if shape.falls is Falls.CLAMP:
         return False

@@ -3,7 +3,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,17 +12,42 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgflash.collect import stock
 from pgflash.collect.deltas import choose, difference
 from pgflash.collect.host import host_sections
-from pgflash.collect.stock import DeltaSection
 from pgflash.local import why_not_local
 from pgflash.machine.host import core_count, memory_bytes
 from pgflash.model.collected import Counted, LastSnapshot, NewSnapshot, Rows
-from pgflash.model.snapshot import MISSING, Section, SectionKind, Value
+from pgflash.model.snapshot import (
+    MISSING,
+    DeltaCount,
+    Section,
+    SectionDefinition,
+    SectionKind,
+    Value,
+)
+from pgflash.model.snapshot_sections import SECTIONS
 from pgflash.session import Connection, SessionError, said
 
 _MAY_SEE = "select pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), current_user"
+
+#: When counting began. A crash resets the counters without restarting the postmaster; the
+#: checkpointer is as old as the counters are.
+_STARTED = """
+select coalesce(min(backend_start), pg_catalog.pg_postmaster_start_time())
+  from pg_catalog.pg_stat_activity where backend_type = 'checkpointer'
+"""
+
+_STATEMENTS_SCHEMA = """
+select pg_catalog.quote_ident(n.nspname) || '.'
+  from pg_catalog.pg_extension e join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+ where e.extname = 'pg_stat_statements'
+"""
+
+_TEXTS = """
+select distinct on (queryid) queryid, pg_catalog.left(query, 4000)
+  from {schema}pg_stat_statements(true)
+ where queryid = any(%s) and query is not null
+"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,19 +80,18 @@ def collect(connection: Connection, last: LastSnapshot | None, *, cluster: str) 
     """Take a snapshot; its deltas begin at LAST."""
     begin = time.monotonic()
     with said("read the server's statistics"):
-        (started_at,) = _row(connection, stock.STARTED)
+        (started_at,) = _row(connection, _STARTED)
         follows = last is not None and last.started_at == started_at
         taking = _Taking(connection=connection, last=last if follows else None)
         taken_at = datetime.now(UTC)
         local = _take_host(taking)
-        _take_server(taking, local=local)
-        for one in stock.STOCK:
-            _attempt(taking, one.name, lambda one=one: _take_stock(taking, one))  # type: ignore[misc]
-        _attempt(taking, "statements", lambda: _take_statements(taking))
-        _attempt(taking, "relations", lambda: _take_delta(taking, stock.RELATIONS, ""))
+        for one in SECTIONS.values():
+            if one.client == "yes" and one.query:
+                _attempt(taking, one, local=local)
     taking.missing |= {
-        name: f"stock PostgreSQL does not have it: {what}"
-        for name, what in stock.EXTENSION_ONLY.items()
+        one.name: f"stock PostgreSQL does not have it: {one.about}"
+        for one in SECTIONS.values()
+        if one.about
     }
     missing = Section(
         name=MISSING,
@@ -89,22 +113,31 @@ def collect(connection: Connection, last: LastSnapshot | None, *, cluster: str) 
     )
 
 
-def _attempt(taking: _Taking, name: str, take: Callable[[], object]) -> None:
+def _attempt(taking: _Taking, one: SectionDefinition, *, local: bool) -> None:
     """Take a section, or note why it is missing."""
-    try:
-        take()
-    except (psycopg.errors.QueryCanceled, psycopg.OperationalError):
-        raise  # the session has ended, not only this section
-    except psycopg.Error as error:
-        taking.missing[name] = error.diag.message_primary or str(error)
-
-
-def _take_stock(taking: _Taking, one: stock.StockSection) -> None:
     major = taking.connection.info.server_version // 10_000
     if major < one.major_min:
         taking.missing[one.name] = f"PostgreSQL has it from version {one.major_min} on"
         return
-    cursor = taking.connection.execute(sql.SQL(one.query))
+    try:
+        if one.name == "server":
+            _take_server(taking, one, local=local)
+        elif one.name == "statements":
+            _take_statements(taking, one)
+        elif one.counts:
+            _take_delta(taking, one, one.query)
+        else:
+            _keep(taking, one, taking.connection.execute(sql.SQL(one.query)))
+    except (psycopg.errors.QueryCanceled, psycopg.OperationalError):
+        raise  # the session has ended, not only this section
+    except psycopg.Error as error:
+        taking.missing[one.name] = error.diag.message_primary or str(error)
+
+
+def _keep(
+    taking: _Taking, one: SectionDefinition, cursor: "psycopg.Cursor[tuple[Any, ...]]"
+) -> None:
+    """Keep the rows of a query as they are."""
     taking.sections.append(
         Section(
             name=one.name,
@@ -115,22 +148,12 @@ def _take_stock(taking: _Taking, one: stock.StockSection) -> None:
     )
 
 
-def _take_server(taking: _Taking, *, local: bool) -> None:
-    cursor = taking.connection.execute(stock.SERVER)
-    (row,) = cursor.fetchall()
-    record = dict(zip(_columns(cursor), map(_plain, row), strict=True))
-    record["system_identifier"] = int(str(record["system_identifier"]))
-    record["cores"] = core_count() if local else None
-    record["memory_bytes"] = memory_bytes() if local else None
-    record["page_size"] = os.sysconf("SC_PAGESIZE") if local else None
-    taking.sections.append(
-        Section(
-            name="server",
-            kind=SectionKind.GAUGE,
-            columns=tuple(record),
-            rows=(tuple(record.values()),),
-        )
-    )
+def _take_server(taking: _Taking, one: SectionDefinition, *, local: bool) -> None:
+    machine = (core_count(), memory_bytes(), os.sysconf("SC_PAGESIZE"))
+    # The server is asked as one without the extension: none has the number 0.
+    arguments = (0, *(machine if local else (None, None, None)))
+    cursor = psycopg.RawCursor(taking.connection)
+    _keep(taking, one, cursor.execute(sql.SQL(one.query), arguments))
 
 
 # ---- the machine
@@ -145,33 +168,34 @@ def _take_host(taking: _Taking) -> bool:
         except OSError as error:
             reason = f"/proc could not be read: {error.strerror}"
     if reason:
-        for name in ("host_cpu", "host_memory", "host_disks", "host_state"):
-            taking.missing[name] = reason
+        taking.missing |= {one.name: reason for one in SECTIONS.values() if one.client == "local"}
     return not reason
 
 
 # ---- deltas
 
 
-def _take_statements(taking: _Taking) -> None:
-    found = taking.connection.execute(stock.STATEMENTS_SCHEMA).fetchone()
+def _take_statements(taking: _Taking, one: SectionDefinition) -> None:
+    found = taking.connection.execute(_STATEMENTS_SCHEMA).fetchone()
     if found is None:
         database = taking.connection.info.dbname
-        taking.missing["statements"] = (
+        taking.missing[one.name] = (
             f'the extension pg_stat_statements is not in database "{database}"'
         )
         return
     schema = str(found[0])
-    section = _take_delta(taking, stock.STATEMENTS, schema)
+    query = _with_schema(f"{one.query} where queryid is not null", schema)
+    section = _take_delta(taking, one, query)
     if section is not None:
         wanted = [value for value in section.column("query_id") or () if value is not None]
-        texts = taking.connection.execute(_with_schema(stock.TEXTS, schema), (wanted,))
+        texts = taking.connection.execute(_with_schema(_TEXTS, schema), (wanted,))
         taking.queries |= dict(texts.fetchall())
 
 
-def _take_delta(taking: _Taking, kind: DeltaSection, schema: str) -> Section | None:
-    cursor = taking.connection.execute(_with_schema(kind.query, schema))
-    rows, counted = _counted(kind, cursor)
+def _take_delta(
+    taking: _Taking, kind: SectionDefinition, query: str | sql.Composed
+) -> Section | None:
+    rows, counted = _counted(kind, taking.connection.execute(query))
     taking.remembered[kind.name] = rows
     before = None if taking.last is None else taking.last.remembered.get(kind.name)
     if before is None:
@@ -182,7 +206,7 @@ def _take_delta(taking: _Taking, kind: DeltaSection, schema: str) -> Section | N
     section = Section(
         name=kind.name,
         kind=SectionKind.DELTA,
-        columns=(*kind.key_names, *kind.labels, *(one.name for one in counted)),
+        columns=(*kind.columns, *(one.name for one in counted)),
         rows=tuple(_delta_rows(kind, chosen, others or (0.0,) * len(counted))),
     )
     taking.sections.append(section)
@@ -193,15 +217,20 @@ def _with_schema(query: str, schema: str) -> sql.Composed:
     return sql.SQL(query).format(schema=sql.SQL(schema))
 
 
+def _labels(kind: SectionDefinition) -> tuple[str, ...]:
+    """Return the columns that people see, unless these are what identifies a row."""
+    return () if kind.columns == kind.key else kind.columns
+
+
 def _counted(
-    kind: DeltaSection, cursor: "psycopg.Cursor[tuple[Any, ...]]"
-) -> tuple[Rows, list[stock.DeltaColumn]]:
+    kind: SectionDefinition, cursor: "psycopg.Cursor[tuple[Any, ...]]"
+) -> tuple[Rows, list[DeltaCount]]:
     """Return the rows of a reading, and the counters that this server has."""
     names = _columns(cursor)
-    counted = [one for one in kind.columns if set(one.sources) & set(names)]
+    counted = [one for one in kind.counts if set(one.sources) & set(names)]
     places = [names.index(next(s for s in one.sources if s in names)) for one in counted]
-    keys = [names.index(name) for name in kind.keys]
-    labels = [names.index(name) for name in kind.labels]
+    keys = [names.index(name) for name in kind.read_key]
+    labels = [names.index(name) for name in _labels(kind)]
     birth = names.index(kind.birth) if kind.birth in names else None
     rows = {
         tuple(int(row[place]) for place in keys): Counted(
@@ -215,12 +244,12 @@ def _counted(
 
 
 def _delta_rows(
-    kind: DeltaSection, chosen: Rows, others: Iterable[float]
+    kind: SectionDefinition, chosen: Rows, others: Iterable[float]
 ) -> Iterator[tuple[Value, ...]]:
     for key, row in chosen.items():
-        yield (*(key if kind.key_names else ()), *row.labels, *map(_short, row.values))
-    empty = (None,) * len(kind.key_names)
-    yield (*empty, *kind.other, *map(_short, others))
+        yield (*(row.labels or key), *map(_short, row.values))
+    rest = ("other" if name == "relation" else None for name in kind.columns)
+    yield (*rest, *map(_short, others))
 
 
 # ---- values

@@ -50,6 +50,59 @@ class SectionKind(enum.StrEnum):
     DELTA = "delta"
 
 
+class Falls(enum.Enum):
+    """What it means if a count is smaller in the later section."""
+
+    #: The counter was reset: its whole value was counted since then.
+    RESET = "reset"
+    #: The counter is not quite monotonic (the kernel's I/O wait, processor time of ended
+    #: processes).
+    CLAMP = "clamp"
+    #: The counter never falls while the server runs: it began anew, after a crash.
+    RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaCount:
+    """A counter of a section of kind delta, as a client reads it."""
+
+    name: str
+    #: The counter's name in the server, in newer and older versions.
+    sources: tuple[str, ...]
+    #: Rows with the most of it are kept one by one.
+    ranked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionDefinition:
+    """What is declared of a section in definitions/snapshot_sections.toml, which says more."""
+
+    name: str
+    kind: SectionKind
+    #: Whether a client takes it: yes, local (on the server's machine), or "".
+    client: str = ""
+    #: Why no client takes it.
+    about: str = ""
+    major_min: int = 0
+    #: Those that are ours; before the counts if there are any.
+    columns: tuple[str, ...] = ()
+    #: The columns that identify a row.
+    key: tuple[str, ...] = ()
+    #: Numbers that are not counts.
+    gauges: tuple[str, ...] = ()
+    #: The column with the time of the last reset.
+    reset: str = ""
+    falls: Falls = Falls.RESET
+    #: The two ends of a period say as much as all the snapshots in between.
+    ends: bool = False
+    #: The client's query.
+    query: str = ""
+    counts: tuple[DeltaCount, ...] = ()
+    read_key: tuple[str, ...] = ()
+    birth: str = ""
+    limit: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """One table of a snapshot."""

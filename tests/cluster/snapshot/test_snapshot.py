@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from pgflash.model.snapshot import Section, SectionKind, SnapshotError, find_head
+from pgflash.model.snapshot_sections import SECTIONS
 from pgflash.session import SessionError
 from pgflash.store import PgStore, open_store
 from pgflash_lab.postgres import PgInstall
@@ -96,6 +97,10 @@ def test_a_snapshot_has_its_sections_and_says_what_is_missing(
         # What is not there is explained, what is there is not.
         assert not set(names) & set(sections)
         assert all(names.values())
+        assert set(names) | set(sections) == set(SECTIONS)
+        for name, section in sections.items():
+            declared = SECTIONS[name].columns
+            assert section.columns[: len(declared)] == declared, name
 
 
 def test_the_machine_is_what_proc_says(server: Server, database: str) -> None:

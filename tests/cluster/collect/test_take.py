@@ -11,6 +11,7 @@ import pytest
 from pgflash import api
 from pgflash.collect import collect, system_identifier
 from pgflash.model.snapshot import Section, SectionKind, SnapshotError
+from pgflash.model.snapshot_sections import SECTIONS
 from pgflash.session import SessionError, connect
 from pgflash.store import FileStore, open_store
 from pgflash_lab.postgres import PgInstall
@@ -63,6 +64,10 @@ def test_every_section_is_there_or_explained(server: Server, tmp_path: Path) -> 
         sections = store.sections(second.id)
         said = missing(sections)
         assert not set(said) & set(sections)
+        assert set(said) | set(sections) == set(SECTIONS)
+        for name, section in sections.items():
+            declared = SECTIONS[name].columns
+            assert section.columns[: len(declared)] == declared, name
         assert "stock PostgreSQL does not have it" in said["io"]
         for name, since in {"stat_io": 16, "checkpointer": 17}.items():
             assert (name in sections) == (server.install.major >= since)
